@@ -52,7 +52,7 @@ class Lister {
       add("number of training examples", manifest_.data.position);
   }
 
-  /// What they saw is behind the model, whatever this run pays for.
+  /// The data that the weights were trained on is behind the model, whatever this run pays for.
   void list_weights() {
     const std::optional<WeightsFacts>& weights = plan_.setting->weights;
     if (!weights || claim_of(manifest_, *weights) != WeightsClaim::unaccounted) return;
@@ -106,7 +106,8 @@ class Lister {
     }
   }
 
-  /// Wherever one example may move the roundings of others, or the noise shows what it was added to.
+  /// Wherever one example may move the roundings of others, or the noise shows what it was added
+  /// to.
   void list_floating_point() {
     if (manifest_.noise_off) return;
     if (plan_.arithmetic == Arithmetic::floating) {
@@ -157,7 +158,7 @@ class Lister {
   std::vector<Unaccounted> list_;
 };
 
-/// What helps beside mode: research, which follows. A transform takes numbers instead of fitting
+/// The remedies beside mode: research, which follows. A transform takes numbers instead of fitting
 /// in its optional parameters, if it has any.
 std::string remedy(const Manifest& manifest, const Unaccounted& item) {
   for (const ComponentUse& use : manifest.transforms) {
@@ -177,7 +178,7 @@ std::string remedy(const Manifest& manifest, const Unaccounted& item) {
   return "state it in the manifest if there is a key for it, or ";
 }
 
-/// Why release mode refuses it, and what helps.
+/// The reason why release mode refuses it, and the remedies.
 std::string refusal(const Manifest& manifest, const Unaccounted& item) {
   const std::string begin = item.position + ": error: release mode refuses '" + item.what + "'";
   if (!item.why.empty()) {

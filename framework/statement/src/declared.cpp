@@ -36,7 +36,8 @@ bool names_files(const ParamSpec& spec) {
          std::any_of(spec.element.begin(), spec.element.end(), names_files);
 }
 
-/// What the release of a statistic costs is the plan's, and says nothing of the data.
+/// Whether a parameter is about the release of a statistic: it is the plan's, and says nothing
+/// about the data.
 bool is_of_a_release(const ComponentUse& use, const ParamSpec& spec) {
   static const std::vector<ParamSpec> of_releases = private_statistic_params();
   const bool is_statistic = use.params.value().find(of_releases.front().name) != nullptr;

@@ -5,8 +5,8 @@
 namespace privgrad::core {
 namespace {
 
-/// What is stated is what one client was charged for: its sampling and its releases, not those of
-/// another one that was planned to cost more and took part less.
+/// The statement is about the client that was charged most: its sampling and its releases, not
+/// those of another one that was planned to cost more and took part less.
 PlanNumbers with_charges_of(const Plan& client, PlanNumbers numbers) {
   numbers.charges = client.charges;
   numbers.beside = client.beside;

@@ -33,7 +33,7 @@ Json to_json(const Plan& plan, const ReleasedCounts& counts) {
   Json json = Json::object();
   for (const PlannedStatistic& one : plan.statistics) {
     if (one.of == StatisticOf::transform) continue;
-    // Of a bound of 1 the noise multiplier is the standard deviation, in rows.
+    // With a bound of 1 the noise multiplier is the standard deviation, in rows.
     Json count{{"noise_stddev", one.noise_multiplier},
                {"share", one.share > 0.0 ? Json(one.share) : Json(nullptr)}};
     if (one.of == StatisticOf::rows) {

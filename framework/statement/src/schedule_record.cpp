@@ -45,7 +45,8 @@ double number_of(const Value& object, const char* key) {
   return std::get<double>(value.data());
 }
 
-/// What the manifest's `utility` promises before any data is seen: a bound for 0, 1, ... T steps.
+/// The bounds that follow from the manifest's `utility` before any data is seen, for 0, 1, ... T
+/// steps.
 Json predicted_excess(const Plan& plan, const Value& utility) {
   const Descent descent{.kappa = number_of(utility, "kappa"), .alpha = number_of(utility, "alpha")};
   const std::vector<double> bounds = descent.bounds(plan.noise_multiplier);
@@ -71,7 +72,7 @@ Json schedule_record(const Plan& plan, const Outcome& outcome) {
              {"learning_rate", record(plan.learning_rate)},
              {"batch_size", record(plan.batch_size)}};
   if (plan.clip_norm_adapts()) {
-    // The clip norms that were used follow from what was released: metrics.jsonl has them.
+    // The clip norms that were used follow from releases: metrics.jsonl has them.
     slots.erase("clip_norm");
     slots["count_noise"] = record(plan.count_noise);
     slots["gradient_noise_multiplier"] = record(plan.gradient_noise_multiplier());

@@ -43,7 +43,7 @@ std::string_view adjacency_means(Adjacency adjacency, PrivacyUnit unit) {
   return "";
 }
 
-/// Where the number of examples that the statement names comes from.
+/// The provenance of the number of examples that the statement names.
 std::string_view size_provenance(const Plan& plan) {
   const Manifest& manifest = *plan.manifest;
   if (plan.unit == PrivacyUnit::client) return "public";
@@ -52,7 +52,7 @@ std::string_view size_provenance(const Plan& plan) {
   return declared_size(manifest) ? "declared" : "read_from_the_data";
 }
 
-/// What is planned, with the counts that were released.
+/// The planned statistics, with the counts that were released.
 Json statistics(const PlanNumbers& stated, const ReleasedCounts& counts) {
   Json list = to_json(stated.statistics);
   for (std::size_t i = 0; i < list.size(); ++i) {
@@ -76,8 +76,8 @@ Json sampling(const Plan& plan, const PlanNumbers& stated, std::uint64_t steps) 
           {"expected_batch_size", range(std::span(stated.batch_size).first(steps))}};
 }
 
-/// The charges of correlated releases as the one Gaussian that they compose to: what the charged
-/// steps cost the example that they cost most (CorrelatedPlan::charges()).
+/// The charges of correlated releases as the one Gaussian that they compose to: the cost of the
+/// charged steps for the example that they cost most (CorrelatedPlan::charges()).
 Event correlated_event(const PlanNumbers& stated, std::uint64_t steps) {
   double squared_sensitivity = 0.0;
   for (std::uint64_t i = 0; i < std::min<std::uint64_t>(steps, stated.charges.size()); ++i) {
@@ -89,7 +89,8 @@ Event correlated_event(const PlanNumbers& stated, std::uint64_t steps) {
   return Event::gaussian(1.0 / std::sqrt(squared_sensitivity));
 }
 
-/// Noise that steps share: of what is new in each release, and how often examples take part.
+/// Noise that steps share: the noise of the new part of each release, and the number of steps that
+/// an example takes part in.
 Json correlated(const Plan& plan, std::uint64_t steps) {
   std::vector<double> own;
   for (const CorrelatedPart& part : plan.correlated->parts) {
@@ -104,7 +105,7 @@ Json correlated(const Plan& plan, std::uint64_t steps) {
           {"amplification", "none"}};
 }
 
-/// What the charged steps were charged as, in the vocabulary of the accountants.
+/// The event that the steps were charged as, in the vocabulary of the accountants.
 std::string charged_as(const Plan& plan, const PlanNumbers& stated, std::uint64_t steps) {
   std::vector<Event> costs;
   if (plan.correlated && stated.beside.empty()) return describe(correlated_event(stated, steps));
@@ -119,7 +120,7 @@ std::string charged_as(const Plan& plan, const PlanNumbers& stated, std::uint64_
   return describe(compose_runs(costs));
 }
 
-/// What noise that adapts has followed, and what the ledger adds up to, once the run has ended.
+/// The measurements that adaptive noise followed, and the ledger's total once the run has ended.
 Json adaptive_noise(const Plan& plan, const Outcome& outcome) {
   const AdaptiveNoisePlan& adapts = *plan.noise_adapts;
   Json json{{"schedule", plan.manifest->noise_multiplier.component->full_name()},
@@ -170,7 +171,7 @@ Json answer(const PrivacyAnswer& epsilon) {
           {"note", epsilon.note}};
 }
 
-/// The others were asked about the steps that the budget pays for, before the run.
+/// The answers of the other accountants: about the steps that the budget pays for, before the run.
 Json also(const PlanNumbers& stated) {
   Json list = Json::array();
   for (const AccountantReport& report : std::span(stated.accountants).subspan(1)) {
@@ -193,7 +194,7 @@ Json unaccounted(const Plan& plan) {
   return list;
 }
 
-/// What the model begins from, who answers for it, and which of its layers are as they were.
+/// The weights that the model begins from, who answers for them, and which layers keep them.
 Json initial_weights(const Plan& plan) {
   const Setting& setting = *plan.setting;
   Json json = to_json(*setting.weights);
@@ -214,7 +215,7 @@ Json initial_weights(const Plan& plan) {
   return json;
 }
 
-/// What of the tensors behind the frozen layers is trained.
+/// The tensors behind the frozen layers that are adapted or trained.
 Json adapters(const Setting& setting, const Lora& wish) {
   Json json{{"rank", wish.rank},
             {"alpha", wish.alpha},
@@ -225,7 +226,7 @@ Json adapters(const Setting& setting, const Lora& wish) {
   return json;
 }
 
-/// Who takes part in a federated run, and who adds the noise.
+/// The participants of a federated run, and who adds the noise.
 Json federated(const Plan& plan, const PlanNumbers& stated) {
   const Federated& wish = *plan.manifest->federated;
   return {{"clients", wish.clients},
@@ -240,7 +241,7 @@ Json federated(const Plan& plan, const PlanNumbers& stated) {
           {"charged_estimates", stated.beside.size()}};
 }
 
-/// What kind of numbers contributions, sums and noise are: an attack on low-order digits needs
+/// The kind of numbers in contributions, sums and noise: an attack on low-order digits needs
 /// floating-point ones.
 std::string_view arithmetic(const PlanNumbers& stated) {
   if (stated.charges.empty()) return "no_noise";
@@ -267,7 +268,7 @@ Json plugins(const Plan& plan) {
     }
   };
   add_all(*plan.manifest);
-  // The plan's manifest is what the server does; clients have samplers and optimizers of their own.
+  // The plan's manifest is the server's; clients have samplers and optimizers of their own.
   if (plan.federated && plan.federated->at_server) add_all(plan.federated->local_manifest);
   return list;
 }

@@ -45,7 +45,7 @@ std::vector<std::string> unaccounted(const Json& statement, const std::string& r
   return items;
 }
 
-/// Why the bits are not covered; empty where they are, or where there is no noise.
+/// The reasons why the bits are not covered; empty where they are, or where there is no noise.
 std::vector<std::string> causes_of_floating_point(const Json& statement) {
   std::vector<std::string> causes;
   for (const Json& item : statement.at("unaccounted")) {
@@ -91,7 +91,7 @@ Json adaptive_noise(const Json& statement) {
   return statement.at("mechanism").value("adaptive_noise", Json());
 }
 
-/// What the steps are that epsilon is of.
+/// The steps and releases that epsilon covers.
 std::string steps_words(const Json& statement) {
   std::string words = count_of_steps(statement, "accounted_steps");
   words += releases_beside_steps(statement);
@@ -108,12 +108,12 @@ std::string steps_words(const Json& statement) {
   return words;
 }
 
-/// Whose proof the stated epsilon is.
+/// The accountant that proves the stated epsilon.
 std::string prover(const Json& statement) {
   return text(statement, statement.contains("proved_by") ? "proved_by" : "accountant");
 }
 
-/// What the accountant that the manifest names has to do with it, where it proves nothing.
+/// The part of the manifest's accountant, where another one proves the epsilon.
 std::string estimates_words(const Json& statement) {
   if (!statement.contains("proved_by")) return "";
   return " The accountant that the manifest names, " + text(statement, "accountant") +
@@ -221,7 +221,7 @@ std::string unit(const Json& statement) {
          ", which was read off the private data and is not covered.";
 }
 
-/// Of the sums' noise where steps share it.
+/// The sums' noise where steps share it.
 std::string correlated_noise(const Json& mechanism) {
   const Json& correlated = mechanism.at("correlated");
   const std::string differences =
@@ -273,7 +273,7 @@ std::string setting(const Json& statement) {
   return sentence;
 }
 
-/// What noise that adapts follows.
+/// The measurements that adaptive noise follows.
 std::string adaptive_words(const Json& adapts) {
   const std::string every = count(adapts, "every");
   const std::string schedule = ", which " + text(adapts, "schedule") + " chose as the run went, ";
@@ -290,7 +290,7 @@ std::string adaptive_words(const Json& adapts) {
          short_number(adapts.at("check_noise_multiplier").get<double>(), 5);
 }
 
-/// What stands for an example's gradient where its copies are altered.
+/// The mean that replaces an example's gradient where copies of it are altered.
 std::string augmentation(const Json& statement) {
   if (!statement.contains("augmentation")) return "";
   const Json& altered = statement.at("augmentation");
@@ -351,7 +351,7 @@ std::string coverage(const Json& statement) {
   return sentence + " How long the run took is not covered.";
 }
 
-/// What of the weights is trained, where that is not all of them.
+/// The weights that are trained, where that is not all of them.
 std::string adapters(const Json& statement) {
   if (!statement.contains("lora")) return "";
   const Json& lora = statement.at("lora");
@@ -363,7 +363,7 @@ std::string adapters(const Json& statement) {
          "released for them.";
 }
 
-/// What came before the run.
+/// The weights that the model begins from.
 std::string beginning(const Json& statement) {
   if (!statement.contains("initial_weights")) return "";
   const Json& weights = statement.at("initial_weights");
@@ -420,8 +420,8 @@ std::string tuning(const Json& statement) {
   return sentence;
 }
 
-/// What makes the proof one about bits, in words for somebody who knows the mathematics of neither
-/// floating-point numbers nor lattices.
+/// Why the proof covers the released bits, in words for somebody who knows the mathematics of
+/// neither floating-point numbers nor lattices.
 std::string exact_arithmetic(const Json& statement) {
   const bool is_discrete = statement.at("arithmetic") == "integer_grid";
   std::string sentence =
@@ -470,7 +470,7 @@ std::string assumptions(const Json& statement) {
          " The accountant's own rounding errs upwards.";
 }
 
-/// The plugins of which this is said about tests: true, false, or "allowed".
+/// The plugins with this entry about tests: true, false, or "allowed".
 std::vector<std::string> plugins_that_are(const Json& statement, const Json& tested) {
   std::vector<std::string> names;
   for (const Json& plugin : statement.at("versions").at("plugins")) {
@@ -479,7 +479,7 @@ std::vector<std::string> plugins_that_are(const Json& statement, const Json& tes
   return names;
 }
 
-/// On what is not on record about the plugins; "" if all of them passed their tests.
+/// The plugins without a record of passed tests; "" if all of them passed their tests.
 std::string untested(const Json& statement) {
   const auto allowed = plugins_that_are(statement, "allowed");
   const auto unknown = plugins_that_are(statement, false);

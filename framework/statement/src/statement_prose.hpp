@@ -1,3 +1,4 @@
+// A privacy statement in sentences, and the one sentence that warns where it is worth less.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -6,10 +7,10 @@
 
 namespace privgrad::core {
 
-/// A statement in sentences, from its other members; one text a paragraph.
+/// A statement in sentences, from its other members; one text per paragraph.
 std::vector<std::string> statement_prose(const nlohmann::json& statement);
 
-/// What makes the guarantee less than it looks; "" for nothing. What "prose" begins with.
+/// The reason why the guarantee is less than it looks, with which "prose" begins; "" for none.
 std::string statement_stain(const nlohmann::json& statement);
 
 /// A statement in one line.

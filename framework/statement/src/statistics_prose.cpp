@@ -14,7 +14,7 @@ nlohmann::json statistics_of(const nlohmann::json& statement) {
   return statement.value("statistics", nlohmann::json::array());
 }
 
-/// ", noise multiplier 4, for a share of 0.05 of the budget"
+/// "noise multiplier 4, for a share of 0.05 of the budget"
 std::string noise_words(const nlohmann::json& one) {
   std::string words =
       "noise multiplier " + short_number(one.at("noise_multiplier").get<double>(), 5);
@@ -32,7 +32,7 @@ std::string values_text(const nlohmann::json& value) {
   return text;
 }
 
-/// Of the counts that are released before anything else.
+/// The counts that are released before everything else.
 std::string counts_prose(const nlohmann::json& statement, bool noise) {
   std::string words;
   for (const nlohmann::json& one : statistics_of(statement)) {

@@ -1,3 +1,4 @@
+// The sentences of a privacy statement about releases beside the steps: statistics and reports.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -5,12 +6,13 @@
 
 namespace privgrad::core {
 
-/// Parts of statement_prose() about what is released beside steps; "" where there is nothing.
-/// " and of 2 statistics of the rows": what the claim is of, beside steps.
+/// " and of 2 statistics of the rows": the releases beside steps that the claim covers. All
+/// functions here give parts of statement_prose() about releases beside steps; "" where there are
+/// none.
 std::string releases_beside_steps(const nlohmann::json& statement);
-/// What transforms learnt from, with a space behind it.
+/// The statistics that transforms learnt from, followed by a space.
 std::string statistics_prose(const nlohmann::json& statement);
-/// What is reported of the final model, with a space before it.
+/// The report about the final model, after a space.
 std::string report_prose(const nlohmann::json& statement);
 
 }  // namespace privgrad::core

@@ -69,7 +69,7 @@ std::vector<double> AdaptiveNoise::bounded_losses(const Program& program) const 
   return losses;
 }
 
-/// Paid for first; without that, the losses are not looked at.
+/// Pays first; unless that succeeds, the losses are not looked at.
 std::optional<double> AdaptiveNoise::release_change(std::uint64_t step, const Model& model,
                                                     Ledger& ledger) {
   const Charge charge = adapts_.check_charge(step);
@@ -99,8 +99,8 @@ std::optional<double> AdaptiveNoise::release_change(std::uint64_t step, const Mo
   return static_cast<double>(mean.front().values().front());
 }
 
-/// The aggregator is told, so that its recipes, which charges are derived from and releases are
-/// made by, have the noise that was chosen.
+/// Informs the aggregator, so that its recipes, from which charges are derived and releases made,
+/// have the chosen noise.
 void AdaptiveNoise::change_to(double multiplier, std::uint64_t step) {
   const Manifest& manifest = *plan_.manifest;
   if (!std::isfinite(multiplier) || multiplier <= 0.0) {

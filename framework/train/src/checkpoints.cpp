@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-/// What must be the same when a run goes on.
+/// A part that must be the same when a run is resumed.
 struct Bound {
   const char* name;
   std::string hash;
@@ -51,15 +51,16 @@ std::string hash_of_numbers(const Plan& plan) {
   for (const Charge& charge : plan.beside) hash.add(to_json(charge.cost).dump());
   const Plan* last = nullptr;
   for (const ClientPlan& client : plan.federated ? plan.federated->clients : no_clients) {
-    // What else its plan says is the manifest's, or follows from the examples that it has.
+    // The rest of its plan is the manifest's, or follows from the examples that it has.
     if (client.plan.get() != last) hash.add(to_json(client.plan->event).dump());
     last = client.plan.get();
   }
   return hash.hex();
 }
 
-/// Everything that decides what a run releases, but its rows: those are read later. The second of the
-/// two locks on a copied state, the keys of steps, hashes the same list (Checkpoints::bound_to).
+/// Everything that decides the releases of a run, but its rows: those are read later. The second of
+/// the two locks on a copied state, the keys of steps, hashes the same list
+/// (Checkpoints::bound_to).
 std::array<Bound, 5> bound_parts(const Plan& plan, const std::string& lock) {
   const Manifest& manifest = *plan.manifest;
   const std::optional<WeightsFacts>& weights = plan.setting->weights;
@@ -88,7 +89,7 @@ std::string folder_name(const RecordDirectory& directory) {
 constexpr const char* kPlanKey = "plan-key";
 constexpr const char* kHome = "home";
 
-/// Where a directory is; "" if it is not there.
+/// The canonical path of a directory; "" if it is not there.
 std::string place_of(const fs::path& directory) {
   std::error_code failure;
   return fs::canonical(directory, failure).string();
@@ -101,8 +102,8 @@ bool is_of_finished(const CheckpointFolder& folder, const fs::path& directory) {
          RecordDirectory(directory).read_beginning("summary.json", settled->size() + 1) == *settled;
 }
 
-/// Takes away what is left of a run whose summary is written: the folder that the directory names, if
-/// it is the run's own, and the name. A folder without checkpoints has nothing to go on with.
+/// Removes the private rest of a run whose summary is written: the folder that the directory names,
+/// if it is the run's own, and the name. A folder without checkpoints has nothing to resume from.
 void clean_up(const fs::path& directory, const fs::path& state, const std::string& name) {
   if (CheckpointFolder::is_there(state, name)) {
     CheckpointFolder folder = CheckpointFolder::open(state, name);
@@ -167,7 +168,7 @@ std::string why_no_checkpoints(const Plan& plan, const fs::path& state) {
   };
   if (dynamic_cast<const Checkpointable*>(made.optimizer.get()) == nullptr)
     return refuse(manifest.optimizer.component->full_name());
-  // What it makes of differences may follow from what it made before.
+  // Its use of differences may follow from earlier ones.
   if (made.differences != nullptr &&
       dynamic_cast<const Checkpointable*>(made.aggregator.get()) == nullptr) {
     return refuse(manifest.aggregator.component->full_name());
@@ -178,7 +179,7 @@ std::string why_no_checkpoints(const Plan& plan, const fs::path& state) {
 bool steps_are_repeatable(const Plan& plan) {
   if (plan.manifest->noise_off) return true;
   const ExactAbilities& can = plan.setting->program;
-  // Rows are what differences of gradients, and aggregators with grids of their own, are made of.
+  // Differences of gradients, and aggregators with grids of their own, need rows.
   const bool needs_rows =
       plan.grid_levels != 0 || (plan.correlated && plan.correlated->parts.size() > 1);
   return plan.arithmetic == Arithmetic::exact && (can.rows || (can.clipping && !needs_rows));

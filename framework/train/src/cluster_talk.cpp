@@ -19,7 +19,7 @@ std::span<std::byte> bytes_of(std::string& text) {
   return std::as_writable_bytes(std::span(text.data(), text.size()));
 }
 
-/// What most texts fit into, behind their length: one message instead of two.
+/// The size that most texts fit into, after their length: one message instead of two.
 constexpr std::size_t kEnvelope = 1024;
 
 }  // namespace

@@ -51,7 +51,7 @@ Plan shared_plan(const Manifest& manifest, const RunOptions& options) {
 }
 
 std::vector<CommonPart> common_ground(const RunData& data) {
-  // All of them, also where a run that goes on trusts its commitment and the transforms' promise: no
+  // All examples, also where a resumed run trusts its commitment and the transforms' promise: no
   // other process has committed to anything.
   return {{"other examples", hash_of_examples(data)}};
 }

@@ -9,8 +9,8 @@
 #include "privgrad/step_rule.hpp"
 #include "privgrad/train/trainer.hpp"
 
-// The steps whose sums, noise and optimizer stay where the program lives. What they release, and what
-// they leave, has the bits of the steps that are made here.
+// The steps whose sums, noise and optimizer stay where the program lives. Their releases and the
+// state that they leave have the bits of the steps that are made here.
 
 namespace privgrad::core {
 

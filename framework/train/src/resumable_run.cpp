@@ -16,15 +16,15 @@ using Json = nlohmann::json;
 
 namespace {
 
-/// Of a server whose clients are programs of their own: no examples, but what transforms say that need
-/// none.
+/// The data of a server whose clients are programs of their own: no examples, but the values of
+/// transforms that need none.
 DataCommitment without_rows(const Plan& plan, RunData& data) {
   data.train = Dataset(plan.setting->info.shape, std::vector<float>{}, {});
   apply_transforms(*plan.manifest, *plan.setting, data);
   return {.value = std::nullopt, .why_not = "the clients hold the examples, and commit to them"};
 }
 
-/// A text of a checkpoint that goes into what the run leaves, or names a file.
+/// A text of a checkpoint that goes into the run's output, or names a file.
 std::string plain_text(StateReader& in) {
   constexpr std::size_t kLongest = 64;
   std::string text = in.bytes();
@@ -44,7 +44,7 @@ ResumableRun::ResumableRun(const Plan& plan, const RunOptions& options)
       output_(plan, options),
       executor_(make_executor(options.threads)) {}
 
-// ---- where it begins, or goes on
+// ---- beginning and resuming
 
 void ResumableRun::begin() {
   const DataCommitment data = options_.clients == nullptr
@@ -75,7 +75,7 @@ bool ResumableRun::wants_checkpoints(const DataCommitment& data) {
   std::string why = options_.clients == nullptr
                         ? why_no_checkpoints(plan_, options_.state)
                         : "its clients are programs of their own, which keep what is theirs";
-  // Nothing would say of a run that goes on whether its rows are those that it began with.
+  // Nothing would tell whether the rows of a resumed run are those that it began with.
   if (why.empty() && !manifest_.noise_off && !data.value)
     why = "its training rows are not committed to: " + data.why_not;
   if (why.empty()) return true;
@@ -101,12 +101,12 @@ void ResumableRun::know_rows_made() {
   rows_made_ = is_transformed_ ? transformed_hash(plan_, data_.train) : "";
 }
 
-/// The account is less private than the folder: nothing is to be guessed from it.
+/// A hash for the account, which is less private than the folder: it must confirm no guess.
 std::string ResumableRun::bound_for_account() const {
   return keys_->lasting().derive("account\n" + bound_to_).public_hex();
 }
 
-/// Where they are a default, a folder that cannot be written does not keep anybody from training.
+/// Where checkpoints are a default, a folder that cannot be written keeps nobody from training.
 void ResumableRun::begin_checkpoints() {
   try {
     checkpoints_.emplace(Checkpoints::begin(plan_, options_));
@@ -116,7 +116,7 @@ void ResumableRun::begin_checkpoints() {
   }
 }
 
-/// Before the first charge, so that a run can be resumed wherever it is killed.
+/// Made before the first charge, so that a run can be resumed wherever it is killed.
 void ResumableRun::first_checkpoint() {
   if (!checkpoints_) return;
   try {
@@ -194,11 +194,12 @@ DataCommitment ResumableRun::read_data_again(std::string committed) {
   return data;
 }
 
-// ---- what transforms learn from released statistics
+// ---- released statistics that transforms learn from
 
-/// Before the first step, and with its own place among the keys: what the rest of the run draws tells
-/// nothing of this noise. Whoever makes it again, from the checkpoint before it, has the same rows and
-/// the same key, so that it is the same release; what is behind it keeps what was learnt.
+/// Done before the first step, and with its own place among the keys: the draws of the rest of the
+/// run tell nothing about this noise. A run that repeats it, from the checkpoint before it, has the
+/// same rows and the same key, so that it is the same release; later checkpoints keep the learnt
+/// values.
 void ResumableRun::release_statistics() {
   last_shown_.clear();
   const auto show_release = [&](const PlannedStatistic& one, std::span<const float> values) {
@@ -282,7 +283,7 @@ void ResumableRun::reopen(bool was_orderly) {
   if (!may_repeat) save(Stop::none);
 }
 
-// ---- while it goes on
+// ---- during the run
 
 double ResumableRun::seconds() const {
   if (!began_) return earlier_seconds_;
@@ -302,7 +303,7 @@ void ResumableRun::train_and_report() {
   close();
 }
 
-/// The directory stays as it is: what a resumed run leaves is what it would have left at once.
+/// The directory stays as it is: a resumed run leaves the output that it would have left at once.
 void ResumableRun::stop_for_later() {
   save(Stop::orderly);
   result_.metrics = output_.last_metrics();
@@ -316,7 +317,7 @@ void ResumableRun::stop_for_later() {
                      {"run_dir", options_.directory.string()}};
 }
 
-/// Whether all is made again that the run had shown, or been charged for, when it was cut off.
+/// Whether the run has repeated all that it had shown, or been charged for, when it was cut off.
 bool ResumableRun::has_caught_up() const {
   return !output_.is_behind() && !checkpoints_->is_behind() && !records_are_behind();
 }

@@ -43,7 +43,7 @@ class Training final : ResumableRun {
   }
 
  private:
-  // ---- where it begins, or goes on
+  // ---- beginning and resuming
 
   void make_parts() override {
     bench_ = make_workbench(plan_, *executor_);
@@ -60,18 +60,18 @@ class Training final : ResumableRun {
                      processes_ ? &*processes_ : nullptr);
   }
 
-  /// Where nobody is shown each release.
+  /// Done where nobody is shown each release.
   void let_steps_stay() {
     if (options_.witness == nullptr) trainer_->let_steps_stay(bench_);
   }
 
-  /// The model, from wherever it is.
+  /// The parameters of the model, from wherever it is.
   const std::vector<float>& parameters() {
     trainer_->bring_home(bench_);
     return bench_.parameters;
   }
 
-  /// \param state  of the trainers, to go on from; "": the run begins.
+  /// \param state  of the trainers, to resume from; "": the run begins.
   /// \throws ConfigError if the steps cannot be shared, or a process is not like this one.
   void gather_processes(std::string_view state) {
     if (options_.cluster == nullptr) return;
@@ -130,8 +130,8 @@ class Training final : ResumableRun {
     let_steps_stay();
   }
 
-  /// What was paid for, as one event; nothing where that is not a part of the plan's cost that stands
-  /// by itself: steps that share noise.
+  /// Everything that was paid for, as one event; nothing where that has no cost of its own within
+  /// the plan's: with steps that share noise.
   std::optional<Event> charged() {
     const std::size_t reports =
         plan_.report ? plan_.report->charges(plan_.affordable_steps).size() : 0;
@@ -159,12 +159,12 @@ class Training final : ResumableRun {
     return charges_of(plan_.statistics).size() + reported_.steps.size() + (has_reported_ ? 1 : 0);
   }
 
-  /// Of the ledger's releases those of steps.
+  /// The number of the ledger's releases that are steps.
   std::uint64_t steps_paid() {
     return ledger()->releases() - std::min(beside_paid(), ledger()->releases());
   }
 
-  /// A run that fails says why; that its account cannot be written is no better reason, and its
+  /// A run that fails reports why; an account that cannot be written is no better reason, and the
   /// reservation then stays. So does that of a run that may be resumed.
   void settle_after_failure() noexcept {
     if (!reservation_ || checkpoints_) return;
@@ -186,7 +186,7 @@ class Training final : ResumableRun {
     result_.status = RunStatus::completed;
     result_.epsilon = ledger() != nullptr ? ledger()->spent() : plan_.epsilon();
     const bool begins = result_.steps == 0 && !measured_at_;
-    if (begins && has_prediction(plan_)) report_progress();  // what the prediction is relative to
+    if (begins && has_prediction(plan_)) report_progress();  // the prediction is relative to this
     for (std::uint64_t step = result_.steps; step < plan_.steps(); ++step) {
       if (plan_.report && plan_.report->ends_run(reported_.between)) {
         result_.status = RunStatus::stopped_early;
@@ -216,7 +216,7 @@ class Training final : ResumableRun {
   bool make_step(std::uint64_t step) {
     if (manifest_.random_iterate && step == chosen_) kept_ = parameters();
     if (keys_->ratchets()) trainer_->use_key_of_step(keys_->of_step());
-    // What is left behind the planned steps is the report's.
+    // Budget that is left after the planned steps is the report's.
     if ((plan_.report && step >= plan_.affordable_steps) || !pay_for(step)) {
       result_.status = RunStatus::budget_exhausted;
       return false;
@@ -238,8 +238,8 @@ class Training final : ResumableRun {
     return true;
   }
 
-  /// Releases the accuracy of the model behind the last step, if that is due. Nothing follows from it
-  /// before it is bound, with the progress.
+  /// Releases the accuracy of the model after the last step, if that is due. Nothing follows from
+  /// it before it is bound, with the progress.
   /// \returns whether it was due.
   bool report_on_the_way() {
     if (!plan_.report || !plan_.report->is_due(result_.steps, plan_.affordable_steps)) return false;
@@ -261,8 +261,8 @@ class Training final : ResumableRun {
     return made;
   }
 
-  /// \returns whether the step is paid for, and what chooses its noise. Nothing has been released
-  ///   when it is not.
+  /// \returns whether the measurement that chooses the step's noise, and the step, are paid for.
+  ///   One that is not has released nothing.
   bool pay_for(std::uint64_t step) {
     const bool paid = trainer_->choose_noise(step, bench_, data_.test) && trainer_->pay_for(step);
     if (ledger() != nullptr) result_.epsilon = ledger()->spent();
@@ -301,9 +301,9 @@ class Training final : ResumableRun {
     return has_random_iterate_ ? "random_iterate" : "last";
   }
 
-  /// Of the model that is kept. Paid for here: all that the steps could pay for left it room.
-  /// A run that its user ends before its end has none: copies of its state, each ended at another
-  /// step, would each release one of a model of its own, and pay for one.
+  /// Reports the model that is kept. Paid for here: the steps have left room for it in the budget.
+  /// A run that its user ends early has no report: copies of its state, each ended at another step,
+  /// would each release the accuracy of a model of its own, and pay for one.
   void report_accuracy() {
     if (!plan_.report || (options_.finish && result_.status == RunStatus::interrupted)) return;
     reported_.kept = release_report(plan_.report->charge());
@@ -333,7 +333,7 @@ class Training final : ResumableRun {
       more["epsilon_spent"] = result_.noise->spent_epsilon;
       more["adaptive_noise"] = to_json(*plan_.noise_adapts, &*result_.noise);
     } else if (is_accounted_in_full() && ledger() != nullptr) {
-      // Releases decide which step is the last: what is proved is about all of them.
+      // Releases decide which step is the last: the proof is about all of them.
       paid.accounted = plan_.affordable_steps;
       paid.beside.reset();
       result_.epsilon = of_all_steps(plan_);
@@ -353,7 +353,7 @@ class Training final : ResumableRun {
     return plan_.is_accounted_in_full || result_.status == RunStatus::diverged;
   }
 
-  /// Of noise that adapts: the guarantee is the budget, whatever was spent within it.
+  /// For noise that adapts: the guarantee is the budget, whatever was spent within it.
   void record_noise() {
     NoiseRecord record = trainer_->adaptive_noise()->record();
     record.spent_epsilon = ledger()->spent().value;

@@ -34,7 +34,7 @@ Dataset invented(const ExampleShape& shape, std::size_t rows) {
           std::vector<float>(rows, 0.0f)};
 }
 
-/// What all steps together take: examples and steps, those of all clients of a federated run.
+/// The work of all steps: numbers of examples and of steps, over all clients of a federated run.
 std::pair<double, double> work(const Plan& plan) {
   const auto sum = [](const std::vector<double>& sizes, std::uint64_t steps) {
     const auto end = sizes.begin() + static_cast<std::ptrdiff_t>(steps);

@@ -47,8 +47,8 @@ void RunOutput::open(const DataCommitment& data) {
   const Manifest& manifest = *plan_.manifest;
   data_ = data;
   make_run_directory(options_.directory);
-  // First of all files: whoever creates it has the directory, and who comes too late has written
-  // nothing.
+  // The first of all files: the process that creates it has the directory, and one that comes too
+  // late has written nothing.
   metrics_file_.emplace(options_.directory / "metrics.jsonl");
   try {
     write_atomically(options_.directory / "manifest.yaml", to_yaml(manifest.resolved));
@@ -216,7 +216,7 @@ void RunOutput::close(RunResult& result, const std::vector<float>& parameters,
   write_atomically(options_.directory / "summary.json", text);
 }
 
-/// All but the summary, which is still to be written, are on the disk.
+/// The hashes of all files left; all but the summary, still to be written, are on the disk.
 Json RunOutput::left_files(const std::string& summary) const {
   const RecordDirectory directory(options_.directory);
   Json files = Json::object();

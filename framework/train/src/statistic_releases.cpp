@@ -21,7 +21,7 @@ const PlannedStatistic& planned_for(const Plan& plan, std::size_t number) {
                      " learns from a statistic that was not planned");
 }
 
-/// One example is looked at, alone and among others.
+/// The check of one random example's contribution, alone and among others.
 ContributionCheck drawn_check(const RandomKey& key, std::size_t number, std::size_t rows,
                               std::string_view who) {
   const auto random = make_random_source(key.derive("contribution checks"))->stream(number);
@@ -39,7 +39,7 @@ PiecesOf pieces_of(const BoundedStatistic& transform, const Shape& shape) {
   };
 }
 
-/// What rows add to a count: 1 to the only number (StatisticOf::rows), or to that of the row's class.
+/// The sum for a count: a row adds 1 to the only number (StatisticOf::rows), or to its class's.
 BoundedOnGrid sum_of_count(const PlannedStatistic& planned, const Dataset& train,
                            Executor& executor) {
   if (planned.of == StatisticOf::rows)

@@ -19,8 +19,8 @@
 #include "privgrad/trust/joint_release.hpp"
 #include "privgrad/trust/shared_sum.hpp"
 
-// The steps that several processes make together. Process 0 pays, draws the batch and says what is to
-// be done; from there on all do the same: each sums its share of the batch, gets its slice of the sum
+// The steps that several processes make together. Process 0 pays, draws the batch and gives the
+// order; from there on all do the same: each sums its share of the batch, gets its slice of the sum
 // of all, noises it, and moves its slice of the parameters.
 
 namespace privgrad::core {
@@ -43,13 +43,13 @@ RandomKey key_from(std::span<const std::uint8_t> bytes) {
 
 }  // namespace
 
-/// What a step that was made together leaves in every process.
+/// The results of a step made together that every process keeps.
 struct Trainer::Together {
-  /// At process 0, where the optimizer needs whole gradients: what was released.
+  /// At process 0, where the optimizer needs whole gradients: the releases.
   std::vector<Released> whole;
   double noise_stddev = 0.0;
   double unclipped = 0.0;      // as released, where the clip norm adapts
-  bool check_differs = false;  // of the process that has the example
+  bool check_differs = false;  // in the process that has the example
 };
 
 bool Trainer::takes_slices() const {
@@ -59,7 +59,7 @@ bool Trainer::takes_slices() const {
 
 bool Trainer::take_step_together(std::uint64_t step, Workbench& bench) {
   draw_batch(step);
-  // Sums have no order. Whoever has a part of an ordered batch looks at a part of the rows.
+  // Sums have no order. A process with a part of an ordered batch looks at a part of the rows.
   std::sort(batch_.begin(), batch_.end());
   const Clip clip = clip_of_step(step);
   std::optional<ContributionCheck> check = contribution_checks_.draw(step, batch_.size());
@@ -161,7 +161,7 @@ Trainer::Together Trainer::make_slice(const StepOrder& order, Workbench& bench,
   return made;
 }
 
-/// This process's slices of what all processes sum up.
+/// This process's slices of the sums over all processes.
 std::vector<BoundedOnGrid> Trainer::slices_of_sums(const StepOrder& order,
                                                    std::span<const std::uint32_t> share,
                                                    Workbench& bench, ContributionCheck* check) {
@@ -209,7 +209,8 @@ std::vector<Released> Trainer::release_slices(std::vector<BoundedOnGrid> slices,
   return released;
 }
 
-/// The gradient's part of a slice. The count is behind the last one: all are told what it says.
+/// The gradient's part of a slice. The count is behind the last slice, and is sent to all
+/// processes.
 Released Trainer::without_count(const StepOrder& order, const Released& slice,
                                 Together& made) const {
   const std::size_t last = processes_->cluster().size() - 1;

@@ -1,3 +1,4 @@
+// The outcome of a run: how it ended, what was paid for, and which epsilon its statement claims.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 
 namespace privgrad::core {
 
-/// How a run ended; `stopped_early`: by what it had released; `unfinished`: it has not.
+/// How a run ended; `stopped_early`: because of its releases; `unfinished`: it has not ended.
 enum class RunStatus {
   completed = 1,
   budget_exhausted,
@@ -23,50 +24,50 @@ enum class RunStatus {
 
 std::string_view to_text(RunStatus status);
 
-/// How many steps were paid for.
+/// The numbers of steps that were paid for.
 struct ChargedSteps {
   std::uint64_t charged = 0;  ///< At least those that were made, unless noise is off.
-  /// Those that epsilon is of. More than `charged` where releases decided when the run ended: then
-  /// all that the budget pays for.
+  /// The steps that epsilon covers. More than `charged` where releases decided when the run ended:
+  /// then all that the budget pays for.
   std::uint64_t accounted = 0;
-  /// Of a run whose accounted steps may be fewer than the budget pays for: releases beside them that
-  /// were paid for. Nothing: all that are planned.
+  /// The number of releases beside the steps that were paid for, in a run whose accounted steps may
+  /// be fewer than the budget pays for. Nothing: all that are planned.
   std::optional<std::uint64_t> beside = std::nullopt;
 };
 
-/// What became of noise that adapts.
+/// The record of noise that adapts.
 struct NoiseRecord {
-  std::vector<double> noise_multiplier;    ///< Of each step that was paid for.
-  std::vector<Charge> steps, checks;       ///< That were paid for.
-  std::vector<std::uint64_t> measured_at;  ///< How many steps had been made.
-  std::vector<double> measured;            ///< As the schedule saw it.
-  double spent_epsilon = 0.0;              ///< What the ledger adds up to; no guarantee.
+  std::vector<double> noise_multiplier;    ///< One per step that was paid for.
+  std::vector<Charge> steps, checks;       ///< Those that were paid for.
+  std::vector<std::uint64_t> measured_at;  ///< Steps made before each measurement.
+  std::vector<double> measured;            ///< The values that the schedule saw.
+  double spent_epsilon = 0.0;              ///< The ledger's total; no guarantee.
 };
 
-/// What came of a plan. Statements read both; the plan stays as it was.
+/// The result of running a plan. Statements read both; the plan stays as it was.
 struct Outcome {
   RunStatus status = RunStatus::unfinished;
-  std::uint64_t steps = 0;  ///< Made.
+  std::uint64_t steps = 0;  ///< Number of steps made.
   ChargedSteps paid;
-  /// Of the accounted steps; infinite without noise. If the noise adapts, the budget: what was
-  /// spent within it is no guarantee.
+  /// The cost of the accounted steps; infinite without noise. If the noise adapts, the budget: the
+  /// spending within it is no guarantee.
   PrivacyAnswer epsilon;
-  std::optional<NoiseRecord> noise;  ///< Of noise that adapts, if the run has ended.
-  /// Of a federated run that has ended: the client whose charges are stated, if it is not the one
-  /// that was planned to cost most.
+  std::optional<NoiseRecord> noise;  ///< Set if the noise adapts and the run has ended.
+  /// The client of a finished federated run whose charges are stated, if it is not the one that was
+  /// planned to cost most.
   std::optional<std::size_t> client;
-  DataCommitment data;  ///< Of the ledgers' first lines; neither without noise.
-  /// When the run began, as "2026-05-17T12:00:00Z": before it read an example. As the ledgers' first
-  /// lines say it; "" if they do not.
+  DataCommitment data;  ///< From the ledgers' first lines; empty without noise.
+  /// When the run began, as "2026-05-17T12:00:00Z": before it read an example. From the ledgers'
+  /// first lines; "" if they do not say it.
   std::string date = {};
-  ReleasedCounts counts = {};  ///< Of a run that has ended; nothing where none are planned.
+  ReleasedCounts counts = {};  ///< Set once the run has ended; empty where none are planned.
 
-  /// What was charged for, in place of what was planned: of the client that is stated, and with the
-  /// noise that was chosen.
+  /// The plan's numbers, with the charges that were made in place of the planned ones: those of the
+  /// stated client, and with the noise that was chosen.
   PlanNumbers stated(const Plan& plan) const;
 };
 
-/// What a plan can come to at most: the outcome of a run that is cut off.
+/// The most that a plan can cost: the outcome of a run that is cut off.
 Outcome outcome_of_all(const Plan& plan);
 
 }  // namespace privgrad::core

@@ -1,3 +1,4 @@
+// Plans as JSON: for `privgrad plan --json`, and the members that statements and summaries share.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -14,11 +15,11 @@ namespace privgrad::core {
 /// The plan as `privgrad plan --json` prints it.
 nlohmann::json to_json(const Plan& plan);
 
-/// What the noise follows, what that costs, and all that was measured.
+/// The measurement that the noise follows, its cost, and all measured values.
 /// \param made  null: the run has not ended.
 nlohmann::json to_json(const AdaptiveNoisePlan& adapts, const NoiseRecord* made = nullptr);
 
-/// What transforms learn from, and with how much noise: a list.
+/// The released statistics, with their noise: a list.
 nlohmann::json to_json(const std::vector<PlannedStatistic>& statistics);
 
 /// How good a plan's noise is by the influence that it was made from.
@@ -34,10 +35,10 @@ InfluenceFacts influence_facts(const Plan& plan);
 /// \returns "research" or "release".
 std::string_view mode_name(const Manifest& manifest);
 
-/// The names of what no accountant was charged for, each once.
+/// The names of the unaccounted uses of private rows, each once.
 std::vector<std::string> unaccounted_names(const Plan& plan);
 
-/// \returns "exact" where the proof is about the bits that are released, else null.
+/// \returns "exact" where the proof is about the released bits, else null.
 nlohmann::json floating_point_json(const Plan& plan);
 
 nlohmann::json optional_json(const std::optional<double>& value);

@@ -1,3 +1,4 @@
+// The counts of training rows that a run has released, which divide all later means.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +10,19 @@
 
 namespace privgrad::core {
 
-/// The counts of training rows that a run has released before anything else: public, and paid for
+/// The counts of training rows that a run has released before everything else: public, and paid for
 /// (docs/statistics.md).
 struct ReleasedCounts {
-  /// How many there are, at least 1: the divisor of all means that are released later. Nothing: it is
-  /// not released.
+  /// The number of rows, at least 1: the divisor of all means that are released later. Nothing: it
+  /// is not released.
   std::optional<std::uint64_t> rows;
-  /// How many of each class, as noised: one number for each, which may be negative. Empty: they are
-  /// not released.
+  /// The noised number of rows of each class, which may be negative. Empty: they are not released.
   std::vector<double> classes;
 
   bool operator==(const ReleasedCounts&) const = default;
 };
 
-/// What sums over all rows are divided by: the released number of rows, or the public one.
+/// The divisor of sums over all rows: the released number of rows, or the public one.
 /// \throws PrivacyError if the number is to be released, and has not been.
 double divisor_of(const Plan& plan, const ReleasedCounts& counts);
 
@@ -30,12 +30,12 @@ double divisor_of(const Plan& plan, const ReleasedCounts& counts);
 /// \param noised  any finite number. \returns the nearest whole number from 1 to 2^53.
 std::uint64_t count_of_rows(float noised);
 
-/// "rows", "class_counts": for the member `reported` of summaries, with the noise that was planned; {}
-/// if the plan releases neither.
+/// {"rows", "class_counts"}, for the member `reported` of summaries, with the planned noise; {} if
+/// the plan releases neither.
 nlohmann::json to_json(const Plan& plan, const ReleasedCounts& counts);
-/// What to_json() has written.
-/// \param reported  of a summary that anybody may have written.
-/// \throws IoError if it is none of what the plan releases.
+/// Reads the counts that to_json() has written.
+/// \param reported  from a summary that anybody may have written.
+/// \throws IoError if they are not those that the plan releases.
 ReleasedCounts counts_from_json(const Plan& plan, const nlohmann::json& reported);
 
 }  // namespace privgrad::core

@@ -1,3 +1,4 @@
+// The schedules of a run as schedules.json, for programs that draw them.
 #pragma once
 
 #include <cstddef>
@@ -11,24 +12,24 @@ namespace privgrad::core {
 /// The most changes of a schedule that its record holds.
 inline constexpr std::size_t kMostRecordedChanges = 4096;
 
-/// The schedules of a plan as in schedules.json, for whoever draws them:
+/// The schedules of a plan as in schedules.json:
 ///
 ///     {"schedules": 1, "steps": T, "affordable_steps": n,
 ///      "slots": {"noise_multiplier": {"step": [0, 10], "value": [2.0, 1.5], "exact": true}, ...}}
 ///
-/// A value holds from its step on, until the next one (steps from 0). A schedule with more changes
-/// than kMostRecordedChanges is given at steps spread evenly, the first and the last among them,
-/// and then "exact" is false.
+/// A value holds from its step on, until the next one (steps count from 0). A schedule with more
+/// changes than kMostRecordedChanges is given at steps spread evenly, the first and the last among
+/// them, and then "exact" is false.
 ///
 /// With has_prediction(), "predicted_excess" holds Theorem 4.1's bound on the expected excess risk
-/// after so many steps, over that before the first, and what excess is measured from:
+/// after so many steps, over that before the first, and the optimum that excess is measured from:
 ///
 ///     {"optimum": 0.0, "step": [0, 1, ...], "value": [1.0, ...]}
-/// \param outcome  the noise that was chosen is known when a run has ended.
+/// \param outcome  has the chosen noise once a run has ended.
 nlohmann::json schedule_record(const Plan& plan, const Outcome& outcome);
 
-/// Whether the manifest says enough of the loss (`utility`) for Theorem 4.1, and the noise of the
-/// steps is independent and known beforehand.
+/// Whether the manifest says enough about the loss (`utility`) for Theorem 4.1, and the noise of
+/// the steps is independent and known beforehand.
 bool has_prediction(const Plan& plan);
 
 }  // namespace privgrad::core

@@ -1,3 +1,4 @@
+// The privacy statement of a run: everything that a reader needs to judge its guarantee, as JSON.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +13,14 @@
 namespace privgrad::core {
 
 /// The privacy statement of a run, as in statement.json: everything that Ponomareva et al. 2023
-/// ("How to DP-fy ML", section 5.3.3) ask of a report. Setting, unit, adjacency, what accesses to
-/// the data are covered, what is released, sampling, mechanism, accountant, (epsilon, delta) with
-/// its kind of bound, how the assumptions hold, randomness, arithmetic and versions.
+/// ("How to DP-fy ML", section 5.3.3) ask of a report. Setting, unit, adjacency, which accesses to
+/// the data are covered, the releases, sampling, mechanism, accountant, (epsilon, delta) with its
+/// kind of bound, how the assumptions hold, randomness, arithmetic and versions.
 ///
-/// "prose" has the same in sentences, one text a paragraph; the first sentence says what stains the
-/// guarantee, if something does ("stain" has that alone). "short" is one line for the model file.
+/// "prose" has the same in sentences, one text per paragraph; the first sentence names a stain on
+/// the guarantee, if there is one ("stain" has it alone). "short" is one line for the model file.
 ///
-/// Privacy: a function of the plan and of what was released.
+/// Privacy: a function of the plan and of the releases.
 /// \throws nothing of its own.
 nlohmann::json privacy_statement(const Plan& plan, const Outcome& outcome);
 

@@ -1,3 +1,4 @@
+// The noised training accuracy that a run may release: its computation, its payment, its record.
 #pragma once
 
 #include <cstdint>
@@ -16,33 +17,33 @@
 
 namespace privgrad::core {
 
-/// What the key of a report's noise is derived for.
+/// The purpose that the key of a report's noise is derived for.
 inline constexpr std::string_view kReportPurpose = "report";
 
-/// What each row adds to the report: 1/2 if the program classifies it rightly, and else -1/2. Each row
-/// by itself, so that no other one is behind its number.
-/// \param rows  which examples.
+/// The contribution of each row to the report: 1/2 if the program classifies it correctly, else
+/// -1/2. Each row is computed by itself, so that its number depends on no other row.
+/// \param rows  numbers of the examples.
 std::vector<float> correct_halves(const Program& program, const Dataset& data,
                                   std::span<const std::uint32_t> rows, Executor& executor);
 
 /// A released accuracy.
 struct ReportedAccuracy {
   double value = 0.0;         ///< In [0, 1].
-  double noise_stddev = 0.0;  ///< Of the number before it was brought into [0, 1].
+  double noise_stddev = 0.0;  ///< Before the value was clamped to [0, 1].
 };
 
 /// The accuracies that a run has released.
 struct ReportedAccuracies {
-  std::vector<std::uint64_t> steps;      ///< Behind which those between the steps were.
-  std::vector<double> between;           ///< One for each of `steps`.
-  std::optional<ReportedAccuracy> kept;  ///< Of the model that is kept, once it was released.
+  std::vector<std::uint64_t> steps;      ///< Steps after which one was released.
+  std::vector<double> between;           ///< Their accuracies, one for each of `steps`.
+  std::optional<ReportedAccuracy> kept;  ///< For the model that is kept, once released.
 };
 
 /// Pays for a report, and releases the accuracy of the model on the bench.
-/// \param charge  PlannedReport::charge(), or charge_behind() so many steps, which chooses the noise:
-///   of one key, each charge's own.
+/// \param charge  PlannedReport::charge(), or charge_behind() so many steps, which chooses the
+///   noise: each charge has its own, from one key.
 /// \param divisor  of the sum: divisor_of().
-/// \param key  of nothing but reports.
+/// \param key  used for reports alone.
 /// \param ledger  null without noise. \param witness  null: none.
 /// \returns nothing if the ledger does not pay for it.
 std::optional<ReportedAccuracy> release_accuracy(const Plan& plan, const Charge& charge,
@@ -51,7 +52,7 @@ std::optional<ReportedAccuracy> release_accuracy(const Plan& plan, const Charge&
                                                  Ledger* ledger, ReleaseWitness* witness,
                                                  Executor& executor);
 
-/// What was planned, with what was made of it.
+/// The planned report, with the accuracies that were released.
 nlohmann::json to_json(const PlannedReport& planned, const ReportedAccuracies& made);
 
 }  // namespace privgrad::core

@@ -1,3 +1,4 @@
+// The noise of a run whose schedule adapts it to measurements: it measures, chooses and pays.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@
 
 namespace privgrad::core {
 
-/// What is measured on public test rows: their mean loss, or the share of them that is right.
+/// The measurement on public test rows: their mean loss, or the share that is classified correctly.
 /// \throws IoError  there are none: the manifest declares a test split, and no row fell to it.
 double measured_on_test_rows(const Measurement& measurement, const Evaluation& sums,
                              std::size_t rows);
@@ -30,8 +31,8 @@ double measured_on_test_rows(const Measurement& measurement, const Evaluation& s
 /// Sensitivity of a loss_change: an example contributes b(l(w)) - b(l(w')) for two released models
 /// w, w', where b brings a loss to [0, loss_bound]. Both terms are in that range, so that the
 /// difference is at most loss_bound in size, and the sum of all differences moves by at most that
-/// if an example comes, goes, or contributes zero, and by twice that if it is exchanged: what the
-/// accountant takes a `gaussian` event for. row_sum() enforces the bound once more.
+/// if an example comes, goes, or contributes zero, and by twice that if it is exchanged, as the
+/// accountant assumes for a `gaussian` event. row_sum() enforces the bound once more.
 ///
 /// The losses at the last measurement are kept, since they are needed at the next one; they are as
 /// private as the rows and stay here.
@@ -62,19 +63,19 @@ class AdaptiveNoise {
   /// \returns nothing if the budget does not pay for it.
   std::optional<Receipt> pay(std::uint64_t step, Ledger& ledger);
 
-  /// The noise of the measurements to come is drawn with this key.
+  /// Draws the noise of the measurements to come with this key.
   /// \param key  of the step.
   void use_key(const RandomKey& key) { check_mechanism_.use_key(key.derive(kPurpose)); }
 
   /// As Trainer::lead_by().
   void lead_by(ReleaseWitness* witness) { leader_ = witness; }
 
-  /// The losses at the last measurement, which are private, and what was chosen and paid for.
+  /// Saves the losses at the last measurement, which are private, and all choices and charges.
   void save(StateWriter& out) const;
   /// \throws IoError
   void restore(StateReader& in);
 
-  /// Of the last step that was paid for, or of the first one.
+  /// The noise multiplier of the last step that was paid for, or of the first one.
   double noise_multiplier() const noexcept { return current_; }
   const NoiseRecord& record() const noexcept { return record_; }
 

@@ -1,3 +1,4 @@
+// The checkpoints of a run: when they are made, where they are kept, and how a run is resumed.
 #pragma once
 
 #include <chrono>
@@ -17,74 +18,74 @@
 
 namespace privgrad::core {
 
-/// Why a run of this plan cannot leave checkpoints: "" if it can.
+/// The reason why a run of this plan cannot leave checkpoints; "": it can.
 std::string why_no_checkpoints(const Plan& plan, const std::filesystem::path& state);
 
-/// Whether a step that is made again is the same, to the last bit: exact sums by a program that
-/// promises its bits (ExactClipping, ReproducibleRows), and no noise at all.
+/// Whether a step that is made again is the same, to the last bit: with exact sums by a program
+/// that promises its bits (ExactClipping, ReproducibleRows), or without noise.
 bool steps_are_repeatable(const Plan& plan);
 
-/// The hash of the examples that are trained on, where a transform does not promise the bits that it
-/// makes of a row; else "". To be compared, in private, with those of a run that goes on.
+/// The hash of the examples that are trained on, where a transform does not promise the bits of its
+/// rows; else "". It is private, and compared with that of a resumed run.
 std::string transformed_hash(const Plan& plan, const Dataset& train);
 
-/// The hash of who has which examples: private, and to be compared as the one above.
+/// The hash of the assignment of examples to clients: private, and compared likewise.
 std::string hash_of_shards(const FederatedPlan& federated);
 
-/// What the plan of a run that goes on was drawn with.
+/// The key that the plan of a resumed run was drawn with.
 /// \throws IoError if the run's private folder is not there, or does not hold it.
 RandomKey kept_plan_key(const std::filesystem::path& directory, const std::filesystem::path& state);
 
-/// The schedules that a run which goes on began with, as KeptNumbers has them.
+/// The schedules that a resumed run began with, as KeptNumbers has them.
 /// \throws IoError as kept_plan_key().
 std::string kept_schedules(const std::filesystem::path& directory,
                            const std::filesystem::path& state);
 
-/// The hash of parameters, and of what is shown with them.
+/// The hash of parameters, and of the text that is shown with them.
 std::string hash_of_shown(std::span<const float> parameters, std::string_view more);
 
-/// The checkpoints of one run: when they are made, where they lie, and what was shown.
+/// The checkpoints of one run: when they are made, where they lie, and how much was shown.
 class Checkpoints {
  public:
-  /// Of a run that begins: names its folder in the run's directory, and makes it.
+  /// For a run that begins: names its folder in the run's directory, and makes it.
   static Checkpoints begin(const Plan& plan, const RunOptions& options);
-  /// Of a run that was cut off.
-  /// \throws ConfigError if it is over; IoError if the directory holds no run, or there is nothing to
-  ///   go on from.
+  /// For a run that was cut off.
+  /// \throws ConfigError if it is over; IoError if the directory holds no run, or there is nothing
+  ///   to resume from.
   static Checkpoints take_up(const Plan& plan, const RunOptions& options);
 
-  /// What the run is bound to, for the keys of its steps: whatever decides what a step releases,
-  /// so that a copy of the state which goes on with another input never meets the same noise.
+  /// A text for the keys of the run's steps, with everything that decides the release of a step, so
+  /// that a copy of the state which goes on with another input never meets the same noise.
   static std::string bound_to(const Plan& plan, const std::string& lock,
                               const DataCommitment& data);
 
-  /// The checkpoint to go on from, behind a head that was compared with this run's.
-  /// \throws PrivacyError naming what differs.
+  /// The content of the checkpoint to resume from, after comparing its head with this run's.
+  /// \throws PrivacyError naming the part that differs.
   std::string content(const Plan& plan, const RunOptions& options);
 
-  /// Whether one is to be made behind this step; of a federated run, behind this round.
+  /// Whether one is to be made after this step or, in a federated run, after this round.
   bool is_due(std::uint64_t steps_done) const;
-  /// \param body  what content() is to return.
+  /// \param body  the text that content() is to return.
   void write(const Plan& plan, const RunOptions& options, std::string_view body);
 
-  /// Says that something is about to be shown, once that is on the disk.
-  /// \param hash  of it.
+  /// Writes to the disk that something is about to be shown, and what; returns once it is there.
+  /// \param hash  of the shown content.
   void bind(const std::string& what, const std::string& hash) {
     folder_.bind(shown_, what, hash);
     ++shown_;
   }
   std::uint64_t shown() const noexcept { return shown_; }
   void set_shown(std::uint64_t shown) noexcept { shown_ = shown; }
-  /// Whether something was bound that is still to be made again.
+  /// Whether a resumed run has yet to repeat something that was bound.
   bool is_behind() const { return shown_ < folder_.bindings(); }
 
   std::string settle_summary(const std::string& text) { return folder_.settle_summary(text); }
 
-  /// Says that the run is now in this directory, once it goes on there.
+  /// Notes that the run is now in this directory, once it is resumed there.
   void settle_in(const std::filesystem::path& directory);
 
-  /// The run is over: keys and private state are taken away, and then the run directory's word of
-  /// them.
+  /// Removes keys and private state of a run that is over, and then the run directory's reference
+  /// to them.
   void erase(const std::filesystem::path& directory);
 
  private:

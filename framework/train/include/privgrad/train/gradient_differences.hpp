@@ -1,3 +1,4 @@
+// Steps whose aggregator sums up differences of gradients between iterates, beside the gradients.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,8 @@ namespace privgrad::core {
 /// The steps of an aggregator that uses differences of gradients (UsesGradientDifferences): keeps
 /// the first iterates of this epoch and of the last one, and sums up gradients and differences.
 ///
-/// Privacy: what it returns is bounded, and goes to the mechanism. The bounds of differences come
-/// from the plan, never from the iterates.
+/// Privacy: the sums are bounded, and go to the mechanism. The bounds of differences come from the
+/// plan, never from the iterates.
 /// Threads: calls never overlap.
 class GradientDifferences {
  public:
@@ -36,7 +37,7 @@ class GradientDifferences {
     const Clip& clip;
   };
 
-  /// The anchors, which are released.
+  /// Saves the anchors, which are released.
   void save(StateWriter& out) const;
   void restore(StateReader& in);
 
@@ -44,7 +45,7 @@ class GradientDifferences {
   std::vector<BoundedOnGrid> exact_sums(const Step& now);
   std::vector<Bounded> sums(const Step& now);
 
-  /// What the optimizer gets from the releases of the step.
+  /// The gradient for the optimizer, from the releases of the step.
   /// \param noised  whether they have noise.
   Released combine(std::uint64_t step, std::span<const Released> parts, double clip_norm,
                    double divisor, bool noised);

@@ -1,3 +1,4 @@
+// The exponential moving average of the parameters, which a run may keep in place of the last ones.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +14,15 @@ namespace privgrad::core {
 ///
 ///     a_0 = w_0,   a_t = d_t a_{t-1} + (1 - d_t) w_t,   d_t = min(decay, (1 + t) / (10 + t)),
 ///
-/// so that the first parameters are soon forgotten (as De et al. 2022, section 3.4, have it). Kept in
-/// double, coordinate by coordinate: the same bits on any number of threads and any processor.
+/// so that the first parameters are soon forgotten (as De et al. 2022, section 3.4, have it). Kept
+/// in double, coordinate by coordinate: the same bits on any number of threads and any processor.
 ///
-/// Privacy: post-processing of what the run has released; costs nothing.
+/// Privacy: post-processing of the run's releases; costs nothing.
 /// Threads: calls never overlap.
 class MovingAverage {
  public:
   /// \param decay  in (0, 1).
-  /// \param first  before the first step.
+  /// \param first  the parameters before the first step.
   MovingAverage(double decay, std::span<const float> first)
       : decay_(decay), values_(first.begin(), first.end()) {}
 

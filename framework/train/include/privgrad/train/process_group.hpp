@@ -1,3 +1,4 @@
+// The processes that make the steps of one run together, and the orders that process 0 gives them.
 #pragma once
 
 #include <cstddef>
@@ -18,15 +19,16 @@
 
 namespace privgrad::core {
 
-/// What process 0 tells the others of a step that is paid for. Private, and secret.
+/// The order from process 0 for a step that is paid for. Private, and secret.
 struct StepOrder {
   std::uint64_t step = 0;
   std::vector<std::uint32_t> batch;
   double clip_norm = 0.0, count_share = 0.0;
-  /// Of the example whose contribution is looked at, in the batch; the batch's size: none is.
+  /// The place in the batch of the example whose contribution is checked; the batch's size: none
+  /// is.
   std::uint64_t checked = 0;
   std::vector<std::uint8_t> augmentation_key;
-  /// PaidNoise::secret_text(); of correlated releases CorrelatedMechanism::secret_key().
+  /// PaidNoise::secret_text(); for correlated releases CorrelatedMechanism::secret_key().
   std::string noise;
 
   static auto state(auto& self) {
@@ -35,76 +37,77 @@ struct StepOrder {
   }
 };
 
-/// What process 0 asks for.
+/// The requests of process 0.
 enum class Wish : std::uint64_t { step = 1, evaluate_train, evaluate_test, state, end };
 
-/// At process 0: the others plan as it has. Public orders of examples are drawn for a plan, and with
-/// correlated releases the noise that is paid for depends on them; what a plan finds (KeptNumbers)
-/// depends on the processor.
+/// At process 0: lets the others make the same plan. Public orders of examples are drawn for a
+/// plan, and with correlated releases the noise that is paid for depends on them; the numbers that
+/// a plan finds (KeptNumbers) depend on the processor.
 /// \throws ConfigError naming a process with another program, other plugins or another manifest.
 void share_plan(Cluster& cluster, const Plan& plan, const RunOptions& options);
-/// At the others.
+/// At the others: the plan of process 0, made again.
 /// \param manifest  must outlive the plan.
-/// \throws as make_shared_plan(). Not at all where process 0 ends all, as share_plan() says.
+/// \throws as make_shared_plan(). Does not return where process 0 ends all, as share_plan() says.
 Plan shared_plan(const Manifest& manifest, const RunOptions& options);
 
-/// What the processes of a run must have in common beside its plan: the examples as they are trained on.
+/// The facts that all processes of a run must agree on beside its plan: the examples as they are
+/// trained on.
 std::vector<CommonPart> common_ground(const RunData& data);
 
-/// The processes of a run that make its steps together: what they tell each other. Every process has
-/// one; process 0 asks, and the others answer what they are asked (work_for_others()).
+/// The messages between the processes that make the steps of a run together. Every process has a
+/// group; process 0 asks, and the others answer (work_for_others()).
 ///
-/// Who asks has paid: a ledger's lines are on the disk before a batch is drawn, and no other process
-/// sees a row before it is asked.
+/// Process 0 pays before it asks: a ledger's lines are on the disk before a batch is drawn, and no
+/// other process sees a row before it is asked.
 /// Threads: calls never overlap.
 class ProcessGroup {
  public:
   /// \param cluster  outlives this.
-  /// \param program  of the run.
+  /// \param program  the run's.
   ProcessGroup(Cluster& cluster, const Plan& plan, const Program& program);
   ProcessGroup(const ProcessGroup&) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;
   ~ProcessGroup() = default;
 
   Cluster& cluster() const noexcept { return cluster_; }
-  /// How a step's sum is divided.
+  /// The division of a step's sum.
   const Slices& slices() const noexcept { return slices_; }
-  /// Of this process.
+  /// This process's slice.
   Slice parameters() const { return slices_.parameters_of(cluster_.rank()); }
 
   // ---- at process 0
 
   /// \param ground  common_ground().
-  /// \param state  of a trainer (Trainer::save()) that all go on from; "": the run begins.
+  /// \param state  of a trainer (Trainer::save()) from which all resume; "": the run begins.
   /// \throws ConfigError naming a process that has another ground.
   void join(std::span<const CommonPart> ground, std::string_view state);
 
-  /// The others begin their part of a step.
-  /// \param parameters  that the step is made at.
+  /// Lets the others begin their part of a step.
+  /// \param parameters  before the step.
   void ask_for(const StepOrder& order, std::span<const float> parameters);
 
-  /// As evaluate(), of all processes' parts: the same sums in the same order.
-  /// \param parameters  that the program has.
+  /// As evaluate(), from all processes' parts: the same sums in the same order.
+  /// \param parameters  those of the program.
   /// \param is_test  whether `data` is the test rows.
   Evaluation evaluate(const Program& program, std::span<const float> parameters,
                       const Dataset& data, bool is_test, Executor& executor);
 
-  /// The others save their trainers, as this one is about to.
+  /// Lets the others save their trainers, as this process is about to.
   void ask_for_state();
 
-  /// The run is over: the others end, too.
+  /// Ends the others, since the run is over.
   void dismiss();
 
   // ---- at the others
 
-  /// \returns the state to go on from; "": the run begins. Not at all where a process has another
-  ///   ground: process 0 then ends all.
+  /// \returns the state to resume from; "": the run begins. Does not return where a process has
+  ///   another ground: process 0 then ends all.
   std::string joined(std::span<const CommonPart> ground);
 
   struct Asked {
     Wish wish = Wish::end;
-    StepOrder order;                               ///< Of a step.
-    std::optional<std::vector<float>> parameters;  ///< Unless they are those of the last answer.
+    StepOrder order;                               ///< For Wish::step.
+    std::optional<std::vector<float>> parameters;  ///< Nothing: those that the process has.
   };
   Asked next();
 
@@ -114,13 +117,13 @@ class ProcessGroup {
   std::vector<Evaluation> evaluations(const Program& program, const Dataset& data,
                                       Executor& executor) const;
 
-  /// All get the parameters that each has moved its slice of.
+  /// Gives all processes the whole parameters, of which each has moved its slice.
   void exchange(std::span<float> parameters);
 
-  /// All get one number of every process.
+  /// Gives all processes one number of every process, by rank.
   std::vector<double> all(double mine) const;
 
-  /// For vectors with a number for each parameter.
+  /// Puts slices of vectors with a number per parameter together.
   StateWriter::Whole whole() const;
 
  private:
@@ -133,7 +136,7 @@ class ProcessGroup {
   std::vector<float> parameters_;  // at process 0: what all have
 };
 
-/// Why the steps of this plan cannot be shared among processes; "" if they can.
+/// The reason why the steps of this plan cannot be shared among processes; "": they can.
 std::string why_not_shared(const Plan& plan);
 
 }  // namespace privgrad::core

@@ -1,3 +1,4 @@
+// A witness that sees each release and may replace it, with which tests compare neighbouring runs.
 #pragma once
 
 #include <cstddef>
@@ -11,36 +12,36 @@
 
 namespace privgrad::core {
 
-/// Where something was released, and from what. Private: the batch is.
+/// The place of a release in a run, and its inputs. Private, as the batch is.
 struct ReleaseSeen {
   enum class What {
-    gradient = 1,  ///< Of a step; several sums where the aggregator takes differences of gradients.
-    measurement,   ///< That noise follows.
-    estimate,      ///< Of a client's losses.
-    statistic,     ///< That a transform learns from, before the first step.
-    report,        ///< Of the final model's accuracy.
-    rows,          ///< How many there are, before any statistic.
-    classes,       ///< How many each class has.
+    gradient = 1,  ///< A step's; several sums where the aggregator takes differences of gradients.
+    measurement,   ///< For noise that adapts.
+    estimate,      ///< A client's losses.
+    statistic,     ///< For a transform that learns from it, before the first step.
+    report,        ///< The accuracy of a model between the steps, or of the final one.
+    rows,          ///< The number of rows, before any statistic.
+    classes,       ///< The number of rows of each class.
   };
   What what = What::gradient;
-  std::optional<std::size_t> client;  ///< Of fed_avg; nothing: of the run's owner, or its server.
-  std::uint64_t step = 0;             ///< As its receipt counts; of a statistic, the transform.
-  /// Rows of the data set as they were drawn; clients' numbers at a server; of a measurement, and of a
-  /// statistic or a report, none: they are of all rows.
+  std::optional<std::size_t> client;  ///< With fed_avg; nothing: the run's owner, or its server.
+  std::uint64_t step = 0;             ///< As its receipt counts; for a statistic, the transform.
+  /// Rows of the data set as they were drawn; clients' numbers at a server; empty for a
+  /// measurement, a statistic or a report, which are about all rows.
   std::span<const std::uint32_t> batch;
-  std::span<const float> model;    ///< That it was computed at.
-  std::span<const float> reached;  ///< Of an estimate: the model that the local steps came to.
-  double clip_norm = 0.0;          ///< Of a gradient: the one in use. Of a statistic: its bound.
+  std::span<const float> model;    ///< The parameters at which it was computed.
+  std::span<const float> reached;  ///< For an estimate: the model after the local steps.
+  double clip_norm = 0.0;          ///< A gradient's, as in use; any other release's bound.
 };
 
-/// Stands between what a run releases and all that follows from it. All that a run does with private
-/// rows it shows here; what comes behind may follow from what is given back, and from nothing else.
-/// So a run on other rows that is given the releases of the first must do as the first did: adaptive
-/// composition, acted out (falsify.hpp).
+/// Stands between the releases of a run and everything that follows from them. A run shows here
+/// every use that it makes of private rows; all that it does afterwards may follow from the values
+/// given back, and from nothing else. So a run on other rows that is given the releases of the
+/// first must do as the first did: adaptive composition, acted out (falsify.hpp).
 ///
-/// What is given back is a Released, which a mechanism alone can make: paid for, if by another run.
+/// A value given back is a Released, which a mechanism alone can make: paid for, if by another run.
 ///
-/// Threads: called by whoever releases: of federated runs by many at once.
+/// Threads: called by the thread that releases; in federated runs by many at once.
 class ReleaseWitness {
  public:
   ReleaseWitness() = default;
@@ -48,15 +49,15 @@ class ReleaseWitness {
   ReleaseWitness& operator=(const ReleaseWitness&) = delete;
   virtual ~ReleaseWitness() = default;
 
-  /// \param own  what was released.
-  /// \returns what the run goes on with, as many and of the same sizes; valid while the run is.
+  /// \param own  the run's own releases.
+  /// \returns the releases to go on with, as many and of the same sizes; valid as long as the run.
   virtual std::span<const Released> released(const ReleaseSeen& seen,
                                              std::vector<Released> own) = 0;
 };
 
 /// \param witness  null: nobody stands between.
-/// \param own  what was released; given away to a witness. Outlives what is returned.
-/// \returns what the run goes on with.
+/// \param own  the run's own releases; given away to a witness. Outlives the returned span.
+/// \returns the releases to go on with.
 inline std::span<const Released> led_by(ReleaseWitness* witness, const ReleaseSeen& seen,
                                         std::vector<Released>& own) {
   return witness == nullptr ? std::span<const Released>(own)

@@ -1,3 +1,4 @@
+// The common frame of central and federated runs: beginning, checkpoints, stopping and resuming.
 #pragma once
 
 #include <chrono>
@@ -20,8 +21,8 @@
 
 namespace privgrad::core {
 
-/// What central and federated runs have in common: how they begin, leave checkpoints, stop, and go
-/// on (docs/resume.md).
+/// The common part of central and federated runs: how they begin, leave checkpoints, stop, and are
+/// resumed (docs/resume.md).
 class ResumableRun {
  public:
   ResumableRun(const ResumableRun&) = delete;
@@ -32,55 +33,56 @@ class ResumableRun {
   /// \param plan, options  outlive this.
   ResumableRun(const Plan& plan, const RunOptions& options);
 
-  // ---- what a kind of run does itself
+  // ---- the part of each kind of run
 
-  /// Makes all that trains, once data and keys are there.
+  /// Makes all parts that train, once data and keys are there.
   virtual void make_parts() = 0;
-  /// Opens ledgers, and files beside those of RunOutput: the last thing before the first checkpoint.
+  /// Opens ledgers, and files beside those of RunOutput: the last thing before the first
+  /// checkpoint.
   virtual void open_records() = 0;
-  /// What the rest of the run depends on, beside what save() knows.
+  /// Saves the state that the rest of the run depends on, beside that which save() knows.
   virtual void save_parts(StateWriter& out) = 0;
-  /// Instead of make_parts(), from what save_parts() wrote.
+  /// Instead of make_parts(): reads what save_parts() wrote.
   virtual void restore_parts(StateReader& in) = 0;
-  /// Instead of open_records(), of a run that was restored.
+  /// Instead of open_records(), for a run that was restored.
   virtual void reopen_records(bool may_repeat) = 0;
-  /// Of a run that was restored: how many steps were paid for, and not made.
+  /// For a run that was restored: the number of steps that were paid for, and not made.
   virtual std::uint64_t receipts_to_take_up() const = 0;
-  /// Whether its own files have lines that are still to be made again.
+  /// Whether its own files have lines that a resumed run has yet to repeat.
   virtual bool records_are_behind() const = 0;
-  /// Of a run whose records are open, what pays for statistics; null: it makes none, or has no noise.
+  /// The ledger that pays for statistics, once records are open; null: there are none, or no noise.
   virtual Ledger* ledger_of_statistics() { return nullptr; }
-  /// Steps behind the checkpoint, or behind the beginning; ends where ends_here().
+  /// Makes the steps after the checkpoint, or from the beginning; ends where ends_here().
   virtual void train() = 0;
-  /// Writes what a run leaves that is over.
+  /// Writes the output of a run that is over.
   virtual void close() = 0;
 
-  // ---- where it begins, or goes on
+  // ---- beginning and resuming
 
   void begin();
-  /// \throws PrivacyError where it cannot go on as it would have.
+  /// \throws PrivacyError where it cannot continue as it would have.
   void take_up();
-  /// All between the beginning and the end.
+  /// Makes everything between the beginning and the end.
   void train_and_report();
-  /// The private state goes, if the run is over.
+  /// Removes the private state, if the run is over.
   void erase_checkpoints();
 
-  // ---- while it goes on
+  // ---- during the run
 
   enum class Stop : std::uint64_t { none = 0, orderly };
-  /// Behind the last step that was made.
-  /// \param stop  whether the process ends here, so that nothing is made behind it.
+  /// Makes a checkpoint after the last step that was made.
+  /// \param stop  whether the process ends here, so that nothing is made after it.
   void save(Stop stop);
-  /// Before a step: whether somebody has stopped the run. If it can be resumed, the result says so,
-  /// and nothing more is to be made.
+  /// Asked before a step: whether somebody has stopped the run. If it can be resumed, the result
+  /// says so, and nothing more is to be made.
   bool ends_here();
 
-  /// Before anything is measured, or written where others see it, with the model or without. Says so
-  /// on the disk, and keeps the hash in last_shown_.
-  /// \throws PrivacyError if it is made again and is not what it was.
+  /// To be called before anything is measured, or written where others see it, with the model or
+  /// without. Notes it on the disk, and keeps the hash in last_shown_.
+  /// \throws PrivacyError if it was shown before and is now different.
   void show(const std::string& what, std::span<const float> parameters, std::string_view more);
 
-  /// For the first lines of ledgers.
+  /// The facts for the first lines of ledgers.
   nlohmann::json facts_for_ledger() const;
 
   const Plan& plan_;
@@ -92,8 +94,8 @@ class ResumableRun {
   RunData data_;
   std::optional<RunKeys> keys_;
   std::optional<Checkpoints> checkpoints_;
-  std::string last_shown_;                    // the hash of what was shown of the last step
-  std::optional<std::uint64_t> measured_at_;  // the step, or round, that the last measurement is of
+  std::string last_shown_;                    // the hash of what was shown for the last step
+  std::optional<std::uint64_t> measured_at_;  // the step, or round, of the last measurement
   RunResult result_;
 
  private:
@@ -114,7 +116,7 @@ class ResumableRun {
   void stop_for_later();
   double seconds() const;
 
-  /// Whether the transforms have learnt and were applied. At once, unless that is paid for.
+  /// Whether the transforms have learnt and were applied: from the start, unless that is paid for.
   bool is_transformed_ = false;
   std::string data_commitment_of_ledger_;  // "": there is none
   std::string test_rows_;                  // their hash

@@ -1,3 +1,4 @@
+// The files that every run leaves in its directory, and the lines of its progress display.
 #pragma once
 
 #include <cstdint>
@@ -21,30 +22,31 @@
 
 namespace privgrad::core {
 
-/// For summary.json. Whether a contribution differed depends on private rows: in research mode only.
+/// The checks in summary.json. Whether a contribution differed depends on private rows: it is shown
+/// in research mode only.
 nlohmann::json checks_json(const RunChecks& checks, Mode mode);
 
-/// Up to where a file of lines has been written, for a checkpoint.
+/// The length of a file of lines and the hash of its content, for a checkpoint.
 struct FilePosition {
   std::uint64_t bytes = 0;
-  std::string hash;  ///< Of them.
+  std::string hash;  ///< The hash of these bytes.
 
   void save(StateWriter& out) const;
   static FilePosition restored(StateReader& in);
 };
 
-/// A file of lines in a run directory, which a run that goes on takes up as it was.
+/// A file of lines in a run directory, to which a resumed run appends.
 class LineFile {
  public:
   /// \throws IoError as AppendOnlyFile.
   explicit LineFile(const std::filesystem::path& path) : path_(path), file_(path) {}
-  /// \throws IoError also if what is there up to `at` was changed.
+  /// \throws IoError also if the content up to `at` was changed.
   LineFile(const std::filesystem::path& path, const FilePosition& at);
 
   void append(const std::string& text) { file_.append(text); }
   /// Brings the file to the disk.
   FilePosition position();
-  /// Whether it has lines that are still to be made again.
+  /// Whether it has lines that a resumed run has yet to repeat.
   bool is_behind() const { return !file_.ahead().empty(); }
 
  private:
@@ -59,33 +61,34 @@ class RunOutput {
   RunOutput(const Plan& plan, const RunOptions& options)
       : plan_(plan), options_(options), date_(options.date.empty() ? utc_date() : options.date) {}
 
-  /// Makes the directory, and writes what is known before the first step.
-  /// \param data  what the ledgers will say of it.
+  /// Makes the directory, and writes the files that are known before the first step.
+  /// \param data  the commitment that the ledgers will state.
   void open(const DataCommitment& data);
 
-  /// The same for a run that goes on: what is known before the first step is there.
-  /// \param metrics  of metrics.jsonl at the checkpoint.
+  /// The same for a resumed run: the files from before the first step are there.
+  /// \param metrics  position in metrics.jsonl at the checkpoint.
   /// \throws PrivacyError if facts.json is not as it was written; IoError
   void reopen(const DataCommitment& data, const FilePosition& metrics);
 
-  /// Models are measured together with other processes from now on.
+  /// From now on models are measured together with other processes.
   /// \param processes  outlives this.
   void share_work_with(ProcessGroup& processes) { processes_ = &processes; }
 
-  /// What a checkpoint needs to know; brings metrics.jsonl to the disk.
+  /// The position for a checkpoint; brings metrics.jsonl to the disk.
   FilePosition metrics_position() { return metrics_file_->position(); }
-  /// Whether metrics.jsonl has lines that are still to be made again.
+  /// Whether metrics.jsonl has lines that a resumed run has yet to repeat.
   bool is_behind() const { return metrics_file_->is_behind(); }
 
-  /// Of a model that was measured before: its metrics again, for the summary.
+  /// Measures a model again that was measured before, for the summary.
   void measure_again(const RunData& data, const Workbench& bench, Executor& executor) {
     last_metrics_ = measure(data, bench, executor);
   }
 
-  /// What the first line of a ledger says besides the budget, with the hashes of what open() wrote.
+  /// The facts in the first line of a ledger besides the budget, with the hashes of the files that
+  /// open() wrote.
   nlohmann::json ledger_facts() const;
 
-  /// What becomes a part of the model.
+  /// Keeps the ledgers' opening, which becomes a part of the model.
   /// \param hashes  of the first lines of the ledgers, by name.
   void ledgers_are_open(const std::vector<std::pair<std::string, std::string>>& hashes);
 
@@ -95,30 +98,30 @@ class RunOutput {
   void report(Progress progress, const nlohmann::json& more, const RunData& data,
               const Workbench& bench, Executor& executor);
 
-  /// What the final model is worth on the test rows (evaluation_json()), for the summary; null where
+  /// The final model's quality on the test rows (evaluation_json()), for the summary; null where
   /// there are none, their metrics may not be shown, or the program gives no outputs.
   nlohmann::json test_evaluation(const RunData& data, const Workbench& bench,
                                  Executor& executor) const;
-  /// What may be measured of the parameters on the bench.
+  /// Those metrics of the parameters on the bench that may be measured.
   Metrics measure(const RunData& data, const Workbench& bench, Executor& executor) const;
 
   const Metrics& last_metrics() const { return last_metrics_; }
 
-  /// When the run began: a run that goes on keeps it.
+  /// When the run began: a resumed run keeps it.
   const std::string& date() const { return date_; }
   void set_date(std::string date) { date_ = std::move(date); }
 
-  /// How a run that came to its end has ended: as diverged if a loss of its last model that may be
+  /// The status of a run that came to its end: diverged if a loss of its last model that may be
   /// shown is not finite. It was trained to the end all the same: a private loss decides nothing.
   RunStatus status_of_model(RunStatus status) const;
 
   /// Writes statement, model and summary, and puts them into the result.
-  /// \param preprocessing  what the transforms have learnt.
+  /// \param preprocessing  the values that the transforms have learnt.
   /// \param more  members of the summary.
-  /// \param close_ledgers  is given the hashes of all that the ledgers' last lines bind. The summary
-  ///   is written after it, so that whoever finds one finds a ledger that is closed.
+  /// \param close_ledgers  is given the hashes of all files that the ledgers' last lines bind. The
+  ///   summary is written after it, so that wherever there is one, the ledgers are closed.
   /// \param settled  may be empty; is given the summary before anything is bound to it, and returns
-  ///   the one that the run had settled on when it was cut off behind this.
+  ///   the one that the run had settled on if it was cut off after this point.
   void close(RunResult& result, const std::vector<float>& parameters,
              const std::vector<FittedTransform>& preprocessing, const nlohmann::json& more,
              const std::function<void(const nlohmann::json& files)>& close_ledgers,
@@ -143,23 +146,23 @@ class RunOutput {
   std::string ledger_opening_;         // joint_hash() of the ledgers' first lines; "" without noise
 };
 
-/// Reads the data, and commits to the training examples as they were read. The transforms are applied,
-/// unless one of them learns from a statistic: that is released once a ledger is open.
+/// Reads the data, and commits to the training examples as they were read. The transforms are
+/// applied, unless one of them learns from a statistic: that is released once a ledger is open.
 /// \param data  out.
-/// \returns nothing of either without noise, where there is no ledger to hold it.
+/// \returns an empty commitment without noise, where there is no ledger to hold one.
 DataCommitment read_committed_data(const Plan& plan, const RunOptions& options, RunData& data);
 
-/// What the first line of each ledger says of the plan, besides the budget.
-/// \param client  of fed_avg; nothing: the ledger is the run's only one.
+/// The plan's facts in the first line of each ledger, besides the budget.
+/// \param client  with fed_avg; nothing: the ledger is the run's only one.
 nlohmann::json ledger_facts(const Plan& plan, std::optional<std::size_t> client);
 
-/// A model travels without its directory, so it carries its own privacy statement, and the hash of
-/// what its run was bound to before the first step.
+/// The metadata of a model file. A model travels without its directory, so it carries its own
+/// privacy statement, and the hash of the facts that its run was bound to before the first step.
 std::map<std::string, std::string> model_metadata(const Plan& plan, const Outcome& outcome,
                                                   const nlohmann::json& statement,
                                                   const std::string& ledger_opening);
 
-/// What a summary says that follows from the plan and from what came of it.
+/// The members of a summary that follow from the plan and its outcome.
 nlohmann::json summary_of(const Plan& plan, const Outcome& outcome,
                           const nlohmann::json& statement);
 

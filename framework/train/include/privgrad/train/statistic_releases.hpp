@@ -1,3 +1,5 @@
+// The releases before the first step: counts of rows, and the statistics that transforms learn
+// from.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +22,15 @@
 
 namespace privgrad::core {
 
-/// What the keys of statistics' noise are derived for.
+/// The purpose that the keys of statistics' noise are derived for.
 inline constexpr std::string_view kStatisticPurpose = "statistics";
 
-/// The key of the noise of a kind of statistics, each its own.
-/// \param key  of nothing but statistics.
+/// The key for the noise of one kind of statistics; each kind has its own.
+/// \param key  used for statistics alone.
 RandomKey noise_key_of(StatisticOf of, const RandomKey& key);
 
-/// Noise of what transforms of a plan learn from: of transform i its own, from the vector i.
+/// The noise of the statistics that transforms learn from: transform i has its own, from noise
+/// vector i.
 class StatisticNoiseRecipes final : public Aggregator {
  public:
   explicit StatisticNoiseRecipes(const std::vector<PlannedStatistic>& statistics);
@@ -38,28 +41,29 @@ class StatisticNoiseRecipes final : public Aggregator {
   std::vector<double> multipliers_;  // one per transform; 0: none
 };
 
-/// Makes the releases before the first step, counts and what transforms learn from: pays for all of
+/// Makes the releases before the first step, counts and transforms' statistics: pays for all of
 /// them at once, before it looks at a row, and then releases each from the rows as the transforms
 /// before it have left them.
 ///
-/// Privacy: each is one Gaussian mechanism of exactly what was charged for it. Which function of the
-/// rows a later one releases follows from earlier releases: adaptive composition, as of steps.
+/// Privacy: each is exactly the one Gaussian mechanism that was charged for it. Which function of
+/// the rows a later one releases follows from earlier releases: adaptive composition, as with
+/// steps.
 class StatisticReleases final : public Teacher {
  public:
   /// Told of each release before anything follows from it.
   using Shown = std::function<void(const PlannedStatistic&, std::span<const float>)>;
 
   /// \param plan, executor, ledger, witness  outlive this.
-  /// \param key  of nothing else; who draws with it twice, draws the same.
+  /// \param key  used for nothing else; drawing with it twice gives the same noise.
   /// \param ledger  null without noise. \param witness  null: none.
   StatisticReleases(const Plan& plan, const RandomKey& key, Executor& executor, Ledger* ledger,
                     ReleaseWitness* witness, Shown shown);
 
-  /// \throws PrivacyError if the budget does not pay for them, which the plan has said it does.
+  /// \throws PrivacyError if the budget does not pay for them, contrary to the plan.
   void pay();
 
-  /// The counts that are planned, before any transform learns: the number of rows is what all later
-  /// sums are divided by.
+  /// Releases the planned counts before any transform learns: all later sums are divided by the
+  /// number of rows.
   /// \pre pay()
   const ReleasedCounts& release_counts(const Dataset& train);
 
@@ -69,10 +73,10 @@ class StatisticReleases final : public Teacher {
  private:
   BoundedOnGrid sum(const PlannedStatistic& planned, const BoundedStatistic& transform,
                     const Dataset& train) const;
-  /// One release, against the next receipt: each is used for the statistic that it was charged for,
-  /// since they are released in the plan's order.
-  /// \param own  keeps it, where nobody stands between.
-  /// \returns what the run goes on with, once it was shown.
+  /// Makes one release, against the next receipt: each is used for the statistic that it was
+  /// charged for, since they are released in the plan's order.
+  /// \param own  keeps the release, where no witness stands between.
+  /// \returns the release to go on with, once it was shown.
   const Released& release(const PlannedStatistic& planned, BoundedOnGrid sum, double divisor,
                           Mechanism& mechanism, ReleaseSeen::What what, std::vector<Released>& own);
 
@@ -88,12 +92,12 @@ class StatisticReleases final : public Teacher {
   std::vector<Receipt> receipts_;  // in reverse order: the next one is the last
 };
 
-/// Gives transforms what they had learnt when a checkpoint was made.
+/// Gives transforms the values that they had learnt when a checkpoint was made.
 class KeptStatistics final : public Teacher {
  public:
   /// \param kept  one per transform; outlives this.
   explicit KeptStatistics(const std::vector<FittedTransform>& kept) : kept_(kept) {}
-  /// \throws IoError if it is not what the transform can have learnt.
+  /// \throws IoError if the transform cannot have learnt these values.
   void teach(std::size_t number, Transform& transform, const Dataset& train) override;
 
  private:

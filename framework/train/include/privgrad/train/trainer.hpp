@@ -1,3 +1,4 @@
+// The trainer that makes the private steps on one owner's data, and accounts for each of them.
 #pragma once
 
 #include <cstdint>
@@ -28,15 +29,15 @@
 
 namespace privgrad::core {
 
-/// The model that is being trained, where it is computed with. Nothing of the trainer that used it
-/// last is left in it but the parameters, so trainers may take turns.
+/// The program, memory and parameters with which a model is trained. Of the trainer that used it
+/// last, only the parameters are left in it, so trainers may take turns.
 struct Workbench {
   ComponentPtr<Backend> backend;
   std::unique_ptr<Program> program;
   SumMemory memory;
   std::vector<float> parameters, previous;
 
-  /// \param values  becomes the parameters, of the program too.
+  /// \param values  become the parameters, also those of the program.
   void load(std::vector<float> values);
 };
 
@@ -52,41 +53,42 @@ std::unique_ptr<Program> make_program(const Plan& plan, ComponentPtr<Backend>& b
 /// \throws ConfigError, PluginError if the backend cannot execute the network.
 Workbench make_workbench(const Plan& plan, Executor& executor);
 
-/// \returns the initial parameters of the layers that are trained: what the model says, or what
-///   model.weights has of them.
-/// \param key  that of the run.
+/// \returns the initial parameters of the layers that are trained: the model's, or those that
+///   model.weights has for them.
+/// \param key  the run's.
 std::vector<float> initial_parameters(const Plan& plan, const RandomKey& key);
 
-/// What was looked at while a run went on, and came out well; what does not ends the run.
+/// The checks that were made during a run, and passed; a check that fails ends the run.
 struct RunChecks {
-  std::uint64_t contributions = 0;  ///< Steps of which one example's contribution was looked at.
-  std::uint64_t batches = 0;        ///< Batches that were held against the sampler's law.
+  std::uint64_t contributions = 0;  ///< Steps in which one example's contribution was checked.
+  std::uint64_t batches = 0;        ///< Batches that were checked against the sampler's law.
   /// Contributions that differed from the gradient by more than rounding does: private.
   std::uint64_t reported_differences = 0;
-  /// Whose program made the noise, and was looked at in each step (ResidentRun); "": the trust base.
+  /// The owner of the program that made the noise, checked in each step (ResidentRun); "": the
+  /// trust base made it.
   std::string noise_by{};
 
   RunChecks& operator+=(const RunChecks& other);
 };
 
-/// A step of a trainer, between its release and the optimizer. Private: the batch is.
+/// A step of a trainer, between its release and the optimizer. Private, as the batch is.
 struct StepSeen {
   std::uint64_t step = 0;
   std::span<const std::uint32_t> batch;  ///< Rows of the data set, as they were drawn.
   const Released& gradient;
-  double clip_norm = 0.0;  ///< Of the next step where it adapts.
+  double clip_norm = 0.0;  ///< The step's; the next step's where it adapts.
 };
 
 class ProcessGroup;
 struct StepOrder;
 
-/// Whether it lowers what the steps cost that nobody knows whom they took. Else the order may be
-/// public, and a sampler may draw it for many steps at once.
+/// Whether the steps cost less because nobody knows which examples they took. Otherwise the order
+/// may be public, and a sampler may draw it for many steps at once.
 bool rest_on_secret_draws(std::span<const Charge> charges);
 
-/// Trains on the data of one owner, and answers for what that costs them: the sampler, the
-/// mechanism with its noise, the ledger and its receipts, the optimizer. A central run has one, a
-/// federated run one per client.
+/// Trains on the data of one owner, and answers for the privacy cost to that owner: it holds the
+/// sampler, the mechanism with its noise, the ledger and its receipts, and the optimizer. A central
+/// run has one, a federated run one per client.
 ///
 /// Threads: calls on one trainer never overlap; trainers of different workbenches may run at once.
 class Trainer {
@@ -94,91 +96,93 @@ class Trainer {
   /// \param plan  the owner's, for which the trainer makes components of its own. Outlives the
   ///   trainer, as do the others.
   /// \param data  holds the owner's rows.
-  /// \param rows  which they are; nothing: all of them.
+  /// \param rows  numbers of the owner's rows; nothing: all of them.
   /// \param key   the owner's: "sampler" and "noise" are derived from it.
   /// \param executor  makes sums and noise in parallel, with the same result on any number of
   ///   threads.
-  /// \param processes  the processes that make the steps together, each with a trainer that has a slice of
-  ///   the sums, the noise and the optimizer; the plan can be shared (why_not_shared()). Null: this
-  ///   process is alone.
+  /// \param processes  the processes that make the steps together, each with a trainer that has a
+  ///   slice of the sums, the noise and the optimizer; the plan can be shared (why_not_shared()).
+  ///   Null: this process is alone.
   Trainer(const Plan& plan, const Dataset& data, std::optional<std::span<const std::uint32_t>> rows,
           const RandomKey& key, Executor& executor, ProcessGroup* processes = nullptr);
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
   /// To be called before the first step, unless noise is off.
-  /// \param facts  more of them for the ledger's first line.
+  /// \param facts  further ones for the ledger's first line.
   /// \throws IoError
   void open_ledger(const std::filesystem::path& file, const nlohmann::json& facts);
 
-  /// The same for a run that goes on: restore() comes first, and says up to where the ledger was
+  /// The same for a resumed run: restore() comes first, and says up to where the ledger was
   /// written.
   /// \param may_repeat  LedgerReopening::may_repeat.
   /// \throws IoError, PrivacyError as the ledger that is taken up again.
   void reopen_ledger(const std::filesystem::path& file, const nlohmann::json& facts,
                      bool may_repeat);
 
-  /// Instead of open_ledger(), at a process that holds no ledgers: what the steps need is charged by
-  /// another one, and comes by take_over().
+  /// Instead of open_ledger(), at a process that holds no ledgers: another one charges for the
+  /// steps, and take_over() passes on the right to make them.
   /// \throws PluginError if the components are charged otherwise than planned.
   void expect_receipts();
-  /// That many steps from `step` on were charged by the process that holds the ledger, whose own
-  /// receipts for them are gone.
-  /// \throws PrivacyError for steps that the plan has not, or while earlier ones are left.
+  /// Takes over that many steps from `step` on, which the process that holds the ledger has
+  /// charged, and whose receipts it has given up.
+  /// \throws PrivacyError for steps that are not in the plan, or while earlier ones are left.
   void take_over(std::uint64_t step, std::uint64_t count);
-  /// At the process that holds the ledger: gives up the next receipts, which another one takes over.
+  /// At the process that holds the ledger: gives up the next receipts, which another one takes
+  /// over.
   /// \throws PrivacyError if so many steps were not paid for.
   void hand_over(std::uint64_t count);
 
-  /// Of a trainer that was restored: how many receipts are in hand of the ledger that it belongs to.
+  /// The number of receipts in hand from the ledger of a restored trainer.
   std::uint64_t receipts_to_take_up() const noexcept { return restored_.in_hand; }
 
-  /// Of a run whose keys change with its steps: what the next step draws with.
+  /// For a run whose keys change with its steps: the key for the draws of the next step.
   void use_key_of_step(const RandomKey& key);
 
-  /// Where a checkpoint lies. Between rounds the optimizer has nothing to keep: begin_round().
+  /// The place of a checkpoint. Between rounds the optimizer has nothing to keep: begin_round().
   enum class Between { steps = 1, rounds };
 
-  /// Everything that the steps to come depend on, but for keys and the workbench. Private. Processes
-  /// that share the steps save at the same time; process 0 has then what one alone would have.
+  /// Saves everything that the steps to come depend on, but for keys and the workbench. Private.
+  /// Processes that share the steps save at the same time; process 0 then has the state that a
+  /// single process would have.
   void save(StateWriter& out, Between where) const;
-  /// Of a trainer that has made no step.
+  /// For a trainer that has made no step.
   /// \throws IoError
   void restore(StateReader& in, Between where);
 
-  /// Of noise that adapts, to be called before pay_for(); else nothing is done. Measures what the
-  /// schedule follows, if that is due, and chooses the noise of the step.
+  /// For noise that adapts, to be called before pay_for(); else does nothing. Makes the schedule's
+  /// measurement, if that is due, and chooses the noise of the step.
   /// \param bench  holds the model.
   /// \param test  the test rows.
-  /// \returns whether the budget paid for that.
+  /// \returns whether the budget paid for the measurement.
   bool choose_noise(std::uint64_t step, const Workbench& bench, const Dataset& test);
 
   /// Makes sure that the step is paid for, with some of those that follow it: one answer of the
   /// accountant and one flush to the disk for each block, of which there are at most 64 a run
   /// unless `at_least` asks for more at once. Noise that adapts is paid for step by step.
-  /// \param at_least  how many steps are about to be made.
+  /// \param at_least  number of steps that are about to be made.
   /// \returns whether all of them are paid for. The data has not been touched when they are not.
   bool pay_for(std::uint64_t step, std::uint64_t at_least = 1);
 
-  /// Of a federated run: the optimizer begins anew, from this model.
+  /// For a federated run: the optimizer begins anew, from this model.
   void begin_round(std::span<const float> model);
 
-  /// Of a clip norm that adapts: back to the first one.
+  /// Resets a clip norm that adapts to the first one.
   void forget_clip_norm();
 
   /// Draws the step's batch, releases its gradient, and moves the parameters. With a ledger, the
   /// batch is held against the law that it was charged by, and in some steps one example's
   /// contribution is looked at (SamplingWatch, ContributionCheck).
   /// \returns false if the parameters are no longer finite; the last finite ones are kept.
-  /// \throws PluginError for what proves a plugin faulty; nothing is then released for the step.
+  /// \throws PluginError if a check proves a plugin faulty; nothing is then released for the step.
   bool take_step(std::uint64_t step, Workbench& bench);
 
-  /// In a process without a ledger: its part of a step that process 0 makes.
+  /// In a process without a ledger: makes its part of a step that process 0 makes.
   /// \throws as take_step(); IoError for a process that is gone.
   void take_part(const StepOrder& order, Workbench& bench);
 
   /// Shows every step from now on to `witness`, on the thread that takes it. For audits, never for
-  /// what goes into a run's outputs.
+  /// a run's outputs.
   void show_steps_to(std::function<void(const StepSeen&)> witness) {
     witness_ = std::move(witness);
   }
@@ -189,22 +193,23 @@ class Trainer {
     listener_ = std::move(listener);
   }
 
-  /// Lets all steps stay where the program lives, if it and the optimizer can do that, and the steps
-  /// are of the kind that can: independent Gaussian noise on exact sums, in one process, with a clip
-  /// norm and noise that were planned. To be called before the first step, behind restore(), and not
-  /// where somebody is shown releases. The workbench's parameters are then those of the program only
-  /// after bring_home().
+  /// Lets all steps stay where the program lives, if it and the optimizer can do that, and the
+  /// steps are of the kind that can: independent Gaussian noise on exact sums, in one process, with
+  /// a clip norm and noise that were planned. To be called before the first step, behind restore(),
+  /// and not where somebody is shown releases. The workbench's parameters are then those of the
+  /// program only after bring_home().
   /// \param bench  of all steps to come; outlives the trainer.
   /// \throws PluginError for an optimizer whose state is not what it said.
   void let_steps_stay(Workbench& bench);
 
-  /// Brings the parameters to the workbench, if they moved elsewhere: before anybody reads them there.
+  /// Brings the parameters to the workbench, if they moved elsewhere; to be called before anybody
+  /// reads them there.
   /// \throws PluginError as ResidentRun::bring_parameters().
   void bring_home(Workbench& bench);
-  /// Workbench::load(), behind steps that may have stayed with the program.
+  /// Workbench::load(), after steps that may have stayed with the program.
   void load(Workbench& bench, std::vector<float> values);
 
-  /// Has every release from now on go through `witness`. For comparisons of runs.
+  /// Sends every release from now on through `witness`. For comparisons of runs.
   /// \param client  ReleaseSeen::client.
   /// \param witness  outlives the trainer; null: none.
   void lead_by(ReleaseWitness* witness, std::optional<std::size_t> client = std::nullopt);
@@ -218,7 +223,7 @@ class Trainer {
   /// Null without noise.
   Ledger* ledger() noexcept { return ledger_ ? &*ledger_ : nullptr; }
   const Ledger* ledger() const noexcept { return ledger_ ? &*ledger_ : nullptr; }
-  /// Of the last step; with adaptive clipping, of the next one.
+  /// The clip norm of the last step; with adaptive clipping, of the next one.
   double clip_norm() const noexcept { return clip_norm_; }
   RunChecks checks() const;
   /// The share of the last batch that was clipped, as released; adaptive clipping only.
@@ -232,7 +237,7 @@ class Trainer {
   Clip clip_of_step(std::uint64_t step);
   std::vector<Released> release_step(std::uint64_t step, const Clip& clip, Workbench& bench);
   void update(std::span<float> parameters, const Released& gradient, std::uint64_t step);
-  // Of steps that stay with their program: resident_steps.cpp.
+  // For steps that stay with their program: resident_steps.cpp.
   bool can_stay(Workbench& bench) const;
   bool take_resident_step(std::uint64_t step, Workbench& bench);
   std::vector<float> resident_state() const;
