@@ -1,3 +1,4 @@
+// The environment and the user's data folder, as far as they may be trusted.
 #pragma once
 
 #include <filesystem>

@@ -1,3 +1,4 @@
+// A file opened once, so that what is checked and what is loaded are the same file.
 #pragma once
 
 #include <sys/stat.h>

@@ -1,3 +1,4 @@
+// Which texts from plugins and lock files are fit for messages and names.
 #pragma once
 
 #include <string>

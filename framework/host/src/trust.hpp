@@ -1,3 +1,4 @@
+// Checks that nobody but root and the user can change a file or the way to it.
 #pragma once
 
 #include <filesystem>

@@ -1,3 +1,4 @@
+// The declarations of the manifest's own keys, section by section.
 #pragma once
 
 #include <string>

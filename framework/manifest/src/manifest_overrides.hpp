@@ -1,3 +1,4 @@
+// Applies `--set` and the changes of studies to a manifest before it is checked.
 #pragma once
 
 #include <string>

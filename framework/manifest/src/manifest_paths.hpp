@@ -1,3 +1,4 @@
+// Finds the files that a manifest names.
 #pragma once
 
 #include <filesystem>

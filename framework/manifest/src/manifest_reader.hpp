@@ -1,3 +1,4 @@
+// The class that turns a YAML tree into a checked Manifest; where to add reading of a new key.
 #pragma once
 
 #include <cstdint>

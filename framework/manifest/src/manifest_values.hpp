@@ -1,3 +1,4 @@
+// Small helpers for keys and values, shared by the files of ManifestReader.
 #pragma once
 
 #include <initializer_list>

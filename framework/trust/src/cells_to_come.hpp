@@ -1,3 +1,4 @@
+// Contributions that are certified but not yet added up, so that sum and noise go piece by piece.
 #pragma once
 
 #include <cstddef>

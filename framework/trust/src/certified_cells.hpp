@@ -1,3 +1,4 @@
+// From a pass's gradients to cells of certified length, the start of every ExactClipping sum.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +13,6 @@
 #include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/joint_release.hpp"
 
-// From the gradients of a pass to cells whose length is certified: what all sums of an ExactClipping
-// begin with.
 namespace privgrad::core {
 
 /// How the gradients of a batch become cells.

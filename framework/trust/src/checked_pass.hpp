@@ -1,3 +1,4 @@
+// Checks one example of a pass against the sum before and after that pass.
 #pragma once
 
 #include <cstdint>

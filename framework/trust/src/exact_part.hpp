@@ -1,3 +1,4 @@
+// One part of a run with correlated noise, computed exactly in whole numbers or fixed point.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// The loop over per-example gradient rows that all sums of rows share.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +13,6 @@
 #include "privgrad/executor.hpp"
 #include "privgrad/trust/clip_factors.hpp"
 
-// Gradients of examples, a row each: what all sums by rows share.
 namespace privgrad::core {
 
 /// Rows per chunk: enough for efficient matrix work, few enough that the rows of a large model fit

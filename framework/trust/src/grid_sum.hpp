@@ -1,3 +1,4 @@
+// The sum of a batch's gradient rows on a grid, for programs without ExactClipping.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// Cuts a batch into the passes of a program.
 #pragma once
 
 #include <cstddef>

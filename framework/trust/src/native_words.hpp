@@ -1,3 +1,4 @@
+// Random bytes read as little-endian words, on any processor.
 #pragma once
 
 #include <algorithm>

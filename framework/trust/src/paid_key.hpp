@@ -1,3 +1,4 @@
+// Derives the noise key of a release from what was paid for it.
 #pragma once
 
 #include <bit>

@@ -1,3 +1,4 @@
+// Splits a vector into parts for the executor, and prefetches memory.
 #pragma once
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// CellsToCome for a program that adds its cells up in pieces.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// The sum of long contributions, made and added piece by piece to stay in the CPU's caches.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// Memory that is reused from one release to the next.
 #pragma once
 
 #include <algorithm>

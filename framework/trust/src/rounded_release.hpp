@@ -1,3 +1,4 @@
+// Releases a sum with rounded Gaussian noise.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// TrustBase, the only maker of Bounded, BoundedOnGrid, Released and NoiseOrder.
 #pragma once
 
 #include <cstddef>

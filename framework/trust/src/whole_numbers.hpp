@@ -1,3 +1,4 @@
+// Conversions of 64-bit cells to doubles, and of cells that wrapped around.
 #pragma once
 
 #include <bit>

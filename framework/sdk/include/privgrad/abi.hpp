@@ -1,3 +1,4 @@
+// The version of PrivGrad and the ABI tag by which the loader recognises a plugin that fits.
 #pragma once
 
 #include <cstddef>

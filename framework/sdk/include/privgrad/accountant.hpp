@@ -1,3 +1,4 @@
+// The interface of accountants: from events to epsilon and delta, with proof or as an estimate.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// For schedules that change the noise during the run, following measurements of the core.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// The interface of aggregators: which sums and which noise make up the release of each step.
 #pragma once
 
 #include <cstdint>

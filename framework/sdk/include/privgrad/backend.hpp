@@ -1,3 +1,4 @@
+// The interfaces of backends and of the programs that they compile networks to.
 #pragma once
 
 #include <compare>

@@ -1,3 +1,4 @@
+// For transforms that learn from private rows by a noised sum that the core releases and charges.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// The catalog of loaded components: find one by kind and name, and create it from parameters.
 #pragma once
 
 #include <deque>

@@ -1,3 +1,4 @@
+// The interface of clipping rules: by what factor each example's gradient is scaled.
 #pragma once
 
 #include <cstddef>

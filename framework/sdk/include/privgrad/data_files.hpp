@@ -1,3 +1,4 @@
+// For data sources that read files, so that the core can name these files and watch them.
 #pragma once
 
 #include <filesystem>

@@ -1,3 +1,4 @@
+// The interface of data sources: the public facts about a data set, and its examples.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// Examples in memory, their shape, and the batches of them that backends receive.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// The folder where downloaded data sets are kept, for data sources that look there.
 #pragma once
 
 #include <filesystem>

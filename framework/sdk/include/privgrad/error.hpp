@@ -1,3 +1,4 @@
+// The error types of the framework and its plugins; throw one of these, and nothing else.
 #pragma once
 
 #include <stdexcept>

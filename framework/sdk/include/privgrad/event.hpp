@@ -1,3 +1,4 @@
+// The vocabulary in which releases are described to accountants: Gaussian, sampled, composed, ...
 #pragma once
 
 #include <cstdint>

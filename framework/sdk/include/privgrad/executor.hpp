@@ -1,3 +1,4 @@
+// The run's threads, for plugins that split work into chunks.
 #pragma once
 
 #include <cstddef>

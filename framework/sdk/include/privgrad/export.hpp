@@ -1,3 +1,4 @@
+// The macros that make a symbol visible outside its library.
 #pragma once
 
 // Everything a plugin may name must have one home: libprivgrad_sdk.so. PRIVGRAD_API marks such a

@@ -1,3 +1,4 @@
+// For schedules and optimizers that adapt to the rounds of a federated run.
 #pragma once
 
 #include <cstddef>

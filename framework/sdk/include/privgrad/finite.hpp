@@ -1,3 +1,4 @@
+// A fast check that no number of an array is infinite or NaN.
 #pragma once
 
 #include <span>

@@ -1,3 +1,4 @@
+// How much each step's noise matters at the end of training, and the best noise under a budget.
 #pragma once
 
 #include <cstdint>

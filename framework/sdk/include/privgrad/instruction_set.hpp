@@ -1,3 +1,4 @@
+// Which vector instructions code may use on this processor.
 #pragma once
 
 #include <string_view>

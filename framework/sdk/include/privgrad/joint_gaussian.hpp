@@ -1,3 +1,4 @@
+// The one Gaussian mechanism that several Gaussian releases on the same examples amount to.
 #pragma once
 
 #include <optional>

@@ -1,3 +1,4 @@
+// How a program that embeds PrivGrad lends its own rows to data sources, under a name.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// The interface of models: the network for a shape of examples, and its initial parameters.
 #pragma once
 
 #include <memory>

@@ -1,3 +1,4 @@
+// For backends that need a device, such as a GPU, which this machine may lack.
 #pragma once
 
 #include <string>

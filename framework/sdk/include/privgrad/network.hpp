@@ -1,3 +1,4 @@
+// The layers, losses and parameter layout of a network, as models describe and backends run it.
 #pragma once
 
 #include <cstddef>

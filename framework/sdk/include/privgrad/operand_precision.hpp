@@ -1,3 +1,4 @@
+// For programs that compute products in less than float32 precision, such as bf16.
 #pragma once
 
 #include "privgrad/export.hpp"

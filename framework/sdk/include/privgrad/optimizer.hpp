@@ -1,3 +1,4 @@
+// The interface of optimizers, from released gradients to new parameters, with its abilities.
 #pragma once
 
 #include <cstddef>

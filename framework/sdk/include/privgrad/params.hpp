@@ -1,3 +1,4 @@
+// How a component declares its parameters, and the checked values that it is created from.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// For transforms that divide the training examples among the clients of a federated run.
 #pragma once
 
 #include <cstdint>

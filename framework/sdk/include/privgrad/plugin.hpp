@@ -1,3 +1,4 @@
+// What every plugin includes: how it registers its components and exports its entry point.
 #pragma once
 
 #include <concepts>

@@ -1,3 +1,4 @@
+// 1 - base^n with the same bits on every machine.
 #pragma once
 
 #include <bit>

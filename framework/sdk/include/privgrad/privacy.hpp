@@ -1,3 +1,4 @@
+// Adjacency, privacy unit, and the types of private (Bounded) and released (Released) sums.
 #pragma once
 
 #include <cstddef>

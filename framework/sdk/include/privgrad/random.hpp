@@ -1,3 +1,4 @@
+// Random numbers for plugins, derived from the run's key; privacy noise does not come from here.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// For programs that keep the sum, the noise and the optimizer's state on their own device.
 #pragma once
 
 #include <array>

@@ -1,3 +1,4 @@
+// For programs that evaluate many examples at once, with a result for each of them.
 #pragma once
 
 #include <span>

@@ -1,3 +1,4 @@
+// A transform's arithmetic as a list of operations, so that an exported model can contain it.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// The public facts of a run, and the parameters that follow from them when given as `auto`.
 #pragma once
 
 #include <cstdint>

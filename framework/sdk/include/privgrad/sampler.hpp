@@ -1,3 +1,4 @@
+// The interface of samplers: which examples each step takes, and how that choice is charged.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// The interface of schedules: the value of a hyper-parameter at each step.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// The update rules of optimizers that others, such as a GPU, can carry out bit for bit.
 #pragma once
 
 #include <cstddef>

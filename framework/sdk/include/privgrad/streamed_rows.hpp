@@ -1,3 +1,4 @@
+// For data sources that hand their rows on block by block, for more rows than fit in memory.
 #pragma once
 
 #include <cstdint>

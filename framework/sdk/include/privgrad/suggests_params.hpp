@@ -1,3 +1,4 @@
+// For data sources that can propose their own parameters from the rows of a file.
 #pragma once
 
 #include "privgrad/export.hpp"

@@ -1,3 +1,4 @@
+// The interface of transforms: what is done to the features of examples before training.
 #pragma once
 
 #include <span>

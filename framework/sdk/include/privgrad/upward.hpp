@@ -1,3 +1,4 @@
+// Arithmetic that rounds upwards, for accountants whose epsilon must never be too small.
 #pragma once
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// The tree of values that a manifest is read into, with the line and column of each.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// What the rules of the conformance suite are written with: findings, comparisons, expected errors.
 #pragma once
 
 #include <array>

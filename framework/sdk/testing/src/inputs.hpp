@@ -1,3 +1,4 @@
+// Reproducible random numbers and simple executors for the rules of the conformance suite.
 #pragma once
 
 #include <cstdint>

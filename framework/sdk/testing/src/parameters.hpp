@@ -1,3 +1,4 @@
+// Parameters to try a component with, made from its declaration alone.
 #pragma once
 
 #include <functional>

@@ -1,3 +1,4 @@
+// Examples and parameters to try programs with.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +9,6 @@
 #include "privgrad/backend.hpp"
 #include "privgrad/network.hpp"
 
-// Examples and parameters to try programs with.
 namespace privgrad::testing {
 
 /// Examples for a network, which outlive the batches made of them.

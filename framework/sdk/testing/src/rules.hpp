@@ -1,3 +1,4 @@
+// The conformance rules, one function per interface, each in the file of its name.
 #pragma once
 
 #include <functional>
@@ -14,8 +15,7 @@
 #include "privgrad/schedule.hpp"
 #include "privgrad/streamed_rows.hpp"
 
-// One function per interface, each in the file of its name; the component can be made from
-// checker.params().
+// Every function may make the component from checker.params().
 namespace privgrad::testing {
 
 void check_accountant(Checker& checker);

@@ -1,3 +1,4 @@
+// Settings of OpenBLAS that must be made before plugins are loaded.
 #pragma once
 
 namespace privgrad::host {

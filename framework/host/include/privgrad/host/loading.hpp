@@ -1,3 +1,4 @@
+// Names the plugin that is being loaded, for whoever reports a crash.
 #pragma once
 
 namespace privgrad::host {

@@ -1,3 +1,4 @@
+// Writes and reads privgrad.lock, the list of the exact plugin files that a run used.
 #pragma once
 
 #include <filesystem>

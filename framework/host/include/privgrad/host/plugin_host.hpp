@@ -1,3 +1,4 @@
+// The host: checks plugin files, loads them, and fills a catalog with their components.
 #pragma once
 
 #include <filesystem>

@@ -1,3 +1,4 @@
+// Where plugins are looked for, and loading all that is found there.
 #pragma once
 
 #include <cstddef>

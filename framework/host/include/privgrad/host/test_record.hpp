@@ -1,3 +1,4 @@
+// Finds the record that a plugin file has passed `privgrad plugins test`.
 #pragma once
 
 #include <filesystem>

@@ -1,3 +1,4 @@
+// Manual pages of components, generated from their declarations.
 #pragma once
 
 #include <string>

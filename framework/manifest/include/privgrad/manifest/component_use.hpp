@@ -1,3 +1,4 @@
+// A component as a manifest asks for it, and how to create it with errors that name the place.
 #pragma once
 
 #include <string>

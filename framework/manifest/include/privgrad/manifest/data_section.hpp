@@ -1,3 +1,4 @@
+// Reads the section `data` of a manifest by itself, for commands that only need the data.
 #pragma once
 
 #include <cstdint>

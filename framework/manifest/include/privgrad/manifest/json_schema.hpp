@@ -1,3 +1,4 @@
+// The JSON Schema of manifests for editors, and values as JSON.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

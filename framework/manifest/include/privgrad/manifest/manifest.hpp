@@ -1,3 +1,4 @@
+// The manifest of a run: its fields, and how to read, check and print one.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// Names of runs: the default, and which are allowed.
 #pragma once
 
 #include <filesystem>

@@ -1,3 +1,4 @@
+// Collects the problems of a manifest with their places, to report all of them at once.
 #pragma once
 
 #include <cstddef>

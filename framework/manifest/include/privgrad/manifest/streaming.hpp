@@ -1,3 +1,4 @@
+// How streamed rows are kept on the disk, and whom to tell about progress.
 #pragma once
 
 #include <filesystem>

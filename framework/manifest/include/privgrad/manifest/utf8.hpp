@@ -1,3 +1,4 @@
+// UTF-8 from untrusted texts: decoding, and making a line safe to show.
 #pragma once
 
 #include <cstddef>

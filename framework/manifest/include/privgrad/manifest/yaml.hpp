@@ -1,3 +1,4 @@
+// Reads the subset of YAML that manifests use, within limits of size and depth.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// The private folder from which a run that was cut off can be resumed.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// The date that run records carry, which SOURCE_DATE_EPOCH can fix.
 #pragma once
 
 #include <string>

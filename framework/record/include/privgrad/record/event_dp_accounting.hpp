@@ -1,10 +1,10 @@
+// Events as expressions of the Python package dp_accounting, to check epsilons by another program.
 #pragma once
 
 #include <string>
 
 #include "privgrad/event.hpp"
 
-// What a run is charged for, as other accounting programs write it.
 namespace privgrad::core {
 
 /// The event as an expression of the Python package dp_accounting, for a cross-check by another

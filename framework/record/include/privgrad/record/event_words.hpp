@@ -1,3 +1,4 @@
+// Events in words, for people.
 #pragma once
 
 #include <string>

@@ -1,3 +1,4 @@
+// Checks that the files of a run are those that its ledgers bind by hash.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// Reads files of a directory that somebody else may have written, without following links.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// A temporary folder that is removed with its object.
 #pragma once
 
 #include <filesystem>

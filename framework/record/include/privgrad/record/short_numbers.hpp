@@ -1,3 +1,4 @@
+// Prints numbers for people; epsilons are rounded in the safe direction.
 #pragma once
 
 #include <charconv>

@@ -1,3 +1,4 @@
+// Ed25519 keys and signatures of run records.
 #pragma once
 
 #include <filesystem>

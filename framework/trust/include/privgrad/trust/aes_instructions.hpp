@@ -1,3 +1,4 @@
+// AES-128 in counter mode by the processor's instructions, which makes the bytes of the noise.
 #pragma once
 
 #include <array>

@@ -1,3 +1,4 @@
+// The sums for aggregators that use gradient differences: at the iterate, and at epochs' anchors.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// Searches for the least noise, or the most repetitions, with which epsilon meets a target.
 #pragma once
 
 #include <cstdint>

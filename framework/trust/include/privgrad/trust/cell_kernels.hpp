@@ -1,3 +1,4 @@
+// The inner loops that round numbers to grid cells and add cells up, one version per CPU level.
 #pragma once
 
 #include <cstddef>

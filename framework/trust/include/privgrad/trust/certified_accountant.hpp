@@ -1,3 +1,4 @@
+// Creates accountants whose answers are checked, and certified where their declaration asks for it.
 #pragma once
 
 #include <string>

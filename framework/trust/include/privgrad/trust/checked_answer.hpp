@@ -1,3 +1,4 @@
+// Checks an accountant's answer before anything is decided by it.
 #pragma once
 
 #include <string_view>

@@ -1,3 +1,4 @@
+// The clipped sum of a batch in floating point, sums without noise, and evaluation of a data set.
 #pragma once
 
 #include <cstdint>

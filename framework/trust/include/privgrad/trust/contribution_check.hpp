@@ -1,3 +1,4 @@
+// Spot checks during a run: does a sampled example contribute what it should, and no more?
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// The mechanism for aggregators whose noise is shared between steps, such as trees.
 #pragma once
 
 #include <cstddef>

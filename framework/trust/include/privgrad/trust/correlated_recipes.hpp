@@ -1,3 +1,4 @@
+// The release recipes of a run with correlated noise, and what such a run costs.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// The random bytes of all noise: AES-128 in counter mode, addressed by domain and block.
 #pragma once
 
 #include <cstdint>

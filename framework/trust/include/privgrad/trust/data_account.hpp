@@ -1,3 +1,4 @@
+// The account file: one privacy budget that all runs on the same private data share.
 #pragma once
 
 #include <cstdint>

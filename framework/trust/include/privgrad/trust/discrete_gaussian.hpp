@@ -1,3 +1,4 @@
+// Exact samples of the discrete Gaussian (Canonne, Kamath and Steinke 2020).
 #pragma once
 
 #include <array>

@@ -1,3 +1,4 @@
+// Privacy events as JSON, written and read.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// The clipped sum of a batch in whole cells of a grid, whose sensitivity has no rounding error.
 #pragma once
 
 #include <cstddef>

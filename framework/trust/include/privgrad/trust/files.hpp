@@ -1,3 +1,4 @@
+// Files that survive a crash: bounded reads, atomic replacement, and append-only logs.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// JSON lines chained by SHA-256, the format of ledgers and accounts.
 #pragma once
 
 #include <cstdint>

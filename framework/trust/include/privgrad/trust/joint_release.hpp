@@ -1,3 +1,4 @@
+// Releases a clipped sum and the count of unclipped examples as one Gaussian mechanism.
 #pragma once
 
 #include "privgrad/privacy.hpp"

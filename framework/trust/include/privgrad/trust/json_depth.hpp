@@ -1,3 +1,4 @@
+// Refuses JSON that is nested too deeply, before it is parsed.
 #pragma once
 
 #include <cstddef>

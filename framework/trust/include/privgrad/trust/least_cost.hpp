@@ -1,3 +1,4 @@
+// A lower bound on what releases cost, to catch accountants that claim less.
 #pragma once
 
 #include <cstdint>

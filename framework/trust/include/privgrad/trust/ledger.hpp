@@ -1,3 +1,4 @@
+// The ledger, which charges for each release before it is made and gives out receipts.
 #pragma once
 
 #include <cstdint>

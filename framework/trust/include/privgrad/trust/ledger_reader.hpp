@@ -1,3 +1,4 @@
+// Reads a ledger file and verifies its hash chain.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// Matrix mechanisms and trees as public matrices, and their worst-case sensitivity.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// The clipping rule that scales only gradients longer than the clip norm.
 #pragma once
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The mechanism: adds the noise that a receipt was given for, and releases the sum.
 #pragma once
 
 #include <cstddef>

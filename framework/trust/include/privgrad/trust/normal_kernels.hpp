@@ -1,3 +1,4 @@
+// The arithmetic of Box-Muller in float and double, shared by the loops of every instruction set.
 #pragma once
 
 #include <bit>

@@ -1,3 +1,4 @@
+// Streams of float32 Gaussian noise: element i is a fixed number under a key.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// Receipts for the processes of a run that hold no ledger of their own.
 #pragma once
 
 #include <span>

@@ -1,3 +1,4 @@
+// Which groups of rows take part in which step, and the sensitivity of a linear mechanism to each.
 #pragma once
 
 #include <cstdint>

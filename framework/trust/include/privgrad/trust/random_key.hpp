@@ -1,3 +1,4 @@
+// Secret keys, and the keys and random streams derived from them.
 #pragma once
 
 #include <array>

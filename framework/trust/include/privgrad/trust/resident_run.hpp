@@ -1,3 +1,4 @@
+// Runs steps that stay on the program's device, and checks a sample of each step.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// Exact Gaussian noise: a sum and its noise rounded together, as if with infinite precision.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// How rounded Gaussian noise is computed: fast first, more precisely where that cannot decide.
 #pragma once
 
 #include <array>

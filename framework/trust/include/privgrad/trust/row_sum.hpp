@@ -1,3 +1,4 @@
+// Clipped sums of vectors other than gradients: statistics, class counts, losses of examples.
 #pragma once
 
 #include <cstddef>

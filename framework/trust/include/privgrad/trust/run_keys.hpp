@@ -1,3 +1,4 @@
+// The keys of a run, one per step where the run can be resumed.
 #pragma once
 
 #include <optional>

@@ -1,3 +1,4 @@
+// Tests during a run whether the sampler's batches follow the law that they are charged by.
 #pragma once
 
 #include <array>

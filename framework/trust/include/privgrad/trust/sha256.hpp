@@ -1,3 +1,4 @@
+// SHA-256 of bytes that come in pieces, as hex.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// Divides a batch among the processes of a cluster, and adds their sums up.
 #pragma once
 
 #include <cstddef>

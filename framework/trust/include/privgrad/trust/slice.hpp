@@ -1,3 +1,4 @@
+// How the elements of a sum are divided among the processes of a cluster.
 #pragma once
 
 #include <cstddef>

@@ -1,3 +1,4 @@
+// Writes and reads the state of objects for checkpoints, bit for bit.
 #pragma once
 
 #include <array>

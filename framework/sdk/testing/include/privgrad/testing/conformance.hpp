@@ -1,3 +1,4 @@
+// The conformance suite: checks a component against every promise of its interface.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// Released values, noise orders and cells for tests and the conformance suite; never for real rows.
 #pragma once
 
 #include <cstdint>
