@@ -13,7 +13,7 @@
 
 namespace privgrad {
 
-/// What a number of an accountant is worth.
+/// How an accountant's number relates to the true value.
 enum class BoundKind {
   exact = 1,  ///< Equal to the true value up to float rounding.
   upper,      ///< Never below the true value.
@@ -77,7 +77,7 @@ class PRIVGRAD_API Accountant {
 /// The promise: let a run ask epsilon(delta) after composing each event and before making its
 /// release, and make it only if the answer is at most a target that was fixed beforehand. However
 /// the events were chosen from earlier releases, all that is released is then (target, delta)-DP.
-/// That does not follow from a theorem about events that are fixed beforehand. The last answer
+/// No theorem about events that are fixed beforehand implies this. The last answer
 /// below the target is no guarantee of its own: it depends on what was released.
 ///
 /// Such an accountant takes `zcdp` events; its epsilon grows with their rho.

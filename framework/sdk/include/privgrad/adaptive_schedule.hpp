@@ -9,28 +9,28 @@
 
 namespace privgrad {
 
-/// What an adaptive schedule follows.
+/// The quantity that an adaptive schedule follows.
 enum class Measured {
-  /// How much the mean loss of the training examples has changed since the last measurement, in the
-  /// unit of the loss; below 0: it fell. Each example's loss is first brought to [0, loss_bound];
-  /// the sum of the changes gets Gaussian noise and is charged, each time.
+  /// The change of the mean training loss since the last measurement, in the unit of the loss;
+  /// negative if the loss fell. Each example's loss is first clamped to [0, loss_bound]; the sum of
+  /// the changes gets Gaussian noise and is charged, each time.
   loss_change = 1,
   validation_loss,      ///< Mean loss of the test examples, exactly: only if they are public.
-  validation_accuracy,  ///< Share of them that is classified correctly, in [0, 1]; likewise.
+  validation_accuracy,  ///< Share of the test examples classified correctly, in [0, 1]; likewise.
 };
 
 PRIVGRAD_API std::string_view to_text(Measured measured);
 
-/// What an adaptive schedule asks the core to measure.
+/// The measurement that an adaptive schedule asks the core for.
 struct Measurement {
   Measured what = Measured::loss_change;
-  std::uint64_t every = 1;  ///< Steps between two of them, > 0.
-  /// Of loss_change: what a loss counts as at most, finite, > 0, in the unit of the loss. A loss
-  /// that is not finite counts as this much, a negative one as 0.
+  std::uint64_t every = 1;  ///< Steps between two measurements, > 0.
+  /// For loss_change: the bound that each loss is clamped to, finite, > 0, in the unit of the loss.
+  /// A loss that is not finite counts as this bound, a negative one as 0.
   double loss_bound = 0.0;
-  /// Of loss_change: standard deviation of the noise in the sum, in units of loss_bound, finite, >
-  /// 0. An example's change is at most loss_bound in size, so that each measurement is a Gaussian
-  /// release of this noise multiplier.
+  /// For loss_change: the standard deviation of the noise in the sum, in units of loss_bound,
+  /// finite, > 0. One example changes the sum by at most loss_bound, so each measurement is a
+  /// Gaussian release with this noise multiplier.
   double noise_multiplier = 0.0;
 
   bool operator==(const Measurement&) const = default;

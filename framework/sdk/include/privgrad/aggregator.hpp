@@ -29,7 +29,7 @@ struct EarlierNoise {
   double share = 0.0;      ///< 1: as much of it as of the data.
 };
 
-/// How the release of one step is made from the bounded sums x so far and from noise:
+/// The recipe by which one step's release is made from the bounded sums x so far and from noise:
 ///
 ///     s_t = keep_t s_{t-1} + x_t                                                     (s_{-1} = 0)
 ///     z_t = sum_i share_i K(step_i, t) z_{step_i} + sum_j multiplier_j zeta(node_j)
@@ -56,7 +56,7 @@ struct ReleaseRecipe {
   std::uint64_t grid_levels = 0;
 };
 
-/// What an aggregator may know: public facts of the plan.
+/// The public facts of the plan that an aggregator may use.
 struct AggregationPlan {
   std::uint64_t steps = 0;
   // One per step; valid during start() only.
@@ -66,7 +66,7 @@ struct AggregationPlan {
   RunFacts facts = {};
 };
 
-/// Says how bounded sums become releases.
+/// Decides how bounded sums become releases.
 ///
 /// An aggregator is a public linear recipe and never touches data: the core runs the recipe, draws
 /// the noise and derives from the same recipe what is charged, so that what is charged is what was

@@ -49,9 +49,9 @@ class PRIVGRAD_API Program {
   Program() = default;
 };
 
-/// Optional ability of a program, found with dynamic_cast: what gradient_rows() writes for an example
-/// is a function of the example and of the parameters alone, bit for bit: at any place in any batch,
-/// beside any other rows, with any number of threads and on any processor.
+/// Optional ability of a program, found with dynamic_cast: the row that gradient_rows() writes for
+/// an example is a function of the example and of the parameters alone, bit for bit: at any place
+/// in any batch, beside any other rows, with any number of threads and on any processor.
 ///
 /// It has no functions: it is a promise, which the conformance suite tests. The core can then make
 /// whole numbers of the rows, add these up exactly, and state a guarantee that covers the bits
@@ -62,9 +62,9 @@ class PRIVGRAD_API ReproducibleRows {
   virtual ~ReproducibleRows();
 };
 
-/// Optional ability of a program, found with dynamic_cast: what the last layer gives for examples,
-/// before any loss. A trained model is applied by it; a program without it can be trained, and
-/// evaluated, and nothing else. The conformance suite tests it.
+/// Optional ability of a program, found with dynamic_cast: the outputs of the last layer, before
+/// any loss. Applying a trained model needs it; a program without it can only be trained and
+/// evaluated. The conformance suite tests it.
 ///
 /// Privacy: as Program.
 /// Threads: may run concurrently.
@@ -72,8 +72,8 @@ class PRIVGRAD_API Outputs {
  public:
   virtual ~Outputs();
 
-  /// \param features  float32, [rows, features...]. What is not finite makes its own row's outputs
-  ///   anything at all, and touches no other.
+  /// \param features  float32, [rows, features...]. A row with a feature that is not finite may
+  ///   have any outputs, and affects no other row.
   /// \param outputs  out: float32, [rows, output_count(network)]. A row is a function of its example
   ///   and of the parameters alone, bit for bit, at any place among any other rows.
   virtual void outputs(std::span<const float> features, std::size_t rows,
@@ -89,10 +89,10 @@ struct SquaredLength {
 /// Optional ability of a program, found with dynamic_cast: clipped gradients as whole numbers, which
 /// are added up exactly, by one backward pass and without rows of their own.
 ///
-/// What each function writes for an example is a function of the example, of the parameters and of
-/// what was asked for that example alone, bit for bit, as ReproducibleRows has it: the norms, the
-/// cells and their length. A sum of whole numbers has no order, so sums are the same however a batch
-/// is cut into passes.
+/// The norms, the cells and their length that are written for an example depend, bit for bit, on
+/// that example, the parameters and what was requested for that example alone, as with
+/// ReproducibleRows. A sum of whole numbers has no order, so sums are the same however a batch is cut
+/// into passes.
 ///
 /// A contribution is a vector of whole numbers, the cells, near scale * gradient. How near is the
 /// program's to choose (the result is noised; 13 bits of each factor of a product are plenty); what
@@ -122,7 +122,7 @@ class PRIVGRAD_API ExactClipping {
   /// their order; a group's parameters lie side by side.
   virtual std::size_t groups() const = 0;
 
-  /// How many examples a pass is best given, where there are as many; > 0.
+  /// The preferred number of examples in a pass, > 0.
   virtual std::size_t microbatch_rows() const = 0;
 
   /// \param most_rows  of the batches to come, > 0: the memory is proportional to it.
@@ -166,12 +166,13 @@ class PRIVGRAD_API CellsInPieces {
  public:
   virtual ~CellsInPieces();
 
-  /// Where the pieces end, in parameters: ascending, the last at parameter_count(). A function of the
-  /// network alone. Best are some ten thousand parameters a piece; with one of more than 2^17 the core
-  /// asks add_cells() instead.
+  /// The ends of the pieces, counted in parameters: ascending, the last one is parameter_count(). A
+  /// function of the network alone. Pieces of some ten thousand parameters are best; if a piece has
+  /// more than 2^17, the core calls add_cells() instead.
   virtual std::span<const std::size_t> piece_ends() const = 0;
 
-  /// Says which examples of the last make_cells() the next pieces are of; may be asked again.
+  /// Selects the examples of the last make_cells() that the next pieces add up; may be called
+  /// again.
   /// \param taken  [rows]: 0 takes an example out.
   virtual void choose(ExactClipping::Pass& pass, std::span<const std::uint8_t> taken) const = 0;
 

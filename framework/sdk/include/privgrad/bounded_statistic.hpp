@@ -16,19 +16,20 @@
 
 namespace privgrad {
 
-/// How much noise a statistic gets: one of both, the other is 0.
+/// The noise of a statistic, given in one of two ways; the other member is 0.
 struct StatisticNoise {
   double multiplier = 0.0;  ///< Standard deviation over the L2 bound of a contribution, > 0.
-  /// Of the budget, in (0, 1): with the multiplier z of one Gaussian release that takes all of it, the
-  /// statistic gets z / sqrt(share). Shares of Gaussian releases add up, since 1 / z^2 does.
+  /// Share of the budget, in (0, 1): if z is the multiplier of one Gaussian release that takes the
+  /// whole budget, the statistic gets z / sqrt(share). Shares of Gaussian releases add up, since
+  /// 1 / z^2 does.
   double share = 0.0;
 };
 
-/// What a transform asks the core to release of the training examples.
+/// A transform's request to the core: the statistic of the training examples to release.
 struct StatisticRequest {
   std::string what;       ///< A few words: "means of the features".
   std::size_t size = 0;   ///< Numbers of a contribution, > 0.
-  double l2_bound = 0.0;  ///< Of a contribution, finite, > 0; what is longer is shortened to it.
+  double l2_bound = 0.0;  ///< Each contribution is clipped to this L2 norm; finite, > 0.
   StatisticNoise noise;
 };
 
@@ -73,15 +74,15 @@ class PRIVGRAD_API BoundedStatistic {
   virtual void learn(const ExampleShape& input, const Released& mean) = 0;
 };
 
-/// What one example adds to a statistic, as ContributionsInPieces makes it.
+/// One example's contribution to a statistic, as ContributionsInPieces makes it.
 ///
 /// Threads: belongs to one thread at a time.
 class PRIVGRAD_API Contribution {
  public:
   virtual ~Contribution();
 
-  /// \param begin  of the first number that is asked for, among those of the contribution.
-  /// \param out  float32, [numbers that are asked for], within the contribution.
+  /// \param begin  index in the contribution of the first number to write.
+  /// \param out  float32, [numbers to write], within the contribution.
   virtual void piece(std::size_t begin, std::span<float> out) const = 0;
 };
 
@@ -106,10 +107,10 @@ class PRIVGRAD_API ContributionsInPieces {
 
 /// The parameters that a component with the ability BoundedStatistic declares: `statistic: unaccounted | public |
 /// private`, `share`, `noise_multiplier`.
-/// \param own  that follow these.
+/// \param own  the component's own parameters, which follow these.
 PRIVGRAD_API std::vector<ParamSpec> private_statistic_params(std::vector<ParamSpec> own = {});
 
-/// What the parameters above say of the noise; nothing unless `statistic` is private.
+/// \returns the noise that the parameters above ask for; nothing unless `statistic` is private.
 /// \param who  the component's name, for errors.
 /// \throws ConfigError unless exactly one of `share` and `noise_multiplier` goes with a private
 ///   statistic, and none of them with another one.

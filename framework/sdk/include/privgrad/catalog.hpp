@@ -12,17 +12,17 @@
 
 namespace privgrad {
 
-/// Where a component comes from, as it goes into the lock file and the run record.
+/// The plugin that a component comes from, as the lock file and the run record name it.
 struct PluginIdentity {
   std::string name;
   std::string version;
-  std::string sha256;  ///< Of the file that was loaded, 64 lower-case hex digits.
+  std::string sha256;  ///< SHA-256 of the loaded file, 64 lower-case hex digits.
   std::string abi_tag;
   std::string file;  ///< Absolute path.
-  /// Where it is on record that this very file passed `privgrad plugins test`; "": nowhere.
+  /// The record that this very file passed `privgrad plugins test`; "" if there is none.
   std::string record = {};
   std::string record_problem =
-      {};  ///< Why a record that is there does not count; "": there is none.
+      {};  ///< Why an existing record does not count; "" if no record was found.
 
   bool is_tested() const noexcept { return !record.empty(); }
 };
@@ -47,7 +47,7 @@ struct ComponentDeleter {
 template <class Interface>
 using ComponentPtr = std::unique_ptr<Interface, ComponentDeleter<Interface>>;
 
-/// What was loaded, by name: filled by the host, used by the core to compose pipelines.
+/// All loaded components, by name: filled by the host, used by the core to compose pipelines.
 /// Threads: fill it at start-up on one thread, then share it const.
 class PRIVGRAD_API Catalog {
  public:

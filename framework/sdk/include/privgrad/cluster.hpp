@@ -38,11 +38,11 @@ class PRIVGRAD_API Cluster {
   /// The number of this process, below size().
   virtual std::size_t rank() const noexcept = 0;
   virtual std::size_t size() const noexcept = 0;
-  /// Where this process runs, for messages: a host's name.
+  /// The name of the host that this process runs on, for messages.
   virtual std::string host() const = 0;
 
   /// \param bytes  those of process 0, which all others get.
-  /// \throws IoError naming whom it waited for: another process is gone, or does not come.
+  /// \throws IoError naming the process that it waited for, if that one is gone or does not come.
   virtual void broadcast(std::span<std::byte> bytes) = 0;
 
   /// Adds up what all processes have, element by element, modulo 2^64, and leaves each process its
@@ -68,7 +68,7 @@ class PRIVGRAD_API Cluster {
   virtual void bring(std::span<std::byte> bytes, std::size_t from) = 0;
 
   /// Ends all processes at once, those that wait and those that compute. Does not return.
-  /// \param exit_code  of the whole, where whoever started the processes passes it on.
+  /// \param exit_code  exit code of the whole run, if the launcher of the processes passes it on.
   [[noreturn]] virtual void end_all(int exit_code) noexcept = 0;
 
  protected:

@@ -14,7 +14,7 @@ namespace privgrad {
 
 enum class Split { train = 1, test };
 
-/// What a plan may know of the data, from headers and counts alone.
+/// The facts about the data that a plan may use, from headers and counts alone.
 struct DataInfo {
   ExampleShape shape;
   std::size_t train_rows = 0;
@@ -26,17 +26,17 @@ struct DataInfo {
   bool first_rows_only = false;
   /// True if rows were taken or left by what they hold (`keep_labels`).
   bool rows_chosen_by_value = false;
-  /// What the classes are called, one name for each; none: they have no names but their numbers.
-  /// Names that were read off private rows are a fact of `unaccounted`.
+  /// The names of the classes, one for each; empty: they have no names but their numbers. Names
+  /// that were read off private rows are listed in `unaccounted`.
   std::vector<std::string> class_names = {};
-  /// What the numbers of an example are called, one name for each in row-major order; none: they
-  /// have no names. Public: names of columns and what a manifest declares, nothing off rows.
+  /// The names of the features, one for each in row-major order; empty: they have no names. Public:
+  /// names of columns and what a manifest declares, nothing read off rows.
   std::vector<std::string> feature_names = {};
   /// Parameters of this source with which rows of other files become the same features and classes:
   /// all but those that name files or choose rows. A model file keeps them, and `privgrad predict`
   /// completes a section with them. Public, as above; null: none are needed.
   Value reading = {};
-  /// What somebody who may look at the rows should know of them, a sentence each. Read off private
+  /// Remarks about the rows for somebody who may look at them, a sentence each. Read off private
   /// rows: in research mode they are shown on standard error, and nowhere else ever.
   std::vector<std::string> remarks = {};
   /// False: the rows have no targets, what stands there means nothing. They can be predicted, and
@@ -47,7 +47,7 @@ struct DataInfo {
   bool has_test_split = false;
 };
 
-/// Brings examples in.
+/// Reads the examples.
 ///
 /// Privacy: sees private rows. It draws no conclusions from them but those named in DataInfo.
 /// Threads: calls on one instance never overlap.

@@ -22,19 +22,19 @@ PRIVGRAD_API std::size_t element_count(const Shape& shape);
 /// \returns "28 x 28", "1".
 PRIVGRAD_API std::string to_text(const Shape& shape);
 
-/// What one example looks like.
+/// The shape of one example: its features and its target.
 struct ExampleShape {
   Shape features;           ///< E.g. {28, 28}; every extent > 0.
-  std::size_t classes = 0;  ///< Targets are class indices below it; 0: targets are reals.
+  std::size_t classes = 0;  ///< Targets are class indices below this; 0: targets are reals.
 };
 
-/// Numbers of rows that lie elsewhere in memory, in a file that is mapped there say.
+/// Rows that lie elsewhere in memory, for example in a mapped file.
 struct LentRows {
   /// [rows, features...]; bytes mean byte * scale.
   std::variant<std::span<const float>, std::span<const std::uint8_t>> features;
   float scale = 1.0f;
   std::span<const float> targets;     ///< [rows].
-  std::shared_ptr<const void> owner;  ///< Keeps them there, and as they are, as long as it lives.
+  std::shared_ptr<const void> owner;  ///< Keeps the rows in place and unchanged while it lives.
 };
 
 /// Examples in memory. Images stay bytes until something needs them as reals.
@@ -54,7 +54,7 @@ class PRIVGRAD_API Dataset {
           std::vector<float> targets);
 
   /// Features that lie elsewhere in memory and are not copied. Same checks.
-  /// \param owner  keeps them there, and as they are, as long as it lives.
+  /// \param owner  keeps the features in place and unchanged while it lives.
   Dataset(ExampleShape shape, std::span<const float> features, std::shared_ptr<const void> owner,
           std::vector<float> targets);
   Dataset(ExampleShape shape, std::span<const std::uint8_t> features, float scale,
@@ -86,7 +86,7 @@ class PRIVGRAD_API Dataset {
   void replace_features(Shape features_shape, std::vector<float> features);
 
  private:
-  /// What lies elsewhere.
+  /// Numbers that lie elsewhere in memory.
   template <class T>
   struct Lent {
     std::span<const T> numbers;
@@ -94,7 +94,7 @@ class PRIVGRAD_API Dataset {
   };
 
   void check_sizes(std::size_t count) const;
-  /// Of the four kinds of features, the numbers as they lie.
+  /// Calls `action` with the numbers, whichever of the four kinds of features they are.
   template <class Action>
   void visit_numbers(Action action) const;
   ExampleShape shape_;
@@ -103,7 +103,7 @@ class PRIVGRAD_API Dataset {
       features_;
   float scale_ = 1.0f;
   std::vector<float> targets_;
-  std::span<const float> lent_targets_;  ///< Instead of these, if somebody owns them.
+  std::span<const float> lent_targets_;  ///< Used instead of targets_ if targets_owner_ is set.
   std::shared_ptr<const void> targets_owner_;
 };
 

@@ -8,9 +8,9 @@
 
 namespace privgrad {
 
-/// Where `privgrad data fetch` keeps data sets, each in a folder of its name: PRIVGRAD_CACHE_DIR,
-/// else XDG_CACHE_HOME/privgrad/datasets, else ~/.cache/privgrad/datasets. Nothing needs to be
-/// there.
+/// The folder where `privgrad data fetch` keeps data sets, each in a folder of its name:
+/// PRIVGRAD_CACHE_DIR, else XDG_CACHE_HOME/privgrad/datasets, else ~/.cache/privgrad/datasets. It
+/// need not exist.
 /// \returns an empty path if the environment names no home either.
 PRIVGRAD_API std::filesystem::path dataset_cache();
 

@@ -44,7 +44,7 @@ struct SampledWithoutReplacementEvent {
   std::int64_t sample_size = 0;
   std::shared_ptr<const Event> of;
 };
-/// All of them, one after the other, on the same data. Empty: nothing was released.
+/// Several events, one after the other, on the same data. Empty: nothing was released.
 struct ComposedEvent {
   std::vector<Event> of;
 };
@@ -59,7 +59,8 @@ struct UnsupportedEvent {
   std::string reason;
 };
 
-/// What a mechanism did to the data, in the field's vocabulary; the input of every accountant.
+/// A description of what a mechanism did to the data, in the field's vocabulary; the input of every
+/// accountant.
 /// Cheap to copy; never changes once made.
 class PRIVGRAD_API Event {
  public:

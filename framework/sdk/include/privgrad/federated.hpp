@@ -10,23 +10,23 @@
 
 namespace privgrad {
 
-/// What an adaptive number of local iterations may follow: public values, and values that were
-/// released. Estimates are those of the last round, weighted means over its clients by public
-/// weights; what is missing could not be made in it.
+/// The public and released values that an adaptive number of local iterations may follow. Estimates
+/// are those of the last round, weighted means over its clients with public weights; an estimate is
+/// missing if that round could not make it.
 struct FederatedProgress {
   std::uint64_t round = 0;          ///< 0-based, of the round to come.
-  std::uint64_t rounds_left = 0;    ///< With the one to come, > 0.
+  std::uint64_t rounds_left = 0;    ///< Including the one to come, > 0.
   std::uint64_t steps_left = 0;     ///< Local steps that every client's budget still pays for, > 0.
   std::uint64_t last = 0;           ///< Local steps of the last round; 0 before the first.
-  std::size_t parameters = 0;       ///< Of the model.
-  double learning_rate = 0.0;       ///< Of the next local step.
-  double clip_norm = 0.0;           ///< Likewise.
+  std::size_t parameters = 0;       ///< Number of the model's parameters.
+  double learning_rate = 0.0;       ///< For the next local step.
+  double clip_norm = 0.0;           ///< For the next local step.
   double gradient_noise = 0.0;      ///< Standard deviation in each coordinate of a step's gradient.
-  std::optional<double> lipschitz;  ///< Of the loss ("rho"): |F(w) - F(v)| / ||w - v||; >= 0.
-  std::optional<double> smoothness;  ///< Of the loss ("beta"), the same for gradients; >= 0.
-  std::optional<double> divergence;  ///< Of the clients' gradients from the mean one ("xi"); >= 0.
-  std::optional<double> convexity;   ///< <grad F(w) - grad F(v), w - v> / ||w - v||^2 ("mu").
-  std::optional<double> heterogeneity;  ///< Of the clients' losses ("Gamma"); >= 0.
+  std::optional<double> lipschitz;  ///< "rho": |F(w) - F(v)| / ||w - v|| of the loss F; >= 0.
+  std::optional<double> smoothness;     ///< "beta": the same ratio for the loss's gradients; >= 0.
+  std::optional<double> divergence;     ///< "xi": of clients' gradients from their mean; >= 0.
+  std::optional<double> convexity;      ///< "mu": <grad F(w) - grad F(v), w - v> / ||w - v||^2.
+  std::optional<double> heterogeneity;  ///< "Gamma": heterogeneity of the clients' losses; >= 0.
 };
 
 /// Optional ability of a schedule in the slot `local_iterations`, found with dynamic_cast: it
@@ -42,7 +42,7 @@ class PRIVGRAD_API AdaptiveLocalIterations {
 
   /// Called before the others, and again when estimates turn out to leave fewer steps, or are left
   /// out; the last call counts.
-  /// \param rounds  of communication, > 0.
+  /// \param rounds  communication rounds, > 0.
   /// \param steps  local steps that every client's budget pays for, > 0.
   /// \returns whether the rounds to come will be chosen by estimates; if not, none are made or
   ///   paid.

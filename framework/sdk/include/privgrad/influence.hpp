@@ -9,18 +9,17 @@
 
 namespace privgrad {
 
-/// How much the noise of each step still matters when training ends, and how a budget is divided by
-/// it: the mathematics of Hong, Wang and Zhou 2022, for schedules and for whoever predicts them.
-///
-/// The influence q_t > 0 of step t is by how much the expected loss at the end grows with
-/// sigma_t^2, the square of that step's noise multiplier. Its unit does not matter: multiplying all
-/// q_t by one number changes no schedule. A budget R is what noise multipliers may add up to,
-/// sum_t 1/sigma_t^2 <= R; full-batch Gaussian steps then cost R/2 in rho of zCDP.
-///
-/// Here steps count from 0 to T-1, where the paper counts from 1 to T.
+// The mathematics of Hong, Wang and Zhou 2022, for schedules and for predictions of their effect.
+//
+// The influence q_t > 0 of step t is the rate at which the expected loss at the end grows with
+// sigma_t^2, the square of that step's noise multiplier. Its unit does not matter: multiplying all
+// q_t by one number changes no schedule. A budget R limits the noise multipliers by
+// sum_t 1/sigma_t^2 <= R; full-batch Gaussian steps then cost R/2 in rho of zCDP.
+//
+// Here steps count from 0 to T-1, where the paper counts from 1 to T.
 
-/// Optional ability of a schedule for the noise, found with dynamic_cast: it was made from an
-/// influence, so that a plan can say how good it is by that.
+/// Optional ability of a noise schedule, found with dynamic_cast: it was made from an influence, so
+/// a plan can state how good it is by that influence.
 /// Threads: const functions may run concurrently.
 class PRIVGRAD_API FromInfluence {
  public:
@@ -31,7 +30,7 @@ class PRIVGRAD_API FromInfluence {
   /// \returns one value > 0 for each step of the horizon; after start().
   virtual std::span<const double> influence() const = 0;
 
-  /// True if it was measured on private rows that nothing was charged for; plans then list it.
+  /// True if the influence was measured on private rows without a charge; plans then list it.
   virtual bool is_unaccounted() const { return false; }
 
  protected:
@@ -87,7 +86,7 @@ PRIVGRAD_API double least_weighted_noise(std::span<const double> influence, doub
 PRIVGRAD_API double weighted_noise(std::span<const double> influence,
                                    std::span<const double> noise_multiplier);
 
-/// What noise multipliers cost: R = sum_t 1/sigma_t^2.
+/// The budget that noise multipliers use: R = sum_t 1/sigma_t^2.
 PRIVGRAD_API double budget_of_noise(std::span<const double> noise_multiplier);
 
 /// initial * exp(-rate * t), t = 0, 1, ...
@@ -100,7 +99,7 @@ struct ExponentialDecay {
 /// \param values  at least one, finite and > 0.
 PRIVGRAD_API ExponentialDecay fit_exponential_decay(std::span<const double> values);
 
-/// What a measurement said of one step's influence.
+/// A measurement of one step's influence.
 struct InfluenceEstimate {
   std::uint64_t step = 0;       ///< From 0.
   double influence = 0.0;       ///< May be negative: it is an estimate.

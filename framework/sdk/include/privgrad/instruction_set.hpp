@@ -7,8 +7,8 @@
 
 namespace privgrad {
 
-/// What code may use beyond the instructions that every processor of this architecture has. Each
-/// level has what those before it have; on processors other than x86-64 there is only `plain`.
+/// The instructions that code may use beyond those that every processor of this architecture has.
+/// Each level includes those before it; on processors other than x86-64 there is only `plain`.
 enum class InstructionSet {
   plain = 1,  ///< Nothing. Not the AES instructions either: OpenSSL makes the noise's bytes.
   avx2,       ///< AVX2 and FMA; the AES instructions, where the processor has them.
@@ -23,7 +23,7 @@ enum class InstructionSet {
 /// \throws ConfigError if PRIVGRAD_INSTRUCTIONS names no level, or one that the processor lacks.
 PRIVGRAD_API InstructionSet instruction_set();
 
-/// As PRIVGRAD_INSTRUCTIONS names it.
+/// The level's name, as in PRIVGRAD_INSTRUCTIONS.
 PRIVGRAD_API std::string_view name_of(InstructionSet level) noexcept;
 
 }  // namespace privgrad

@@ -14,14 +14,14 @@
 
 namespace privgrad {
 
-/// Rows that the program itself holds, for a data source to find by name: `memory` does.
+/// Rows held by the program itself, which the data source `memory` finds by name.
 struct PRIVGRAD_API MemoryTable {
-  Shape features;  ///< Of one example; every extent > 0.
+  Shape features;  ///< Shape of one example's features; every extent > 0.
   /// Row-major, [rows, features...]; bytes mean byte * scale.
   std::variant<std::span<const float>, std::span<const std::uint8_t>> numbers;
   float scale = 1.0f;
   std::span<const float> targets;     ///< [rows]; empty where there are none.
-  std::shared_ptr<const void> owner;  ///< Keeps all of it where it is, and as it is.
+  std::shared_ptr<const void> owner;  ///< Keeps the rows in place and unchanged while it lives.
 };
 
 /// Lends rows to the data sources of this process, until take_memory_table(). Manifests name them, and

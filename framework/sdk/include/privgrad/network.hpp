@@ -135,7 +135,7 @@ struct ParameterBlock {
   std::size_t offset = 0;   ///< First element in the flat parameter vector.
   std::size_t fan_in = 0;   ///< Inputs per unit, for initialisation; 0 for what is not drawn.
   std::size_t fan_out = 0;  ///< Units that each input reaches, counted like fan_in.
-  float initial = 0.0f;     ///< What a block with fan_in 0 begins as: 0 for biases, 1 for the
+  float initial = 0.0f;     ///< Initial value of a block with fan_in 0: 0 for biases, 1 for the
                             ///< weights of norms.
 };
 

@@ -11,7 +11,7 @@
 
 namespace privgrad {
 
-/// What an optimizer may know about the current step: public values only.
+/// The facts about the current step that an optimizer may use: public values only.
 struct StepContext {
   std::uint64_t step = 0;      ///< 0-based index of this update.
   double learning_rate = 0.0;  ///< Already scheduled; >= 0.
@@ -48,7 +48,8 @@ class PRIVGRAD_API Optimizer {
   Optimizer() = default;
 };
 
-/// Optional ability, found with dynamic_cast, of optimizers and aggregators: a state to go on from.
+/// Optional ability of optimizers and aggregators, found with dynamic_cast: their state can be
+/// saved and restored, so that a run can be resumed.
 class PRIVGRAD_API Checkpointable {
  public:
   virtual ~Checkpointable();
@@ -82,8 +83,8 @@ class PRIVGRAD_API LinearDescent {
 /// Optional ability, found with dynamic_cast: step() moves each parameter by its own coordinate of
 /// the gradients, and by nothing else of them. So an object that is started for a part of the
 /// parameters, wherever it begins, does to that part what an object for all of them would, bit for
-/// bit, and the processes of a cluster can keep a part each. Who takes a norm of the gradient does not
-/// have it.
+/// bit, and the processes of a cluster can keep a part each. An optimizer that uses a norm of the
+/// gradient does not have this ability.
 ///
 /// The state of a Checkpointable that has it is some numbers that belong to no coordinate, then one
 /// vector behind the other with a number for each parameter, then again numbers of no coordinate. So

@@ -45,7 +45,7 @@ struct PRIVGRAD_API ParamSpec {
   ParamSpec&& above(double value) &&;
   ParamSpec&& at_most(double value) &&;
   ParamSpec&& below(double value) &&;
-  /// What the number then becomes, the doc should say. See Params::is_auto and AutoValues.
+  /// The doc should say what number `auto` stands for. See Params::is_auto and AutoValues.
   ParamSpec&& or_auto() &&;
   ParamSpec&& or_pattern() &&;
   ParamSpec&& of_folder() &&;
@@ -70,11 +70,11 @@ PRIVGRAD_API ParamSpec list(std::string name, std::string doc, ParamSpec element
 PRIVGRAD_API ParamSpec object(std::string name, std::string doc, std::vector<ParamSpec> fields);
 }  // namespace param
 
-/// What is wrong with one place of a manifest.
+/// A problem at one place of a manifest.
 struct Problem {
   Mark mark;
   std::string where;  ///< Dotted path inside the component, e.g. "influence.gamma".
-  std::string what;   ///< What is wrong and what is allowed.
+  std::string what;   ///< The problem, and what is allowed instead.
 };
 
 /// The parameters of one component (or of one nested object), checked against its declaration and

@@ -14,7 +14,7 @@
 
 namespace privgrad {
 
-/// How one component introduces itself.
+/// The description that a component registers itself with.
 struct PRIVGRAD_API ComponentInfo {
   std::string name;       ///< lower_snake_case; unique per kind inside the plugin.
   std::string summary;    ///< One line for `privgrad plugins list`.

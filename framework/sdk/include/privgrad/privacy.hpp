@@ -32,7 +32,7 @@ PRIVGRAD_API Adjacency adjacency_from_text(std::string_view text);
 /// leaves, one comes).
 PRIVGRAD_API double sensitivity_of_unit_bound(Adjacency adjacency);
 
-/// Whose data one privacy unit is.
+/// The privacy unit: whose data may differ between neighbours.
 enum class PrivacyUnit { example = 1, client };
 
 PRIVGRAD_API std::string_view to_text(PrivacyUnit unit);

@@ -14,11 +14,12 @@
 
 namespace privgrad {
 
-/// The noise that one release is to have, for a program that makes it (ResidentSteps). Only the core
-/// makes one, against the receipt of what was paid for it, and its key opens no other noise.
+/// The order to draw the noise of one release, for a program that draws it itself (ResidentSteps).
+/// Only the core makes one, against the receipt of what was paid for it, and its key opens no other
+/// noise.
 ///
-/// Secret: whoever has it and sees the release knows the sum. It is used for the release that it was
-/// made for, and forgotten.
+/// Secret: whoever has the order and sees the release knows the sum. The program uses it for the
+/// release that it was made for, and forgets it.
 class PRIVGRAD_API NoiseOrder {
  public:
   NoiseOrder(NoiseOrder&&) noexcept = default;
@@ -27,11 +28,11 @@ class PRIVGRAD_API NoiseOrder {
   NoiseOrder& operator=(const NoiseOrder&) = delete;
   ~NoiseOrder() = default;
 
-  /// Of AES-128, in counter mode.
+  /// Key for AES-128 in counter mode.
   std::span<const std::uint8_t, 16> key() const noexcept { return key_; }
   /// Standard deviation in cells of the sum, in [2^-64, 2^60]: exactly this double.
   double sigma() const noexcept { return sigma_; }
-  /// In [0, 62]: released cells are 2^shift times as wide as those of the sum.
+  /// In [0, 62]: released cells are 2^shift times as wide as the cells of the sum.
   unsigned shift() const noexcept { return shift_; }
 
  private:
@@ -53,12 +54,13 @@ struct CellFactors {
 /// optimizer live where the program lives, so that a step needs no vector of the parameters' length
 /// brought to the core and back.
 ///
-/// The core stays the one who charges, who gives out keys, and who decides which examples count. It
-/// checks each step: at places that follow from a key which the program never sees it computes the
-/// sum from the factors of the cells, the noise, and what the optimizer's rule makes of it, and ends
-/// the run where a bit differs.
+/// The core still charges, gives out the keys, and decides which examples count. It checks each
+/// step: at places that follow from a key which the program never sees, it computes the sum from
+/// the factors of the cells, the noise, and the optimizer's update, and ends the run where a bit
+/// differs.
 ///
-/// What a release is: cell i becomes round((sum_i + sigma zeta_i) / 2^shift), modulo 2^64, zeta_i
+/// Definition of a release: cell i becomes round((sum_i + sigma zeta_i) / 2^shift), modulo 2^64,
+/// zeta_i
 /// standard normal, a fixed number under the order's key. Elements come in chunks of kChunk, and pair
 /// p < 512 of chunk c makes its elements p and 512 + p, of two strings of bits, which come from blocks
 /// AES-128(key, domain, counter): domain and counter are big-endian numbers of 8 bytes each, and what
@@ -107,7 +109,7 @@ class PRIVGRAD_API ResidentSteps {
   virtual void add_to_sum(ExactClipping::Pass& pass, std::span<const std::uint8_t> taken,
                           Memory& memory) const = 0;
 
-  /// Of the cells of the last make_cells(), whether an example is taken or not.
+  /// Writes the factors of the last make_cells() at some places, for all examples, taken or not.
   /// \param places   parameters, each below parameter_count().
   /// \param factors  out: [rows, places.size()].
   virtual void factors_at(ExactClipping::Pass& pass, std::span<const std::uint64_t> places,
@@ -128,14 +130,15 @@ class PRIVGRAD_API ResidentSteps {
   /// \param rule  of the kind that the memory was made for.
   virtual Moved update(Memory& memory, const StepRule& rule, double width) = 0;
 
-  /// Of places below parameter_count(), in any order.
+  /// Copy the elements at some places.
+  /// \param places  each below parameter_count(), in any order.
   /// \param out  [places.size()].
   virtual void cells_at(const Memory& memory, Cells what, std::span<const std::uint64_t> places,
                         std::span<std::int64_t> out) const = 0;
   virtual void numbers_at(const Memory& memory, Numbers what, std::span<const std::uint64_t> places,
                           std::span<float> out) const = 0;
 
-  /// All of them: [parameter_count()].
+  /// Copy a whole vector out or in: [parameter_count()].
   virtual void numbers(const Memory& memory, Numbers what, std::span<float> out) const = 0;
   virtual void put_numbers(Memory& memory, Numbers what, std::span<const float> values) = 0;
 };

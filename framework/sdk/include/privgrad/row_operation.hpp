@@ -11,8 +11,8 @@
 
 namespace privgrad {
 
-/// Arithmetic on the features x of one example, in their row-major order, as a list of one step after
-/// the other: what another program needs to do as a transform does. Everything is in double;
+/// Arithmetic on the features x of one example, in their row-major order, as a list of steps that
+/// another program can follow to do what a transform does. Everything is in double;
 /// `values` has one number per feature, or a single one for all of them, all finite.
 namespace row_operation {
 
@@ -47,8 +47,8 @@ struct Project {
   std::vector<double> matrix;  ///< [outputs, features], row-major, finite.
 };
 
-/// The same along one axis of features that are seen as [before, length, after], where before is what
-/// is left: y[b, i, a] = sum over j of matrix[i, j] x[b, j, a], [before, outputs, after].
+/// Projects along one axis of features that are seen as [before, length, after], where `before` is
+/// the rest: y[b, i, a] = sum over j of matrix[i, j] x[b, j, a], [before, outputs, after].
 struct ProjectAxis {
   std::size_t length = 0;  ///< length * after divides the features.
   std::size_t after = 0;
@@ -67,7 +67,7 @@ struct Modulus {};
 
 struct Branch;
 
-/// What each branch makes of x, one after the other.
+/// The outputs of all branches, each computed from x, in order.
 struct Concatenate {
   std::vector<Branch> branches;  ///< At least one.
 };
@@ -80,7 +80,7 @@ using RowOperation =
                  row_operation::ProjectAxis, row_operation::Take, row_operation::Modulus,
                  row_operation::Concatenate>;
 
-/// Operations one after the other; none leave x as it is.
+/// Operations in order; an empty list leaves x as it is.
 struct row_operation::Branch {
   std::vector<RowOperation> operations;
 };

@@ -10,15 +10,15 @@
 
 namespace privgrad {
 
-/// What is public about a run before its first step. Values that a manifest gives as `auto` are
-/// made from it.
+/// The public facts of a run before its first step. Values that a manifest gives as `auto` are
+/// computed from them.
 struct RunFacts {
   std::uint64_t steps = 0;         ///< 0 while they are being chosen.
   std::uint64_t dataset_size = 0;  ///< N, the public number of training examples.
   std::uint64_t parameters = 0;    ///< d.
   /// B, the divisor of every step's sum; 0 if schedules.batch_size decides about it.
   double batch_size = 0.0;
-  std::optional<double> target_epsilon;  ///< Without it the noise is given.
+  std::optional<double> target_epsilon;  ///< Nothing: the manifest gives the noise instead.
   double target_delta = 0.0;             ///< In (0, 1).
 
   bool operator==(const RunFacts&) const = default;
@@ -26,7 +26,7 @@ struct RunFacts {
 
 /// A value that was given as `auto`, and what it became.
 struct AutoValue {
-  std::string name;  ///< Of the parameter.
+  std::string name;  ///< The parameter's name.
   double value = 0.0;
   std::string reason;  ///< Formula and theorem.
 };

@@ -14,7 +14,7 @@
 
 namespace privgrad {
 
-/// What a sampler may know when the run is planned: public values only.
+/// The facts that a sampler may use when the run is planned: public values only.
 struct SamplingPlan {
   std::uint64_t dataset_size = 0;  ///< The public number of training examples, > 0.
   std::uint64_t steps = 0;         ///< > 0.
@@ -24,7 +24,7 @@ struct SamplingPlan {
   std::span<const double> batch_sizes = {};
 };
 
-/// Chooses the examples of each step, and says how that choice is accounted.
+/// Chooses the examples of each step, and states how that choice is charged.
 ///
 /// Both answers come from one object, so the sampler that ran is the sampler that was accounted.
 /// Threads: calls on one instance never overlap.
@@ -71,7 +71,7 @@ class PRIVGRAD_API Sampler {
 /// Optional ability of a sampler, found with dynamic_cast: which rows take part in which step can
 /// be fixed in advance. Releases with correlated noise are accounted by it.
 ///
-/// What such a sampler promises: its batches follow from row numbers and random streams alone, and
+/// Such a sampler promises: its batches follow from row numbers and random streams alone, and
 /// under the plan's adjacency neighbouring data sets have the same rows, apart from the one in
 /// which they differ, in the same order. Then the guarantee of the run may be proved for the order
 /// that was drawn: a mixture over orders, with the same weights for both neighbours, has no larger

@@ -9,7 +9,7 @@
 
 namespace privgrad {
 
-/// What a schedule may know: public facts of the plan.
+/// The public facts of the plan that a schedule may use.
 struct Horizon {
   std::uint64_t steps = 0;  ///< Number of steps that the plan intends, > 0.
   std::string slot;         ///< "noise_multiplier", "clip_norm", "learning_rate", ...

@@ -10,9 +10,10 @@
 
 namespace privgrad {
 
-/// How one step moves each parameter w by its own coordinate g of the released gradient, and up to
-/// two numbers of the optimizer's state. Public constants alone; every operation is rounded once, in
-/// the order that is written here, so that whoever follows the rule gets the same bits:
+/// The rule by which one step moves each parameter w, and up to two numbers of the optimizer's
+/// state, by its own coordinate g of the released gradient. Public constants alone; every operation
+/// is rounded once, in the order written here, so that everybody who follows the rule gets the same
+/// bits:
 ///
 ///     descent:   w <- w - float(rate) * g                                              (in float32)
 ///     momentum:  v <- float(keep * v + take * g),   w <- float(w - rate * v)           (in double)
@@ -35,7 +36,7 @@ PRIVGRAD_API std::size_t state_vectors(StepRule::Kind kind);
 
 /// Makes a step: the definition that all others are compared with.
 /// \param parameters, gradient  of the same length.
-/// \param first, second  the vectors of state, of that length; what the kind has not may be empty.
+/// \param first, second  the vectors of state, of the same length; empty if the kind has none.
 PRIVGRAD_API void apply(const StepRule& rule, std::span<float> parameters, std::span<float> first,
                         std::span<float> second, std::span<const float> gradient);
 

@@ -16,9 +16,9 @@ struct RowBlock {
   Split split = Split::train;
   /// [rows, features...], row-major; bytes mean byte * scale. Of one type in all blocks of a source.
   std::variant<std::span<const float>, std::span<const std::uint8_t>> features;
-  float scale = 1.0f;              ///< Of bytes: the same in all blocks.
+  float scale = 1.0f;              ///< For bytes: the same in all blocks.
   std::span<const float> targets;  ///< [rows], rows > 0.
-  /// How much of all reading is done once these rows are there, 0 to 1, for whoever waits.
+  /// The share of all reading that is done with this block, 0 to 1, for a progress display.
   double done = 0.0;
 };
 

@@ -13,7 +13,7 @@
 
 namespace privgrad {
 
-/// Where the numbers that a transform uses come from.
+/// The origin of the numbers that a transform uses.
 enum class Statistic {
   none = 1,     ///< It uses none (flatten): apply() is the same without fit().
   is_public,    ///< The manifest gives the numbers; no row was looked at.
@@ -126,7 +126,7 @@ class PRIVGRAD_API FittedValues {
   virtual void restore(const std::vector<FittedTensor>& values) = 0;
 };
 
-/// One of the tensors that restore() was given.
+/// Finds one of the tensors that restore() was given.
 /// \param who  the transform's name, for the error.
 /// \param shape  its shape; an extent of 0 may be anything.
 /// \throws ConfigError if it is missing, has another shape, not as many values, or one that is not
@@ -137,7 +137,7 @@ PRIVGRAD_API const FittedTensor& find_fitted(const std::vector<FittedTensor>& va
 
 /// Transform::apply() for a transform with the ability RowTransform. An example that overflows becomes
 /// NaN, and stays among the others: to refuse it would tell of it, and its gradient counts as zero.
-/// \param shape  of what becomes of an example.
+/// \param shape  the shape of a transformed example.
 PRIVGRAD_API void apply_to_each_row(const RowTransform& transform, const Shape& shape,
                                     Dataset& data);
 

@@ -35,9 +35,9 @@ inline double round_up(double x, double k) {
   return std::nextafter(x * (1.0 + k * kTwoRoundings), kInfinity);
 }
 
-/// What `count` releases cost together if each costs `cost`, rounded up (two operations: the count
-/// becomes a double, and the product). 0 of anything cost nothing, even of infinite cost; one costs
-/// what it costs, exactly.
+/// The cost of `count` releases that cost `cost` each, rounded up (two operations: the count becomes
+/// a double, and the product). Zero releases cost 0, even if each costs infinity; one release costs
+/// exactly `cost`.
 /// \param cost  >= 0, infinity allowed.
 inline double multiply_up(std::uint64_t count, double cost) {
   if (count == 0 || cost == 0.0) return 0.0;

@@ -12,7 +12,7 @@
 
 namespace privgrad {
 
-/// Where in a manifest something stands; 1-based, 0 when it did not come from a file.
+/// A place in a manifest; 1-based, 0 for a value that did not come from a file.
 struct Mark {
   int line = 0;
   int column = 0;
