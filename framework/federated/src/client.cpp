@@ -15,7 +15,7 @@
 namespace privgrad::core {
 namespace {
 
-/// More than any gradient of a mean loss that training survives.
+/// A bound above any gradient of a mean loss that training survives.
 constexpr double kNoClipping = 1e15;
 
 }  // namespace
@@ -98,8 +98,8 @@ bool Client::has_paid_estimates() const {
   return estimate_sampler_ != nullptr && !plan_.beside.empty();
 }
 
-/// The sampler of the estimates is an instance of its own, so it is asked what it costs as that of
-/// the steps is, and its batches are held against what it said.
+/// The sampler of the estimates is an instance of its own, so it is asked for its charges as that
+/// of the steps is, and its batches are checked against these.
 void Client::watch_estimates() {
   const Manifest& manifest = *plan_.manifest;
   if (estimate_charges(manifest, *estimate_sampler_, federated_.estimate_noise) != plan_.beside) {
@@ -206,8 +206,8 @@ void Client::estimate(std::span<const float> received, ClientRound& round, Workb
   }
 }
 
-/// Row numbers of this client. An example that is there twice would count twice, with a bound for
-/// once.
+/// Draws numbers of this client's rows. An example that is drawn twice would count twice, with a
+/// bound for once.
 /// \returns false for an empty batch.
 bool Client::draw_estimate_batch() {
   estimate_sampler_->sample(estimates_made_, client_.rows.size(), *estimate_random_,
@@ -229,14 +229,14 @@ bool Client::draw_estimate_batch() {
   return !estimate_batch_.empty();
 }
 
-/// Of each example of the batch.
+/// The loss of each example of the batch.
 std::vector<double> Client::losses(std::vector<float> model, Workbench& bench) const {
   bench.load(std::move(model));
   return example_losses(*bench.program, data_, estimate_batch_, executor_);
 }
 
-/// An example contributes the change of its own loss along the way that was made, and how that
-/// bends: two numbers which follow from it and from released models, clipped together to
+/// An example contributes the change of its own loss along the way made, and the second difference
+/// there: two numbers which follow from it and from released models, clipped together to
 /// estimate_bound, and 0 where they are not finite. The batch is drawn like that of a step, by a
 /// sampler of its own, and each release was planned as one of at most `rounds`.
 void Client::estimate_privately(std::span<const float> received, ClientRound& round,

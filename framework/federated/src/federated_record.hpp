@@ -1,3 +1,4 @@
+// The records of a federated run: rounds, participation and clients, as its files state them.
 #pragma once
 
 #include <cstdint>
@@ -14,27 +15,27 @@
 
 namespace privgrad::core {
 
-/// What happened in a round, as its line in rounds.jsonl says.
+/// The events of a round, as in its line of rounds.jsonl.
 struct Round {
   std::uint64_t number = 0;
   std::uint64_t local_iterations = 0;
   std::uint64_t clients = 0, dropped = 0, stragglers = 0;
   std::uint64_t bytes_down = 0, bytes_up = 0;
   LossEstimates estimates;
-  std::string sent;  ///< Of fed_avg with checkpoints: the hashes of what the clients have sent.
+  std::string sent;  ///< For fed_avg with checkpoints: the hashes of the clients' messages.
 
-  /// A client that is lost has received the model; the server has not received its.
-  /// \param estimates_too  whether each that arrives brings private estimates.
+  /// Counts the bytes sent: a lost client has received the model, but the server none from it.
+  /// \param estimates_too  whether each message that arrives has private estimates.
   void count_bytes(std::size_t parameters, bool estimates_too);
 };
 
-/// What all rounds so far come to.
+/// The totals of all rounds so far.
 struct RoundTotals {
   std::uint64_t rounds = 0, most_iterations = 0;
   std::uint64_t dropped = 0, stragglers = 0, bytes_down = 0, bytes_up = 0;
 
   void add(const Round& round);
-  /// What says nothing of who took part.
+  /// The part that tells nothing about who took part.
   RoundTotals without_participation() const {
     return {.rounds = rounds, .most_iterations = most_iterations};
   }
@@ -46,12 +47,12 @@ struct RoundTotals {
 
 nlohmann::json to_json(const LossEstimates& estimates);
 
-/// What a line and a summary say of who took part, where that may be shown.
+/// The members of a line and of a summary about participation, where that may be shown.
 nlohmann::json participation_json(const Round& round);
 nlohmann::json participation_json(const RoundTotals& totals);
 
 /// The content of clients.json.
-/// \param shows_participation  whether it may be said how often each took part.
+/// \param shows_participation  whether it may show how often each took part.
 nlohmann::json clients_json(const FederatedPlan& federated,
                             std::span<const std::unique_ptr<Client>> clients,
                             bool shows_participation);
@@ -60,18 +61,18 @@ nlohmann::json clients_json(const FederatedPlan& federated,
 std::optional<std::size_t> client_with_fullest_ledger(
     std::span<const std::unique_ptr<Client>> clients);
 
-/// Asks a rule for local iterations, which may remember what it was told: a run that goes on tells it
-/// all of that again.
+/// Asks a rule for local iterations. The rule may remember earlier questions, so a resumed run asks
+/// them all again.
 class AskedRule {
  public:
   /// \param rule  started; outlives this; null: there is nothing to ask.
   explicit AskedRule(AdaptiveLocalIterations* rule) : rule_(rule) {}
 
-  /// \returns what the rule says.
+  /// \returns the rule's answer.
   std::uint64_t next(const FederatedProgress& progress);
 
   void save(StateWriter& out) const;
-  /// \param who  whom errors name.
+  /// \param who  the rule's name in errors.
   /// \throws PluginError if the rule answers otherwise than it did; IoError
   void restore(StateReader& in, const std::string& who);
 

@@ -45,7 +45,7 @@ class FederatedRun final : ResumableRun {
     if (options_.resume) {
       take_up();
     } else {
-      // A run that fails keeps its reservation: what each client has spent is in a ledger of its own.
+      // A run that fails keeps its reservation: each client's spending is in a ledger of its own.
       if (manifest_.account) reservation_.emplace(plan_, options_.directory);
       begin();
     }
@@ -59,7 +59,7 @@ class FederatedRun final : ResumableRun {
   }
 
  private:
-  // ---- where it begins, or goes on
+  // ---- beginning and resuming
 
   void make_parts() override {
     model_ = initial_parameters(plan_, keys_->lasting());
@@ -147,9 +147,9 @@ class FederatedRun final : ResumableRun {
     }
   }
 
-  /// Where participation is secret and nothing shows it, a checkpoint has nothing that says who took
-  /// part: a client begins each round anew, and the rounds together have no more local steps than
-  /// each of them may make.
+  /// Where participation is secret and not shown, a checkpoint does not tell who took part: a
+  /// client begins each round anew, and the rounds together have no more local steps than each of
+  /// them may make.
   void save_server(StateWriter& out) const {
     server_->save(out, Trainer::Between::steps);
     if (!shows_participation()) return;
@@ -265,8 +265,8 @@ class FederatedRun final : ResumableRun {
     return true;
   }
 
-  /// Has all processes train the clients that the server has drawn and paid for, before it asks for
-  /// their changes.
+  /// Lets all processes train the clients that the server has drawn and paid for, before it asks
+  /// for their changes.
   void train_ahead(std::span<const std::uint32_t> drawn) {
     std::vector<ClientTask> tasks;
     for (const std::uint32_t client : drawn) {
@@ -282,7 +282,7 @@ class FederatedRun final : ResumableRun {
     client_program_->know(std::move(known));
   }
 
-  /// By other processes, or by the clients themselves.
+  /// Lets other processes, or the clients themselves, train.
   std::vector<std::optional<ClientRound>> train_elsewhere(std::span<const float> model,
                                                           std::optional<std::uint64_t> first_step,
                                                           const std::vector<ClientTask>& tasks) {
@@ -316,7 +316,7 @@ class FederatedRun final : ResumableRun {
     const std::vector<std::uint32_t> members = members_of(round.number);
     std::vector<ClientTask> tasks;
     for (const std::uint32_t member : members) {
-      // A straggler pays for what it makes, and keeps the rest for later rounds.
+      // A straggler pays for the steps that it makes, and keeps the rest for later rounds.
       const std::uint64_t most = std::min(round.local_iterations, clients_[member]->steps_left());
       tasks.push_back({.client = member, .steps = mishaps_.steps_of(member, most)});
     }
@@ -345,7 +345,7 @@ class FederatedRun final : ResumableRun {
     return true;
   }
 
-  /// What leaves a client, whom the server need not be trusted by: its model and its estimates.
+  /// The hash of all that leaves a client which need not trust the server: its model and estimates.
   static std::string hash_of_sent(const ClientRound& sent) {
     StateWriter estimates;
     if (sent.loss_changes) estimates.array(std::span<const double>(*sent.loss_changes));
@@ -358,7 +358,7 @@ class FederatedRun final : ResumableRun {
     return most;
   }
 
-  /// What a client can make less than this, it makes.
+  /// The number of local steps in a round. A client with fewer steps left makes these.
   std::uint64_t local_iterations(std::uint64_t round) {
     if (!federated_.is_adaptive()) return federated_.local_iterations[round];
     FederatedProgress progress;
@@ -432,7 +432,7 @@ class FederatedRun final : ResumableRun {
     });
   }
 
-  // ---- what is left of it
+  // ---- the files that are left
 
   static std::string ledger_name(std::size_t client) {
     return "ledgers/client-" + std::to_string(client) + ".jsonl";
@@ -450,7 +450,7 @@ class FederatedRun final : ResumableRun {
     return ledger == nullptr ? plan_.epsilon() : ledger->spent();
   }
 
-  /// Null where clients are programs of their own: it stands in their ledgers.
+  /// Null where clients are programs of their own: the charges are in their ledgers.
   Json charged_json() const {
     return remote_ && !server_ ? Json(nullptr) : json_number(charged().value);
   }
@@ -519,7 +519,7 @@ class FederatedRun final : ResumableRun {
       paid.accounted = is_accounted_in_full() ? plan_.affordable_steps : paid.charged;
       if (!is_accounted_in_full()) result_.client = client;
     } else if (remote_) {
-      paid.accounted = plan_.affordable_steps;  // what was made of them, the clients' ledgers say
+      paid.accounted = plan_.affordable_steps;  // the clients' ledgers tell how many were made
     }
     write_clients();
     const Json spent = charged_json();
@@ -540,7 +540,7 @@ class FederatedRun final : ResumableRun {
       more["output"] = manifest_.keeps_average ? "ema" : "last";
     }
     if (!result_.no_checkpoints.empty()) more["no_checkpoints"] = result_.no_checkpoints;
-    // How many steps clients made says who took part.
+    // The numbers of steps that clients made tell who took part.
     if (shows_participation()) more["checks"] = checks_json(checks(), manifest_.mode);
     output_.close(
         result_, model_, data_.preprocessing, more,

@@ -1,11 +1,13 @@
+// The run of a federated plan, with its rounds, clients and ledgers.
 #pragma once
 
 #include "privgrad/train/run.hpp"
 
 namespace privgrad::core {
 
-/// run() for a plan with clients. Beside what a central run leaves: rounds.jsonl, clients.json, and
-/// a ledger for each client under ledgers/ (dp_fed_avg: the server's ledger.jsonl).
+/// run() for a plan with clients. Beside the files of a central run it leaves rounds.jsonl,
+/// clients.json, and a ledger for each client under ledgers/ (dp_fed_avg: the server's
+/// ledger.jsonl).
 RunResult federated_run(const Plan& plan, const RunOptions& options);
 
 }  // namespace privgrad::core

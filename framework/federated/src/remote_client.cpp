@@ -35,8 +35,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// What is public about a run in which each client has data of its own: what it sees of them, and what
-/// the manifest declares.
+/// The public facts of a run in which each client has data of its own: those about its data, and
+/// those that the manifest declares.
 PublicFacts declared_facts(const Manifest& manifest, const DataInfo& info) {
   const Federated& wish = *manifest.federated;
   if (wish.sizes.empty()) {
@@ -62,8 +62,8 @@ PublicFacts declared_facts(const Manifest& manifest, const DataInfo& info) {
           .weights = std::nullopt};
 }
 
-/// Of data that hold this client's examples and no others.
-/// \param kept  of a part that goes on; null: it begins.
+/// The part for data that hold this client's examples and no others.
+/// \param kept  for a part that is resumed; null: it begins.
 OwnPart part_of_own_data(const Manifest& manifest, const ComponentUse& own, std::uint32_t number,
                          std::shared_ptr<KeptNumbers> kept) {
   OwnPart part;
@@ -93,7 +93,7 @@ OwnPart part_of_own_data(const Manifest& manifest, const ComponentUse& own, std:
   return part;
 }
 
-/// Of data that hold the examples of all clients, as in a run on one machine.
+/// The part for data that hold the examples of all clients, as in a run on one machine.
 /// \param kept  as above.
 OwnPart part_of_all_data(const Manifest& manifest, std::shared_ptr<KeptNumbers> kept) {
   const ComponentUse& use = manifest.federated->partition;
@@ -181,7 +181,7 @@ class RemoteClient::Part {
         "them; if it is, say trust_server");
   }
 
-  /// What this part began with; null: it has not begun.
+  /// The numbers that this part began with; null: it has not begun.
   std::shared_ptr<KeptNumbers> kept() const {
     if (!CheckpointFolder::is_there(wish_.state, folder_id())) return nullptr;
     const auto schedules = CheckpointFolder::kept(wish_.state, folder_id(), kKeptSchedules);
@@ -196,7 +196,7 @@ class RemoteClient::Part {
     return sha256_hex("a client's part in a run\n" + place).substr(0, 32);
   }
 
-  // ---- what it is asked for
+  // ---- the server's requests
 
   template <class Message>
   void check_meant_for_this(const Message& order) const {
@@ -243,21 +243,21 @@ class RemoteClient::Part {
     if (!fits) throw ConfigError("the order asks for steps that the plan has not");
   }
 
-  // ---- where it begins, or goes on
+  // ---- beginning and resuming
 
-  /// Two keys: one for what has no secret of a round, as public orders of examples, and one that goes
-  /// on with each order.
+  /// Two keys: one for draws without a round's secret, as public orders of examples, and one that
+  /// changes with each order.
   void draw_keys() {
     const RandomKey key = run_key(manifest_);
     lasting_ = manifest_.seed ? key : key.derive("lasting");
     key_ = manifest_.seed ? key : key.derive("first round");
   }
 
-  /// Noise and coins of a round follow from the whole order, the server's model included, and from all
-  /// that the client brings itself. A client that is restored from a copy of its state has the key of
-  /// a round that it has made already: the same order gets the same answer, and another order other
-  /// noise and other batches, so that no two answers differ by their sums alone. A seed has the same
-  /// noise as ever: whoever has the manifest has it anyway.
+  /// Noise and coins of a round follow from the whole order, the server's model included, and from
+  /// all that the client brings itself. A client that is restored from a copy of its state has the
+  /// key of a round that it has made already: the same order gets the same answer, and another
+  /// order other noise and other batches, so that no two answers differ by their sums alone. With a
+  /// seed the noise stays the same: everybody with the manifest has it anyway.
   void use_keys_of_round(const std::string& order) {
     if (manifest_.seed) return;
     const std::string bound = ground_ + "\n" + data_.value.value_or("no data") + "\n" + order;
@@ -307,8 +307,8 @@ class RemoteClient::Part {
     return std::tie(self.steps_in_round_, self.next_round_, self.last_order_, self.last_answer_);
   }
 
-  /// The state comes first: what a program finds that says "in a round" was charged, perhaps, and
-  /// perhaps released.
+  /// The state is written first: a round that it calls begun was perhaps charged, and perhaps
+  /// released.
   void save(Phase phase) {
     StateWriter out;
     out.begin("a client's part");
@@ -318,7 +318,7 @@ class RemoteClient::Part {
     if (phase == Phase::leaving) out.bytes(to_text(end_));
     out.put(progress(*this));
     if (is_charged()) {
-      // That between rounds is what a round begins with.
+      // The state between rounds is the one that a round begins with.
       if (phase == Phase::between_rounds) kept_ = state_of_client();
       out.bytes(kept_);
     }
@@ -366,10 +366,10 @@ class RemoteClient::Part {
       StateReader client(kept_, place);
       client_->restore(client);
       client.end();
-      // Behind a state in a round is what the next lines charge, and is used for nothing. Behind one
-      // between rounds there is nothing, unless somebody brought an older state back: steps made from
-      // it would have the noise of steps that were released.
-      // Behind one that was leaving there is the last line, perhaps.
+      // After a state in a round, the ledger's next lines charge for steps that are never made.
+      // After one between rounds there is nothing, unless somebody brought an older state back:
+      // steps made from it would have the noise of steps that were released.
+      // After one that was leaving there is the last line, perhaps.
       client_->reopen_ledger(ledger_file(), facts_for_ledger(), phase != Phase::between_rounds);
     }
     in.end();
@@ -379,7 +379,7 @@ class RemoteClient::Part {
 
   // ---- its end
 
-  /// That the run ends is on the disk first: a ledger that is closed is behind a state that says so.
+  /// The end is written to the state first: where a ledger is closed, a state on the disk says so.
   std::string take_leave(const RemoteFarewell& word, const std::string& text) {
     check_meant_for_this(word);
     check_is_of_this_run(word.run);
@@ -412,7 +412,7 @@ class RemoteClient::Part {
     save(Phase::over);
   }
 
-  /// A round that was cut off: what was made of it, and who has seen it, nobody knows. It is paid for,
+  /// A round that was cut off: nobody knows how far it came, and who has seen it. It is paid for,
   /// and not made again: its noise may be on its way to a model that the server has.
   void give_up_round() {
     if (is_charged()) {
@@ -470,12 +470,12 @@ class RemoteClient::Part {
   std::unique_ptr<Executor> executor_;
   OwnPart part_;
   std::string ground_;
-  // Of a part that has begun.
+  // For a part that has begun.
   std::optional<CheckpointFolder> folder_;
   std::string run_;
   std::optional<RunOutput> output_;
   DataCommitment data_;
-  std::optional<RandomKey> lasting_, key_;  // the second of the next round
+  std::optional<RandomKey> lasting_, key_;  // the second is for the next round
   std::optional<RunKeys> keys_;
   std::optional<WorkbenchPool> pool_;
   std::unique_ptr<Client> client_;

@@ -21,7 +21,7 @@ std::string hash_without_data(const Manifest& manifest) {
   if (auto* members = std::get_if<Value::Object>(&resolved.data()))
     std::erase_if(*members, [](const Value::Member& member) { return member.key == "data"; });
   Json agreed = value_to_json(resolved);
-  // What its section says that is about all clients.
+  // The entries of its section that are about all clients.
   agreed["data.size"] = manifest.dataset_size ? Json(*manifest.dataset_size) : Json(nullptr);
   agreed["data.transforms"] = Json::array();
   for (const ComponentUse& use : manifest.transforms) {
@@ -121,7 +121,7 @@ void RemoteRounds::dismiss(RunStatus status) {
   remote_.ask(words);
 }
 
-/// What is averaged, or clipped and added up, is what was asked for.
+/// Checks that an answer is to the order: only such models are averaged, or clipped and added up.
 RemoteAnswer RemoteRounds::checked(const std::string& text, std::uint64_t round,
                                    const ClientTask& task, std::size_t parameters) const {
   RemoteAnswer answer = RemoteAnswer::of(text);

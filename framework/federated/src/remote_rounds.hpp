@@ -1,3 +1,4 @@
+// The rounds of a federated run whose clients are programs of their own, as the server makes them.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +16,8 @@
 namespace privgrad::core {
 
 /// At the server of a federated run whose clients are programs of their own: asks them for their
-/// rounds, and looks at what they answer. The run's own clients hold no examples and no ledgers; they
-/// are told how far the others have come.
+/// rounds, and checks their answers. The run's own clients hold no examples and no ledgers; they
+/// only note how far the others have come.
 class RemoteRounds {
  public:
   /// \param clients, plan  outlive this.
@@ -24,16 +25,17 @@ class RemoteRounds {
   RemoteRounds(RemoteClients& clients, const Plan& plan, const std::string& lock);
 
   /// \param round  its number.
-  /// \param model  that the clients receive.
+  /// \param model  the one that the clients receive.
   /// \param first_step  as Client::begin_at(); nothing: they go on.
-  /// \returns for each task what the client sent; nothing where it is lost, or its ledger did not pay.
+  /// \returns for each task the client's message; nothing where it is lost, or its ledger did not
+  ///   pay.
   std::vector<std::optional<ClientRound>> train(const std::vector<std::unique_ptr<Client>>& clients,
                                                 std::uint64_t round, std::span<const float> model,
                                                 std::optional<std::uint64_t> first_step,
                                                 std::span<const ClientTask> tasks);
 
-  /// Tells all clients that the run is over, and how it has ended: their ledgers are closed. Who
-  /// does not hear it keeps an open one.
+  /// Tells all clients that the run is over, and how it has ended: their ledgers are closed. A
+  /// client that does not hear it keeps an open one.
   void dismiss(RunStatus status);
 
  private:
@@ -45,7 +47,7 @@ class RemoteRounds {
   std::string run_, ground_;
 };
 
-/// The hash of common_ground_of() and of the facts of a plan: what orders and answers name.
+/// The hash of common_ground_of() and of the facts of a plan, which orders and answers name.
 std::string hash_of_ground(const Plan& plan, const std::string& lock);
 
 }  // namespace privgrad::core

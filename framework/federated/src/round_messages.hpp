@@ -1,3 +1,4 @@
+// The messages between a server and clients that are programs of their own, as bytes.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +15,11 @@ namespace privgrad::core {
 /// The version of orders and answers; it grows when one side would misunderstand the other.
 inline constexpr std::uint64_t kRoundProtocol = 2;
 
-/// What a server asks a client for that is a program of its own. Public, but for the model of
+/// A server's order to a client that is a program of its own. Public, but for the model of
 /// dp_fed_avg's clients.
 struct RemoteOrder {
   std::string run;     ///< 32 hex digits that this run alone has.
-  std::string ground;  ///< The hash of what both have in common.
+  std::string ground;  ///< The hash of the facts that both agree on.
   std::uint64_t client = 0, round = 0, steps = 0;
   std::optional<std::uint64_t> first_step;  ///< As Client::begin_at(); nothing: it goes on.
   std::vector<float> model;                 ///< From which it begins.
@@ -32,21 +33,20 @@ struct RemoteOrder {
   static RemoteOrder of(const std::string& text);
 };
 
-/// A server's last word to a client that is a program of its own: no order of this run comes any
-/// more.
+/// A server's last word to a client that is a program of its own: this run has no more orders.
 struct RemoteFarewell {
   std::string run, ground;
   std::uint64_t client = 0;
   RunStatus status = RunStatus::completed;  ///< How the run has ended.
 
   std::string text() const;
-  /// Whether a text means to be one.
+  /// Whether a text claims to be a farewell.
   static bool begins(const std::string& text);
   /// \throws ConfigError for a text that is none of this version.
   static RemoteFarewell of(const std::string& text);
 };
 
-/// What a client sends back.
+/// A client's answer.
 struct RemoteAnswer {
   std::string run, ground;
   std::uint64_t client = 0, round = 0;

@@ -17,7 +17,7 @@
 namespace privgrad::core {
 namespace {
 
-// ---- what the processes tell each other
+// ---- messages between the processes
 
 std::string state_of(const Client& client) {
   StateWriter out;
@@ -33,22 +33,22 @@ void restore_client(Client& client, const std::string& state) {
 
 enum class RoundWish : std::uint64_t { steps = 1, estimates, end };
 
-/// What process 0 says of a client to the process that makes its round.
+/// An order from process 0 for one client, to the process that makes its round.
 struct ClientOrder {
   std::uint64_t client = 0;
   std::uint64_t steps = 0;
-  std::string kept{};  ///< What is kept about it; "": as its process has it.
+  std::string kept{};  ///< The state kept about it; "": as its process has it.
 
   static auto state(auto& self) { return std::tie(self.client, self.steps, self.kept); }
 };
 
 struct RoundOrder {
   RoundWish wish = RoundWish::end;
-  // Of steps.
+  // For steps.
   std::string keys{};
   std::vector<float> model{};
   std::optional<std::uint64_t> first_step{};
-  std::vector<ClientOrder> clients{};  ///< Of estimates, those that were paid for.
+  std::vector<ClientOrder> clients{};  ///< For estimates, those that were paid for.
 
   static auto state(auto& self) {
     return std::tie(self.wish, self.keys, self.model, self.first_step, self.clients);
@@ -75,12 +75,12 @@ RunKeys keys_told(const std::string& text) {
   return ratchets ? RunKeys::of_one_step(lasting, of_step) : RunKeys::constant(lasting);
 }
 
-/// What a client sends, and what is kept about it: private.
+/// A client's message, and the state kept about it: private.
 void save_sent(StateWriter& out, const ClientRound& round, const Client& client) {
   out.put(round, client.diverged(), state_of(client));
 }
 
-/// \param client  process 0's, which becomes what the other process has.
+/// \param client  process 0's, which becomes equal to the other process's.
 ClientRound restored_sent(StateReader& in, Client& client) {
   ClientRound round;
   bool diverged = false;
@@ -91,14 +91,14 @@ ClientRound restored_sent(StateReader& in, Client& client) {
   return round;
 }
 
-// ---- what they have in common
+// ---- facts that they must agree on
 
 std::vector<CommonPart> common_data(const Plan& plan, const RunData& data) {
   return {{"other examples", hash_of_examples(data)},
           {"other examples for its clients", hash_of_shards(*plan.federated)}};
 }
 
-/// Which process makes the rounds of each client: the client with the most examples goes to the
+/// The process that makes the rounds of each client: the client with the most examples goes to the
 /// process that has the fewest, and so on. A function of the plan.
 std::vector<std::size_t> owners_of(const FederatedPlan& federated, std::size_t processes) {
   std::vector<std::size_t> order(federated.clients.size()), owners(order.size());
@@ -115,7 +115,8 @@ std::vector<std::size_t> owners_of(const FederatedPlan& federated, std::size_t p
   return owners;
 }
 
-/// Whether a ledger pays for what the client does; with dp_fed_avg none does, but the server's.
+/// Whether the client has a ledger that pays for its steps; with dp_fed_avg only the server has
+/// one.
 bool is_charged(const FederatedPlan& federated, std::size_t client) {
   return !federated.clients[client].plan->manifest->noise_off;
 }
@@ -320,7 +321,7 @@ class FederatedWorker {
   std::vector<std::unique_ptr<Client>> clients_;  // null: of another process, or not asked yet
   std::vector<ClientRound> sent_;
   std::vector<std::size_t> owners_;
-  std::vector<float> model_;  // that the clients of this round received
+  std::vector<float> model_;  // the one that the clients of this round received
 };
 
 }  // namespace

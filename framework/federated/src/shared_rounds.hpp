@@ -1,3 +1,4 @@
+// The rounds of a federated run that several processes share, with all ledgers at process 0.
 #pragma once
 
 #include <cstdint>
@@ -16,24 +17,24 @@
 
 namespace privgrad::core {
 
-/// What a client is to do in a round.
+/// A client's task in a round.
 struct ClientTask {
   std::uint32_t client = 0;
   std::uint64_t steps = 0;  ///< Above 0.
 };
 
-/// At process 0: the other processes of a federated run. Each client's examples are looked at by one
-/// process, the same in all rounds, which makes its local steps and its estimates and keeps what they
-/// follow from; so the result has the same bits on any number of processes.
+/// At process 0: the other processes of a federated run. Each client's examples are looked at by
+/// one process, the same in all rounds, which makes its local steps and its estimates and keeps its
+/// state for them; so the result has the same bits on any number of processes.
 ///
 /// Process 0 holds all ledgers. It tells another process to make a client's round once that round's
-/// charges are on its disk, gives up the receipts for it, and gets back what the client sends and
+/// charges are on its disk, gives up the receipts for it, and gets back the client's message and
 /// all that is kept about it, so that its own clients are always those of a run on one process:
 /// checkpoints are, too.
 /// Threads: calls never overlap, and come from the thread that made the cluster.
 class SharedRounds {
  public:
-  /// Compares the processes, and has the others make the same plan.
+  /// Compares the processes, and lets the others make the same plan.
   /// \param cluster  outlives this, as do the others.
   /// \throws ConfigError naming a process that differs.
   SharedRounds(Cluster& cluster, const Plan& plan, const RunOptions& options, const RunData& data,
@@ -41,24 +42,26 @@ class SharedRounds {
 
   struct Round {
     const RunKeys& keys;
-    std::span<const float> model;               ///< That the clients receive.
+    std::span<const float> model;               ///< The one that the clients receive.
     std::optional<std::uint64_t> first_step{};  ///< As Client::begin_at(); nothing: they go on.
   };
 
-  /// Has clients make a round.
+  /// Lets clients make a round.
   /// \param clients  all of the run, by number; those of other processes are brought up to date.
   /// \param tasks  each client at most once.
-  /// \returns for each task what the client sent; nothing where its ledger did not pay for the steps.
+  /// \returns for each task the client's message; nothing where its ledger did not pay for the
+  ///   steps.
   /// \throws as Client::train(), and IoError for a process that is gone.
   std::vector<std::optional<ClientRound>> train(const std::vector<std::unique_ptr<Client>>& clients,
                                                 const Round& round,
                                                 std::span<const ClientTask> tasks,
                                                 WorkbenchPool& pool);
 
-  /// Clients were restored: whoever makes their rounds must be told what is kept about them.
+  /// To be called once clients were restored: the processes that make their rounds must then be
+  /// sent all that is kept about them.
   void begin_from_kept() { told_.assign(told_.size(), false); }
 
-  /// The run is over: the others end, too.
+  /// Ends the others, since the run is over.
   void dismiss();
 
  private:
@@ -68,14 +71,14 @@ class SharedRounds {
 
   Cluster& cluster_;
   Executor& executor_;
-  std::vector<std::size_t> owners_;  // of clients: ranks
+  std::vector<std::size_t> owners_;  // ranks, by client
   std::vector<bool> told_;           // whether a client's owner has what is kept about it
 };
 
-/// Why the rounds of this plan cannot be shared among processes; "" if they can.
+/// The reason why the rounds of this plan cannot be shared among processes; "": they can.
 std::string why_rounds_are_not_shared(const Plan& plan);
 
-/// What every process but process 0 does in a federated run.
+/// The part of every process but process 0 in a federated run.
 /// \throws as work_for_others()
 void make_rounds_for_others(const Manifest& manifest, const RunOptions& options);
 

@@ -1,3 +1,4 @@
+// One simulated client of a federated run: its trainer, its ledger, its estimates, round by round.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@
 
 namespace privgrad::core {
 
-/// Workbenches that clients take turns at: as many as are used at once.
+/// Workbenches that clients share in turns: as many as are used at once.
 class WorkbenchPool {
  public:
   /// \param plan, executor  outlive the pool.
@@ -36,48 +37,49 @@ class WorkbenchPool {
 };
 
 /// One client of a federated run: its examples, and all that is kept about them between rounds.
-/// What it sends is released.
+/// With fed_avg its models, and its estimates if they are private, are releases; with dp_fed_avg
+/// the server is trusted with exact models.
 ///
 /// Threads: calls on one client never overlap; clients of different workbenches may run at once.
 class Client {
  public:
-  /// \param number   of the client, 0-based.
+  /// \param number   the client's, 0-based.
   /// \param data  all training examples; it looks at its own. All outlive the client.
-  /// \param keys  those of the run; see key_of(). Where they change, they do so between rounds.
+  /// \param keys  the run's; see key_of(). Where they change, they do so between rounds.
   Client(std::size_t number, const FederatedPlan& federated, const Federated& wish,
          const Dataset& data, const RunKeys& keys, Executor& executor);
 
   /// The key of a client's sampler and noise. The first client's is that of the run, so that a
-  /// federation of one client draws what a central run draws; the others' are derived from it.
+  /// federation of one client has the draws of a central run; the others' are derived from it.
   static RandomKey key_of(std::size_t number, const RandomKey& run_key);
 
   /// \throws IoError; PluginError if the components are charged otherwise than planned.
   void open_ledger(const std::filesystem::path& file, const nlohmann::json& facts);
-  /// The same of a client that was restored.
+  /// The same for a client that was restored.
   /// \param may_repeat  LedgerReopening::may_repeat.
   /// \throws IoError, PrivacyError as Trainer::reopen_ledger().
   void reopen_ledger(const std::filesystem::path& file, const nlohmann::json& facts,
                      bool may_repeat) {
     trainer_.reopen_ledger(file, facts, may_repeat);
   }
-  /// Of a client that was restored: Trainer::receipts_to_take_up().
+  /// For a client that was restored: Trainer::receipts_to_take_up().
   std::uint64_t receipts_to_take_up() const noexcept { return trainer_.receipts_to_take_up(); }
 
-  /// All that is kept about a client of fed_avg between rounds. Private.
+  /// Saves all that is kept about a client of fed_avg between rounds. Private.
   void save(StateWriter& out) const;
-  /// Of a client that has made no round, or at process 0 of one whose rounds another process makes.
+  /// For a client that has made no round, or, at process 0, one whose rounds another process makes.
   /// \throws IoError; PluginError as open_ledger().
   void restore(StateReader& in);
-  /// Of a client of dp_fed_avg that has made no round, and keeps nothing else between them: how many
-  /// steps it had made.
+  /// For a client of dp_fed_avg that has made no round, and keeps nothing else between them:
+  /// restores the number of steps that it had made.
   void restore_steps_done(std::uint64_t steps) { steps_done_ = steps; }
 
   void close_ledger(const std::string& status, const nlohmann::json& files);
 
-  /// As Trainer::lead_by(), of its steps and of its estimates.
+  /// As Trainer::lead_by(), for its steps and its estimates.
   void lead_by(ReleaseWitness* witness);
 
-  /// How many steps the budget still pays for.
+  /// The number of steps that the budget still pays for.
   std::uint64_t steps_left() const { return plan_.affordable_steps - steps_done_; }
   std::uint64_t steps_done() const { return steps_done_; }
   std::uint64_t estimates_made() const { return estimates_made_; }
@@ -87,8 +89,8 @@ class Client {
   /// Whether a step of the last round ended in values that are not finite.
   bool diverged() const { return diverged_; }
 
-  /// Forgets what earlier rounds left, and gives the next step this number, which batches and
-  /// schedules follow; else it is steps_done(). Of clients without a ledger only.
+  /// Forgets the state of earlier rounds, and gives the next step this number, which batches and
+  /// schedules follow; else it is steps_done(). For clients without a ledger only.
   void begin_at(std::uint64_t step);
 
   /// One round: pays for the steps, makes them from the received model on, and, if that is planned,
@@ -99,15 +101,15 @@ class Client {
                                    Workbench& bench);
 
   // The parts of train(), for a round that several processes make. Process 0 holds all ledgers: it
-  // pays, hands over what it got, and another process takes that over and makes the rest.
+  // pays and hands over the receipts, and another process takes them over and makes the rest.
 
   /// \returns whether the ledger pays for that many steps; their receipts are then in hand.
   bool pay_for(std::uint64_t steps);
-  /// \pre pay_for(), or take_over(), of as many steps.
+  /// \pre pay_for(), or take_over(), for as many steps.
   ClientRound make_steps(std::span<const float> received, std::uint64_t steps, Workbench& bench);
-  /// Behind make_steps(): whether examples are looked at once more.
+  /// After make_steps(): whether an estimate looks at examples once more.
   bool wants_estimate() const;
-  /// \returns whether the ledger pays for that; else nothing is made.
+  /// \returns whether the ledger pays for the estimate; else none is made.
   bool pay_for_estimate();
   /// \pre pay_for_estimate(), or take_over_estimate().
   void estimate(std::span<const float> received, ClientRound& round, Workbench& bench);
@@ -120,10 +122,11 @@ class Client {
   void hand_over_estimate() { paid_estimates_.clear(); }
   void set_diverged(bool diverged) { diverged_ = diverged; }
 
-  /// Of a client that was restored: pays for a round's steps, and for its estimate if there may have
-  /// been one, and makes none of them. Nothing is ever drawn with their noise again.
+  /// For a client that was restored: pays for a round's steps, and for its estimate if there may
+  /// have been one, and makes none of them. Nothing is ever drawn with their noise again.
   void give_up(std::uint64_t steps);
-  /// At the server of a client that is a program of its own: how far it says that it has come.
+  /// At the server, for a client that is a program of its own: notes how far it says that it has
+  /// come.
   void has_come_to(std::uint64_t steps, std::uint64_t estimates, bool diverged);
 
  private:
@@ -149,7 +152,8 @@ class Client {
   const Dataset& data_;
   Executor& executor_;
   Trainer trainer_;
-  // Of estimates on this client's examples: who draws their batches, the divisor of their sums.
+  // For estimates on this client's examples: the sampler of their batches, the divisor of their
+  // sums.
   ComponentPtr<Sampler> estimate_sampler_;
   double estimate_divisor_ = 0.0;
   std::unique_ptr<Aggregator> estimate_noise_;
@@ -157,7 +161,7 @@ class Client {
   std::unique_ptr<RandomSource> estimate_random_;
   std::vector<std::uint32_t> estimate_batch_;
   std::optional<SamplingWatch> estimate_watch_;
-  std::vector<Receipt> paid_estimates_;  // of the one that is about to be made
+  std::vector<Receipt> paid_estimates_;  // for the one that is about to be made
   bool is_paid_elsewhere_ = false;
   std::uint64_t next_step_ = 0, steps_done_ = 0, estimates_made_ = 0;
   bool diverged_ = false;

@@ -1,3 +1,4 @@
+// The clients of dp_fed_avg as a program whose examples are clients, and the mishaps of a round.
 #pragma once
 
 #include <algorithm>
@@ -13,12 +14,12 @@
 
 namespace privgrad::core {
 
-/// What happens to clients in a round, from random numbers alone.
+/// The drop-outs and stragglers among the clients in a round, from random numbers alone.
 struct Mishaps {
   std::vector<bool> dropped;                ///< [clients]
-  std::vector<std::optional<double>> slow;  ///< [clients]: of stragglers, a number in [0, 1).
+  std::vector<std::optional<double>> slow;  ///< [clients]: for stragglers, a number in [0, 1).
 
-  /// How many of `steps` a client makes: all, or, of a straggler, from 1 to all.
+  /// How many of `steps` a client makes: all, or, if it is a straggler, from 1 to all.
   std::uint64_t steps_of(std::size_t client, std::uint64_t steps) const {
     if (!slow[client] || steps == 0) return steps;
     const auto made = static_cast<std::uint64_t>(*slow[client] * static_cast<double>(steps)) + 1;
@@ -26,14 +27,14 @@ struct Mishaps {
   }
 };
 
-/// Those of a round, for all clients, whoever takes part.
-/// \param key  of the run, as it began.
+/// The mishaps of a round, for all clients, whoever takes part.
+/// \param key  the run's, as it began.
 Mishaps draw_mishaps(const Federated& wish, const RandomKey& key, std::uint64_t round);
 
-/// Clients as a program whose examples they are: the gradient of a client is by how much its local
-/// steps take the model back, received - sent. What clips, adds up and releases gradients of
-/// examples then does so with clients (McMahan et al. 2018, DP-FedAvg), and a step of gradient
-/// descent with learning rate 1 is the mean of the models.
+/// A program whose examples are clients: the gradient of a client is the change of its local steps,
+/// reversed: received - sent. The code that clips, adds up and releases per-example gradients then
+/// does so with clients (McMahan et al. 2018, DP-FedAvg), and a step of gradient descent with
+/// learning rate 1 gives the mean of the models.
 class ClientProgram final : public Program, public ReproducibleRows {
  public:
   /// \param clients, pool, executor  outlive the program.
@@ -41,7 +42,7 @@ class ClientProgram final : public Program, public ReproducibleRows {
                 WorkbenchPool& pool, Executor& executor)
       : clients_(clients), parameters_(parameters), pool_(pool), executor_(executor) {}
 
-  /// \param first_step  number of the round's first local step, of every client. A client begins
+  /// \param first_step  number of the round's first local step, for every client. A client begins
   ///   each round anew: the proof for samples of a fixed size is about rounds whose contributions
   ///   depend on released models and not on earlier draws, since there others' draws say something
   ///   about a client's.
@@ -49,17 +50,17 @@ class ClientProgram final : public Program, public ReproducibleRows {
   void begin_round(std::uint64_t first_step, std::uint64_t local_iterations,
                    const Mishaps& mishaps);
 
-  /// How many local steps a client makes in this round.
+  /// The number of local steps that a client makes in this round.
   std::uint64_t steps_of(std::size_t client) const {
     return mishaps_.steps_of(client, std::min(local_iterations_, clients_[client]->steps_left()));
   }
   std::uint64_t first_step() const { return first_step_; }
   std::span<const float> model() const { return model_; }
-  /// What clients have sent in this round already: they are not trained again. Of all that will be
-  /// asked, with those that make no steps left out.
+  /// Gives it the rounds that clients have made already, which are not trained again: of all
+  /// clients that will be asked, but for those that make no steps.
   void know(std::map<std::size_t, ClientRound> rounds) { known_ = std::move(rounds); }
 
-  /// Of this round: how many were asked, and how many of them were lost, or slow.
+  /// The numbers of clients in this round that were asked, and of these that were lost, or slow.
   std::uint64_t clients() const { return asked_; }
   std::uint64_t dropped() const { return lost_; }
   std::uint64_t stragglers() const { return slow_; }

@@ -1,3 +1,4 @@
+// What a server learns about the clients' losses, from which adaptive local iterations are chosen.
 #pragma once
 
 #include <array>
@@ -20,25 +21,25 @@ struct ExactLosses {
   std::vector<float> gradient;       ///< grad F(before)
 };
 
-/// What a server knows of one client after a round.
+/// A server's knowledge of one client after a round.
 struct ClientRound {
   double weight = 0.0;          ///< Public; those of a round add up to 1.
-  std::vector<float> model;     ///< Released, as all that follows but `exact`.
+  std::vector<float> model;     ///< With fed_avg released, as all that follows but `exact`.
   double rates = 0.0;           ///< Sum of the learning rates of its steps.
-  double noise_variance = 0.0;  ///< Of the noise in each coordinate of the model; see below.
+  double noise_variance = 0.0;  ///< The noise's in each coordinate of the model; see below.
   /// Noised means over the client's examples of l(w') - l(w) and l(w') - 2 l((w + w')/2) + l(w), w
   /// being the model that it received and w' the one that it sent.
   std::optional<std::array<double, 2>> loss_changes;
   std::optional<ExactLosses> exact;
 
-  /// What a client sends.
+  /// The part that a client sends.
   static auto state(auto& self) {
     return std::tie(self.model, self.rates, self.noise_variance, self.loss_changes);
   }
 };
 
-/// What an adaptive number of local iterations asks about the losses; see FederatedProgress for the
-/// names.
+/// The constants of the losses that an adaptive number of local iterations asks for; see
+/// FederatedProgress for the names.
 struct LossEstimates {
   std::optional<double> lipschitz, smoothness, divergence, convexity, heterogeneity;
 
@@ -48,7 +49,7 @@ struct LossEstimates {
   }
 };
 
-/// Estimates constants of the clients' losses from what they sent, round by round.
+/// Estimates constants of the clients' losses from their messages, round by round.
 ///
 /// `from_models`. A client that made its steps by plain gradient descent shows the mean of the
 /// gradients that it released, g_i = (w - w'_i) / rates_i, with noise of a variance that is public,
@@ -60,14 +61,14 @@ struct LossEstimates {
 ///     heterogeneity  sum_i p_i rates_i (|g_i|^2 - d n_i)              the fall of the losses, to
 ///                                                                     first order
 ///
-/// and with the mean gradient and the model of the round before, D being how the model moved,
+/// and with the mean gradient and the model of the round before, D being the change of the model,
 ///
 ///     convexity h    (<g - g', D> - m) / |D|^2,    m = d sum_i p_i^2 rates_i n'_i
 ///     smoothness^2   (|g - g'|^2 - d sum_i p_i^2 (n_i + n'_i) - 2 h m) / |D|^2
 ///
-/// The noise of g' is in D, too, and what it moves the model by turns the gradient by h times as
-/// much, along itself: hence m. Negative squares count as 0. With other optimizers the model shows
-/// other means than those of gradients, and the numbers mean less; they cost nothing either way.
+/// The noise of g' is in D, too, and its move of the model changes the gradient by h times as much,
+/// along itself: hence m. Negative squares count as 0. With other optimizers the model shows other
+/// means than those of gradients, and the numbers mean less; they cost nothing either way.
 ///
 /// `private`. From the noised changes of the losses, a_i and b_i, with D_i = w'_i - w:
 ///
@@ -79,18 +80,18 @@ struct LossEstimates {
 ///
 /// `unaccounted`. As Ling et al. print them, on a batch of private examples, exactly.
 ///
-/// Privacy: a function of what it is given.
+/// Privacy: a function of its arguments.
 class LossEstimator {
  public:
   LossEstimator(EstimateMode mode, std::size_t parameters) : mode_(mode), size_(parameters) {}
 
   /// \param before  the model that the clients received, [parameters].
   /// \param clients  those whose models arrived, in a fixed order.
-  /// \returns nothing for what cannot be known yet; nothing at all for a round in which a client's
-  ///   learning rates were 0, so that its model shows no gradient.
+  /// \returns nothing for a constant that cannot be known yet; no constant at all for a round in
+  ///   which a client's learning rates were 0, so that its model shows no gradient.
   LossEstimates after_round(std::span<const float> before, const std::vector<ClientRound>& clients);
 
-  /// What it keeps of the last round.
+  /// Saves the values kept from the last round.
   void save(StateWriter& out) const;
   /// \throws IoError
   void restore(StateReader& in);
@@ -109,7 +110,7 @@ class LossEstimator {
 
   EstimateMode mode_;
   std::size_t size_;
-  // Of the last round.
+  // From the last round.
   std::vector<float> model_, gradient_;
   double noise_ = 0.0, noise_in_step_ = 0.0;
 };

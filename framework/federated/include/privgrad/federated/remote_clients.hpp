@@ -1,3 +1,4 @@
+// The interface through which a server talks to clients that are programs on other machines.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,8 @@ struct OrderToClient {
 };
 
 /// Clients of a federated run that are programs of their own, on other machines: each holds its
-/// examples, its noise and its ledger (RemoteClient), and the run's server has none of them. Whoever
-/// implements this carries bytes to and fro.
+/// examples, its noise and its ledger (RemoteClient), and the run's server has none of them. An
+/// implementation carries bytes to and fro.
 class RemoteClients {
  public:
   virtual ~RemoteClients() = default;
@@ -28,19 +29,20 @@ class RemoteClients {
   /// \param orders  each client at most once: those of a round, or, once the run is over, the last
   ///   word to every client, whose answers nobody reads.
   /// \returns for each order the answer; nothing: none came, and the client counts as lost in this
-  ///   round. Nobody is taken at his word: what is no answer to the order is refused by the caller.
+  ///   round. No text is trusted: the caller refuses one that is no answer to the order.
   virtual std::vector<std::optional<std::string>> ask(std::span<const OrderToClient> orders) = 0;
 
-  /// An answer that came is none: the client counts as lost in this round.
+  /// Reports that a text is no answer: the client counts as lost in this round.
   /// \param why  one line.
   virtual void refused(std::uint32_t client, const std::string& why) = 0;
 };
 
-/// What server and clients must have in common before anything is charged: "protocol", "program",
-/// "plugins" and "manifest", the latter without its section data, which each has of its own.
+/// The facts that server and clients must agree on before anything is charged: "protocol",
+/// "program", "plugins" and "manifest", the latter without its section data, since each has its
+/// own.
 nlohmann::json common_ground_of(const Manifest& manifest, const std::string& lock);
 
-/// Why the clients of this plan cannot be programs of their own; "" if they can.
+/// The reason why the clients of this plan cannot be programs of their own; "": they can.
 std::string why_clients_are_not_remote(const Plan& plan);
 
 }  // namespace privgrad::core
