@@ -10,7 +10,7 @@ namespace privgrad::host {
 /// choose its code.
 std::string_view environment(const char* name);
 
-/// Where the user keeps data: XDG_DATA_HOME, or ~/.local/share; empty if neither is known.
+/// The user's data folder: XDG_DATA_HOME, or ~/.local/share; empty if neither is known.
 std::filesystem::path data_home();
 
 }  // namespace privgrad::host

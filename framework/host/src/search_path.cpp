@@ -44,7 +44,7 @@ void add_beside_program(std::vector<SearchDirectory>& to, fs::path program) {
   }
 }
 
-/// What search directories have in common while they are gone through.
+/// The state of a search through several directories.
 struct Search {
   PluginHost& host;
   const std::optional<std::multimap<std::string, std::string>>& pins;

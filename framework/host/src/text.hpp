@@ -6,7 +6,7 @@
 
 namespace privgrad::host {
 
-/// How the name of every plugin file ends.
+/// The suffix of every plugin file's name.
 inline constexpr std::string_view kPluginSuffix = ".privgrad.so";
 
 /// True for 1 or more printable ASCII characters without '"' and '\\': a text that can be put in

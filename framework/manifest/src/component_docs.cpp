@@ -49,7 +49,7 @@ std::string_view type_word(ParamType type, bool plural) {
   return "?";
 }
 
-/// What a table cell cannot hold: column marks and line breaks.
+/// Escapes what a table cell cannot hold: column marks and line breaks.
 std::string cell(std::string_view text) {
   std::string out;
   for (const char c : text) {

@@ -200,7 +200,7 @@ class Builder {
   }
 
   const Catalog& catalog_;
-  std::map<std::string, int> bearers_;  ///< How many plugins offer "kind/name".
+  std::map<std::string, int> bearers_;  ///< Number of plugins that offer "kind/name".
   Json definitions_ = Json::object();
 };
 

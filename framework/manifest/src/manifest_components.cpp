@@ -26,8 +26,8 @@ std::string with_own_name(const Problem& problem, const std::vector<ParamSpec>& 
   return nearest.empty() ? problem.what : "is unknown; did you mean '" + nearest + "'?";
 }
 
-/// Where nothing but the manifest's own keys is given (`{arithmetic: float}`), the component is the
-/// one that the slot has by default.
+/// If nothing but the manifest's own keys is given (`{arithmetic: float}`), adds the slot's default
+/// component.
 void add_default_kind(const Slot& slot, const std::vector<std::string_view>& reserved,
                       Value& node) {
   const auto& members = std::get<Value::Object>(node.data());
@@ -56,7 +56,7 @@ Value ManifestReader::read_slot(const Slot& slot, std::string_view section, cons
   const Value* given = parent.find(slot.key);
   if (given != nullptr) return read_component(slot, where, *given, use, reserved);
   if (!slot.default_name.empty()) {
-    // What is wrong with it is shown at the section that lacks it.
+    // Problems with it are shown at the section that lacks it.
     Value left_out{std::string(slot.default_name)};
     if (!section.empty()) left_out.mark = parent.mark;
     return read_component(slot, where, left_out, use, reserved);

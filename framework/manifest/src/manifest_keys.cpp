@@ -175,7 +175,7 @@ std::vector<Slot> component_slots() {
 }  // namespace
 
 // Each section below is one declaration, a row for each key, and as long as the manual has rows.
-// What is long by itself stands before it: objects within it, and keys that belong together.
+// Long parts stand before it: objects within it, and keys that belong together.
 
 const Section& root_section() {
   static const Section section{
@@ -500,7 +500,7 @@ std::vector<ParamSpec> federation_keys() {
   };
 }
 
-/// Of what adaptive local iterations learn about the losses.
+/// The keys for what adaptive local iterations learn about the losses.
 std::vector<ParamSpec> estimate_keys() {
   return {
       param::text("estimates",
@@ -531,7 +531,7 @@ std::vector<ParamSpec> estimate_keys() {
   };
 }
 
-/// Of dp_fed_avg, whose server makes the noise.
+/// The keys of dp_fed_avg, whose server makes the noise.
 std::vector<ParamSpec> server_keys() {
   return {
       param::real("client_clip_norm",

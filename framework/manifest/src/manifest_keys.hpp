@@ -12,7 +12,7 @@ namespace privgrad::core {
 /// A key of the manifest that holds a component.
 struct Slot {
   std::string_view key;
-  std::string_view kind;  ///< Of the component.
+  std::string_view kind;  ///< The component's kind.
   int interface_version = 0;
   std::string_view default_name;  ///< "": none.
   bool required = true;           ///< If there is no default.
@@ -40,19 +40,19 @@ const Section& privacy_section();
 const Section& federated_section();   ///< May be missing.
 const Section& allow_section();       ///< May be missing.
 const Section& checkpoint_section();  ///< May be missing, or the word `off`.
-/// Of the clients of dp_fed_avg, who make no noise; no key of a manifest.
+/// The aggregator of the clients of dp_fed_avg, who make no noise; not a key of a manifest.
 const Slot& client_aggregator_slot();
 
-/// What may stand for the number `size` of the section `data`: a number that is released. Its fields
-/// are checked against this.
+/// The object that may replace the number `size` of the section `data`, for a size that is
+/// released. Its fields are checked against this.
 const ParamSpec& private_size_spec();
 
 /// The names of a section's parameters and slots.
 std::vector<std::string_view> section_names(const Section& section);
 
-/// What to say after "is unknown" where other programs call something so that has another name or
-/// place here: "; here it is called schedules.learning_rate" for "lr"; "" if the name says nothing.
-/// \param section  that it stands in.
+/// A hint to put after "is unknown", for names of other programs that have another name or place
+/// here: "; here it is called schedules.learning_rate" for "lr"; "" if there is none.
+/// \param section  the section that the key stands in.
 std::string unknown_hint(std::string_view key, std::string_view section);
 
 }  // namespace privgrad::core

@@ -32,7 +32,7 @@ void append_escaped(std::string& out, char c) {
   }
 }
 
-/// Where to cut so that no character of several bytes is cut in two.
+/// The last place up to `at` where a cut does not split a character of several bytes.
 std::size_t boundary_before(std::string_view text, std::size_t at) {
   while (at > 0 && at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80) --at;
   return at;
@@ -100,7 +100,7 @@ void ManifestProblems::throw_if_any() const {
   Fault fault = Fault::missing_file;
   for (const Entry& entry : sorted) {
     fault = std::max(fault, entry.fault);
-    // What is wrong with a default is a problem of the file as a whole.
+    // A problem with a default is a problem of the file as a whole.
     const std::string place = position(entry.mark.line == 0 ? Mark{1, 1} : entry.mark);
     if (lines.size() == kMaxLines) {
       lines.push_back(place + ": error: and " + std::to_string(sorted.size() - kMaxLines) +

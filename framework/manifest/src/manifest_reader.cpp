@@ -129,7 +129,7 @@ void ManifestReader::read_root(Manifest& manifest) {
                           : uses[i] == &manifest.model    ? read_model(manifest, slot)
                                                           : read_slot(slot, "", root_, *uses[i]));
   }
-  // Who shares the work is no part of what is computed: a run goes on with other processes.
+  // The processes that share the work do not change the result: a run may go on with others.
   const Slot& cluster = root_section().slots.back();
   if (root_.find(cluster.key) != nullptr) read_slot(cluster, "", root_, manifest.cluster);
 }

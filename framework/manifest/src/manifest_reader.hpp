@@ -36,7 +36,7 @@ class ManifestReader {
         problems_(problems) {}
 
   Manifest load();
-  /// Of the section `data` alone.
+  /// Reads the section `data` alone.
   Manifest load_data();
 
  private:
@@ -50,10 +50,10 @@ class ManifestReader {
   Value with_steps(const Value& root);
   /// Whether the noise schedule is made from an influence (FromInfluence).
   bool divides_noise_by_influence() const;
-  /// What the progress line counts.
+  /// The number that the progress line counts to.
   std::uint64_t steps_or_rounds(const Manifest& manifest) const;
   void read_data(Manifest& manifest);
-  /// Of a size that is released instead of declared. \returns it as resolved.
+  /// Reads a size that is released instead of declared. \returns it as resolved.
   Value read_private_size(Manifest& manifest, const Value& given);
   void check_private_size(const Manifest& manifest);
   void read_report(Manifest& manifest, const Params& params);
@@ -66,7 +66,7 @@ class ManifestReader {
   void read_tensor_names(const Value& given, WeightsUse& use);
   /// With the key that the core reads for every aggregator.
   Value read_aggregator(Manifest& manifest, const Slot& slot);
-  /// What a release must not have, as far as the manifest alone shows it.
+  /// Refuses what release mode does not allow, as far as the manifest alone shows it.
   void check_release(const Manifest& manifest);
   /// Samplers, accountants, backends and the rest vouch for what is private; which of them could do
   /// harm is not asked, so that there is one rule.

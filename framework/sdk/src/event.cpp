@@ -81,7 +81,7 @@ bool is_nothing(const Event& event) {
 void flatten_into(const Event& event, std::uint64_t count, std::vector<CountedEvent>& out) {
   if (count == 0) return;
   if (const auto* composed = std::get_if<ComposedEvent>(&event.kind())) {
-    // Of a repeated sequence the order is lost, which composition does not mind.
+    // The order within a repeated sequence is lost, which does not matter to composition.
     for (const Event& part : composed->of) flatten_into(part, count, out);
     return;
   }

@@ -12,7 +12,7 @@ namespace {
 
 using namespace row_operation;
 
-/// What an operation does to the number of features, and what is wrong with its numbers.
+/// The number of features after an operation, and the problem with its numbers if there is one.
 struct Checked {
   std::size_t features = 0;
   std::string problem;

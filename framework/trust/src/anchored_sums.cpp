@@ -70,7 +70,7 @@ class AnchoredAdder {
   std::vector<double> at_anchor_, other_;
 };
 
-/// How many whole cells a bound is, at most: less by more than the two roundings here.
+/// A bound in whole cells, rounded down by more than the two roundings here.
 std::uint64_t cells_of(double bound, double clip_norm) {
   const double cells = bound / clip_norm * static_cast<double>(kExactLevels);
   return static_cast<std::uint64_t>(cells * (1.0 - 0x1p-50));

@@ -14,8 +14,8 @@ namespace {
 
 constexpr double kLargest = 60.0;  // of log2(scale)
 
-/// How far epsilon is above its target, over log2 of the scale: epsilon runs over many powers of
-/// ten, and a bracket by doubling is then exact.
+/// The excess of epsilon over its target, as a function of log2 of the scale: epsilon runs over
+/// many powers of ten, and a bracket by doubling is then exact.
 class Excess {
  public:
   Excess(const std::function<double(double scale)>& epsilon_at, double target)

@@ -21,7 +21,7 @@ class CellsToCome {
   CellsToCome(const CellsToCome&) = delete;
   CellsToCome& operator=(const CellsToCome&) = delete;
 
-  /// Where the pieces end, ascending: the last is the size of the sum. Not empty.
+  /// The ends of the pieces, ascending: the last is the size of the sum. Not empty.
   virtual std::span<const std::size_t> ends() const = 0;
 
   /// cells += the elements of a piece, modulo 2^64.
@@ -29,7 +29,7 @@ class CellsToCome {
   /// \throws PrivacyError if the memory of the contributions has been used for others.
   virtual void add(std::size_t piece, std::span<std::int64_t> cells) const = 0;
 
-  /// For what is released. Not null.
+  /// The memory for the released values. Not null.
   virtual std::shared_ptr<ReleaseMemory> memory() const = 0;
 
  protected:

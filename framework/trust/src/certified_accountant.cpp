@@ -77,7 +77,7 @@ class CertifiedAccountant final : public Accountant {
   }
 
   PrivacyAnswer common_part(PrivacyAnswer claim, PrivacyAnswer proof) const {
-    // What is exact without an interval is so up to roundings.
+    // An exact answer without an interval is exact up to roundings.
     const bool is_exact = claim.bound == BoundKind::exact;
     const double claimed_low = claim.lower.value_or(is_exact ? claim.value * (1.0 - 1e-9) : 0.0);
     const double proven_low = proof.lower.value_or(0.0);
@@ -100,7 +100,7 @@ class CertifiedAccountant final : public Accountant {
   std::string name_, certifier_name_;
 };
 
-/// What a certifier proves of the events that the accountant takes, too.
+/// The certifier's proofs, for events that the accountant accepts, too.
 class ProvedAccountant final : public Accountant {
  public:
   ProvedAccountant(ComponentPtr<Accountant> accountant, const std::string& name,

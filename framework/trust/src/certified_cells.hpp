@@ -15,7 +15,7 @@
 
 namespace privgrad::core {
 
-/// How the gradients of a batch become cells.
+/// The scaling and the bounds by which the gradients of a batch become cells.
 struct CellGrid {
   const Clip& clip;
   std::uint64_t count;  // cells of an example's count
@@ -42,7 +42,7 @@ struct CellGrid {
   }
 };
 
-/// What a pass has to add.
+/// The contributions of a pass to the sum.
 struct CertifiedCells {
   std::span<const std::uint8_t> taken;
   std::int64_t count = 0;  // of all its examples, in cells
@@ -57,7 +57,7 @@ inline CertifiedCells make_cells(const ExactClipping& program, const Batch& batc
   const auto scales = resized(memory.scales, rows * groups);
   const auto lengths = resized(memory.lengths, rows);
   const auto taken = resized(memory.taken, rows);
-  // What a program forgets to write counts as not finite, and as too long.
+  // Whatever a program forgets to write counts as not finite, and as too long.
   std::fill(norms.begin(), norms.end(), std::numeric_limits<double>::quiet_NaN());
   std::fill(lengths.begin(), lengths.end(), SquaredLength{~std::uint64_t{0}, 0});
   program.backward(batch, *memory.pass, norms);

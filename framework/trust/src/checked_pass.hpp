@@ -20,7 +20,7 @@ struct CheckedPass {
   const ExactClipping& program;
   const Program& rows;  ///< The same.
   const Batch& batch;
-  std::size_t place = 0;   ///< Of the example in the pass.
+  std::size_t place = 0;   ///< Position of the example in the pass.
   std::uint64_t most = 0;  ///< Cells of a contribution.
   const ScalesOf& scales;  ///< By the clipping.
   SumMemory& memory;

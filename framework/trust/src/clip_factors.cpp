@@ -73,7 +73,7 @@ double factor_to_bound(std::span<const double> vector, double bound) {
     const double relative = x / bound;  // squares that underflow are then too small to matter
     squares += relative * relative;
   }
-  // Of n quotients, squares and sums, of the root and of the products; 2 kUnit covers each element.
+  // For the roundings of n quotients, squares, sums, the root, the products: 2 kUnit per element.
   const double at_most =
       std::sqrt(squares) * (1.0 + (static_cast<double>(vector.size()) + 8.0) * kUnit);
   if (!std::isfinite(at_most)) return 0.0;

@@ -15,7 +15,7 @@
 namespace privgrad::core {
 namespace {
 
-/// What some examples, those of a lane or all, add up to.
+/// The sum over some examples: those of a lane, or all.
 template <class Real>
 struct TotalOf {
   std::vector<Real> sum;

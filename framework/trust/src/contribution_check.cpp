@@ -20,8 +20,8 @@ namespace {
 
 __extension__ using Wide = unsigned __int128;
 
-/// Of the bound: what the cells may be away from the scaled gradient, as the conformance suite has
-/// it.
+/// The distance allowed between the cells and the scaled gradient, as a share of the bound; the
+/// same as in the conformance suite.
 constexpr double kRounding = 1.0 / 64.0;
 
 using Cells = std::vector<std::int64_t>;
@@ -66,12 +66,12 @@ bool squared_length(std::span<const std::int64_t> cells, std::uint64_t most, Wid
   return square <= static_cast<Wide>(most) * most;
 }
 
-/// Of the cells from the scaled row; in eight sums, for vector registers.
+/// The squared distance of the cells from the scaled row; in eight sums, for vector registers.
 double squared_distance(std::span<const std::int64_t> cells, std::span<const float> row,
                         double scale) {
   std::array<double, 8> sums{};
   const auto square = [&](std::size_t j) {
-    // What has a scale of 0 has no cells, whatever its gradient is.
+    // A gradient with a scale of 0 has no cells, whatever its values are.
     const double wanted = scale == 0.0 ? 0.0 : scale * static_cast<double>(row[j]);
     return (static_cast<double>(cells[j]) - wanted) * (static_cast<double>(cells[j]) - wanted);
   };
@@ -173,7 +173,7 @@ void check_pass(const CheckedPass& pass, ContributionCheck& check) {
   const bool is_taken = memory.taken[pass.place] != 0;
   if (is_taken) check_length(own, pass.most, memory.lengths[pass.place], check.program);
   check_alone(pass, own, pass.before, check.program);
-  // One that is left out for its length adds nothing, which no gradient is near to.
+  // An example left out for its length adds nothing, which is near no gradient.
   check.differs = is_taken && differs_from_row(pass, own);
 }
 

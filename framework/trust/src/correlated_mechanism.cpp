@@ -62,8 +62,8 @@ class NewNoise {
   /// s = keep s + x, and x = factor (s + unit z).
   /// \param z  out: the noise, for later steps; null: none of them continues it.
   void release(std::span<float> x, double* s, float* z, double keep, double unit, double factor) {
-    // What later steps continue is what this one releases, to the last bit, and the same whether or
-    // not there are any.
+    // Later steps continue exactly what this one releases, to the last bit, and the release is the
+    // same whether or not there are any.
     float* rounded = z != nullptr ? z : normals_.data();
     const double* noise = noise_.data();
     float* values = x.data();
@@ -143,7 +143,7 @@ CorrelatedMechanism::CorrelatedMechanism(std::span<const CorrelatedPart> parts, 
       steps_(parts.front().recipes.steps()),
       most_rows_(most_rows),
       slice_(slice) {
-  // What the bounds of all parts are relative to has none of its own: it could be exceeded unseen.
+  // The unit of all parts' bounds must have no bounds itself: they could be exceeded unseen.
   if (!parts.front().bounds.empty() || parts.front().first_step != 0) {
     throw ConfigError(
         "the first part of a release is the unit of the others; it begins with the run, and has no "
@@ -448,7 +448,7 @@ Released CorrelatedMechanism::noised(Part& part, std::uint64_t step_of_run, Boun
   return TrustBase::released(std::move(values), stddev, is_finite);
 }
 
-/// What no step after this one continues.
+/// Forgets the noise that no step after this one continues.
 void CorrelatedMechanism::Part::forget(std::uint64_t step) {
   for (std::size_t i = kept.size(); i-- > 0;) {
     if (recipes.last_use(kept[i].step) > step) continue;

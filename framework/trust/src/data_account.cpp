@@ -70,7 +70,7 @@ void check_filter(const Accountant& filter) {
   }
 }
 
-/// Of one event on its own.
+/// The epsilon of one event on its own.
 double epsilon_of(Accountant& filter, Adjacency adjacency, const Event& event, double delta) {
   filter.start(adjacency);
   filter.compose(event, 1);

@@ -25,7 +25,7 @@ const std::vector<std::string> kEvents{"gaussian",          "laplace",
                                        "composed",          "self_composed",
                                        "non_private",       "unsupported"};
 
-/// Where in the document the reader is, for its errors; a linked list on the stack.
+/// The reader's place in the document, for its errors; a linked list on the stack.
 struct Place {
   const Place* outer = nullptr;
   std::string name;

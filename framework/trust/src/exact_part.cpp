@@ -72,7 +72,8 @@ double roundings(const CorrelatedRecipes& recipes, std::size_t size) {
   return (of_sum + terms) * (std::sqrt(static_cast<double>(size)) + memory);
 }
 
-/// What roundings can move all releases by, in units of the noise, with F fractional bits.
+/// A bound on how far roundings can move all releases, in units of the noise, with F fractional
+/// bits.
 double error_with(int bits, const CorrelatedRecipes& recipes, std::size_t size) {
   // Constants beyond what fixed() holds, or sums that grow of themselves: nothing is proved of them.
   if (most_shares(recipes).first >= 4.0 || !std::isfinite(recipes.remembered_steps()))
@@ -109,7 +110,7 @@ FixedPoint fixed_point(const CorrelatedRecipes& recipes, const ExactPart::Size& 
   return {true, of_noise};
 }
 
-/// What the releases of earlier steps left for later ones.
+/// The values that the releases of earlier steps left for later ones.
 template <class Memory>
 class Kept {
  public:
@@ -361,7 +362,7 @@ Wide sum_of(Wide a, Wide b) {
   return static_cast<Wide>(static_cast<UnsignedWide>(a) + static_cast<UnsignedWide>(b));
 }
 
-/// What is above the lowest 64 bits, in units of 2^64.
+/// The part above the lowest 64 bits, in units of 2^64.
 double upper_part(std::int64_t) { return 0.0; }
 
 double upper_part(Wide value) {

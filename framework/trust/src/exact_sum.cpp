@@ -67,7 +67,7 @@ class PassSum {
   }
 
  private:
-  /// Of the sum, without the count.
+  /// The parameters' part of the sum, without the count.
   std::span<std::int64_t> parameters() {
     const std::size_t size = program_.parameter_count();
     if (total_.empty()) total_.assign(size + (grid_.count == 0 ? 0 : 1), 0);

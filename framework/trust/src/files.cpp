@@ -134,7 +134,7 @@ std::string read_standard_input(std::size_t most_bytes) {
 
 namespace {
 
-/// What is written under a name of its own first; six characters that nobody else has follow.
+/// Marks the name of a file that is not finished; six characters that nobody else has follow.
 constexpr std::string_view kUnfinished = ".unfinished-";
 constexpr std::size_t kDrawn = 6;
 

@@ -19,8 +19,8 @@ namespace privgrad::core {
 /// in memory. Depends on the model alone, so that results do not depend on the machine.
 std::size_t rows_per_chunk(std::size_t parameters);
 
-/// How many lanes the rows of a batch are dealt to: a fixed number, each adds its chunks up in order.
-/// Memory is one sum per lane, and the order of every addition is fixed.
+/// The number of lanes that the rows of a batch are dealt to: fixed, each adds its chunks up in
+/// order. Memory is one sum per lane, and the order of every addition is fixed.
 std::size_t lanes_of(const Program& program, std::size_t rows);
 
 /// \throws PluginError for a row number that is out of range or repeated.

@@ -36,7 +36,7 @@ double combined_multiplier(const ReleaseRecipe& recipe) {
   return std::sqrt(squares);
 }
 
-/// What a release by this recipe is; its nodes must be fresh.
+/// The event of a release by this recipe; its nodes must be fresh.
 Event event_of(const ReleaseRecipe& recipe, Adjacency adjacency) {
   const double multiplier = combined_multiplier(recipe);
   if (recipe.grid_levels == 0) return Event::gaussian(multiplier);

@@ -20,7 +20,7 @@ inline void for_each_part(std::size_t size, Executor& executor,
   });
 }
 
-/// Has memory come nearer while something else is computed.
+/// Prefetches memory into the cache while something else is computed.
 template <class T>
 void fetch(const T* values, std::size_t size) {
   constexpr std::size_t kLine = 64 / sizeof(T);

@@ -45,7 +45,7 @@ PassToCome::PassToCome(const CellsInPieces& program, SumMemory& memory,
 }
 
 void PassToCome::add(std::size_t piece, std::span<std::int64_t> cells) const {
-  // What is in the pass now has been paid for by nobody.
+  // Nobody has paid for the examples that are in the pass now.
   if (lent_.expired()) {
     throw PrivacyError("a sum is released after the memory of its examples was used for others");
   }

@@ -47,7 +47,7 @@ class PieceAdder {
     std::uint64_t left;  // of the squared length that its cells may have
   };
 
-  /// What is left unwritten is no number.
+  /// Numbers that are left unwritten are NaN.
   std::span<const float> piece(const Contribution& contribution, std::size_t begin) {
     const auto out = std::span(numbers_).first(std::min(kPiece, sum_.size() - begin));
     std::fill(out.begin(), out.end(), std::numeric_limits<float>::quiet_NaN());
@@ -55,7 +55,7 @@ class PieceAdder {
     return out;
   }
 
-  /// One that is not finite adds nothing.
+  /// A contribution that is not finite adds nothing.
   void take(std::unique_ptr<Contribution> contribution) {
     if (contribution == nullptr) return refuse("gives no contribution in pieces");
     SquaredNorm norm;

@@ -97,7 +97,7 @@ std::vector<std::uint64_t> ResidentRun::elements_of(std::uint64_t chunk) const {
   return elements;
 }
 
-/// What a program forgets to write is a number that it would hardly have written.
+/// Cells that a program forgets to write keep a number that it would hardly have written.
 std::vector<std::int64_t> ResidentRun::cells_at(Cells what,
                                                 std::span<const std::uint64_t> places) const {
   std::vector<std::int64_t> cells(places.size(), std::numeric_limits<std::int64_t>::min() + 1);
@@ -112,9 +112,9 @@ std::vector<float> ResidentRun::numbers_at(Numbers what,
   return numbers;
 }
 
-/// Of the parameters, once a sum was made by them, before it is released, and before they move:
-/// others than the last step left would be a model that nobody released, and a step that is made
-/// again would have another sum under the same noise.
+/// Checks the parameters after a sum was made with them, before it is released, and before they
+/// move: parameters other than those that the last step left would be a model that nobody released,
+/// and a step that is made again would have another sum under the same noise.
 void ResidentRun::check_what_is_left() const {
   if (left_.empty()) return;
   if (same_bits(numbers_at(Numbers::parameters, left_places_), left_.front())) return;

@@ -64,7 +64,7 @@ struct Open {
   std::int64_t sum;
 };
 
-/// Those elements of a chunk, some or all of it.
+/// The elements of a chunk that are not decided yet: some, or all.
 class OpenElements {
  public:
   void collect(const RoundedChunk& rounded, std::span<const std::int64_t, kNormalsPerChunk> sums) {

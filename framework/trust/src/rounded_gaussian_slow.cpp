@@ -123,7 +123,7 @@ void set_sine_or_cosine(Interval& v, bool sine) {
   }
 }
 
-/// Of an element's two functions of the angle, which one, and its sign.
+/// The function of the angle that an element takes, and its sign.
 struct Octant {
   bool sine;
   bool negative;

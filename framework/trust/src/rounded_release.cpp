@@ -76,7 +76,7 @@ ToFloats find_to_floats() {
   return to_floats_plain;
 }
 
-/// Where the pieces of a sum end that is added up already: whole chunks of noise.
+/// The ends of the pieces of a sum that is already added up: whole chunks of noise.
 std::vector<std::size_t> ends_of_parts(std::size_t size) {
   constexpr std::size_t kPart = 32 * kNormalsPerChunk;
   std::vector<std::size_t> ends;

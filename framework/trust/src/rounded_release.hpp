@@ -18,11 +18,11 @@ struct RoundedNoise {
   std::uint64_t node = 0;
   double sigma = 0.0;  ///< In cells of the sum.
   unsigned shift = 0;
-  double width = 0.0;     ///< Of a cell of 2^shift of these, as it is released.
+  double width = 0.0;     ///< Released width of a coarse cell, which is 2^shift cells of the sum.
   std::size_t first = 0;  ///< Element of the node's stream that the first element gets.
 };
 
-/// What is released, and its memory.
+/// The released values, and the memory that they are in.
 struct RoundedRelease {
   std::shared_ptr<const float[]> values;
   std::size_t size = 0;

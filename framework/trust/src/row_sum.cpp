@@ -73,7 +73,7 @@ void check_pieces(const Contributions& program, const PiecesOf& pieces_of, const
     contribution->piece(begin, std::span(made).subspan(begin, end - begin));
     end = begin;
   }
-  // One that is not finite counts as zero, whatever it is.
+  // A contribution that is not finite counts as zero, whatever its numbers are.
   if (made == whole ||
       (!all_finite(std::span<const float>(made)) && !all_finite(std::span<const float>(whole)))) {
     return;
@@ -83,7 +83,7 @@ void check_pieces(const Contributions& program, const PiecesOf& pieces_of, const
                     "the whole");
 }
 
-/// What is no number is the same whatever its bits.
+/// All NaNs are alike, whatever their bits.
 bool is_same(const Evaluation& a, const Evaluation& b) {
   const bool same_loss =
       std::bit_cast<std::uint64_t>(a.loss) == std::bit_cast<std::uint64_t>(b.loss);

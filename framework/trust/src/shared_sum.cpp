@@ -18,7 +18,7 @@
 namespace privgrad::core {
 namespace {
 
-/// Where the first row, or element, of a part is.
+/// The first row, or element, of a part.
 std::size_t begin_of(std::size_t size, std::size_t part, std::size_t parts) {
   return size / parts * part + std::min(part, size % parts);
 }
@@ -115,7 +115,7 @@ class Share {
   Executor& executor_;
 };
 
-/// That this process may use: mpirun gives each of two processes one, unless it is told otherwise.
+/// Cores that this process may use: mpirun gives each of two processes one, unless told otherwise.
 int cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -170,7 +170,7 @@ BoundedOnGrid add_shares(BoundedOnGrid share, std::size_t rows, const Slices& sl
     const std::span<std::int64_t> cells = buffers[i % 2].first(window.size());
     own.read(window, cells);
     if (sent.valid()) sent.get();
-    // Of the last one, nothing is left to be added up meanwhile: sent by whoever waits for it.
+    // With the last window nothing is left to add up meanwhile: whoever waits for it sends it.
     const bool overlaps = has_cores && i + 1 < windows.size();
     const auto when = overlaps ? std::launch::async : std::launch::deferred;
     sent = std::async(when, [&window, &sum, &cluster, cells] {

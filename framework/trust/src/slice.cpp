@@ -7,7 +7,7 @@
 namespace privgrad::core {
 namespace {
 
-/// Of programs that add up all at once.
+/// Size of the pieces for programs that add up all at once.
 constexpr std::size_t kPiece = std::size_t{1} << 15;
 
 std::vector<std::size_t> pieces_of(const Program& program) {

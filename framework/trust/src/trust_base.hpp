@@ -59,7 +59,7 @@ class TrustBase {
                                rows, unit);
   }
 
-  /// What is to come is added here, on the calling thread.
+  /// Takes all cells out; contributions to come are added here, on the calling thread.
   static std::vector<std::int64_t> take(core::BoundedOnGrid&& sum) {
     auto [cells, to_come] = take_parts(std::move(sum));
     if (to_come != nullptr) add_all(*to_come, cells);

@@ -10,7 +10,7 @@
 namespace privgrad::core {
 namespace {
 
-/// Which steps a unit may take part in.
+/// The rule for the steps that a unit may take part in.
 struct Rule {
   std::uint64_t steps = 0;
   std::uint64_t most = 0;  // participations that fit
@@ -18,7 +18,7 @@ struct Rule {
 };
 
 Rule rule_for(std::uint64_t steps, std::uint64_t max_participations, std::uint64_t min_separation) {
-  // What no two steps are apart by is as good as infinite, and leaves room to add.
+  // A gap larger than any distance of two steps is as good as infinite, and leaves room to add.
   const std::uint64_t gap = std::min(min_separation, steps) + 1;
   return {steps, std::min(max_participations, (steps + gap - 1) / gap), gap};
 }
@@ -39,7 +39,7 @@ class BestSums {
       }
     }
   }
-  /// Of the values before position `end`.
+  /// The best sum of the values before position `end`.
   long double at(std::uint64_t most, std::uint64_t end) const { return best_[most][end]; }
   long double of_all() const { return best_.back().back(); }
 
@@ -93,7 +93,7 @@ class Products {
     }
   }
 
-  /// How many multiplications all of G takes.
+  /// The number of multiplications that all of G takes.
   double work() const {
     double sum = 0.0;
     for (const auto& row : rows_) {
@@ -127,8 +127,8 @@ class Products {
   std::vector<std::vector<Place>> rows_;
 };
 
-/// Where no two columns that may be taken together share a row, what they add up to is their norms.
-/// As BestSums, with the last two of its rows at hand only.
+/// Where no two columns that may be taken together share a row, the sensitivity is the sum of their
+/// norms. As BestSums, but keeping only the last two of its rows.
 double worst_of_norms(const LinearMechanism& mechanism, const Rule& rule) {
   std::vector<long double> norms(rule.steps, 0.0L);
   for (std::uint64_t step = 0; step < rule.steps; ++step) {
@@ -158,7 +158,7 @@ double bound_by_columns(const Products& products, const Rule& rule) {
     products.with(s, row);
     before.fill([&](std::uint64_t t) { return row[t]; });
     after.fill([&](std::uint64_t t) { return row[rule.steps - 1 - t]; });
-    // Those before s end a gap before it, and those after it, counted from the last step, too.
+    // Steps before s end a gap before it, and steps after it, counted from the last one, too.
     const std::uint64_t end_before = s + 1 > rule.gap ? s + 1 - rule.gap : 0;
     const std::uint64_t rest = rule.steps - s;
     const std::uint64_t end_after = rest > rule.gap ? rest - rule.gap : 0;

@@ -36,8 +36,8 @@ std::vector<RunFacts> sample_facts() {
   return all;
 }
 
-/// What a theorem chooses, for all facts that it covers: finite, at least `least`, with its reason,
-/// and the same when it is asked again.
+/// For all facts that the theorem covers, its choice must be finite, at least `least`, have a
+/// reason, and be the same when it is asked for again.
 void require_chosen(const std::string& function, double least, std::uint64_t steps,
                     const std::function<AutoValue(const RunFacts&)>& choose) {
   bool any = false;
@@ -56,8 +56,8 @@ void require_chosen(const std::string& function, double least, std::uint64_t ste
   if (!any) throw NotChecked{"its theorem covers none of the runs that were tried"};
 }
 
-/// What may be known of a federated run between two rounds: nothing, ordinary estimates, and such
-/// as noise makes of them.
+/// States of a federated run between two rounds: without estimates, with ordinary ones, and with
+/// estimates distorted by noise.
 std::vector<FederatedProgress> sample_progress() {
   std::vector<FederatedProgress> all;
   const double inf = std::numeric_limits<double>::infinity();

@@ -22,14 +22,14 @@ constexpr Adjacency kAdjacencies[] = {Adjacency::add_or_remove_one, Adjacency::r
 constexpr double kDeltas[] = {1e-12, 1e-8, 1e-5, 1e-2, 0.5, 0.9};
 constexpr double kEpsilons[] = {0.0, 0.1, 1.0, 3.0, 10.0, 50.0};
 
-/// What is asked of an accountant.
+/// The deltas and epsilons that an accountant is asked about.
 struct Questions {
   std::span<const double> deltas, epsilons;
 };
 constexpr Questions kAll{kDeltas, kEpsilons};
 
-/// What answers of one accountant may differ by where its promise is equality or order: discretised
-/// methods are not monotone in the last digits.
+/// The tolerance for answers of one accountant that must be equal or in order: discretised methods
+/// are not monotone in the last digits.
 constexpr double kSlack = 1e-6;
 
 const double kInfinity = std::numeric_limits<double>::infinity();
@@ -89,8 +89,8 @@ struct Answers {
   std::vector<double> least_deltas;
 };
 
-/// Of two answers whose order is promised, it is the intervals that must be in order: the ends of
-/// an interval that is refined until it is narrow enough jump about by its width.
+/// Where the order of two answers is promised, their intervals must be in order: the ends of an
+/// interval that is refined until it is narrow enough vary by its width.
 double least(const PrivacyAnswer& answer) { return answer.lower.value_or(answer.value); }
 
 Answers answers(const Accountant& accountant, const Questions& questions = kAll) {
@@ -391,8 +391,8 @@ struct Supported {
   Event event;
 };
 
-/// What a new instance answers after so many of an event at once. Many rules compare with that, and
-/// some methods take long: each is asked once.
+/// The answers of a new instance after `count` releases of an event at once. Many rules compare
+/// with them, and some methods take long, so each is asked once.
 class FreshAnswers {
  public:
   explicit FreshAnswers(const Checker& checker) : checker_(checker) {}

@@ -132,7 +132,8 @@ void require_differences(const Aggregator& aggregator, std::uint64_t steps) {
   }
 }
 
-/// What a grid's recipe may be: discrete noise has no sums, and integers no fractions to keep.
+/// The restrictions on recipes with a grid: discrete noise has no sums, and integers no fractions
+/// to keep.
 void require_one_grid(const Aggregator& aggregator, std::uint64_t steps) {
   const std::uint64_t levels = aggregator.recipe(0).grid_levels;
   for (std::uint64_t step = 0; step < steps; ++step) {

@@ -186,7 +186,7 @@ void require_pieces(const Checker& checker, const Shape& shape) {
     std::fill(row.begin(), row.end(), 77.0f);  // not looked at any more
     for (const std::size_t at_once : {size, std::size_t{1}, std::size_t{3}, std::size_t{7}}) {
       const std::vector<float> found = in_pieces_of(*contribution, size, at_once);
-      // What is not finite counts as zeros, whatever it is.
+      // A contribution that is not finite counts as zeros, whichever it is.
       require(same_bits(found, expected) || (!is_finite(found) && !is_finite(expected)),
               "pieces of " + std::to_string(at_once) + " of an example of " + to_text(shape) +
                   " are not its contribution()");

@@ -32,7 +32,7 @@ std::vector<std::pair<std::size_t, std::size_t>> groups_of(const Network& networ
   return groups;
 }
 
-/// What an exact program says of some examples.
+/// An exact program's results for some examples.
 struct Said {
   std::vector<double> squared_norms;
   std::vector<SquaredLength> lengths;

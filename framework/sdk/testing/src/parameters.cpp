@@ -34,7 +34,7 @@ std::string text_of(const Value& value) {
   return std::string(value.type_name());
 }
 
-/// What Params::check says of this value for this parameter; "" if it is fine.
+/// The complaint of Params::check about this value for this parameter; "" if there is none.
 std::string complaint(const ParamSpec& spec, const Value& value) {
   Value object{Value::Object{}};
   object.set(spec.name, value);

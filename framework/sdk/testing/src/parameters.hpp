@@ -12,7 +12,7 @@
 
 namespace privgrad::testing {
 
-/// What the declaration alone lets us make.
+/// Parameters made from the declaration alone.
 struct Examples {
   Value params;                         ///< An object: every example and default there is.
   std::vector<std::string> undeclared;  ///< Required parameters without an example.

@@ -40,7 +40,7 @@ bool is_described(const Network& network) {
                       [](const Layer& layer) { return std::holds_alternative<Opaque>(layer); });
 }
 
-/// What a layer's definition needs: its input, of this shape, and its parameters.
+/// The arguments of a layer's definition: its input, of this shape, and its parameters.
 struct LayerInput {
   std::vector<double> values;
   Shape shape;
@@ -258,7 +258,7 @@ Evaluation defined(const Network& network, std::span<const float> parameters,
 
 constexpr double kFloatRoundoff = 0x1p-24;
 
-/// How coarsely a program says that it rounds factors (OperandPrecision).
+/// The roundoff of factors that a program declares (OperandPrecision).
 double roundoff_of(const Program& program) {
   const auto* ability = dynamic_cast<const OperandPrecision*>(&program);
   const double roundoff = ability == nullptr ? kFloatRoundoff : ability->unit_roundoff();
@@ -267,7 +267,7 @@ double roundoff_of(const Program& program) {
   return roundoff;
 }
 
-/// What rounded factors may change, relative to 1 or to what is compared. In the deepest of the
+/// The tolerance for rounded factors, relative to 1 or to the compared value. In the deepest of the
 /// suite's networks 7 products lie one behind the other, forwards and backwards, with two factors
 /// each: 28 roundings, so 32 times the roundoff; and `otherwise` where that is more.
 double tolerance_of(const Program& program, double otherwise) {
@@ -490,7 +490,7 @@ std::vector<float> outputs_of(const Program& program, const Network& network,
   return {inner.begin(), inner.end()};
 }
 
-/// What is predicted is what the loss was about.
+/// The outputs must be those that the loss is computed from.
 void require_outputs_of_the_loss(Program& program, const Network& network) {
   const Examples examples = examples_for(network, 70);
   program.load_parameters(parameters_for(network));

@@ -29,7 +29,7 @@ Examples examples_for(const Network& network, std::size_t rows);
 
 std::vector<float> parameters_for(const Network& network, std::uint64_t seed = 33);
 
-/// How many parameters each layer has: [layers].
+/// The number of parameters of each layer: [layers].
 std::vector<std::size_t> layer_parameters(const Network& network);
 
 std::string text_of(const Network& network);

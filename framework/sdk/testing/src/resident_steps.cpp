@@ -176,7 +176,7 @@ void require_factors(Program& program, const Network& network) {
   }
 }
 
-/// Of the scales that a release has, and of those at the ends of the range.
+/// Noise at the scales of real releases, and at the ends of the range.
 struct Noise {
   double sigma;
   unsigned shift;

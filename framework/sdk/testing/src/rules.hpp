@@ -36,7 +36,7 @@ void check_transform(Checker& checker);
 /// \param shapes  of examples that the transform accepts.
 void check_bounded_statistic(Checker& checker, const std::vector<Shape>& shapes);
 
-/// How a program comes to be: compiled by a backend, or brought by a model.
+/// Makes a program: compiled by a backend, or brought by a model.
 using ProgramMaker = std::function<std::unique_ptr<Program>(const Network&, Executor&)>;
 
 /// The rules of Program, shared by backends and models that execute themselves.

@@ -86,8 +86,8 @@ std::optional<std::vector<Event>> charges(const Sampler& sampler, const Sampling
   return result;
 }
 
-/// How many releases of gaussian(kNoise), on a batch that holds the example, an event pays for at
-/// most: Gaussians add up as 1/sigma^2, and one is rho-zCDP for (sensitivity / sigma)^2 / 2. Another
+/// The most releases of gaussian(kNoise), on a batch that holds the example, that an event pays
+/// for: Gaussians add up as 1/sigma^2, and one is rho-zCDP for (sensitivity / sigma)^2 / 2. Another
 /// mechanism, such as Laplace noise, pays for none: it is not what is released. Nor does a smaller
 /// rho, whatever the sampling: a charge that claims amplification names the sampled event.
 double releases_paid(const Event& event, Adjacency adjacency) {
@@ -142,7 +142,7 @@ void require_participation_paid(const std::vector<Batch>& chosen, const std::vec
 
 /// The two events that promise a way of drawing batches.
 struct Amplification {
-  double probability = 0.0;  ///< That a given example is in a given batch.
+  double probability = 0.0;  ///< Probability that a given example is in a given batch.
   bool fixed_size = false;
 };
 

@@ -66,8 +66,8 @@ void require_good_values(const Schedule& schedule, const Horizon& horizon) {
   require(schedule.is_shape() == shape, "is_shape() changed its answer");
 }
 
-/// What might be measured, the newest last: noise may put a change of the loss anywhere, and a
-/// diverged model's loss on public examples is no number.
+/// Possible measurements, the newest last: noise may put a change of the loss anywhere, and a
+/// diverged model's loss on public examples is NaN.
 std::vector<std::vector<double>> measurements(Measured what) {
   std::vector<std::vector<double>> some{{0.0},       {0.5, 0.5},        {0.9, 0.1, 0.4},
                                         {1e30, 0.0}, {0.0, 1.0, 1e300}, {0.2, 0.0, 0.6, 0.61}};

@@ -103,7 +103,7 @@ void require_same_rows(const Together& streamed, Dataset read, const std::string
           "it streams other " + split + " features than read() has");
 }
 
-/// What is thrown out of the function that takes the rows.
+/// Thrown by the function that takes the rows.
 struct Enough {};
 
 }  // namespace

@@ -139,7 +139,7 @@ const RowTransform& by_row(const Transform& transform) {
   return *found;
 }
 
-/// What an example becomes, in memory that begins `offset` numbers after its allocation, with a
+/// The transformed example, in memory that begins `offset` numbers after its allocation, with a
 /// number on each side that must stay.
 std::vector<float> row_of(const RowTransform& transform, const Shape& shape,
                           std::span<const float> features, std::size_t width,
@@ -267,7 +267,7 @@ void require_restored(const Checker& checker, const Shape& shape) {
   }
 }
 
-/// What a file that was made up may hold.
+/// restore() must refuse tensors that do not fit, such as those of a forged file.
 void require_refused(const Checker& checker, const Shape& shape) {
   const auto original = fitted(checker, varied(shape, 7));
   const std::vector<FittedTensor> values = learnt(*original).fitted_values();
@@ -298,7 +298,7 @@ void require_refused(const Checker& checker, const Shape& shape) {
   }
 }
 
-/// What the core may rely on where it puts nothing back.
+/// A transform without numbers must work without fit(), because the core restores nothing for it.
 void require_no_need_of_fit(const Checker& checker, const Shape& shape) {
   const auto fresh = checker.make<Transform>();
   if (fresh->statistic() != Statistic::none) throw NotChecked{"it uses numbers"};
@@ -331,7 +331,7 @@ std::vector<RowOperation> told(const Transform& transform, const Shape& shape) {
   return found->row_operations(shape);
 }
 
-/// What the operations compute is what apply() gives, within a few roundings of float32 of the largest
+/// The operations must give the result of apply(), within a few roundings of float32 of the largest
 /// number of the example.
 void require_operations(const Transform& transform, const Dataset& data) {
   const std::vector<RowOperation> operations = told(transform, data.shape().features);
@@ -381,7 +381,7 @@ Dataset of_three_values(const std::vector<std::uint32_t>& rows) {
   return Dataset({{6}, 3}, std::move(features), std::move(targets));
 }
 
-/// What `federated.shards: given` rests on.
+/// The promises that `federated.shards: given` rests on.
 void require_given(const Partition& partition) {
   constexpr std::uint64_t kClients = 3;
   std::vector<std::uint32_t> rows(30);
@@ -403,7 +403,7 @@ void require_given(const Partition& partition) {
   }
 }
 
-/// Where there is nothing to learn from, it says so or leaves finite features.
+/// On data with nothing to learn from, a transform must throw or leave finite features.
 void survive_degenerate(const Checker& checker, Dataset data) {
   const auto transform = checker.make<Transform>();
   if (outcome_of([&] { transform->fit(data); }) != Thrown::nothing) return;

@@ -23,10 +23,10 @@ struct LockedPlugin {
 /// The plugins that a run used, in enough detail to insist on the same ones.
 /// The hash covers the plugin, not the libraries that it links.
 struct LockFile {
-  std::filesystem::path path;  ///< Where it was read from, for messages.
+  std::filesystem::path path;  ///< The file that it was read from, for messages.
   std::vector<LockedPlugin> plugins;
 
-  /// What TrustPolicy takes: file name -> SHA-256.
+  /// The pins for TrustPolicy: file name -> SHA-256.
   std::multimap<std::string, std::string> pins() const;
 };
 

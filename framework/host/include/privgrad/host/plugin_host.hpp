@@ -12,7 +12,7 @@
 
 namespace privgrad::host {
 
-/// Who may be loaded.
+/// The plugin files that may be loaded.
 struct TrustPolicy {
   /// Only files under these directories are considered. Absolute. A manifest cannot add to them.
   std::vector<std::filesystem::path> directories;

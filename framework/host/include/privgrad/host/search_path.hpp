@@ -13,7 +13,7 @@ namespace privgrad::host {
 
 /// A directory in which plugins are looked for.
 struct SearchDirectory {
-  /// Who named it, which decides what happens if it does not exist.
+  /// The source that named it, which decides what happens if it does not exist.
   enum class Origin {
     option = 1,   ///< --plugin-dir: an error.
     environment,  ///< PRIVGRAD_PLUGIN_PATH: a refusal that the catalog lists.

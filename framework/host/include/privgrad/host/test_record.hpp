@@ -10,11 +10,11 @@
 
 namespace privgrad::host {
 
-/// Of the conformance suite. Raise it when a rule is added that a plugin which passed before may
-/// break: records of other versions then count no longer.
+/// Version of the conformance suite. Raise it when a rule is added that a plugin which passed
+/// before may break: records of other versions then no longer count.
 inline constexpr int kSuiteVersion = 1;
 
-/// What is on record about a plugin's file: that `privgrad plugins test` found no broken promise.
+/// The record about a plugin's file that `privgrad plugins test` found no broken promise.
 ///
 /// A record is a JSON file of its own, beside the plugin (FILE.tested.json) or, where that folder is
 /// not the tester's to write, under the user's data folder by the hash of the file. It is a note
@@ -26,7 +26,7 @@ struct TestRecord {
   std::string problem;
 };
 
-/// Where a record for a plugin may lie, the first that counts is taken.
+/// The places where a record for a plugin may lie; the first that counts is taken.
 /// \param plugin  the resolved path of its file.
 /// \param sha256  of that file.
 std::vector<std::filesystem::path> record_places(const std::filesystem::path& plugin,

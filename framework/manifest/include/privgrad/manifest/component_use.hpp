@@ -27,8 +27,8 @@ class ManifestError : public ConfigError {
 struct ComponentUse {
   const Component* component = nullptr;
   Params params;
-  const Component* certifier = nullptr;  ///< Of an accountant that needs one.
-  const Catalog* catalog = nullptr;      ///< Where the component was found.
+  const Component* certifier = nullptr;  ///< For an accountant that needs one.
+  const Catalog* catalog = nullptr;      ///< The catalog that has the component.
   std::string where;     ///< "optimizer", "schedules.clip_norm", "data.transforms.0".
   std::string position;  ///< "FILE:LINE:COLUMN" of the node, or "--set KEY".
   Mark mark;             ///< The same place, for who reads the manifest.

@@ -23,7 +23,7 @@ struct DataSection {
   std::optional<Streaming> streaming;
 };
 
-/// How a source reads its files, as a model file keeps it: see DataInfo::reading.
+/// The parameters by which a source reads its files, as a model file keeps them: DataInfo::reading.
 struct KnownReading {
   std::string source;  ///< Its full name.
   Value params;        ///< An object.

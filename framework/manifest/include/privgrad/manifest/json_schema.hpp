@@ -11,8 +11,9 @@ namespace privgrad::core {
 /// A JSON Schema (draft 2020-12) for manifests, made from the declarations of the loaded
 /// components, third parties' included: editors complete and check manifests with it.
 ///
-/// What it accepts is what load_manifest() accepts, but for what a schema cannot say: that files
-/// exist, what release mode refuses, and that a manifest without a target needs a noise_multiplier.
+/// It accepts the manifests that load_manifest() accepts, except for conditions that a schema
+/// cannot express: that files exist, what release mode refuses, and that a manifest without a
+/// target needs a noise_multiplier.
 nlohmann::json manifest_schema(const Catalog& catalog);
 
 /// The schema of one parameter: type, bounds, choices, default, description with the unit.

@@ -25,12 +25,12 @@ inline constexpr std::uint64_t kMostSteps = 5'000'000;
 
 enum class Mode { research = 1, release };
 
-/// Who adds the noise of a federated run: each client, or the server.
+/// The side that adds the noise of a federated run: each client, or the server.
 enum class Aggregation { fed_avg = 1, dp_fed_avg };
 
 std::string_view to_text(Aggregation aggregation);
 
-/// What a run adds up and draws noise in.
+/// The numbers in which a run adds up and draws noise.
 enum class Arithmetic {
   exact = 1,  ///< Whole numbers: the guarantee is about the very bits that are released.
   floating,   ///< Floating-point numbers: the guarantee is about real numbers near those.
@@ -39,7 +39,7 @@ enum class Arithmetic {
 /// As the manifest writes it: "exact", "float".
 std::string_view to_text(Arithmetic arithmetic);
 
-/// Where an adaptive number of local iterations learns about the losses.
+/// The source from which an adaptive number of local iterations learns about the losses.
 enum class EstimateMode { private_sums = 1, from_models, unaccounted };
 
 std::string_view to_text(EstimateMode mode);
@@ -57,10 +57,10 @@ struct Federated {
   double estimate_share = 0.0;
   std::optional<double> estimate_noise;
   double estimate_bound = 0.0;
-  double client_clip_norm = 0.0;  ///< Of dp_fed_avg, as the next two.
+  double client_clip_norm = 0.0;  ///< For dp_fed_avg, as the next two.
   double server_learning_rate = 0.0;
   ComponentUse client_clipping, server_optimizer;
-  ComponentUse client_aggregator;  ///< Of clients without noise; not for a manifest to choose.
+  ComponentUse client_aggregator;  ///< For clients without noise; not for a manifest to choose.
   ComponentUse partition, participation, local_iterations;
 };
 
@@ -72,14 +72,14 @@ struct AccountUse {
   ComponentUse filter;  ///< The accountant of the terms.
 };
 
-/// How many altered copies of each example a step takes the mean gradient of, and how they are
-/// altered: augmentation.
+/// The section `augmentation`: the number of altered copies of each example whose mean gradient a
+/// step takes, and how they are altered.
 struct Augmentation {
   std::size_t copies = 1;  ///< > 0.
   bool flip = false, crop = false;
 };
 
-/// What a model begins from: model.weights.
+/// The weights that a model begins from: model.weights.
 struct WeightsUse {
   std::filesystem::path file;  ///< Absolute.
   /// Whether it is declared that the weights saw none of the run's private rows without a charge.
@@ -167,10 +167,10 @@ struct Manifest {
 
   Value resolved;  ///< The whole manifest with every default filled in and full component names.
 
-  /// Where a dotted key stands ("FILE:LINE:COLUMN", or "--set KEY", or the file's name for a
+  /// The position of a dotted key ("FILE:LINE:COLUMN", or "--set KEY", or the file's name for a
   /// default).
   std::string position_of(std::string_view dotted_key) const;
-  /// Of every dotted key that was given; "" is the manifest as a whole.
+  /// The positions of all dotted keys that were given; "" is the manifest as a whole.
   std::map<std::string, std::string, std::less<>> positions;
 };
 

@@ -16,8 +16,8 @@ namespace privgrad::core {
 ///   and must not be able to break or flood them.
 std::string one_line(std::string_view text, std::size_t limit);
 
-/// What a problem of a manifest means to the caller; in rising order of what decides when a
-/// manifest has several.
+/// The kinds of problems, by the error that they cause. If a manifest has several, the last kind in
+/// this list decides.
 enum class Fault {
   missing_file = 1,  ///< IoError, exit code 4.
   privacy,           ///< PrivacyError, 3.
@@ -37,7 +37,8 @@ class ManifestProblems {
 
   void add(Mark mark, std::string_view where, std::string_view what, Fault fault = Fault::manifest);
 
-  /// What the YAML reader found. Later problems at the same place are consequences and left out.
+  /// Adds the YAML reader's problems. Later problems at the same place are consequences and left
+  /// out.
   void add_yaml(const std::vector<Problem>& problems);
 
   bool empty() const noexcept { return entries_.empty(); }

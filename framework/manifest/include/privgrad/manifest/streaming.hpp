@@ -7,7 +7,8 @@
 
 namespace privgrad::core {
 
-/// How the rows of data.streaming are kept on the disk: of this process, and no part of what a run is.
+/// The way in which the rows of data.streaming are kept on the disk: a choice of this process,
+/// which does not change the run.
 struct Streaming {
   std::filesystem::path folder;  ///< Empty: the user's own.
   /// Whether files are kept for the next run, which no manifest can ask for; else they are gone with

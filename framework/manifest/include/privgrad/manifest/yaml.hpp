@@ -12,8 +12,7 @@
 
 namespace privgrad::core {
 
-/// What a YAML text may hold at most. Manifests are small; whatever is larger is a mistake or an
-/// attack.
+/// Limits on a YAML text. Manifests are small; anything larger is a mistake or an attack.
 inline constexpr std::size_t kMaxYamlBytes = std::size_t{1} << 20;
 inline constexpr int kMaxYamlDepth = 64;
 inline constexpr std::size_t kMaxYamlNodes = 100'000;
@@ -31,14 +30,14 @@ inline constexpr std::size_t kMaxYamlNodes = 100'000;
 ///   text could not be read to its end.
 std::optional<Value> parse_yaml(std::string_view text, std::vector<Problem>& problems);
 
-/// What a plain (unquoted) scalar means.
+/// The value of a plain (unquoted) scalar.
 /// \param problem  out: set if it is a number out of range.
 Value plain_scalar(std::string_view text, std::string& problem);
 
 /// Gives a value and everything in it one place, for what was not read from a file of its own.
 void mark_all(Value& value, Mark mark);
 
-/// What is wrong with the characters of a text.
+/// A character that a text must not contain.
 struct BadCharacter {
   Mark mark;         ///< Lines and columns count characters, from 1.
   std::string what;  ///< "is not UTF-8 (byte 0xff)".

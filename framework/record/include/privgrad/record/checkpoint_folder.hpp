@@ -84,7 +84,7 @@ class CheckpointFolder {
   /// \throws IoError
   static bool has_checkpoints(const std::filesystem::path& state, const std::string& id);
 
-  /// How many things were bound.
+  /// The number of things that were bound.
   std::uint64_t bindings() const noexcept { return bound_.size(); }
 
   /// The summary of a run that ends: the first call keeps it, later ones, of the run resumed, get

@@ -14,9 +14,10 @@
 
 namespace privgrad::core {
 
-/// Which file holds whose hash, without a circle: the first line of each ledger binds what was
-/// there before the first step (kBoundAtStart), the model names the first lines, the last line of
-/// each ledger binds what the run left (files_bound_at_end()), and the page shows the last lines.
+/// The files bound by the first line of each ledger. No file's hash depends on itself: that line
+/// binds what was there before the first step (kBoundAtStart), the model names the first lines, the
+/// last line of each ledger binds what the run left (files_bound_at_end()), and the page shows the
+/// last lines.
 inline constexpr std::string_view kBoundAtStart[] = {"facts.json", "manifest.yaml",
                                                      "privgrad.lock"};
 
@@ -38,10 +39,10 @@ struct NamedLedger {
   LedgerContents contents;
 };
 
-/// What a run's ledgers say, and which of its files are not those that the ledgers bind. No plugin
-/// is asked: that the numbers are right is another question (verify_run()).
+/// The contents of a run's ledgers, and the files that differ from those that the ledgers bind. No
+/// plugin is asked: whether the numbers are right is another question (verify_run()).
 struct Evidence {
-  std::vector<NamedLedger> ledgers;   ///< Those that could be read, client by client.
+  std::vector<NamedLedger> ledgers;   ///< The ledgers that could be read, client by client.
   std::vector<std::string> problems;  ///< "FILE: what is wrong"; one of a file is enough.
 
   /// The name and the last hash of each ledger.

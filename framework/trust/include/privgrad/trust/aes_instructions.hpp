@@ -8,9 +8,9 @@
 
 namespace privgrad::core {
 
-/// AES-128 in counter mode by the processor's own instructions: what CounterCipher runs on where it
-/// can: a fifth to a third of the noise's time. A library call for each few thousand bytes costs at
-/// least a quarter more than the instructions do. They take the same time for every key and block.
+// CounterCipher uses these instructions wherever the processor has them; they take a fifth to a
+// third of the noise's time. A library call for each few thousand bytes costs at least a quarter
+// more than the instructions do. They take the same time for every key and block.
 
 /// The eleven round keys of FIPS 197, section 5.2; as secret as the key.
 struct alignas(16) AesRoundKeys {
@@ -33,8 +33,8 @@ struct AesVariant {
   AesCounterFunction* counter_blocks;
 };
 
-/// Those that this processor has and instruction_set() allows, the fastest first; all give the same
-/// bytes. Empty if and only if has_aes_instructions() is false.
+/// The variants that this processor has and instruction_set() allows, the fastest first; all give
+/// the same bytes. Empty if and only if has_aes_instructions() is false.
 std::span<const AesVariant> aes_variants();
 
 }  // namespace privgrad::core

@@ -15,14 +15,14 @@
 
 namespace privgrad::core {
 
-/// What anchored_sums() computes gradients at.
+/// The programs that hold the iterates at which anchored_sums() computes gradients.
 struct Iterates {
   const Program& anchor;                 ///< Holds the epoch's anchor.
   const Program* current = nullptr;      ///< Holds the step's iterate; null: it is the anchor.
-  const Program* last_anchor = nullptr;  ///< Holds that of the epoch before; null: there is none.
+  const Program* last_anchor = nullptr;  ///< Holds the epoch before's anchor; null: none yet.
 };
 
-/// How long the differences may be; see UsesGradientDifferences. Finite, >= 0.
+/// Bounds on the L2 norm of the differences; see UsesGradientDifferences. Finite, >= 0.
 struct DifferenceBounds {
   double since_anchor = 0.0, between_anchors = 0.0;
 };

@@ -17,8 +17,8 @@ namespace privgrad::core {
 double smallest_scale(const std::function<double(double scale)>& epsilon_at, double target);
 
 /// The smallest scale from `start` on at which `epsilon_at` is at most `target`, as above: `start`
-/// itself, if that meets it. For a scale that was found by a method which proves nothing, and is
-/// nearly right.
+/// itself, if that meets the target. For a starting scale that is nearly right and was found by a
+/// method which proves nothing.
 double raised_scale(const std::function<double(double scale)>& epsilon_at, double target,
                     double start);
 

@@ -8,22 +8,22 @@
 
 namespace privgrad::core {
 
-/// What makes cells of numbers, and adds cells up, for one set of instructions: most of what a sum over
-/// examples of many numbers takes. Every variant gives the same cells; each number is converted,
-/// multiplied once and rounded towards zero, and sums are of whole numbers.
+/// The functions that turn numbers into cells and add cells up, for one instruction set: they take
+/// most of the time of a sum over long contributions. Every variant gives the same cells; each
+/// number is converted, multiplied once and rounded towards zero, and sums are of whole numbers.
 struct CellKernels {
   std::string_view instruction_set;  ///< "plain", "avx2", "avx512".
 
-  /// cells[i] = scale * numbers[i], in double, rounded towards zero; 0 where that is no number or longer
-  /// than `levels`.
+  /// cells[i] = scale * numbers[i], in double, rounded towards zero; 0 where the product is NaN or
+  /// larger than `levels` in size.
   /// \param levels  at most kMostGridLevels.
   /// \param cells  [numbers.size()].
-  /// \returns whether none was.
+  /// \returns whether no product was NaN or too large.
   bool (*round)(std::span<const float> numbers, double scale, double levels,
                 std::span<std::int32_t> cells);
 
   /// sum[i] += cells[i].
-  /// \param sum  [cells.size()]; what comes out fits in 64 bits.
+  /// \param sum  [cells.size()]; the result fits in 64 bits.
   void (*add)(std::span<const std::int32_t> cells, std::span<std::int64_t> sum);
 
   /// The sum of the squares: exact.
@@ -33,7 +33,7 @@ struct CellKernels {
   static constexpr std::size_t kBlock = 128;
 };
 
-/// Those that instruction_set() allows, the fastest first; the last one is "plain".
+/// The variants that instruction_set() allows, the fastest first; the last one is "plain".
 std::span<const CellKernels> cell_kernels();
 
 }  // namespace privgrad::core

@@ -7,9 +7,9 @@
 
 namespace privgrad::core {
 
-/// The answer, if it can be one: an accountant is a plugin, and what it says decides what is
-/// released. Its note goes into files: U+FFFD stands for what is no UTF-8 in it.
-/// \param name  of the accountant, for the error.
+/// Returns the answer if it is possible at all: an accountant is a plugin, and its answers decide
+/// what is released. The note goes into files, so U+FFFD replaces whatever in it is not UTF-8.
+/// \param name  the accountant's name, for the error.
 /// \throws PluginError if the value is NaN or negative, or below the lower bound that comes with
 ///   it.
 PrivacyAnswer checked(PrivacyAnswer answer, std::string_view name);
@@ -18,8 +18,8 @@ PrivacyAnswer checked(PrivacyAnswer answer, std::string_view name);
 /// \throws PrivacyError if the answer is an estimate.
 PrivacyAnswer checked_guard(PrivacyAnswer answer, std::string_view name);
 
-/// The answer of an accountant whose charges are more than what is spent, or may be: not exact, and
-/// without a lower bound.
+/// The answer of an accountant whose charges are, or may be, more than what is spent: not exact,
+/// and without a lower bound.
 PrivacyAnswer of_charges_that_are_bounds(PrivacyAnswer answer);
 
 }  // namespace privgrad::core

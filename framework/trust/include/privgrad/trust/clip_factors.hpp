@@ -19,11 +19,11 @@ inline constexpr double kSmallestClipNorm = 1e-20, kLargestClipNorm = 1e28;
 /// \throws ConfigError unless it is within these two: "is ..., allowed is ...".
 void check_clip_norm(double clip_norm, const std::string& what = {});
 
-/// How the examples of one step are clipped.
+/// The clipping of one step's examples.
 struct Clip {
   const Clipping& rule;                    ///< Started for these groups.
-  std::span<const ParameterGroup> groups;  ///< Of the parameters, in order, without gaps.
-  double clip_norm = 0.0;                  ///< As check_clip_norm() has it.
+  std::span<const ParameterGroup> groups;  ///< All parameters, in order, without gaps.
+  double clip_norm = 0.0;                  ///< Accepted by check_clip_norm().
   /// The share of the sum's bound that is left for the count of unclipped examples, in [0, 1); 0:
   /// nothing is counted. See joint_release.hpp.
   double count_share = 0.0;
@@ -56,7 +56,7 @@ class SquaredNorm {
 ///   bound is 0.
 double factor_to_bound(std::span<const double> vector, double bound);
 
-/// The factors of one example: what the rule says, made smaller where that is too much.
+/// The factors of one example: those of the rule, made smaller where they are too large.
 ///
 /// Whatever the rule says, the vector of all factor_g * gradient_g, computed in double, has an L2
 /// norm of at most clip_norm, never above it, rounding included: factors that are negative or not

@@ -66,10 +66,11 @@ BoundedOnGrid clipped_sum_on_grid(const Program& program, const Dataset& data,
 /// Sums over a whole data set, in the same fixed groups.
 Evaluation evaluate(const Program& program, const Dataset& data, Executor& executor);
 
-/// In how many parts evaluate() adds up.
+/// The number of parts that evaluate() adds up.
 std::size_t evaluation_parts(const Dataset& data);
 
-/// Some of these parts, for processes that share them: evaluate() is total_of() all of them, in order.
+/// Some of these parts, for processes that share the work: evaluate() is total_of() all parts, in
+/// order.
 /// \pre begin <= end <= evaluation_parts(data)
 std::vector<Evaluation> evaluate_parts(const Program& program, const Dataset& data,
                                        std::size_t begin, std::size_t end, Executor& executor);

@@ -17,47 +17,47 @@ namespace privgrad::core {
 
 /// One example of a batch whose contribution to the step's sum is looked at.
 ///
-/// What ends a run is proof of a faulty part, whatever the example is, and is exact in integers or
-/// bits, so that no honest program can be ended by anybody's data: each is a thing that a program
-/// promises for every example (ExactClipping, ReproducibleRows), or that a clipping does.
+/// A check that ends a run proves that a component is faulty, whatever the example is. It is exact
+/// in integers or bits, so no data can make an honest program fail: each check tests what a program
+/// promises for every example (ExactClipping, ReproducibleRows), or what a clipping promises.
 ///   - The cells that went into the sum are as long as they were certified to be, in 128 bits, and
 ///     no longer than the bound.
 ///   - The sum moved by these cells, and by those of the others in the pass, and by nothing else.
 ///   - The example's norms, cells and length are the same, bit for bit, in a pass of its own.
 ///   - The clipping gives the same factors for the same norms.
 ///   - Of a program that gives rows and promises their bits: the row is the same alone.
-/// What differs from gradient_rows() by more than rounding does (a sixty-fourth of the bound), or,
-/// without a promise of bits, in any bit, is no proof, and is only said.
+/// A difference from gradient_rows() by more than rounding (a sixty-fourth of the bound) or,
+/// without a promise of bits, in any bit is no such proof, and is only reported.
 ///
 /// Threads: belongs to one sum.
 struct ContributionCheck {
   std::size_t place = 0;      ///< In the batch.
-  std::string_view program;   ///< Whom errors name.
-  std::string_view clipping;  ///< The same.
+  std::string_view program;   ///< The program's name, for errors.
+  std::string_view clipping;  ///< The clipping's name, for errors.
   bool differs = false;       ///< out.
 };
 
-/// Which steps and examples of a run are looked at, and what came of it: one step in each kPeriod,
-/// and in it one example, drawn by a key that no plugin sees. Whether a step is looked at depends on
-/// the key and its number alone, so the counts may be shown, and results are the same with checks and
-/// without.
+/// Draws the steps and examples of a run to check, and counts the results: one step in each
+/// kPeriod, and in it one example, drawn by a key that no plugin sees. Whether a step is checked
+/// depends on the key and its number alone, so the counts may be shown, and results are the same
+/// with checks and without.
 ///
 /// Threads: calls never overlap.
 class ContributionChecks {
  public:
-  /// A step that is looked at takes up to three times as long, by the size of the batch: so a
+  /// A step that is checked takes up to three times as long, by the size of the batch: so a
   /// hundredth of the time of a run's steps is not reached (bench/README.md).
   static constexpr std::uint64_t kPeriod = 256;
 
   /// \param key  of the run; a key for this purpose is derived from it.
-  /// \param program, clipping  whom errors name.
+  /// \param program, clipping  names for errors.
   ContributionChecks(const RandomKey& key, std::string program, std::string clipping);
 
   /// \returns the check of a step; nothing: there is none in this step, or the batch is empty. Valid
   ///   as long as this is.
   std::optional<ContributionCheck> draw(std::uint64_t step, std::size_t batch_size);
 
-  /// How many there were. Which steps are drawn follows from the key, which tells nothing of rows.
+  /// Saves the counts. The drawn steps follow from the key, which tells nothing about rows.
   void save(StateWriter& out) const;
   void restore(StateReader& in);
 
@@ -66,7 +66,7 @@ class ContributionChecks {
 
   /// The steps that were drawn, those with empty batches too: public.
   std::uint64_t made() const noexcept { return made_; }
-  /// How many of them were said to differ: private.
+  /// The number of these steps whose check found a difference: private.
   std::uint64_t differences() const noexcept { return differences_; }
 
  private:

@@ -97,18 +97,18 @@ class CorrelatedMechanism {
   /// steps have drawn is carried on.
   void use_key(const RandomKey& noise_key);
 
-  /// What other processes are told, so that they draw what this one does: as secret as the noise.
+  /// The message that lets other processes draw the same noise: as secret as the noise.
   std::string secret_key() const;
   /// \throws IoError for what secret_key() did not make.
   void use_secret_key(std::string_view secret_key);
 
   /// Running sums of private data and all noise that later steps continue: as private as the rows.
   void save(StateWriter& out) const;
-  /// Of a mechanism that has released nothing.
+  /// To be called on a mechanism that has released nothing.
   /// \throws IoError, PrivacyError as release().
   void restore(StateReader& in);
 
-  /// What it holds between two steps.
+  /// The memory in use between two steps.
   std::size_t memory_bytes() const;
 
  private:
@@ -165,8 +165,8 @@ class CorrelatedMechanism {
   std::optional<Slice> slice_;
 };
 
-/// What the aggregator makes of the parts of a step: from released and public values alone, so it
-/// costs nothing more (post-processing).
+/// The parts of a step, combined by the aggregator: computed from released and public values alone,
+/// so it costs nothing more (post-processing).
 /// \param parts  two or three, as CorrelatedMechanism::release() gives them.
 /// \param noise_stddev  of the result, as UsesGradientDifferences::combined_noise() says.
 Released combined(UsesGradientDifferences& aggregator, std::uint64_t step,

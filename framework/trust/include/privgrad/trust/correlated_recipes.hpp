@@ -56,8 +56,8 @@ class CorrelatedRecipes {
   /// The last step that continues the noise of this one; the step itself if none does.
   std::uint64_t last_use(std::uint64_t step) const { return last_use_[step]; }
 
-  /// How many steps' contributions of full length a running sum is at most: all of them, or 1 / (1 -
-  /// keep) where that is less; infinite where a sum can grow of itself (a keep beyond 1).
+  /// The length of a running sum, at most, in contributions of full length: the number of steps, or
+  /// 1 / (1 - keep) where that is less; infinite where a sum can grow by itself (a keep above 1).
   double remembered_steps() const;
 
   /// The largest number of steps whose noise is kept after a step because a later one continues it.
@@ -84,17 +84,18 @@ class CorrelatedRecipes {
 /// be.
 struct CorrelatedPart {
   CorrelatedRecipes recipes;
-  std::uint64_t first_step = 0;  ///< Of the run: the recipes' step 0.
-  /// Of one unit's contribution to each step of the recipes, in units of the clip norm; empty: 1.
+  std::uint64_t first_step = 0;  ///< The step of the run that is the recipes' step 0.
+  /// Bound of one unit's contribution to each step of the recipes, in units of the clip norm;
+  /// empty: 1.
   std::vector<double> bounds = {};
 
   double bound(std::uint64_t step) const { return bounds.empty() ? 1.0 : bounds[step]; }
 };
 
-/// What correlated releases cost, in squared sensitivity over squared noise, of which the inverse
-/// root is the noise multiplier of the one Gaussian mechanism that they are.
+/// The cost of correlated releases, as squared sensitivity over squared noise. Together they are
+/// one Gaussian mechanism, whose noise multiplier is one over the root of this cost.
 struct CorrelatedCost {
-  std::vector<double> of_groups;  ///< Of each group, for the whole run.
+  std::vector<double> of_groups;  ///< The cost for each group, over the whole run.
   /// The largest of any group in the steps up to each, rounded up; not decreasing.
   std::vector<double> worst_after;
   /// Whether some contributions move the releases by what was charged, rounding aside. They do if
@@ -103,8 +104,8 @@ struct CorrelatedCost {
   bool is_attained = true;
 };
 
-/// Of all parts together, as one mechanism: their noise is independent, so the squares of
-/// what one unit changes add up, step by step.
+/// The cost of all parts together, as one mechanism: their noise is independent, so the squares of
+/// one unit's changes add up, step by step.
 ///
 /// Data enters a release with R_tu times a contribution of norm bound(u) at most. Contributions to
 /// different parts of a step come from the same example and may depend on each other in any way:
@@ -113,7 +114,7 @@ struct CorrelatedCost {
 CorrelatedCost cost_of(std::span<const CorrelatedPart> parts, const Participation& participation);
 CorrelatedCost cost_of(const CorrelatedRecipes& recipes, const Participation& participation);
 
-/// The same run with all its noise multiplied by `factor`.
+/// The cost of the same run with all its noise multiplied by `factor`.
 CorrelatedCost with_noise_times(CorrelatedCost cost, double factor);
 
 /// Variance of z_t, step after step, in squared units of the bound.

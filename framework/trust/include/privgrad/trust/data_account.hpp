@@ -14,28 +14,28 @@
 
 namespace privgrad::core {
 
-/// What an account is about: fixed when it is opened.
+/// The terms of an account, fixed when it is opened.
 struct AccountTerms {
-  std::string name;  ///< Of the private data, for people.
+  std::string name;  ///< Name of the private data, for people.
   Adjacency adjacency = Adjacency::add_or_remove_one;
   PrivacyUnit unit = PrivacyUnit::example;
-  double target_epsilon = 0.0;  ///< Of everything together, > 0.
+  double target_epsilon = 0.0;  ///< For all runs together, > 0.
   double target_delta = 0.0;    ///< In (0, 1).
   std::string accountant;       ///< YAML: the kind of a privacy filter, with all its parameters.
 };
 
-/// What one run has reserved, and what became of it.
+/// The reservation of one run, and its outcome.
 struct AccountEntry {
   std::string id;      ///< 32 hex digits.
-  nlohmann::json run;  ///< Who: an object of the caller's.
+  nlohmann::json run;  ///< The run that reserved: an object that the caller chooses.
   Event reserved = Event::nothing();
-  std::optional<Event> settled;  ///< What it spent of that; nothing: it is not known yet.
+  std::optional<Event> settled;  ///< What the run spent; nothing: not known yet.
   std::string status;            ///< "reserved", "begun", "resumed", or how the run ended.
   bool begun = false;            ///< A ledger was opened for it.
-  std::string bound = "";        ///< To which inputs, by that run's word.
+  std::string bound = "";        ///< The inputs that the run is bound to, as it says.
   bool resumed = false;          ///< From its own files, or from a copy of them.
 
-  /// What the account counts.
+  /// The cost that the account counts.
   const Event& cost() const { return settled ? *settled : reserved; }
 };
 
@@ -52,7 +52,7 @@ struct AccountEntry {
 /// that at every order. What a run did not spend comes back to the account, which a filter allows:
 /// only what was released counts.
 ///
-/// How much that is, only a process knows that made the whole run. One that resumes a run may have a
+/// Only a process that made the whole run knows how much that is. One that resumes a run may have a
 /// copy of its files, and other copies may go further, unseen. So a run says here first, under the
 /// lock, that it opens its ledger, or that it is resumed: a ledger is opened once for each
 /// reservation, a run that was resumed is settled in full, and one that is settled neither begins nor
@@ -99,7 +99,7 @@ class DataAccount {
   std::string reserve(Accountant& filter, const Event& cost, const nlohmann::json& run);
 
   /// Marks a reservation before a ledger is opened for it.
-  /// \param bound  what says to the run alone which inputs it is bound to.
+  /// \param bound  a text by which only the run itself can tell which inputs it is bound to.
   /// \throws PrivacyError if there is no such reservation, it was settled, or a ledger was opened for
   ///   it before; IoError.
   void begin(const std::string& id, const std::string& bound);

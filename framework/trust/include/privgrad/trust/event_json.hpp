@@ -10,7 +10,7 @@
 
 namespace privgrad::core {
 
-/// The longest text that an event is read from: 64 MiB.
+/// The longest text that an event may be read from: 64 MiB.
 inline constexpr std::size_t kMostEventBytes = std::size_t{64} << 20;
 
 /// The event in the vocabulary of the command line's contract: {"event": "gaussian", ...}.

@@ -55,10 +55,11 @@ struct SumMemory {
 /// An empty batch gives the zero vector. A gradient that is not finite counts as zero. Sums are
 /// taken modulo 2^64, which a batch of 2^32 examples does not reach.
 /// \param batch  row numbers in `data`, each at most once.
-/// \param most_rows  of a pass; 0: as the program suggests. The result is the same for any.
+/// \param most_rows  the most rows of a pass; 0: as the program suggests. The result is always the
+///   same.
 /// \param memory  kept from step to step; null: made for this call.
 /// \param unit  whose data a row is.
-/// \param check  of one example's contribution, beside the sum, which it does not change; null: none.
+/// \param check  checks one example's contribution and does not change the sum; null: no check.
 /// \throws ConfigError for a clip norm that check_clip_norm() refuses; PluginError for a row number
 ///   that is out of range or repeated, if the program has other groups than `clip`, or as
 ///   ContributionCheck says.
@@ -68,10 +69,11 @@ BoundedOnGrid exact_sum(const Program& program, const Dataset& data,
                         PrivacyUnit unit = PrivacyUnit::example,
                         ContributionCheck* check = nullptr);
 
-/// The same sum for a release that follows at once. Of a program that has CellsInPieces, the cells of
-/// the last pass (of all examples, where a pass takes the batch) are known and certified, and added
-/// up only as they are noised, a piece at a time: the same whole numbers, and never all in memory.
-/// \param memory  of which the sum is a part. Once it is used for another sum, or gone, this one can
+/// The same sum for a release that follows at once. If the program has CellsInPieces, the cells of
+/// the last pass (of all examples, where one pass takes the batch) are known and certified, but
+/// added up only as they are noised, a piece at a time: the same whole numbers, and never all in
+/// memory.
+/// \param memory  holds a part of the sum. Once it is used for another sum, or gone, this sum can
 ///   no longer be released (PrivacyError). The program must stay as it is until then.
 /// \param check  a pass that is looked at is added up now, in pieces if it would have been.
 /// \throws as exact_sum(); PluginError for pieces that are not those of the parameters.

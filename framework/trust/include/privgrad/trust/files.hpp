@@ -28,8 +28,8 @@ std::string read_standard_input(std::size_t most_bytes);
 /// \throws IoError naming the file; nothing is left behind then.
 void write_atomically(const std::filesystem::path& file, std::string_view content);
 
-/// Removes what write_atomically() was writing in this directory when its process was killed. To be
-/// called by the only process that writes there.
+/// Removes the unfinished files that write_atomically() left in this directory when its process was
+/// killed. To be called by the only process that writes there.
 /// \throws IoError
 void remove_unfinished(const std::filesystem::path& directory);
 
@@ -68,7 +68,7 @@ class AppendOnlyFile {
 
   /// Bytes that were appended, or found to be there already.
   std::uint64_t position() const noexcept { return position_; }
-  /// What stands behind that, and was not appended again yet.
+  /// The text behind that position, which was not appended again yet.
   std::string_view ahead() const noexcept { return ahead_; }
 
   /// Returns once everything appended is on the disk.

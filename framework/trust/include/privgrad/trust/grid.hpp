@@ -28,9 +28,9 @@ void check_grid_levels(std::uint64_t levels);
 /// may be exchanged for another. The proof needs nothing else, but that an example's factors follow
 /// from its own gradient.
 ///
-/// That nothing is lost this way: rounding towards zero makes no coordinate longer, so a vector
-/// that is no longer than the bound stays within it; and the squared norms that clip_factors()
-/// works with are enlarged by more than what the three roundings here can add
+/// No valid contribution is lost this way: rounding towards zero makes no coordinate longer, so a
+/// vector that is no longer than the bound stays within it; and the squared norms that
+/// clip_factors() works with are enlarged by more than what the three roundings here can add
 /// (squared_norm_at_most()).
 ///
 /// Rounding to the nearest cell instead could lengthen a vector of d coordinates by sqrt(d)/2
@@ -49,13 +49,13 @@ void round_to_grid(std::span<const float> row, std::span<const ParameterGroup> g
 /// \param squared_length  at most kMostGridLevels^2.
 bool no_longer_than(std::span<const std::int32_t> cells, std::uint64_t squared_length);
 
-/// Takes the squares of the cells off what is left of a squared length, as no_longer_than() does with
-/// all of them.
-/// \param left  at most kMostGridLevels^2; something, where the squares are more.
-/// \returns whether they are not.
+/// Subtracts the squares of the cells from the rest of a squared length: no_longer_than() for a
+/// vector that comes in pieces.
+/// \param left  at most kMostGridLevels^2; meaningless afterwards if the squares are more.
+/// \returns whether the squares are at most `left`.
 bool take_squares(std::span<const std::int32_t> cells, std::uint64_t& left);
 
-/// What the release of such a sum with discrete Gaussian noise is: zcdp(rho), rho rounded up.
+/// The event of releasing such a sum with discrete Gaussian noise: zcdp(rho), rho rounded up.
 ///
 /// Proof (Canonne, Kamath and Steinke 2020, Theorem 4, coordinate by coordinate): neighbours' sums
 /// differ by an integer vector v with ||v|| <= Delta = s levels, s =
@@ -95,7 +95,9 @@ class BoundedOnGrid {
   ~BoundedOnGrid();
 
   std::uint64_t levels() const noexcept { return levels_; }
-  double l2_bound() const noexcept { return l2_bound_; }  ///< Of a contribution, as a real vector.
+  double l2_bound() const noexcept {
+    return l2_bound_;
+  }  ///< Bound of a contribution, in real units.
   double cell_width() const noexcept { return cell_width_; }
   PrivacyUnit unit() const noexcept { return unit_; }
   std::size_t size() const noexcept { return size_; }

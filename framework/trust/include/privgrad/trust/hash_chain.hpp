@@ -15,7 +15,7 @@ class HashChain {
  public:
   /// An empty one.
   HashChain() = default;
-  /// One that goes on after so many lines, of which the last has this hash.
+  /// Continues a chain of `lines` lines, the last of which has the hash `last_hash`.
   HashChain(std::uint64_t lines, std::string last_hash)
       : lines_(lines), last_hash_(std::move(last_hash)) {}
 
@@ -45,7 +45,7 @@ ChainedLine parse_chained_line(std::string_view line, std::uint64_t number,
 
 struct ChainedLines {
   std::vector<ChainedLine> lines;
-  /// Bytes of the whole lines. What follows was cut off while it was written.
+  /// Bytes of the complete lines. The rest of the text was cut off while it was written.
   std::size_t whole_bytes = 0;
 };
 

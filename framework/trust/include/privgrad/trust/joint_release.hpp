@@ -5,7 +5,8 @@
 
 namespace privgrad::core {
 
-/// How a clipped sum and a count are released together, as one Gaussian mechanism.
+/// The share of a joint release that the count gets: a clipped sum and a count are released
+/// together, as one Gaussian mechanism.
 ///
 /// Let an example contribute (g, b): its clipped gradient, ||g|| <= C, and b = +1/2 if it was
 /// within the clip norm, -1/2 if not. With a count share s in [0, 1) and a = sqrt(1 - s^2), the

@@ -11,8 +11,8 @@
 
 namespace privgrad::core {
 
-/// What a sequence of releases spends at least, by closed forms: a lower bound that costs next to
-/// nothing, below which no accountant can be right.
+/// A lower bound on what a sequence of releases spends, by closed forms: it takes next to no time,
+/// and no accountant that answers less can be right.
 ///
 /// A sequence spends at least what a part of it does, the rest being thrown away. The parts are
 /// - all releases of Gaussian noise without sampling: one Gaussian with mu^2 = sum (s / sigma)^2, whose
@@ -25,7 +25,7 @@ namespace privgrad::core {
 ///   neighbours, whatever else they allow; P = (1-q) Q + q P', and so
 ///   sup_A P(A) - e^eps Q(A) = q (sup_A P'(A) - (1 + (e^eps - 1) / q) Q(A)), the release's own
 ///   divergence at the larger epsilon ln(1 + (e^eps - 1) / q), for a sensitivity of 1.
-/// Of a discrete Gaussian nothing is claimed.
+/// Nothing is claimed about discrete Gaussians.
 ///
 /// Rounding: downwards, so that a right accountant is never contradicted.
 class LeastCost {

@@ -18,9 +18,9 @@
 
 namespace privgrad::core {
 
-/// Proof that one release was paid for, and for which noise. Only a Ledger makes it, and at a process
-/// that was told so by the one that holds the ledger, PaidElsewhere; the mechanism takes it back for
-/// the release, once.
+/// Proof that one release was paid for, and for which noise. Only a Ledger makes it, or
+/// PaidElsewhere at a process that was told of the payment by the process that holds the ledger;
+/// the mechanism takes it back for the release, once.
 class Receipt {
  public:
   Receipt(Receipt&&) noexcept = default;
@@ -29,7 +29,7 @@ class Receipt {
   Receipt& operator=(const Receipt&) = delete;
 
   std::uint64_t step() const noexcept { return step_; }
-  /// What was charged for this step's own noise, before the sampler's amplification.
+  /// The event that was charged for this step's own noise, before the sampler's amplification.
   const Event& release() const noexcept { return release_; }
 
  private:
@@ -40,24 +40,24 @@ class Receipt {
   Event release_;
 };
 
-/// What the budget allows. Without a target everything is allowed, and still charged.
+/// The budget of a run. Without a target everything is allowed, and still charged.
 struct Budget {
   std::optional<double> target_epsilon;
   double target_delta = 0.0;        ///< In (0, 1).
-  bool charges_are_bounds = false;  ///< Or may be; answers are then upper bounds, never exact.
+  bool charges_are_bounds = false;  ///< Charges may exceed the true cost: no answer is then exact.
 };
 
 /// One release to be paid for.
 struct Charge {
   std::uint64_t step = 0;
   Event release;       ///< The step's noise on its own batch.
-  Event cost;          ///< What that costs the data set: the sampler's charge.
-  std::string what{};  ///< "" for a training step; else goes into its line.
+  Event cost;          ///< Its cost to the whole data set: the sampler's charge.
+  std::string what{};  ///< "" for a training step; else the purpose, which goes into its line.
 
   bool operator==(const Charge&) const = default;
 };
 
-/// Up to where a ledger has been written.
+/// The position up to which a ledger has been written.
 struct LedgerPosition {
   std::uint64_t lines = 0, bytes = 0;
   std::string last_hash;
@@ -65,11 +65,11 @@ struct LedgerPosition {
   static auto state(auto& self) { return std::tie(self.lines, self.bytes, self.last_hash); }
 };
 
-/// How a ledger is taken up again.
+/// The state from which a ledger is taken up again.
 struct LedgerReopening {
   LedgerPosition at;
-  /// Of the steps that were charged up to there, those that had not been made yet: the last ones.
-  /// What is charged beside steps (Charge::what) is made at once, and never in hand.
+  /// The number of steps charged up to there that had not been made yet: the last ones. Releases
+  /// other than steps (Charge::what) are made at once after their charge, and are never in hand.
   std::uint64_t in_hand = 0;
   /// Whether releases that were charged behind `at` are the same again, bit for bit, when they are
   /// made again: same sum, same noise. Such a release tells nothing new and costs nothing more.
@@ -77,7 +77,7 @@ struct LedgerReopening {
 };
 
 /// The account book of one run on one private data set: a privacy filter with a memory on disk.
-/// What other runs on the same data have spent is not in it.
+/// It does not contain what other runs on the same data have spent.
 ///
 /// The file holds one JSON object per line: an "open" line with the facts of the run, a "release"
 /// line per release with running totals, a "close" line. Each line carries the hash of the line

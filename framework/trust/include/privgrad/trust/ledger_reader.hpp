@@ -11,7 +11,7 @@
 
 namespace privgrad::core {
 
-/// What a ledger file says.
+/// The contents of a ledger file.
 struct LedgerContents {
   nlohmann::json facts;
   struct Release {
@@ -20,13 +20,13 @@ struct LedgerContents {
     double epsilon = 0.0;         ///< Running total; infinity where the file says null.
     std::string what;             ///< "" for a training step, else as in Charge.
     nlohmann::json release;       ///< The step's own noise, before amplification.
-    nlohmann::json delta, bound;  ///< Of the total: as the line says them.
+    nlohmann::json delta, bound;  ///< Of the running total, as the line has them.
   };
   std::vector<Release> releases;
-  std::optional<std::string> status;  ///< Of the "close" line; nothing: the run was cut off.
+  std::optional<std::string> status;  ///< From the "close" line; nothing: the run was cut off.
   bool torn_tail = false;             ///< The last line was cut off (and counts for nothing).
   nlohmann::json close;               ///< The "close" line; null: there is none.
-  std::string first_hash, last_hash;  ///< Of these lines; "": there are none.
+  std::string first_hash, last_hash;  ///< Hashes of the first and last lines; "": no lines.
 };
 
 /// Reads and verifies a ledger.
@@ -34,8 +34,8 @@ struct LedgerContents {
 /// inserted.
 LedgerContents read_ledger(const std::filesystem::path& file);
 
-/// The same of a text that was read already.
-/// \param name  what errors call it.
+/// The same for a text that was read already.
+/// \param name  the text's name, for errors.
 LedgerContents parse_ledger(std::string_view text, const std::string& name);
 
 }  // namespace privgrad::core

@@ -36,7 +36,7 @@ class LinearMechanism {
   /// The rows that the data of one step enter.
   /// \param step  below steps().
   std::span<const Entry> column(std::uint64_t step) const { return columns_.at(step); }
-  /// Of a matrix that toeplitz() made; empty for any other.
+  /// The first column, if toeplitz() made the matrix; empty for any other.
   std::span<const double> toeplitz_column() const { return toeplitz_; }
 
  private:

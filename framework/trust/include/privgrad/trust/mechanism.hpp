@@ -33,7 +33,7 @@ namespace privgrad::core {
 std::vector<Event> release_events(const Aggregator& aggregator, std::uint64_t steps,
                                   Adjacency adjacency);
 
-/// The same of one step. That no noise node was used by another step is for Mechanism to see, which
+/// The same for one step. It does not check that no other step uses the same noise node: Mechanism
 /// refuses to use one twice.
 /// \throws as release_events().
 Event release_event(const Aggregator& aggregator, std::uint64_t step, Adjacency adjacency);
@@ -44,9 +44,9 @@ Event release_event(const Aggregator& aggregator, std::uint64_t step, Adjacency 
 /// knows the sum, so it goes where the sums go (Cluster).
 class PaidNoise {
  public:
-  /// What the others are told, and the way back.
+  /// The message to the other processes, and how they read it.
   std::string secret_text() const;
-  /// \throws IoError for what secret_text() did not make.
+  /// \throws IoError for a text that secret_text() did not make.
   static PaidNoise of(std::string_view secret_text);
 
   /// Noises a slice of the sum: the same bits that Mechanism::release() gives these elements.
@@ -99,8 +99,8 @@ class Mechanism {
   ///
   /// With a recipe on a grid: discrete Gaussian noise in its cells.
   ///
-  /// What is released is the noised integers times the width of their cells over the divisor, as
-  /// floats: rounding them is post-processing, too.
+  /// The released values are the noised integers times the width of their cells over the divisor,
+  /// as floats: rounding them is post-processing, too.
   /// \param adjacency  that of the plan, which the receipt was charged under.
   /// \throws as above; PrivacyError if the recipe asks for another grid than the sum is on;
   ///   ConfigError for noise of more than kLargestRoundedSigma cells.
@@ -125,13 +125,13 @@ class Mechanism {
     follows_payment_ = true;
   }
 
-  /// Which steps and nodes are used up.
+  /// Saves which steps and nodes are used up.
   void save(StateWriter& out) const;
   /// \throws IoError
   void restore(StateReader& in);
 
  private:
-  /// What the sum of a release is in.
+  /// The grid of a sum.
   struct Cells {
     std::uint64_t levels;
     double width, l2_bound;
@@ -143,7 +143,7 @@ class Mechanism {
   ReleaseRecipe claim(const Receipt& receipt, std::uint64_t grid_levels, Adjacency adjacency);
 
   const Aggregator& aggregator_;
-  /// That of the noise which this receipt pays for.
+  /// The key of the noise that this receipt pays for.
   RandomKey key_of(const Receipt& receipt, double l2_bound) const;
 
   RandomKey noise_key_;

@@ -11,8 +11,8 @@
 
 namespace privgrad::core {
 
-/// Who takes part in which step of a run, in groups of rows that always do so together: public,
-/// because it follows from row numbers and random numbers alone (PublicOrder).
+/// The participation of rows in the steps of a run, in groups of rows that always take part
+/// together: public, because it follows from row numbers and random numbers alone (PublicOrder).
 class Participation {
  public:
   /// \param members_of_steps  the groups in each step, distinct numbers below `groups`.
@@ -35,7 +35,7 @@ class Participation {
   /// Whether all these rows are in groups that take part in the step.
   bool covers(std::uint64_t step, std::span<const std::uint32_t> rows,
               const PublicOrder& order) const;
-  /// In how many steps each group is.
+  /// The number of steps that each group takes part in.
   std::vector<std::uint64_t> counts() const;
 
  private:
@@ -69,7 +69,7 @@ class SquaredSensitivity {
   /// \param noise  its sigma, > 0.
   void end_release(double noise);
 
-  /// Of each group, in all releases so far; relative rounding error below
+  /// The squared sensitivity to each group, over all releases so far; relative rounding error below
   /// 2^-50 times the number of steps.
   std::span<const double> of_groups() const { return squares_; }
   /// The largest of them.
@@ -83,7 +83,7 @@ class SquaredSensitivity {
   double worst_ = 0.0;
 };
 
-/// Of each group, for noise 1 on every row of the matrix.
+/// The squared sensitivity to each group, for noise 1 on every row of the matrix.
 std::vector<double> squared_sensitivities(const LinearMechanism& mechanism,
                                           const Participation& participation);
 

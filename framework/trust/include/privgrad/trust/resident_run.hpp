@@ -56,9 +56,9 @@ class ResidentSum {
 ///     RoundedGaussianStream makes for the sum there;
 ///   - the parameters and the state in these chunks, against apply() of the rule to what they were;
 ///   - that the parameters are those which the last step left, when they are used or brought here.
-/// Of a model with no more parameters than that, all are looked at. What differs in a bit ends the
-/// run, by a PluginError: all of it is exact, so that no example can make an honest program differ. A
-/// step that one example of is looked at (ContributionCheck) has its whole sum compared besides.
+/// If the model has no more parameters than that, all of them are checked. A difference in any bit
+/// ends the run, by a PluginError: everything compared is exact, so no example can make an honest
+/// program differ. In a step with a ContributionCheck the whole sum is compared as well.
 ///
 /// Why the noise is that of Mechanism::release(), if nothing differs: the order has the key of the
 /// same stream, and the same sigma and shift, and each element is a fixed number under them. What the
@@ -79,12 +79,12 @@ class ResidentRun {
   static ResidentSteps* ability(Program& program);
 
   /// \param program  with the ability; outlives this, as does the executor.
-  /// \param key  for what is looked at, alone.
-  /// \param who  whom errors name.
+  /// \param key  used only to choose the places that are checked.
+  /// \param who  the program's name, for errors.
   ResidentRun(Program& program, StepRule::Kind kind, const RandomKey& key, std::string who,
               Executor& executor);
 
-  /// What a step sums up: as for exact_sum().
+  /// The examples that a step sums up, as for exact_sum().
   struct Examples {
     const Dataset& data;
     std::span<const std::uint32_t> batch;

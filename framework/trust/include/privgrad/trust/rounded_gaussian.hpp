@@ -27,7 +27,7 @@ inline constexpr unsigned kLargestReleaseShift = 62;
 /// bit is set, with the first and the second bit as their signs: the point at the distance r in the
 /// direction pi V / 4 of one of eight octants (Box and Muller 1958). The strings are read from
 /// AES-128 in counter mode (CounterCipher) under the stream's own key: their first 32 + 32 bits are
-/// words of domain 0, as in NormalStream, and each further 64 + 64 bits are the block with the
+/// words of domain 0 (NormalWords), and each further 64 + 64 bits are the block with the
 /// pair's number of domain 1, 2, and so on: as many as it takes to know which way to round
 /// (rounded_gaussian_tiers.hpp). s + Z is never halfway between two cells but with probability 0,
 /// so no element needs infinitely many.

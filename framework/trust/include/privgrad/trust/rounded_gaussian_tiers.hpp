@@ -12,7 +12,7 @@
 
 namespace privgrad::core {
 
-/// How RoundedGaussianStream decides its elements (rounded_gaussian.hpp says what they are).
+/// The tiers by which RoundedGaussianStream decides its elements (defined in rounded_gaussian.hpp).
 ///
 /// Each tier knows an interval that holds Z + remainder for certain, in coarse cells. Where no
 /// half-integer lies inside, all of the interval is rounded to the same k, and so is the true
@@ -25,7 +25,7 @@ enum class RoundingTier {
   exact,       ///< MPFR with directed rounding on 96 + 96 bits, then 160 + 160, and so on.
 };
 
-/// What a release is to be rounded to, as the tiers want to know it.
+/// The scale of a release, in the form that the tiers need.
 struct RoundingScale {
   /// \param fine_sigma  in [2^-64, 2^60], in fine cells.
   /// \param coarse_shift  in [0, 62]: 2^shift fine cells are a coarse one.
@@ -37,10 +37,11 @@ struct RoundingScale {
   int size;             ///< The least number for which coarse_sigma < 2^size.
 };
 
-/// What a vectorised tier says of a chunk: k = round(Z + remainder), and where that is not certain.
+/// The answer of a vectorised tier for a chunk: k = round(Z + remainder), and where that is
+/// uncertain.
 struct RoundedChunk {
   std::array<std::int32_t, kNormalsPerChunk> k;
-  /// Of pair i: bit 0 for element i, bit 1 for element 512 + i.
+  /// For pair i: bit 0 for element i, bit 1 for element 512 + i.
   std::array<std::uint32_t, NormalWords::kPairs> undecided;
 };
 
@@ -55,7 +56,7 @@ using AddFunction = void(const RoundedChunk& rounded, unsigned shift,
                          std::span<const std::int64_t, kNormalsPerChunk> sums,
                          std::span<std::int64_t, kNormalsPerChunk> out);
 
-/// Of one element: the words of its pair, and which of the two it is.
+/// The address of one element: the words of its pair, and which of the two it is.
 struct RoundingAddress {
   std::uint64_t pair;
   std::uint32_t radius;
@@ -69,7 +70,7 @@ struct RoundingBits {
   std::uint64_t angle;
 };
 
-/// Those after the first 32 + 32 and `number` more: block `pair` of domain 1 + `number`.
+/// The bits after the first 32 + 32 and `number` extensions: block `pair` of domain 1 + `number`.
 RoundingBits read_extension(std::uint64_t pair, std::uint64_t number, CounterCipher& extensions);
 
 /// The third tier.
@@ -80,7 +81,7 @@ using FineFunction = std::optional<std::int64_t>(const RoundingAddress& address,
                                                  const RoundingScale& scale,
                                                  std::uint64_t remainder, const RoundingBits& bits);
 
-/// What `floats` computes with, for the tests of its bounds.
+/// The intermediate values of `floats`, for the tests of its bounds.
 struct FloatPairs {
   std::array<float, NormalWords::kPairs> radius, cosine, sine;
 };
@@ -96,7 +97,7 @@ struct RoundingVariant {
   FloatPairsFunction* float_pairs;
 };
 
-/// Those that instruction_set() allows, the fastest first; never empty.
+/// The variants that instruction_set() allows, the fastest first; never empty.
 std::span<const RoundingVariant> rounding_variants();
 
 /// The largest RoundingScale::size that each of the first two tiers computes for.
@@ -126,7 +127,7 @@ inline bool radius_is_coarse(std::uint32_t radius) {
 std::int64_t round_exactly(const RoundingAddress& address, const RoundingScale& scale,
                            std::uint64_t remainder, CounterCipher& extensions);
 
-/// How a stream works when it is not to work as fast as it can: for tests and measurements.
+/// Makes a stream work in another way than the fastest: for tests and measurements.
 struct RoundingWay {
   /// Begins there, or at the first one after it that can compute for a scale.
   std::optional<RoundingTier> first{};

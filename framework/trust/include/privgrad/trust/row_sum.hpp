@@ -44,7 +44,8 @@ class IndependentNoise final : public Aggregator {
 BoundedOnGrid row_sum(std::vector<float> rows, std::size_t width, double bound, Executor& executor);
 
 /// Makes what one example adds to a statistic: a function of its features and of released values.
-/// \param out  [size of the statistic]; what is left unwritten, or not finite, makes the whole zero.
+/// \param out  [size of the statistic]; if any of it is left unwritten, or not finite, all of it
+///   counts as zero.
 using ContributionOf = std::function<void(std::span<const float> features, std::span<float> out)>;
 
 /// The same contribution, a piece at a time; never null.
@@ -72,8 +73,8 @@ BoundedOnGrid statistic_sum(const ContributionOf& of_row, const Dataset& data, s
                             double bound, Executor& executor, ContributionCheck* check = nullptr,
                             const PiecesOf& pieces_of = {});
 
-/// How many examples each class has: one adds 1, less the last cell, to the number of its class, and
-/// nothing to any if its target is no whole number from 0 to classes - 1.
+/// The number of examples in each class: an example adds 1, less the last cell, to the number of
+/// its class, and nothing to any if its target is no whole number from 0 to classes - 1.
 ///
 /// Sensitivity: that of exact_sum() with a bound of 1, kExactLevels cells, for an example that comes,
 /// goes or counts as zero. Exchanged for another one it moves two numbers by 1 each, sqrt(2) of these
@@ -82,8 +83,8 @@ BoundedOnGrid statistic_sum(const ContributionOf& of_row, const Dataset& data, s
 /// \param classes  > 0.
 BoundedOnGrid class_sum(std::span<const float> targets, std::size_t classes, Executor& executor);
 
-/// What each example is evaluated to by itself: by RowEvaluations where the program has the ability, and
-/// else one at a time.
+/// The evaluation of each example by itself: by RowEvaluations if the program has the ability, else
+/// one example at a time.
 /// \param rows  which examples.
 /// \throws PluginError if an example is evaluated otherwise among others than alone: of each 64 the
 ///   last one is compared.

@@ -12,9 +12,9 @@ namespace privgrad::core {
 
 /// The keys that a run draws with, step by step.
 ///
-/// Of a run with a seed, and of one that nobody can resume, it is one key for all steps. A run from
-/// the operating system's randomness that leaves checkpoints has a chain: K_{t+1} follows from K_t,
-/// and, behind a step of which something is shown, from the hash of that as well. A derived key
+/// A run with a seed, or one that nobody can resume, has one key for all steps. A run from the
+/// operating system's randomness that leaves checkpoints has a chain: K_{t+1} follows from K_t and,
+/// after a step of which something is shown, from the hash of that as well. A derived key
 /// tells nothing about what it was derived from (BLAKE2b keyed with it), so that a checkpoint, which
 /// holds K_{t+1}, gives nobody the keys of the steps up to t. The keys do not depend on when
 /// checkpoints are made, so that a run which was killed draws what it would have drawn.
@@ -37,7 +37,8 @@ class RunKeys {
     return RunKeys(key.derive("lasting"), key.derive("first step"), std::move(bound_to));
   }
 
-  /// What another process is told of a chain: the key of one step, and no earlier or later one.
+  /// The part of a chain that another process is told: the key of one step, and no earlier or later
+  /// one.
   static RunKeys of_one_step(const RandomKey& lasting, const RandomKey& of_step) {
     RunKeys keys(lasting, std::nullopt, "");
     keys.told_ = of_step;
@@ -51,7 +52,7 @@ class RunKeys {
   /// which step is kept, which contributions are looked at.
   const RandomKey& lasting() const noexcept { return lasting_; }
 
-  /// For what belongs to the present step alone. Of a constant key, that key.
+  /// For what belongs to the present step alone. For a constant key, that key.
   RandomKey of_step() const {
     if (told_) return *told_;
     return now_ ? now_->derive("step\n" + bound_to_) : lasting_;

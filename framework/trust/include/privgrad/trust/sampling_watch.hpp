@@ -13,7 +13,7 @@
 
 namespace privgrad::core {
 
-/// How a batch is drawn, as the charge of its step has it.
+/// The law by which a batch must be drawn, according to the charge of its step.
 struct SamplingLaw {
   enum class Kind {
     any = 1,              ///< Nothing about the draw lowers the cost: every batch is paid for.
@@ -22,7 +22,7 @@ struct SamplingLaw {
     once,                 ///< One release pays for several steps: a row is in one of them at most.
   };
   Kind kind = Kind::any;
-  double rate = 0.0;                  ///< Of each row; poisson, without_replacement.
+  double rate = 0.0;                  ///< For each row; poisson, without_replacement.
   std::uint64_t rows = 0, size = 0;   ///< without_replacement.
   std::uint64_t first = 0, last = 0;  ///< once: the steps that are paid for together.
 };
@@ -67,7 +67,7 @@ class CountLaw {
 ///   - rows that come again: how many of those drawn lately are drawn now, against the same number of
 ///     coins. With batches that are cut from a permutation none does, and with repeated ones all do;
 ///   - every row: how often it was drawn. One that is favoured, or never drawn.
-/// Of rows that may be in one of several batches: that they are.
+/// For batches that are charged together: that no row is in two of them.
 ///
 /// False alarms: a sampler that keeps to the law, on whatever data, ends the run with a probability
 /// of at most kFalseAlarm, over all steps of the run together, since each of the four looks has a
@@ -77,7 +77,7 @@ class CountLaw {
 /// most (1 + exp(epsilon)) kFalseAlarm more of delta, which no statement counts, as none counts the
 /// advantage against the cipher.
 ///
-/// What cannot be seen: a sampler that looks right in all four ways. And a fault of few draws: a row
+/// Not detected: a sampler that looks right in all four ways, and a fault of few draws: a row
 /// that is never drawn is noticed after about 70 expected draws, one that is always drawn after
 /// about 70 / ln(1 / rate) steps.
 ///
@@ -87,7 +87,7 @@ class SamplingWatch {
   static constexpr double kFalseAlarm = 0x1p-64;
 
   /// \param charges  of the steps, in order; must outlive this.
-  /// \param sampler  whom errors name.
+  /// \param sampler  the sampler's name, for errors.
   SamplingWatch(std::span<const Charge> charges, std::string sampler);
 
   /// \param step   below the number of charges; each once, in order, from anywhere on.
@@ -97,15 +97,15 @@ class SamplingWatch {
   ///   not follow their law. It names no row and no size, which are private.
   void check(std::uint64_t step, std::size_t rows, std::span<const std::uint32_t> batch);
 
-  /// What it has seen of the sizes of batches, and of batches that are charged together which rows.
-  /// Which rows were drawn how often by secret coins is left out: whoever found it would know who
-  /// took part. So of rows it begins anew when it is restored, and n times restored, it raises a
-  /// false alarm with a probability of at most (n + 1) kFalseAlarm.
+  /// Saves what was seen of the sizes of batches, and the rows of batches that are charged
+  /// together. How often each row was drawn by secret coins is left out: whoever found it would
+  /// know who took part. So the watch over rows begins anew when it is restored; restored n times,
+  /// it raises a false alarm with a probability of at most (n + 1) kFalseAlarm.
   void save(StateWriter& out) const;
   /// \throws IoError
   void restore(StateReader& in);
 
-  /// The steps that were held against a law.
+  /// The number of steps that were tested against a law.
   std::uint64_t batches() const noexcept { return batches_; }
 
  private:

@@ -25,8 +25,8 @@ namespace privgrad::core {
 std::span<const std::uint32_t> share_of(std::span<const std::uint32_t> batch, std::size_t rows,
                                         std::size_t rank, std::size_t processes);
 
-/// Of the sum over a batch, of which every process has summed its share: this process's slice. All
-/// processes call it.
+/// Adds up the shares that the processes have summed of a batch, and returns this process's slice
+/// of the sum. All processes call it.
 ///
 /// Sensitivity: an example is in one share, so it adds to one of the sums what it would add to the
 /// sum of one process, and whole numbers have no order: the result has the same bits on any number of
@@ -36,7 +36,7 @@ std::span<const std::uint32_t> share_of(std::span<const std::uint32_t> batch, st
 /// Memory: the slice, and two windows of some megabytes: where the program adds up in pieces, the
 /// shares are never in memory as a whole. While one window is sent, the next one is added up.
 /// \param share  over share_of(batch, ...) of this process.
-/// \param rows  of the whole batch.
+/// \param rows  number of rows in the whole batch.
 /// \throws PluginError if the share is not as long as the slices are together; as Cluster::add_up().
 BoundedOnGrid add_shares(BoundedOnGrid share, std::size_t rows, const Slices& slices,
                          Cluster& cluster, Executor& executor);
@@ -45,7 +45,7 @@ BoundedOnGrid add_shares(BoundedOnGrid share, std::size_t rows, const Slices& sl
 /// \param ends  [processes]: where the parts end, in elements.
 void gather(std::span<float> values, std::span<const std::size_t> ends, Cluster& cluster);
 
-/// Puts what processes have released together: each has its slice, and process 0 gets all.
+/// Joins the slices that the processes have released: process 0 gets the whole.
 /// Post-processing of releases. All processes call it.
 /// \param ends  [processes]: where the slices end.
 /// \returns nothing at the other processes.

@@ -16,9 +16,9 @@ struct Slice {
   std::size_t of = 0;    ///< Elements of the whole vector.
 };
 
-/// How the elements of a step's sum are divided among processes: in order, each with about as many
-/// as the others, whole pieces of what a program adds up at once (CellsInPieces). A function of the
-/// network and of the number of processes: every process knows it, and all know the same.
+/// The division of the elements of a step's sum among processes: in order, in slices of about the
+/// same size that consist of whole pieces (CellsInPieces). A function of the network and of the
+/// number of processes, so all processes compute the same division.
 class Slices {
  public:
   /// \param processes  > 0. The first has elements; others have none where there are few pieces.
@@ -28,14 +28,14 @@ class Slices {
 
   std::size_t processes() const noexcept { return ends_.size(); }
   Slice of(std::size_t process) const;
-  /// Of the parameters alone, without the count.
+  /// The process's slice of the parameters alone, without the count.
   Slice parameters_of(std::size_t process) const;
 
-  /// [processes]: where the slices end.
+  /// [processes]: the ends of the slices.
   std::span<const std::size_t> ends() const noexcept { return ends_; }
-  /// The same of the parameters alone.
+  /// The same for the parameters alone.
   std::vector<std::size_t> parameter_ends() const;
-  /// Where the pieces end; each is in one slice.
+  /// The ends of the pieces; each piece lies in one slice.
   std::span<const std::size_t> pieces() const noexcept { return pieces_; }
 
  private:

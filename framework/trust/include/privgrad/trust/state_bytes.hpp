@@ -39,8 +39,8 @@ concept ListsState = requires(T& value) {
 template <class T>
 inline constexpr bool kIsPlainNumber = std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
 
-/// Writes what an object must know to go on later, one value behind the other. Numbers keep their
-/// bits. What is written may be private; it goes into the private folder of a run and nowhere else.
+/// Writes the state that an object needs to go on later, one value after the other. Numbers keep
+/// their bits. The state may be private; it goes into the private folder of a run and nowhere else.
 class StateWriter {
  public:
   /// Marks where a part begins, so that a reader that is out of step notices.
@@ -143,7 +143,7 @@ class StateWriter {
 class StateReader {
  public:
   /// \param text  must outlive this.
-  /// \param name  what errors call it.
+  /// \param name  the text's name, for errors.
   StateReader(std::string_view text, std::string name) : left_(text), name_(std::move(name)) {}
 
   /// \throws IoError unless this part begins here.
@@ -200,8 +200,8 @@ class StateReader {
   /// The reader's object has a slice of what sliced() wrote.
   void cut_to(const Slice& slice) { slice_ = slice; }
 
-  /// What sliced() wrote, or this process's slice of it.
-  /// \param size  of the slice.
+  /// Reads what sliced() wrote, or this process's slice of it.
+  /// \param size  size of the slice.
   /// \throws IoError unless the whole has the length that it should.
   template <class T>
   std::vector<T> sliced(std::size_t size) {
@@ -211,7 +211,7 @@ class StateReader {
     return std::vector<T>(first, first + static_cast<std::ptrdiff_t>(size));
   }
 
-  /// What is left to be read.
+  /// The bytes that are still to be read.
   std::string_view rest() const noexcept { return left_; }
 
   /// \throws IoError if something is left.

@@ -23,14 +23,14 @@ enum class Verdict {
 
 std::string_view to_text(Verdict verdict);
 
-/// What became of one rule on one component.
+/// The result of checking one rule on one component.
 struct Finding {
   std::string rule;  ///< lower_snake_case; unique within a component's findings.
   Verdict verdict = Verdict::skipped;
   std::string detail;  ///< Failed: what was promised and what happened. Skipped: why. One line.
 };
 
-/// What the suite cannot make by itself.
+/// The inputs that the suite cannot make by itself.
 struct Setup {
   /// Parameters that replace those which the suite would choose (the declared examples and
   /// defaults), e.g. the files of a data source; an object, or null.
@@ -63,7 +63,7 @@ std::vector<Finding> check_component(const Component& component, const Setup& se
 /// of its own: what was found so far stays where it is safe, and this is called where the plugin may
 /// do as it likes. A component has as many rules as calls give findings.
 ///
-/// What earlier rules prepared for later ones is made again; a rule that failed prepares nothing.
+/// Earlier rules' preparations for later ones are made again; a rule that failed prepares nothing.
 /// \param done    the findings so far, in order.
 /// \param begins  called with the rule's name before any of its code runs.
 /// \param ends    called with what was found, while all that was made for it is still there.

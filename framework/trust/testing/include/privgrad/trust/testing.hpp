@@ -22,7 +22,7 @@ Released released_for_testing(std::vector<float> values, double noise_stddev);
 /// An order of noise that nobody paid for, by a key of this number's own, which is no secret.
 NoiseOrder noise_order_for_testing(std::uint64_t number, double sigma, unsigned shift);
 
-/// What a release by an order is: of elements from `first` on. (RoundedGaussianStream.)
+/// The release that an order asks for, of the elements from `first` on (RoundedGaussianStream).
 void release_for_testing(const NoiseOrder& order, std::uint64_t first,
                          std::span<const std::int64_t> sums, std::span<std::int64_t> out);
 
