@@ -1,3 +1,4 @@
+// The clients of dp_fed_avg once more, to compute the change of one client apart from the run.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +11,16 @@
 
 namespace privgrad::core {
 
-/// The clients of dp_fed_avg a second time, so that what one of them changes can be computed alone.
+/// The clients of dp_fed_avg a second time, so that the change of one of them can be computed
+/// alone.
 class ClientsAgain {
  public:
   /// \param plan, data, executor  outlive this.
   ClientsAgain(const Plan& plan, const Dataset& data, const RandomKey& key, Executor& executor);
 
-  /// Once; must not outlive this.
+  /// To be called once; the program must not outlive this.
   std::unique_ptr<Program> take_program() { return std::move(made_); }
-  /// Before anything is computed of it.
+  /// To be called before anything of the round is computed.
   void begin_round(std::uint64_t round);
 
  private:

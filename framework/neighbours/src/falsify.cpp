@@ -23,7 +23,7 @@ namespace privgrad::core {
 namespace {
 
 constexpr std::uint64_t kMostSeeds = 1000;
-/// Where who takes part is not known before a run.
+/// For federated runs, whose participants are not known before a run.
 constexpr std::uint64_t kMostRuns = 16;
 
 bool is_amplified(const Event& event) {
@@ -36,7 +36,8 @@ bool is_before_steps(ReleaseSeen::What what) {
          what == ReleaseSeen::What::classes;
 }
 
-/// The manifest of the runs that are compared: with a seed, so that they draw the same.
+/// The manifest of the compared runs: without an account or checkpoints. Each first run sets its
+/// seed.
 Manifest manifest_of_runs(const Plan& plan) {
   Manifest manifest = *plan.manifest;
   manifest.account.reset();
@@ -77,7 +78,8 @@ class Comparison {
 
   // ---- the first run
 
-  /// With the first seed with which what differs takes part; without one, the comparison says so.
+  /// Makes it with the first seed for which the row or client that differs takes part; if there is
+  /// none, the result says so.
   void make_first_run() {
     const bool is_central = !plan_.federated;
     const std::uint64_t seeds = plan_.correlated && is_central ? 1
@@ -127,7 +129,7 @@ class Comparison {
     return most;
   }
 
-  /// Whatever was released, its owner's ledger has paid for.
+  /// Checks that each owner's ledger has paid for all of its releases.
   void compare_payment() {
     now_ = to_text(LastRow::as_it_is);
     std::map<std::optional<std::size_t>, std::uint64_t> made;
@@ -141,7 +143,7 @@ class Comparison {
     }
   }
 
-  /// Of one owner's plan.
+  /// The batches of a central run's compared steps.
   std::vector<std::vector<std::uint32_t>> batches(std::uint64_t seed) const {
     const Components made = start_components(plan_);
     const std::shared_ptr<const RandomSource> random =
@@ -172,7 +174,7 @@ class Comparison {
            "batches are charged as drawn at random, and are the same under four keys");
   }
 
-  /// Threads change nothing.
+  /// Repeats the first run on another number of threads, which must change no bit.
   void repeat() {
     now_ = to_text(LastRow::as_it_is);
     const auto again =
@@ -215,7 +217,7 @@ class Comparison {
     }
   }
 
-  /// \returns whether what they have left is to be the same.
+  /// \returns whether their files must be the same.
   bool compare_ends(const RecordedRun& other) {
     if (other.thrown() != nullptr) {
       report("status", other.releases().size(), "fails with the neighbour alone: " + other.end());
@@ -233,7 +235,7 @@ class Comparison {
     return true;
   }
 
-  /// Before the first step, in the order of the transforms.
+  /// Compares the releases before the first step, in the order of the transforms.
   void compare_statistics(const ReplayedStatistics& here, const ReplayedStatistics& there,
                           const RecordedRun& other) {
     for (const PlannedStatistic& one : plan_.statistics) {
@@ -268,7 +270,7 @@ class Comparison {
     for (const auto& [client, owner] : owners) found_.coordinates += owner.coordinates();
   }
 
-  // ---- what transforms make of the rows
+  // ---- the transformed rows
 
   /// \returns no rows if the neighbour cannot be transformed where the data can.
   RunData try_transforms(LastRow change, const RunData& here, ReplayedStatistics& statistics) {
@@ -282,7 +284,7 @@ class Comparison {
     }
   }
 
-  /// What is listed as unaccounted may follow from all rows; nothing else may.
+  /// Transforms that are listed as unaccounted may follow from all rows; no others may.
   void compare_transforms(const Dataset& here, const Dataset& there) {
     const auto& statistics = plan_.setting->statistics;
     const bool fitted = std::any_of(statistics.begin(), statistics.end(), [](Statistic statistic) {
@@ -304,7 +306,7 @@ class Comparison {
     }
   }
 
-  /// What is saved of transforms that say they learn nothing from private rows.
+  /// Compares the saved values of transforms that say they learn nothing from private rows.
   void compare_learnt(const RunData& here, const RunData& there) {
     const auto same = [](const FittedTensor& a, const FittedTensor& b) {
       return a.name == b.name && a.shape == b.shape && a.values == b.values;
@@ -322,7 +324,8 @@ class Comparison {
     }
   }
 
-  /// Once for each thing, at the first step that shows it: the others follow from it.
+  /// Reports each kind of difference once, at the first step that shows it: the others follow from
+  /// it.
   void report(const std::string& what, std::optional<std::uint64_t> step,
               const std::string& detail) {
     const bool known = std::any_of(
@@ -345,7 +348,7 @@ class Comparison {
   std::string now_;
 };
 
-/// What cannot be compared at all; "" if something can.
+/// The reason why nothing can be compared; "": something can.
 std::string nothing_to_compare(const Plan& plan) {
   if (plan.manifest->noise_off) return "a run without noise: it protects nobody";
   if (plan.setting->info.train_rows < 2) return "a single row: there is nothing beside it";
@@ -358,7 +361,7 @@ std::string nothing_to_compare(const Plan& plan) {
   return "";
 }
 
-/// What stays aside of what can be compared.
+/// The parts that the comparison leaves out.
 std::vector<std::string> left_out(const Plan& plan) {
   std::vector<std::string> list;
   const Plan& owner =

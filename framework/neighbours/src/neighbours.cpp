@@ -13,7 +13,7 @@
 namespace privgrad::core {
 namespace {
 
-/// Gives examples that are in memory.
+/// A data source whose examples are in memory.
 class ExamplesInMemory final : public DataSource {
  public:
   ExamplesInMemory(DataInfo info, RunData data) : info_(std::move(info)), data_(std::move(data)) {}
@@ -25,7 +25,7 @@ class ExamplesInMemory final : public DataSource {
   RunData data_;
 };
 
-/// Of classes the next one; a real target becomes its negative.
+/// The next class; a real target becomes its negative.
 float another_target(const ExampleShape& shape, float target) {
   if (shape.classes == 0) return -target;
   const auto next = static_cast<std::size_t>(target) + 1;
@@ -56,7 +56,7 @@ std::string to_text(LastRow change, PrivacyUnit unit) {
 
 namespace {
 
-/// Of fed_avg; null: of one owner, or of a server.
+/// The client of fed_avg that owns a row; null: there is one owner, or a server.
 const ClientPlan* owner_of(const Plan& plan, std::uint32_t row) {
   if (!plan.federated || plan.federated->at_server) return nullptr;
   for (const ClientPlan& client : plan.federated->clients) {

@@ -1,3 +1,4 @@
+// Neighbouring data sets, changed in the last row or client, and plans that run on them.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +10,18 @@
 
 namespace privgrad::core {
 
-/// How the last row of a data set is changed; of clients who are protected as a whole, all rows of the
-/// last client.
+/// The change of the last row of a data set or, where clients are protected as a whole, of all rows
+/// of the last client.
 enum class LastRow { as_it_is = 1, zeros, copy, huge, subnormal, removed };
 
-/// \param unit  client: of the last client.
+/// \param unit  client: the change is the last client's.
 std::string to_text(LastRow change, PrivacyUnit unit = PrivacyUnit::example);
 
-/// \returns those that the falsifier tries for this plan, at least one. A client is never removed: how
-///   many there are stands in the manifest. Nor is the only row of one.
+/// \returns the changes that the neighbouring-run test tries for this plan, at least one. A client
+///   is never removed, since the manifest states their number; nor is the only row of a client.
 std::vector<LastRow> neighbours_of(const Plan& plan);
 
-/// The rows that a change is about, ascending.
+/// The rows that a change affects, ascending.
 std::vector<std::uint32_t> changed_rows(const Plan& plan, const Dataset& train);
 
 /// The examples before any transform, changed.
@@ -28,16 +29,16 @@ std::vector<std::uint32_t> changed_rows(const Plan& plan, const Dataset& train);
 Dataset with_change(const Dataset& data, const std::vector<std::uint32_t>& rows, LastRow change);
 
 /// Both splits as a run of the plan has them, but for the change.
-/// \param teacher  of transforms that learn from released statistics; null: there are none.
+/// \param teacher  for transforms that learn from released statistics; null: there are none.
 /// \throws as read_data()
 RunData neighbouring_data(const Plan& plan, const RunData& raw, LastRow change,
                           Teacher* teacher = nullptr);
 
-/// As the source gives them.
+/// The rows as the source gives them.
 RunData raw_data(const Plan& plan);
 
-/// A plan of the same numbers whose data source gives these examples. Who has which of them stays as
-/// it was drawn.
+/// A plan with the same numbers whose data source gives these examples. Their partition among
+/// clients stays as it was drawn.
 /// \param manifest  the plan's, or one that runs alike; outlives the plan.
 Plan plan_on(const Plan& plan, const Manifest& manifest, const RunData& raw, LastRow change);
 

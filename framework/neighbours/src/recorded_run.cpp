@@ -25,7 +25,7 @@ RecordedRun::RecordedRun(const Plan& plan, const std::filesystem::path& director
     const RunResult result = run(plan, {.directory = directory,
                                         .lock = "",
                                         .threads = options.threads,
-                                        // Of two runs, one begins after the other.
+                                        // Fixed, since one run begins after the other.
                                         .state = {},
                                         .date = "1970-01-01T00:00:00Z",
                                         .on_progress = {},

@@ -35,13 +35,13 @@ std::string content_of(const fs::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// In research mode, which says so of itself, a run shows what private rows make of its model.
+/// In research mode, which is stated, a run shows metrics of its model on private rows.
 void erase_private_metrics(Json& metrics, Mode mode) {
   if (mode != Mode::research || !metrics.is_object()) return;
   for (const char* name : {"train_loss", "train_accuracy", "gradient_norm"}) metrics.erase(name);
 }
 
-/// Lines of JSON without what may differ.
+/// Lines of JSON without the members that may differ.
 std::string metrics_in(const std::string& text, Mode mode) {
   std::istringstream in(text);
   std::string kept;
@@ -54,8 +54,8 @@ std::string metrics_in(const std::string& text, Mode mode) {
   return kept;
 }
 
-/// With a seed anybody can open the commitment, and without one it is another in each run and tells
-/// nobody anything.
+/// The statement without the data commitment: with a seed anybody can open it, and without one it
+/// is another in each run and tells nobody anything.
 std::string statement_in(const std::string& text) {
   Json statement = Json::parse(text, nullptr, false);
   if (statement.is_object()) statement.erase("data_commitment");
@@ -74,15 +74,15 @@ std::string summary_in(const std::string& text, Mode mode) {
   return summary.dump();
 }
 
-/// The trained numbers, which are the last ones; what the header says depends on the hash of the ledger,
-/// what transforms have learnt on what they say that they learn.
+/// The trained numbers, which are the last ones. The header depends on the hash of the ledger, and
+/// learnt values on the transforms' own rules.
 std::string parameters_in(const std::string& text, const Plan& plan) {
   const std::size_t size = parameter_count(plan.setting->whole) * sizeof(float);
   return std::to_string(text.size()) + " bytes " +
          text.substr(text.size() - std::min(size, text.size()));
 }
 
-/// What must be the same of a file, whatever the rows are.
+/// The part of a file that must be the same, whatever the rows are.
 std::string public_part(const Plan& plan, const std::string& name, const std::string& text) {
   const Mode mode = plan.manifest->mode;
   if (name == "metrics.jsonl") return metrics_in(text, mode);

@@ -1,3 +1,4 @@
+// Compares the files and ledgers that two runs on neighbouring data have left.
 #pragma once
 
 #include <cstddef>
@@ -10,18 +11,19 @@
 
 namespace privgrad::core {
 
-/// What two runs have left that differs, of which the second was led through the first one's releases:
-/// every file is compared to the letter, but for what is stated to follow from private rows (the
-/// commitment to the data, training metrics and checks in research mode) and for hashes of that.
-/// \returns one line for each thing.
+/// The differences between the files of two runs, of which the second was led through the first
+/// one's releases: every file is compared to the letter, except for the parts that are stated to
+/// follow from private rows (the commitment to the data, training metrics and checks in research
+/// mode) and hashes of these.
+/// \returns one line for each difference.
 std::vector<std::string> differing_records(const Plan& plan, const std::filesystem::path& a,
                                            const std::filesystem::path& b);
 
-/// The ledger of a client of fed_avg, or of the run's owner or server.
+/// The ledger file of a client of fed_avg, or of the run's owner or server.
 std::filesystem::path ledger_of(const std::filesystem::path& directory,
                                 std::optional<std::size_t> client);
 
-/// What differs in the ledgers of the two.
+/// The differences between the ledgers of the two.
 std::vector<std::string> differing_ledgers(const std::filesystem::path& a,
                                            const std::filesystem::path& b);
 

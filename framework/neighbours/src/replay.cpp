@@ -22,8 +22,8 @@
 namespace privgrad::core {
 namespace {
 
-/// Whether the squares of the cells are at most that of `levels`: 2^26 cells and 2^28 at most, each, so
-/// that those of more than a million of them fit in 128 bits.
+/// Whether the squares of the cells are at most that of `levels`: 2^26 cells and 2^28 at most,
+/// each, so that those of more than a million of them fit in 128 bits.
 bool are_within(std::span<const std::int64_t> cells, std::uint64_t levels) {
   __extension__ using Wide = unsigned __int128;
   Wide squares = 0;
@@ -42,7 +42,7 @@ double multiplier_of(const ReleaseRecipe& recipe) {
   return std::sqrt(squares);
 }
 
-/// As differences of gradients are shortened: towards zero, by one factor.
+/// Shortens cells as differences of gradients are shortened: towards zero, by one factor.
 std::vector<std::int64_t> shortened(std::vector<std::int64_t> cells, std::uint64_t bound) {
   if (are_within(cells, bound)) return cells;
   double squares = 0.0;
@@ -111,14 +111,14 @@ void Replay::change_noise(std::uint64_t step) {
                    plan_.learning_rate);
 }
 
-// ---- what rows add
+// ---- contributions of rows
 
 void Replay::begin_step(std::uint64_t step, std::span<const float> model, double clip_norm) {
   step_ = step;
   clip_norm_ = clip_norm;
   known_.clear();
   program_->load_parameters(model);
-  program_->load_parameters(model);  // what it held before does not matter
+  program_->load_parameters(model);  // twice: earlier ones must not matter
   change_noise(step);
   if (made_.differences == nullptr || step % made_.differences->epoch_steps() != 0) return;
   std::swap(anchor_, last_anchor_);
@@ -263,7 +263,7 @@ std::vector<Replayed> Replay::release(std::vector<std::vector<std::int64_t>> sum
   return made;
 }
 
-/// With noise of its own.
+/// A release with noise of its own.
 std::vector<float> Replay::release_once(std::vector<std::int64_t> sum) const {
   const ReleaseRecipe recipe = made_.aggregator->recipe(step_);
   const std::uint64_t node = recipe.noise.front().node;
@@ -294,7 +294,7 @@ std::vector<float> Replay::release_once(std::vector<std::int64_t> sum) const {
   return released;
 }
 
-/// The count is the last number: +-s C of each example, over the divisor.
+/// The count is the last number: the sum of +-s C over the examples, over the divisor.
 double Replay::next_clip_norm(std::span<const float> released) const {
   const double unit = 2.0 * plan_.count_share[step_] * clip_norm_;
   const double unclipped = static_cast<double>(released.back()) / unit + 0.5;

@@ -1,3 +1,4 @@
+// A second implementation of a step, which makes a run's releases again from its separate parts.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +13,16 @@
 
 namespace privgrad::core {
 
-/// What one example adds to the sums of a step, by a batch of that example alone.
+/// The contribution of one example to the sums of a step, from a batch of that example alone.
 struct Contribution {
-  /// Of each part that the step releases, [parameters]; with a clip norm that adapts, one element
+  /// For each part that the step releases, [parameters]; with a clip norm that adapts, one element
   /// longer: the count.
   std::vector<std::vector<std::int64_t>> cells;
   bool within_bound = true;  ///< In all coordinates, in integers.
 };
 
-/// Makes the releases of an owner's steps again, from parts that are made apart from each other: what
-/// trainer, sums and mechanisms do, written a second time. Steps come in order.
+/// Makes the releases of an owner's steps again, from parts that are made apart from each other:
+/// the work of trainer, sums and mechanisms, written a second time. Steps come in order.
 class Replay {
  public:
   /// \param plan  the owner's. \param key  the owner's. All outlive this.
@@ -29,43 +30,43 @@ class Replay {
   Replay(const Plan& plan, const RandomKey& key, Executor& executor,
          std::unique_ptr<Program> program = nullptr);
 
-  /// Of noise that follows the public test rows: what it becomes at this step, with this model.
+  /// For noise that follows the public test rows: adapts it at this step, with this model.
   void follow_test_rows(std::uint64_t step, std::span<const float> model, const Dataset& test);
-  /// Of noise that follows what was released of the private ones.
+  /// For noise that follows releases about the private rows: adapts it to the next one.
   void follow(double measured);
 
-  /// Goes on to a step, and forgets what it knew of the rows.
+  /// Goes on to a step, and forgets the contributions of the last one.
   void begin_step(std::uint64_t step, std::span<const float> model, double clip_norm);
-  /// Kept until begin_step().
+  /// A row's contribution, kept until begin_step().
   const Contribution& of_row(const Dataset& data, std::uint32_t row);
 
   /// \param sums  of a world's contributions to the step, in cells, as Contribution::cells.
-  /// \param past  of that world.
-  /// \param noised  false: what the sums alone make, in double.
+  /// \param past  that world's.
+  /// \param noised  false: the result of the sums alone, in double.
   std::vector<Replayed> release(std::vector<std::vector<std::int64_t>> sums, ReplayedSums& past,
                                 bool noised) const;
 
-  /// How many parts the step releases, and the elements of each.
+  /// The number of parts that the step releases, and of elements in each.
   std::size_t parts() const;
   std::size_t elements() const;
-  /// Standard deviation of the noise in each released coordinate; of independent noise.
+  /// Standard deviation of the noise in each released coordinate; for independent noise.
   double noise_stddev() const;
-  /// What the rule makes of a release of the step: the next clip norm, where it adapts.
+  /// The clip norm that follows from a release of the step, where it adapts.
   double next_clip_norm(std::span<const float> released) const;
 
-  /// A release of numbers that examples have, beside the steps.
+  /// A release beside the steps, from some numbers of each example.
   struct Beside {
-    std::string_view purpose;  ///< That its key is derived for.
-    std::uint64_t number = 0;  ///< Of the release.
-    std::size_t width = 0;     ///< Numbers of an example.
+    std::string_view purpose;  ///< The purpose that its key is derived for.
+    std::uint64_t number = 0;  ///< The number of the release.
+    std::size_t width = 0;     ///< Numbers per example.
     double bound = 0.0, multiplier = 0.0, divisor = 0.0;
   };
   /// \param rows  [examples, width].
   std::vector<float> release_beside(const Beside& what, std::span<const float> rows) const;
-  /// Of each row, by itself.
+  /// The loss of each row, by itself.
   std::vector<double> losses(std::span<const float> model, const Dataset& data,
                              std::span<const std::uint32_t> rows);
-  /// 1/2 for each row that is classified rightly, -1/2 for the others.
+  /// 1/2 for each row that is classified correctly, -1/2 for the others.
   std::vector<float> halves(std::span<const float> model, const Dataset& data,
                             std::span<const std::uint32_t> rows);
 
@@ -86,7 +87,7 @@ class Replay {
   ComponentPtr<Backend> backend_;
   std::unique_ptr<Program> program_, anchor_, last_anchor_;
   bool has_anchor_ = false;
-  ComponentPtr<Schedule> noise_rule_;  // of noise that adapts
+  ComponentPtr<Schedule> noise_rule_;  // for noise that adapts
   std::vector<double> multipliers_, measured_;
   double multiplier_ = 0.0;
   std::uint64_t step_ = 0;

@@ -12,7 +12,7 @@
 namespace privgrad::core {
 namespace {
 
-/// Of the clip norm: what sums may be off by where floating point is not covered anyway.
+/// The part of the clip norm by which sums may be off where floating point is not covered anyway.
 constexpr double kNear = 1e-3;
 
 RandomKey key_of_owner(const Plan& run, std::optional<std::size_t> client, const RandomKey& key) {
@@ -126,7 +126,7 @@ void ReplayedOwner::compare_gradient(const RecordedRelease& here, const Recorded
   const Dataset& rows_here = is_server() ? numbers_ : worlds_.here.train;
   const Dataset& rows_there = is_server() ? numbers_ : worlds_.there.train;
   for (const std::uint32_t row : here.batch) add(here, row, *in_a_, rows_here, in_a);
-  // What the other rows add is taken from the first world: it must not have changed.
+  // The other rows' contributions are taken from the first world: they must not have changed.
   for (const std::uint32_t row : there.batch) {
     if (row != worlds_.last) add(here, row, *in_a_, rows_here, in_b);
   }
@@ -214,7 +214,7 @@ void ReplayedOwner::check_release(std::uint64_t step, std::span<const float> fou
 
 // ---- releases beside the steps
 
-/// Of the rows, each by itself, as measurements bound them.
+/// The losses of the rows, each by itself, as measurements bound them.
 std::vector<double> ReplayedOwner::bounded_losses(Replay& replay, const Dataset& data,
                                                   std::span<const std::uint32_t> rows,
                                                   std::span<const float> model) const {
@@ -224,7 +224,8 @@ std::vector<double> ReplayedOwner::bounded_losses(Replay& replay, const Dataset&
   return losses;
 }
 
-/// Of all rows here, and of the one that differs, as it is there; 0 where it was removed.
+/// Keeps the losses of all rows here, and of the one that differs, as it is there; 0 where it was
+/// removed.
 void ReplayedOwner::look_at_losses(std::span<const float> model) {
   std::vector<std::uint32_t> rows(worlds_.here.train.rows());
   std::iota(rows.begin(), rows.end(), 0u);
@@ -288,8 +289,8 @@ void ReplayedOwner::compare_report(const RecordedRelease& here, const RecordedRe
                  here, there, halves, halves_there);
 }
 
-/// Of each row by itself: by how much its loss changes from the received model to the one that was
-/// reached, and how that bends.
+/// For each row by itself: the change of its loss from the received model to the reached one, and
+/// the second difference there.
 std::vector<float> ReplayedOwner::changes_along(Replay& replay, const Dataset& data,
                                                 const RecordedRelease& at,
                                                 std::span<const std::uint32_t> rows) {

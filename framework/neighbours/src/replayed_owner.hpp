@@ -1,3 +1,5 @@
+// Makes one owner's releases in two neighbouring runs again, and compares them with the recorded
+// ones.
 #pragma once
 
 #include <cstdint>
@@ -15,20 +17,20 @@
 
 namespace privgrad::core {
 
-/// How far released numbers can be made again.
+/// How exactly released numbers can be made again.
 enum class ReleaseReach {
   bits = 1,     ///< Exactly.
   near,         ///< But for the roundings of a sum in floating point.
-  differences,  ///< The noise is not rounded noise: only what two worlds differ by.
+  differences,  ///< The noise is not rounded noise: only the difference of two worlds.
 };
 
 ReleaseReach reach_of(const Plan& plan);
 
-/// Makes again what one owner of data has released in two runs, of which the second was led through the
-/// first one's releases, and compares: the owner of a central run, a client, or a server.
+/// Makes the releases of one owner of data again, in two runs of which the second was led through
+/// the first one's releases, and compares: the owner of a central run, a client, or a server.
 class ReplayedOwner {
  public:
-  /// \param what, detail  of falsify.hpp. \param step  of the release.
+  /// \param what, detail  as in Difference. \param step  of the release.
   using Report =
       std::function<void(const std::string& what, std::uint64_t step, const std::string& detail)>;
 
@@ -36,19 +38,19 @@ class ReplayedOwner {
   struct Worlds {
     const RunData& here;
     const RunData& there;
-    std::uint32_t last = 0;  ///< Of a server: the number of a client.
-    double divisor = 0.0;    ///< Of sums over all rows, as the first run had it.
+    std::uint32_t last = 0;  ///< For a server: the number of a client.
+    double divisor = 0.0;    ///< The first run's, for sums over all rows.
   };
 
   /// \param run  the plan of the run. \param key  of the run. All outlive this.
-  /// \param client  of fed_avg; nothing: the run's owner, or its server.
+  /// \param client  with fed_avg; nothing: the run's owner, or its server.
   ReplayedOwner(const Plan& run, std::optional<std::size_t> client, const RandomKey& key,
                 const Worlds& worlds, Executor& executor, Report report);
 
-  /// Releases of the two runs, of one name, in their order.
+  /// Compares releases of the two runs that have the same name; to be called in their order.
   void compare(const RecordedRelease& here, const RecordedRelease& there);
 
-  /// How many released numbers were made again.
+  /// The number of released values that were made again.
   std::uint64_t coordinates() const { return coordinates_; }
 
  private:
@@ -87,13 +89,13 @@ class ReplayedOwner {
   Worlds worlds_;
   Report report_;
   ReleaseReach reach_;
-  Dataset numbers_;                           // of a server's clients
-  std::optional<ClientsAgain> here_, there_;  // of a server
+  Dataset numbers_;                           // those of a server's clients
+  std::optional<ClientsAgain> here_, there_;  // for a server
   std::unique_ptr<Replay> in_a_, in_b_;
   std::optional<ReplayedSums> past_a_, past_b_;
   std::vector<double> losses_;  // of all rows here, at the last measurement
   double loss_there_ = 0.0;     // of the row that differs
-  double clip_norm_;            // that the next step should have
+  double clip_norm_;            // the one that the next step should have
   std::uint64_t coordinates_ = 0;
 };
 

@@ -45,7 +45,7 @@ const RecordedRelease& recorded(const RecordedRun& run, const PlannedStatistic& 
   throw PrivacyError("the " + words_for(one) + " was not released");
 }
 
-/// What a row adds, brought within the bound, in cells.
+/// A row's contribution, brought within the bound, in cells.
 std::vector<std::int32_t> in_cells(std::span<const float> made, double bound) {
   std::vector<std::int32_t> cells(made.size(), 0);
   if (!all_finite(made)) return cells;
@@ -144,7 +144,7 @@ std::optional<std::string> difference_of_statistics(const Plan& plan, const Rand
     const ReplayedStatistics::Name name{one.of, one.transform};
     const double divisor = one.of == StatisticOf::transform ? of_means : 1.0;
     const ReplayedStatistics::Cells& in_here = here.cells().at(name);
-    // What the other rows add is taken from the first world: it must not have changed.
+    // The other rows' contributions are taken from the first world: they must not have changed.
     std::vector<std::int64_t> in_there = in_here.all;
     const std::vector<std::int64_t>& last_there = there.cells().at(name).last;
     for (std::size_t i = 0; i < in_there.size(); ++i)

@@ -1,3 +1,4 @@
+// Makes the releases before the first step again, counts and statistics, and compares two runs.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +17,9 @@
 
 namespace privgrad::core {
 
-/// Transforms of one world learn what a recorded run released; on the way, what the world's rows add to
-/// each statistic is made again, one row at a time, by code of its own.
+/// Teaches the transforms of one world with the releases of a recorded run; on the way, the
+/// contributions of the world's rows to each statistic are made again, one row at a time, by code
+/// of its own.
 class ReplayedStatistics final : public Teacher {
  public:
   /// \param plan, first  outlive this.
@@ -31,12 +33,12 @@ class ReplayedStatistics final : public Teacher {
   /// Counts the world's rows, as the plan's counts ask for.
   void count(const Dataset& train);
 
-  /// In cells, of a world.
+  /// The sums of a world, in cells.
   struct Cells {
-    std::vector<std::int64_t> all;   ///< Of all rows.
-    std::vector<std::int64_t> last;  ///< Of the row that differs; zeros where it was removed.
+    std::vector<std::int64_t> all;   ///< Over all rows.
+    std::vector<std::int64_t> last;  ///< The row that differs; zeros where it was removed.
   };
-  /// By what it is of, and the number of the transform.
+  /// The kind of a statistic, and the number of the transform.
   using Name = std::pair<StatisticOf, std::size_t>;
   const std::map<Name, Cells>& cells() const { return cells_; }
 
@@ -47,20 +49,20 @@ class ReplayedStatistics final : public Teacher {
   std::map<Name, Cells> cells_;
 };
 
-/// What a recorded run divided its later means by: the number of rows that it released, or the public
+/// The divisor of a recorded run's later means: the number of rows that it released, or the public
 /// one.
 double divisor_of(const Plan& plan, const RecordedRun& run);
 
-/// What a recorded run calls its release.
+/// The name of its release in a recorded run.
 ReleaseName name_of(const PlannedStatistic& statistic);
 
-/// What these cells are released as.
+/// The release of these cells.
 /// \param run_key  of a run whose keys do not change.
 std::vector<float> release_again(const PlannedStatistic& statistic, std::vector<std::int64_t> cells,
                                  const RandomKey& run_key, double divisor);
 
-/// \returns what is wrong with the statistics that two runs released, of which the second has other
-///   contents in one row; nothing if both are what the rows, the noise and the divisor make.
+/// \returns the error in the statistics that two runs released, of which the second has other
+///   contents in one row; nothing if both follow from the rows, the noise and the divisor.
 std::optional<std::string> difference_of_statistics(const Plan& plan, const RandomKey& run_key,
                                                     const ReplayedStatistics& here,
                                                     const ReplayedStatistics& there,

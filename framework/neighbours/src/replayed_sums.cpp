@@ -72,7 +72,7 @@ Replayed ReplayedSums::release(std::size_t part_number, std::uint64_t step_of_ru
   Step& now = part.past[step];
   now.x.assign(cells.begin(), cells.end());
   now.released.assign(elements_, 0);
-  std::vector<Real> left = sum(part, step);  // and then what is new in the release
+  std::vector<Real> left = sum(part, step);  // and then the new part of the release
   Replayed made;
   made.values.reserve(elements_);
   const double scale = recipes.scale(step);

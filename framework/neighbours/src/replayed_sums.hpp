@@ -1,3 +1,4 @@
+// Makes correlated releases again from their definition, with all sums of the past at hand.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +13,18 @@ namespace privgrad::core {
 /// Released numbers that were made again.
 struct Replayed {
   std::vector<float> values;
-  double near = 0.0;  ///< What those of the run may be off by; 0: nothing, bit for bit.
+  double near = 0.0;  ///< The largest allowed difference from the run; 0: the same bits.
 };
 
-/// The sums of one world's steps, as long as releases follow from earlier ones, and what the recipes
-/// make of them. Written from the definition (aggregator.hpp), with all of the past at hand:
+/// The sums of one world's steps, as long as releases follow from earlier ones, and the recipes'
+/// results. Written from the definition (aggregator.hpp), with all of the past at hand:
 ///
-///     s_t = sum over u of K(u, t) x_u,     q_t = s_t - sum_i share_i K(step_i, t) s_{step_i} + Z_t,
-///     released_t = scale (q_t + sum_i share_i K(step_i, t) R_{step_i}).
+///     s_t = sum over u of K(u, t) x_u,     q_t = s_t - sum_i share_i K(step_i, t) s_{step_i} +
+///     Z_t, released_t = scale (q_t + sum_i share_i K(step_i, t) R_{step_i}).
 ///
-/// Where all recipes of a part are whole, this is the very number that is released. Else the run
-/// carries fractions in fixed point and q_t is rounded to coarse cells there as here, each less than
-/// a five hundredth of the smallest noise: the two may differ by that much.
+/// Where all recipes of a part are whole, this is the very number that is released. Otherwise the
+/// run carries fractions in fixed point and q_t is rounded to coarse cells there as here, each less
+/// than a five hundredth of the smallest noise: the two may differ by that much.
 class ReplayedSums {
  public:
   /// \param parts, noise_key  of the run; parts outlive this.
@@ -31,10 +32,10 @@ class ReplayedSums {
   ReplayedSums(std::span<const CorrelatedPart> parts, const RandomKey& noise_key,
                std::size_t elements);
 
-  /// Whether all that the recipes of all parts multiply by is whole.
+  /// Whether all factors in the recipes of all parts are whole numbers.
   static bool are_whole(std::span<const CorrelatedPart> parts);
 
-  /// Steps in order.
+  /// Makes the release of a step; steps come in order.
   /// \param cells  x_t of the part.
   /// \param width  of a cell over the divisor.
   /// \param noised  false: scale s_t alone.

@@ -1,3 +1,4 @@
+// Comparison of vectors bit by bit, NaN included.
 #pragma once
 
 #include <algorithm>

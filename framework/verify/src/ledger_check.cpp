@@ -118,8 +118,8 @@ class Check {
     account_.costs.push_back(std::move(planned->cost));
   }
 
-  /// Statistics are before all steps, and a report before the steps that follow what it says:
-  /// training on what nobody paid for is seen here.
+  /// Statistics come before all steps, and a report before the steps that follow from it: training
+  /// on an unpaid release is seen here.
   std::optional<Charge> next_step() const {
     std::uint64_t before = charges_of(plan_.statistics).size();
     if (plan_.report) before += plan_.report->between(account_.steps + 1);
@@ -143,8 +143,8 @@ class Check {
     return between.step == account_.steps ? std::optional(between) : std::nullopt;
   }
 
-  /// Noise that adapts is chosen as the run goes: that it is a Gaussian, charged in full, at its
-  /// place, is all that a plan says. Its event is read from the line.
+  /// Noise that adapts is chosen as the run goes: a plan says only that it is a Gaussian, charged
+  /// in full, at its place. Its event is read from the line.
   std::optional<Charge> adapted_step(const Release& release) const {
     if (account_.steps >= plan_.steps()) return std::nullopt;
     // A measurement that was due before this step, and is missing, was paid for by nobody.
@@ -245,7 +245,8 @@ class Check {
       fail(place, "says that the run was completed, but not all of its steps were made");
   }
 
-  /// Behind a report, of which there were enough to say that none was better than the first of them.
+  /// Whether the run may have stopped early: after a report, of which there were enough for
+  /// `patience`.
   bool can_stop_here() const {
     const std::optional<PlannedReport>& report = plan_.report;
     if (!report || report->patience == 0 || account_.steps_done != account_.steps) return false;

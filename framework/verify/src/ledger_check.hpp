@@ -1,3 +1,4 @@
+// Derives a ledger's charges and total again from the plan, line by line.
 #pragma once
 
 #include <cstdint>
@@ -13,27 +14,26 @@
 
 namespace privgrad::core {
 
-/// What a ledger comes to.
+/// The charges and totals of a checked ledger.
 struct LedgerAccount {
   RunStatus status = RunStatus::unfinished;
   std::uint64_t steps_done = 0;
-  std::uint64_t steps = 0;   ///< Charged.
+  std::uint64_t steps = 0;   ///< Charged steps.
   std::uint64_t beside = 0;  ///< Charged releases that are no steps.
-  std::vector<Event> costs;  ///< Of all of them, in the order of the ledger.
-  PrivacyAnswer spent;       ///< Derived again.
-  NoiseRecord noise;         ///< Of noise that adapts.
+  std::vector<Event> costs;  ///< The costs of all of them, in the order of the ledger.
+  PrivacyAnswer spent;       ///< The total, derived again.
+  NoiseRecord noise;         ///< For noise that adapts.
 };
 
-/// Derives again what ledgers say, by the accountant that their manifest names.
+/// Derives the content of ledgers again, with the accountant that their manifest names.
 class LedgerChecker {
  public:
-  /// \param plan  of the owner whose ledgers are checked; outlives this.
-  /// \param problems  out: what is wrong is appended.
+  /// \param problems  out: problems are appended; outlives this.
   explicit LedgerChecker(std::vector<std::string>& problems) : problems_(problems) {}
 
   /// \param plan  of the owner of the ledger.
-  /// \param facts  what the first line has to say.
-  /// \returns nothing if it is not what this plan charges.
+  /// \param facts  those that the first line must state.
+  /// \returns nothing if its charges are not those of this plan.
   std::optional<LedgerAccount> check(const NamedLedger& ledger, const Plan& plan,
                                      const nlohmann::json& facts);
 

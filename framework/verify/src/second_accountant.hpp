@@ -1,3 +1,4 @@
+// Asks the other accountants of the catalog to confirm the total of a ledger.
 #pragma once
 
 #include <span>
@@ -9,7 +10,7 @@
 
 namespace privgrad::core {
 
-/// What an accountant beside the named one proves.
+/// The proof of an accountant beside the named one.
 struct SecondAnswer {
   std::string name;
   PrivacyAnswer epsilon;
@@ -17,7 +18,7 @@ struct SecondAnswer {
 
 /// Asks every other accountant of the catalog about the events, with its default parameters.
 /// \returns the answers that are proofs (no estimates, and finite), the tightest first.
-/// \param refusals  out: why the others have none, one line each.
+/// \param refusals  out: the reasons why the others have none, one line each.
 std::vector<SecondAnswer> second_answers(const Manifest& manifest, const Catalog& catalog,
                                          std::span<const Event> costs, bool must_be_filter,
                                          std::vector<std::string>& refusals);

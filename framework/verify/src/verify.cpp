@@ -29,7 +29,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// What runs write stays far below these.
+// The files of runs stay far below these.
 constexpr std::size_t kMostDocument = std::size_t{64} << 20;
 constexpr int kDeepest = 64;
 
@@ -70,7 +70,7 @@ class Verifier {
     const Evidence evidence = read_evidence(directory_);
     result_.problems = evidence.problems;
     result_.seals = evidence.seals();
-    // Names and numbers of clients are what the caller asked for, not what the directory says.
+    // Names and numbers of clients come from the caller, not from the directory.
     if (client_ && !directory_.has("ledgers/client-" + std::to_string(*client_) + ".jsonl")) {
       throw ConfigError("there is no client " + std::to_string(*client_) + " with a ledger in " +
                         directory_.path().string());
@@ -94,7 +94,7 @@ class Verifier {
   }
   void note(std::string what) { result_.notes.push_back(std::move(what)); }
 
-  /// What the files make fail is a problem of theirs.
+  /// A failure that the files cause is a problem of theirs.
   void attempt(const std::string& file, const std::function<void()>& action) {
     try {
       action();
@@ -152,7 +152,7 @@ class Verifier {
     return found == wanted && accounts_.size() == wanted;
   }
 
-  /// Of a client that was a program of its own: the others' ledgers, and the model, lie elsewhere.
+  /// For a client that was a program of its own: the others' ledgers, and the model, lie elsewhere.
   bool check_ledger_of_client(const NamedLedger& ledger) {
     for (std::size_t i = 0; i < plan_->federated->clients.size(); ++i) {
       if (ledger.name != "ledgers/client-" + std::to_string(i) + ".jsonl") continue;
@@ -180,7 +180,7 @@ class Verifier {
     check_commitment(ledger);
   }
 
-  /// All ledgers of a run are of the same data.
+  /// Checks that all ledgers of a run are bound to the same data.
   void check_commitment(const NamedLedger& ledger) {
     const Json& first = ledger.contents.facts;
     if (!first.is_object()) return;
@@ -200,10 +200,10 @@ class Verifier {
       problem(ledger.name + ":1: is bound to other data than the ledger before it");
   }
 
-  // ---- what they come to
+  // ---- the totals of the ledgers
 
   const LedgerAccount& fullest() const { return accounts_[fullest_client()]; }
-  /// As the run itself: the first of the largest.
+  /// The client with the largest total, as in the run itself: the first of several.
   std::size_t fullest_client() const {
     std::size_t most = 0;
     for (std::size_t i = 1; i < accounts_.size(); ++i) {
@@ -248,7 +248,7 @@ class Verifier {
     if (is_client_alone_) return derive_for_client();
     Outcome made = outcome();
     ask_accountants(made);
-    // A run that was cut off has a statement of what it could have come to.
+    // A run that was cut off has a statement of the most that it could have cost.
     const bool is_closed = made.status != RunStatus::unfinished;
     if (!is_closed) return;
     attempt("summary.json", [&] { made.counts = released_counts(); });
@@ -260,7 +260,7 @@ class Verifier {
     tell_limits();
   }
 
-  /// As the summary says them: statement and model file must say the same.
+  /// The counts in the summary: statement and model file must state the same.
   ReleasedCounts released_counts() {
     const Json summary = object_of(directory_, "summary.json");
     try {
@@ -270,8 +270,8 @@ class Verifier {
     }
   }
 
-  /// A client states what the run could have come to, before it looks at an example; what it came to
-  /// stands in the ledger.
+  /// A client states the most that the run can cost, before it looks at an example; the cost in the
+  /// end is in the ledger.
   void derive_for_client() {
     Outcome planned = outcome_of_all(*plan_);
     planned.date = date_.value_or("");
@@ -297,7 +297,7 @@ class Verifier {
     if (std::isfinite(named.value)) result_.epsilon = named.value;
     result_.delta = manifest_->target_delta;
     add_accountant(manifest_->accountant.component->full_name(), "named", named);
-    // What is stated in full is the cost of all that was planned.
+    // A run that is accounted in full states the cost of all that was planned.
     std::vector<Event> costs = account.costs;
     if (is_accounted_in_full()) {
       costs.clear();
@@ -330,7 +330,7 @@ class Verifier {
                                  {"note", answer.note}};
   }
 
-  // ---- what the run left
+  // ---- the files that the run left
 
   void check_statement(const Outcome& made) {
     Json said = object_of(directory_, "statement.json");
@@ -395,8 +395,8 @@ class Verifier {
     check_reports(said, made);
   }
 
-  /// That the run went on, and ended, as the accuracies say that it released: from nothing else may
-  /// that follow.
+  /// Checks that the run went on, and ended, as follows from its released accuracies: it may depend
+  /// on nothing else.
   void check_reports(const Json& summary, const Outcome& made) {
     if (!plan_->report || plan_->report->every == 0) return;
     const PlannedReport& planned = *plan_->report;
@@ -410,7 +410,7 @@ class Verifier {
       const bool is_last = i + 1 == steps.size();
       const bool stops = planned.ends_run(std::span(values).first(i + 1));
       const bool stopped = is_last && made.status == RunStatus::stopped_early;
-      // The model's loss may have come to be no number, which is then how the run ended.
+      // The model's loss may have become infinite or NaN, which is then how the run ended.
       const bool may_differ = is_last && made.status == RunStatus::diverged;
       is_it = steps[i] == (i + 1) * planned.every && (stops == stopped || may_differ);
     }
@@ -456,7 +456,7 @@ class Verifier {
     }
   }
 
-  /// Of two objects of texts; a number that is written out may differ by a rounding.
+  /// The first key by which two objects of texts differ; a written number may differ by a rounding.
   static std::string differing_text(const Json& said,
                                     const std::map<std::string, std::string>& derived) {
     for (const auto& [key, value] : derived) {
@@ -508,7 +508,7 @@ class Verifier {
 Verification verify_run(const RecordDirectory& directory, const Catalog& catalog,
                         std::optional<std::size_t> client) {
   Verification result = Verifier(directory, catalog, client).verify();
-  // Somewhere there are keys of it, by which its noise could be taken away.
+  // Somewhere there are still keys of the run, with which its noise could be removed.
   if (directory.has(kResumeFile)) {
     result.problems.push_back(std::string(kResumeFile) +
                               ": the run is not over: its keys are kept to go on with; resume it, "

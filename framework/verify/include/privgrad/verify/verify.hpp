@@ -1,3 +1,4 @@
+// Verifying a run without its data: its files, its ledgers and its statement are derived again.
 #pragma once
 
 #include <cstddef>
@@ -16,23 +17,23 @@
 namespace privgrad::core {
 
 /// Whether two JSON values are the same but for roundings: numbers may differ by one in 1e9, which
-/// another processor's logarithms can make of the same calibration. Numbers in the text of a "note",
-/// which an accountant says of its own errors, may be any: no claim rests on them.
+/// another processor's logarithms can make of the same calibration. Numbers in the text of a
+/// "note", which an accountant writes about its own errors, may be any: no claim rests on them.
 bool nearly_equal(const nlohmann::json& a, const nlohmann::json& b);
 
-/// What came of checking a run by its files.
+/// The result of verifying a run by its files.
 struct Verification {
-  /// Derived again: what the run guarantees at delta, to the client that was asked about or to
-  /// everybody; nothing: nothing finite, or it could not be derived.
+  /// Derived again: the run's guarantee at delta, to the client that was asked about or to
+  /// everybody; nothing: it is not finite, or could not be derived.
   std::optional<double> epsilon, delta;
-  /// What the plan that was made again charges for, and under which adjacency; nothing: there is no
-  /// such plan.
+  /// The charges of the plan that was made again, and their adjacency; nothing: there is no such
+  /// plan.
   std::optional<Event> charged;
   Adjacency adjacency = Adjacency::add_or_remove_one;
   /// By name: {"role": "named" | "second", "epsilon", "lower", "bound", "note"}.
   nlohmann::json accountants = nlohmann::json::object();
-  std::vector<std::string> problems;  ///< "FILE: what is wrong"; none: it is verified.
-  std::vector<std::string> notes;     ///< What was not derived again, and what cannot be known.
+  std::vector<std::string> problems;  ///< "FILE: the problem"; none: it is verified.
+  std::vector<std::string> notes;     ///< Parts not derived again, and limits of the check.
   /// The name of each ledger, and the hash of its last line: all that the run has left follows
   /// from them.
   std::vector<std::pair<std::string, std::string>> seals;
@@ -42,25 +43,25 @@ struct Verification {
 
 /// Checks a run by the files of its directory and the loaded plugins, without its data:
 /// - the chains of its ledgers are whole and closed, and all files are those that they bind;
-/// - the plan is made again from manifest.yaml and facts.json, and every line of every ledger is
-///   what that plan charges, in order;
+/// - the plan is made again from manifest.yaml and facts.json, and every line of every ledger is a
+///   charge of that plan, in order;
 /// - the accountant that the manifest names is asked again about the events of the ledgers, after
 ///   each payment, and a second one that has a proof about all of them;
 /// - statement, summary, schedules and the model's metadata are made again from the plan and the
 ///   ledgers, and compared.
 ///
-/// What it cannot see: a run whose chain was made anew from its first line on by somebody who has
-/// this program, unless the last line was signed or written down elsewhere; and whether the run
-/// looked at the data as it says (the plugins of the lock file answer for that).
-/// \param client  of a run with a ledger for each client: whose guarantee is asked for.
+/// It cannot see a run whose chain was made anew from its first line on by somebody who has this
+/// program, unless the last line was signed or written down elsewhere; nor whether the run looked
+/// at the data as it says (the plugins of the lock file answer for that).
+/// \param client  in a run with a ledger for each client: the one whose guarantee is asked for.
 /// \throws ConfigError if there is no such client.
 Verification verify_run(const RecordDirectory& directory, const Catalog& catalog,
                         std::optional<std::size_t> client = std::nullopt);
 
 /// Whether the data that the manifest of the run names is the data that its ledgers are bound to.
-/// \param opening  as the run left it; empty: that of its seed.
-/// \returns problems; none: it is.
-/// \throws ConfigError for an opening that is none, IoError if the data cannot be read.
+/// \param opening  the file that the run left; empty: the opening of its seed.
+/// \returns problems; none: it is the same.
+/// \throws ConfigError for a file that is no opening, IoError if the data cannot be read.
 std::vector<std::string> verify_data(const RecordDirectory& directory, const Catalog& catalog,
                                      const std::filesystem::path& opening);
 
