@@ -36,6 +36,23 @@ struct PrivacyAnswer {
 ///
 /// Rounding: a BoundKind other than estimate must hold after float rounding too; err upwards.
 /// Threads: const functions may run concurrently; the others may not run beside anything.
+///
+/// Example, the middle of an accountant that adds up the rho of Gaussian releases (upward.hpp):
+///
+///     std::optional<std::string> refuses(const Event& event) const override {
+///       return first_refusal(event, [](const Event& one) -> std::optional<std::string> {
+///         if (std::holds_alternative<GaussianEvent>(one.kind())) return std::nullopt;
+///         return "rho: nothing is proved for " + std::string(one.name());
+///       });
+///     }
+///     void compose(const Event& event, std::uint64_t count) override {
+///       if (const auto reason = refuses(event)) throw PrivacyError(*reason);
+///       for (const CountedEvent& part : flatten(event)) {
+///         const double z = std::get<GaussianEvent>(part.event.kind()).noise_multiplier;
+///         const double rho = round_up(0.5 * (sensitivity_ / z) * (sensitivity_ / z), 5.0);
+///         rho_.add(multiply_up(count, multiply_up(part.count, rho)));  // rho_ is an UpwardSum
+///       }
+///     }
 class PRIVGRAD_API Accountant {
  public:
   static constexpr std::string_view kKind = "accountant";

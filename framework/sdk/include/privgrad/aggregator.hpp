@@ -74,6 +74,22 @@ struct AggregationPlan {
 /// noise of earlier steps.
 ///
 /// Threads: const functions may run concurrently.
+///
+/// Example, independent Gaussian noise in every step:
+///
+///     class Independent final : public Aggregator {
+///      public:
+///       explicit Independent(const Params&) {}
+///       void start(const AggregationPlan& plan) override {
+///         multipliers_.assign(plan.noise_multipliers.begin(), plan.noise_multipliers.end());
+///       }
+///       ReleaseRecipe recipe(std::uint64_t step) const override {
+///         return {.noise = {{.node = step, .multiplier = multipliers_.at(step)}}};
+///       }
+///
+///      private:
+///       std::vector<double> multipliers_;  // copied: the plan's span is valid in start() only
+///     };
 class PRIVGRAD_API Aggregator {
  public:
   static constexpr std::string_view kKind = "aggregator";

@@ -183,6 +183,21 @@ class PRIVGRAD_API CellsInPieces {
 };
 
 /// Executes networks on some device.
+///
+/// Example, a backend that knows dense layers alone. DenseProgram implements Program, and also
+/// ReproducibleRows and Outputs if it keeps their promises.
+///
+///     class DenseOnly final : public Backend {
+///      public:
+///       explicit DenseOnly(const Params&) {}
+///       std::unique_ptr<Program> compile(const Network& network, Executor& executor) override {
+///         for (const Layer& layer : network.layers) {
+///           if (!std::holds_alternative<Dense>(layer))
+///             throw ConfigError("dense_only: cannot execute the layer '" + to_text(layer) + "'");
+///         }
+///         return std::make_unique<DenseProgram>(network, executor);
+///       }
+///     };
 class PRIVGRAD_API Backend {
  public:
   static constexpr std::string_view kKind = "backend";

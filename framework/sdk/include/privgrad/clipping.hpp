@@ -34,6 +34,20 @@ PRIVGRAD_API std::vector<ParameterGroup> parameter_groups(const Network& network
 /// Privacy: sees the gradient norms of private examples; what it returns is as private as they are
 /// and goes to the core alone.
 /// Threads: const functions may run concurrently.
+///
+/// Example, one factor C / (||g|| + C) for all groups, below C / ||g|| for every gradient g:
+///
+///     class Damped final : public Clipping {
+///      public:
+///       explicit Damped(const Params&) {}
+///       void start(std::span<const ParameterGroup>) override {}
+///       void factors(std::span<const double> squared_norms, double clip_norm,
+///                    std::span<double> factors) const override {
+///         const double norm =
+///             std::sqrt(std::accumulate(squared_norms.begin(), squared_norms.end(), 0.0));
+///         std::fill(factors.begin(), factors.end(), clip_norm / (norm + clip_norm));
+///       }
+///     };
 class PRIVGRAD_API Clipping {
  public:
   static constexpr std::string_view kKind = "clipping";

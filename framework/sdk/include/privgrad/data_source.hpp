@@ -51,6 +51,26 @@ struct DataInfo {
 ///
 /// Privacy: sees private rows. It draws no conclusions from them but those named in DataInfo.
 /// Threads: calls on one instance never overlap.
+///
+/// Example, two classes at -1 and 1, without test rows:
+///
+///     class TwoPoints final : public DataSource {
+///      public:
+///       explicit TwoPoints(const Params& params)
+///           : rows_(static_cast<std::size_t>(params.integer("rows"))) {}
+///       DataInfo info() override { return {.shape = {{1}, 2}, .train_rows = rows_}; }
+///       Dataset read(Split split) override {
+///         std::vector<float> features, targets;
+///         for (std::size_t row = 0; split == Split::train && row < rows_; ++row) {
+///           features.push_back(row % 2 == 0 ? -1.0f : 1.0f);
+///           targets.push_back(static_cast<float>(row % 2));
+///         }
+///         return Dataset(info().shape, std::move(features), std::move(targets));
+///       }
+///
+///      private:
+///       std::size_t rows_;
+///     };
 class PRIVGRAD_API DataSource {
  public:
   static constexpr std::string_view kKind = "data_source";

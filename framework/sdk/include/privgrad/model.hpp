@@ -16,6 +16,25 @@ namespace privgrad {
 ///
 /// Privacy: sees the shape of examples, never examples.
 /// Threads: const functions may run concurrently.
+///
+/// Example, one hidden layer:
+///
+///     Network network(const ExampleShape& input) const override {
+///       const std::vector<Layer> layers{Dense{16}, Activation{}, Dense{input.classes}};
+///       const Network network{input, layers, Loss::cross_entropy};
+///       check_network(network);
+///       return network;
+///     }
+///     void initialise(const Network& network, RandomStream& random,
+///                     std::span<float> parameters) const override {
+///       for (const ParameterBlock& block : parameter_blocks(network)) {
+///         const auto values = parameters.subspan(block.offset, element_count(block.shape));
+///         std::fill(values.begin(), values.end(), block.initial);
+///         if (block.fan_in == 0) continue;
+///         random.fill_normal(values);
+///         for (float& value : values) value /= std::sqrt(static_cast<float>(block.fan_in));
+///       }
+///     }
 class PRIVGRAD_API Model {
  public:
   static constexpr std::string_view kKind = "model";

@@ -23,6 +23,21 @@ struct StepContext {
 /// Lifetime: one instance per training run.
 /// Threads: calls on one instance never overlap; two instances may run at the same time, so keep no
 ///   mutable statics.
+///
+/// Example, plain gradient descent:
+///
+///     class Descent final : public Optimizer {
+///      public:
+///       explicit Descent(const Params&) {}
+///       void start(std::size_t) override {}
+///       void step(std::span<float> parameters, const Released& gradient,
+///                 const StepContext& context) override {
+///         if (!gradient.is_finite()) throw NumericError("descent: the gradient is not finite");
+///         const auto rate = static_cast<float>(context.learning_rate);
+///         const std::span<const float> g = gradient.values();
+///         for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i] -= rate * g[i];
+///       }
+///     };
 class PRIVGRAD_API Optimizer {
  public:
   static constexpr std::string_view kKind = "optimizer";

@@ -18,8 +18,10 @@ enum class ParamType { boolean, integer, real, text, path, list, object };
 /// One parameter of a component, declared once. Manifest checking, `plugins describe`, the JSON
 /// Schema for editors and the component pages in docs/ all come from this declaration.
 ///
-///     param::real("beta", "Share of the last velocity that is
-///     kept.").at_least(0).below(1).defaults_to(0.9)
+///     param::real("beta", "Share of the last velocity that is kept.")
+///         .at_least(0)
+///         .below(1)
+///         .defaults_to(0.9)
 struct PRIVGRAD_API ParamSpec {
   std::string name;  ///< lower_snake_case, unique in its component.
   std::string doc;   ///< One sentence or more, for people.

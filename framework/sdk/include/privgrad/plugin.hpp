@@ -40,7 +40,21 @@ struct PRIVGRAD_API Factory {
 template <class T, class Interface>
 concept ComponentOf = std::derived_from<T, Interface> && std::constructible_from<T, const Params&>;
 
-/// Collects what a plugin offers while its register function runs.
+/// Collects what a plugin offers while its register function runs. For example, with the schedule
+/// of schedule.hpp:
+///
+///     void register_components(privgrad::Registrar& registrar) {
+///       using privgrad::param::real;
+///       registrar.add<privgrad::Schedule, Line>({
+///           .name = "line",
+///           .summary = "A straight line.",
+///           .reference = "none: a definition",
+///           .params = {real("from", "Value at step 0.").at_least(0).example(0.2),
+///                      real("to", "Value after the last step.").at_least(0).example(0.1)},
+///       });
+///     }
+///
+///     PRIVGRAD_PLUGIN("acme.line", "1.0.0", register_components)
 class PRIVGRAD_API Registrar {
  public:
   /// Offers `Impl` as an `Interface`. Impl needs a constructor taking `const Params&`.

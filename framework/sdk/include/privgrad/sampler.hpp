@@ -28,6 +28,24 @@ struct SamplingPlan {
 ///
 /// Both answers come from one object, so the sampler that ran is the sampler that was accounted.
 /// Threads: calls on one instance never overlap.
+///
+/// Example, each row by its own fair coin, with every step charged in full. Without a claim of
+/// amplification that is an upper bound, because the coins do not depend on the data.
+///
+///     void start(const SamplingPlan& plan) override { size_ = plan.dataset_size; }
+///     double expected_batch_size(std::uint64_t) const override {
+///       return 0.5 * static_cast<double>(size_);
+///     }
+///     std::vector<Event> charges(std::span<const Event> releases) const override {
+///       return {releases.begin(), releases.end()};
+///     }
+///     void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
+///                 std::vector<std::uint32_t>& batch) override {
+///       const auto stream = random.stream(step);
+///       batch.clear();
+///       for (std::uint32_t row = 0; row < rows; ++row)
+///         if (stream->uniform() < 0.5) batch.push_back(row);
+///     }
 class PRIVGRAD_API Sampler {
  public:
   static constexpr std::string_view kKind = "sampler";

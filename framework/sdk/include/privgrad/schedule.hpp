@@ -23,6 +23,23 @@ struct Horizon {
 ///
 /// Privacy: a pure function of the plan. It receives no data, so choosing it costs nothing.
 /// Threads: const functions may run concurrently.
+///
+/// Example, a straight line (plugin.hpp says how to register it):
+///
+///     class Line final : public Schedule {
+///      public:
+///       explicit Line(const Params& params)
+///           : from_(params.real("from")), to_(params.real("to")) {}
+///       void start(const Horizon& horizon) override { steps_ = horizon.steps; }
+///       double value(std::uint64_t step) const override {
+///         return from_ + (to_ - from_) * static_cast<double>(step) / static_cast<double>(steps_);
+///       }
+///       bool is_shape() const override { return false; }
+///
+///      private:
+///       double from_, to_;
+///       std::uint64_t steps_ = 1;
+///     };
 class PRIVGRAD_API Schedule {
  public:
   static constexpr std::string_view kKind = "schedule";

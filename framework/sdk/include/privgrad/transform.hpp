@@ -32,6 +32,23 @@ enum class Statistic {
 /// Privacy: fit() sees private rows; what it keeps is described by statistic(). It is not called
 /// where that is `released`.
 /// Threads: calls on one instance never overlap.
+///
+/// Example, which learns nothing and treats each row by itself:
+///
+///     class Halve final : public Transform, public RowTransform {
+///      public:
+///       explicit Halve(const Params&) {}
+///       ExampleShape output_shape(const ExampleShape& input) const override { return input; }
+///       void fit(Dataset&) override {}
+///       void apply(Dataset& data) const override {
+///         apply_to_each_row(*this, data.shape().features, data);
+///       }
+///       void apply_row(const Shape&, std::span<const float> features,
+///                      std::span<float> out) const override {
+///         for (std::size_t i = 0; i < features.size(); ++i) out[i] = 0.5f * features[i];
+///       }
+///       Statistic statistic() const override { return Statistic::none; }
+///     };
 class PRIVGRAD_API Transform {
  public:
   static constexpr std::string_view kKind = "transform";

@@ -11,8 +11,8 @@ namespace privgrad::core {
 /// hand:
 ///
 ///     import dp_accounting as dp
-///     event = dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0)),
-///     1000)
+///     event = dp.SelfComposedDpEvent(
+///         dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0)), 1000)
 ///
 /// \throws ConfigError for a discrete Gaussian: release 0.6.0 has no event for it.
 std::string to_dp_accounting(const Event& event);
