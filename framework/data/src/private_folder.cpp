@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// "a/b/" as "a/b": the last part is what is made private.
+/// "a/b/" as "a/b": the folder of the last part is made private.
 fs::path without_end(const fs::path& folder) {
   return folder.has_filename() ? folder : folder.parent_path();
 }

@@ -206,7 +206,7 @@ std::shared_ptr<const RowFile> StreamedSource::make(const PrivateFolder& folder)
   const DataInfo info = write_rows(writer);
   if (identities_of(files_->files()).dump() != identities_)
     throw IoError(use_.name() + ": a file has changed while it was read");
-  is_checked_ = true;  // it holds what was just written
+  is_checked_ = true;  // its rows were just written
   return writer.finish(info);
 }
 

@@ -72,7 +72,7 @@ class SharedRounds {
   Cluster& cluster_;
   Executor& executor_;
   std::vector<std::size_t> owners_;  // ranks, by client
-  std::vector<bool> told_;           // whether a client's owner has what is kept about it
+  std::vector<bool> told_;           // whether a client's owner has its kept state
 };
 
 /// The reason why the rounds of this plan cannot be shared among processes; "": they can.

@@ -16,7 +16,7 @@ constexpr const char* kTargetsKey = "model.lora.targets";
 
 /// Whether a pattern, in which * stands for any characters, is the text.
 bool matches_pattern(std::string_view pattern, std::string_view text) {
-  // What was left to compare behind the last star, and where in the text it was tried.
+  // The rest of the pattern after the last star, and where in the text it was tried.
   std::size_t p = 0, t = 0, star = pattern.npos, tried = 0;
   while (t < text.size()) {
     if (p < pattern.size() && pattern[p] == '*') {

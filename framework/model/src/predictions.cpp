@@ -26,7 +26,7 @@ bool all_are_finite(std::span<const float> values) {
 
 double ratio(double a, double b) { return b == 0.0 ? 0.0 : a / b; }
 
-/// Rows by falling score, and whether each is of the class that is asked about.
+/// Rows by falling score, and whether each has the class in question.
 struct Ranked {
   std::vector<std::pair<double, bool>> rows;
   double of_class = 0.0, others = 0.0;

@@ -1,5 +1,4 @@
-// Makes one owner's releases in two neighbouring runs again, and compares them with the recorded
-// ones.
+// Makes one owner's releases in two neighbouring runs again, and compares them with the records.
 #pragma once
 
 #include <cstdint>

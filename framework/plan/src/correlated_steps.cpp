@@ -24,7 +24,7 @@ std::vector<CorrelatedPart> correlated_parts(const StepSetting& setting) {
   });
 }
 
-/// An optimizer of prefix sums would train nothing on anything else.
+/// Refuses optimizers of prefix sums with other releases: they would train nothing.
 void refuse_other_than_sums(const StepSetting& setting, std::span<const CorrelatedPart> parts) {
   if (dynamic_cast<const OfPrefixSums*>(setting.made.optimizer.get()) == nullptr) return;
   bool sums = parts.size() == 1;
@@ -72,8 +72,8 @@ PublicOrder& order_of(const StepSetting& setting) {
                      "shuffle, sequential or full_batch");
 }
 
-/// Gradients of one epoch are put together with differences to the next one's at the same place,
-/// which are of the same examples only if they come back in the same order.
+/// Gradients of one epoch are combined with differences to the next one's at the same place, which
+/// belong to the same examples only if these come back in the same order.
 void refuse_changing_order(const StepSetting& setting, const Participation& order) {
   const std::uint64_t epoch = setting.made.differences->epoch_steps();
   for (std::uint64_t step = epoch; step < setting.facts.steps; ++step) {

@@ -1,5 +1,4 @@
-// Planning of steps whose releases share data or noise: checks, and the correlated part of the
-// plan.
+// Plans steps whose releases share data or noise: the checks, and the correlated part of the plan.
 #pragma once
 
 #include <memory>

@@ -21,7 +21,7 @@ std::unique_ptr<Program> compile_frozen_layers(const Manifest& manifest, const S
 ///
 /// Privacy: an example's outputs are a function of that example and of the weights alone, bit for
 /// bit (Outputs promises it, the conformance suite tests it), as with a RowTransform. So data sets
-/// that differ in one example still do, and the proofs about the layers behind hold as they stand.
+/// that differ in one example still do, and the proofs about the later layers hold as they stand.
 /// An example that overflows, or was NaN before, becomes NaN; its gradient then counts as zero.
 /// \param cache  where the outputs are taken from if they are there, and kept if not; null:
 ///   neither. They are the same bits: everything that they follow from is compared by its hash.

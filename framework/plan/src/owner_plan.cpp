@@ -120,7 +120,7 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
       keep(*setting->kept, schedules, plan_learning_rate(manifest, owner, *made.optimizer, count));
   check_adaptive_clipping(manifest, schedules, made);
 
-  // ---- what they cost, with how much noise
+  // ---- their cost, and their noise
   std::vector<PlannedStatistic> statistics = plan_statistics(manifest, *setting);
   const std::optional<PlannedReport> report = plan_report(manifest, *setting, steps);
   check_shares(manifest, statistics, report, steps);

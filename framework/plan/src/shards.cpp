@@ -26,8 +26,8 @@ void fill_clients(Shards& shards, const std::vector<std::uint32_t>& owners, cons
   }
 }
 
-/// Neighbours that differ in one shard alone need examples that lie where they lie whoever else is
-/// there: without one row, a draw gives others of them to other clients.
+/// Neighbours that differ in one shard alone need examples whose place does not depend on other
+/// examples: without one row, a draw gives some of the others to other clients.
 void refuse_drawn_shards(const Manifest& manifest, const Partition& partition) {
   const Federated& wish = *manifest.federated;
   if (!wish.shards_are_given || !partition.is_drawn()) return;

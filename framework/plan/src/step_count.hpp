@@ -1,5 +1,4 @@
-// The number of steps of a plan, and other values that a theorem chooses where the manifest says
-// auto.
+// The number of steps of a plan, and the other values that `auto` leaves to a theorem.
 #pragma once
 
 #include <vector>

@@ -52,7 +52,7 @@ class Lister {
       add("number of training examples", manifest_.data.position);
   }
 
-  /// The data that the weights were trained on is behind the model, whatever this run pays for.
+  /// The model depends on the data that the weights were trained on, whatever this run pays for.
   void list_weights() {
     const std::optional<WeightsFacts>& weights = plan_.setting->weights;
     if (!weights || claim_of(manifest_, *weights) != WeightsClaim::unaccounted) return;
@@ -132,7 +132,7 @@ class Lister {
     }
   }
 
-  /// Rows are what differences of gradients, and aggregators with grids of their own, are made of.
+  /// Whether the program promises enough. Differences of gradients, and own grids, need its rows.
   bool program_is_exact() const {
     const ExactAbilities& can = plan_.setting->program;
     const bool needs_rows =

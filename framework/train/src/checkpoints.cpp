@@ -160,7 +160,7 @@ std::string why_no_checkpoints(const Plan& plan, const fs::path& state) {
            "given)";
   }
   const Manifest& manifest = *plan.manifest;
-  // The optimizers of clients begin anew with every round, and keep nothing between them.
+  // Clients' optimizers start afresh in every round, and keep nothing between rounds.
   if (plan.federated && !plan.federated->at_server) return "";
   const Components made = make_components(manifest, plan.setting->groups);
   const auto refuse = [](const std::string& who) {

@@ -85,7 +85,7 @@ bool Trainer::take_resident_step(std::uint64_t step, Workbench& bench) {
       [&] {
         ResidentSum sum = resident_->sum(step, {data_, batch_, clip, manifest_.microbatch_size},
                                          bench.memory, check ? &*check : nullptr);
-        // The receipt is of a charge that is on the disk: no earlier is there a key to hand over.
+        // The receipt's charge is on the disk: before that there is no key to hand over.
         const PaidNoise noise = mechanism_.pay_for_noise(clip.clip_norm, manifest_.adjacency,
                                                          take_receipt(), plan_.batch_size[step]);
         resident_->release(std::move(sum), noise);

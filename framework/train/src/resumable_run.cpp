@@ -279,7 +279,7 @@ void ResumableRun::reopen(bool was_orderly) {
   }
   if (reservation_) reservation_->resume(bound_for_account());
   reopen_records(may_repeat);
-  // From here on steps are made behind it.
+  // From here on steps are made after it.
   if (!may_repeat) save(Stop::none);
 }
 

@@ -252,7 +252,7 @@ class Training final : ResumableRun {
   }
 
   std::optional<ReportedAccuracy> release_report(const Charge& charge) {
-    trainer_->bring_home(bench_);  // what is evaluated was looked at, and can be shown
+    trainer_->bring_home(bench_);  // evaluated parameters were checked, and can be shown
     const auto made =
         release_accuracy(plan_, charge, divisor_of(plan_, result_.counts), data_.train, bench_,
                          keys_->of_step().derive(kReportPurpose), ledger(),

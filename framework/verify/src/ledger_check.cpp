@@ -128,7 +128,7 @@ class Check {
     return plan_.charges[account_.steps];
   }
 
-  /// The kept model's report may come behind any step, since runs may end behind any; and it is the
+  /// The kept model's report may come after any step, since runs may end after any; and it is the
   /// last release of all.
   std::optional<Charge> next_beside(const Release& release) {
     if (has_last_report_ || account_.beside >= plan_.beside.size()) return std::nullopt;

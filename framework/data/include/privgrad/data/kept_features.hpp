@@ -1,4 +1,4 @@
-// How kept features are identified, and how they take the place of the examples they came from.
+// The keys under which features are kept, and the replacement of examples' features by kept ones.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,4 +1,4 @@
-// One simulated client of a federated run: its trainer, its ledger, its estimates, round by round.
+// One client of a federated run: its trainer, its ledger and its estimates, round by round.
 #pragma once
 
 #include <cstdint>

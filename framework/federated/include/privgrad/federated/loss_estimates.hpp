@@ -1,4 +1,4 @@
-// What a server learns about the clients' losses, from which adaptive local iterations are chosen.
+// A server's estimates of constants of the clients' losses, which adaptive local iterations follow.
 #pragma once
 
 #include <array>

@@ -36,7 +36,7 @@ struct TrainedTensor {
 ///
 /// All the parameters of a run are here: adapters, and tensors that are trained themselves, layer
 /// by layer as they are in the network. Tensors that are not listed stay as they are. A layout
-/// without adapters says which layers are trained, where others behind them are frozen.
+/// without adapters says which layers are trained, where later ones are frozen.
 struct LoraLayout {
   std::vector<TrainedTensor> tensors;  ///< Side by side, without gaps.
   double scale = 1.0;                  ///< alpha / rank.
@@ -61,7 +61,7 @@ struct LoraLayout {
 /// \param network  the whole model.
 /// \param frozen_layers  the first ones, which have no part in it; in_network counts from behind
 ///   them.
-/// \throws ManifestError for a rank that makes an adapter no smaller than what it adapts.
+/// \throws ManifestError for a rank that makes an adapter no smaller than its tensor.
 LoraLayout lora_layout(const Manifest& manifest, const Network& network, std::size_t frozen_layers);
 
 /// A program whose parameters are those of a layout, around one of the whole network.

@@ -1,4 +1,4 @@
-// Trained models as files: all that is in one, and reading one that anybody may have made.
+// Trained models as files: their content, and reading them even if anybody may have made them.
 #pragma once
 
 #include <cstddef>

@@ -27,12 +27,12 @@ class TrainedModel {
  public:
   /// \param name  of the file, for errors.
   /// \param executor  outlives the model.
-  /// \throws ConfigError if a component is not there, or lacks what it takes to apply the model (a
+  /// \throws ConfigError if a component is not there, or lacks an ability to apply the model (a
   ///   transform that keeps what it has learnt to itself, a program without outputs); IoError if
   ///   the file's parts do not fit each other.
   TrainedModel(ModelFile file, std::string name, const Catalog& catalog, Executor& executor);
 
-  /// A transform that has been given what it learnt, and the examples before and after it.
+  /// A transform with its learnt values restored, and the shapes of examples before and after it.
   struct Stage {
     ComponentPtr<Transform> transform;
     ExampleShape before, after;

@@ -1,5 +1,4 @@
-// Reading and writing tensors in the safetensors format, also from files that anybody may have
-// made.
+// Reading and writing the safetensors format, also from files that anybody may have made.
 #pragma once
 
 #include <cstddef>

@@ -30,7 +30,7 @@ std::string layer_of(const std::string& tensor);
 ///   adapted; for a layer that both name.
 std::vector<TrainableLayer> trained_layers(const Manifest& manifest, const Network& network);
 
-/// Whether some layer behind the first ones, which are frozen, is not trained as a whole.
+/// Whether some layer after the first ones, which are frozen, is not trained as a whole.
 bool trains_in_part(const Manifest& manifest, const Network& network, std::size_t frozen_layers);
 
 }  // namespace privgrad::core

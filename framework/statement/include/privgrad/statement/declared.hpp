@@ -1,5 +1,4 @@
-// The facts about its data that a manifest declares, and that statements take as public on its
-// word.
+// The facts that a manifest declares about its data, and that statements take as public on its word.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

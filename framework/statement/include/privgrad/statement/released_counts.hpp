@@ -1,4 +1,4 @@
-// The counts of training rows that a run has released, which divide all later means.
+// The counts of training rows that a run has released; the number of rows divides all later means.
 #pragma once
 
 #include <cstdint>

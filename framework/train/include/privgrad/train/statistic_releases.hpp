@@ -1,5 +1,4 @@
-// The releases before the first step: counts of rows, and the statistics that transforms learn
-// from.
+// The releases before the first step: counts of rows, and statistics that transforms learn from.
 #pragma once
 
 #include <cstddef>

@@ -199,7 +199,7 @@ class Trainer {
   /// and not where somebody is shown releases. The workbench's parameters are then those of the
   /// program only after bring_home().
   /// \param bench  of all steps to come; outlives the trainer.
-  /// \throws PluginError for an optimizer whose state is not what it said.
+  /// \throws PluginError for an optimizer whose state is not as it said.
   void let_steps_stay(Workbench& bench);
 
   /// Brings the parameters to the workbench, if they moved elsewhere; to be called before anybody

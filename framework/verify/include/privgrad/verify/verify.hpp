@@ -1,4 +1,4 @@
-// Verifying a run without its data: its files, its ledgers and its statement are derived again.
+// Verification of a run by its files alone, and of the data that its ledgers are bound to.
 #pragma once
 
 #include <cstddef>
