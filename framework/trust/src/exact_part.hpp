@@ -59,19 +59,19 @@ class ExactPart {
   };
 
   /// \param noise_factor  at least 1: what all noise is enlarged by.
-  /// \param slice  of the coordinates, which are all that this object has. Each coordinate is released
+  /// \param slice  the coordinates that this object has. Each coordinate is released
   ///   by itself, so what it releases is that slice of what one object for all of them would.
   static std::unique_ptr<ExactPart> make(const CorrelatedRecipes& recipes, const Size& size,
                                          RandomKey key, double noise_factor, const Slice& slice);
 
-  /// By how much, in units of the noise, roundings can move all releases of a part; 0 for
+  /// A bound on how far roundings can move all releases of a part, in units of the noise; 0 for
   /// whole recipes.
   static double relative_error(const CorrelatedRecipes& recipes, const Size& size);
 
   /// Steps in order.
   /// \param cells  x_t, in cells of kExactLevels per unit: [size of the slice].
   /// \param released  out: R_t scale_t times `width`, as floats: [size of the slice].
-  /// \param width  of a cell of x_t, over the divisor.
+  /// \param width  width of a cell of x_t, over the divisor.
   /// \throws PrivacyError if it continues a step that was not released by this object.
   virtual void release(std::uint64_t step, std::span<const std::int64_t> cells, double width,
                        std::span<float> released, Executor& executor) = 0;

@@ -13,7 +13,7 @@ namespace privgrad::core {
 
 /// Calls body(examples, memory) for the examples of a batch, as many at a time as a pass takes, with
 /// memory.pass large enough for them.
-/// \param most_rows  of a pass; 0: as the program suggests.
+/// \param most_rows  the most rows of a pass; 0: as the program suggests.
 void for_each_microbatch(const ExactClipping& program, const Dataset& data,
                          std::span<const std::uint32_t> batch, Executor& executor,
                          std::size_t most_rows, SumMemory& memory,

@@ -18,8 +18,9 @@ namespace privgrad::core {
 /// another clip norm. With the same normals z, s + a z and s' + b z would give both sums away; with
 /// keys that follow what was paid for, the two have nothing in common. The sampling rate is one of
 /// the plan's numbers, which the key of the step is bound to.
-/// \param release  what was paid for, before the sampler's amplification: it says the multiplier.
-/// \param l2_bound  of a contribution: the sensitivity that the multiplier is relative to.
+/// \param release  the event that was paid for, before the sampler's amplification, with the
+///   multiplier.
+/// \param l2_bound  bound of a contribution, which the multiplier is relative to.
 inline RandomKey key_of_paid(const RandomKey& noise_key, const Event& release, double l2_bound) {
   return noise_key.derive("paid\n" + to_json(release).dump() + "\n" +
                           std::to_string(std::bit_cast<std::uint64_t>(l2_bound)));

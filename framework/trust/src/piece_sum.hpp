@@ -21,8 +21,8 @@ namespace privgrad::core {
 /// added are added up as integers, and a sum in which an example added more than kExactLevels^2 is given
 /// to nobody. That takes a contribution that is another one the second time, whatever the data are:
 /// round_to_grid() says why one that is the same fits.
-/// \param size  of a contribution, > 0.
-/// \param clip  of one group.
+/// \param size  numbers in a contribution, > 0.
+/// \param clip  has one group.
 /// \param who  made the contributions, for errors.
 /// \throws PluginError as above.
 std::vector<std::int64_t> sum_of_pieces_on_grid(const PiecesOf& pieces_of, const Dataset& data,

@@ -19,7 +19,7 @@ class ReleaseMemory {
  public:
   using Piece = std::unique_ptr<std::int64_t[]>;
 
-  /// For values to release: what the last release had, if nobody has that any more.
+  /// Memory for values to release: that of the last release, if nobody holds it any more.
   std::shared_ptr<float[]> values(std::size_t size) {
     if (size != size_ || values_.use_count() != 1) {
       values_ = std::make_shared_for_overwrite<float[]>(size);
@@ -30,7 +30,7 @@ class ReleaseMemory {
     return values_;
   }
 
-  /// \param size  of pieces from now on: the largest.
+  /// \param size  the largest size of pieces from now on.
   void resize_pieces(std::size_t size) {
     if (size > piece_size_) pieces_.clear();
     piece_size_ = std::max(size, piece_size_);

@@ -48,7 +48,7 @@ class TrustBase {
 
   /// A sum, of which some contributions are to come: taken together, no different from one that was
   /// added up.
-  /// \param cells  of the others, as many as there are to come; empty: zeros.
+  /// \param cells  the sum of the other contributions, of the same size; empty: zeros.
   static core::BoundedOnGrid bounded_on_grid(std::vector<std::int64_t> cells,
                                              std::unique_ptr<core::CellsToCome> to_come,
                                              std::uint64_t levels, double l2_bound,
@@ -83,7 +83,7 @@ class TrustBase {
     return cells;
   }
 
-  /// \param stream_key  of a stream of noise that is paid for (RoundedGaussianStream::own_key()).
+  /// \param stream_key  key of a noise stream that is paid for (RoundedGaussianStream::own_key()).
   static NoiseOrder noise_order(const core::RandomKey& stream_key, double sigma, unsigned shift) {
     return {stream_key.secret_bytes().first<16>(), sigma, shift};
   }

@@ -49,7 +49,7 @@ class PRIVGRAD_API AdaptiveSchedule {
  public:
   virtual ~AdaptiveSchedule();
 
-  /// To be called after start().
+  /// Called after start().
   /// \returns the same on every call.
   virtual Measurement measurement() const = 0;
 

@@ -23,7 +23,7 @@ struct NoiseTerm {
 /// is beyond 2^60, and noise is below 2^61: both together fit in 64 bits, always.
 inline constexpr std::uint64_t kMostGridLevels = std::uint64_t{1} << 28;
 
-/// All the noise of an earlier step's release, carried along as the data of that release has been.
+/// The whole noise of an earlier step's release, carried along like the data of that release.
 struct EarlierNoise {
   std::uint64_t step = 0;  ///< Before the step of the recipe.
   double share = 0.0;      ///< 1: as much of it as of the data.
@@ -139,7 +139,7 @@ class PRIVGRAD_API UsesGradientDifferences {
 
   /// As Aggregator::recipe(), with the differences of this kind for x; multipliers are in units of
   /// the clip norm.
-  /// \param step  of between_anchors, counted from the first step of the second epoch.
+  /// \param step  0-based; for between_anchors counted from the first step of the second epoch.
   virtual ReleaseRecipe difference_recipe(GradientDifference difference,
                                           std::uint64_t step) const = 0;
 
@@ -147,7 +147,7 @@ class PRIVGRAD_API UsesGradientDifferences {
   /// \param at_anchor        released by recipe().
   /// \param since_anchor     released by difference_recipe().
   /// \param between_anchors  the same; empty in the first epoch.
-  /// \param out              of the same size.
+  /// \param out              the combined gradient, of the same size.
   virtual void combine(std::uint64_t step, std::span<const float> at_anchor,
                        std::span<const float> since_anchor, std::span<const float> between_anchors,
                        std::span<float> out) = 0;

@@ -125,7 +125,7 @@ class PRIVGRAD_API ExactClipping {
   /// The preferred number of examples in a pass, > 0.
   virtual std::size_t microbatch_rows() const = 0;
 
-  /// \param most_rows  of the batches to come, > 0: the memory is proportional to it.
+  /// \param most_rows  the most rows of any batch to come, > 0: the memory is proportional to it.
   virtual std::unique_ptr<Pass> make_pass(std::size_t most_rows) const = 0;
 
   /// Forwards and backwards for the examples of a batch.
@@ -138,7 +138,7 @@ class PRIVGRAD_API ExactClipping {
   /// \param scales  [rows, groups()], finite, >= 0: cells per unit of the gradient. The whole vector
   ///   scale_g * gradient_g is no longer than most_cells, up to rounding. 0: no cells in the group,
   ///   also where the gradient is not finite.
-  /// \param most_cells  of the length of a contribution, at most 2^28.
+  /// \param most_cells  the largest length of a contribution, in cells; at most 2^28.
   /// \param lengths  out: [rows]: the squared length of each example's cells, over all groups. If
   ///   rounding made them longer than most_cells, the program rounds that example's again, towards
   ///   zero.

@@ -55,12 +55,12 @@ class PRIVGRAD_API BoundedStatistic {
  public:
   virtual ~BoundedStatistic();
 
-  /// \param input  as Transform::output_shape() is asked for.
-  /// \returns what is to be released; nothing unless Transform::statistic() is `released`.
+  /// \param input  the shape of examples, as given to Transform::output_shape().
+  /// \returns the statistic to release; nothing unless Transform::statistic() is `released`.
   /// \throws ConfigError if it cannot learn from such examples.
   virtual std::optional<StatisticRequest> request(const ExampleShape& input) const = 0;
 
-  /// \param shape  of the features; e.g. {28, 28}.
+  /// \param shape  shape of the features; e.g. {28, 28}.
   /// \param features  float32, of one example, element_count(shape). They may be NaN, where a transform
   ///   before this one overflowed.
   /// \param out  float32, [request().size]; not `features`. One that is not finite counts as zeros.
@@ -68,9 +68,9 @@ class PRIVGRAD_API BoundedStatistic {
                             std::span<float> out) const = 0;
 
   /// Takes the place of Transform::fit().
-  /// \param input  of the examples.
+  /// \param input  shape of the examples.
   /// \param mean  the noised sum divided by the public number of examples; any finite numbers.
-  /// \throws nothing for what is released: whatever the noise makes of it can be learnt.
+  /// \throws nothing for released values: it must accept whatever the noise makes of them.
   virtual void learn(const ExampleShape& input, const Released& mean) = 0;
 };
 
@@ -100,7 +100,7 @@ class PRIVGRAD_API ContributionsInPieces {
  public:
   virtual ~ContributionsInPieces();
 
-  /// \param shape, features  as BoundedStatistic::contribution(); not looked at behind the call.
+  /// \param shape, features  as for BoundedStatistic::contribution(); not used after the call.
   virtual std::unique_ptr<Contribution> contribution_in_pieces(
       const Shape& shape, std::span<const float> features) const = 0;
 };

@@ -96,7 +96,7 @@ class PRIVGRAD_API AdaptiveClipNorm {
   ///   would cost what both may cost together.
   virtual double count_noise(double expected_batch_size, double noise_multiplier) const = 0;
 
-  /// \param clip_norm  of the step before, finite, > 0.
+  /// \param clip_norm  the clip norm of the step before, finite, > 0.
   /// \param unclipped  the released share of its examples that were within it; the noise may put it
   ///   anywhere on the real line.
   /// \returns the clip norm of the next step, finite and > 0: a pure function of its arguments.

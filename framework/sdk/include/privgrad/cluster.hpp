@@ -41,7 +41,7 @@ class PRIVGRAD_API Cluster {
   /// The name of the host that this process runs on, for messages.
   virtual std::string host() const = 0;
 
-  /// \param bytes  those of process 0, which all others get.
+  /// \param bytes  in: the bytes of process 0; out: the same bytes at all others.
   /// \throws IoError naming the process that it waited for, if that one is gone or does not come.
   virtual void broadcast(std::span<std::byte> bytes) = 0;
 
@@ -61,8 +61,8 @@ class PRIVGRAD_API Cluster {
   virtual void gather(std::span<std::byte> bytes, std::span<const std::size_t> ends) = 0;
 
   /// Brings the bytes of one process to process 0.
-  /// \param bytes  at `from`: what it has; at process 0: room for as many, which they replace;
-  ///   elsewhere not looked at, and best empty.
+  /// \param bytes  at `from`: the bytes to bring; at process 0: room for as many, which they
+  ///   replace; elsewhere not looked at, and best empty.
   /// \param from  below size(); 0: nothing is done.
   /// \throws as broadcast().
   virtual void bring(std::span<std::byte> bytes, std::size_t from) = 0;

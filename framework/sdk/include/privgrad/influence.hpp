@@ -108,7 +108,7 @@ struct InfluenceEstimate {
 
 /// The exponential c gamma^(T-1-t) nearest to the estimates by least squares, each weighed by
 /// 1/standard_error^2 if all are known, and alike otherwise.
-/// \param estimates  of at least two different steps.
+/// \param estimates  estimates for at least two different steps.
 /// \returns gamma > 0, above 1 if the influence falls.
 /// \throws ConfigError if there are too few, or if none of them suggests an influence above 0.
 PRIVGRAD_API double fit_exponential_influence(std::span<const InfluenceEstimate> estimates);

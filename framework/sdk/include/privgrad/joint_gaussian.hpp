@@ -23,7 +23,7 @@ struct JointGaussian {
 /// sequence at once is sampling the one Gaussian. It is attained, by contributions that are equal
 /// each time, so that the one Gaussian costs no more either.
 ///
-/// \param event  what happens to one batch; "composed" and "self_composed" are taken apart.
+/// \param event  the releases on one batch; "composed" and "self_composed" are taken apart.
 /// \returns nothing if anything but gaussian and non_private is among it. One gaussian that happens
 ///   once is that very number, with low = high.
 /// \throws ConfigError as flatten().

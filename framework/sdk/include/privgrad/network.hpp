@@ -63,8 +63,8 @@ struct GroupNorm {
   double epsilon = 1e-5;
 };
 
-/// The same with mean and variance over the last extent, apart for each place. Ba, Kiros and Hinton
-/// 2016.
+/// As GroupNorm, but with mean and variance over the last extent, for each place by itself. Ba,
+/// Kiros and Hinton 2016.
 struct LayerNorm {
   double epsilon = 1e-5;
 };

@@ -108,8 +108,8 @@ class PRIVGRAD_API Coordinatewise {
  public:
   /// Numbers of the state that belong to no coordinate: the same in all parts.
   struct Shared {
-    std::size_t before = 0;  ///< In front of the vectors.
-    std::size_t after = 0;   ///< Behind them.
+    std::size_t before = 0;  ///< Numbers before the vectors.
+    std::size_t after = 0;   ///< Numbers after the vectors.
   };
 
   virtual ~Coordinatewise();

@@ -23,7 +23,7 @@ class PRIVGRAD_API Partition {
   virtual ~Partition();
 
   /// \param clients  > 0.
-  /// \param random  of this run's partition.
+  /// \param random  the random streams of this run's partition.
   /// \returns [train.rows()]: the client of each example, below `clients`.
   /// \throws ConfigError if the examples cannot be shared out so.
   virtual std::vector<std::uint32_t> clients_of(const Dataset& train, std::uint64_t clients,

@@ -127,7 +127,7 @@ class PRIVGRAD_API ResidentSteps {
   /// Moves the parameters, and the state, by gradients float(double(cell) * width) of the released
   /// cells, each rounded once. Where a gradient or a parameter is not finite, all parameters stay as
   /// they were (the former is said if both are), and the state is of no further use.
-  /// \param rule  of the kind that the memory was made for.
+  /// \param rule  a rule of the kind that the memory was made for.
   virtual Moved update(Memory& memory, const StepRule& rule, double width) = 0;
 
   /// Copy the elements at some places.

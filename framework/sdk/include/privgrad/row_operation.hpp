@@ -96,7 +96,7 @@ class PRIVGRAD_API RowOperations {
  public:
   virtual ~RowOperations();
 
-  /// \param shape  of the features that enter, as output_shape() was asked for; e.g. {28, 28}.
+  /// \param shape  shape of the features that enter, as given to output_shape(); e.g. {28, 28}.
   /// \returns none where an example keeps its numbers, and at most its shape changes.
   /// \throws ConfigError for examples of which it cannot be said, e.g. because they are too large.
   /// \pre fit() or restore() was called.

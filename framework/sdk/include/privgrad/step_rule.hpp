@@ -35,7 +35,7 @@ struct StepRule {
 PRIVGRAD_API std::size_t state_vectors(StepRule::Kind kind);
 
 /// Makes a step: the definition that all others are compared with.
-/// \param parameters, gradient  of the same length.
+/// \param parameters, gradient  vectors of the same length.
 /// \param first, second  the vectors of state, of the same length; empty if the kind has none.
 PRIVGRAD_API void apply(const StepRule& rule, std::span<float> parameters, std::span<float> first,
                         std::span<float> second, std::span<const float> gradient);

@@ -92,7 +92,7 @@ class PRIVGRAD_API RowTransform {
  public:
   virtual ~RowTransform();
 
-  /// \param shape  of the features, as output_shape() was asked for; e.g. {28, 28}.
+  /// \param shape  shape of the features, as given to output_shape(); e.g. {28, 28}.
   /// \param features  float32, of one example, element_count(shape).
   /// \param out  float32, as many as Transform::output_shape() says; not `features`.
   /// \throws ConfigError if `features` has not as many numbers as it was fitted to.
@@ -158,7 +158,7 @@ PRIVGRAD_API const FittedTensor& find_fitted(const std::vector<FittedTensor>& va
 PRIVGRAD_API void apply_to_each_row(const RowTransform& transform, const Shape& shape,
                                     Dataset& data);
 
-/// The same by an executor's threads, some rows at a time, with the same bits.
+/// The same on an executor's threads, some rows at a time, with the same bits.
 PRIVGRAD_API void apply_to_each_row(const RowTransform& transform, const Shape& shape,
                                     Dataset& data, Executor& executor);
 

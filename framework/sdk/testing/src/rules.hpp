@@ -33,7 +33,7 @@ void check_schedule(Checker& checker);
 void check_transform(Checker& checker);
 
 /// The rules of BoundedStatistic.
-/// \param shapes  of examples that the transform accepts.
+/// \param shapes  shapes of examples that the transform accepts.
 void check_bounded_statistic(Checker& checker, const std::vector<Shape>& shapes);
 
 /// Makes a program: compiled by a backend, or brought by a model.

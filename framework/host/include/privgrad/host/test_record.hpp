@@ -28,7 +28,7 @@ struct TestRecord {
 
 /// The places where a record for a plugin may lie; the first that counts is taken.
 /// \param plugin  the resolved path of its file.
-/// \param sha256  of that file.
+/// \param sha256  the hash of that file.
 std::vector<std::filesystem::path> record_places(const std::filesystem::path& plugin,
                                                  const std::string& sha256);
 

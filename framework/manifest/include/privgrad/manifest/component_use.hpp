@@ -31,7 +31,7 @@ struct ComponentUse {
   const Catalog* catalog = nullptr;      ///< The catalog that has the component.
   std::string where;     ///< "optimizer", "schedules.clip_norm", "data.transforms.0".
   std::string position;  ///< "FILE:LINE:COLUMN" of the node, or "--set KEY".
-  Mark mark;             ///< The same place, for who reads the manifest.
+  Mark mark;             ///< The same place, for the reader of the manifest.
 
   /// Whether there is one: a manifest may leave some out.
   bool is_given() const noexcept { return component != nullptr; }

@@ -30,7 +30,7 @@ struct KnownReading {
 };
 
 /// Reads what stands under `data:` in a manifest: a name, or an object in YAML.
-/// \param name  of the text in errors: a file, or what the user calls it.
+/// \param name  the text's name in errors: a file, or a name that the user gave it.
 /// \param folder  where relative paths are looked up, before the folder of PRIVGRAD_DATA_DIR.
 /// \param known  nullptr, or parameters that a section with the same source need not repeat.
 /// \throws ManifestError, with one line for each problem; IoError if files that it names are missing.

@@ -61,7 +61,7 @@ class CheckpointFolder {
   std::optional<Checkpoint> read(bool fall_back);
 
   /// Says that the n-th thing is about to be shown, and returns once that is on the disk.
-  /// \param hash  of the thing, 64 hex digits.
+  /// \param hash  the hash of the thing, 64 hex digits.
   /// \throws PrivacyError if something else was bound as the n-th before: nothing may be shown.
   ///   IoError
   void bind(std::uint64_t n, const std::string& what, const std::string& hash);
@@ -70,17 +70,17 @@ class CheckpointFolder {
   /// returns.
   /// \throws IoError
   void keep(const char* name, std::string_view text);
-  /// \returns what is kept under that name; nothing: there is none.
+  /// \returns the text kept under that name; nothing if there is none.
   /// \throws IoError
   std::optional<std::string> kept(const char* name) const;
-  /// The same of a folder that nobody opened.
+  /// The same for a folder that nobody opened.
   /// \throws IoError, also if the folder is not there.
   static std::optional<std::string> kept(const std::filesystem::path& state, const std::string& id,
                                          const char* name);
 
   /// Whether there is a checkpoint, whole or not.
   bool has_checkpoints() const;
-  /// The same of a folder that nobody opened; false if it is not there.
+  /// The same for a folder that nobody opened; false if it is not there.
   /// \throws IoError
   static bool has_checkpoints(const std::filesystem::path& state, const std::string& id);
 

@@ -26,8 +26,8 @@ const Component* certifier_of(const Component& accountant, const Catalog& catalo
 /// - the accountant has an estimate only, or the certifier fails: an `estimate`.
 /// Events that one of the two refuses are refused.
 ///
-/// \param certifier  as certifier_of() gives it, made with its default parameters; nullptr gives what
-///   the accountant says of itself.
+/// \param certifier  from certifier_of(), made with its default parameters; nullptr: the
+///   accountant's own answers.
 ComponentPtr<Accountant> make_accountant(const Component& accountant, const Params& params,
                                          const Component* certifier);
 
@@ -39,7 +39,7 @@ ComponentPtr<Accountant> make_guard(const Component& accountant, const Params& p
 
 /// An accountant's reason for refusing an event, and which others of the catalog, with their default
 /// parameters, do take it. They are asked, so that nobody is sent to one that refuses it too.
-/// \param refusing  who gave the reason.
+/// \param refusing  the accountant that gave the reason.
 std::string with_alternatives(const std::string& reason, const Event& event, Adjacency adjacency,
                               const Catalog& catalog, const Component& refusing);
 

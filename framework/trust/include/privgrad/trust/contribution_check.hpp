@@ -49,7 +49,7 @@ class ContributionChecks {
   /// hundredth of the time of a run's steps is not reached (bench/README.md).
   static constexpr std::uint64_t kPeriod = 256;
 
-  /// \param key  of the run; a key for this purpose is derived from it.
+  /// \param key  the run's key; a key for this purpose is derived from it.
   /// \param program, clipping  names for errors.
   ContributionChecks(const RandomKey& key, std::string program, std::string clipping);
 
@@ -80,7 +80,7 @@ class ContributionChecks {
 
 /// The check of a program whose rows are summed: its row alone, and among those that it was computed
 /// with.
-/// \param batch  as it was summed.
+/// \param batch  the batch as it was summed.
 /// \throws PluginError as ContributionCheck says.
 void check_row(const Program& program, const Dataset& data, std::span<const std::uint32_t> batch,
                ContributionCheck& check);

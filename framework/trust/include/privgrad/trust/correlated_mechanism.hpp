@@ -27,12 +27,12 @@ class ExactPart;
 /// Rows have numbers of 32 bits.
 inline constexpr std::uint64_t kMostBatchRows = std::uint64_t{1} << 32;
 
-/// By how much all noise of exact releases by these parts is more than their recipes say, so that
-/// the roundings of what cannot be carried in whole numbers (a keep between 0 and 1, a broken share)
-/// are paid for: at least 1, and 1 where everything is whole. With e the roundings' reach in units of
-/// the noise (sqrt of the parts' squares; the proof is in src/exact_part.hpp) and 1 / m at most the
-/// mechanism's sensitivity in the same units, since a unit's own step alone moves its release by as
-/// much, (1 / m + e) / (1 + m e) is 1 / m: what was charged holds.
+/// The factor by which all noise of exact releases by these parts exceeds that of their recipes, to
+/// pay for the roundings where values cannot be carried in whole numbers (a keep between 0 and 1, a
+/// fractional share): at least 1, and 1 where everything is whole. With e the roundings' reach in
+/// units of the noise (sqrt of the parts' squares; the proof is in src/exact_part.hpp) and 1 / m at
+/// most the mechanism's sensitivity in the same units, since a unit's own step alone moves its
+/// release by as much, (1 / m + e) / (1 + m e) is 1 / m: what was charged holds.
 /// \param parameters  coordinates of each sum.
 /// \param most_rows  as for CorrelatedMechanism.
 /// \returns below kLargestNoiseFactor for 10^9 parameters and 10^5 steps with a keep of 0.999 and noise
@@ -64,8 +64,8 @@ class CorrelatedMechanism {
 
   /// Several sums in each step, noised independently.
   /// \param parts  must outlive this.
-  /// \param slice  of every sum: all that this object is given, and keeps. What it releases, exactly,
-  ///   is that slice of what one object for whole sums would. Nothing: whole sums.
+  /// \param slice  the slice of every sum that this object is given, and keeps. It releases exactly
+  ///   that slice of what one object for whole sums would release. Nothing: whole sums.
   CorrelatedMechanism(std::span<const CorrelatedPart> parts, RandomKey noise_key,
                       Executor& executor, std::uint64_t most_rows = kMostBatchRows,
                       std::optional<Slice> slice = std::nullopt);
@@ -168,7 +168,7 @@ class CorrelatedMechanism {
 /// The parts of a step, combined by the aggregator: computed from released and public values alone,
 /// so it costs nothing more (post-processing).
 /// \param parts  two or three, as CorrelatedMechanism::release() gives them.
-/// \param noise_stddev  of the result, as UsesGradientDifferences::combined_noise() says.
+/// \param noise_stddev  noise of the result, as UsesGradientDifferences::combined_noise() says.
 Released combined(UsesGradientDifferences& aggregator, std::uint64_t step,
                   std::span<const Released> parts, double noise_stddev);
 

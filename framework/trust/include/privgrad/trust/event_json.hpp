@@ -18,7 +18,7 @@ nlohmann::json to_json(const Event& event);
 
 /// The way back. `text` is one JSON document that holds one event, at most 64 MiB long and 64
 /// events deep.
-/// \param source  what errors call the text: a file's name.
+/// \param source  the text's name for errors, such as a file's name.
 /// \throws ConfigError naming the place inside the document ("of.3.noise_multiplier"), what is
 ///   wrong there and what was expected: no JSON, a missing, unknown or wrongly typed member, a
 ///   number out of its range.

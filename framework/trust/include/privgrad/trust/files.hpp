@@ -15,11 +15,11 @@ namespace privgrad::core {
 ///   end, or make the reader wait for ever.
 std::string read_beginning(const std::filesystem::path& file, std::size_t most_bytes);
 
-/// All of a file.
+/// The whole content of a file.
 /// \throws IoError as above, and if it is longer than `most_bytes`.
 std::string read_whole(const std::filesystem::path& file, std::size_t most_bytes);
 
-/// All of standard input, which may be a pipe or a device.
+/// The whole of standard input, which may be a pipe or a device.
 /// \throws IoError if it cannot be read, or is longer than `most_bytes`.
 std::string read_standard_input(std::size_t most_bytes);
 

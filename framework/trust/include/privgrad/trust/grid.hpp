@@ -72,7 +72,7 @@ bool take_squares(std::span<const std::int32_t> cells, std::uint64_t& left);
 /// It is not `discrete_gaussian(sigma, Delta)`, which is a release of one coordinate: the privacy
 /// loss of a vector has another distribution, which an accountant of such distributions would get
 /// wrong.
-/// \param sigma  of the noise, in cells, > 0.
+/// \param sigma  noise parameter in cells, > 0.
 Event grid_release_event(std::uint64_t levels, std::uint64_t sigma, Adjacency adjacency);
 
 /// The noise parameter in cells: noise_multiplier * levels, rounded up, so never less than

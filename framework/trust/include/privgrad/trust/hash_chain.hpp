@@ -37,9 +37,9 @@ struct ChainedLine {
 };
 
 /// \param line  without its line end.
-/// \param number  of the line, from 1 on.
+/// \param number  number of the line, from 1 on.
 /// \param previous  the hash of the line before it; "" of the first.
-/// \throws IoError, without a place, for what is no such line.
+/// \throws IoError, without a place, if it is not such a line.
 ChainedLine parse_chained_line(std::string_view line, std::uint64_t number,
                                std::string_view previous);
 
@@ -50,7 +50,7 @@ struct ChainedLines {
 };
 
 /// Reads and checks a chain.
-/// \param name  of the file, for errors.
+/// \param name  the file's name, for errors.
 /// \throws IoError naming the first line that does not fit.
 ChainedLines read_chain(std::string_view text, const std::string& name);
 

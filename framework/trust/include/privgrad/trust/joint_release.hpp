@@ -40,7 +40,7 @@ struct JointParts {
 };
 
 /// Takes a released joint vector apart.
-/// \param l2_bound  of the sum that was released: C.
+/// \param l2_bound  bound of the sum that was released: C.
 JointParts take_apart(const Released& joint, double l2_bound, double count_share);
 
 /// The gradients of a slice of a joint vector that the count is not in.

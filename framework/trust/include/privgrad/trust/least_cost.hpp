@@ -60,7 +60,7 @@ class LeastCost {
 };
 
 /// The answer, if it is not below what the releases spend at least; estimates claim nothing.
-/// \param name  of the accountant, for the error.
+/// \param name  the accountant's name, for the error.
 /// \throws PluginError if it is.
 PrivacyAnswer checked_epsilon(PrivacyAnswer answer, double delta, const LeastCost& least,
                               std::string_view name);

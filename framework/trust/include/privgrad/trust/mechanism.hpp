@@ -50,7 +50,7 @@ class PaidNoise {
   static PaidNoise of(std::string_view secret_text);
 
   /// Noises a slice of the sum: the same bits that Mechanism::release() gives these elements.
-  /// \param part  of a sum on the grid of exact_sum(), with the l2 bound that was paid for.
+  /// \param part  a slice of a sum on the grid of exact_sum(), with the l2 bound that was paid for.
   /// \param first  its first element in the whole sum.
   /// \throws PrivacyError for a sum on another grid or with another bound.
   Released release(BoundedOnGrid part, std::size_t first, Executor& executor) const;
@@ -101,14 +101,14 @@ class Mechanism {
   ///
   /// The released values are the noised integers times the width of their cells over the divisor,
   /// as floats: rounding them is post-processing, too.
-  /// \param adjacency  that of the plan, which the receipt was charged under.
+  /// \param adjacency  the plan's adjacency, which the receipt was charged under.
   /// \throws as above; PrivacyError if the recipe asks for another grid than the sum is on;
   ///   ConfigError for noise of more than kLargestRoundedSigma cells.
   Released release(BoundedOnGrid sum, Adjacency adjacency, Receipt receipt, double divisor);
 
   /// The noise with which release() would release an exact sum (exact_sum()), for processes that
   /// release a slice of it each. The step and its nodes are used up.
-  /// \param l2_bound  of a contribution.
+  /// \param l2_bound  bound of a contribution.
   /// \throws as release(); PrivacyError for a recipe with a grid of its own.
   PaidNoise pay_for_noise(double l2_bound, Adjacency adjacency, Receipt receipt, double divisor);
 

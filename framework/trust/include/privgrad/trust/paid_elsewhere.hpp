@@ -16,7 +16,7 @@ namespace privgrad::core {
 /// of the plan, which all processes have made from the same manifest and examples.
 class PaidElsewhere {
  public:
-  /// \param charges  those of the plan that were paid for, in order.
+  /// \param charges  the plan's charges that were paid for, in order.
   /// \returns a receipt for each.
   static std::vector<Receipt> receipts(std::span<const Charge> charges) {
     std::vector<Receipt> receipts;

@@ -18,17 +18,17 @@ class RandomKey {
   /// From the operating system's generator: for anything that is to be released.
   static RandomKey from_operating_system();
 
-  /// From a number that is written in the manifest: whoever reads it can take the noise away again.
+  /// From a number that is written in the manifest: whoever reads it can subtract the noise again.
   /// For research only; outputs are marked.
   static RandomKey from_seed(std::uint64_t seed);
 
-  /// A key that everybody may know, for what is random and no secret, and the way back.
+  /// A key that everybody may know, for random numbers that are no secret.
   /// \throws ConfigError unless it is 64 lower-case hex digits.
   static RandomKey from_public_hex(std::string_view hex);
-  /// The key itself: whoever has it can draw all that it draws.
+  /// The key as the text that from_public_hex() reads: whoever has it can draw all that it draws.
   std::string public_hex() const;
 
-  /// For the private folder of a run alone, and the way back.
+  /// The key's bytes, only for the private folder of a run, and the key made from them again.
   std::span<const std::uint8_t, 32> secret_bytes() const noexcept { return bytes_; }
   static RandomKey from_secret_bytes(std::span<const std::uint8_t, 32> bytes);
 

@@ -92,14 +92,14 @@ class ResidentRun {
     std::size_t most_rows = 0;
   };
 
-  /// \param memory  of the program.
+  /// \param memory  the program's memory.
   /// \param check  null: no example is looked at.
   /// \throws as exact_sum(); PluginError for what differs.
   ResidentSum sum(std::uint64_t step, const Examples& examples, SumMemory& memory,
                   ContributionCheck* check);
 
   /// Has the program release it.
-  /// \param noise  that was paid for.
+  /// \param noise  the noise that was paid for.
   /// \throws PrivacyError for the noise of another bound, or another sum; PluginError for what
   ///   differs.
   void release(ResidentSum sum, const PaidNoise& noise);
@@ -113,7 +113,7 @@ class ResidentRun {
   /// \param out  [parameters].
   /// \throws PluginError for other parameters than the last step left.
   void bring_parameters(std::span<float> out);
-  /// To be called when the program was given other parameters.
+  /// Must be called when the program was given other parameters.
   void forget_parameters();
 
   /// \param vector  below state_vectors(kind).

@@ -20,7 +20,7 @@ namespace privgrad::core {
 /// is decides nothing but time.
 enum class RoundingTier {
   floats = 1,  ///< float32 on the 32 + 32 bits of a pair, in vector registers.
-  doubles,     ///< The same in double.
+  doubles,     ///< Double on the same bits, in vector registers.
   fine,        ///< Double on 96 + 96 bits, one element at a time.
   exact,       ///< MPFR with directed rounding on 96 + 96 bits, then 160 + 160, and so on.
 };
@@ -46,7 +46,7 @@ struct RoundedChunk {
 };
 
 /// The first two tiers.
-/// \param sums  of which the remainders modulo 2^shift are added before rounding.
+/// \param sums  their remainders modulo 2^shift are added before rounding.
 using RoundFunction = void(const NormalWords& words, const RoundingScale& scale,
                            std::span<const std::int64_t, kNormalsPerChunk> sums,
                            RoundedChunk& rounded);
@@ -74,7 +74,7 @@ struct RoundingBits {
 RoundingBits read_extension(std::uint64_t pair, std::uint64_t number, CounterCipher& extensions);
 
 /// The third tier.
-/// \param remainder  of the sum modulo 2^shift.
+/// \param remainder  remainder of the sum modulo 2^shift.
 /// \param bits  the first ones after those of the address.
 /// \returns k, if this tier can tell.
 using FineFunction = std::optional<std::int64_t>(const RoundingAddress& address,

@@ -40,7 +40,7 @@ class IndependentNoise final : public Aggregator {
 /// kExactLevels per bound; its sensitivity is that of exact_sum(). A row that is not finite counts as
 /// zero.
 /// \param rows  [examples, width].
-/// \param bound  of a row's L2 norm, finite, > 0.
+/// \param bound  bound of a row's L2 norm, finite, > 0.
 BoundedOnGrid row_sum(std::vector<float> rows, std::size_t width, double bound, Executor& executor);
 
 /// Makes what one example adds to a statistic: a function of its features and of released values.
@@ -61,9 +61,9 @@ inline constexpr std::size_t kLongContribution = std::size_t{1} << 15;
 /// Sensitivity: that of exact_sum(), kExactLevels cells for each example, given that a contribution
 /// depends on its example alone (docs/statistics.md).
 /// \param of_row  may be called by several threads at once.
-/// \param size  of a contribution, > 0.
-/// \param bound  of a contribution's L2 norm, finite, > 0.
-/// \param check  of one example's contribution; null: none.
+/// \param size  numbers in a contribution, > 0.
+/// \param bound  bound of a contribution's L2 norm, finite, > 0.
+/// \param check  checks one example's contribution; null: no check.
 /// \param pieces_of  empty, if contributions do not come in pieces. The sum is the same whole numbers; may
 ///   be called by several threads at once.
 /// \throws ConfigError for a bound that check_clip_norm() refuses; PluginError as ContributionCheck says,
@@ -79,7 +79,7 @@ BoundedOnGrid statistic_sum(const ContributionOf& of_row, const Dataset& data, s
 /// Sensitivity: that of exact_sum() with a bound of 1, kExactLevels cells, for an example that comes,
 /// goes or counts as zero. Exchanged for another one it moves two numbers by 1 each, sqrt(2) of these
 /// bounds, which is less than the 2 that every sum is charged as.
-/// \param targets  of the examples, any floats.
+/// \param targets  the examples' targets, any floats.
 /// \param classes  > 0.
 BoundedOnGrid class_sum(std::span<const float> targets, std::size_t classes, Executor& executor);
 

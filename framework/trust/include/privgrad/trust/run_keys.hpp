@@ -32,7 +32,7 @@ class RunKeys {
 
   /// A chain.
   /// \param key  forgotten once the chain has begun.
-  /// \param bound_to  what the keys of steps belong to, beside the run.
+  /// \param bound_to  a text that the keys of steps depend on, besides the run's key.
   static RunKeys chain(const RandomKey& key, std::string bound_to) {
     return RunKeys(key.derive("lasting"), key.derive("first step"), std::move(bound_to));
   }
@@ -59,7 +59,7 @@ class RunKeys {
   }
 
   /// Goes on to the next step.
-  /// \param shown  the hash of what was shown of the step; "": nothing.
+  /// \param shown  the hash of everything shown of the step; "" if nothing was shown.
   void next(std::string_view shown) {
     if (now_) now_ = now_->derive("next\n" + std::string(shown));
   }
@@ -70,7 +70,7 @@ class RunKeys {
 
   /// The chain as it is now, sealed; of a constant key nothing.
   void save(StateWriter& out) const;
-  /// \param bound_to  as the run is bound now.
+  /// \param bound_to  the text that the run is bound to now.
   /// \throws IoError; PrivacyError if it was saved bound to something else.
   static RunKeys restored(StateReader& in, const std::optional<RandomKey>& constant,
                           std::string bound_to);

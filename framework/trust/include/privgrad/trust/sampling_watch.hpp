@@ -86,13 +86,13 @@ class SamplingWatch {
  public:
   static constexpr double kFalseAlarm = 0x1p-64;
 
-  /// \param charges  of the steps, in order; must outlive this.
+  /// \param charges  the charges of the steps, in order; must outlive this.
   /// \param sampler  the sampler's name, for errors.
   SamplingWatch(std::span<const Charge> charges, std::string sampler);
 
   /// \param step   below the number of charges; each once, in order, from anywhere on.
   /// \param rows   how many there are to draw from, the same in every step.
-  /// \param batch  as drawn.
+  /// \param batch  the rows as drawn.
   /// \throws PluginError for a row that does not exist or is named twice, and for batches that do
   ///   not follow their law. It names no row and no size, which are private.
   void check(std::uint64_t step, std::size_t rows, std::span<const std::uint32_t> batch);
@@ -109,7 +109,8 @@ class SamplingWatch {
   std::uint64_t batches() const noexcept { return batches_; }
 
  private:
-  /// For rows, which share what their bets cost: how often one of them may have been drawn by now.
+  /// Limits on how often any one row may have been drawn by now; all rows share the cost of the
+  /// bets.
   struct Limits {
     double least = 0.0, most = 0.0;
   };

@@ -74,7 +74,7 @@ class StateWriter {
   }
 
   /// Puts a vector together of which each process has a slice; all of them call it, in the same order.
-  /// \param slice  of this process; elements of `element` bytes.
+  /// \param slice  this process's slice; elements of `element` bytes.
   /// \returns the whole vector's bytes.
   using Whole =
       std::function<std::vector<std::byte>(std::span<const std::byte> slice, std::size_t element)>;
@@ -291,7 +291,7 @@ std::string state_text(const T& value) {
 }
 
 /// The way back.
-/// \param name  what errors call the text.
+/// \param name  the text's name, for errors.
 /// \throws IoError for a text that state_text() did not make.
 template <ListsState T>
 T from_state_text(std::string_view text, std::string name) {

@@ -66,7 +66,7 @@ std::vector<Finding> check_component(const Component& component, const Setup& se
 /// Earlier rules' preparations for later ones are made again; a rule that failed prepares nothing.
 /// \param done    the findings so far, in order.
 /// \param begins  called with the rule's name before any of its code runs.
-/// \param ends    called with what was found, while all that was made for it is still there.
+/// \param ends    called with the finding, while everything made for the rule still exists.
 /// \returns whether there was such a rule.
 bool check_next_rule(const Component& component, const Setup& setup,
                      const std::vector<Finding>& done,
