@@ -31,7 +31,7 @@ struct StepValues {
 /// is found by one target.
 struct StepSchedules {
   ScheduleValues noise, clip_norm, batch_size;
-  bool noise_is_std = false;       ///< `noise` is schedules.noise_std, over the clip norm.
+  bool noise_is_std = false;       ///< `noise` is schedules.noise_std; at() divides by clip_norm.
   bool noise_is_rescaled = false;  ///< `noise` became a shape by privacy.calibrate: all.
   std::uint64_t dataset_size = 0;  ///< No batch is larger.
 

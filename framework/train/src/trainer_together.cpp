@@ -209,8 +209,7 @@ std::vector<Released> Trainer::release_slices(std::vector<BoundedOnGrid> slices,
   return released;
 }
 
-/// The gradient's part of a slice. The count is behind the last slice, and is sent to all
-/// processes.
+/// The gradient's part of a slice. The count follows the last slice, and all processes get it.
 Released Trainer::without_count(const StepOrder& order, const Released& slice,
                                 Together& made) const {
   const std::size_t last = processes_->cluster().size() - 1;

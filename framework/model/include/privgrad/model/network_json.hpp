@@ -9,7 +9,7 @@ namespace privgrad::core {
 
 /// A network as a saved model describes it: {"input", "classes", "loss", "layers"}, each layer an
 /// object with its "layer" ("dense", "activation", "conv2d", "pool", "flatten", "group_norm",
-/// "layer_norm", "embedding", "opaque") and its numbers under the names of network.hpp.
+/// "layer_norm", "embedding", "shortcut", "opaque") and its numbers under the names of network.hpp.
 nlohmann::json to_json(const Network& network);
 
 /// The inverse.

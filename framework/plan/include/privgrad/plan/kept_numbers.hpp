@@ -26,7 +26,7 @@ class KeptNumbers {
   /// \param scales     as `scales()` gave them; above 0 and finite.
   /// \param schedules  as `schedules_text()` gave them; "": they are computed, and the same but for
   ///   roundings.
-  /// \throws ConfigError if they are not such.
+  /// \throws ConfigError for scales that are not such, IoError for such a text.
   explicit KeptNumbers(std::vector<double> scales, std::string_view schedules = {});
 
   /// The next scale of the plan: the kept one, or the one that `search` finds.

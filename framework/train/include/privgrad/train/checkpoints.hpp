@@ -60,7 +60,7 @@ class Checkpoints {
                               const DataCommitment& data);
 
   /// The content of the checkpoint to resume from, after comparing its head with this run's.
-  /// \throws PrivacyError naming the part that differs.
+  /// \throws PrivacyError naming the part that differs; IoError if there is no checkpoint.
   std::string content(const Plan& plan, const RunOptions& options);
 
   /// Whether one is to be made after this step or, in a federated run, after this round.

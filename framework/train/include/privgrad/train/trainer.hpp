@@ -158,8 +158,8 @@ class Trainer {
   bool choose_noise(std::uint64_t step, const Workbench& bench, const Dataset& test);
 
   /// Makes sure that the step is paid for, with some of those that follow it: one answer of the
-  /// accountant and one flush to the disk for each block, of which there are at most 64 a run
-  /// unless `at_least` asks for more at once. Noise that adapts is paid for step by step.
+  /// accountant and one flush to the disk for each block, of which there are at most 64 a run, and
+  /// one more per report between the steps. Noise that adapts is paid for step by step.
   /// \param at_least  number of steps that are about to be made.
   /// \returns whether all of them are paid for. The data has not been touched when they are not.
   bool pay_for(std::uint64_t step, std::uint64_t at_least = 1);
