@@ -17,7 +17,5 @@ for study in table-3-fashion-mnist table-4-fashion-mnist; do
 done
 
 page=docs/experiments/ali-dpfl.md
-"$program" report "$folder" --markdown $page
-{ cat examples/studies/ali-dpfl/preface.md; cat $page; } >$page.new
-mv $page.new $page
+scripts/study-page.sh "$program" "$folder" "$page"
 echo "$page: written"

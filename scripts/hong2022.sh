@@ -27,7 +27,5 @@ for study in mnist35 data-efficiency mnist momentum baselines steps synthetic da
 done
 
 page=docs/experiments/hong2022.md
-"$program" report "$folder" --markdown $page
-{ cat examples/studies/hong2022/preface.md; cat $page; } >$page.new
-mv $page.new $page
+scripts/study-page.sh "$program" "$folder" "$page"
 echo "$page: written after $(($(date +%s) - began)) s"

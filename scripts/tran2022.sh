@@ -19,8 +19,5 @@ for study in mnist-mlp-epsilon mnist-mlp-examples mnist-cnn \
 done
 
 page=docs/experiments/tran2022.md
-mkdir -p docs/experiments
-"$program" report "$folder" --markdown $page
-{ cat examples/studies/tran2022/preface.md; cat $page; } >$page.new
-mv $page.new $page
+scripts/study-page.sh "$program" "$folder" "$page"
 echo "$page: written after $(($(date +%s) - began)) s"

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "privgrad/plan/read_data.hpp"
 #include "train.hpp"
 
 using Catch::Matchers::EndsWith;
@@ -341,4 +342,48 @@ privacy: {target_delta: 1e-5, accountant: zcdp, adjacency: )" +
   CHECK(unaccounted_of("keep_labels: [1, 0], limit: 2", "replace_one") ==
         Names{"number of examples that are chosen by what they hold"});
   CHECK(unaccounted_of("keep_labels: [1, 0], limit: 2", "zero_out").empty());
+}
+
+TEST_CASE("noise: off obeys arithmetic: float: clipped gradients are added as they are", "[run]") {
+  // One step of gradient descent from zeros on every row, of a learning rate that makes the new
+  // parameters minus the sum of the clipped gradients. Each gradient is -y (x, 1) times a constant, and
+  // longer than the clip norm. In exact arithmetic they are made of factors of some 13 bits.
+  constexpr double kClip = 1e-6;
+  const auto relative_error = [&](const char* arithmetic) {
+    Experiment experiment(R"(privgrad: 1
+data: {kind: synthetic, rows: 50, test_rows: 0, dimensions: 6, target: linear, seed: 3}
+model: linear
+sampler: full_batch
+optimizer: sgd
+schedules: {noise_multiplier: 1, clip_norm: 1e-6, learning_rate: 50}
+privacy: {target_delta: 1e-5, adjacency: zero_out, accountant: gdp, noise: off}
+steps: 1
+seed: 1
+)",
+                          {std::string("aggregator.arithmetic=") + arithmetic});
+    const Dataset rows =
+        core::read_data(*experiment.plan().manifest, *experiment.plan().setting).train;
+    std::vector<double> expected(7);
+    std::vector<float> x(6), y(1);
+    for (std::uint32_t row = 0; row < rows.rows(); ++row) {
+      rows.gather(std::span(&row, 1), x, y);
+      double squares = 1.0;
+      for (const float value : x) squares += static_cast<double>(value) * value;
+      const double scale = (y[0] < 0.0F ? -kClip : kClip) / std::sqrt(squares);
+      for (std::size_t j = 0; j < 6; ++j) expected[j] += scale * x[j];
+      expected[6] += scale;
+    }
+    experiment.run();
+    const std::vector<float> found = experiment.parameters();
+    REQUIRE(found.size() == expected.size());
+    double off = 0.0, all = 0.0;
+    for (std::size_t j = 0; j < found.size(); ++j) {
+      off += std::pow(found[j] - expected[j], 2.0);
+      all += std::pow(expected[j], 2.0);
+    }
+    return std::sqrt(off / all);
+  };
+  CHECK(relative_error("float") < 1e-6);
+  CHECK(relative_error("exact") > 1e-5);  // the control: these are another arithmetic's
+  CHECK(relative_error("exact") < 2e-3);
 }

@@ -62,7 +62,7 @@ TEST_CASE("dynamic: every influence gives the noise of Lemma 4.3, as a shape", "
       {object({{"kind", "momentum"}, {"gamma", 0.95}, {"beta", 0.9}}),
        momentum_influence(100, 0.95, 0.9)},
       {object({{"kind", "momentum"}, {"kappa", 10.0}, {"eta0", 0.5}, {"beta", 0.9}}),
-       momentum_influence(100, 0.95, 0.9)},
+       momentum_influence(100, 0.975, 0.9)},
       {object({{"kind", "two_exponential"}, {"gamma", 0.97}, {"share", 0.25}}),
        two_exponential_influence(100, 0.97, 0.97, 0.25)},
       {object(
@@ -149,7 +149,7 @@ TEST_CASE("dynamic: parameters that do not belong to the influence are refused",
   refused(object({{"kind", "exponential"}}), "needs gamma or kappa");
   refused(object({{"kind", "exponential"}, {"gamma", 0.9}, {"kappa", 10.0}}), "one of the two");
   refused(object({{"kind", "exponential"}, {"gamma", 0.9}, {"beta", 0.5}}), "has no beta");
-  refused(object({{"kind", "exponential"}, {"kappa", 1.0}}), "gamma = 1 - eta0/kappa is 0");
+  refused(object({{"kind", "exponential"}, {"kappa", 1.0}}), "gamma = 1 - 1/kappa is 0");
   refused(object({{"kind", "momentum"}, {"gamma", 0.9}}), "needs beta");
   refused(object({{"kind", "momentum"}, {"gamma", 0.9}, {"beta", 0.5}, {"eta0", 1.0}}),
           "eta0 only");

@@ -161,7 +161,8 @@ Json momentum(const Numbers& numbers) {
   Json json = facts_of(descent);
   json["schedules"] = both_schedules(descent, numbers.steps());
   json["theorem"] =
-      "Hong et al. 2022, Theorem 4.5 with the exact weights; T by minimising the bound itself";
+      "Hong et al. 2022, Theorem 4.5, its proof mended and with the exact weights; T by minimising "
+      "the bound itself";
   return json;
 }
 
@@ -182,7 +183,8 @@ Json sgd(const Numbers& numbers) {
     json = facts_of(descent);
     json["schedules"] = both_schedules(descent, numbers.steps());
     json["theorem"] =
-        "Hong et al. 2022, Theorem 4.9 with the exact weights; T by minimising the bound itself";
+        "Hong et al. 2022, Theorem 4.9, its proof mended and with the exact weights; T by "
+        "minimising the bound itself";
   } else {
     const core::Descent descent{.kappa = kappa, .alpha = numbers.alpha()};
     json = facts_of(descent);
@@ -201,11 +203,18 @@ Json sgd(const Numbers& numbers) {
 }
 
 core::RiskFacts risk_facts(const Numbers& numbers) {
-  return {.clip_norm = numbers.above_zero("clip-norm"),
-          .smoothness = numbers.above_zero("smoothness"),
-          .pl_constant = numbers.above_zero("smoothness") / numbers.kappa(),
-          .examples = numbers.above_zero("examples"),
-          .initial_gap = numbers.above_zero("initial-gap")};
+  const core::RiskFacts facts{.clip_norm = numbers.above_zero("clip-norm"),
+                              .smoothness = numbers.above_zero("smoothness"),
+                              .pl_constant = numbers.above_zero("smoothness") / numbers.kappa(),
+                              .examples = numbers.above_zero("examples"),
+                              .initial_gap = numbers.above_zero("initial-gap")};
+  if (core::is_possible(facts)) return facts;
+  const double most = facts.clip_norm * facts.clip_norm / (2.0 * facts.pl_constant);
+  throw UsageError(
+      "--initial-gap is " + format_number(facts.initial_gap) +
+      ", but a strongly convex loss with this Lipschitz constant has at most G^2/(2 mu) "
+      "= " +
+      format_number(most) + ": there is no such loss, and no bound");
 }
 
 Json risk_stability(const Numbers& numbers) {

@@ -81,14 +81,14 @@ double Descent::bound(std::uint64_t steps, BudgetSplit split) const {
 }
 
 double MomentumDescent::zeta() const {
-  return 1.0 - eta0 / 4.0 -
-         eta0 * eta0 * beta * gamma() / (square(gamma() - beta) * std::pow(1.0 - beta, 3.0));
+  const double lag = beta * (gamma() - beta * beta) / square((gamma() - beta) * (1.0 - beta));
+  return 1.0 - eta0 / 2.0 - eta0 * eta0 * lag / 2.0;
 }
 
 double MomentumDescent::most_eta0(double kappa, double beta) {
-  // zeta falls from 1 to -infinity as eta0 grows from 0 to kappa (1 - beta), where gamma is beta.
+  // zeta falls from 1 to -infinity as eta0 grows from 0 to 2 kappa (1 - beta), where gamma is beta.
   double low = 0.0;
-  double high = kappa * (1.0 - beta);
+  double high = 2.0 * kappa * (1.0 - beta);
   for (int i = 0; i < 200; ++i) {
     const double middle = (low + high) / 2.0;
     const MomentumDescent candidate{.kappa = kappa, .alpha = 0.0, .beta = beta, .eta0 = middle};
@@ -100,9 +100,9 @@ double MomentumDescent::most_eta0(double kappa, double beta) {
 double MomentumDescent::bound(std::span<const double> noise_multiplier) const {
   const std::uint64_t steps = noise_multiplier.size();
   return power(gamma(), static_cast<double>(steps)) +
-         2.0 * eta0 * alpha * budget_of_noise(noise_multiplier) *
+         eta0 * alpha * budget_of_noise(noise_multiplier) *
              weighted_noise(momentum_influence(steps, gamma(), beta), noise_multiplier) +
-         2.0 * eta0 * sampling * sum_of_momentum_influence(steps, gamma(), beta);
+         eta0 * sampling * sum_of_momentum_influence(steps, gamma(), beta);
 }
 
 double MomentumDescent::bound(std::uint64_t steps, BudgetSplit split) const {
@@ -111,7 +111,7 @@ double MomentumDescent::bound(std::uint64_t steps, BudgetSplit split) const {
   const double weight = split == BudgetSplit::uniform
                             ? static_cast<double>(steps) * sum
                             : least_weighted_noise(momentum_influence(steps, gamma(), beta), 1.0);
-  return left + 2.0 * eta0 * (alpha * weight + sampling * sum);
+  return left + eta0 * (alpha * weight + sampling * sum);
 }
 
 double sampling_term(double parameters, double gradient_noise, double pl_constant,
@@ -154,9 +154,13 @@ std::uint64_t printed_steps(const Descent& descent, BudgetSplit split) {
   return static_cast<std::uint64_t>(std::max(1.0, std::round(steps)));
 }
 
+bool is_possible(const RiskFacts& facts) {
+  return 2.0 * facts.pl_constant * facts.initial_gap <= square(facts.clip_norm);
+}
+
 double true_risk_by_stability(const RiskFacts& facts, double bound, std::uint64_t steps) {
-  return bound * facts.initial_gap +
-         square(facts.clip_norm) * static_cast<double>(steps) / (facts.smoothness * facts.examples);
+  return bound * facts.initial_gap + 2.0 * square(facts.clip_norm) * static_cast<double>(steps) /
+                                         (facts.smoothness * facts.examples);
 }
 
 std::uint64_t repetitions_for(double p) {
@@ -164,9 +168,9 @@ std::uint64_t repetitions_for(double p) {
 }
 
 double true_risk_in_probability(const RiskFacts& facts, double bound_of_one, double p) {
-  const double scale = square(facts.clip_norm) / (facts.pl_constant * facts.examples);
+  const double scale = square(facts.clip_norm) / facts.pl_constant;
   const double risk = 2.0 * bound_of_one * facts.initial_gap;
-  return std::sqrt(2.0 * scale * risk) + 4.0 * scale / p;
+  return std::sqrt(2.0 * scale * risk) + 4.0 * scale / (p * facts.examples);
 }
 
 std::vector<TableRow> table_rows(double examples, double parameters, double budget, double epsilon,

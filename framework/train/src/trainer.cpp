@@ -421,8 +421,10 @@ Released Trainer::release_sum(std::uint64_t step, const Clip& clip, Workbench& b
   }
   if (check != nullptr) check_row(program, data_, batch_, *check);
   if (!is_charged()) {
-    Bounded sum = sum_for_no_noise(program, data_, batch_, clip, executor_,
-                                   manifest_.microbatch_size, &bench.memory, plan_.unit);
+    Bounded sum = plan_.arithmetic == Arithmetic::floating
+                      ? clipped_sum(program, data_, batch_, clip, executor_, plan_.unit)
+                      : sum_for_no_noise(program, data_, batch_, clip, executor_,
+                                         manifest_.microbatch_size, &bench.memory, plan_.unit);
     return correlated_ ? correlated_->release_without_noise(std::move(sum), divisor)
                        : mechanism_.release_without_noise(std::move(sum), divisor);
   }

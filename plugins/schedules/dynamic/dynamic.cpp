@@ -66,14 +66,17 @@ void check_parameters(const Params& influence) {
   }
 }
 
-/// gamma, or 1 - eta0/kappa.
+/// gamma, or what a step leaves of the loss: 1 - eta mu, with the learning rate eta = 1/M without
+/// momentum, and eta0/(2M) with it.
 double gamma_of(const Params& influence) {
   if (influence.has("gamma")) return influence.real("gamma");
+  const bool has_momentum = influence.text("kind") == "momentum";
   const double eta0 = influence.has("eta0") ? influence.real("eta0") : 1.0;
-  const double gamma = 1.0 - eta0 / influence.real("kappa");
+  const double gamma = 1.0 - (has_momentum ? eta0 / 2.0 : 1.0) / influence.real("kappa");
   if (gamma > 0.0) return gamma;
-  throw ConfigError("dynamic: gamma = 1 - eta0/kappa is " + privgrad::format_number(gamma) +
-                    ", allowed is above 0");
+  throw ConfigError(std::string("dynamic: gamma = 1 - ") +
+                    (has_momentum ? "eta0/(2 kappa)" : "1/kappa") + " is " +
+                    privgrad::format_number(gamma) + ", allowed is above 0");
 }
 
 /// The noise that is best for an influence, up to its scale, which the core finds.
@@ -132,7 +135,7 @@ class Dynamic final : public privgrad::Schedule, public privgrad::FromInfluence 
                  .example(0.97),
              param::real("kappa",
                          "Instead of gamma: smoothness over the Polyak-Lojasiewicz constant; gamma "
-                         "= 1 - eta0/kappa.")
+                         "= 1 - 1/kappa, and with momentum 1 - eta0/(2 kappa).")
                  .at_least(1)
                  .optional(),
              param::real("beta", "momentum: that of the optimizer.")

@@ -58,28 +58,41 @@ struct Descent {
   double bound(std::uint64_t steps, BudgetSplit split) const;
 };
 
-/// Gradient descent with bias-corrected momentum and learning rate eta0/(2M): Theorem 4.5, without
-/// its negative last term.
+/// Gradient descent with bias-corrected momentum v_t = sum_i c_ti g_i, c_ti = (1-beta) beta^(t-i) /
+/// (1-beta^t), and learning rate eta = eta0/(2M): Theorem 4.5, mended. The paper's proof (Eq. 28)
+/// drops the factor 1/2 of -<grad, v> = (|grad - v|^2 - |grad|^2 - |v|^2) / 2, and its bound is
+/// exceeded without any noise. With it, by smoothness and the Polyak-Lojasiewicz condition,
+///
+///     f_{t+1} - f* <= (1 - eta mu) (f_t - f*) + (eta/2) |grad_t - v_t|^2 - (eta/2) (1 - M eta) |v_t|^2,
+///
+/// and eta mu = eta0/(2 kappa). grad_t - v_t is how far the gradients of earlier steps lag behind,
+/// less the noise. The two are not independent, so that |a + b|^2 <= 2|a|^2 + 2|b|^2 takes them
+/// apart. The noise has, in each of D coordinates, the variance (G/N)^2 sum_i c_ti^2 sigma_i^2; added
+/// up over the steps that is eta D (G/N)^2 sum_i w_i sigma_i^2, w of momentum_influence(), and over the
+/// first gap eta0 alpha R sum_i w_i sigma_i^2. The lag is at most M eta sum_i c_ti sum_{i<=j<t} |v_j|,
+/// whose squares, by Jensen's inequality and added up over the steps, have the weight M^2 eta^2 C on
+/// |v_j|^2, with C of zeta(). Where zeta >= 0 the last term of the first line outweighs them.
 struct MomentumDescent {
   double kappa = 1.0;  ///< >= 1.
   double alpha = 0.0;  ///< > 0.
   double beta = 0.9;   ///< In (0, 1).
   double eta0 = 0.0;   ///< In (0, most_eta0()].
-  /// Of stochastic gradients: D sigma_g^2 / (2 M n^2 (f_1 - f*)), >= 0. What the noise of sampling
-  /// adds to a bound is 2 eta0 sampling sum_i w_i: it goes the way of the noise of privacy, with the
-  /// same variance in each step (Theorem 4.9, of which this is the sum itself; it is at most 2 kappa
+  /// For stochastic gradients: D sigma_g^2 / (2 M n^2 (f_1 - f*)), >= 0. The noise of sampling adds
+  /// eta0 sampling sum_i w_i to a bound: it goes the way of the noise of privacy, with the same
+  /// variance in each step (Theorem 4.9, of which this is the sum itself; it is at most 2 kappa
   /// sampling, since sum_i w_i is sum_t gamma^(T-t) (1-beta)(1+beta^t) / ((1+beta)(1-beta^t)), of
   /// terms no larger than gamma^(T-t)).
   double sampling = 0.0;
 
-  double gamma() const { return 1.0 - eta0 / kappa; }
-  /// zeta = 1 - eta0/4 - eta0^2 beta gamma / ((gamma - beta)^2 (1 - beta)^3): the proof needs it to
-  /// be >= 0, and gamma > beta. (The theorem prints another zeta than its proof has.)
+  double gamma() const { return 1.0 - eta0 / (2.0 * kappa); }
+  /// zeta = 1 - eta0/2 - (eta0^2/2) C, C = beta gamma (1 - beta^2/gamma) / ((gamma-beta)^2
+  /// (1-beta)^2): the proof needs it to be >= 0, and gamma > beta. C is sum_{s>=1} gamma^-s sum_{k>=s}
+  /// k beta^k, an upper bound on what the steps behind j have to do with |v_j|^2.
   double zeta() const;
   /// The largest eta0 that the proof allows; gamma depends on it, so that it is solved for.
   static double most_eta0(double kappa, double beta);
-  /// gamma^T + 2 eta0 alpha R sum_i w_i sigma_i^2, with the exact w of momentum_influence(), and what
-  /// sampling adds.
+  /// gamma^T + eta0 alpha R sum_i w_i sigma_i^2, with the exact w of momentum_influence(), and the
+  /// term of sampling.
   double bound(std::span<const double> noise_multiplier) const;
   double bound(std::uint64_t steps, BudgetSplit split) const;
 };
@@ -114,15 +127,22 @@ struct RiskFacts {
   double initial_gap = 0.0;  ///< f(theta_1) - f*.
 };
 
-/// In expectation, by uniform stability: bound * gap + G^2 eta T / N with eta = 1/M (Theorems 4.11
-/// and 4.12).
+/// Whether some loss has these constants: one that is mu-strongly convex and G-Lipschitz where training
+/// goes has |grad|^2 >= 2 mu (f_1 - f*), so that f_1 - f* <= G^2 / (2 mu). The bounds on true risks are
+/// about such losses.
+bool is_possible(const RiskFacts& facts);
+
+/// In expectation, by uniform stability: bound * gap + 2 G^2 eta T / N with eta = 1/M (Theorems 4.11
+/// and 4.12; Hardt, Recht and Singer 2016, Theorem 3.8). Stability is about one example that is
+/// exchanged for another, whose gradient moves a step by 2 G eta / N; the 2 is missing in print.
 double true_risk_by_stability(const RiskFacts& facts, double bound, std::uint64_t steps);
 
-/// With high probability: sqrt(2 G^2 / (mu N)) sqrt(x) + 4 G^2 / (p mu N), with x the excess risk
-/// of the best of k = ceil(log2(1/p)) runs of a budget of R/k each (Eq. 15). By Markov's inequality
-/// x
-/// <= 2 gap bound(R/k) but for a probability of 2^-k <= p; the factor 2 is missing in print. The
-/// total failure probability is 2p, not p, and finding the best of the k runs is not paid for.
+/// With high probability: sqrt(2 G^2/mu) sqrt(x) + 4 G^2 / (p mu N), with x the excess risk of the best
+/// of k = ceil(log2(1/p)) runs of a budget of R/k each (Shalev-Shwartz, Shamir, Srebro and Sridharan
+/// 2009, for a mean of N losses that are strongly convex and G-Lipschitz; Eq. 15 prints mu N in both
+/// places, which is too small by sqrt(N)). By Markov's inequality x <= 2 gap bound(R/k) but for a
+/// probability of 2^-k <= p; the factor 2 is missing in print. The total failure probability is 2p, not
+/// p, and finding the best of the k runs is not paid for.
 /// \param bound_of_one  of one run with a budget of R/k.
 /// \param p  in (0, 1).
 double true_risk_in_probability(const RiskFacts& facts, double bound_of_one, double p);
