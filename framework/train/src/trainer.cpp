@@ -24,9 +24,10 @@
 namespace privgrad::core {
 namespace {
 
-/// Steps that are paid for together: one answer of the accountant, one flush to the disk. At most
-/// 64 times a run, so that neither a slow accountant nor a slow disk holds up the steps. A run that
-/// is cut off may have paid for steps that it never made; the other way round cannot happen.
+/// Steps that are paid for together: one answer of the accountant, one flush to the disk. But for
+/// reports that come between, at most 64 times a run, so that neither a slow accountant nor a slow
+/// disk holds up the steps. A run that is cut off may have paid for steps that it never made; the
+/// other way round cannot happen.
 std::uint64_t steps_per_payment(std::uint64_t steps) {
   return std::max<std::uint64_t>(1, (steps + 63) / 64);
 }
@@ -241,8 +242,9 @@ bool Trainer::pay_for(std::uint64_t step, std::uint64_t at_least) {
     return receipts_.size() >= at_least;
   }
   const std::uint64_t from = step + receipts_.size();
-  // A block ends where the plan says that the budget does; the ledger checks it all the same. Nor are
-  // steps paid for before a report that comes before them: whether they come is not decided yet.
+  // A block ends where the plan says that the budget does; the ledger checks it all the same. Nor
+  // are steps paid for before a report that comes before them: whether they come is not decided
+  // yet.
   std::uint64_t limit =
       from < plan_.affordable_steps ? plan_.affordable_steps : plan_.charges.size();
   if (plan_.report && plan_.report->every > 0)
@@ -375,8 +377,8 @@ std::vector<Released> Trainer::release_step(std::uint64_t step, const Clip& clip
   return released;
 }
 
-/// What the optimizer gets, and what the next step follows: from released values alone.
-/// \returns nothing where that is the one release of the step.
+/// The gradient for the optimizer, and the next clip norm, from released values alone.
+/// \returns nothing where the gradient is the one release of the step.
 std::optional<Released> Trainer::gradient_of(std::uint64_t step, const Clip& clip,
                                              std::span<const Released> released) {
   if (differences_) {

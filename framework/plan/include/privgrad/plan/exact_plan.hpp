@@ -15,8 +15,9 @@ namespace privgrad::core {
 void check_exact_range(const Manifest& manifest, const PlanNumbers& plan,
                        const CorrelatedPlan* correlated);
 
-/// The most examples that a batch of a plan is taken to have: twice the expected number, or under
-/// `add_or_remove_one`, where the number is private, kMostBatchRows.
+/// The most examples that the sum of a step may have in a correlated plan, which refuses more:
+/// twice the expected number, or under `add_or_remove_one`, where the number is private,
+/// kMostBatchRows.
 std::uint64_t most_rows(const Manifest& manifest, const PlanNumbers& plan);
 
 }  // namespace privgrad::core

@@ -28,8 +28,8 @@ inline constexpr std::size_t kMostRecordedChanges = 4096;
 /// \param outcome  has the chosen noise once a run has ended.
 nlohmann::json schedule_record(const Plan& plan, const Outcome& outcome);
 
-/// Whether the manifest says enough about the loss (`utility`) for Theorem 4.1, and the noise of
-/// the steps is independent and known beforehand.
+/// Whether the manifest says enough about the loss (`utility`) for Theorem 4.1, the run is central,
+/// and the noise of its steps is independent and known beforehand.
 bool has_prediction(const Plan& plan);
 
 }  // namespace privgrad::core
