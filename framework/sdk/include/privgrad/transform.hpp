@@ -162,10 +162,11 @@ PRIVGRAD_API void apply_to_each_row(const RowTransform& transform, const Shape& 
 PRIVGRAD_API void apply_to_each_row(const RowTransform& transform, const Shape& shape,
                                     Dataset& data, Executor& executor);
 
-/// The parameter that every fitted transform declares: `statistic: unaccounted | public`.
+/// The parameter that a fitted transform declares: `statistic: unaccounted | public`. One with the
+/// ability BoundedStatistic declares private_statistic_params() instead.
 PRIVGRAD_API ParamSpec statistics_param();
 
-/// \returns what the parameter above says.
+/// \returns the meaning of the parameter `statistic`, declared in either way.
 /// \throws nothing beyond Params.
 PRIVGRAD_API Statistic statistic_from(const Params& params);
 

@@ -30,7 +30,7 @@ class PluginHost {
  public:
   explicit PluginHost(TrustPolicy policy) : policy_(std::move(policy)) {}
 
-  /// Checks, in this order: the file name; inside a trusted directory; nobody else may write it;
+  /// Checks, in this order: the file name; nobody else may write it; inside a trusted directory;
   /// pinned hash; ABI note; name not loaded already. Only then maps the file and asks it to
   /// register.
   /// \throws PluginError, "FILE: what is wrong and what to do". Nothing of a refused plugin has

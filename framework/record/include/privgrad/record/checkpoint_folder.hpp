@@ -23,7 +23,8 @@ namespace privgrad::core {
 ///   lock                         locked (flock) by the process that has the run
 ///
 /// A file is complete or absent: it is written aside, flushed, renamed, and its folder flushed.
-/// Threads: calls never overlap.
+/// Only bindings.jsonl grows line by line; a last line that was cut off is removed when the run
+/// goes on. Threads: calls never overlap.
 class CheckpointFolder {
  public:
   /// A new name for a run, from the operating system: 32 hex digits, no secret.
@@ -62,8 +63,8 @@ class CheckpointFolder {
 
   /// Says that the n-th thing is about to be shown, and returns once that is on the disk.
   /// \param hash  the hash of the thing, 64 hex digits.
-  /// \throws PrivacyError if something else was bound as the n-th before: nothing may be shown.
-  ///   IoError
+  /// \throws PrivacyError if something else was bound as the n-th before, or if bindings before the
+  ///   n-th are missing: nothing may be shown. IoError
   void bind(std::uint64_t n, const std::string& what, const std::string& hash);
 
   /// Keeps a text beside the checkpoints, in place of what had that name. It is on the disk when this
@@ -93,7 +94,7 @@ class CheckpointFolder {
   /// \returns that; nothing: the run did not come so far.
   std::optional<std::string> settled_summary() const;
 
-  /// Takes away all that is in the folder, checkpoints first, and the folder.
+  /// Removes everything in the folder, checkpoints and plan-key first, and then the folder.
   /// \throws IoError
   void erase();
 

@@ -67,7 +67,7 @@ struct AccountEntry {
 /// Crashes: a call returns only after its line is on the disk; a line that was cut off by a crash
 /// counts for nothing, and nothing was done for it. A run that is killed keeps its reservation.
 /// Processes and threads: each call locks the file (flock), so that two runs never spend the same
-/// part of the budget. Where a file system has no locks, calls fail.
+/// part of the budget. Where a file system has no locks, all calls but open() fail.
 class DataAccount {
  public:
   /// Opens a new account. Its first line has a random number, so that the hash of that line names
@@ -80,7 +80,8 @@ class DataAccount {
   explicit DataAccount(std::filesystem::path file);
 
   const AccountTerms& terms() const noexcept { return terms_; }
-  /// As they were when the account was read last: by the constructor, reserve() or settle().
+  /// As they were when this object last read the file: in the constructor, or in a call that
+  /// writes.
   const std::vector<AccountEntry>& entries() const noexcept { return entries_; }
   const std::string& first_hash() const noexcept { return first_hash_; }
   const std::string& last_hash() const noexcept { return last_hash_; }

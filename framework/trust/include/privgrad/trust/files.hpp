@@ -25,7 +25,7 @@ std::string read_standard_input(std::size_t most_bytes);
 
 /// Replaces `file` by `content` so that readers, also after a crash, see either the old file or the
 /// whole new one: written beside it, flushed, renamed, directory flushed.
-/// \throws IoError naming the file; nothing is left behind then.
+/// \throws IoError naming the file or its directory; no unfinished file is left behind then.
 void write_atomically(const std::filesystem::path& file, std::string_view content);
 
 /// Removes the unfinished files that write_atomically() left in this directory when its process was

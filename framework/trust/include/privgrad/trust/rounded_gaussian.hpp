@@ -72,7 +72,7 @@ class RoundedGaussianStream {
   /// \param first  below 2^64 - sums.size(). Ranges that begin and end at multiples of 1024 save
   ///   making a chunk for a part of it.
   /// \param sigma  in fine cells, in [2^-64, 2^60], exactly the double that it is. Fastest where
-  ///   sigma / 2^shift is at most 2^12: ten times slower at 2^30, and from 2^46 on each element
+  ///   sigma / 2^shift is at most 2^12: ten times slower at 2^30, and from 2^43 on each element
   ///   takes 10 microseconds.
   /// \param shift  in [0, 62]: coarse cells are 2^shift fine ones.
   /// \param sums  in fine cells, any 64-bit integers.
