@@ -17,7 +17,7 @@ double power(double gamma, double exponent) {
 
 double square(double x) { return x * x; }
 
-/// Where a function that falls and then rises is least, in [low, high].
+/// The minimum in [low, high] of a function that falls and then rises.
 BestSteps least(const std::function<double(std::uint64_t)>& bound, std::uint64_t low,
                 std::uint64_t high) {
   while (low < high) {

@@ -17,8 +17,9 @@ struct Decoded {
 /// RFC 3629: shortest forms only, no surrogates, nothing above U+10FFFF.
 Decoded decode_utf8(std::string_view text);
 
-/// Whether a character does something instead of being shown: C0 but for tab and line breaks, C1,
-/// the separators and marks that some programs take for line breaks and others do not.
+/// Whether a character does something instead of being shown: C0 but for tab and line breaks, DEL,
+/// C1, U+2028, U+2029, U+FEFF, U+FFFE and U+FFFF, which some programs take for line breaks or marks
+/// and others do not.
 bool is_control(std::uint32_t code);
 
 /// Whether a character is shown, and no more: no control character (a line break or a tab moves
@@ -26,8 +27,8 @@ bool is_control(std::uint32_t code);
 /// would show something else than it says.
 bool is_shown(std::uint32_t code);
 
-/// A text on one line that is only shown, wherever it goes: line breaks and tabs become blanks, and
-/// '?' stands for every other character that is not shown and every byte that is no UTF-8.
+/// A text on one line that is only shown, wherever it goes: line feeds and tabs become blanks, and
+/// '?' stands for every other character that is not shown and every byte that is not UTF-8.
 std::string shown_line(std::string_view text);
 
 }  // namespace privgrad::core

@@ -1,3 +1,4 @@
+// Predicts how good private training can get, by the bounds of Hong, Wang and Zhou 2022.
 #pragma once
 
 #include <cstdint>
@@ -7,17 +8,16 @@
 
 namespace privgrad::core {
 
-/// What private training can be promised to reach: the bounds of Hong, Wang and Zhou 2022 for
-/// concrete numbers. docs/algorithms/dynamic-budget.md lists where the printed ones are wrong.
-///
-/// f is M-smooth, its examples are G-Lipschitz (clipping to G sees to that, and changes f), and it
-/// satisfies the Polyak-Lojasiewicz condition with mu: |grad f|^2 >= 2 mu (f - f*). Then kappa =
-/// M/mu
-/// >= 1 and gamma = 1 - 1/kappa. Noise multipliers cost R = sum_t 1/sigma_t^2, which is twice the
-/// rho of zCDP for full batches under add_or_remove_one and zero_out. A bound is on the expected
-/// excess risk after the last step, over that before the first: 1 is no progress.
+// The bounds for concrete numbers; docs/algorithms/dynamic-budget.md lists where the printed ones
+// are wrong.
+//
+// f is M-smooth, its examples are G-Lipschitz (clipping to G sees to that, and changes f), and it
+// satisfies the Polyak-Lojasiewicz condition with mu: |grad f|^2 >= 2 mu (f - f*). Then kappa,
+// M/mu, is at least 1, and gamma = 1 - 1/kappa. Noise multipliers cost R = sum_t 1/sigma_t^2, which
+// is twice the rho of zCDP for full batches under add_or_remove_one and zero_out. A bound is on the
+// expected excess risk after the last step, over that before the first: 1 is no progress.
 
-/// How a budget is divided over the steps.
+/// The way in which a budget is divided over the steps.
 enum class BudgetSplit {
   uniform = 1,  ///< sigma_t^2 = T/R.
   dynamic,      ///< By the influence of each step: Lemma 4.3.
@@ -97,10 +97,11 @@ struct MomentumDescent {
   double bound(std::uint64_t steps, BudgetSplit split) const;
 };
 
-/// What the noise of sampling adds for batches of n examples: kappa alpha R' sigma_g^2 / G^2 (1 -
-/// gamma^T) <= D sigma_g^2 / (2 mu n^2 (f_1 - f*)), with alpha and R' = R N^2/n^2 of the batches
-/// (proof of Theorem 4.8; the theorem prints N^2 R for n^2, which its own choice of n makes equal).
-/// The privacy of the sampled steps is not this formula's business: no zCDP guarantee is amplified.
+/// The term that the noise of sampling adds for batches of n examples: kappa alpha R' sigma_g^2 /
+/// G^2 (1 - gamma^T) <= D sigma_g^2 / (2 mu n^2 (f_1 - f*)), with alpha and R' = R N^2/n^2 of the
+/// batches (proof of Theorem 4.8; the theorem prints N^2 R for n^2, which its own choice of n makes
+/// equal). The privacy of the sampled steps is not this formula's business: no zCDP guarantee is
+/// amplified.
 /// \param gradient_noise  sigma_g, >= 0.
 double sampling_term(double parameters, double gradient_noise, double pl_constant,
                      double batch_size, double initial_gap);
@@ -113,12 +114,12 @@ struct BestSteps {
 BestSteps best_steps(const Descent& descent, BudgetSplit split);
 BestSteps best_steps(const MomentumDescent& descent, BudgetSplit split);
 
-/// What the paper prints for the best T of gradient descent, for comparison: ln(1 + ln(1/gamma) /
+/// The best T of gradient descent as the paper prints it, for comparison: ln(1 + ln(1/gamma) /
 /// alpha) / ln(1/gamma) for uniform noise (its Eq. 24), 2 kappa ln(1 + 1/(kappa alpha)) for dynamic
 /// noise (its Theorem 4.4); rounded, at least 1. Both are far off.
 std::uint64_t printed_steps(const Descent& descent, BudgetSplit split);
 
-/// What true_risk functions need beside a bound.
+/// The constants that the true_risk functions need besides a bound.
 struct RiskFacts {
   double clip_norm = 0.0;    ///< G.
   double smoothness = 0.0;   ///< M.
@@ -143,10 +144,10 @@ double true_risk_by_stability(const RiskFacts& facts, double bound, std::uint64_
 /// places, which is too small by sqrt(N)). By Markov's inequality x <= 2 gap bound(R/k) but for a
 /// probability of 2^-k <= p; the factor 2 is missing in print. The total failure probability is 2p, not
 /// p, and finding the best of the k runs is not paid for.
-/// \param bound_of_one  of one run with a budget of R/k.
+/// \param bound_of_one  the bound of one run with a budget of R/k.
 /// \param p  in (0, 1).
 double true_risk_in_probability(const RiskFacts& facts, double bound_of_one, double p);
-/// k.
+/// The number k of runs: ceil(log2(1/p)), at least 1.
 /// \param p  in (0, 1).
 std::uint64_t repetitions_for(double p);
 

@@ -63,8 +63,8 @@ class CorrelatedRecipes {
   /// The largest number of steps whose noise is kept after a step because a later one continues it.
   std::uint64_t most_kept() const;
 
-  /// Whether the other's releases are these with noise multiplied by one factor, up to a relative
-  /// 1e-12.
+  /// Whether these releases are the other's with all noise multiplied by one factor, up to a
+  /// relative 1e-12.
   /// \returns the smallest such factor of any step, or nothing.
   std::optional<double> noise_relative_to(const CorrelatedRecipes& other) const;
 

@@ -97,10 +97,11 @@ class SamplingWatch {
   ///   not follow their law. It names no row and no size, which are private.
   void check(std::uint64_t step, std::size_t rows, std::span<const std::uint32_t> batch);
 
-  /// Saves what was seen of the sizes of batches, and the rows of batches that are charged
-  /// together. How often each row was drawn by secret coins is left out: whoever found it would
-  /// know who took part. So the watch over rows begins anew when it is restored; restored n times,
-  /// it raises a false alarm with a probability of at most (n + 1) kFalseAlarm.
+  /// Saves the evidence from the sizes of batches and from rows that came again, and the rows of
+  /// batches that are charged together. How often each row was drawn by secret coins is left out:
+  /// whoever found it would know who took part. So the watch over rows begins anew when it is
+  /// restored; restored n times, it raises a false alarm with a probability of at most (n + 1)
+  /// kFalseAlarm.
   void save(StateWriter& out) const;
   /// \throws IoError
   void restore(StateReader& in);
