@@ -177,7 +177,7 @@ std::span<float> Dataset::features() {
 }
 
 void Dataset::replace_features(Shape features_shape, std::vector<float> features) {
-  // What is checked before anything is changed. The targets stay where they are.
+  // A copy is checked before anything is changed. The targets stay where they are.
   Dataset changed;
   changed.shape_ = {std::move(features_shape), shape_.classes};
   changed.row_size_ = element_count(changed.shape_.features);

@@ -9,7 +9,7 @@
 namespace privgrad::core {
 namespace {
 
-/// Notes go into files of JSON, which is UTF-8: U+FFFD for what is none.
+/// Notes go into JSON files, which are UTF-8: U+FFFD replaces everything that is not.
 std::string as_utf8(const std::string& text) {
   using Json = nlohmann::json;
   return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace))

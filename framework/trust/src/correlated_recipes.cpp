@@ -150,7 +150,7 @@ std::optional<double> CorrelatedRecipes::noise_relative_to(const CorrelatedRecip
 
 namespace {
 
-/// Writes the rows R of one part, and what they are off by.
+/// Writes the rows R of one part, and a bound on their rounding errors.
 class RowWriter {
  public:
   RowWriter(const CorrelatedRecipes& recipes, std::uint64_t first_step,

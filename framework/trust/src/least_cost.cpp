@@ -72,8 +72,8 @@ bool LeastCost::Part::is_at_least(const Part& other) const {
 
 LeastCost::LeastCost(Adjacency adjacency) : sensitivity_(sensitivity_of_unit_bound(adjacency)) {}
 
-/// \param sensitivity  of a sum of contributions of norm 1.
-/// \param adjacent  over what it is under the adjacency in use, which a rho is for.
+/// \param sensitivity  sensitivity of a sum of contributions of norm 1.
+/// \param adjacent  that sensitivity over the one under the adjacency in use, which a rho is for.
 void LeastCost::add(const Event& event, double count, double sensitivity, double adjacent,
                     Part& part) {
   std::visit(Overloaded{

@@ -102,7 +102,7 @@ class NoisePart {
 
  private:
   /// Draws elements [begin, begin + size) of a term's normals.
-  /// \returns what they are multiplied by.
+  /// \returns the factor to multiply them by.
   double draw(std::size_t term, std::size_t begin, std::size_t size, double l2_bound) {
     nodes_[term].fill(begin, std::span(normals_).first(size));
     return product_up(l2_bound, terms_[term].multiplier);

@@ -72,7 +72,7 @@ ResidentRun::ResidentRun(Program& program, StepRule::Kind kind, const RandomKey&
 
 void ResidentRun::refuse(const std::string& what) const { throw PluginError(who_ + ": " + what); }
 
-// ---- what is looked at
+// ---- the places that are checked
 
 void ResidentRun::draw_sum_places(std::uint64_t step) {
   random_ = make_random_source(key_)->stream(step);
@@ -257,7 +257,7 @@ void ResidentRun::check_noise(const PaidNoise& noise) {
 
 // ---- parameters
 
-/// The parameters and the state where chunks are looked at.
+/// The parameters and the state at the chunks that are checked.
 struct ResidentRun::Seen {
   std::vector<std::vector<float>> numbers;
 

@@ -55,8 +55,8 @@ class Contributions final : public Program, public ReproducibleRows {
   std::size_t row_size_, size_;
 };
 
-/// The example that is looked at: its pieces, of another size than those that were added and from the
-/// last one on, against its contribution.
+/// Compares the checked example's pieces, of another size than those that were added and from the
+/// last one on, with its contribution.
 void check_pieces(const Contributions& program, const PiecesOf& pieces_of, const Dataset& data,
                   const ContributionCheck& check) {
   constexpr std::size_t kPiece = 1000;
@@ -130,7 +130,7 @@ BoundedOnGrid statistic_sum(const ContributionOf& of_row, const Dataset& data, s
 }
 
 BoundedOnGrid class_sum(std::span<const float> targets, std::size_t classes, Executor& executor) {
-  // In the place of features: nothing else of an example is behind what it adds.
+  // The targets take the place of features: an example's contribution depends on nothing else.
   constexpr float kNone = -1.0f;
   std::vector<float> numbers(targets.size());
   std::transform(targets.begin(), targets.end(), numbers.begin(), [&](float target) {

@@ -80,7 +80,7 @@ std::vector<Window> windows_of(const Slices& slices) {
   }
 }
 
-/// The sum of a share, of which windows are read.
+/// The sum of a share, read window by window.
 class Share {
  public:
   Share(TrustBase::Parts parts, const Slices& slices, Executor& executor)

@@ -48,9 +48,8 @@ struct StatisticRequest {
 ///
 /// Privacy: contribution() sees one private row at a time, learn() what was released. That a
 /// contribution depends on nothing but its row, and has the same bits beside any others, is the
-/// promise that the sensitivity rests on; the conformance suite tries it, and so does every run with
-/// one example.
-/// Threads: contribution() may run concurrently.
+/// promise that the sensitivity rests on; the conformance suite tests it, and so does every run
+/// with one example. Threads: contribution() may run concurrently.
 class PRIVGRAD_API BoundedStatistic {
  public:
   virtual ~BoundedStatistic();
@@ -92,10 +91,9 @@ class PRIVGRAD_API Contribution {
 /// length.
 ///
 /// Privacy: the pieces of an example have the bits of its contribution(), at any time and in any order.
-/// The length of a contribution and its cells come of two calls, so that this is a part of what the
-/// sensitivity rests on: cells that are longer than the bound end the run. The conformance suite tries
-/// it, and so does every run with one example.
-/// Threads: contribution_in_pieces() may run concurrently.
+/// The length of a contribution and its cells come from two calls, so the sensitivity rests on
+/// this, too: cells that are longer than the bound end the run. The conformance suite tests it, and
+/// so does every run with one example. Threads: contribution_in_pieces() may run concurrently.
 class PRIVGRAD_API ContributionsInPieces {
  public:
   virtual ~ContributionsInPieces();

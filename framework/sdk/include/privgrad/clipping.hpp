@@ -12,7 +12,7 @@
 
 namespace privgrad {
 
-/// Parameters whose gradient has a norm, and gets a factor, of its own: those of one layer, its
+/// Parameters whose gradient has its own norm and gets its own factor: those of one layer, its
 /// weights and biases together.
 struct ParameterGroup {
   std::string name;        ///< "layers.0".

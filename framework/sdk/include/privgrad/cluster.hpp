@@ -62,7 +62,7 @@ class PRIVGRAD_API Cluster {
 
   /// Brings the bytes of one process to process 0.
   /// \param bytes  at `from`: the bytes to bring; at process 0: room for as many, which they
-  ///   replace; elsewhere not looked at, and best empty.
+  ///   replace; elsewhere ignored, and best empty.
   /// \param from  below size(); 0: nothing is done.
   /// \throws as broadcast().
   virtual void bring(std::span<std::byte> bytes, std::size_t from) = 0;

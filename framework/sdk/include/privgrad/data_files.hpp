@@ -8,9 +8,8 @@
 
 namespace privgrad {
 
-/// A data source that reads files may also be one of these (found by dynamic_cast), so that a user
-/// can be told which files those are.
-/// Threads: calls on one instance never overlap.
+/// Optional ability of a data source that reads files, found with dynamic_cast: it names these
+/// files. Threads: calls on one instance never overlap.
 class PRIVGRAD_API DataFiles {
  public:
   virtual ~DataFiles();

@@ -60,9 +60,9 @@ class PRIVGRAD_API Dataset {
   Dataset(ExampleShape shape, std::span<const std::uint8_t> features, float scale,
           std::shared_ptr<const void> owner, std::vector<float> targets);
 
-  /// Rows of which nothing is copied, for more of them than there is memory. Targets are checked as
-  /// above. Features are not looked at, which would read all of them: whoever lends them has seen that
-  /// they are finite, or lends what a RowTransform has made of them, where one that overflowed is NaN.
+  /// Rows that are not copied, for more of them than fit in memory. Targets are checked as above.
+  /// Features are not checked, which would read all of them: the lender has checked that they are
+  /// finite, or lends the output of a RowTransform, where a row that overflowed is NaN.
   Dataset(ExampleShape shape, LentRows rows);
 
   const ExampleShape& shape() const noexcept { return shape_; }

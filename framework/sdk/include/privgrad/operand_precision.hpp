@@ -22,9 +22,9 @@ class PRIVGRAD_API OperandPrecision {
   /// 2^-9 for bf16. Sums are in float32 or finer.
   virtual double unit_roundoff() const = 0;
 
-  /// Whether the bits of these products follow from what is specified of the arithmetic. If not, that
-  /// they are the same wherever an example stands in a batch was tried at best, and a plan counts the
-  /// program's promises of bits (ExactClipping, ReproducibleRows) as not made: it lists
+  /// Whether the specification of the arithmetic determines the bits of these products. If not, it
+  /// was at best tested that they do not depend on an example's place in a batch, and a plan counts
+  /// the program's promises about bits (ExactClipping, ReproducibleRows) as not made: it lists
   /// `floating_point`.
   virtual bool is_specified() const = 0;
 };

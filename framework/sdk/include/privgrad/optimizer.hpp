@@ -103,7 +103,7 @@ class PRIVGRAD_API LinearDescent {
 ///
 /// The state of a Checkpointable that has it is some numbers that belong to no coordinate, then one
 /// vector behind the other with a number for each parameter, then again numbers of no coordinate. So
-/// the state of the whole can be cut into those of parts, and put together from them.
+/// the state of the whole can be cut into the states of parts, and put together from them.
 class PRIVGRAD_API Coordinatewise {
  public:
   /// Numbers of the state that belong to no coordinate: the same in all parts.

@@ -1,4 +1,4 @@
-// What every plugin includes: how it registers its components and exports its entry point.
+// Every plugin includes this: it registers the components and exports the entry point.
 #pragma once
 
 #include <concepts>

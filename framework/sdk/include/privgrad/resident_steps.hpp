@@ -116,8 +116,8 @@ class PRIVGRAD_API ResidentSteps {
                           std::span<CellFactors> factors) const = 0;
 
   /// Makes the released cells of the sum, which stays as it is.
-  /// \returns the chunks of which some element was not decided, ascending: their cells are anything
-  ///   until put_released().
+  /// \returns the chunks with some element that was not decided, ascending: their cells are
+  ///   undefined until put_released().
   virtual std::vector<std::uint64_t> release(Memory& memory, const NoiseOrder& order) const = 0;
 
   /// \param cells  [kChunk], or as many as the last chunk has.

@@ -85,10 +85,10 @@ struct row_operation::Branch {
   std::vector<RowOperation> operations;
 };
 
-/// Optional ability of a transform, found with dynamic_cast: what it does to an example can be said in
-/// operations that other programs know, too. `privgrad export` needs it of every transform of a
-/// model. What apply() gives is, within the rounding of float32, what evaluate() computes; the shape
-/// of it is Transform::output_shape()'s. The conformance suite tests it.
+/// Optional ability of a transform, found with dynamic_cast: its effect on an example can be
+/// expressed in operations that other programs know, too. `privgrad export` needs it of every
+/// transform of a model. apply() gives what evaluate() computes, within the rounding of float32, in
+/// the shape of Transform::output_shape(). The conformance suite tests it.
 ///
 /// Privacy: holds what fit() learnt, and is as private as Transform::statistic() says.
 /// Threads: as Transform.
@@ -98,7 +98,8 @@ class PRIVGRAD_API RowOperations {
 
   /// \param shape  shape of the features that enter, as given to output_shape(); e.g. {28, 28}.
   /// \returns none where an example keeps its numbers, and at most its shape changes.
-  /// \throws ConfigError for examples of which it cannot be said, e.g. because they are too large.
+  /// \throws ConfigError for examples for which it cannot be expressed, e.g. because they are too
+  ///   large.
   /// \pre fit() or restore() was called.
   virtual std::vector<RowOperation> row_operations(const Shape& shape) const = 0;
 };

@@ -52,8 +52,8 @@ class PRIVGRAD_API StepsByRule {
   /// \returns the same on every call.
   virtual StepRule::Kind kind() const = 0;
 
-  /// The rule of the next step, which counts as made: the caller makes it. What state() holds of the
-  /// vectors is no longer theirs; all other numbers are.
+  /// The rule of the next step, which counts as made: the caller makes it. The vectors in state()
+  /// are out of date from then on; all other numbers of the state are kept up to date.
   /// \throws NumericError if the learning rate is not finite as a float32.
   virtual StepRule next_rule(const StepContext& context) = 0;
 };

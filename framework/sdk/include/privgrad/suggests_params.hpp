@@ -6,8 +6,8 @@
 
 namespace privgrad {
 
-/// A data source may also be one of these (found by dynamic_cast): it looks at rows that one may
-/// look at, and says what a manifest could declare of them. Nothing else calls it: no plan, no run.
+/// Optional ability of a data source, found with dynamic_cast: for rows that one may look at, it
+/// suggests what a manifest could declare about them. No plan and no run calls it.
 /// Threads: calls on one instance never overlap.
 class PRIVGRAD_API SuggestsParams {
  public:
@@ -15,9 +15,10 @@ class PRIVGRAD_API SuggestsParams {
   SuggestsParams(const SuggestsParams&) = delete;
   SuggestsParams& operator=(const SuggestsParams&) = delete;
 
-  /// \returns parameters to set beside those that it has: declarations that fit all rows of the
-  ///   training files (types, ranges, values, classes), facts about these rows. An object.
-  /// \throws IoError as DataSource::info(), but for rows that do not fit what was declared.
+  /// \returns an object of parameters to add to those that the source has: declarations that fit
+  ///   all rows of the training files (types, ranges, values, classes). They are facts about these
+  ///   rows.
+  /// \throws IoError as DataSource::info(), except for rows that do not fit the declarations.
   virtual Value suggest() = 0;
 
  protected:

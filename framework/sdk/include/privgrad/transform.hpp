@@ -95,7 +95,8 @@ class PRIVGRAD_API RowTransform {
   /// \param shape  shape of the features, as given to output_shape(); e.g. {28, 28}.
   /// \param features  float32, of one example, element_count(shape).
   /// \param out  float32, as many as Transform::output_shape() says; not `features`.
-  /// \throws ConfigError if `features` has not as many numbers as it was fitted to.
+  /// \throws ConfigError if `features` does not have as many numbers as the transform was fitted
+  ///   to.
   virtual void apply_row(const Shape& shape, std::span<const float> features,
                          std::span<float> out) const = 0;
 };
@@ -132,8 +133,8 @@ class PRIVGRAD_API FittedValues {
  public:
   virtual ~FittedValues();
 
-  /// \returns all that apply() uses beside the parameters; of numbers that the parameters gave, these;
-  ///   nothing where statistic() is `none`.
+  /// \returns all numbers that apply() uses besides the parameters, those that the parameters gave
+  ///   included; nothing if statistic() is `none`.
   /// \pre fit() or restore() was called.
   virtual std::vector<FittedTensor> fitted_values() const = 0;
 

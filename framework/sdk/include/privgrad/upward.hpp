@@ -69,7 +69,7 @@ class UpwardSum {
   }
 
   /// \returns at least the true sum; exactly it while no addition had to be rounded, so that
-  ///   nothing costs 0 and a single term costs what it is.
+  ///   an empty sum is 0 and a single term is returned unchanged.
   double total() const {
     if (!std::isfinite(sum_)) return std::numeric_limits<double>::infinity();
     if (exact_) return sum_;

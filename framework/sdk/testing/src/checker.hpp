@@ -1,4 +1,4 @@
-// What the rules of the conformance suite are written with: findings, comparisons, expected errors.
+// The tools that conformance rules are written with: findings, comparisons, expected errors.
 #pragma once
 
 #include <array>
@@ -37,7 +37,7 @@ inline void require(bool kept, const std::string& detail) {
   if (!kept) broken(detail);
 }
 
-/// One rule at a time (check_next_rule()): which findings there are already, and whom to tell.
+/// The arguments of check_next_rule(): the findings so far, and the functions to call.
 struct NextRule {
   const std::vector<Finding>& done;
   const std::function<void(const std::string&)>& begins;
@@ -71,8 +71,8 @@ class Checker {
     return object;
   }
 
-  /// Runs the body and keeps what became of it. The rule holds if the body returns. What the body
-  /// leaves behind it is nothing that later rules need.
+  /// Runs the body and keeps the finding. The rule holds if the body returns. Later rules need
+  /// nothing that the body leaves behind.
   /// \returns whether it did.
   bool rule(std::string_view name, const std::function<void()>& body) {
     return check(name, body, false);

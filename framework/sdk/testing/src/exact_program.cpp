@@ -246,7 +246,7 @@ void require_cells_of_their_own(Program& program, const Network& network) {
   });
 }
 
-/// Takes only what is taken, and adds it to what is there.
+/// add_cells() must add only the taken examples, on top of what the sum already holds.
 void require_sum(Program& program, const Network& network) {
   program.load_parameters(parameters_for(network));
   const auto& exact = dynamic_cast<const ExactClipping&>(program);

@@ -311,7 +311,7 @@ void require_no_need_of_fit(const Checker& checker, const Shape& shape) {
           "statistic() says that it uses no numbers, and fitted_values() gives some");
 }
 
-/// Whether what it does, or what is saved of it, follows from the examples that it was fitted to.
+/// Whether its effect, or its saved values, depend on the examples that it was fitted to.
 bool learns_from_examples(const Checker& checker, const Shape& shape) {
   const auto one = fitted(checker, varied(shape, 7)), other = fitted(checker, images(shape, 5));
   const Dataset probe = varied(shape, 9, 20);
@@ -323,7 +323,7 @@ bool learns_from_examples(const Checker& checker, const Shape& shape) {
   return !std::equal(a.begin(), a.end(), b.begin(), b.end(), same_tensor);
 }
 
-// ---- the ability to say in operations what it does (RowOperations)
+// ---- the ability RowOperations
 
 std::vector<RowOperation> told(const Transform& transform, const Shape& shape) {
   const auto* found = dynamic_cast<const RowOperations*>(&transform);

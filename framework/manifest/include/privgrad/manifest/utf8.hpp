@@ -18,8 +18,7 @@ struct Decoded {
 Decoded decode_utf8(std::string_view text);
 
 /// Whether a character does something instead of being shown: C0 but for tab and line breaks, DEL,
-/// C1, U+2028, U+2029, U+FEFF, U+FFFE and U+FFFF, which some programs take for line breaks or marks
-/// and others do not.
+/// C1, the line and paragraph separators, U+FEFF, U+FFFE and U+FFFF.
 bool is_control(std::uint32_t code);
 
 /// Whether a character is shown, and no more: no control character (a line break or a tab moves

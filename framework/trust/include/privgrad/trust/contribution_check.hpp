@@ -15,7 +15,7 @@
 
 namespace privgrad::core {
 
-/// One example of a batch whose contribution to the step's sum is looked at.
+/// The check of one example's contribution to a step's sum.
 ///
 /// A check that ends a run proves that a component is faulty, whatever the example is. It is exact
 /// in integers or bits, so no data can make an honest program fail: each check tests what a program

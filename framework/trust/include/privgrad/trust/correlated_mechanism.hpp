@@ -93,13 +93,13 @@ class CorrelatedMechanism {
   std::vector<Released> release_without_noise(std::vector<Bounded> sums, double divisor);
 
   /// The new noise of the steps to come is drawn with keys that are derived from this one and, for
-  /// each step, from what was paid for it and from the bound, as Mechanism::use_key(); what earlier
-  /// steps have drawn is carried on.
+  /// each step, from what was paid for it and from the bound, as in Mechanism::use_key(); noise
+  /// that earlier steps have drawn is carried on.
   void use_key(const RandomKey& noise_key);
 
   /// The message that lets other processes draw the same noise: as secret as the noise.
   std::string secret_key() const;
-  /// \throws IoError for what secret_key() did not make.
+  /// \throws IoError for a text that secret_key() did not make.
   void use_secret_key(std::string_view secret_key);
 
   /// Running sums of private data and all noise that later steps continue: as private as the rows.

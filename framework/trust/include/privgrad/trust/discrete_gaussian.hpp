@@ -11,7 +11,7 @@
 
 namespace privgrad::core {
 
-/// Uniform random words, as many as are asked for, from one domain of a cipher after another.
+/// Uniform random words, as many as needed, from one domain of a cipher at a time.
 class RandomWords {
  public:
   explicit RandomWords(const RandomKey& key) : cipher_(key) {}
@@ -65,9 +65,8 @@ inline constexpr std::uint64_t kLargestDiscreteSigma = std::uint64_t{1} << 52;
 /// 1 to 3, with sigma a whole number of cells, and the scale t of the discrete Laplace proposals
 /// equal to it. (They take t = floor(sigma) + 1; their proof holds for every whole t > 0, and with
 /// this one all fractions have the denominator sigma.) There is no floating point: everything is
-/// comparisons of exactly uniform integers. Exact, but that draws of 512 sigma and more are drawn
-/// again, whose probability is below exp(-2^17): what was a tail at 11.6 standard deviations for
-/// the continuous noise is none here.
+/// comparisons of exactly uniform integers. Exact, except that draws of 512 sigma and more, whose
+/// probability is below exp(-2^17), are drawn again.
 ///
 /// Chunks of 1024 elements have a domain of the stream's AES-128 key each, so an element is a fixed
 /// number under a key: threads and resumed runs neither repeat nor skip a draw, on any processor.

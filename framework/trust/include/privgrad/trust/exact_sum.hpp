@@ -75,7 +75,8 @@ BoundedOnGrid exact_sum(const Program& program, const Dataset& data,
 /// memory.
 /// \param memory  holds a part of the sum. Once it is used for another sum, or gone, this sum can
 ///   no longer be released (PrivacyError). The program must stay as it is until then.
-/// \param check  a pass that is looked at is added up now, in pieces if it would have been.
+/// \param check  the pass with the checked example is added up now, in pieces if it would have
+///   been.
 /// \throws as exact_sum(); PluginError for pieces that are not those of the parameters.
 BoundedOnGrid exact_sum_to_come(const Program& program, const Dataset& data,
                                 std::span<const std::uint32_t> batch, const Clip& clip,

@@ -109,7 +109,7 @@ class Mechanism {
   /// The noise with which release() would release an exact sum (exact_sum()), for processes that
   /// release a slice of it each. The step and its nodes are used up.
   /// \param l2_bound  bound of a contribution.
-  /// \throws as release(); PrivacyError for a recipe with a grid of its own.
+  /// \throws as release(); PrivacyError for a recipe with its own grid.
   PaidNoise pay_for_noise(double l2_bound, Adjacency adjacency, Receipt receipt, double divisor);
 
   /// For comparisons without privacy: the exact mean, marked in every output of the run.

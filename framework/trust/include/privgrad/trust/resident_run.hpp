@@ -48,8 +48,8 @@ class ResidentSum {
   std::uint64_t number_;
 };
 
-/// The steps of a run whose sums, noise and optimizer are the program's (ResidentSteps), and what the
-/// trust base looks at in each of them:
+/// The steps of a run whose sums, noise and optimizer are the program's (ResidentSteps). The trust
+/// base checks in each of them:
 ///   - the sum at kSumPlaces places, against the factors of every example's cells there, multiplied
 ///     and added up here;
 ///   - the released cells of kNoiseChunks chunks of kChunk elements, against the noise that
@@ -93,7 +93,7 @@ class ResidentRun {
   };
 
   /// \param memory  the program's memory.
-  /// \param check  null: no example is looked at.
+  /// \param check  null: no example is checked.
   /// \throws as exact_sum(); PluginError for what differs.
   ResidentSum sum(std::uint64_t step, const Examples& examples, SumMemory& memory,
                   ContributionCheck* check);

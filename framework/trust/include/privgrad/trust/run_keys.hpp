@@ -64,11 +64,11 @@ class RunKeys {
     if (now_) now_ = now_->derive("next\n" + std::string(shown));
   }
 
-  /// From here on the keys of steps belong to this. Once it is known: what transforms make of rows
-  /// may be learnt from them first.
+  /// From here on the keys of steps depend on this text. Called once it is known: transforms may
+  /// have to learn from the rows first.
   void bind_to(std::string bound_to) { bound_to_ = std::move(bound_to); }
 
-  /// The chain as it is now, sealed; of a constant key nothing.
+  /// Saves the chain as it is now, sealed; of a constant key nothing.
   void save(StateWriter& out) const;
   /// \param bound_to  the text that the run is bound to now.
   /// \throws IoError; PrivacyError if it was saved bound to something else.

@@ -36,7 +36,8 @@ struct Setup {
   /// defaults), e.g. the files of a data source; an object, or null.
   Value params;
 
-  /// The rules to check, with what prepares them; empty: all. There are no findings on the others.
+  /// The rules to check, together with those that prepare them; empty: all. Others give no
+  /// findings.
   std::vector<std::string> rules = {};
 
   /// Makes what optimizers receive, from values and a noise standard deviation. Only the core can,
@@ -52,16 +53,16 @@ struct Setup {
       release;
 };
 
-/// Checks every promise that the interface of this component makes in its header.
+/// Checks every promise that the header of the component's interface makes.
 ///
 /// Runs the component's own code in this process, on small made-up inputs; with files only for a
 /// data source, those in the parameters and some broken ones in a temporary folder.
 /// \returns one finding per rule; nothing that the component throws gets through.
 std::vector<Finding> check_component(const Component& component, const Setup& setup);
 
-/// Checks the rule that follows after those in `done`, and no other, so that each can have a process
-/// of its own: what was found so far stays where it is safe, and this is called where the plugin may
-/// do as it likes. A component has as many rules as calls give findings.
+/// Checks only the rule that follows those in `done`, so that each rule can have a process of its
+/// own: the findings so far stay in a safe process, and this is called in one where the plugin may
+/// do as it likes. A component has as many rules as there are calls that give findings.
 ///
 /// Earlier rules' preparations for later ones are made again; a rule that failed prepares nothing.
 /// \param done    the findings so far, in order.
