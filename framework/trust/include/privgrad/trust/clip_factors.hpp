@@ -1,4 +1,4 @@
-// Clips one example: the factors that keep its contribution within the clip norm, rounding included.
+// Clips one example: factors that keep its contribution within the clip norm, rounding included.
 #pragma once
 
 #include <array>

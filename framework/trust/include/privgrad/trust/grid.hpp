@@ -1,4 +1,4 @@
-// Contributions rounded to a grid, and the cost of releasing their sum with discrete Gaussian noise.
+// Contributions rounded to a grid, and the cost of releasing a sum with discrete Gaussian noise.
 #pragma once
 
 #include <cstddef>
