@@ -5,6 +5,7 @@
 #     C++ as clang-format 14 lays it out
 #     prose in Markdown within 100 columns; tables, fenced and indented code, and the pages that programs write
 #       (docs/components, docs/experiments) are exempt
+#     headers that begin with a line on what they are for
 #     sources of at most 600 lines, or with a comment "File length: ..." that says why not
 set -eu
 cd "$(dirname "$0")/.."
@@ -12,6 +13,11 @@ status=0
 
 git ls-files '*.cpp' '*.hpp' ':!examples/plugin_template' |
   xargs -r -P "$(nproc)" -n 80 clang-format-14 --dry-run --Werror || status=1
+
+git ls-files '*.hpp' ':!examples/plugin_template' | xargs awk '
+  FNR == 1 && !/^\/\/ [^ ]/ { printf "%s: does not begin with a line on what it is for\n", FILENAME; bad = 1 }
+  END { exit bad }
+' || status=1
 
 # Columns are counted in characters: the bytes that continue one (UTF-8) do not count.
 LC_ALL=C awk '

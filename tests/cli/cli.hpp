@@ -1,3 +1,4 @@
+// Calls the command in a folder of its own, for tests of its options, words and exit codes.
 #pragma once
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// A local server of made-up data sets, for tests of `data fetch`.
 #pragma once
 
 #include <sodium.h>

@@ -1,3 +1,4 @@
+// Calls the command in several processes, and compares what their runs leave.
 #pragma once
 
 #include <unistd.h>
@@ -8,8 +9,6 @@
 
 #include "../cli/cli.hpp"
 #include "shared_files.hpp"
-
-// Calls of the program in several processes, and what their runs leave.
 
 inline constexpr const char* kMpirun = "/usr/bin/mpirun";
 

@@ -316,7 +316,7 @@ TEST_CASE("each rule of backends and programs can fail") {
        {"losses_are_as_defined", "count as correct", findings<CountsTheWrong>()},
        {"losses_are_as_defined", "by definition it is", findings<CoarseLoss>()},
        {"losses_are_as_defined", "by definition it is", findings<CoarserThanItSays>()},
-       {"losses_are_as_defined", "expected 0 to 2^-9", findings<RoundsToNothing>()},
+       {"losses_are_as_defined", "expected 0 to 2^-8", findings<RoundsToNothing>()},
        {"gradients_match_finite_differences", "but the loss changes by",
         findings<CoarseWithWrongSlope>()},
        {"outputs_are_what_the_loss_is_of", "evaluate() says", findings<GivesProbabilities>()},

@@ -1,3 +1,4 @@
+// Broken components, and the check that each is noticed by its rule of the suite.
 #pragma once
 
 #include <set>

@@ -1,3 +1,4 @@
+// A small program with exact sums that derived classes break in one way.
 #pragma once
 
 #include <cstdint>

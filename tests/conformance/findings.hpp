@@ -1,3 +1,4 @@
+// Runs the conformance suite on components of the test, and reads its findings.
 #pragma once
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// A small program of one dense layer that derived classes break in one way.
 #pragma once
 
 #include <algorithm>

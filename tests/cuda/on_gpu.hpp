@@ -1,3 +1,4 @@
+// Tells whether the tests of the GPU backend run on a GPU or on its twin on the host.
 #pragma once
 
 #include <cstdlib>

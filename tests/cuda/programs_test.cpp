@@ -174,7 +174,7 @@ float nearest(float x, int fraction_bits) {
 }
 
 const RoundingOfOperands kRoundings[] = {{"tf32", 0x1p-11, [](float x) { return nearest(x, 10); }},
-                                         {"bf16", 0x1p-9, [](float x) { return nearest(x, 7); }}};
+                                         {"bf16", 0x1p-8, [](float x) { return nearest(x, 7); }}};
 
 /// On a GPU, of the compute capability that it has.
 Value rounded_params(const char* precision) {

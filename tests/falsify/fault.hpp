@@ -1,3 +1,4 @@
+// Tables of components with one fault each, and how a fault must be found.
 #pragma once
 
 #include <array>

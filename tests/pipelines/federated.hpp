@@ -1,3 +1,4 @@
+// Manifests of federated runs, and readers of the ledgers that their clients leave.
 #pragma once
 
 #include <cstddef>

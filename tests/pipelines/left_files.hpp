@@ -1,3 +1,4 @@
+// Compares the files that runs keep for later ones, and the notes about them.
 #pragma once
 
 #include <algorithm>
@@ -7,8 +8,6 @@
 #include <vector>
 
 #include "support.hpp"
-
-// What tests of that which is kept between runs have in common.
 
 using Notes = std::vector<std::string>;
 

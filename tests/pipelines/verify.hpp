@@ -1,3 +1,4 @@
+// Verifies a run, and edits the files that it left, for tests of verification.
 #pragma once
 
 #include <filesystem>

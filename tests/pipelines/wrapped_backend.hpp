@@ -1,3 +1,4 @@
+// A backend around `cpu` whose programs a test changes in one way.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// Calls of the accountant `pld` for its tests, and how near its answers have to be.
 #pragma once
 
 #include <cmath>

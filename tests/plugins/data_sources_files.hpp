@@ -1,3 +1,4 @@
+// Writes, compresses and damages data files, for tests of the data sources.
 #pragma once
 
 #include <zlib.h>

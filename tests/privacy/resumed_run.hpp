@@ -1,3 +1,4 @@
+// Kills runs at chosen file operations, resumes them, and compares what they show and pay.
 #pragma once
 
 #include <signal.h>

@@ -1,3 +1,4 @@
+// Takes the charts and the visible text out of a report page.
 #pragma once
 
 #include <string>

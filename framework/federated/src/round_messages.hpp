@@ -15,8 +15,8 @@ namespace privgrad::core {
 /// The version of orders and answers; it grows when one side would misunderstand the other.
 inline constexpr std::uint64_t kRoundProtocol = 2;
 
-/// A server's order to a client that is a program of its own. Public, but for the model of
-/// dp_fed_avg's clients.
+/// A server's order to a client that is a program of its own. Its model is released; that the
+/// client takes part is as private as participation is.
 struct RemoteOrder {
   std::string run;     ///< 32 hex digits that this run alone has.
   std::string ground;  ///< The hash of the facts that both agree on.

@@ -11,7 +11,7 @@ std::string default_name(const std::filesystem::path& file) {
                          (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
     if (!allowed) c = '-';
   }
-  if (name.empty() || name.front() == '.' || name.front() == '-') name.insert(0, "run");
+  if (!is_name(name)) name.insert(0, "run");
   return name.substr(0, 64);
 }
 

@@ -132,6 +132,7 @@ struct SavedCharge {
 
 std::vector<SavedCharge> saved(const std::vector<Charge>& charges) {
   std::vector<SavedCharge> all;
+  all.reserve(charges.size());
   for (const Charge& one : charges)
     all.push_back({one.step, to_json(one.release).dump(), to_json(one.cost).dump(), one.what});
   return all;
@@ -141,6 +142,7 @@ std::vector<Charge> restored_charges(StateReader& in) {
   std::vector<SavedCharge> all;
   in.get(all);
   std::vector<Charge> charges;
+  charges.reserve(all.size());
   for (SavedCharge& one : all) {
     charges.push_back({one.step, event_from_json(one.release, "checkpoint"),
                        event_from_json(one.cost, "checkpoint"), std::move(one.what)});

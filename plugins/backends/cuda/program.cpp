@@ -94,7 +94,7 @@ double CudaProgram::unit_roundoff() const {
     case Precision::tf32:
       return 0x1p-11;
     case Precision::bf16:
-      return 0x1p-9;
+      return 0x1p-8;
   }
   return 0x1p-24;
 }

@@ -1,3 +1,4 @@
+// Plugin files and hosts for tests of finding, trusting and loading plugins.
 #pragma once
 
 #include <cstdlib>

@@ -391,6 +391,7 @@ TEST_CASE("a run is named after its file by default, within the rules for names"
   CHECK(name_of("mnist35-dynamic.yaml") == "mnist35-dynamic");
   CHECK(name_of("my run.yaml") == "my-run");
   CHECK(name_of(".hidden") == "run.hidden");
+  CHECK(name_of("_draft.yaml") == "run_draft");
 }
 
 TEST_CASE("manifest: auto stands for numbers that take it, and for nothing else") {

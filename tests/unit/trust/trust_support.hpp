@@ -1,3 +1,4 @@
+// Rows, sums and noise words for tests of the trust base.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +12,6 @@
 #include "privgrad/privacy.hpp"
 #include "privgrad/trust/counter_cipher.hpp"
 #include "privgrad/trust/noise_words.hpp"
-
-// What tests of the trust base have in common.
 
 inline constexpr auto kZeroOut = privgrad::Adjacency::zero_out;
 

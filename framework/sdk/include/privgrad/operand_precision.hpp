@@ -19,7 +19,7 @@ class PRIVGRAD_API OperandPrecision {
   virtual ~OperandPrecision();
 
   /// The largest relative change of a factor by its rounding: 2^-24 for float32, 2^-11 for tf32,
-  /// 2^-9 for bf16. Sums are in float32 or finer.
+  /// 2^-8 for bf16. Sums are in float32 or finer.
   virtual double unit_roundoff() const = 0;
 
   /// Whether the specification of the arithmetic determines the bits of these products. If not, it

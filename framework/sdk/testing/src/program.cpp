@@ -262,8 +262,8 @@ constexpr double kFloatRoundoff = 0x1p-24;
 double roundoff_of(const Program& program) {
   const auto* ability = dynamic_cast<const OperandPrecision*>(&program);
   const double roundoff = ability == nullptr ? kFloatRoundoff : ability->unit_roundoff();
-  require(roundoff >= 0.0 && roundoff <= 0x1p-9,
-          "unit_roundoff() is " + format_number(roundoff) + ", expected 0 to 2^-9");
+  require(roundoff >= 0.0 && roundoff <= 0x1p-8,
+          "unit_roundoff() is " + format_number(roundoff) + ", expected 0 to 2^-8");
   return roundoff;
 }
 

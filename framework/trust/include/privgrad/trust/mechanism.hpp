@@ -74,8 +74,8 @@ class PaidNoise {
   double l2_bound_ = 0.0, width_ = 0.0, stddev_ = 0.0;
 };
 
-/// Turns bounded sums into released values, each with noise of its own. The only code that does,
-/// but for CorrelatedMechanism.
+/// Turns bounded sums into released values, each with noise of its own. The only code that does, with
+/// PaidNoise and CorrelatedMechanism.
 class Mechanism {
  public:
   /// \param executor  makes the noise of a release in parallel: the same for any number of threads.
