@@ -44,7 +44,7 @@ TEST_CASE("a program that makes no memory for its passes is named") {
     INFO(command);
     check_refusal(call_with(command, "backend=no_memory"), "no_memory", what);
   }
-  // Where one example is looked at in a pass of its own, in a run and in a falsifier.
+  // Where one example is looked at in a pass of its own, in a run and in a neighbouring-run test.
   check_refusal(call_with("run", "backend=no_memory_for_one", kSteps512), "no_memory_for_one",
                 what);
   check_refusal(call_with("falsify", "backend=no_memory_for_one"), "no_memory_for_one", what);

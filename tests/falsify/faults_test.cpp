@@ -1,4 +1,5 @@
-// Every fault is let through all that could find it: the conformance suite, the core, the falsifier.
+// Every fault is let through all that could find it: the conformance suite, the core, the
+// neighbouring-run test.
 // What became of it is in docs/falsify.md, which this keeps.
 #include <cstdlib>
 #include <map>
@@ -60,7 +61,7 @@ bool is_of_the_manifest(const std::string& listed) {
   return listed.ends_with("metrics") || listed == "number of training examples";
 }
 
-/// Plan and run, and then the falsifier where both went through.
+/// Plan and run, and then the neighbouring-run test where both went through.
 void pipeline_verdicts(const Fault& fault, Verdicts& verdicts) {
   const Catalog catalog = house_with({fault.factory});
   Experiment experiment(kBase, fault.place, catalog);

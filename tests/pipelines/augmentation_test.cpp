@@ -100,7 +100,7 @@ TEST_CASE("steps with altered copies are exact, cost what others cost, and verif
   CHECK(threads.parameters() == altered.parameters());
 }
 
-TEST_CASE("the falsifier makes every release with altered copies again from single rows",
+TEST_CASE("neighbouring runs make every release with altered copies again from single rows",
           "[augmentation][privacy]") {
   Images experiment;
   const core::Falsified found = core::falsify(experiment.plan(), {.steps = 2});

@@ -1,4 +1,4 @@
-// The falsifier on runs whose steps follow what was released before: by noise that steps share, by a
+// The neighbouring-run test on runs whose steps follow what was released before: by noise that steps share, by a
 // clip norm or noise that adapts, by rounds of clients. What differs nowhere is made again number by
 // number; a component that knows what only private rows could tell it is named.
 #include <algorithm>
