@@ -12,7 +12,8 @@
 namespace privgrad::tool {
 
 /// Process 0's view of the processes that make the runs of a study together. Each run is made by
-/// one of them; the next free one gets the next run.
+/// one of them; the next free one gets the next run, because runs of different arms take different
+/// times: shares that are fixed beforehand would leave the processes with the short ones idle.
 ///
 /// Process 0 writes the study's directory, and nobody else sees it: the others make their runs in a
 /// folder of their own machine's state, and send the files of finished runs. So machines need no
