@@ -15,7 +15,6 @@
 #include "paid_key.hpp"
 #include "parts.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/instruction_set.hpp"
 #include "privgrad/trust/discrete_gaussian.hpp"
 #include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/joint_release.hpp"

@@ -12,6 +12,9 @@ constexpr double kSteps = 0x1p24;  // per standard deviation
 
 }  // namespace
 
+NormalStream::NormalStream(const RandomKey& key, std::uint64_t stream)
+    : stream_(key.derive("floating point"), stream) {}
+
 void NormalStream::fill(std::uint64_t first, std::span<float> out) {
   constexpr std::array<std::int64_t, kNormalsPerChunk> kNothing{};
   std::array<std::int64_t, kNormalsPerChunk> steps;

@@ -75,20 +75,27 @@ TEST_CASE("floating point never makes a release's noise smaller than what was pa
           "[mechanism][privacy]") {
   // Expected, from the definition: the smallest double that is at least bound * multiplier (a long
   // double holds the product of these numbers to more digits), and one rounding to float32, after
-  // noise is in, so that x is never rounded without it.
+  // noise is in, so that x is never rounded without it. x nearly cancels the noise, so that the last
+  // digit of its standard deviation shows in what is released.
   constexpr std::size_t kSize = 50;
   const RandomKey key = RandomKey::from_seed(11);
   std::vector<float> normals(kSize);
   core::fill_normals(key, 0, 0, normals);
   const EchoProgram program(kSize);
-  int rounded_up = 0;
+  int rounded_up = 0, seen = 0;
   for (int i = 1; i <= 40; ++i) {
-    const double multiplier = 0.7 + 0.013 * i;
+    const double multiplier = 0.02 + 0.0013 * i;
     const double bound = 3.0 / i;
     const double divisor = 10.0 + 7.0 * i;
+    const long double exact = static_cast<long double>(bound) * multiplier;
+    const double nearest = static_cast<double>(exact);
+    double stddev = nearest;
+    if (stddev < exact) {
+      stddev = std::nextafter(stddev, 1e30);
+      ++rounded_up;
+    }
     std::vector<float> example(kSize);
-    for (std::size_t j = 0; j < kSize; ++j)
-      example[j] = static_cast<float>(bound * std::sin(static_cast<double>(j)) / 8.0);
+    for (std::size_t j = 0; j < kSize; ++j) example[j] = static_cast<float>(-stddev * normals[j]);
     const Dataset data(ExampleShape{{kSize}, 0}, example, {0.0f});
     const std::vector<std::uint32_t> batch{0};
 
@@ -97,19 +104,16 @@ TEST_CASE("floating point never makes a release's noise smaller than what was pa
     Payments payments(1, multiplier);
     const auto released = values(mechanism.release(clipped_sum(program, data, batch, bound, serial),
                                                    payments.take(0), divisor));
-
-    const long double exact = static_cast<long double>(bound) * multiplier;
-    auto stddev = static_cast<double>(exact);
-    if (stddev < exact) {
-      stddev = std::nextafter(stddev, 1e30);
-      ++rounded_up;
-    }
+    const auto expected = [&](double sigma, std::size_t j) {
+      return static_cast<float>((example[j] + sigma * normals[j]) * (1.0 / divisor));
+    };
     for (std::size_t j = 0; j < kSize; ++j) {
-      const double noised = example[j] + stddev * normals[j];
-      CHECK(released[j] == static_cast<float>(noised * (1.0 / divisor)));
+      CHECK(released[j] == expected(stddev, j));
+      seen += expected(stddev, j) != expected(nearest, j) ? 1 : 0;
     }
   }
   CHECK(rounded_up > 5);
+  CHECK(seen > 5);
 }
 
 TEST_CASE("noise too small for a normal float keeps its precision until it is added",

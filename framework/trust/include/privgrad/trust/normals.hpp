@@ -15,10 +15,13 @@ namespace privgrad::core {
 /// float32 of an exact standard normal, its tails have no end, and it is a fixed number under a key on
 /// any processor. Finer steps would take longer: ten times as long at 2^-30.
 ///
+/// The streams are under a key of their own, derived from the given one, so that no exact release has
+/// noise in common with one in floating point: whoever saw both could subtract it.
+///
 /// Threads: one object must not be shared; make one per task, it costs 2 microseconds.
 class NormalStream {
  public:
-  NormalStream(const RandomKey& key, std::uint64_t stream) : stream_(key, stream) {}
+  NormalStream(const RandomKey& key, std::uint64_t stream);
 
   /// Fills `out` with the elements first, first + 1, ...; below 2^64. Elements come in chunks of
   /// 1024: ranges that begin and end at multiples of it save making a chunk for a part of it.
