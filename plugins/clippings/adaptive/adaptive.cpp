@@ -4,6 +4,7 @@
 #include "../norms.hpp"
 #include "privgrad/clipping.hpp"
 #include "privgrad/plugin.hpp"
+#include "privgrad/powers.hpp"
 
 namespace {
 
@@ -40,7 +41,7 @@ class Adaptive final : public privgrad::Clipping, public privgrad::AdaptiveClipN
     // One step moves by at most a factor of e^10, and the result stays a normal number, so that no
     // noise, however large, ends the run.
     const double exponent = std::clamp(learning_rate_ * (unclipped - quantile_), -10.0, 10.0);
-    return std::clamp(clip_norm * std::exp(-exponent), 1e-30, 1e30);
+    return std::clamp(clip_norm * privgrad::exponential(-exponent), 1e-30, 1e30);
   }
 
  private:

@@ -4,6 +4,7 @@
 
 #include "support.hpp"
 
+using privgrad::exponential;
 using privgrad::one_minus_power;
 
 TEST_CASE("1 - base^n is that of long double, also for a base near 1", "[powers]") {
@@ -16,4 +17,22 @@ TEST_CASE("1 - base^n is that of long double, also for a base near 1", "[powers]
       CHECK_THAT(one_minus_power(base, n), WithinRel(static_cast<double>(expected), 0x1p-46));
     }
   }
+}
+
+TEST_CASE("e^x is that of long double", "[powers]") {
+  CHECK(exponential(0.0) == 1.0);
+  for (int i = -7000; i <= 7000; ++i) {
+    const double x = 0.1 * i + 0x1p-20 * (i % 17);
+    if (std::fabs(x) > 700.0) continue;
+    const auto expected = static_cast<double>(std::exp(static_cast<long double>(x)));
+    REQUIRE_THAT(exponential(x), WithinRel(expected, 0x1p-51));
+  }
+}
+
+TEST_CASE("e^x has the bits of its formula, whatever the C library makes of it", "[powers]") {
+  // Found once; a processor, a compiler or a version of the C library that changes one of them
+  // would change the clip norms of runs.
+  CHECK(exponential(1.0) == 0x1.5bf0a8b14576ap+1);
+  CHECK(exponential(-0.1) == 0x1.cf46d99d52b3ap-1);
+  CHECK(exponential(-10.0) == 0x1.7cd79b5647c9ap-15);
 }

@@ -99,7 +99,9 @@ class PRIVGRAD_API AdaptiveClipNorm {
   /// \param clip_norm  the clip norm of the step before, finite, > 0.
   /// \param unclipped  the released share of its examples that were within it; the noise may put it
   ///   anywhere on the real line.
-  /// \returns the clip norm of the next step, finite and > 0: a pure function of its arguments.
+  /// \returns the clip norm of the next step, finite and > 0: a pure function of its arguments, with
+  ///   the same bits on every processor, so that a run goes on elsewhere as it would have here. The
+  ///   C library's `exp` and its like are not that; `privgrad/powers.hpp` is.
   virtual double next_clip_norm(double clip_norm, double unclipped) const = 0;
 };
 
