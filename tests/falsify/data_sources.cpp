@@ -37,79 +37,60 @@ class Base : public DataSource {
 
 struct Row {
   Told told;
+  /// Changes right facts.
   void (*info)(Base&, DataInfo&) = nullptr;
   Dataset (*read)(Base&, Split) = nullptr;
 };
 
-#define TELL []([[maybe_unused]] Base & self, DataInfo & info)
-#define READ []([[maybe_unused]] Base & self, [[maybe_unused]] Split split) -> Dataset
-
 const std::array kTable = std::to_array<Row>({
     {.told = {"right", "nothing: the control"}},
-    {.told = {"empty", "no examples"}, .info = TELL { info.train_rows = 0;
-}  // namespace data_sources
-}
-, {.told = {"more_rows_than_told", "more rows than were planned"},
-   .read = READ{return self.right(split, 0.0f, 1);
-}
-}
-, {.told = {"told_more_rows", "fewer rows than were planned"}, .info = TELL{++info.train_rows;
-}
-}
-, {.told = {"told_more_test_rows", "fewer test rows than were told"}, .info = TELL{++info.test_rows;
-}
-}
-, {.told = {"other_shape", "another shape than was told"}, .info = TELL{info.shape.features = {4};
-}
-}
-, {.told = {"no_features", "examples without features"}, .info = TELL{info.shape.features = {0};
-}
-}
-, {.told = {"more_classes", "more classes than were told"}, .info = TELL{info.shape.classes = 1;
-}
-}
-, {.told = {"changes_its_mind", "other facts each time"},
-   .info = TELL{info.train_rows += static_cast<std::size_t>(self.calls_++);
-}
-}
-, {.told = {"changes_its_rows", "other rows each time"},
-   .read = READ{return self.right(split, static_cast<float>(++self.calls_));
-}
-}
-, {.told = {"train_for_test", "training rows as test rows"}, .read = READ{static_cast<void>(split);
-return self.right(Split::train);
-}
-}
-, {.told = {"throws_oddly", "an error that is none of the framework's"},
-   .read = READ{throw std::runtime_error("odd");
-}
-}
-, {.told = {"nan_features", "features that are no numbers"},
-   .read = READ{return self.right(split, std::nanf(""));
-}
-}
-, {.told = {"reads_facts_off_rows", "facts from private rows, that are told: listed"},
-   .info = TELL{info.unaccounted.emplace_back("number of classes");
-}
-}
-, {.told = {"normalises_in_secret", "features less the mean of all rows", Let::trusted,
-            "which conclusions a source draws is what it says in DataInfo (docs/trust.md)"},
-   .read = READ{Dataset data = self.right(split);
-float mean = 0.0f;
-for (const float x : data.features()) mean += x / static_cast<float>(data.features().size());
-return self.right(split, -mean);
-}
-}
-, {.told = {"doubles_a_row", "an example stands in two rows: each of them is protected, not both",
-            Let::trusted, "a row is what a source calls one (docs/trust.md)"},
-   .read = READ{Dataset data = self.right(split);
-std::vector<float> features(data.features().begin(), data.features().end());
-for (std::size_t j = 0; j < 3; ++j) features.at(6 + j) = features.at(j);
-data.replace_features({3}, features);
-return data;
-}
-}
-,
+    {.told = {"empty", "no examples"}, .info = [](Base&, DataInfo& info) { info.train_rows = 0; }},
+    {.told = {"more_rows_than_told", "more rows than were planned"},
+     .read = [](Base& self, Split split) { return self.right(split, 0.0f, 1); }},
+    {.told = {"told_more_rows", "fewer rows than were planned"},
+     .info = [](Base&, DataInfo& info) { ++info.train_rows; }},
+    {.told = {"told_more_test_rows", "fewer test rows than were told"},
+     .info = [](Base&, DataInfo& info) { ++info.test_rows; }},
+    {.told = {"other_shape", "another shape than was told"},
+     .info = [](Base&, DataInfo& info) { info.shape.features = {4}; }},
+    {.told = {"no_features", "examples without features"},
+     .info = [](Base&, DataInfo& info) { info.shape.features = {0}; }},
+    {.told = {"more_classes", "more classes than were told"},
+     .info = [](Base&, DataInfo& info) { info.shape.classes = 1; }},
+    {.told = {"changes_its_mind", "other facts each time"},
+     .info = [](Base& self,
+                DataInfo& info) { info.train_rows += static_cast<std::size_t>(self.calls_++); }},
+    {.told = {"changes_its_rows", "other rows each time"},
+     .read = [](Base& self,
+                Split split) { return self.right(split, static_cast<float>(++self.calls_)); }},
+    {.told = {"train_for_test", "training rows as test rows"},
+     .read = [](Base& self, Split) { return self.right(Split::train); }},
+    {.told = {"throws_oddly", "an error that is none of the framework's"},
+     .read = [](Base&, Split) -> Dataset { throw std::runtime_error("odd"); }},
+    {.told = {"nan_features", "features that are no numbers"},
+     .read = [](Base& self, Split split) { return self.right(split, std::nanf("")); }},
+    {.told = {"reads_facts_off_rows", "facts from private rows, that are told: listed"},
+     .info = [](Base&, DataInfo& info) { info.unaccounted.emplace_back("number of classes"); }},
+    {.told = {"normalises_in_secret", "features less the mean of all rows", Let::trusted,
+              "which conclusions a source draws is what it says in DataInfo (docs/trust.md)"},
+     .read =
+         [](Base& self, Split split) {
+           Dataset data = self.right(split);
+           float mean = 0.0f;
+           for (const float x : data.features())
+             mean += x / static_cast<float>(data.features().size());
+           return self.right(split, -mean);
+         }},
+    {.told = {"doubles_a_row", "an example stands in two rows: each of them is protected, not both",
+              Let::trusted, "a row is what a source calls one (docs/trust.md)"},
+     .read =
+         [](Base& self, Split split) {
+           Dataset data = self.right(split);
+           std::vector<float> features(data.features().begin(), data.features().end());
+           for (std::size_t j = 0; j < 3; ++j) features.at(6 + j) = features.at(j);
+           data.replace_features({3}, features);
+           return data;
+         }},
 });
 
 template <std::size_t I>
@@ -134,6 +115,3 @@ std::vector<Fault> data_source_faults() {
     return std::vector<std::string>{std::string("data={kind: ") + row.told.id + "}"};
   });
 }
-
-#undef TELL
-#undef READ

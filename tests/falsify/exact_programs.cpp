@@ -1,7 +1,7 @@
 // Programs that make whole numbers, and one promise of ExactClipping broken in each.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <thread>
 
 #include "fault.hpp"
 #include "linear_program.hpp"
@@ -32,204 +32,160 @@ class Base : public LinearProgram, public ExactClipping, public ReproducibleRows
     return squares;
   }
   mutable std::uint64_t calls_ = 0;
-  mutable double largest_ = 0.0;
 };
+
+/// Row i of a pass, whose squared norm is asked for.
+struct Norm {
+  const Base& self;
+  const Base::Rows& rows;
+  std::size_t i;
+
+  std::size_t count() const { return rows.gradients.size() / self.size(); }
+  std::span<const float> row(std::size_t k) const { return self.row(rows, k); }
+  double right() const { return Base::square(row(i)); }
+  double count_call() const { return static_cast<double>(++self.calls_); }
+};
+/// Coordinate j of row i, before it is rounded to whole cells.
+struct Cell {
+  double scale;
+  float x;
+  std::size_t i, j;
+  double most;
+
+  double right() const { return scale == 0.0 ? 0.0 : scale * static_cast<double>(x); }
+  double longer_by(double more) const {
+    return right() == 0.0 ? 0.0 : right() + std::copysign(more, right());
+  }
+};
+/// A cell of row i that is added, if the row is taken.
+struct Adding {
+  const Base& self;
+  std::int64_t cell;
+  bool is_taken;
+  std::size_t i;
+
+  std::int64_t right() const { return is_taken ? cell : 0; }
+};
+
+using Length = std::uint64_t;
 
 struct Row {
   Told told;
-  /// The squared norm of row i of the pass.
-  double (*norm)(const Base&, const Base::Rows&, std::size_t i) = nullptr;
-  /// The cell of coordinate j of row i, before it is rounded.
-  double (*cell)(const Base&, double scale, float x, std::size_t i, std::size_t j,
-                 double most) = nullptr;
+  double (*norm)(const Norm&) = nullptr;
+  double (*cell)(const Cell&) = nullptr;
   /// What is told of a squared length.
-  std::uint64_t (*told_length)(const Base&, std::uint64_t length, std::uint64_t most) = nullptr;
-  /// What row i adds of its cells.
-  std::int64_t (*adds)(const Base&, std::int64_t cell, std::uint8_t taken, std::size_t i) = nullptr;
+  Length (*told_length)(Length length, Length most) = nullptr;
+  std::int64_t (*adds)(const Adding&) = nullptr;
 };
 
-#define NORM [](const Base& self, const Base::Rows& rows, std::size_t i) -> double
-#define CELL                                                                                     \
-  []([[maybe_unused]] const Base& self, [[maybe_unused]] double scale, [[maybe_unused]] float x, \
-     [[maybe_unused]] std::size_t i, [[maybe_unused]] std::size_t j,                             \
-     [[maybe_unused]] double most) -> double
-#define TOLD                                                                   \
-  []([[maybe_unused]] const Base& self, [[maybe_unused]] std::uint64_t length, \
-     [[maybe_unused]] std::uint64_t most) -> std::uint64_t
-#define ADDS                                                                                    \
-  []([[maybe_unused]] const Base& self, std::int64_t cell, [[maybe_unused]] std::uint8_t taken, \
-     [[maybe_unused]] std::size_t i) -> std::int64_t
-
-double right_cell(double scale, float x) {
-  return scale == 0.0 ? 0.0 : scale * static_cast<double>(x);
+double largest_norm(const Norm& at) {
+  double largest = 0.0;
+  for (std::size_t k = 0; k < at.count(); ++k) largest = std::max(largest, Base::square(at.row(k)));
+  return largest;
 }
-std::int64_t right_add(std::int64_t cell, std::uint8_t taken) { return taken != 0 ? cell : 0; }
+double norm_in_float(const Norm& at) {
+  float sum = 0.0f;
+  for (const float x : at.row(at.i)) sum += x * x;
+  return static_cast<double>(sum);
+}
 
 const std::array kTable = std::to_array<Row>({
     {.told = {"right", "nothing: the control"}},
     // Norms: what the clipping sees.
     {.told = {"norm_a_tenth", "fused norms that are too small: examples are not clipped"},
-     .norm = NORM { return 0.01 * self.square(self.row(rows, i));
-}  // namespace exact_programs
-}
-, {.told = {"norm_a_hundredth_less", "fused norms that are biased downwards"},
-   .norm = NORM{return 0.98 * self.square(self.row(rows, i));
-}
-}
-, {.told = {"norm_twice", "fused norms that are too large"},
-   .norm = NORM{return 4.0 * self.square(self.row(rows, i));
-}
-}
-, {.told = {"norm_zero", "norms of 0: nobody is clipped"},
-   .norm = NORM{return 0.0 * static_cast<double>(i + rows.cells.size() + self.size());
-}
-}
-, {.told = {"norm_not_squared", "the norm where its square is meant"},
-   .norm = NORM{return std::sqrt(self.square(self.row(rows, i)));
-}
-}
-, {.told = {"norm_without_biases", "the biases are left out of the norm"},
-   .norm = NORM{return self.square(self.row(rows, i).first(self.size() - self.biases()));
-}
-}
-, {.told = {"norm_of_the_first_weight", "the norm of one coordinate"},
-   .norm = NORM{return self.square(self.row(rows, i).first(1));
-}
-}
-, {.told = {"norm_of_another_row", "the norms of the examples are exchanged"},
-   .norm = NORM{const std::size_t count = rows.gradients.size() / self.size();
-return self.square(self.row(rows, (i + 1) % count));
-}
-}
-, {.told = {"norm_of_the_largest", "one norm for all of a pass"}, .norm = NORM{double largest = 0.0;
-for (std::size_t k = 0; k * self.size() < rows.gradients.size(); ++k)
-  largest = std::max(largest, self.square(self.row(rows, k)));
-return largest + 0.0 * static_cast<double>(i);
-}
-}
-, {.told = {"norm_in_single_precision", "a sum of squares in float, which overflows early"},
-   .norm = NORM{float sum = 0.0f;
-for (const float x : self.row(rows, i)) sum += x * x;
-return static_cast<double>(sum);
-}
-}
-, {.told = {"norm_finite_always", "a gradient that is not finite has a finite norm"},
-   .norm = NORM{const double square = self.square(self.row(rows, i));
-return std::isfinite(square) ? square : 1.0;
-}
-}
-, {.told = {"norm_nan", "no norm at all: everybody is left out"},
-   .norm = NORM{return std::nan("") * static_cast<double>(i + rows.cells.size() + self.size());
-}
-}
-, {.told = {"norm_counts_calls", "norms that change from call to call"},
-   .norm = NORM{return self.square(self.row(rows, i)) *
-                       (1.0 + 1e-9 * static_cast<double>(++self.calls_));
-}
-}
-, {.told = {"norm_by_place", "other roundings at other places"},
-   .norm = NORM{return self.square(self.row(rows, i)) * (i % 4 == 3 ? 1.0 + 1e-12 : 1.0);
-}
-}
-,
+     .norm = [](const Norm& at) { return 0.01 * at.right(); }},
+    {.told = {"norm_a_hundredth_less", "fused norms that are biased downwards"},
+     .norm = [](const Norm& at) { return 0.98 * at.right(); }},
+    {.told = {"norm_twice", "fused norms that are too large"},
+     .norm = [](const Norm& at) { return 4.0 * at.right(); }},
+    {.told = {"norm_zero", "norms of 0: nobody is clipped"},
+     .norm = [](const Norm&) { return 0.0; }},
+    {.told = {"norm_not_squared", "the norm where its square is meant"},
+     .norm = [](const Norm& at) { return std::sqrt(at.right()); }},
+    {.told = {"norm_without_biases", "the biases are left out of the norm"},
+     .norm =
+         [](const Norm& at) {
+           return Base::square(at.row(at.i).first(at.self.size() - at.self.biases()));
+         }},
+    {.told = {"norm_of_the_first_weight", "the norm of one coordinate"},
+     .norm = [](const Norm& at) { return Base::square(at.row(at.i).first(1)); }},
+    {.told = {"norm_of_another_row", "the norms of the examples are exchanged"},
+     .norm = [](const Norm& at) { return Base::square(at.row((at.i + 1) % at.count())); }},
+    {.told = {"norm_of_the_largest", "one norm for all of a pass"}, .norm = largest_norm},
+    {.told = {"norm_in_single_precision", "a sum of squares in float, which overflows early"},
+     .norm = norm_in_float},
+    {.told = {"norm_finite_always", "a gradient that is not finite has a finite norm"},
+     .norm = [](const Norm& at) { return std::isfinite(at.right()) ? at.right() : 1.0; }},
+    {.told = {"norm_nan", "no norm at all: everybody is left out"},
+     .norm = [](const Norm&) { return std::nan(""); }},
+    {.told = {"norm_counts_calls", "norms that change from call to call"},
+     .norm = [](const Norm& at) { return at.right() * (1.0 + 1e-9 * at.count_call()); }},
+    {.told = {"norm_by_place", "other roundings at other places"},
+     .norm = [](const Norm& at) { return at.right() * (at.i % 4 == 3 ? 1.0 + 1e-12 : 1.0); }},
     // Cells: what is summed.
     {.told = {"cells_twice", "cells of twice the gradient"},
-     .cell = CELL{return 2.0 * right_cell(scale, x);
-}
-}
-, {.told = {"cells_a_hundredth_more", "cells a hundredth too long"},
-   .cell = CELL{return 1.01 * right_cell(scale, x);
-}
-}
-, {.told = {"cells_rounded_away", "cells rounded away from zero"},
-   .cell = CELL{const double cell = right_cell(scale, x);
-return cell == 0.0 ? 0.0 : cell + std::copysign(1.5, cell);
-}
-}
-, {.told = {"cells_ignore_scales", "the clipping's factors are not applied"},
-   .cell = CELL{return std::isfinite(x) ? 1000.0 * static_cast<double>(x) : 0.0;
-}
-}
-, {.told = {"cells_ignore_a_scale_of_0", "what was to be left out is in"},
-   .cell = CELL{return scale == 0.0 ? 3.0 : right_cell(scale, x);
-}
-}
-, {.told = {"cells_coarse", "cells of a sixteenth of the bound"},
-   .cell = CELL{return most / 16.0 * std::trunc(right_cell(scale, x) / (most / 16.0));
-}
-}
-, {.told = {"cells_negative", "the other sign"}, .cell = CELL{return -right_cell(scale, x);
-}
-}
-, {.told = {"cells_by_place", "every fourth example's cells differ by one"},
-   .cell = CELL{return right_cell(scale, x) * (i % 4 == 3 ? 0.99 : 1.0);
-}
-}
-, {.told = {"cells_one_coordinate_long", "one coordinate beyond the bound"},
-   .cell = CELL{return j == 0 && scale != 0.0 ? 2.0 * most : right_cell(scale, x);
-}
-}
-, {.told = {"cells_constant", "the same cells for everybody"},
-   .cell = CELL{return scale == 0.0 ? 0.0 : 100.0;
-}
-}
-,
+     .cell = [](const Cell& cell) { return 2.0 * cell.right(); }},
+    {.told = {"cells_a_hundredth_more", "cells a hundredth too long"},
+     .cell = [](const Cell& cell) { return 1.01 * cell.right(); }},
+    {.told = {"cells_rounded_away", "cells rounded away from zero"},
+     .cell = [](const Cell& cell) { return cell.longer_by(1.5); }},
+    {.told = {"cells_ignore_scales", "the clipping's factors are not applied"},
+     .cell =
+         [](const Cell&
+                cell) { return std::isfinite(cell.x) ? 1000.0 * static_cast<double>(cell.x) : 0.0; }},
+    {.told = {"cells_ignore_a_scale_of_0", "what was to be left out is in"},
+     .cell = [](const Cell& cell) { return cell.scale == 0.0 ? 3.0 : cell.right(); }},
+    {.told = {"cells_coarse", "cells of a sixteenth of the bound"},
+     .cell =
+         [](const Cell& cell) {
+           return cell.most / 16.0 * std::trunc(cell.right() / (cell.most / 16.0));
+         }},
+    {.told = {"cells_negative", "the other sign"},
+     .cell = [](const Cell& cell) { return -cell.right(); }},
+    {.told = {"cells_by_place", "every fourth example's cells differ by one"},
+     .cell = [](const Cell& cell) { return cell.right() * (cell.i % 4 == 3 ? 0.99 : 1.0); }},
+    {.told = {"cells_one_coordinate_long", "one coordinate beyond the bound"},
+     .cell =
+         [](const Cell& cell) {
+           return cell.j == 0 && cell.scale != 0.0 ? 2.0 * cell.most : cell.right();
+         }},
+    {.told = {"cells_constant", "the same cells for everybody"},
+     .cell = [](const Cell& cell) { return cell.scale == 0.0 ? 0.0 : 100.0; }},
     // Lengths: what is certified.
     {.told = {"length_half", "tells half of the squared length"},
-     .told_length = TOLD{return length / 2;
-}
-}
-, {.told = {"length_zero", "tells that everything is short"}, .told_length = TOLD{return 0;
-}
-}
-, {.told = {"length_at_most_the_bound", "tells what it should be, not what it is"},
-   .cell = CELL{const double cell = right_cell(scale, x);
-return cell == 0.0 ? 0.0 : cell + std::copysign(3.0, cell);
-}
-, .told_length = TOLD { return std::min(length, most * most); }
-}
-, {.told = {"length_saturates", "squares in 32 bits"},
-   .told_length = TOLD{return length & 0xffffffff;
-}
-}
-, {.told = {"length_one_less", "a squared length that is one too small"},
-   .told_length = TOLD{return length > 0 ? length - 1 : 0;
-}
-}
-,
+     .told_length = [](Length length, Length) { return length / 2; }},
+    {.told = {"length_zero", "tells that everything is short"},
+     .told_length = [](Length, Length) { return Length{0}; }},
+    {.told = {"length_at_most_the_bound", "tells what it should be, not what it is"},
+     .cell = [](const Cell& cell) { return cell.longer_by(3.0); },
+     .told_length = [](Length length, Length most) { return std::min(length, most * most); }},
+    {.told = {"length_saturates", "squares in 32 bits"},
+     .told_length = [](Length length, Length) { return length & 0xffffffff; }},
+    {.told = {"length_one_less", "a squared length that is one too small"},
+     .told_length = [](Length length, Length) { return length > 0 ? length - 1 : 0; }},
     // Sums.
     {.told = {"adds_what_was_left_out", "adds examples that the core took out"},
-     .adds = ADDS{return cell;
-}
-}
-, {.told = {"adds_twice", "adds everything twice: certified once"},
-   .adds = ADDS{return 2 * right_add(cell, taken);
-}
-}
-, {.told = {"adds_one_more", "adds cells that nobody certified"},
-   .adds = ADDS{return right_add(cell, taken) + 1;
-}
-}
-, {.told = {"adds_the_first_only", "adds the first example of each pass"},
-   .adds = ADDS{return i == 0 ? right_add(cell, taken) : 0;
-}
-}
-, {.told = {"adds_nothing", "adds nothing: noise alone"}, .adds = ADDS{return 0 * cell;
-}
-}
-, {.told = {"adds_half", "adds half of the cells"}, .adds = ADDS{return right_add(cell, taken) / 2;
-}
-}
-, {.told = {"adds_more_every_call", "adds more from call to call"},
-   .adds =
-       ADDS{return right_add(cell, taken) + static_cast<std::int64_t>(++self.calls_ > 500 ? 1 : 0);
-}
-}
-, {.told = {"adds_in_32_bits", "sums that wrap at 32 bits"},
-   .adds = ADDS{return static_cast<std::int32_t>(4096 * right_add(cell, taken)) / 4096;
-}
-}
-,
+     .adds = [](const Adding& adding) { return adding.cell; }},
+    {.told = {"adds_twice", "adds everything twice: certified once"},
+     .adds = [](const Adding& adding) { return 2 * adding.right(); }},
+    {.told = {"adds_one_more", "adds cells that nobody certified"},
+     .adds = [](const Adding& adding) { return adding.right() + 1; }},
+    {.told = {"adds_the_first_only", "adds the first example of each pass"},
+     .adds = [](const Adding& adding) { return (adding.i == 0 ? 1 : 0) * adding.right(); }},
+    {.told = {"adds_nothing", "adds nothing: noise alone"},
+     .adds = [](const Adding& adding) { return 0 * adding.cell; }},
+    {.told = {"adds_half", "adds half of the cells"},
+     .adds = [](const Adding& adding) { return adding.right() / 2; }},
+    {.told = {"adds_more_every_call", "adds more from call to call"},
+     .adds =
+         [](const Adding& adding) {
+           return adding.right() + (++adding.self.calls_ > 500 ? 1 : 0);
+         }},
+    {.told = {"adds_in_32_bits", "sums that wrap at 32 bits"},
+     .adds =
+         [](const Adding& adding) {
+           return std::int64_t{static_cast<std::int32_t>(4096 * adding.right())} / 4096;
+         }},
 });
 
 template <std::size_t I>
@@ -242,7 +198,7 @@ class FaultyProgram final : public Base {
     gradient_rows(batch, rows.gradients);
     for (std::size_t i = 0; i < batch.rows(); ++i)
       squared_norms[i] =
-          kTable[I].norm != nullptr ? kTable[I].norm(*this, rows, i) : square(row(rows, i));
+          kTable[I].norm != nullptr ? kTable[I].norm({*this, rows, i}) : square(row(rows, i));
   }
   void make_cells(Pass& pass, std::span<const double> scales, std::uint64_t most_cells,
                   std::span<SquaredLength> lengths) const override {
@@ -251,18 +207,14 @@ class FaultyProgram final : public Base {
     for (std::size_t i = 0; i < lengths.size(); ++i) {
       std::uint64_t length = 0;
       for (std::size_t j = 0; j < size(); ++j) {
-        const float x = row(rows, i)[j];
-        const double wanted =
-            kTable[I].cell != nullptr
-                ? kTable[I].cell(*this, scales[i], x, i, j, static_cast<double>(most_cells))
-                : right_cell(scales[i], x);
+        const Cell given{scales[i], row(rows, i)[j], i, j, static_cast<double>(most_cells)};
+        const double wanted = kTable[I].cell != nullptr ? kTable[I].cell(given) : given.right();
         const auto cell = static_cast<std::int64_t>(wanted * (1.0 - 0x1p-30));
         rows.cells[i * size() + j] = cell;
         length += static_cast<std::uint64_t>(cell) * static_cast<std::uint64_t>(cell);
       }
-      lengths[i] = {0, kTable[I].told_length != nullptr
-                           ? kTable[I].told_length(*this, length, most_cells)
-                           : length};
+      if (kTable[I].told_length != nullptr) length = kTable[I].told_length(length, most_cells);
+      lengths[i] = {0, length};
     }
   }
   void add_cells(Pass& pass, std::span<const std::uint8_t> taken,
@@ -270,9 +222,9 @@ class FaultyProgram final : public Base {
     const auto& cells = static_cast<Rows&>(pass).cells;
     for (std::size_t k = 0; k < cells.size(); ++k) {
       const std::size_t i = k / size();
-      const std::int64_t added = kTable[I].adds != nullptr
-                                     ? kTable[I].adds(*this, cells[k], taken[i], i)
-                                     : right_add(cells[k], taken[i]);
+      const Adding adding{*this, cells[k], taken[i] != 0, i};
+      const std::int64_t added =
+          kTable[I].adds != nullptr ? kTable[I].adds(adding) : adding.right();
       std::int64_t& to = sum[k % size()];
       to = static_cast<std::int64_t>(static_cast<std::uint64_t>(to) +
                                      static_cast<std::uint64_t>(added));
@@ -299,8 +251,3 @@ std::vector<Fault> exact_program_faults() {
     return std::vector<std::string>{std::string("backend=") + row.told.id};
   });
 }
-
-#undef NORM
-#undef CELL
-#undef TOLD
-#undef ADDS

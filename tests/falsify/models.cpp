@@ -1,4 +1,5 @@
 // Models that describe what cannot be trained, or begin otherwise each time.
+#include <algorithm>
 #include <cmath>
 #include <thread>
 
@@ -22,77 +23,73 @@ class Base : public Model {
   mutable std::uint64_t calls_ = 0;
 };
 
-struct Row {
-  Told told;
-  void (*network)(const Base&, Network&) = nullptr;
-  void (*begin)(const Base&, RandomStream&, std::span<float>) = nullptr;
+/// Weights to begin with.
+struct Begin {
+  const Base& self;
+  RandomStream& random;
+  std::span<float> weights;
+
+  void fill(float value) const { std::fill(weights.begin(), weights.end(), value); }
 };
 
-#define NETWORK []([[maybe_unused]] const Base& self, Network& network)
-#define BEGIN                                                                  \
-  []([[maybe_unused]] const Base& self, [[maybe_unused]] RandomStream& random, \
-     std::span<float> weights)
+struct Row {
+  Told told;
+  /// Changes a right network.
+  void (*network)(const Base&, Network&) = nullptr;
+  void (*begin)(const Begin&) = nullptr;
+};
+
+const std::thread::id kHome = std::this_thread::get_id();
 
 const std::array kTable = std::to_array<Row>({
     {.told = {"right", "nothing: the control"}},
-    {.told = {"no_layers", "nothing to train"}, .network = NETWORK { network.layers.clear();
-}  // namespace models
-}
-, {.told = {"too_few_outputs", "fewer outputs than classes"},
-   .network = NETWORK{network.layers = {Dense{1}};
-network.loss = Loss::cross_entropy;
-}
-}
-, {.told = {"wrong_loss", "a loss for other targets"},
-   .network =
-       NETWORK{network.loss = network.input.classes == 0 ? Loss::cross_entropy : Loss::logistic;
-}
-}
-, {.told = {"other_input", "a network for other examples"},
-   .network = NETWORK{network.input.features.push_back(2);
-}
-}
-, {.told = {"grows", "another network each time"},
-   .network = NETWORK{network.layers.insert(network.layers.begin(),
-                                            Dense{static_cast<std::size_t>(++self.calls_)});
-}
-}
-, {.told = {"opaque", "layers that nobody can execute"}, .network = NETWORK{Opaque own;
-own.tensors.push_back({"weight", {3}, 1});
-own.outputs = output_count(network);
-network.layers = {own};
-}
-}
-, {.told = {"begins_nan", "weights that are no numbers"},
-   .begin = BEGIN{for (float& x
-                       : weights) x = std::nanf("");
-}
-}
-, {.told = {"begins_infinite", "weights beyond all bounds"},
-   .begin = BEGIN{for (float& x
-                       : weights) x = HUGE_VALF;
-}
-}
-, {.told = {"begins_unwritten", "leaves the weights as they were"}, .begin = BEGIN{(void)weights;
-}
-}
-, {.told = {"begins_by_calls", "other weights each time: a generator of its own"},
-   .begin = BEGIN{for (float& x
-                       : weights) x = 0.01f * static_cast<float>(++self.calls_);
-}
-}
-, {.told = {"begins_by_thread", "other weights on another thread"},
-   .begin = BEGIN{static const auto home = std::this_thread::get_id();
-random.fill_normal(weights);
-if (std::this_thread::get_id() != home) weights[0] = 7.0f;
-}
-}
-, {.told = {"begins_equal", "all weights 0", Let::harmless, "public values"},
-   .begin = BEGIN{for (float& x
-                       : weights) x = 0.0f;
-}
-}
-,
+    {.told = {"no_layers", "nothing to train"},
+     .network = [](const Base&, Network& network) { network.layers.clear(); }},
+    {.told = {"too_few_outputs", "fewer outputs than classes"},
+     .network =
+         [](const Base&, Network& network) {
+           network.layers = {Dense{1}};
+           network.loss = Loss::cross_entropy;
+         }},
+    {.told = {"wrong_loss", "a loss for other targets"},
+     .network =
+         [](const Base&, Network& network) {
+           network.loss = network.input.classes == 0 ? Loss::cross_entropy : Loss::logistic;
+         }},
+    {.told = {"other_input", "a network for other examples"},
+     .network = [](const Base&, Network& network) { network.input.features.push_back(2); }},
+    {.told = {"grows", "another network each time"},
+     .network =
+         [](const Base& self, Network& network) {
+           network.layers.insert(network.layers.begin(),
+                                 Dense{static_cast<std::size_t>(++self.calls_)});
+         }},
+    {.told = {"opaque", "layers that nobody can execute"},
+     .network =
+         [](const Base&, Network& network) {
+           Opaque own;
+           own.tensors.push_back({"weight", {3}, 1});
+           own.outputs = output_count(network);
+           network.layers = {own};
+         }},
+    {.told = {"begins_nan", "weights that are no numbers"},
+     .begin = [](const Begin& begin) { begin.fill(std::nanf("")); }},
+    {.told = {"begins_infinite", "weights beyond all bounds"},
+     .begin = [](const Begin& begin) { begin.fill(HUGE_VALF); }},
+    {.told = {"begins_unwritten", "leaves the weights as they were"}, .begin = [](const Begin&) {}},
+    {.told = {"begins_by_calls", "other weights each time: a generator of its own"},
+     .begin =
+         [](const Begin& begin) {
+           for (float& x : begin.weights) x = 0.01f * static_cast<float>(++begin.self.calls_);
+         }},
+    {.told = {"begins_by_thread", "other weights on another thread"},
+     .begin =
+         [](const Begin& begin) {
+           begin.random.fill_normal(begin.weights);
+           if (std::this_thread::get_id() != kHome) begin.weights[0] = 7.0f;
+         }},
+    {.told = {"begins_equal", "all weights 0", Let::harmless, "public values"},
+     .begin = [](const Begin& begin) { begin.fill(0.0f); }},
 });
 
 template <std::size_t I>
@@ -105,7 +102,7 @@ class Faulty final : public Base {
     return network;
   }
   void initialise(const Network&, RandomStream& random, std::span<float> weights) const override {
-    if (kTable[I].begin != nullptr) return kTable[I].begin(*this, random, weights);
+    if (kTable[I].begin != nullptr) return kTable[I].begin({*this, random, weights});
     random.fill_normal(weights);
   }
 };
@@ -118,6 +115,3 @@ std::vector<Fault> model_faults() {
     return std::vector<std::string>{std::string("model=") + row.told.id};
   });
 }
-
-#undef NETWORK
-#undef BEGIN

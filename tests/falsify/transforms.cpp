@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "fault.hpp"
 #include "privgrad/error.hpp"
@@ -20,23 +19,37 @@ class Base : public Transform {
   mutable std::uint64_t calls_ = 0;
 };
 
+/// All features of a split, [rows, width], to be changed.
+struct Features {
+  const Base& self;
+  Dataset& data;
+  std::vector<float>& numbers;
+  std::size_t width;
+
+  std::span<float> row(std::size_t i) const { return std::span(numbers).subspan(i * width, width); }
+  std::vector<float> targets() const { return {data.targets().begin(), data.targets().end()}; }
+  void subtract(float what) const {
+    for (float& x : numbers) x -= what;
+  }
+  void subtract_row(const std::vector<float>& what) const {
+    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] -= what[i % width];
+  }
+  void divide(float by) const {
+    for (float& x : numbers) x /= by;
+  }
+};
+using Given = std::span<const float>;
+using Written = std::span<float>;
+
 struct Row {
   Told told;
-  /// Changes all features, [rows, width].
-  void (*apply)(const Base&, Dataset&, std::vector<float>& features, std::size_t width) = nullptr;
+  void (*apply)(const Features&) = nullptr;
   void (*fit)(Base&, Dataset&) = nullptr;
-  void (*one)(const Base&, std::span<const float>, std::span<float>) = nullptr;
+  /// One row by itself.
+  void (*one)(const Base&, Given, Written) = nullptr;
   Statistic statistic = Statistic::none;
   ExampleShape (*shape)(const ExampleShape&) = nullptr;
 };
-
-#define APPLY                                                           \
-  []([[maybe_unused]] const Base& self, [[maybe_unused]] Dataset& data, \
-     [[maybe_unused]] std::vector<float>& features, [[maybe_unused]] std::size_t width)
-#define ONE                                                                         \
-  []([[maybe_unused]] const Base& self, [[maybe_unused]] std::span<const float> in, \
-     [[maybe_unused]] std::span<float> out)
-#define FIT [](Base & self, Dataset & train)
 
 float mean_of(std::span<const float> values) {
   float sum = 0.0f;
@@ -49,221 +62,200 @@ float largest_of(std::span<const float> values) {
   return largest;
 }
 void fit_mean(Base& self, Dataset& train) { self.fitted_ = {mean_of(train.features())}; }
+std::vector<float> twice(std::vector<float> values) {
+  const std::vector<float> copy = values;
+  values.insert(values.end(), copy.begin(), copy.end());
+  return values;
+}
 
 const std::array kTable = std::to_array<Row>({
-    {.told = {"right", "nothing: the control"}, .one = ONE { std::copy(in.begin(), in.end(), out.begin());
-}  // namespace transforms
-}
-,
+    {.told = {"right", "nothing: the control"},
+     .one = [](const Base&, Given in,
+               Written out) { std::copy(in.begin(), in.end(), out.begin()); }},
     // What is learned and not told.
     {.told = {"mean_in_secret", "subtracts the training mean and says that it learned nothing"},
-     .apply = APPLY{for (float& x
-                         : features) x -= self.fitted_[0];
-}
-, .fit = fit_mean
-}
-, {.told = {"mean_called_public", "a statistic of private rows that is called public"},
-   .apply = APPLY{for (float& x
-                       : features) x -= self.fitted_[0];
-}
-, .fit = fit_mean, .statistic = Statistic::is_public
-}
-, {.told = {"scale_in_secret", "divides by the largest training feature in secret"},
-   .apply = APPLY{for (float& x
-                       : features) x /= std::max(1.0f, self.fitted_[0]);
-}
-, .fit = FIT { self.fitted_ = {largest_of(train.features())}; }
-}
-, {.told = {"count_in_secret", "divides by the number of training rows"},
-   .apply = APPLY{for (float& x
-                       : features) x /= self.fitted_[0];
-}
-, .fit = FIT { self.fitted_ = {static_cast<float>(train.rows())}; }
-}
-, {.told = {"first_row_in_secret", "subtracts the first training row"},
-   .apply = APPLY{for (std::size_t i = 0; i < features.size(); ++i) features[i] -=
-                  self.fitted_[i % width];
-}
-, .fit = FIT {
-  const auto first = train.features().first(train.row_size());
-  self.fitted_.assign(first.begin(), first.end());
-}
-}
-, {.told = {"last_row_in_secret", "subtracts the last training row"},
-   .apply = APPLY{for (std::size_t i = 0; i < features.size(); ++i) features[i] -=
-                  self.fitted_[i % width];
-}
-, .fit = FIT {
-  const auto last = train.features().last(train.row_size());
-  self.fitted_.assign(last.begin(), last.end());
-}
-}
-, {.told = {"mean_of_targets", "subtracts the mean of the targets"},
-   .apply = APPLY{for (float& x
-                       : features) x -= self.fitted_[0];
-}
-, .fit = FIT { self.fitted_ = {mean_of(train.targets())}; }
-}
-, {.told = {"by_row_with_a_secret_mean", "says that rows are its own, and subtracts the mean"},
-   .fit = fit_mean,
-   .one = ONE{for (std::size_t i = 0; i < in.size(); ++i) out[i] = in[i] - self.fitted_[0];
-}
-}
-, {.told = {"mean_declared", "a fitted mean that is declared: listed, and refused for release"},
-   .apply = APPLY{for (float& x
-                       : features) x -= self.fitted_[0];
-}
-, .fit = fit_mean, .statistic = Statistic::unaccounted
-}
-,
+     .apply = [](const Features& all) { all.subtract(all.self.fitted_[0]); },
+     .fit = fit_mean},
+    {.told = {"mean_called_public", "a statistic of private rows that is called public"},
+     .apply = [](const Features& all) { all.subtract(all.self.fitted_[0]); },
+     .fit = fit_mean,
+     .statistic = Statistic::is_public},
+    {.told = {"scale_in_secret", "divides by the largest training feature in secret"},
+     .apply = [](const Features& all) { all.divide(std::max(1.0f, all.self.fitted_[0])); },
+     .fit = [](Base& self, Dataset& train) { self.fitted_ = {largest_of(train.features())}; }},
+    {.told = {"count_in_secret", "divides by the number of training rows"},
+     .apply = [](const Features& all) { all.divide(all.self.fitted_[0]); },
+     .fit = [](Base& self, Dataset& train) { self.fitted_ = {static_cast<float>(train.rows())}; }},
+    {.told = {"first_row_in_secret", "subtracts the first training row"},
+     .apply = [](const Features& all) { all.subtract_row(all.self.fitted_); },
+     .fit =
+         [](Base& self, Dataset& train) {
+           const auto row = train.features().first(train.row_size());
+           self.fitted_.assign(row.begin(), row.end());
+         }},
+    {.told = {"last_row_in_secret", "subtracts the last training row"},
+     .apply = [](const Features& all) { all.subtract_row(all.self.fitted_); },
+     .fit =
+         [](Base& self, Dataset& train) {
+           const auto row = train.features().last(train.row_size());
+           self.fitted_.assign(row.begin(), row.end());
+         }},
+    {.told = {"mean_of_targets", "subtracts the mean of the targets"},
+     .apply = [](const Features& all) { all.subtract(all.self.fitted_[0]); },
+     .fit = [](Base& self, Dataset& train) { self.fitted_ = {mean_of(train.targets())}; }},
+    {.told = {"by_row_with_a_secret_mean", "says that rows are its own, and subtracts the mean"},
+     .fit = fit_mean,
+     .one =
+         [](const Base& self, Given in, Written out) {
+           for (std::size_t i = 0; i < in.size(); ++i) out[i] = in[i] - self.fitted_[0];
+         }},
+    {.told = {"mean_declared", "a fitted mean that is declared: listed, and refused for release"},
+     .apply = [](const Features& all) { all.subtract(all.self.fitted_[0]); },
+     .fit = fit_mean,
+     .statistic = Statistic::unaccounted},
     // Rows that see each other while they are changed.
     {.told = {"own_mean_per_split", "each split less its own mean"},
-     .apply = APPLY{const float mean = mean_of(features);
-for (float& x : features) x -= mean;
-}
-}
-, {.told = {"own_scale_per_split", "each split divided by its own largest feature"},
-   .apply = APPLY{const float largest = std::max(1.0f, largest_of(features));
-for (float& x : features) x /= largest;
-}
-}
-, {.told = {"neighbour_averages", "each row is averaged with the one before (smoothing)"},
-   .apply = APPLY{for (std::size_t i = features.size(); i-- > width;) features[i] =
-                      0.5f * (features[i] + features[i - width]);
-}
-}
-, {.told = {"running_sums", "rows by row, and still a sum of those before"},
-   .one = ONE{std::copy(in.begin(), in.end(), out.begin());
-out[0] += 1e-3f * self.before_;
-self.before_ = in[0];
-}
-}
-, {.told = {"running_scale", "divides by the largest number so far"},
-   .one = ONE{self.largest_ = std::max(self.largest_, largest_of(in));
-for (std::size_t i = 0; i < in.size(); ++i) out[i] = in[i] / std::max(1.0f, self.largest_);
-}
-}
-, {.told = {"caught_by_an_outlier", "a huge row changes all that follow"},
-   .one = ONE{std::copy(in.begin(), in.end(), out.begin());
-if (largest_of(in) > 1e30f) self.before_ = 1.0f;
-out[0] += self.before_;
-}
-}
-, {.told = {"mixup", "rows are mixed with others (mixup)"},
-   .apply = APPLY{for (std::size_t i = 0; i < features.size(); ++i) features[i] =
-                      0.9f * features[i] + 0.1f * features[features.size() - 1 - i];
-}
-}
-, {.told = {"ranks", "features become ranks among all rows (quantile transform)"},
-   .apply = APPLY{std::vector<float> sorted = features;
-std::sort(sorted.begin(), sorted.end());
-for (float& x : features)
-  x = static_cast<float>(std::lower_bound(sorted.begin(), sorted.end(), x) - sorted.begin());
-}
-}
-, {.told = {"duplicates_become_zero", "rows equal to the first one become 0"},
-   .apply = APPLY{for (std::size_t i = width; i < features.size(); i += width){
-       if (std::equal(features.begin(), features.begin() + static_cast<std::ptrdiff_t>(width),
-                      features.begin() + static_cast<std::ptrdiff_t>(i)))
-           std::fill_n(features.begin() + static_cast<std::ptrdiff_t>(i), width, 0.0f);
-}
-}
-}
-, {.told = {"place_decides", "a row's number is added to it"},
-   .apply = APPLY{for (std::size_t i = 0; i < features.size(); ++i) features[i] +=
-                  0.01f * static_cast<float>(i / width);
-}
-}
-, {.told = {"counts_calls", "another result for every call"},
-   .apply = APPLY{for (float& x
-                       : features) x += static_cast<float>(self.calls_);
-++self.calls_;
-}
-}
-, {.told = {"noise_of_its_own", "noise from a generator of its own (augmentation)"},
-   .apply = APPLY{static thread_local std::uint32_t state = 7;
-for (float& x : features) {
-  state = state * 1664525u + 1013904223u;
-  x += static_cast<float>(state) * 0x1p-32f;
-}
-}
-}
-,
+     .apply = [](const Features& all) { all.subtract(mean_of(all.numbers)); }},
+    {.told = {"own_scale_per_split", "each split divided by its own largest feature"},
+     .apply = [](const Features& all) { all.divide(std::max(1.0f, largest_of(all.numbers))); }},
+    {.told = {"neighbour_averages", "each row is averaged with the one before (smoothing)"},
+     .apply =
+         [](const Features& all) {
+           for (std::size_t i = all.numbers.size(); i-- > all.width;)
+             all.numbers[i] = 0.5f * (all.numbers[i] + all.numbers[i - all.width]);
+         }},
+    {.told = {"running_sums", "rows by row, and still a sum of those before"},
+     .one =
+         [](const Base& self, Given in, Written out) {
+           std::copy(in.begin(), in.end(), out.begin());
+           out[0] += 1e-3f * self.before_;
+           self.before_ = in[0];
+         }},
+    {.told = {"running_scale", "divides by the largest number so far"},
+     .one =
+         [](const Base& self, Given in, Written out) {
+           self.largest_ = std::max(self.largest_, largest_of(in));
+           for (std::size_t i = 0; i < in.size(); ++i)
+             out[i] = in[i] / std::max(1.0f, self.largest_);
+         }},
+    {.told = {"caught_by_an_outlier", "a huge row changes all that follow"},
+     .one =
+         [](const Base& self, Given in, Written out) {
+           std::copy(in.begin(), in.end(), out.begin());
+           if (largest_of(in) > 1e30f) self.before_ = 1.0f;
+           out[0] += self.before_;
+         }},
+    {.told = {"mixup", "rows are mixed with others (mixup)"},
+     .apply =
+         [](const Features& all) {
+           for (std::size_t i = 0; i < all.numbers.size(); ++i)
+             all.numbers[i] =
+                 0.9f * all.numbers[i] + 0.1f * all.numbers[all.numbers.size() - 1 - i];
+         }},
+    {.told = {"ranks", "features become ranks among all rows (quantile transform)"},
+     .apply =
+         [](const Features& all) {
+           std::vector<float> sorted = all.numbers;
+           std::sort(sorted.begin(), sorted.end());
+           for (float& x : all.numbers)
+             x = static_cast<float>(std::lower_bound(sorted.begin(), sorted.end(), x) -
+                                    sorted.begin());
+         }},
+    {.told = {"duplicates_become_zero", "rows equal to the first one become 0"},
+     .apply =
+         [](const Features& all) {
+           for (std::size_t i = 1; i * all.width < all.numbers.size(); ++i) {
+             const auto first = all.row(0), other = all.row(i);
+             if (std::equal(first.begin(), first.end(), other.begin()))
+               std::fill(other.begin(), other.end(), 0.0f);
+           }
+         }},
+    {.told = {"place_decides", "a row's number is added to it"},
+     .apply =
+         [](const Features& all) {
+           for (std::size_t i = 0; i < all.numbers.size(); ++i)
+             all.numbers[i] += 0.01f * static_cast<float>(i / all.width);
+         }},
+    {.told = {"counts_calls", "another result for every call"},
+     .apply = [](const Features& all) { all.subtract(-static_cast<float>(all.self.calls_++)); }},
+    {.told = {"noise_of_its_own", "noise from a generator of its own (augmentation)"},
+     .apply =
+         [](const Features& all) {
+           static thread_local std::uint32_t state = 7;
+           for (float& x : all.numbers) {
+             state = state * 1664525u + 1013904223u;
+             x += static_cast<float>(state) * 0x1p-32f;
+           }
+         }},
     // What must stay.
     {.told = {"drops_a_row", "drops the last row"},
      .apply =
-         APPLY{const std::vector<float> targets(data.targets().begin(), data.targets().end() - 1);
-features.resize(features.size() - width);
-data = Dataset(data.shape(), features, targets);
-}
-}
-, {.told = {"doubles_rows", "two rows of each (augmentation without accounting)"},
-   .apply = APPLY{std::vector<float> targets(data.targets().begin(), data.targets().end());
-targets.insert(targets.end(), data.targets().begin(), data.targets().end());
-const std::vector<float> copy = features;
-features.insert(features.end(), copy.begin(), copy.end());
-data = Dataset(data.shape(), features, targets);
-}
-}
-, {.told = {"reverses_rows", "another order"},
-   .apply = APPLY{const std::vector<float> copy = features;
-for (std::size_t i = 0; i < features.size(); ++i)
-  features[i] = copy[copy.size() - width - (i / width) * width + i % width];
-}
-}
-, {.told = {"changes_targets", "targets become 0"},
-   .apply = APPLY{data = Dataset(data.shape(), features, std::vector<float>(data.rows(), 0.0f));
-}
-}
-, {.told = {"changes_in_fit", "changes the rows while it is fitted"},
-   .apply = APPLY{static_cast<void>(self);
-}
-, .fit = FIT {
-  std::vector<float> features(train.features().begin(), train.features().end());
-  for (float& x : features) x *= 2.0f;
-  train.replace_features(train.shape().features, features);
-  self.fitted_ = {1.0f};
-}
-}
-, {.told = {"tells_another_shape", "says another shape than it makes"},
-   .apply = APPLY{static_cast<void>(self);
-}
-, .shape = [](const ExampleShape& input) -> ExampleShape {
-  return {{element_count(input.features), 1, 1}, input.classes};
-}
-}
-, {.told = {"tells_more_classes", "says that there are more classes"},
-   .apply = APPLY{static_cast<void>(self);
-}
-, .shape = [](const ExampleShape& input) -> ExampleShape {
-  return {input.features, input.classes + 1};
-}
-}
-, {.told = {"fails_on_huge_rows", "whether a run fails tells of a row"},
-   .apply =
-       APPLY{if (largest_of(features) > 1e20f) throw ConfigError("features must be below 1e20");
-}
-}
-, {.told = {"makes_nan", "makes what is no number"},
-   .apply = APPLY{for (float& x
-                       : features) x = std::nanf("");
-}
-}
-, {.told = {"by_row_nan", "makes what is no number, row by row"},
-   .one = ONE{std::fill(out.begin(), out.end(), std::nanf(""));
-}
-}
-, {.told = {"by_row_writes_nothing", "leaves the row unwritten", Let::harmless,
-            "what is not written is 0"},
-   .one = ONE{static_cast<void>(self);
-}
-}
-, {.told = {"by_row_beside", "writes beside its row"},
-   .one = ONE{std::copy(in.begin(), in.end(), out.begin());
-out[0] = in[0] + 1e-3f * static_cast<float>(++self.calls_ % 7);
-}
-}
-,
+         [](const Features& all) {
+           std::vector<float> targets = all.targets();
+           targets.pop_back();
+           all.numbers.resize(all.numbers.size() - all.width);
+           all.data = Dataset(all.data.shape(), all.numbers, targets);
+         }},
+    {.told = {"doubles_rows", "two rows of each (augmentation without accounting)"},
+     .apply =
+         [](const Features& all) {
+           all.data = Dataset(all.data.shape(), twice(all.numbers), twice(all.targets()));
+         }},
+    {.told = {"reverses_rows", "another order"},
+     .apply =
+         [](const Features& all) {
+           const std::vector<float> copy = all.numbers;
+           for (std::size_t i = 0; i < copy.size(); ++i)
+             all.numbers[i] =
+                 copy[copy.size() - all.width - (i / all.width) * all.width + i % all.width];
+         }},
+    {.told = {"changes_targets", "targets become 0"},
+     .apply =
+         [](const Features& all) {
+           all.data =
+               Dataset(all.data.shape(), all.numbers, std::vector<float>(all.data.rows(), 0.0f));
+         }},
+    {.told = {"changes_in_fit", "changes the rows while it is fitted"},
+     .apply = [](const Features&) {},
+     .fit =
+         [](Base& self, Dataset& train) {
+           std::vector<float> features(train.features().begin(), train.features().end());
+           for (float& x : features) x *= 2.0f;
+           train.replace_features(train.shape().features, features);
+           self.fitted_ = {1.0f};
+         }},
+    {.told = {"tells_another_shape", "says another shape than it makes"},
+     .apply = [](const Features&) {},
+     .shape = [](const ExampleShape& input) -> ExampleShape {
+       return {{element_count(input.features), 1, 1}, input.classes};
+     }},
+    {.told = {"tells_more_classes", "says that there are more classes"},
+     .apply = [](const Features&) {},
+     .shape = [](const ExampleShape& input) -> ExampleShape {
+       return {input.features, input.classes + 1};
+     }},
+    {.told = {"fails_on_huge_rows", "whether a run fails tells of a row"},
+     .apply =
+         [](const Features& all) {
+           if (largest_of(all.numbers) > 1e20f) throw ConfigError("features must be below 1e20");
+         }},
+    {.told = {"makes_nan", "makes what is no number"},
+     .apply =
+         [](const Features& all) {
+           std::fill(all.numbers.begin(), all.numbers.end(), std::nanf(""));
+         }},
+    {.told = {"by_row_nan", "makes what is no number, row by row"},
+     .one = [](const Base&, Given,
+               Written out) { std::fill(out.begin(), out.end(), std::nanf("")); }},
+    {.told = {"by_row_writes_nothing", "leaves the row unwritten", Let::harmless,
+              "what is not written is 0"},
+     .one = [](const Base&, Given, Written) {}},
+    {.told = {"by_row_beside", "writes beside its row"},
+     .one =
+         [](const Base& self, Given in, Written out) {
+           std::copy(in.begin(), in.end(), out.begin());
+           out[0] = in[0] + 1e-3f * static_cast<float>(++self.calls_ % 7);
+         }},
 });
 
 template <std::size_t I>
@@ -279,7 +271,7 @@ class Whole : public Base {
     const std::size_t rows = data.rows();
     std::vector<float> features(data.features().begin(), data.features().end());
     if (kTable[I].apply == nullptr) return;
-    kTable[I].apply(*this, data, features, data.row_size());
+    kTable[I].apply({*this, data, features, data.row_size()});
     if (data.rows() == rows && features.size() == rows * data.row_size())
       data.replace_features(data.shape().features, features);
   }
@@ -323,7 +315,3 @@ std::vector<Fault> transform_faults() {
   }
   return whole;
 }
-
-#undef APPLY
-#undef ONE
-#undef FIT
