@@ -12,6 +12,7 @@
 #include "keeping.hpp"
 #include "privgrad/calls/lock_text.hpp"
 #include "privgrad/calls/run_directory.hpp"
+#include "privgrad/calls/study_course.hpp"
 #include "privgrad/calls/study_state.hpp"
 #include "privgrad/data/executor.hpp"
 #include "privgrad/error.hpp"
@@ -165,29 +166,29 @@ core::Study study_of(const StudyCall& call) {
 }  // namespace
 
 std::string Framework::ablate(const StudyCall& call, const Watch& watch) const {
-  const core::StudyPlan plan = core::plan_study(study_of(call), call.overrides, catalog());
+  calls::StudyCourse course = calls::plan_course(study_of(call), call.overrides, catalog());
   const Keeping keeping(call.cache);
-  Json answer{{"notes", core::study_remarks(plan)}, {"failed", Json::array()}};
+  Json answer{{"notes", core::study_remarks(course.plan)}, {"failed", Json::array()}, {"left", 0}};
   if (call.dry_run) {
-    answer["plan"] = planned(plan);
+    answer["plan"] = planned(course.plan);
+    if (course.search) answer["plan"]["search"]["plan"] = planned(*course.search);
     return answer.dump();
   }
   const core::StudyDirectory directory(call.directory ? fs::path(*call.directory)
-                                                      : fs::path("studies") / plan.study->name);
-  calls::prepare_directory(directory, plan, catalog());
+                                                      : fs::path("studies") / course.study.name);
   answer["study_dir"] = directory.path().string();
-  const std::vector<calls::OpenRun> open = calls::left_runs(plan, directory);
-  if (!open.empty()) {
-    calls::remove_results(directory);  // they would not be those of this study
+  const auto make = [&](const core::StudyPlan& plan, const core::StudyDirectory& place) {
+    const std::vector<calls::OpenRun> open = calls::left_runs(plan, place);
     tell_of(keeping, plan, answer["notes"]);
     const Shares shares = shares_of(call, open.size());
-    answer["failed"] = StudyRunner(plan, directory, catalog(), shares.threads, keeping, watch)
-                           .make(open, shares.jobs);
-    answer["left"] = calls::left_runs(plan, directory).size();
-    if (answer["left"] != 0) return answer.dump();
-  }
-  answer["left"] = 0;
-  answer["results"] = calls::write_results(plan, directory);
+    answer["failed"] =
+        StudyRunner(plan, place, catalog(), shares.threads, keeping, watch).make(open, shares.jobs);
+    answer["left"] = calls::left_runs(plan, place).size();
+    return answer["left"] == 0;
+  };
+  std::optional<Json> results = calls::carry_out(course, directory, catalog(), make);
+  if (!results) return answer.dump();
+  answer["results"] = std::move(*results);
   answer["results"]["study_dir"] = directory.path().string();
   try {
     report::write_report(directory.path());

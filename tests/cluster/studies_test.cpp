@@ -191,3 +191,18 @@ TEST_CASE("a study that is planned only has one voice") {
   CHECK(shared.exit_code == 0);
   CHECK(shared.out == alone.out);
 }
+
+TEST_CASE("a study whose runs follow from the results of others is refused by several processes") {
+  NEEDS_MPIRUN();
+  const Workplace work;
+  for (const char* more : {"seeds: {until: {test_loss: 1}, at_most: 9}\n",
+                           "seeds: 2\nsearch: {over: {optimizer: [sgd, adam]}, seeds: [7]}\n"}) {
+    write_file(work.dir() / "s.yaml",
+               std::string("study: 1\nbase: small.yaml\nmetrics: test_loss\n") + more);
+    const Outcome outcome = call(in_processes(work, 2, work.ablate("s")));
+    INFO(outcome.err);
+    CHECK(outcome.exit_code == 2);
+    CHECK_THAT(outcome.err, ContainsSubstring("is made by one process; leave --cluster out"));
+    CHECK_FALSE(fs::exists(work.out("s")));
+  }
+}

@@ -61,8 +61,8 @@ TEST_CASE("the tables of Ling et al.: what each budget pays for, in every arm", 
     std::size_t arms = 0;
     for (const Row& row : table.rows) {
       for (const std::uint64_t tau : {0u, 1u, 2u, 3u, 5u}) {  // 0: ali-dpfl
-        const std::string name = (tau == 0 ? "ali-dpfl" : "tau-" + std::to_string(tau)) + "+" +
-                                 format_number(row.epsilon);
+        const std::string name = format_number(row.epsilon) + "+" +
+                                 (tau == 0 ? "ali-dpfl" : "tau-" + std::to_string(tau));
         INFO(table.name << ", " << name);
         const core::Plan& arm = arm_of(plan, name);
         ++arms;

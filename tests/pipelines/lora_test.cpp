@@ -422,7 +422,7 @@ TEST_CASE("the study of public weights trains what it says, all of it at the sam
   for (const core::PlannedArm& arm : study.arms) {
     CHECK(arm.plan.parameters == trained.at(arm.arm->name));
     CHECK(arm.plan.epsilon().value <= 1.0);
-    CHECK(arm.plan.noise_multiplier == study.baseline().plan.noise_multiplier);
+    CHECK(arm.plan.noise_multiplier == study.arms.front().plan.noise_multiplier);
     if (arm.arm->name == "scratch") continue;
     CHECK(arm.plan.setting->weights->begun_anew ==
           std::vector<std::string>{"layers.8.weight", "layers.8.bias"});

@@ -144,6 +144,35 @@ TEST_CASE("arms with another guarantee are refused, by name and place", "[study]
              ContainsSubstring("privacy.target_epsilon: is missing"));
 }
 
+TEST_CASE("arms are at equal privacy within a level, whatever its guarantee is",
+          "[study][privacy]") {
+  const core::StudyPlan plan = planned(
+      "levels: {privacy.target_epsilon: [2, 4], privacy.adjacency: [zero_out, replace_one]}\n"
+      "axes: {optimizer: [sgd, adam]}\n");
+  REQUIRE(plan.arms.size() == 4);
+  for (const core::PlannedArm& arm : plan.arms) {
+    const double target = arm.arm->level == 0 ? 2.0 : 4.0;
+    CAPTURE(arm.arm->name);
+    CHECK(arm.plan.epsilon().value <= target);
+    CHECK(arm.plan.epsilon().value >= (1.0 - core::kEpsilonTolerance) * target);
+  }
+  CHECK(plan.stains.empty());
+  const nlohmann::json json = core::to_json(plan);
+  CHECK(json.at("target_epsilon").is_null());
+  CHECK(json.at("levels").at("labels") == nlohmann::json{"2", "4"});
+  CHECK(json.at("arms").at(3).at("level") == "4");
+  CHECK(json.at("arms").at(3).at("variant") == "adam");
+}
+
+TEST_CASE("an arm with another guarantee than its level is refused", "[study][privacy]") {
+  CHECK_THAT(error_of<PrivacyError>("levels: {privacy.target_epsilon: [2, 4]}\n"
+                                    "arms: {a: {}, b: {privacy.target_delta: 1e-5}}\n"),
+             ContainsSubstring("is 1e-05 here and 1e-06 in the first arm of this level"));
+  CHECK_THAT(error_of<PrivacyError>("levels: {steps: [5, 6]}\n"
+                                    "axes: {privacy.target_epsilon: [2, 4]}\n"),
+             ContainsSubstring("is 4 here and 2 in the first arm of this level"));
+}
+
 TEST_CASE("without equal privacy everything runs, and every output says so", "[study][privacy]") {
   const core::StudyPlan plan =
       planned("equal_privacy: false\naxes: {privacy.target_epsilon: [2, 4]}\n");
@@ -223,7 +252,7 @@ TEST_CASE("the example studies are right, and short", "[study]") {
   const core::Study schedules = core::read_study(folder / "mnist35-schedules.yaml");
   CHECK(schedules.arms.size() == 4 * 2);
   CHECK(schedules.seeds.size() == 5);
-  CHECK(schedules.arms[schedules.baseline].name == "uniform+sgd");
+  CHECK(schedules.arms[schedules.baselines.front()].name == "uniform+sgd");
   const std::string text = read_file(folder / "mnist35-schedules.yaml");
   CHECK(std::count(text.begin(), text.end(), '\n') <= 30);
 }
@@ -237,7 +266,7 @@ TEST_CASE("the studies of Hong et al. are right, and can run in an hour", "[stud
     const core::Study study = core::read_study(entry.path());
     INFO(study.name);
     CHECK(study.equal_privacy);
-    CHECK(study.arms[study.baseline].name.find("uniform") != std::string::npos);
+    CHECK(study.arms[study.baselines.front()].name.find("uniform") != std::string::npos);
     CHECK(study.metrics.front().name == "train_loss");
     runs += study.arms.size() * study.seeds.size();
     ++studies;
@@ -267,7 +296,7 @@ TEST_CASE("the studies of Tran and Cutkosky compare their methods and others at 
       const core::Study study = core::read_study(folder / (name + ".yaml"));
       CHECK(study.metrics.front().name == "gradient_norm");
       CHECK(study.seeds.size() == 3);
-      CHECK_THAT(study.arms[study.baseline].name, ContainsSubstring("dp-sgd"));
+      CHECK_THAT(study.arms[study.baselines.front()].name, ContainsSubstring("dp-sgd"));
       CHECK_THAT(script, ContainsSubstring(name));
       runs += study.arms.size() * study.seeds.size();
       // Without the data files there is no plan; one that meets the target is made where they are.

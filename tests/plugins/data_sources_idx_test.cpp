@@ -117,6 +117,15 @@ TEST_CASE("idx: keep_labels keeps and renumbers in its order, and limits count w
   CHECK(targets(data) == std::vector<float>{1, 1});
   CHECK(data.features()[4] == 20.0f * (1.0f / 255.0f));  // image 2, not image 1
   CHECK(files.open({{"test_limit", 1, {}}})->info().test_rows == 1);
+  CHECK(targets(files.open({{"test_skip", 1, {}}})->read(Split::test)) == std::vector<float>{3});
+  CHECK(
+      targets(files.open({{"keep_labels", last, {}}, {"test_limit", 1, {}}})->read(Split::test)) ==
+      std::vector<float>{1});
+  CHECK_THAT(io_error(files.test_labels,
+                      [&] {
+                        files.open({{"keep_labels", last, {}}, {"test_skip", 1, {}}})->info();
+                      }),
+             ContainsSubstring("has 1 rows to test on, and test_skip leaves out 1"));
   CHECK(files.open({{"limit", 100, {}}})->info().train_rows == 4);
 }
 
@@ -159,6 +168,7 @@ TEST_CASE("idx: without test files there is no test split", "[data_source]") {
   CHECK(source->info().test_rows == 0);
   CHECK(source->read(Split::test).rows() == 0);
   CHECK_THROWS_AS(files.open({{"test_limit", 1, {}}}, false), ConfigError);
+  CHECK_THROWS_AS(files.open({{"test_skip", 1, {}}}, false), ConfigError);
 }
 
 TEST_CASE("idx: parameters that contradict each other are refused", "[data_source]") {

@@ -1,7 +1,6 @@
 #include "page.hpp"
 
-// Studies as Markdown: tables, and charts that gnuplot draws. Two pairs make Student's t Cauchy's
-// distribution (p = 1 - (2/pi) atan |t|), which the expected values come from.
+// Studies as Markdown: tables, and charts that gnuplot draws.
 
 namespace fs = std::filesystem;
 
@@ -14,19 +13,33 @@ class WrittenStudy {
 
   void write() const {
     fs::create_directories(cli.out("study"));
-    Json study{{"study", 1}, {"name", "rates"}, {"axes", axes}, {"arms", Json::array()}};
-    for (const Json& arm : results.at("arms"))
-      study["arms"].push_back({{"name", arm.at("name")}, {"steps", 3000}});
-    write_file(cli.out("study/study.json"), study.dump());
+    write_file(cli.out("study/study.json"), "{}");
     write_file(cli.out("study/results.json"), results.dump());
   }
 
-  static Json arm(const std::string& name, std::vector<double> values,
-                  Json labels = Json::object()) {
+  /// \param difference  to the baseline, with the interval +-1; null: it is the baseline.
+  static Json arm(const std::string& name, double mean, Json difference = nullptr) {
+    Json versus = Json::object();
+    if (!difference.is_null()) {
+      const double d = difference.get<double>();
+      versus["train_loss"] = {
+          {"difference", d}, {"ci95", {d - 1.0, d + 1.0}}, {"p_holm", 0.204833}};
+    }
     return {{"name", name},
-            {"labels", std::move(labels)},
             {"steps", {11, 12}},
-            {"metrics", {{"train_loss", {{"values", std::move(values)}}}}}};
+            {"runs", 2},
+            {"statuses", {{"completed", 2}}},
+            {"metrics", {{"train_loss", {{"mean", mean}, {"ci95", {mean - 2.0, mean + 2.0}}}}}},
+            {"versus_baseline", std::move(versus)}};
+  }
+
+  /// The same at a level.
+  static Json arm_at(const std::string& level, const std::string& variant, double mean,
+                     Json difference = nullptr) {
+    Json made = arm(level + "+" + variant, mean, std::move(difference));
+    made["variant"] = variant;
+    made["level"] = level;
+    return made;
   }
 
   Outcome report() const { return cli({"report", "study", "--markdown", "page.md"}); }
@@ -34,7 +47,6 @@ class WrittenStudy {
   std::string picture() const { return read_file(cli.out("page/rates-train_loss.svg")); }
 
   Cli cli;
-  Json axes = Json::array();
   Json results{{"name", "rates"},
                {"baseline", "base"},
                {"stains", Json::array()},
@@ -43,7 +55,7 @@ class WrittenStudy {
                {"target_delta", 1e-5},
                {"adjacency", "zero_out"},
                {"metrics", {{{"name", "train_loss"}, {"better", "lower"}}}},
-               {"arms", {arm("base", {1.0, 2.0}), arm("fast", {2.0, 4.0})}},
+               {"arms", {arm("base", 1.5), arm("fast", 3.0, 1.5)}},
                {"choice", {{"words", {"Choosing costs."}}}}};
 };
 
@@ -60,80 +72,79 @@ TEST_CASE("a study in Markdown: a table with paired differences, and a chart") {
   const Outcome outcome = study.report();
   INFO(outcome.err);
   REQUIRE(outcome.exit_code == 0);
-  // Differences 1 and 2: mean 1.5, t = 3, p = 0.204833, which two digits may not make 0.20.
-  CHECK_THAT(study.page(), ContainsSubstring("| fast | 11 to 12 | 3 "));
-  CHECK_THAT(study.page(), ContainsSubstring("| 1.5 [-4.85, 7.85] | 0.21 |"));
+  // The p, 0.204833, is never said to be smaller than it is.
+  CHECK_THAT(study.page(), ContainsSubstring("| base | 11 to 12 | 1.5 [-0.5, 3.5] | - | - |"));
+  CHECK_THAT(study.page(),
+             ContainsSubstring("| fast | 11 to 12 | 3 [1, 5] | 1.5 [0.5, 2.5] | 0.21 |"));
   CHECK_THAT(study.page(), ContainsSubstring("epsilon at most 1 at delta 1e-05, zero_out"));
-  CHECK_THAT(study.page(), ContainsSubstring("![train loss](page/rates-train_loss.svg)"));
+  CHECK_THAT(study.page(), ContainsSubstring("Compared with base.\n"));
+  CHECK_THAT(study.page(), ContainsSubstring("](page/rates-train_loss.svg)"));
   CHECK_THAT(study.page(), ContainsSubstring("Choosing costs."));
   const std::string svg = study.picture();
   CHECK_THAT(svg, ContainsSubstring("<svg"));
-  for (const char* name : {">base<", ">fast<", ">train loss<"})
+  for (const char* name : {">fast<", ">difference in train loss to base<"})
     CHECK_THAT(svg, ContainsSubstring(name));
+  CHECK_THAT(svg, !ContainsSubstring(">base<"));
 }
 
-TEST_CASE("arms over numbers are drawn as curves, and compared at the same number") {
+TEST_CASE("over levels that are numbers, the differences within each are drawn as curves") {
   WrittenStudy study;
-  Json& arms = study.results["arms"];
-  arms = Json::array();
-  for (const int rows : {100, 200, 400}) {
-    for (const char* kind : {"uniform", "dynamic"}) {
-      const double shift = kind[0] == 'd' ? 0.5 : 0.0;
-      arms.push_back(WrittenStudy::arm(kind + std::to_string(rows), {1.0 + shift, 2.0 + shift},
-                                       {{"rows", std::to_string(rows)}, {"schedule", kind}}));
-    }
+  study.results["levels"] = {{"keys", {"data.limit"}}, {"labels", {"100", "200", "400"}}};
+  study.results["target_epsilon"] = nullptr;
+  Json& arms = study.results["arms"] = Json::array();
+  for (const char* level : {"100", "200", "400"}) {
+    arms.push_back(WrittenStudy::arm_at(level, "base", 1.0));
+    arms.push_back(WrittenStudy::arm_at(level, "fast", 1.5, 0.5));
+    arms.push_back(WrittenStudy::arm_at(level, "slow", 0.5, -0.5));
   }
-  study.results["baseline"] = "uniform100";
-  study.write();
-  REQUIRE(study.report().exit_code == 0);
-  CHECK(count_of(study.page(), "| 0.5 [0.5, 0.5] |") == 3);
-  CHECK_THAT(study.page(), ContainsSubstring("at the same numbers of each axis"));
-  const std::string svg = study.picture();
-  CHECK_THAT(svg, ContainsSubstring(">train loss by rows<"));
-  CHECK(count_of(svg, ">uniform<") == 1);
-  CHECK(count_of(svg, ">dynamic<") == 1);
+  SECTION("titles are what a reader would say") {
+    study.results["titles"] = {{"data.limit", "training examples"}};
+    study.write();
+    REQUIRE(study.report().exit_code == 0);
+    CHECK_THAT(study.page(),
+               ContainsSubstring("Compared with base, at the same training examples."));
+    CHECK_THAT(study.page(), ContainsSubstring("all arms of a level have one guarantee"));
+    CHECK(count_of(study.page(), "| 0.5 [-0.5, 1.5] | 0.21 |") == 3);
+    CHECK_THAT(study.picture(),
+               ContainsSubstring(">difference in train loss to base by training examples<"));
+    for (const char* name : {">fast<", ">slow<", ">no difference<"})
+      CHECK(count_of(study.picture(), name) == 1);
+  }
+  SECTION("without a title, the last word of the key") {
+    study.write();
+    REQUIRE(study.report().exit_code == 0);
+    CHECK_THAT(study.page(), ContainsSubstring("Compared with base, at the same limit."));
+  }
+  SECTION("levels that are words are drawn one below the other") {
+    study.results["levels"]["labels"] = {"few", "200", "400"};
+    study.write();
+    REQUIRE(study.report().exit_code == 0);
+    CHECK(count_of(study.picture(), ">100+fast<") == 1);
+  }
 }
 
-TEST_CASE("keys that vary together name a curve once") {
+TEST_CASE("runs that did not complete are counted below the table, without a mean") {
   WrittenStudy study;
-  Json& arms = study.results["arms"];
-  arms = Json::array();
-  study.axes = {{{"keys", {"rows"}}, {"labels", {"100", "200", "400"}}},
-                {{"keys", {"optimizer", "aggregator"}}, {"labels", {"plain", "tree"}}}};
-  for (const char* rows : {"100", "200", "400"}) {
-    for (const char* method : {"plain", "tree"}) {
-      arms.push_back(
-          WrittenStudy::arm(std::string(rows) + "+" + method, {1.0, 2.0},
-                            {{"rows", rows}, {"optimizer", method}, {"aggregator", method}}));
-    }
-  }
-  study.results["baseline"] = "100+plain";
+  Json& fast = study.results["arms"][1];
+  fast["statuses"] = {{"completed", 1}, {"diverged", 1}};
+  fast["metrics"]["train_loss"] = {{"mean", nullptr}, {"ci95", nullptr}};
+  fast["versus_baseline"]["train_loss"] = {
+      {"difference", nullptr}, {"ci95", nullptr}, {"p_holm", nullptr}};
   study.write();
   REQUIRE(study.report().exit_code == 0);
-  CHECK(count_of(study.picture(), ">plain<") == 1);
-  CHECK(count_of(study.picture(), ">tree<") == 1);
+  CHECK_THAT(study.page(), ContainsSubstring("| fast | 11 to 12 | - | - | - |"));
+  CHECK_THAT(study.page(), ContainsSubstring("fast: 1 of 2 runs ended as diverged."));
 }
 
-TEST_CASE("numbers that vary together are one axis, named by the first of them") {
-  WrittenStudy study;
-  Json& arms = study.results["arms"];
-  arms = Json::array();
-  study.axes = {{{"keys", {"target", "rounds"}}, {"labels", {"1", "2", "3"}}},
-                {{"keys", {"method"}}, {"labels", {"plain", "tree"}}}};
-  for (const int number : {1, 2, 3}) {
-    for (const char* method : {"plain", "tree"}) {
-      const std::string target = std::to_string(number);
-      arms.push_back(WrittenStudy::arm(
-          target + "+" + method, {1.0, 2.0},
-          {{"target", target}, {"rounds", std::to_string(100 * number)}, {"method", method}}));
-    }
-  }
-  study.results["baseline"] = "1+plain";
-  study.write();
+TEST_CASE("copies of results, NAME.json, make the same page as the studies they are of") {
+  const WrittenStudy study;
   REQUIRE(study.report().exit_code == 0);
-  CHECK_THAT(study.picture(), ContainsSubstring(">train loss by target<"));
-  CHECK(count_of(study.picture(), ">plain<") == 1);
-  CHECK(count_of(study.picture(), ">tree<") == 1);
+  fs::create_directories(study.cli.out("copies"));
+  fs::copy(study.cli.out("study/results.json"), study.cli.out("copies/rates.json"));
+  REQUIRE(study.cli({"report", "copies", "--markdown", "page2.md"}).exit_code == 0);
+  std::string page = study.page();
+  for (std::size_t at; (at = page.find("](page/")) != page.npos;) page.replace(at, 7, "](page2/");
+  CHECK(read_file(study.cli.out("page2.md")) == page);
 }
 
 TEST_CASE("names in a chart are text, whatever a plotting program would make of them") {
@@ -179,8 +190,8 @@ TEST_CASE("steps that are no numbers are refused in one line") {
 
 TEST_CASE("half a study is refused before anything is written") {
   WrittenStudy study;
-  SECTION("a value is missing") {
-    study.results["arms"][1]["metrics"]["train_loss"]["values"][1] = nullptr;
+  SECTION("a metric is missing") {
+    study.results["arms"][1]["metrics"] = Json::object();
     study.write();
   }
   SECTION("no results yet") { fs::remove(study.cli.out("study/results.json")); }

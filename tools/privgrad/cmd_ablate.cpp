@@ -9,7 +9,8 @@
 #include "manifest_call.hpp"
 #include "output.hpp"
 #include "plugins.hpp"
-#include "privgrad/calls/study_state.hpp"
+#include "privgrad/calls/study_course.hpp"
+#include "privgrad/error.hpp"
 #include "privgrad/studies/study_directory.hpp"
 #include "privgrad/studies/study_plan.hpp"
 #include "result_page.hpp"
@@ -22,24 +23,36 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-int show_dry_run(const core::StudyPlan& plan, const Arguments& arguments, int jobs) {
-  const std::vector<double> seconds = run_seconds(plan);
-  const std::size_t runs = plan.arms.size() * plan.study->seeds.size();
-  if (!arguments.has("json")) {
-    print(study_plan_page(plan, seconds, runs, jobs));
+/// A plan with the time that each of its runs takes.
+Json planned(const core::StudyPlan& plan, const std::vector<double>& seconds) {
+  Json json = core::to_json(plan);
+  for (std::size_t a = 0; a < seconds.size(); ++a)
+    json["arms"][a]["estimated_seconds"] = seconds[a];
+  return json;
+}
+
+int show_dry_run(const calls::StudyCourse& course, const Arguments& arguments, int jobs) {
+  const auto runs_of = [](const core::StudyPlan& plan) {
+    return plan.arms.size() * plan.study->seeds.size();
+  };
+  const std::vector<double> seconds = run_seconds(course.plan);
+  if (arguments.has("json")) {
+    Json json = planned(course.plan, seconds);
+    if (course.search)
+      json["search"]["plan"] = planned(*course.search, run_seconds(*course.search));
+    print_json(json);
     return 0;
   }
-  Json json = core::to_json(plan);
-  for (std::size_t a = 0; a < seconds.size(); ++a) {
-    json["arms"][a]["estimated_seconds"] = seconds[a];
+  if (course.search) {
+    print(study_plan_page(*course.search, run_seconds(*course.search), runs_of(*course.search),
+                          jobs));
+    print("\nThen, each arm at its best candidate (below, at the first):\n\n");
   }
-  print_json(json);
+  print(study_plan_page(course.plan, seconds, runs_of(course.plan), jobs));
   return 0;
 }
 
-int finish(const core::StudyPlan& plan, const core::StudyDirectory& directory,
-           const Arguments& arguments) {
-  Json results = calls::write_results(plan, directory);
+int finish(Json results, const core::StudyDirectory& directory, const Arguments& arguments) {
   write_result_page(directory.path(), "study");
   if (arguments.has("json")) {
     results["study_dir"] = directory.path().string();
@@ -53,23 +66,30 @@ int finish(const core::StudyPlan& plan, const core::StudyDirectory& directory,
 
 /// Makes what is left of the study.
 /// \param cluster  null: this process is alone.
-int make_study(const core::StudyPlan& plan, const Catalog& catalog, int jobs,
+int make_study(calls::StudyCourse& course, const Catalog& catalog, int jobs,
                const Arguments& arguments, Cluster* cluster) {
   std::optional<StudyProcesses> processes;
-  if (cluster != nullptr) processes.emplace(plan, jobs, arguments, *cluster);
+  if (cluster != nullptr) processes.emplace(course.plan, jobs, arguments, *cluster);
   const core::StudyDirectory directory(arguments.has("out")
                                            ? fs::path(arguments.text("out"))
-                                           : fs::path("studies") / plan.study->name);
-  calls::prepare_directory(directory, plan, catalog);
-  if (const std::size_t open = open_runs(plan, directory); open > 0) {
+                                           : fs::path("studies") / course.study.name);
+  const auto make = [&](const core::StudyPlan& plan, const core::StudyDirectory& place) {
     const std::vector<double> seconds = run_seconds(plan);
-    if (!arguments.has("json")) print(study_plan_page(plan, seconds, open, jobs));
-    calls::remove_results(directory);  // they would not be those of this study
-    if (!make_runs(plan, directory, seconds, jobs, arguments, processes ? &*processes : nullptr))
-      return 1;
-  }
+    if (!arguments.has("json")) print(study_plan_page(plan, seconds, open_runs(plan, place), jobs));
+    return make_runs(plan, place, seconds, jobs, arguments, processes ? &*processes : nullptr);
+  };
+  std::optional<Json> results = calls::carry_out(course, directory, catalog, make);
+  if (!results) return 1;
   if (processes) processes->dismiss();
-  return finish(plan, directory, arguments);
+  return finish(std::move(*results), directory, arguments);
+}
+
+/// Other processes are told of all runs once.
+void check_one_round(const core::Study& study) {
+  if (!study.search && !study.seed_rule) return;
+  throw ConfigError(study.file.string() +
+                    ": a study with a search, or with seeds that follow from its results, is made "
+                    "by one process; leave --cluster out");
 }
 
 int do_ablate(const Arguments& arguments) {
@@ -78,16 +98,17 @@ int do_ablate(const Arguments& arguments) {
   Cluster* const cluster = processes.cluster.get();
   return with_cluster(cluster, [&] {
     const host::PluginHost host = load_plugins(arguments);
-    const core::StudyPlan plan = core::plan_study(core::read_study(arguments.operand(0)),
-                                                  arguments.texts("set"), host.catalog());
+    calls::StudyCourse course = calls::plan_course(core::read_study(arguments.operand(0)),
+                                                   arguments.texts("set"), host.catalog());
+    if (cluster != nullptr) check_one_round(course.study);
     const bool leads = cluster == nullptr || cluster->rank() == 0;
     if (!leads) {
-      if (!arguments.has("dry-run")) make_runs_for_others(plan, jobs, arguments, *cluster);
+      if (!arguments.has("dry-run")) make_runs_for_others(course.plan, jobs, arguments, *cluster);
       return 0;
     }
-    for (const std::string& remark : core::study_remarks(plan)) complain("warning", remark);
-    if (arguments.has("dry-run")) return show_dry_run(plan, arguments, jobs);
-    return make_study(plan, host.catalog(), jobs, arguments, cluster);
+    for (const std::string& remark : core::study_remarks(course.plan)) complain("warning", remark);
+    if (arguments.has("dry-run")) return show_dry_run(course, arguments, jobs);
+    return make_study(course, host.catalog(), jobs, arguments, cluster);
   });
 }
 

@@ -40,6 +40,11 @@ std::string noise_text(const core::Plan& plan) {
 
 std::string guarantee_text(const core::StudyPlan& plan) {
   if (!plan.study->equal_privacy) return "not calibrated to one guarantee (equal_privacy: false)";
+  if (plan.study->levels) {
+    return "calibrated to one guarantee at each of " +
+           std::to_string(plan.study->levels->values.size()) + " levels of " +
+           plan.study->levels->keys.front();
+  }
   const core::Manifest& first = *plan.arms.front().manifest;
   return "all calibrated to epsilon " + format_number(*first.target_epsilon) + ", delta " +
          format_number(first.target_delta) + ", " + std::string(to_text(first.adjacency)) +
@@ -138,7 +143,8 @@ std::string study_plan_page(const core::StudyPlan& plan, const std::vector<doubl
                std::to_string(arm.plan.affordable_steps), noise_text(arm.plan),
                duration_text(seconds[a]), schedule_text(arm.plan)});
   }
-  text += table.text() + "\nbaseline: " + plan.baseline().arm->name + "\n";
+  text += table.text() + "\nbaseline: " + study.arms[study.baselines.front()].variant +
+          (study.levels ? ", at each level\n" : "\n");
   const double mean = work / static_cast<double>(plan.arms.size());
   const double total = mean * static_cast<double>(left) /
                        std::min<double>(jobs, std::max<double>(1.0, static_cast<double>(left)));
@@ -155,6 +161,8 @@ std::string study_results_page(const Json& results) {
     text += metric_table(results, metric.at("name").get<std::string>()) + "\n";
   }
   text += statuses_text(results);
+  for (const Json& words : results.at("search_words"))
+    text += wrapped(words.get<std::string>(), 100);
   text += stains_text(results.at("stains").get<std::vector<std::string>>());
   for (const Json& remark : results.at("remarks"))
     text += wrapped("remark: " + remark.get<std::string>(), 100);

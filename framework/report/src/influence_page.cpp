@@ -66,10 +66,10 @@ bool is_influence(const fs::path& directory) {
   return fs::exists(record_file(directory), failure);
 }
 
-InfluenceChart influence_chart(const fs::path& directory) {
+InfluenceChart influence_chart(const fs::path& file) {
   constexpr double kNormal95 = 1.96;
-  const std::string source = record_file(directory).string();
-  const Json record = read_object(record_file(directory));
+  const std::string source = file.string();
+  const Json record = read_object(file);
   InfluenceChart made{.name = text(record, "name", source).value_or("run"),
                       .method = text(record, "method", source).value_or("?"),
                       .own_data = text(record, "data", source) == "own",
@@ -99,7 +99,7 @@ InfluenceChart influence_chart(const fs::path& directory) {
 }
 
 std::string influence_page(const fs::path& directory) {
-  InfluenceChart made = influence_chart(directory);
+  InfluenceChart made = influence_chart(record_file(directory));
   HtmlTable table(
       "Influence of a step's noise: by how much the training loss at the end grows with "
       "the square of its noise multiplier.",

@@ -26,7 +26,8 @@ struct InfluenceChart {
 };
 
 /// \throws IoError naming the file and what is wrong with it.
-InfluenceChart influence_chart(const std::filesystem::path& directory);
+/// \param file  influence.json, or a copy of it.
+InfluenceChart influence_chart(const std::filesystem::path& file);
 
 /// The page of an estimate of influence.
 /// \throws IoError naming the file and what is wrong with it.

@@ -10,7 +10,6 @@
 #include "influence_page.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/record/short_numbers.hpp"
-#include "privgrad/statistics/paired_statistics.hpp"
 #include "record.hpp"
 #include "step_range.hpp"
 #include "study_page.hpp"
@@ -62,35 +61,54 @@ std::string interval(double low, double high, int digits) {
   return "[" + short_number(low, digits) + ", " + short_number(high, digits) + "]";
 }
 
+/// What a reader calls a key that varies.
+std::string title_of(const Json& titles, const std::string& key) {
+  const auto found = titles.find(key);
+  if (found != titles.end() && found->is_string()) return found->get<std::string>();
+  if (key == "privacy.target_epsilon") return "epsilon";
+  if (key == "privacy.target_delta") return "delta";
+  return spoken(key.substr(key.rfind('.') + 1));
+}
+
+struct Value {
+  std::optional<double> mean;
+  std::optional<std::pair<double, double>> ends;  ///< Of its 95 % interval.
+};
+
 struct Arm {
-  std::string name;
-  std::map<std::string, std::string> labels;
-  std::string steps;                                  ///< Made by its runs.
-  std::map<std::string, std::vector<double>> values;  ///< Per metric, one per seed.
+  std::string name, variant, level;
+  std::string steps;                                ///< Made by its runs.
+  std::vector<std::string> unusual;                 ///< "3 of 20 runs diverged".
+  std::map<std::string, Value> means, differences;  ///< Per metric; no differences: a baseline.
+  std::map<std::string, std::optional<double>> p;   ///< After Holm's correction.
 };
 
 class StudySection {
  public:
-  StudySection(const fs::path& directory, std::string folder)
-      : source_((directory / "results.json").string()), folder_(std::move(folder)) {
-    if (!fs::exists(directory / "results.json"))
-      throw ConfigError(directory.string() + ": is a study that is not finished");
-    results_ = read_object(directory / "results.json");
-    study_ = read_object(directory / "study.json");
+  StudySection(const fs::path& file, std::string folder)
+      : source_(file.string()), folder_(std::move(folder)), results_(read_object(file)) {
     for (const Json& metric : list(results_, "metrics", source_))
       metrics_.push_back(text(metric, "name", source_).value_or(""));
-    read_arms();
-    find_numbers();
+    baseline_ = text(results_, "baseline", source_).value_or("");
+    read_levels();
+    for (const Json& entry : list(results_, "arms", source_)) arms_.push_back(arm_of(entry));
+    if (arms_.empty()) throw IoError(source_ + ": names no arms");
   }
 
-  MarkdownSection section() {
+  MarkdownSection section() const {
     const std::string name = text(results_, "name", source_).value_or("study");
     MarkdownSection made{.text = "## " + plain(name) + "\n\n" + facts(), .pictures = {}};
     for (const std::string& stain : texts(results_, "stains", source_))
       made.text += "Note: " + plain(stain) + ".\n\n";
-    made.text += table();
+    for (const std::string& words : texts(results_, "search_words", source_))
+      made.text += plain(words) + "\n";
+    made.text += "\n" + table();
+    for (const Arm& arm : arms_) {
+      for (const std::string& what : arm.unusual)
+        made.text += plain(arm.name) + ": " + plain(what) + ".\n\n";
+    }
     for (const std::string& metric : metrics_) {
-      const Chart chart = numbers_key_.empty() ? intervals(metric) : curves(metric);
+      const Chart chart = chart_of(metric);
       std::string svg = svg_chart(chart);
       if (svg.empty()) continue;
       std::string file = name;
@@ -104,33 +122,52 @@ class StudySection {
   }
 
  private:
-  void read_arms() {
-    for (const Json& entry : list(results_, "arms", source_)) {
-      Arm arm{.name = text(entry, "name", source_).value_or("?"),
-              .labels = {},
-              .steps = steps_of(entry),
-              .values = {}};
-      for (const auto& [key, label] : members(entry, "labels", source_).items())
-        if (label.is_string()) arm.labels[key] = label.get<std::string>();
-      const Json& metrics = members(entry, "metrics", source_);
-      for (const std::string& metric : metrics_) {
-        for (const Json& value :
-             list(members(metrics, metric.c_str(), source_), "values", source_)) {
-          if (!value.is_number())
-            throw IoError(source_ + ": a value of " + arm.name + " is missing");
-          arm.values[metric].push_back(value.get<double>());
-        }
-        if (arm.values[metric].empty())
-          throw IoError(source_ + ": " + arm.name + " has no " + metric);
-      }
-      arms_.push_back(std::move(arm));
+  void read_levels() {
+    const auto found = results_.find("levels");
+    if (found == results_.end() || found->is_null()) return;
+    if (!found->is_object()) throw IoError(source_ + ": 'levels' is no object");
+    const std::vector<std::string> keys = texts(*found, "keys", source_);
+    if (keys.empty()) throw IoError(source_ + ": 'levels' names no key");
+    levels_title_ = title_of(members(results_, "titles", source_), keys.front());
+    levels_ = texts(*found, "labels", source_);
+  }
+
+  Value value_of(const Json& entry, const char* key) const {
+    Value value{.mean = number(entry, key, source_), .ends = {}};
+    const Json& ci = list(entry, "ci95", source_);
+    if (ci.size() == 2 && ci[0].is_number() && ci[1].is_number())
+      value.ends = {ci[0].get<double>(), ci[1].get<double>()};
+    return value;
+  }
+
+  Arm arm_of(const Json& entry) const {
+    if (!entry.is_object()) throw IoError(source_ + ": 'arms' holds what is no object");
+    Arm arm;
+    arm.name = text(entry, "name", source_).value_or("?");
+    arm.variant = text(entry, "variant", source_).value_or(arm.name);
+    if (!levels_.empty()) arm.level = text(entry, "level", source_).value_or("");
+    arm.steps = steps_of(entry);
+    for (const auto& [status, count] : members(entry, "statuses", source_).items()) {
+      if (status == "completed" || !count.is_number()) continue;
+      arm.unusual.push_back(count.dump() + " of " + digits_of(entry, "runs") + " runs ended as " +
+                            spoken(status));
     }
-    if (arms_.empty()) throw IoError(source_ + ": names no arms");
-    const auto named = text(results_, "baseline", source_);
-    for (const Arm& arm : arms_) {
-      if (arm.name == named) baseline_ = &arm;
+    for (const std::string& metric : metrics_) {
+      const Json& own = members(members(entry, "metrics", source_), metric.c_str(), source_);
+      if (!own.contains("mean")) throw IoError(source_ + ": " + arm.name + " has no " + metric);
+      arm.means[metric] = value_of(own, "mean");
+      const Json& versus = members(entry, "versus_baseline", source_);
+      if (!versus.contains(metric)) continue;
+      const Json& difference = members(versus, metric.c_str(), source_);
+      arm.differences[metric] = value_of(difference, "difference");
+      arm.p[metric] = number(difference, "p_holm", source_);
     }
-    if (baseline_ == nullptr) baseline_ = &arms_.front();
+    return arm;
+  }
+
+  std::string digits_of(const Json& entry, const char* key) const {
+    const auto value = number(entry, key, source_);
+    return value ? short_number(*value, 15) : "?";
   }
 
   std::string steps_of(const Json& entry) const {
@@ -142,55 +179,6 @@ class StudySection {
     return made.empty() ? "-" : range_of(made);
   }
 
-  /// The key along which arms are drawn: the first whose labels are numbers, at least three of
-  /// them; one that follows another only where there is no other.
-  void find_numbers() {
-    std::map<std::string, std::map<double, int>> seen;
-    std::map<std::string, bool> all_numbers;
-    for (const Arm& arm : arms_) {
-      for (const auto& [key, label] : arm.labels) {
-        const auto value = as_number(label);
-        all_numbers.try_emplace(key, true);
-        if (value) ++seen[key][*value];
-        if (!value) all_numbers[key] = false;
-      }
-    }
-    for (const auto& [key, numbers] : all_numbers) {
-      if (!numbers) continue;
-      numeric_keys_.push_back(key);
-      if (seen[key].size() < 3) continue;
-      if (numbers_key_.empty() || (follows_another(numbers_key_) && !follows_another(key)))
-        numbers_key_ = key;
-    }
-  }
-
-  bool is_numeric(const std::string& key) const {
-    return std::find(numeric_keys_.begin(), numeric_keys_.end(), key) != numeric_keys_.end();
-  }
-
-  /// Whether the key is not the first of an axis that varies several together, under one label.
-  bool follows_another(const std::string& key) const {
-    for (const Json& axis : list(study_, "axes", source_)) {
-      const std::vector<std::string> keys = texts(axis, "keys", source_);
-      const auto place = std::find(keys.begin(), keys.end(), key);
-      if (place != keys.end()) return place != keys.begin();
-    }
-    return false;
-  }
-
-  /// The arm that this one is compared with; nullptr for the baseline itself.
-  const Arm* partner(const Arm& arm) const {
-    std::map<std::string, std::string> wanted = baseline_->labels;
-    for (const auto& [key, label] : arm.labels) {
-      if (is_numeric(key)) wanted[key] = label;
-    }
-    if (arm.labels.empty()) return &arm == baseline_ ? nullptr : baseline_;
-    for (const Arm& other : arms_) {
-      if (other.labels == wanted) return &other == &arm ? nullptr : &other;
-    }
-    return &arm == baseline_ ? nullptr : baseline_;
-  }
-
   std::string facts() const {
     const auto epsilon = number(results_, "target_epsilon", source_);
     const auto delta = number(results_, "target_delta", source_);
@@ -199,9 +187,12 @@ class StudySection {
     if (epsilon && delta) {
       line += "; every arm epsilon at most " + short_number(*epsilon) + " at delta " +
               short_number(*delta) + ", " + text(results_, "adjacency", source_).value_or("");
+    } else if (!levels_.empty() && texts(results_, "stains", source_).empty()) {
+      line += "; all arms of a level have one guarantee";
     }
     return line +
-           ". Means with 95 % intervals; differences are paired by seed, p by Student's t.\n\n";
+           ". Means with 95 % intervals; differences are paired by seed, p by Student's t after "
+           "Holm's correction.\n\n";
   }
 
   std::string table() const {
@@ -217,70 +208,81 @@ class StudySection {
       for (const std::string& metric : metrics_) add_cells(cells, arm, metric);
       text += row(cells);
     }
-    text += "\nCompared with " + plain(baseline_->name);
-    if (!numeric_keys_.empty()) text += ", at the same numbers of each axis";
+    if (arms_.size() == 1) return text + "\n";
+    text += "\nCompared with " + plain(baseline_);
+    if (!levels_.empty()) text += ", at the same " + plain(levels_title_);
     return text + ".\n\n";
   }
 
-  void add_cells(std::vector<std::string>& cells, const Arm& arm, const std::string& metric) const {
-    const std::vector<double>& values = arm.values.at(metric);
-    const core::SampleSummary summary = core::summarize(values);
-    cells.push_back(
-        short_number(summary.mean, 5) +
-        (summary.ci95 ? " " + interval((*summary.ci95)[0], (*summary.ci95)[1], 5) : ""));
-    const Arm* other = partner(arm);
-    if (other == nullptr) {
+  static std::string with_interval(const Value& value, int digits) {
+    if (!value.mean) return "-";
+    return short_number(*value.mean, digits) +
+           (value.ends ? " " + interval(value.ends->first, value.ends->second, digits) : "");
+  }
+
+  static void add_cells(std::vector<std::string>& cells, const Arm& arm,
+                        const std::string& metric) {
+    cells.push_back(with_interval(arm.means.at(metric), 5));
+    const auto difference = arm.differences.find(metric);
+    if (difference == arm.differences.end()) {
       cells.insert(cells.end(), {"-", "-"});
       return;
     }
-    std::vector<double> differences;
-    for (std::size_t i = 0; i < values.size(); ++i)
-      differences.push_back(values[i] - other->values.at(metric).at(i));
-    const core::PairedComparison comparison = core::compare_with_zero(differences);
-    const auto& ci = comparison.difference.ci95;
-    cells.push_back(short_number(comparison.difference.mean, 3) +
-                    (ci ? " " + interval((*ci)[0], (*ci)[1], 3) : ""));
-    cells.push_back(comparison.p ? short_bound(*comparison.p, 2) : "-");
+    cells.push_back(with_interval(difference->second, 3));
+    const auto& p = arm.p.at(metric);
+    cells.push_back(p ? short_bound(*p, 2) : "-");
   }
 
-  Chart intervals(const std::string& metric) const {
-    Chart chart{.id = metric, .title = spoken(metric), .x = spoken(metric), .y = "", .says = ""};
+  /// The differences to the baseline: over the levels where these are numbers, else a row for each
+  /// arm. Without any, the means.
+  Chart chart_of(const std::string& metric) const {
+    const bool over_numbers =
+        levels_.size() > 1 && std::all_of(levels_.begin(), levels_.end(), [](const auto& label) {
+          return as_number(label).has_value();
+        });
+    const std::string what = "difference in " + spoken(metric) + " to " + baseline_;
+    if (over_numbers) return curves(metric, what);
+    const bool compares = std::any_of(arms_.begin(), arms_.end(), [&](const Arm& arm) {
+      return arm.differences.contains(metric);
+    });
+    return rows(metric, compares, compares ? what : spoken(metric));
+  }
+
+  Chart rows(const std::string& metric, bool compares, const std::string& what) const {
+    Chart chart{.id = metric, .title = what, .x = what, .y = "", .says = ""};
     for (const Arm& arm : arms_) {
-      const core::SampleSummary summary = core::summarize(arm.values.at(metric));
-      const double low = summary.ci95 ? (*summary.ci95)[0] : summary.mean;
-      const double high = summary.ci95 ? (*summary.ci95)[1] : summary.mean;
-      chart.rows.push_back({arm.name, summary.mean, low, high});
+      if (compares && !arm.differences.contains(metric)) continue;
+      const Value& value = compares ? arm.differences.at(metric) : arm.means.at(metric);
+      if (!value.mean) continue;
+      const auto [low, high] = value.ends.value_or(std::pair{*value.mean, *value.mean});
+      chart.rows.push_back({arm.name, *value.mean, low, high});
     }
+    if (compares) chart.levels.push_back({"no difference", 0.0});
     return chart;
   }
 
-  Chart curves(const std::string& metric) const {
+  Chart curves(const std::string& metric, const std::string& what) const {
     Chart chart{.id = metric,
-                .title = spoken(metric) + " by " + numbers_key_,
-                .x = numbers_key_,
-                .y = spoken(metric),
+                .title = what + " by " + levels_title_,
+                .x = levels_title_,
+                .y = "difference in " + spoken(metric),
                 .says = ""};
-    std::map<std::string, std::map<double, core::SampleSummary>> lines;
+    std::map<std::string, std::map<double, const Value*>> lines;
     for (const Arm& arm : arms_) {
-      const auto at = arm.labels.find(numbers_key_);
-      if (at == arm.labels.end()) continue;
-      std::string name;
-      for (const auto& [key, label] : arm.labels) {
-        if (key != numbers_key_ && !follows_another(key))
-          name += (name.empty() ? "" : ", ") + label;
-      }
-      lines[name.empty() ? metric : name][*as_number(at->second)] =
-          core::summarize(arm.values.at(metric));
+      const auto difference = arm.differences.find(metric);
+      if (difference == arm.differences.end() || !difference->second.mean) continue;
+      lines[arm.variant][as_number(arm.level).value_or(0.0)] = &difference->second;
     }
     for (const auto& [name, points] : lines) {
       Series series{.name = name, .points = {}};
-      for (const auto& [x, summary] : points) {
-        series.points.push_back({x, summary.mean});
-        if (summary.ci95) series.bands.push_back({x, (*summary.ci95)[0], (*summary.ci95)[1]});
+      for (const auto& [x, value] : points) {
+        series.points.push_back({x, *value->mean});
+        if (value->ends) series.bands.push_back({x, value->ends->first, value->ends->second});
       }
       if (series.bands.size() != series.points.size()) series.bands.clear();
       chart.series.push_back(std::move(series));
     }
+    chart.levels.push_back({"no difference", 0.0});
     return chart;
   }
 
@@ -292,16 +294,16 @@ class StudySection {
   }
 
   std::string source_, folder_;
-  Json results_, study_;
-  std::vector<std::string> metrics_, numeric_keys_;
-  std::string numbers_key_;
+  Json results_;
+  std::vector<std::string> metrics_, levels_;
+  std::string baseline_, levels_title_;
   std::vector<Arm> arms_;
-  const Arm* baseline_ = nullptr;
 };
 
-MarkdownSection influence_section(const fs::path& directory, const std::string& folder) {
-  const InfluenceChart made = influence_chart(directory);
-  const std::string file = directory.filename().string() + "-influence.svg";
+MarkdownSection influence_section(const fs::path& source, const std::string& name,
+                                  const std::string& folder) {
+  const InfluenceChart made = influence_chart(source);
+  const std::string file = name + "-influence.svg";
   std::string table = head({"step", "influence", "standard error"});
   const std::size_t every = made.estimates.size() / 12 + 1;
   for (std::size_t i = 0; i < made.estimates.size(); ++i) {
@@ -311,9 +313,8 @@ MarkdownSection influence_section(const fs::path& directory, const std::string& 
                   one.standard_error > 0.0 ? short_number(one.standard_error) : "-"});
   }
   return {
-      .text = "## " + plain(directory.filename().string()) +
-              "\n\nInfluence of each step's noise, by " + plain(made.method) + " on " +
-              (made.own_data ? "the private rows (unaccounted)" : "auxiliary data") +
+      .text = "## " + plain(name) + "\n\nInfluence of each step's noise, by " + plain(made.method) +
+              " on " + (made.own_data ? "the private rows (unaccounted)" : "auxiliary data") +
               (made.gamma ? ". Nearest exponential: gamma = " + short_number(*made.gamma, 5) : "") +
               ".\n\n" + (made.within_noise.empty() ? "" : plain(made.within_noise) + ".\n\n") +
               table + "\n![" + plain(made.chart.title) + "](" + folder + "/" + file + ")\n\n",
@@ -322,11 +323,35 @@ MarkdownSection influence_section(const fs::path& directory, const std::string& 
 
 }  // namespace
 
-MarkdownSection markdown_section(const fs::path& directory, const std::string& folder) {
-  if (is_influence(directory)) return influence_section(directory, folder);
-  if (is_study(directory)) return StudySection(directory, folder).section();
-  throw ConfigError(directory.string() +
-                    ": holds neither a study (study.json) nor an estimate (influence.json)");
+MarkdownSection markdown_section(const Finding& finding, const std::string& folder) {
+  if (finding.is_influence) return influence_section(finding.file, finding.name, folder);
+  return StudySection(finding.file, folder).section();
+}
+
+std::vector<Finding> findings_in(const fs::path& directory) {
+  std::vector<Finding> findings;
+  const auto add_directory = [&](const fs::path& one) {
+    const std::string name = one.filename().string();
+    if (fs::exists(one / "influence.json"))
+      findings.push_back({name, one / "influence.json", true});
+    if (!fs::exists(one / "study.json")) return;
+    if (!fs::exists(one / "results.json"))
+      throw ConfigError(one.string() + ": is a study that is not finished");
+    findings.push_back({name, one / "results.json", false});
+  };
+  add_directory(directory);
+  if (!findings.empty()) return findings;
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    if (entry.is_directory()) add_directory(entry.path());
+    if (entry.path().extension() != ".json") continue;
+    const bool is_influence = read_object(entry.path()).contains("estimates");
+    findings.push_back({entry.path().stem().string(), entry.path(), is_influence});
+  }
+  std::sort(findings.begin(), findings.end(),
+            [](const Finding& a, const Finding& b) { return a.name < b.name; });
+  if (findings.empty())
+    throw ConfigError(directory.string() + ": holds neither studies nor estimates of influence");
+  return findings;
 }
 
 }  // namespace privgrad::report

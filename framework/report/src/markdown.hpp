@@ -1,4 +1,4 @@
-// The Markdown section of one finished study or one estimate of influence, with its pictures.
+// The Markdown section of a finished study or an estimate of influence, with its pictures.
 #pragma once
 
 #include <filesystem>
@@ -19,13 +19,23 @@ struct MarkdownSection {
   std::vector<Picture> pictures;
 };
 
-/// The section of a finished study, or of an estimate of influence.
-/// Where an axis of a study has numbers as its values (training sizes, say), arms are compared with
-/// the one that has the same numbers and the baseline's place on the other axes, seed by seed, and
-/// drawn over the numbers.
+/// The results of a study, or an estimate of influence, as a file.
+struct Finding {
+  std::string name;
+  std::filesystem::path
+      file;  ///< results.json, influence.json, or a copy that is called NAME.json.
+  bool is_influence = false;
+};
+
+/// What a directory holds, by name: itself, or its directories of studies and of estimates, and
+/// copies of their results, NAME.json.
+/// \throws ConfigError if there is none, or a study is not finished; IoError.
+std::vector<Finding> findings_in(const std::filesystem::path& directory);
+
+/// The section of a page. Arms are compared with the baseline of their level. Where levels are
+/// numbers (training sizes, say), the differences are drawn over them, else one below the other.
 /// \param folder  the prefix of links to pictures.
-/// \throws ConfigError if it is neither, or the study is not finished; IoError if its files are
-///   broken.
-MarkdownSection markdown_section(const std::filesystem::path& directory, const std::string& folder);
+/// \throws IoError if the file is broken.
+MarkdownSection markdown_section(const Finding& finding, const std::string& folder);
 
 }  // namespace privgrad::report

@@ -1,6 +1,5 @@
 #include "privgrad/report/report.hpp"
 
-#include <algorithm>
 #include <system_error>
 #include <vector>
 
@@ -65,22 +64,11 @@ void write_markdown(const fs::path& directory, const fs::path& file) {
   std::error_code failure;
   if (!fs::is_directory(directory, failure))
     throw IoError(directory.string() + ": is no directory that can be read");
-  std::vector<fs::path> parts;
-  if (is_study(directory) || is_influence(directory)) {
-    parts.push_back(directory);
-  } else {
-    for (const auto& entry : fs::directory_iterator(directory)) {
-      if (is_study(entry.path()) || is_influence(entry.path())) parts.push_back(entry.path());
-    }
-    std::sort(parts.begin(), parts.end());
-  }
-  if (parts.empty())
-    throw ConfigError(directory.string() + ": holds neither studies nor estimates of influence");
   const std::string folder = file.stem().string();
   std::string text;
   std::vector<Picture> pictures;
-  for (const fs::path& part : parts) {
-    MarkdownSection section = markdown_section(part, folder);
+  for (const Finding& finding : findings_in(directory)) {
+    MarkdownSection section = markdown_section(finding, folder);
     text += section.text;
     for (Picture& picture : section.pictures) pictures.push_back(std::move(picture));
   }

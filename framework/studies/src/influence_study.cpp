@@ -75,15 +75,18 @@ Study influence_study(const InfluenceQuestion& question) {
   study.sets.push_back(change("mode", "research"));
   study.sets.push_back(
       change("evaluate_every", static_cast<std::int64_t>(question.noise_multiplier.size())));
-  study.arms.push_back({"as-is", {}, {noise(question, 0, 1.0)}});
+  const auto add = [&](const std::string& name, std::uint64_t step, double factor) {
+    study.arms.push_back(
+        {.name = name, .variant = name, .changes = {noise(question, step, factor)}});
+  };
+  add("as-is", 0, 1.0);
   for (const std::uint64_t step : question.steps) {
     for (const double factor : question.factors) {
-      study.arms.push_back({"step-" + std::to_string(step) + "-x" + format_number(factor),
-                            {},
-                            {noise(question, step, factor)}});
+      add("step-" + std::to_string(step) + "-x" + format_number(factor), step, factor);
     }
   }
   for (std::uint64_t seed = 1; seed <= question.repeats; ++seed) study.seeds.push_back(seed);
+  study.baselines = {0};
   study.metrics = {{"train_loss", false}};
   study.equal_privacy = false;
   study.training_data_is_public = true;

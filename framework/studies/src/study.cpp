@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <utility>
 
 #include "known_metrics.hpp"
 #include "privgrad/manifest/manifest_names.hpp"
 #include "privgrad/manifest/manifest_problems.hpp"
 #include "privgrad/manifest/yaml.hpp"
-#include "study_axes.hpp"
+#include "privgrad/statistics/paired_statistics.hpp"
+#include "privgrad/studies/study_search.hpp"
+#include "study_arms.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -16,8 +19,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::array kKeys{
-    "study", "name", "base",  "set",     "axes",     "zip",           "arms",
-    "skip",  "only", "seeds", "metrics", "baseline", "equal_privacy", "training_data_is_public"};
+    "study",    "name",   "base",        "set",    "levels",        "axes",
+    "zip",      "arms",   "skip",        "only",   "seeds",         "metrics",
+    "baseline", "titles", "equivalence", "search", "equal_privacy", "training_data_is_public"};
 
 std::string is_a(const Value& node) { return "is " + std::string(node.type_name()); }
 
@@ -45,10 +49,17 @@ class StudyReader {
     }
     const StudyAxes axes = read_axes(root_, problems_);
     study.arms = make_arms(root_, file_text_, axes, problems_);
-    study.baseline = find_baseline(root_, axes, study.arms, problems_);
-    study.axes = axes.axes;
+    study.baselines = find_baselines(root_, axes, study.arms, problems_);
     read_seeds(study);
+    if (const Value* search = root_.find("search")) read_search(*search, axes, study);
+    study.axes = axes.axes;
+    if (axes.has_levels) {
+      study.levels = study.axes.front();
+      study.axes.erase(study.axes.begin());
+    }
+    read_titles(study);
     read_metrics(study);
+    read_equivalence(study);
     study.equal_privacy = boolean("equal_privacy", true);
     study.training_data_is_public = boolean("training_data_is_public", false);
     return study;
@@ -120,6 +131,35 @@ class StudyReader {
     problems_.add(node->mark, "base", is_a(*node) + ", expected a manifest or its file's name");
   }
 
+  void read_titles(Study& study) {
+    const Value* node = root_.find("titles");
+    if (node == nullptr) return;
+    const auto* members = std::get_if<Value::Object>(&node->data());
+    if (members == nullptr) {
+      problems_.add(node->mark, "titles", is_a(*node) + ", expected an object of {KEY: TEXT}");
+      return;
+    }
+    std::vector<std::string> varied;
+    for (const Axis& axis : varied_axes(study))
+      varied.insert(varied.end(), axis.keys.begin(), axis.keys.end());
+    for (const Value::Member& member : *members) {
+      const std::string where = "titles." + member.key;
+      if (std::find(varied.begin(), varied.end(), member.key) == varied.end()) {
+        const std::string nearest = nearest_name(member.key, varied);
+        problems_.add(member.key_mark, where,
+                      "is not varied by this study" +
+                          (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
+        continue;
+      }
+      const auto* text = std::get_if<std::string>(&member.value.data());
+      if (text != nullptr && !text->empty() && *text == one_line(*text, 80)) {
+        study.titles[member.key] = *text;
+      } else {
+        problems_.add(member.value.mark, where, "is no line of at most 80 characters");
+      }
+    }
+  }
+
   void read_seeds(Study& study) {
     const Value* node = root_.find("seeds");
     if (node == nullptr) {
@@ -134,20 +174,103 @@ class StudyReader {
             "is " + std::to_string(*count) + ", allowed is 1 to " + std::to_string(kMaxSeeds));
         return;
       }
-      for (std::int64_t seed = 1; seed <= *count; ++seed) {
-        study.seeds.push_back(static_cast<std::uint64_t>(seed));
-      }
+      study.seeds = first_seeds(static_cast<std::size_t>(*count));
       return;
     }
+    if (std::holds_alternative<Value::Object>(node->data())) return read_seed_rule(*node, study);
     const auto* items = std::get_if<Value::List>(&node->data());
     if (items == nullptr || items->empty() || items->size() > kMaxSeeds) {
       problems_.add(
           node->mark, "seeds",
           (items == nullptr ? is_a(*node) : "has " + std::to_string(items->size()) + " elements") +
-              ", expected a number or a list of 1 to " + std::to_string(kMaxSeeds) + " seeds");
+              ", expected a number, a list of 1 to " + std::to_string(kMaxSeeds) +
+              " seeds, or {until: {METRIC: WIDTH}, at_least: 5, at_most: 40}");
       return;
     }
     for (const Value& item : *items) read_seed(item, study);
+  }
+
+  /// {over: {KEY: [VALUE, ...]}, seeds: [...], score: METRIC, set: {KEY: VALUE}}.
+  void read_search(const Value& node, const StudyAxes& varied, Study& study) {
+    const auto* members = std::get_if<Value::Object>(&node.data());
+    if (members == nullptr) {
+      problems_.add(node.mark, "search", is_a(node) + ", expected an object with over and seeds");
+      return;
+    }
+    StudySearch search{
+        .over = {}, .of_variant = {}, .seeds = {}, .score = known_metrics().front(), .sets = {}};
+    for (const Value::Member& member : *members) {
+      const std::string where = "search." + member.key;
+      if (member.key == "over") {
+        search.over = read_search_axes(member.value, where, varied.axes, problems_);
+      } else if (member.key == "arms") {
+        continue;  // Once it is known what is searched for all.
+      } else if (member.key == "set") {
+        search.sets = read_changes(member.value, where, file_text_, problems_);
+      } else if (member.key == "score") {
+        if (const auto metric = metric_of(member.value, where)) search.score = *metric;
+      } else if (member.key == "seeds") {
+        read_search_seeds(member.value, study, search);
+      } else {
+        problems_.add(member.key_mark, where,
+                      "is unknown; there are over, arms, seeds, score, set");
+      }
+    }
+    if (const Value* own = node.find("arms")) read_search_arms(*own, varied, study, search);
+    if (search.over.empty() && search.of_variant.empty())
+      problems_.add(node.mark, "search", "lacks over or arms: what is searched");
+    if (node.find("seeds") == nullptr) problems_.add(node.mark, "search.seeds", "is missing");
+    std::size_t arms = 0;
+    for (const Arm& arm : study.arms) arms += candidate_count(search, arm.variant);
+    if (arms > kMaxArms) {
+      problems_.add(node.mark, "search",
+                    "has more candidates of all arms than " + std::to_string(kMaxArms));
+    }
+    study.search = std::move(search);
+  }
+
+  /// {VARIANT: {KEY: [VALUE, ...]}}: may refine what the variant's own place on the axes sets.
+  void read_search_arms(const Value& node, const StudyAxes& varied, const Study& study,
+                        StudySearch& search) {
+    const auto* members = std::get_if<Value::Object>(&node.data());
+    if (members == nullptr) {
+      problems_.add(node.mark, "search.arms", is_a(node) + ", expected {ARM: {KEY: [VALUE, ...]}}");
+      return;
+    }
+    std::vector<Axis> taken = search.over;
+    if (varied.has_levels) taken.push_back(varied.axes.front());
+    std::vector<std::string> variants;
+    for (const Arm& arm : study.arms) variants.push_back(arm.variant);
+    for (const Value::Member& member : *members) {
+      const std::string where = "search.arms." + member.key;
+      if (std::find(variants.begin(), variants.end(), member.key) == variants.end()) {
+        const std::string nearest = nearest_name(member.key, variants);
+        problems_.add(member.key_mark, where,
+                      "is no arm" + (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
+        continue;
+      }
+      search.of_variant[member.key] = read_search_axes(member.value, where, taken, problems_);
+    }
+  }
+
+  /// Seeds that the comparison may come to use are refused: what was chosen by them is not new.
+  void read_search_seeds(const Value& node, const Study& study, StudySearch& search) {
+    const auto* items = std::get_if<Value::List>(&node.data());
+    if (items == nullptr || items->empty() || items->size() > kMaxSeeds) {
+      problems_.add(node.mark, "search.seeds", "is no list of seeds, such as [101, 102, 103]");
+      return;
+    }
+    Study used;
+    for (const Value& item : *items) read_seed(item, used);
+    for (const std::uint64_t seed : used.seeds) {
+      const bool is_of_rule = study.seed_rule && seed >= 1 && seed <= study.seed_rule->at_most;
+      if (is_of_rule ||
+          std::find(study.seeds.begin(), study.seeds.end(), seed) != study.seeds.end()) {
+        problems_.add(node.mark, "search.seeds",
+                      "has " + std::to_string(seed) + ", which the comparison uses; take others");
+      }
+    }
+    search.seeds = std::move(used.seeds);
   }
 
   void read_seed(const Value& item, Study& study) {
@@ -164,6 +287,82 @@ class StudyReader {
       return;
     }
     study.seeds.push_back(seed);
+  }
+
+  /// {until: {METRIC: WIDTH}, at_least: N, at_most: M}.
+  void read_seed_rule(const Value& node, Study& study) {
+    SeedRule rule;
+    bool has_most = false;
+    for (const Value::Member& member : std::get<Value::Object>(node.data())) {
+      const std::string where = "seeds." + member.key;
+      if (member.key == "until") {
+        rule.widths = read_amounts(member.value, where);
+      } else if (member.key == "at_least" || member.key == "at_most") {
+        has_most = has_most || member.key == "at_most";
+        const auto* count = std::get_if<std::int64_t>(&member.value.data());
+        const bool fits =
+            count != nullptr && *count >= 2 && *count <= static_cast<std::int64_t>(kMaxSeeds);
+        if (!fits) {
+          problems_.add(member.value.mark, where,
+                        "is no integer of 2 to " + std::to_string(kMaxSeeds));
+          continue;
+        }
+        (member.key == "at_least" ? rule.at_least : rule.at_most) =
+            static_cast<std::size_t>(*count);
+      } else {
+        problems_.add(member.key_mark, where, "is unknown; there are until, at_least, at_most");
+      }
+    }
+    if (node.find("until") == nullptr || !has_most) {
+      problems_.add(node.mark, "seeds", "lacks until or at_most: when to stop, at the latest");
+    } else if (rule.at_least > rule.at_most) {
+      problems_.add(node.mark, "seeds", "has an at_least that is more than at_most");
+    }
+    study.seeds = first_seeds(rule.at_least);
+    study.seed_rule = std::move(rule);
+  }
+
+  /// {METRIC: NUMBER > 0}.
+  std::map<std::string, double> read_amounts(const Value& node, const std::string& where) {
+    std::map<std::string, double> amounts;
+    const auto* members = std::get_if<Value::Object>(&node.data());
+    if (members == nullptr || members->empty()) {
+      problems_.add(node.mark, where, "is no object such as {test_accuracy: 0.01}");
+      return amounts;
+    }
+    for (const Value::Member& member : *members) {
+      const auto* real = std::get_if<double>(&member.value.data());
+      const auto* whole = std::get_if<std::int64_t>(&member.value.data());
+      const double amount = real != nullptr    ? *real
+                            : whole != nullptr ? static_cast<double>(*whole)
+                                               : 0.0;
+      if (amount > 0.0) {
+        amounts[member.key] = amount;
+      } else {
+        problems_.add(member.value.mark, where + "." + member.key, "is no number above 0");
+      }
+    }
+    return amounts;
+  }
+
+  void read_equivalence(Study& study) {
+    if (const Value* node = root_.find("equivalence"))
+      study.equivalence = read_amounts(*node, "equivalence");
+    check_compared(study, study.equivalence, "equivalence");
+    if (study.seed_rule) check_compared(study, study.seed_rule->widths, "seeds.until");
+  }
+
+  /// What is said of metrics is said of those that are compared.
+  void check_compared(const Study& study, const std::map<std::string, double>& amounts,
+                      const std::string& where) {
+    for (const auto& [name, amount] : amounts) {
+      const auto is_it = [&, &metric = name](const StudyMetric& known) {
+        return known.name == metric;
+      };
+      if (std::any_of(study.metrics.begin(), study.metrics.end(), is_it)) continue;
+      problems_.add(root_.find(where.substr(0, where.find('.')))->mark, where + "." + name,
+                    "is none of the study's metrics");
+    }
   }
 
   void read_metrics(Study& study) {
@@ -183,26 +382,34 @@ class StudyReader {
   }
 
   void read_metric(const Value& item, Study& study) {
+    const auto found = metric_of(item, "metrics");
+    if (!found) return;
+    const auto is_it = [&](const StudyMetric& metric) { return metric.name == found->name; };
+    if (std::any_of(study.metrics.begin(), study.metrics.end(), is_it)) {
+      problems_.add(item.mark, "metrics", "has '" + found->name + "' twice");
+    } else {
+      study.metrics.push_back(*found);
+    }
+  }
+
+  /// \returns nothing if it is no metric, which has been reported then.
+  std::optional<StudyMetric> metric_of(const Value& item, const std::string& where) {
     const auto* text = std::get_if<std::string>(&item.data());
     const auto is_it = [&](const StudyMetric& metric) { return text && metric.name == *text; };
     const auto& known = known_metrics();
     const auto found = std::find_if(known.begin(), known.end(), is_it);
-    if (found == known.end()) {
-      std::vector<std::string> names;
-      names.reserve(known.size());
-      for (const StudyMetric& metric : known) names.push_back(metric.name);
-      const std::string nearest = text ? nearest_name(*text, names) : "";
-      problems_.add(item.mark, "metrics",
-                    (text ? "has '" + one_line(*text, 80) + "', which no run measures"
-                          : "has an element that is no text") +
-                        (nearest.empty() ? "; there are test_accuracy, test_loss, train_accuracy, "
-                                           "train_loss, gradient_norm"
-                                         : "; did you mean '" + nearest + "'?"));
-    } else if (std::any_of(study.metrics.begin(), study.metrics.end(), is_it)) {
-      problems_.add(item.mark, "metrics", "has '" + *text + "' twice");
-    } else {
-      study.metrics.push_back(*found);
-    }
+    if (found != known.end()) return *found;
+    std::vector<std::string> names;
+    names.reserve(known.size());
+    for (const StudyMetric& metric : known) names.push_back(metric.name);
+    const std::string nearest = text ? nearest_name(*text, names) : "";
+    problems_.add(item.mark, where,
+                  (text ? "has '" + one_line(*text, 80) + "', which no run measures"
+                        : "has an element that is no text") +
+                      (nearest.empty() ? "; there are test_accuracy, test_loss, train_accuracy, "
+                                         "train_loss, gradient_norm"
+                                       : "; did you mean '" + nearest + "'?"));
+    return std::nullopt;
   }
 
   bool boolean(const char* key, bool otherwise) {
@@ -228,6 +435,23 @@ const std::vector<StudyMetric>& known_metrics() {
                                                 {"train_loss", false},
                                                 {"gradient_norm", false}};
   return metrics;
+}
+
+std::size_t looks_of(const Study& study) {
+  if (!study.seed_rule) return 1;
+  return looks_between(study.seed_rule->at_least, study.seed_rule->at_most).size();
+}
+
+std::vector<std::uint64_t> first_seeds(std::size_t count) {
+  std::vector<std::uint64_t> seeds(count);
+  std::iota(seeds.begin(), seeds.end(), std::uint64_t{1});
+  return seeds;
+}
+
+std::vector<Axis> varied_axes(const Study& study) {
+  std::vector<Axis> all = study.axes;
+  if (study.levels) all.insert(all.begin(), *study.levels);
+  return all;
 }
 
 Study read_study(const fs::path& file) { return parse_study(read_yaml_file(file), file); }

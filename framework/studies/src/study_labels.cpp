@@ -1,6 +1,7 @@
 #include "study_labels.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 
 namespace privgrad::core {
@@ -93,6 +94,13 @@ std::vector<std::string> labels_of(const std::vector<Value>& values) {
     }
   }
   return labels;
+}
+
+std::optional<double> number_of_label(std::string_view label) {
+  double value = 0.0;
+  const auto [end, error] = std::from_chars(label.data(), label.data() + label.size(), value);
+  if (error != std::errc{} || end != label.data() + label.size()) return std::nullopt;
+  return value;
 }
 
 bool same_value(const Value& a, const Value& b) {

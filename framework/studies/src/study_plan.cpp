@@ -9,6 +9,7 @@
 #include "privgrad/manifest/json_schema.hpp"
 #include "privgrad/plan/remarks.hpp"
 #include "privgrad/statement/plan_json.hpp"
+#include "privgrad/studies/study_search.hpp"
 #include "privgrad/trust/event_json.hpp"
 
 namespace privgrad::core {
@@ -108,9 +109,14 @@ void refuse_varied_overrides(const Study& study, const std::vector<std::string>&
     const auto replaces = [&](const std::string& varied) {
       return key == varied || key.starts_with(varied + ".");
     };
-    for (const Axis& axis : study.axes) {
+    for (const Axis& axis : varied_axes(study)) {
       for (const std::string& varied : axis.keys) {
         if (replaces(varied)) refuse("the study varies " + varied);
+      }
+    }
+    for (const Axis& axis : study.search ? searched_axes(*study.search) : std::vector<Axis>{}) {
+      for (const std::string& searched : axis.keys) {
+        if (replaces(searched)) refuse("the study searches " + searched);
       }
     }
     for (const ManifestChange& change : study.sets) {
@@ -143,15 +149,17 @@ void check_mode(const Manifest& manifest) {
 }
 
 /// The conditions of equal privacy on a manifest alone.
-void check_target(const Manifest& manifest, const Manifest& first) {
+void check_target(const Manifest& manifest, const Manifest& first, bool has_levels) {
   const auto refuse = [&](const char* key, const std::string& why) {
     throw privacy_error_at(manifest, key,
                            why +
-                               "; a study compares its arms at the same privacy, unless it says "
-                               "equal_privacy: false, which every output then shows");
+                               "; a study compares its arms at the same privacy: what differs in "
+                               "it belongs to levels, or the study says equal_privacy: false, "
+                               "which every output then shows");
   };
-  const auto differs = [](const std::string& other, const std::string& own) {
-    return "is " + own + " here and " + other + " in the first arm";
+  const auto differs = [&](const std::string& other, const std::string& own) {
+    return "is " + own + " here and " + other + " in the first arm" +
+           (has_levels ? " of this level" : "");
   };
   if (manifest.noise_off) refuse("privacy.noise", "is off");
   if (!manifest.target_epsilon) refuse("privacy.target_epsilon", "is missing");
@@ -207,7 +215,17 @@ void check_metrics(const Plan& plan, const Study& study) {
 
 // ---- study.json
 
-Json arm_json(const PlannedArm& planned) {
+Json rule_json(const SeedRule& rule) {
+  return {{"until", rule.widths}, {"at_least", rule.at_least}, {"at_most", rule.at_most}};
+}
+
+Json axis_json(const Axis& axis) {
+  Json labels = Json::array();
+  for (const AxisValue& value : axis.values) labels.push_back(value.label);
+  return {{"keys", axis.keys}, {"labels", std::move(labels)}};
+}
+
+Json arm_json(const Study& study, const PlannedArm& planned) {
   const Plan& plan = planned.plan;
   Json set = Json::object();
   for (const ManifestChange& change : planned.arm->changes) {
@@ -216,6 +234,8 @@ Json arm_json(const PlannedArm& planned) {
   const auto [least, most] =
       std::minmax_element(plan.noise_multiplier.begin(), plan.noise_multiplier.end());
   return {{"name", planned.arm->name},
+          {"variant", planned.arm->variant},
+          {"level", study.levels ? Json(study.levels->values[planned.arm->level].label) : Json()},
           {"labels", planned.arm->labels},
           {"set", std::move(set)},
           {"steps", plan.steps()},
@@ -243,6 +263,11 @@ Json common(const StudyPlan& plan, Get get) {
 }
 
 }  // namespace
+
+const PlannedArm& first_of_level(const StudyPlan& plan, std::size_t level) {
+  return *std::find_if(plan.arms.begin(), plan.arms.end(),
+                       [&](const PlannedArm& arm) { return arm.arm->level == level; });
+}
 
 std::vector<std::string> stains_of(const StudyPlan& plan) {
   std::vector<std::string> stains;
@@ -296,7 +321,7 @@ std::vector<std::string> study_remarks(const StudyPlan& plan) {
 StudyPlan plan_study(Study study, const std::vector<std::string>& overrides,
                      const Catalog& catalog) {
   StudyPlan plan;
-  plan.study = std::make_unique<const Study>(std::move(study));
+  plan.study = std::make_unique<Study>(std::move(study));
   const Study& given = *plan.study;
   refuse_varied_overrides(given, overrides);
   ArmProblems problems(given);
@@ -310,7 +335,9 @@ StudyPlan plan_study(Study study, const std::vector<std::string>& overrides,
   problems.throw_if_any();
   for (PlannedArm& arm : plan.arms) {
     problems.guard(*arm.arm, [&] {
-      if (given.equal_privacy) check_target(*arm.manifest, *plan.arms.front().manifest);
+      if (given.equal_privacy)
+        check_target(*arm.manifest, *first_of_level(plan, arm.arm->level).manifest,
+                     given.levels.has_value());
       arm.plan = make_plan(*arm.manifest);
       if (given.equal_privacy) check_guarantee(arm.plan);
       check_metrics(arm.plan, given);
@@ -329,19 +356,18 @@ nlohmann::json to_json(const StudyPlan& plan) {
         {{"name", metric.name}, {"better", metric.higher_is_better ? "higher" : "lower"}});
   }
   Json axes = Json::array();
-  for (const Axis& axis : study.axes) {
-    Json labels = Json::array();
-    for (const AxisValue& value : axis.values) labels.push_back(value.label);
-    axes.push_back({{"keys", axis.keys}, {"labels", std::move(labels)}});
-  }
+  for (const Axis& axis : study.axes) axes.push_back(axis_json(axis));
   Json arms = Json::array();
-  for (const PlannedArm& arm : plan.arms) arms.push_back(arm_json(arm));
+  for (const PlannedArm& arm : plan.arms) arms.push_back(arm_json(study, arm));
   return {{"study", 1},
           {"name", study.name},
           {"privgrad", version()},
           {"seeds", study.seeds},
           {"metrics", std::move(metrics)},
-          {"baseline", plan.baseline().arm->name},
+          {"baseline", study.arms[study.baselines.front()].variant},
+          {"search", search_json(study)},
+          {"seed_rule", study.seed_rule ? rule_json(*study.seed_rule) : Json()},
+          {"equivalence", study.equivalence},
           {"equal_privacy", study.equal_privacy},
           {"training_data_is_public", study.training_data_is_public},
           {"target_epsilon", common(plan,
@@ -353,7 +379,9 @@ nlohmann::json to_json(const StudyPlan& plan) {
           {"adjacency",
            common(plan, [](const Plan& p) { return std::string(to_text(p.manifest->adjacency)); })},
           {"unit", to_text(PrivacyUnit::example)},
+          {"levels", study.levels ? axis_json(*study.levels) : Json()},
           {"axes", std::move(axes)},
+          {"titles", study.titles},
           {"arms", std::move(arms)},
           {"stains", plan.stains},
           {"remarks", study_remarks(plan)}};

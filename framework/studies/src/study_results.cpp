@@ -9,6 +9,7 @@
 
 #include "privgrad/record/short_numbers.hpp"
 #include "privgrad/studies/choice_cost.hpp"
+#include "privgrad/studies/study_search.hpp"
 #include "privgrad/trust/event_json.hpp"
 
 namespace privgrad::core {
@@ -41,7 +42,8 @@ std::string csv_number(const std::optional<double>& value) {
 
 std::vector<std::string> varied_keys(const Study& study) {
   std::vector<std::string> keys;
-  for (const Axis& axis : study.axes) keys.insert(keys.end(), axis.keys.begin(), axis.keys.end());
+  for (const Axis& axis : varied_axes(study))
+    keys.insert(keys.end(), axis.keys.begin(), axis.keys.end());
   return keys;
 }
 
@@ -73,13 +75,13 @@ std::optional<std::vector<double>> values_of(const std::vector<RunRecord>& runs,
 
 std::optional<PairedComparison> compare(const std::vector<RunRecord>& arm,
                                         const std::vector<RunRecord>& baseline,
-                                        const std::string& metric) {
+                                        const std::string& metric, std::size_t looks) {
   const auto own = values_of(arm, metric);
   const auto other = values_of(baseline, metric);
   if (!own || !other) return std::nullopt;
   std::vector<double> differences;
   for (std::size_t i = 0; i < own->size(); ++i) differences.push_back((*own)[i] - (*other)[i]);
-  return compare_with_zero(differences);
+  return compare_with_zero(differences, looks);
 }
 
 Json optional_json(const std::optional<double>& value) {
@@ -94,32 +96,55 @@ Json interval_json(const std::optional<std::array<double, 2>>& interval) {
 struct Family {
   std::vector<std::optional<PairedComparison>> arms;  ///< Nothing: the baseline, or no values.
   std::vector<std::optional<double>> p_holm, p_sign_flip_holm;
+  std::optional<double> margin;  ///< Of equivalence, where the study has one.
+  std::vector<std::optional<double>> p_equivalent, p_equivalent_holm;
 };
 
+/// Holm's correction over arms other than baselines, which have no p.
+std::vector<std::optional<double>> corrected(const std::vector<std::optional<double>>& p,
+                                             const std::vector<std::size_t>& who) {
+  std::vector<std::optional<double>> of_others, all(p.size());
+  for (const std::size_t arm : who) of_others.push_back(p[arm]);
+  const auto adjusted = holm(of_others);
+  for (std::size_t i = 0; i < who.size(); ++i) all[who[i]] = adjusted[i];
+  return all;
+}
+
+/// The index of the arm that this one is compared with; its own, of a baseline.
+std::size_t baseline_at(const StudyPlan& plan, std::size_t arm) {
+  return plan.study->baselines[plan.study->arms[arm].level];
+}
+
 Family compare_all(const StudyPlan& plan, const StudyRuns& runs, const std::string& metric) {
-  const std::size_t baseline = plan.study->baseline;
+  const std::size_t looks = looks_of(*plan.study);
   Family family;
-  std::vector<std::optional<double>> p, p_sign_flip;
+  if (const auto margin = plan.study->equivalence.find(metric);
+      margin != plan.study->equivalence.end())
+    family.margin = margin->second;
+  std::vector<std::optional<double>> p(runs.size()), p_sign_flip(runs.size());
+  family.p_equivalent.resize(runs.size());
   std::vector<std::size_t> who;
   for (std::size_t a = 0; a < runs.size(); ++a) {
-    family.arms.push_back(a == baseline ? std::nullopt : compare(runs[a], runs[baseline], metric));
+    const std::size_t baseline = baseline_at(plan, a);
+    family.arms.push_back(a == baseline ? std::nullopt
+                                        : compare(runs[a], runs[baseline], metric, looks));
     if (a == baseline) continue;
     who.push_back(a);
-    p.push_back(family.arms[a] ? family.arms[a]->p : std::nullopt);
-    p_sign_flip.push_back(family.arms[a] ? family.arms[a]->p_sign_flip : std::nullopt);
+    if (!family.arms[a]) continue;
+    p[a] = family.arms[a]->p;
+    p_sign_flip[a] = family.arms[a]->p_sign_flip;
+    if (family.margin) {
+      family.p_equivalent[a] =
+          equivalence_p(family.arms[a]->difference, runs[a].size(), *family.margin, looks);
+    }
   }
-  family.p_holm.resize(runs.size());
-  family.p_sign_flip_holm.resize(runs.size());
-  const auto corrected = holm(p);
-  const auto corrected_flips = holm(p_sign_flip);
-  for (std::size_t i = 0; i < who.size(); ++i) {
-    family.p_holm[who[i]] = corrected[i];
-    family.p_sign_flip_holm[who[i]] = corrected_flips[i];
-  }
+  family.p_holm = corrected(p, who);
+  family.p_sign_flip_holm = corrected(p_sign_flip, who);
+  family.p_equivalent_holm = corrected(family.p_equivalent, who);
   return family;
 }
 
-Json metric_json(const std::vector<RunRecord>& runs, const std::string& metric) {
+Json metric_json(const std::vector<RunRecord>& runs, const std::string& metric, std::size_t looks) {
   Json values_json = Json::array();
   for (const RunRecord& run : runs) {
     const auto found = run.metrics.find(metric);
@@ -130,25 +155,39 @@ Json metric_json(const std::vector<RunRecord>& runs, const std::string& metric) 
   if (!values) {
     return {{"mean", nullptr}, {"std", nullptr}, {"ci95", nullptr}, {"values", values_json}};
   }
-  const SampleSummary summary = summarize(*values);
+  const SampleSummary summary = summarize(*values, looks);
   return {{"mean", summary.mean},
           {"std", optional_json(summary.std)},
           {"ci95", interval_json(summary.ci95)},
           {"values", std::move(values_json)}};
 }
 
+/// The effect that a reader asks about: the margin, or as much as was seen.
+double effect_of(const Family& family, std::size_t arm) {
+  return family.margin.value_or(family.arms[arm] ? std::abs(family.arms[arm]->difference.mean)
+                                                 : 0.0);
+}
+
 Json comparison_json(const Family& family, std::size_t arm) {
   const auto& one = family.arms[arm];
-  if (!one) {
-    return {{"difference", nullptr}, {"ci95", nullptr},        {"p", nullptr},
-            {"p_holm", nullptr},     {"p_sign_flip", nullptr}, {"p_sign_flip_holm", nullptr}};
+  Json json{{"difference", one ? Json(one->difference.mean) : Json()},
+            {"ci95", one ? interval_json(one->difference.ci95) : Json()},
+            {"p", one ? optional_json(one->p) : Json()},
+            {"p_holm", optional_json(family.p_holm[arm])},
+            {"p_sign_flip", one ? optional_json(one->p_sign_flip) : Json()},
+            {"p_sign_flip_holm", optional_json(family.p_sign_flip_holm[arm])}};
+  if (family.margin) {
+    json["margin"] = *family.margin;
+    json["p_equivalent"] = optional_json(family.p_equivalent[arm]);
+    json["p_equivalent_holm"] = optional_json(family.p_equivalent_holm[arm]);
   }
-  return {{"difference", one->difference.mean},
-          {"ci95", interval_json(one->difference.ci95)},
-          {"p", optional_json(one->p)},
-          {"p_holm", optional_json(family.p_holm[arm])},
-          {"p_sign_flip", optional_json(one->p_sign_flip)},
-          {"p_sign_flip_holm", optional_json(family.p_sign_flip_holm[arm])}};
+  const double effect = effect_of(family, arm);
+  const bool has_spread = one && one->difference.std.value_or(0.0) > 0.0;
+  if (has_spread && effect != 0.0) {
+    const auto pairs = pairs_to_find(effect, *one->difference.std);
+    json["seeds_to_find"] = {{"effect", effect}, {"seeds", pairs ? Json(*pairs) : Json()}};
+  }
+  return json;
 }
 
 // ---- in words
@@ -191,12 +230,31 @@ std::string verdict(const Family& family, std::size_t arm) {
   return "after Holm's correction Student's t finds it, and sign flips do not";
 }
 
+/// What a difference that was not found means.
+std::string power_text(const Family& family, std::size_t arm) {
+  const PairedComparison& one = *family.arms[arm];
+  const double effect = effect_of(family, arm);
+  std::string text;
+  if (family.margin) {
+    const bool shown = is_small(family.p_equivalent_holm[arm]);
+    text += std::string("; that it is within ") + short_text(*family.margin) +
+            (shown ? " stands" : " is not shown") + " (p " + p_text(family.p_equivalent[arm]) +
+            ", Holm " + p_text(family.p_equivalent_holm[arm]) + ")";
+  }
+  if (is_small(family.p_holm[arm]) || effect == 0.0 || one.difference.std.value_or(0.0) == 0.0)
+    return text;
+  const auto pairs = pairs_to_find(effect, *one.difference.std);
+  return text + "; to find a difference of " + short_text(effect) +
+         " with a probability of 0.8 would take " +
+         (pairs ? std::to_string(*pairs) : "over a million") + " seeds";
+}
+
 std::string sentence(const StudyPlan& plan, const StudyMetric& metric, const Family& family,
                      std::size_t arm, const StudyRuns& all) {
   const std::size_t runs = all[arm].size();
   const std::string who = plan.arms[arm].arm->name + ": " + metric.name;
   const auto& one = family.arms[arm];
-  for (const std::size_t side : {arm, plan.study->baseline}) {
+  for (const std::size_t side : {arm, baseline_at(plan, arm)}) {
     const auto diverged = std::count_if(all[side].begin(), all[side].end(), has_diverged);
     if (diverged == 0) continue;
     return who + " is not compared: " + std::to_string(diverged) + " of " +
@@ -216,7 +274,8 @@ std::string sentence(const StudyPlan& plan, const StudyMetric& metric, const Fam
   if (!one->p) return by + " in all of " + std::to_string(runs) + " pairs alike.";
   const auto& [low, high] = *one->difference.ci95;
   return by + ", 95 % interval " + short_text(low) + " to " + short_text(high) + ", " +
-         tests_text(family, arm, runs) + "; " + verdict(family, arm) + ".";
+         tests_text(family, arm, runs) + "; " + verdict(family, arm) + power_text(family, arm) +
+         ".";
 }
 
 // ---- choosing
@@ -271,6 +330,13 @@ Json choice_json(const StudyPlan& plan, const StudyRuns& runs) {
               {"candidates", plan.arms.size()},
               {"fixed_grid", nullptr},
               {"random_number", Json::array()}};
+  if (study.levels) {
+    choice["best"] = nullptr;
+    choice["words"] = {
+        "The study has levels, which are questions of their own: no arm is chosen over all of "
+        "them."};
+    return choice;
+  }
   if (plan.arms.size() == 1) {
     choice["words"] = {"There is one arm, so nothing was chosen."};
     return choice;
@@ -362,11 +428,23 @@ std::string results_csv(const StudyPlan& plan, const StudyRuns& runs) {
   return text;
 }
 
+bool is_precise(const StudyPlan& plan, const StudyRuns& runs) {
+  const Study& study = *plan.study;
+  for (const auto& [metric, width] : study.seed_rule->widths) {
+    const Family family = compare_all(plan, runs, metric);
+    for (const auto& one : family.arms) {
+      if (!one || !one->difference.ci95) continue;
+      const auto& [low, high] = *one->difference.ci95;
+      if (high - low > width) return false;
+    }
+  }
+  return true;
+}
+
 nlohmann::json results_json(const StudyPlan& plan, const StudyRuns& runs) {
   const Study& study = *plan.study;
   Json json = to_json(plan);
   const Json planned = std::move(json["arms"]);
-  json.erase("axes");
   std::map<std::string, Family> families;
   for (const StudyMetric& metric : study.metrics) {
     families[metric.name] = compare_all(plan, runs, metric.name);
@@ -374,7 +452,8 @@ nlohmann::json results_json(const StudyPlan& plan, const StudyRuns& runs) {
   Json arms = Json::array();
   Json words = Json::array();
   for (std::size_t a = 0; a < runs.size(); ++a) {
-    Json arm{{"name", planned[a].at("name")},       {"set", planned[a].at("set")},
+    Json arm{{"name", planned[a].at("name")},       {"variant", planned[a].at("variant")},
+             {"level", planned[a].at("level")},     {"set", planned[a].at("set")},
              {"labels", planned[a].at("labels")},   {"runs", runs[a].size()},
              {"epsilon", planned[a].at("epsilon")}, {"delta", planned[a].at("delta")},
              {"statuses", Json::object()},          {"steps", Json::array()},
@@ -385,8 +464,8 @@ nlohmann::json results_json(const StudyPlan& plan, const StudyRuns& runs) {
       count = count.is_null() ? 1 : count.get<int>() + 1;
     }
     for (const StudyMetric& metric : study.metrics) {
-      arm["metrics"][metric.name] = metric_json(runs[a], metric.name);
-      if (a == study.baseline) continue;
+      arm["metrics"][metric.name] = metric_json(runs[a], metric.name, looks_of(study));
+      if (a == baseline_at(plan, a)) continue;
       const Family& family = families.at(metric.name);
       arm["versus_baseline"][metric.name] = comparison_json(family, a);
       words.push_back(sentence(plan, metric, family, a, runs));
@@ -395,6 +474,7 @@ nlohmann::json results_json(const StudyPlan& plan, const StudyRuns& runs) {
   }
   json["arms"] = std::move(arms);
   json["words"] = std::move(words);
+  json["search_words"] = search_words(study);
   json["choice"] = choice_json(plan, runs);
   return json;
 }

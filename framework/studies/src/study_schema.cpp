@@ -57,6 +57,47 @@ Json condition_schema() {
                    list_of(by_key(), 0));
 }
 
+/// {METRIC: NUMBER}.
+Json amounts() {
+  return {{"type", "object"},
+          {"minProperties", 1},
+          {"additionalProperties", {{"type", "number"}, {"exclusiveMinimum", 0}}}};
+}
+
+Json seed_rule_schema() {
+  const Json count{{"type", "integer"}, {"minimum", 2}, {"maximum", kMaxSeeds}};
+  return {{"properties",
+           {{"until", described("How wide the intervals of differences may be.", amounts())},
+            {"at_least", count},
+            {"at_most", count}}},
+          {"required", {"until", "at_most"}},
+          {"additionalProperties", false}};
+}
+
+Json search_schema(const Json& metric, const Json& values) {
+  Json schema{
+      {"type", "object"},
+      {"properties",
+       {{"over", described("The grid of each arm's hyper-parameters: {KEY: [VALUE, ...]}.",
+                           by_key(values))},
+        {"arms", described("More of the grid, for single arms: {ARM: {KEY: [VALUE, ...]}}.",
+                           {{"type", "object"}, {"additionalProperties", by_key(values)}})},
+        {"seeds", described("Seeds that the comparison does not use.",
+                            {{"type", "array"},
+                             {"items", {{"type", "integer"}, {"minimum", 0}}},
+                             {"minItems", 1},
+                             {"maxItems", kMaxSeeds},
+                             {"uniqueItems", true}})},
+        {"score", metric},
+        {"set",
+         described("Changes of the base in the search alone, such as other rows to score on.",
+                   by_key())}}},
+      {"required", {"seeds"}},
+      {"additionalProperties", false}};
+  return described("Each arm's own best hyper-parameters, found before the comparison.",
+                   std::move(schema));
+}
+
 Json properties(const Json& metric) {
   const Json values = if_type("object", Json{{"minProperties", 1}}, list_of(Json(true)));
   return {
@@ -68,6 +109,10 @@ Json properties(const Json& metric) {
                          if_type("string", Json{{"minLength", 1}}, reference("base")))},
       {"set",
        described("Changes of the base, in all arms: {KEY: VALUE}; null removes a key.", by_key())},
+      {"levels",
+       described("{KEY: [VALUE, ...], ...}, which vary together: arms have equal privacy, "
+                 "and are compared, within each level.",
+                 by_key(values))},
       {"axes", described("{KEY: [VALUE, ...]} or {KEY: {NAME: VALUE, ...}}: every combination is "
                          "an arm.",
                          by_key(values))},
@@ -77,18 +122,25 @@ Json properties(const Json& metric) {
                          {{"type", "object"}, {"additionalProperties", by_key()}})},
       {"skip", condition_schema()},
       {"only", condition_schema()},
-      {"seeds", described("How often each arm is run, or a list of seeds.",
-                          if_type("array",
-                                  {{"items", {{"type", "integer"}, {"minimum", 0}}},
-                                   {"minItems", 1},
-                                   {"maxItems", kMaxSeeds},
-                                   {"uniqueItems", true}},
-                                  {{"type", "integer"}, {"minimum", 1}, {"maximum", kMaxSeeds}}))},
+      {"seeds",
+       described("How often each arm is run, a list of seeds, or when to stop adding them.",
+                 if_type("array",
+                         {{"items", {{"type", "integer"}, {"minimum", 0}}},
+                          {"minItems", 1},
+                          {"maxItems", kMaxSeeds},
+                          {"uniqueItems", true}},
+                         if_type("object", seed_rule_schema(),
+                                 {{"type", "integer"}, {"minimum", 1}, {"maximum", kMaxSeeds}})))},
+      {"equivalence",
+       described("{METRIC: MARGIN}: differences that are smaller do not matter.", amounts())},
       {"metrics", described("What is compared; the best arm is the best in the first.",
                             if_type("string", metric, list_of(metric)))},
       {"baseline", described("The name of an arm, or its place on the axes; default: the first.",
                              if_type("object", by_key(), {{"type", "string"}}))},
-      {"equal_privacy", described("Whether all arms have, and must have, one guarantee.",
+      {"search", search_schema(metric, values)},
+      {"titles", described("What pages and charts call the keys that vary: {KEY: TEXT}.",
+                           by_key({{"type", "string"}, {"minLength", 1}, {"maxLength", 80}}))},
+      {"equal_privacy", described("Whether all arms of a level have, and must have, one guarantee.",
                                   {{"type", "boolean"}, {"default", true}})},
       {"training_data_is_public",
        described("Declares that nothing in the training data is private.",

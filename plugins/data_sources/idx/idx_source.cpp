@@ -139,6 +139,11 @@ std::vector<privgrad::ParamSpec> IdxSelection::params(std::string classes_doc,
           .at_least(1)
           .optional(),
       param::integer("test_limit", "The same for the test examples.").at_least(1).optional(),
+      param::integer("test_skip",
+                     "Leaves out so many of the test examples first, of those that keep_labels "
+                     "keeps.")
+          .at_least(1)
+          .optional(),
       param::integer("classes", std::move(classes_doc)).at_least(2).at_most(256).optional(),
       param::integer("target_fill", std::move(fill_doc)).at_least(0).at_most(255).optional(),
   };
@@ -148,6 +153,7 @@ IdxSelection::IdxSelection(std::string_view component, const privgrad::Params& p
     : component_(component),
       limit_(optional_size(params, "limit")),
       test_limit_(optional_size(params, "test_limit")),
+      test_skip_(optional_size(params, "test_skip")),
       classes_(optional_size(params, "classes")),
       fill_(optional_size(params, "target_fill")) {
   if (params.has("keep_labels")) {
@@ -202,8 +208,10 @@ void IdxSelection::set_keep_labels(const std::vector<std::int64_t>& labels) {
 
 IdxSource::IdxSource(IdxFiles train, std::optional<IdxFiles> test, IdxSelection selection)
     : train_(std::move(train)), test_(std::move(test)), selection_(std::move(selection)) {
-  if (!test_ && selection_.test_limit()) {
-    throw ConfigError(selection_.component() + ": test_limit is given, but test is not");
+  for (const auto& [name, value] : {std::pair{"test_limit", selection_.test_limit()},
+                                    std::pair{"test_skip", selection_.test_skip()}}) {
+    if (test_ || !value) continue;
+    throw ConfigError(selection_.component() + ": " + name + " is given, but test is not");
   }
 }
 
@@ -254,10 +262,10 @@ std::vector<std::filesystem::path> IdxSource::files() const {
 
 void IdxSource::outline() {
   if (train_outline_) return;
-  Outline train = outline_of(train_, selection_.limit());
+  Outline train = outline_of(train_, 0, selection_.limit());
   std::optional<Outline> test;
   if (test_) {
-    test = outline_of(*test_, selection_.test_limit());
+    test = outline_of(*test_, selection_.test_skip().value_or(0), selection_.test_limit());
     if (test->features != train.features) {
       throw IoError(test_->images.string() + ": holds images of " +
                     privgrad::to_text(test->features) + ", expected " +
@@ -271,7 +279,7 @@ void IdxSource::outline() {
   train_outline_ = std::move(train);
 }
 
-IdxSource::Outline IdxSource::outline_of(const IdxFiles& files,
+IdxSource::Outline IdxSource::outline_of(const IdxFiles& files, std::size_t skip,
                                          std::optional<std::size_t> limit) const {
   const IdxFile images(files.images, Content::images, most_bytes());
   IdxFile labels(files.labels, Content::labels);
@@ -286,9 +294,15 @@ IdxSource::Outline IdxSource::outline_of(const IdxFiles& files,
   for (std::size_t row = 0; row < labels.rows(); ++row) labels.row(&outline.labels);
   labels.end();
   const std::size_t most = limit.value_or(outline.file_rows);
+  std::size_t kept = 0;
   for (std::size_t row = 0; row < outline.file_rows && outline.wanted_rows.size() < most; ++row) {
     if (!selection_.keeps(outline.labels[row])) continue;
+    if (kept++ < skip) continue;
     outline.wanted_rows.push_back(static_cast<std::uint32_t>(row));
+  }
+  if (kept > 0 && kept <= skip) {
+    throw IoError(files.labels.string() + ": has " + std::to_string(kept) +
+                  " rows to test on, and test_skip leaves out " + std::to_string(skip));
   }
   if (outline.wanted_rows.empty()) {
     throw IoError(files.labels.string() + ": has none of the labels in keep_labels");

@@ -24,7 +24,7 @@ struct IdxFiles {
 /// The choice of examples from IDX files, and their number of classes.
 class IdxSelection {
  public:
-  /// keep_labels, limit, test_limit, classes and target_fill.
+  /// keep_labels, limit, test_limit, test_skip, classes and target_fill.
   /// \param classes_doc, fill_doc  the descriptions of classes and target_fill.
   static std::vector<privgrad::ParamSpec> params(std::string classes_doc, std::string fill_doc);
 
@@ -49,6 +49,7 @@ class IdxSelection {
   bool by_label() const { return class_of_.has_value(); }
   std::optional<std::size_t> limit() const { return limit_; }
   std::optional<std::size_t> test_limit() const { return test_limit_; }
+  std::optional<std::size_t> test_skip() const { return test_skip_; }
   std::optional<std::size_t> classes() const { return classes_; }
   /// The names for DataInfo: the known ones, or the labels of keep_labels.
   std::vector<std::string> class_names() const;
@@ -60,6 +61,7 @@ class IdxSelection {
   std::string component_;
   std::optional<std::size_t> limit_;
   std::optional<std::size_t> test_limit_;
+  std::optional<std::size_t> test_skip_;
   std::optional<std::size_t> classes_;
   std::optional<std::size_t> fill_;               ///< target_fill.
   std::vector<std::string> names_;                ///< For all labels, or empty.
@@ -92,7 +94,10 @@ class IdxSource {
 
   /// Reads the headers and labels, once.
   void outline();
-  Outline outline_of(const IdxFiles& files, std::optional<std::size_t> limit) const;
+  /// \param skip   rows that are left out first, of those to keep.
+  /// \param limit  rows at most; nothing: all.
+  Outline outline_of(const IdxFiles& files, std::size_t skip,
+                     std::optional<std::size_t> limit) const;
   static std::size_t count_classes(const IdxFiles& files, const Outline& train);
   void check_labels(const IdxFiles& files, const Outline& outline) const;
   /// Says how many labels count as target_fill, for the person who runs it; "" if none does.

@@ -3,8 +3,10 @@
 // patterns are counted by hand.
 #include "privgrad/statistics/paired_statistics.hpp"
 
+#include <array>
 #include <cmath>
 #include <numbers>
+#include <random>
 
 #include "support.hpp"
 
@@ -100,4 +102,73 @@ TEST_CASE("Holm's correction steps down", "[statistics]") {
   CHECK_THAT(missing[0].value(), WithinRel(0.03, 1e-14));
   CHECK_FALSE(missing[1]);
   CHECK_THAT(missing[2].value(), WithinRel(0.04, 1e-14));
+}
+
+TEST_CASE("with several looks, an interval and a p are those of a share of the level",
+          "[statistics]") {
+  const Numbers five{1, 2, 3, 4, 5};
+  const auto once = compare_with_zero(five), often = compare_with_zero(five, 4);
+  CHECK_THAT(often.p.value(), WithinRel(4.0 * once.p.value(), 1e-12));
+  CHECK(often.p_sign_flip == 4.0 * once.p_sign_flip.value());
+  const auto [low, high] = often.difference.ci95.value();
+  CHECK_THAT(two_sided_t4((high - low) / 2.0 / std::sqrt(0.5)), WithinRel(0.05 / 4.0, 1e-9));
+  CHECK(compare_with_zero(Numbers{-1, 1, 2}, 40).p == 1.0);
+}
+
+TEST_CASE("stopping where an interval is short enough keeps its promise, all looks together",
+          "[statistics]") {
+  // Normal pairs of mean 0.3 and deviation 1: added until the interval is at most 1 wide.
+  std::mt19937_64 random(7);
+  std::normal_distribution<double> normal(0.3, 1.0);
+  const std::vector<std::size_t> looks = looks_between(5, 80);
+  const auto misses = [&](std::size_t corrected) {
+    int missed = 0;
+    for (int trial = 0; trial < 4000; ++trial) {
+      Numbers values;
+      std::array<double, 2> ends{};
+      for (const std::size_t pairs : looks) {
+        while (values.size() < pairs) values.push_back(normal(random));
+        ends = summarize(values, corrected).ci95.value();
+        if (ends[1] - ends[0] <= 1.0) break;
+      }
+      missed += ends[0] > 0.3 || ends[1] < 0.3 ? 1 : 0;
+    }
+    return missed / 4000.0;
+  };
+  CHECK(misses(looks.size()) <= 0.05);
+  CHECK(misses(1) > 0.05);  // Uncorrected, it does not.
+}
+
+TEST_CASE("a study that may stop is looked at after doublings", "[statistics]") {
+  CHECK(looks_between(5, 40) == std::vector<std::size_t>{5, 10, 20, 40});
+  CHECK(looks_between(5, 30) == std::vector<std::size_t>{5, 10, 20, 30});
+  CHECK(looks_between(5, 5) == std::vector<std::size_t>{5});
+}
+
+TEST_CASE("a mean within a margin is told from one that may be beyond", "[statistics]") {
+  // Mean 3, standard error sqrt(0.5): the nearer end of the margin 5 is 2 away.
+  const SampleSummary five = summarize(Numbers{1, 2, 3, 4, 5});
+  CHECK_THAT(equivalence_p(five, 5, 5.0).value(),
+             WithinRel(two_sided_t4(2.0 / std::sqrt(0.5)) / 2.0, 1e-12));
+  CHECK_THAT(equivalence_p(five, 5, 5.0, 3).value(),
+             WithinRel(1.5 * two_sided_t4(2.0 / std::sqrt(0.5)), 1e-12));
+  // Beyond the margin by 1.
+  CHECK_THAT(equivalence_p(five, 5, 2.0).value(),
+             WithinRel(1.0 - two_sided_t4(1.0 / std::sqrt(0.5)) / 2.0, 1e-12));
+  CHECK(equivalence_p(five, 5, 3.0) == 0.5);
+  CHECK(equivalence_p(summarize(Numbers{1, 1}), 2, 2.0) == 0.0);
+  CHECK(equivalence_p(summarize(Numbers{1, 1}), 2, 1.0) == 1.0);
+  CHECK_FALSE(equivalence_p(summarize(Numbers{1}), 1, 2.0));
+}
+
+TEST_CASE("how many pairs find an effect of a size: as G*Power 3.1 has it", "[statistics]") {
+  // Matched pairs, two-sided, alpha 0.05, power 0.8.
+  CHECK(pairs_to_find(0.2, 1.0) == 199u);
+  CHECK(pairs_to_find(-0.5, 1.0) == 34u);
+  CHECK(pairs_to_find(0.8, 1.0) == 15u);
+  CHECK(pairs_to_find(1.0, 2.0) == 34u);
+  // ((1.959964 + 0.841621) / 0.01)^2 = 78488.8.
+  CHECK(pairs_to_find(0.01, 1.0) == 78489u);
+  CHECK(pairs_to_find(1e9, 1.0) == 2u);
+  CHECK_FALSE(pairs_to_find(1e-4, 1.0));
 }

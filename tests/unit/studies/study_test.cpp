@@ -2,6 +2,7 @@
 #include "privgrad/studies/study.hpp"
 
 #include "manifest_fixture.hpp"
+#include "privgrad/studies/study_search.hpp"
 
 using namespace privgrad;
 using namespace privgrad::core;
@@ -91,15 +92,55 @@ TEST_CASE("skip drops arms, only keeps them", "[study]") {
 
 TEST_CASE("the baseline is the first arm, a named one, or the one at a place", "[study]") {
   const std::string axes = "axes: {a: [1, 2], b: [x, y]}\n";
-  CHECK(study(kHead + axes).baseline == 0);
-  CHECK(study(kHead + axes + "baseline: 2+x\n").baseline == 2);
-  CHECK(study(kHead + axes + "baseline: {b: y, a: 2}\n").baseline == 3);
+  CHECK(study(kHead + axes).baselines.front() == 0);
+  CHECK(study(kHead + axes + "baseline: 2+x\n").baselines.front() == 2);
+  CHECK(study(kHead + axes + "baseline: {b: y, a: 2}\n").baselines.front() == 3);
   CHECK(
       problems_after_head(axes + "baseline: {b: y}\n") ==
       Lines{"s.yaml:5:11: error: baseline: describes 2 arms, '1+y' and '2+y' among them; say more "
             "of it"});
   CHECK(problems_after_head(axes + "baseline: 2+z\n") ==
         Lines{"s.yaml:5:11: error: baseline: is '2+z', which is no arm; did you mean '2+x'?"});
+}
+
+TEST_CASE("levels come before the axes, and the baseline's variant is at each of them", "[study]") {
+  const std::string levels = "levels: {privacy.target_epsilon: [1, 2]}\n";
+  const std::string axes = "axes: {b: [x, y]}\n";
+  const Study given = study(kHead + levels + axes + "arms: {wild: {steps: 9}}\nbaseline: y\n");
+  CHECK(names(given) == Lines{"1+x", "1+y", "2+x", "2+y", "1+wild", "2+wild"});
+  CHECK(given.baselines == std::vector<std::size_t>{1, 3});
+  CHECK(given.baseline_of(given.arms[5]).name == "2+y");
+  CHECK(given.arms[5].variant == "wild");
+  REQUIRE(given.arms[5].changes.size() == 2);
+  CHECK(given.arms[5].changes[0].key == "privacy.target_epsilon");
+  REQUIRE(given.levels);
+  CHECK(given.levels->keys == Lines{"privacy.target_epsilon"});
+  CHECK(given.axes.size() == 1);
+
+  CHECK(study(kHead + levels + axes + "baseline: {b: y}\n").baselines ==
+        std::vector<std::size_t>{1, 3});
+  CHECK(names(study(kHead + levels + "arms: {a: {}, b: {steps: 9}}\n")) ==
+        Lines{"1+a", "2+a", "1+b", "2+b"});
+  // Keys of levels vary together.
+  CHECK(names(study(kHead + "levels: {a: [1, 2], b: [x, y]}\n")) == Lines{"1+base", "2+base"});
+}
+
+TEST_CASE("a baseline is wanted at each level", "[study]") {
+  const std::string text = "levels: {a: [1, 2]}\naxes: {b: [x, y]}\n";
+  CHECK(problems_after_head(text + "skip: [{a: 2, b: x}]\n") ==
+        Lines{"s.yaml:1:1: error: baseline: is 'x', which is no arm at the level '2'"});
+  CHECK(problems_after_head(text + "baseline: {a: 1, b: x}\n") ==
+        Lines{"s.yaml:6:11: error: baseline: names a level, but there is a baseline at each: say "
+              "where it is on the axes"});
+}
+
+TEST_CASE("titles are of keys that vary", "[study]") {
+  const std::string text = "levels: {data.limit: [1, 2]}\n";
+  const Study given = study(kHead + text + "titles: {data.limit: examples}\n");
+  CHECK(given.titles.at("data.limit") == "examples");
+  CHECK(problems_after_head(text + "titles: {data.limits: examples}\n") ==
+        Lines{"s.yaml:5:10: error: titles.data.limits: is not varied by this study; did you mean "
+              "'data.limit'?"});
 }
 
 TEST_CASE("seeds are a number of them, or a list", "[study]") {
@@ -112,7 +153,7 @@ TEST_CASE("seeds are a number of them, or a list", "[study]") {
   CHECK(wrong("[1, 1]") == Lines{"s.yaml:3:12: error: seeds: has 1 twice; the same seed gives the "
                                  "same run and no new evidence"});
   CHECK(wrong("[1, -2, x]").size() == 2);
-  CHECK(wrong("{a: 1}").size() == 1);
+  CHECK(wrong("{a: 1}").size() == 2);
   CHECK(wrong("[]").size() == 1);
 }
 
@@ -220,4 +261,53 @@ TEST_CASE("a study cut off anywhere is read or refused, never a crash", "[study]
     }
   }
   CHECK(refused > 10);
+}
+
+TEST_CASE("seeds may be added until differences are known to a width", "[study]") {
+  const auto text = [](const std::string& rule) {
+    return "study: 1\nbase: {}\nmetrics: [test_loss]\nseeds: {" + rule + "}\n";
+  };
+  const Study given = study(text("until: {test_loss: 0.5}, at_least: 3, at_most: 20"));
+  CHECK(given.seeds == std::vector<std::uint64_t>{1, 2, 3});
+  REQUIRE(given.seed_rule);
+  CHECK(given.seed_rule->widths.at("test_loss") == 0.5);
+  CHECK(looks_of(given) == 4);  // 3, 6, 12, 20
+  CHECK(looks_of(study(kHead)) == 1);
+  CHECK(problems_of(text("until: {test_loss: 0.5}")) ==
+        Lines{"s.yaml:4:8: error: seeds: lacks until or at_most: when to stop, at the latest"});
+  CHECK(problems_of(text("until: {test_accuracy: 1}, at_most: 9")) ==
+        Lines{"s.yaml:4:8: error: seeds.until.test_accuracy: is none of the study's metrics"});
+  CHECK(problems_of(text("until: {test_loss: 0}, at_most: 9")) ==
+        Lines{"s.yaml:4:28: error: seeds.until.test_loss: is no number above 0"});
+  CHECK(problems_of(text("until: {test_loss: 1}, at_least: 10, at_most: 9")) ==
+        Lines{"s.yaml:4:8: error: seeds: has an at_least that is more than at_most"});
+}
+
+TEST_CASE("a search has seeds and keys of its own", "[study]") {
+  const auto text = [](const std::string& search) {
+    return "axes: {a: [1, 2]}\nsearch: {" + search + "}\n";
+  };
+  const Study given =
+      study(kHead + text("over: {b: [x, y], c: [1, 2, 3]}, seeds: [7], score: test_loss"));
+  REQUIRE(given.search);
+  CHECK(given.search->over.size() == 2);
+  CHECK(given.search->seeds == std::vector<std::uint64_t>{7});
+  CHECK_FALSE(given.search->score.higher_is_better);
+  CHECK(problems_after_head(text("over: {b: [1]}, seeds: [2, 3]")) ==
+        Lines{"s.yaml:5:33: error: search.seeds: has 2, which the comparison uses; take others"});
+  CHECK(problems_after_head(text("over: {a.x: [1]}, seeds: [7]")) ==
+        Lines{"s.yaml:5:17: error: search.over.a.x: cannot be searched: 'a' varies already"});
+  CHECK(problems_after_head(text("over: {b: [1]}")) ==
+        Lines{"s.yaml:5:9: error: search.seeds: is missing"});
+  CHECK(problems_after_head(text("over: {b: [1]}, seeds: [7], scores: x")) ==
+        Lines{"s.yaml:5:38: error: search.scores: is unknown; there are over, arms, seeds, score, "
+              "set"});
+  const Study own = study(kHead + text("arms: {2: {a: [3, 4]}}, seeds: [7]"));
+  CHECK(candidate_count(*own.search, "1") == 1);
+  CHECK(candidate_count(*own.search, "2") == 2);
+  CHECK(problems_after_head(text("arms: {3: {a: [3, 4]}}, seeds: [7]")) ==
+        Lines{"s.yaml:5:9: error: search: lacks over or arms: what is searched",
+              "s.yaml:5:17: error: search.arms.3: is no arm; did you mean '1'?"});
+  CHECK(problems_after_head(text("seeds: [7]")) ==
+        Lines{"s.yaml:5:9: error: search: lacks over or arms: what is searched"});
 }

@@ -1,9 +1,12 @@
 #include "privgrad/statistics/paired_statistics.hpp"
 
 #include <algorithm>
+#include <boost/math/distributions/non_central_t.hpp>
+#include <boost/math/distributions/normal.hpp>
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <cstdint>
+#include <utility>
 
 namespace privgrad::core {
 namespace {
@@ -38,6 +41,25 @@ std::optional<double> t_test(const SampleSummary& summary, std::size_t n) {
   return 2.0 * boost::math::cdf(boost::math::complement(student, std::abs(t)));
 }
 
+std::optional<double> for_looks(const std::optional<double>& p, std::size_t looks) {
+  if (!p) return p;
+  return std::min(1.0, *p * static_cast<double>(looks));
+}
+
+/// The probability that Student's t at the level 0.05 finds a difference of so many deviations.
+double power(double deviations, std::size_t pairs) {
+  const auto n = static_cast<double>(pairs);
+  const double shift = std::abs(deviations) * std::sqrt(n);
+  if (pairs > 1000) {
+    const boost::math::normal normal;
+    return cdf(normal, shift - quantile(normal, 0.975));
+  }
+  const double edge = student_half_width(pairs - 1, 0.95);
+  if (shift > edge + 30.0) return 1.0;  // and a shift that the library need not sum up
+  const boost::math::non_central_t_distribution<double> law(n - 1.0, shift);
+  return cdf(complement(law, edge)) + cdf(law, -edge);
+}
+
 std::optional<double> sign_flip_test(std::span<const double> differences) {
   const std::size_t n = differences.size();
   if (n > kMostSignFlips) return std::nullopt;
@@ -63,14 +85,14 @@ std::optional<double> sign_flip_test(std::span<const double> differences) {
 
 }  // namespace
 
-SampleSummary summarize(std::span<const double> values) {
+SampleSummary summarize(std::span<const double> values, std::size_t looks) {
   SampleSummary summary;
   const std::size_t n = values.size();
   summary.mean = all_equal(values) ? values.front() : mean_of(values);
   if (n < 2) return summary;
   summary.std = std_of(values, summary.mean);
-  const double half =
-      student_half_width(n - 1, 0.95) * *summary.std / std::sqrt(static_cast<double>(n));
+  const double half = student_half_width(n - 1, 1.0 - 0.05 / static_cast<double>(looks)) *
+                      *summary.std / std::sqrt(static_cast<double>(n));
   summary.ci95 = {summary.mean - half, summary.mean + half};
   return summary;
 }
@@ -82,13 +104,44 @@ double student_half_width(std::size_t degrees_of_freedom, double confidence) {
   return boost::math::quantile(boost::math::complement(student, (1.0 - confidence) / 2.0));
 }
 
-PairedComparison compare_with_zero(std::span<const double> differences) {
+PairedComparison compare_with_zero(std::span<const double> differences, std::size_t looks) {
   PairedComparison comparison;
-  comparison.difference = summarize(differences);
+  comparison.difference = summarize(differences, looks);
   if (differences.size() < 2) return comparison;
-  comparison.p = t_test(comparison.difference, differences.size());
-  comparison.p_sign_flip = sign_flip_test(differences);
+  comparison.p = for_looks(t_test(comparison.difference, differences.size()), looks);
+  comparison.p_sign_flip = for_looks(sign_flip_test(differences), looks);
   return comparison;
+}
+
+std::optional<double> equivalence_p(const SampleSummary& difference, std::size_t pairs,
+                                    double margin, std::size_t looks) {
+  if (!difference.std) return std::nullopt;
+  const double room = margin - std::abs(difference.mean);
+  if (*difference.std == 0.0) return room > 0.0 ? 0.0 : 1.0;
+  const double t = room / (*difference.std / std::sqrt(static_cast<double>(pairs)));
+  const Student student(static_cast<double>(pairs - 1));
+  return for_looks(boost::math::cdf(boost::math::complement(student, t)), looks);
+}
+
+std::optional<std::size_t> pairs_to_find(double effect, double std) {
+  constexpr double wanted = 0.8;
+  constexpr std::size_t most = 1'000'000;
+  const double deviations = effect / std;
+  if (power(deviations, most) < wanted) return std::nullopt;
+  std::size_t low = 1, high = 2;  // Not enough, and to be tried.
+  while (power(deviations, high) < wanted) low = std::exchange(high, std::min(2 * high, most));
+  while (high - low > 1) {
+    const std::size_t middle = low + (high - low) / 2;
+    (power(deviations, middle) < wanted ? low : high) = middle;
+  }
+  return high;
+}
+
+std::vector<std::size_t> looks_between(std::size_t at_least, std::size_t at_most) {
+  std::vector<std::size_t> looks;
+  for (std::size_t pairs = at_least; pairs < at_most; pairs *= 2) looks.push_back(pairs);
+  looks.push_back(at_most);
+  return looks;
 }
 
 std::vector<std::optional<double>> holm(std::span<const std::optional<double>> p_values) {

@@ -26,8 +26,9 @@ void write_report(const std::filesystem::path& directory);
 
 /// Writes a Markdown page with tables, and charts as SVG files beside it, in a folder of the page's
 /// name without its extension.
-/// \param directory  a finished study, an estimate of influence, or a folder of such: a section for
-///   each, in order of their names.
+/// \param directory  a finished study, an estimate of influence, or a folder of such, or of copies
+///   of their results.json and influence.json as NAME.json: a section for each, in order of their
+///   names.
 /// \throws as page(), and ConfigError for an unfinished study.
 void write_markdown(const std::filesystem::path& directory, const std::filesystem::path& file);
 

@@ -37,11 +37,49 @@ struct Axis {
   std::vector<AxisValue> values;
 };
 
-/// One variant of the base manifest.
+/// One variant of the base manifest, at one level.
 struct Arm {
-  std::string name;                           ///< Unique; the name of its folders.
-  std::map<std::string, std::string> labels;  ///< Per key that varies; empty for a named arm.
-  std::vector<ManifestChange> changes;
+  std::string name;     ///< Unique; the name of its folders: LEVEL+VARIANT, or VARIANT.
+  std::string variant;  ///< What it is compared by; the same at each level.
+  std::size_t level = 0;
+  std::map<std::string, std::string>
+      labels{};  ///< Per key that varies; of a named arm, the level's.
+  std::vector<ManifestChange> changes{};
+};
+
+/// When seeds stop being added. Runs are looked at after at_least seeds, after twice as many, and so
+/// on (looks_between()).
+struct SeedRule {
+  /// Per metric: how wide the 95 % interval of each paired difference may be in the end.
+  std::map<std::string, double> widths;
+  std::size_t at_least = 5, at_most = 5;
+};
+
+/// Hyper-parameters that are searched for each arm, before arms are compared.
+struct StudySearch {
+  std::vector<Axis> over;                               ///< Their grid, for every arm.
+  std::map<std::string, std::vector<Axis>> of_variant;  ///< More axes, for one variant alone.
+  std::vector<std::uint64_t> seeds;  ///< At least one; none that the comparison may use.
+  StudyMetric score;                 ///< The best mean over the seeds is chosen.
+  std::vector<ManifestChange> sets;  ///< Of the search alone, such as other rows to score on.
+};
+
+/// What a search found for an arm.
+struct Choice {
+  std::string candidate;             ///< Its values' names, joined by '+'.
+  std::vector<ManifestChange> set;   ///< What the arm is compared with.
+  double score = 0.0;                ///< Mean over the search's seeds.
+  std::vector<std::string> at_edge;  ///< Keys whose best number is the end of its range.
+  std::size_t runs = 0;              ///< Of the arm's search.
+  std::optional<double> epsilon;     ///< Of choosing by them, at the arm's delta.
+  std::string why;                   ///< Why no epsilon is proved.
+};
+
+/// The rows that a search scored on, and how many of them the comparison uses as well: rows of
+/// the same bytes. The largest numbers over the arms.
+struct ScoredRows {
+  std::string split;  ///< "test" or "training".
+  std::uint64_t rows = 0, also_trained_on = 0, also_tested_on = 0;
 };
 
 /// A study file, with its arms written out. Nothing in it has been checked against plugins yet.
@@ -51,14 +89,34 @@ struct Study {
   std::filesystem::path base_file;   ///< "": the base is inline.
   Value base;                        ///< Inline.
   std::vector<ManifestChange> sets;  ///< `set`: changes of the base, in all arms.
-  std::vector<Axis> axes;
-  std::vector<Arm> arms;  ///< The grid, the last axis fastest, then the named ones; at least one.
-  std::size_t baseline = 0;          ///< Index of an arm.
-  std::vector<std::uint64_t> seeds;  ///< At least one; all different.
+  /// Where arms are at equal privacy and compared: each of its values is a comparison of its own.
+  std::optional<Axis> levels;
+  std::vector<Axis> axes;  ///< Without the levels.
+  std::vector<Arm> arms;   ///< The grid, the last axis fastest, then the named ones; at least one.
+  std::vector<std::size_t> baselines;  ///< Index of an arm, for each level; all of one variant.
+  std::map<std::string, std::string> titles;  ///< Of keys, as pages and charts call them.
+  std::vector<std::uint64_t> seeds;  ///< At least one; all different. With a rule, those so far.
+  std::optional<SeedRule> seed_rule;
+  /// Per metric: differences that are smaller do not matter, so that arms are equivalent.
+  std::map<std::string, double> equivalence;
   std::vector<StudyMetric> metrics;  ///< At least one; arms are chosen by the first.
+  std::optional<StudySearch> search;
+  std::vector<Choice> choices;            ///< One per arm; none before the search has ended.
+  std::optional<ScoredRows> scored_rows;  ///< Likewise.
   bool equal_privacy = true;
   bool training_data_is_public = false;
+
+  const Arm& baseline_of(const Arm& arm) const { return arms[baselines[arm.level]]; }
 };
+
+/// How often the runs of a study may be looked at, to decide whether to stop: 1 without a rule.
+std::size_t looks_of(const Study& study);
+
+/// Seeds 1 to `count`.
+std::vector<std::uint64_t> first_seeds(std::size_t count);
+
+/// All that a study varies: its levels, then its axes.
+std::vector<Axis> varied_axes(const Study& study);
 
 /// \throws ManifestError with a line "FILE:LINE:COLUMN: error: ..." for each problem; IoError.
 Study read_study(const std::filesystem::path& file);

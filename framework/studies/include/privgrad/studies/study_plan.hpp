@@ -24,17 +24,15 @@ struct PlannedArm {
 };
 
 struct StudyPlan {
-  std::unique_ptr<const Study> study;
+  std::unique_ptr<Study> study;
   std::vector<PlannedArm> arms;     ///< One for each arm of the study.
   std::vector<std::string> stains;  ///< Flaws of the comparison, for its readers.
-
-  const PlannedArm& baseline() const { return arms[study->baseline]; }
 };
 
 /// Plans every arm; runs nothing and releases nothing.
 ///
-/// With equal privacy, all arms have the same target_epsilon, target_delta and adjacency, and each
-/// is calibrated to them by its own gating accountant: an open schedule as in any plan, a noise
+/// With equal privacy, all arms of a level have the same target_epsilon, target_delta and adjacency,
+/// and each is calibrated to them by its own gating accountant: an open schedule as in any plan, a noise
 /// schedule with values of its own by one factor (privacy.calibrate: all). Every epsilon is then in
 /// [1 - kEpsilonTolerance, 1] times the target.
 ///
@@ -43,6 +41,9 @@ struct StudyPlan {
 ///   IoError. A problem of some arms names them.
 StudyPlan plan_study(Study study, const std::vector<std::string>& overrides,
                      const Catalog& catalog);
+
+/// The first arm of a level: the others of the level must have its guarantee.
+const PlannedArm& first_of_level(const StudyPlan& plan, std::size_t level);
 
 /// The flaws that readers of the comparison of these arms must know about (StudyPlan::stains).
 std::vector<std::string> stains_of(const StudyPlan& plan);

@@ -17,6 +17,11 @@ using StudyRuns = std::vector<std::vector<RunRecord>>;
 /// results.csv: one row a run, in the study's order.
 std::string results_csv(const StudyPlan& plan, const StudyRuns& runs);
 
+/// Whether the study's rule lets it stop: the intervals of all paired differences that it names are
+/// narrow enough. Arms that cannot be compared, which more seeds would not change, do not count.
+/// \param plan  with a seed_rule.
+bool is_precise(const StudyPlan& plan, const StudyRuns& runs);
+
 /// results.json, described in docs/studies.md: means with intervals, differences to the baseline
 /// paired by seed, and the cost of choosing the best arm. The same for the same runs, in whatever
 /// order and on whatever machines they were made.

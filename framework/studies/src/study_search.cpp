@@ -1,0 +1,364 @@
+#include "privgrad/studies/study_search.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "privgrad/manifest/json_schema.hpp"
+#include "privgrad/manifest/yaml.hpp"
+#include "privgrad/plan/read_data.hpp"
+#include "privgrad/record/short_numbers.hpp"
+#include "privgrad/studies/choice_cost.hpp"
+#include "privgrad/trust/event_json.hpp"
+#include "privgrad/trust/sha256.hpp"
+#include "study_labels.hpp"
+
+namespace privgrad::core {
+namespace {
+
+using Json = nlohmann::json;
+
+/// A point of the grid that is searched.
+struct Candidate {
+  std::string name;
+  std::map<std::string, std::string> labels;
+  std::vector<ManifestChange> set;
+};
+
+/// The axes that are searched for a variant.
+std::vector<Axis> axes_of(const StudySearch& search, const std::string& variant) {
+  std::vector<Axis> axes = search.over;
+  if (const auto own = search.of_variant.find(variant); own != search.of_variant.end())
+    axes.insert(axes.end(), own->second.begin(), own->second.end());
+  return axes;
+}
+
+/// All candidates of a variant, the last axis fastest.
+std::vector<Candidate> candidates_of(const Study& study, const std::string& variant) {
+  std::vector<Candidate> all(1);
+  const std::string file = study.file.string();
+  for (const Axis& axis : axes_of(*study.search, variant)) {
+    std::vector<Candidate> longer;
+    for (const Candidate& candidate : all) {
+      for (const AxisValue& value : axis.values) {
+        Candidate one = candidate;
+        one.name += (one.name.empty() ? "" : "+") + value.label;
+        for (std::size_t k = 0; k < axis.keys.size(); ++k) {
+          one.labels[axis.keys[k]] = value.labels[k];
+          one.set.push_back({axis.keys[k], value.values[k], file});
+        }
+        longer.push_back(std::move(one));
+      }
+    }
+    all = std::move(longer);
+  }
+  return all;
+}
+
+/// The candidate's own changes: those of keys that are searched, the last of each.
+std::vector<ManifestChange> candidate_changes(const std::vector<Axis>& axes, const Arm& arm) {
+  std::vector<ManifestChange> set;
+  for (const Axis& axis : axes) {
+    for (const std::string& key : axis.keys) {
+      const auto is_it = [&](const ManifestChange& change) { return change.key == key; };
+      const auto last = std::find_if(arm.changes.rbegin(), arm.changes.rend(), is_it);
+      if (last != arm.changes.rend()) set.push_back(*last);
+    }
+  }
+  return set;
+}
+
+/// The mean score of an arm of the search; nothing if it cannot be chosen.
+std::optional<double> score_of(const std::vector<RunRecord>& runs, const std::string& metric) {
+  double sum = 0.0;
+  for (const RunRecord& run : runs) {
+    const auto found = run.metrics.find(metric);
+    const bool counts = run.status != "diverged" && found != run.metrics.end() && found->second &&
+                        std::isfinite(*found->second);
+    if (!counts) return std::nullopt;
+    sum += *found->second;
+  }
+  return sum / static_cast<double>(runs.size());
+}
+
+/// The axes of at least three numbers of which the chosen one is the smallest or the largest.
+std::vector<std::string> keys_at_edge(const std::vector<Axis>& axes, const Arm& chosen) {
+  std::vector<std::string> keys;
+  for (const Axis& axis : axes) {
+    std::vector<double> numbers;
+    for (const AxisValue& value : axis.values) {
+      if (const auto number = number_of_label(value.label)) numbers.push_back(*number);
+    }
+    if (numbers.size() != axis.values.size() || numbers.size() < 3) continue;
+    const auto [low, high] = std::minmax_element(numbers.begin(), numbers.end());
+    const double own = *number_of_label(chosen.labels.at(axis.keys.front()));
+    if (own == *low || own == *high) keys.push_back(axis.keys.front());
+  }
+  return keys;
+}
+
+Json axes_json(const std::vector<Axis>& axes) {
+  Json all = Json::array();
+  for (const Axis& axis : axes) {
+    Json labels = Json::array();
+    for (const AxisValue& value : axis.values) labels.push_back(value.label);
+    all.push_back({{"keys", axis.keys}, {"labels", std::move(labels)}});
+  }
+  return all;
+}
+
+std::set<std::string> hashes_of(const Dataset& rows) {
+  std::set<std::string> hashes;
+  std::vector<float> features(rows.row_size()), target(1);
+  for (std::uint32_t i = 0; i < rows.rows(); ++i) {
+    const std::uint32_t row[]{i};
+    rows.gather(row, features, target);
+    std::string bytes(reinterpret_cast<const char*>(features.data()),
+                      features.size() * sizeof(float));
+    bytes.append(reinterpret_cast<const char*>(target.data()), sizeof(float));
+    hashes.insert(sha256_hex(bytes));
+  }
+  return hashes;
+}
+
+std::uint64_t shared_by(const std::set<std::string>& a, const std::set<std::string>& b) {
+  return static_cast<std::uint64_t>(
+      std::count_if(a.begin(), a.end(), [&](const std::string& hash) { return b.contains(hash); }));
+}
+
+std::string data_of(const PlannedArm& arm) {
+  const Value* data = arm.manifest->resolved.find("data");
+  return data == nullptr ? "" : to_yaml(*data);
+}
+
+}  // namespace
+
+std::vector<Axis> searched_axes(const StudySearch& search) {
+  std::vector<Axis> axes = search.over;
+  for (const auto& [variant, own] : search.of_variant)
+    axes.insert(axes.end(), own.begin(), own.end());
+  return axes;
+}
+
+std::size_t candidate_count(const StudySearch& search, const std::string& variant) {
+  std::size_t count = 1;
+  for (const Axis& axis : axes_of(search, variant))
+    count = std::min(count * axis.values.size(), 2 * kMaxArms);
+  return count;
+}
+
+Study search_study(const Study& study) {
+  const StudySearch& search = *study.search;
+  Study made;
+  made.file = study.file;
+  made.name = study.name + "-search";
+  made.base_file = study.base_file;
+  made.base = study.base;
+  made.sets = study.sets;
+  made.sets.insert(made.sets.end(), search.sets.begin(), search.sets.end());
+  made.axes = searched_axes(search);
+  made.seeds = search.seeds;
+  made.metrics = {search.score};
+  made.equal_privacy = study.equal_privacy;
+  made.training_data_is_public = study.training_data_is_public;
+  made.levels = Axis{.keys = {"arm"}, .values = {}};
+  for (const Arm& arm : study.arms) {
+    made.baselines.push_back(made.arms.size());
+    for (const Candidate& candidate : candidates_of(study, arm.variant)) {
+      Arm one{.name = arm.name + "+" + candidate.name,
+              .variant = candidate.name,
+              .level = made.levels->values.size(),
+              .labels = candidate.labels,
+              .changes = arm.changes};
+      one.labels["arm"] = arm.name;
+      one.changes.insert(one.changes.end(), candidate.set.begin(), candidate.set.end());
+      made.arms.push_back(std::move(one));
+    }
+    made.levels->values.push_back({arm.name, {}, {arm.name}});
+  }
+  return made;
+}
+
+std::vector<Choice> choices_of(const Study& study, const StudyPlan& search, const StudyRuns& runs) {
+  std::vector<Choice> choices;
+  for (std::size_t level = 0; level < study.arms.size(); ++level) {
+    std::optional<std::size_t> best;
+    double best_score = 0.0;
+    std::vector<const Plan*> plans;
+    std::size_t made = 0;
+    for (std::size_t a = 0; a < search.arms.size(); ++a) {
+      if (search.arms[a].arm->level != level) continue;
+      plans.push_back(&search.arms[a].plan);
+      made += runs[a].size();
+      const auto score = score_of(runs[a], study.search->score.name);
+      const bool higher = study.search->score.higher_is_better;
+      if (!score || (best && !(higher ? *score > best_score : *score < best_score))) continue;
+      best = a;
+      best_score = *score;
+    }
+    if (!best) {
+      throw ConfigError(study.file.string() + ": the search has no candidate for " +
+                        study.arms[level].name + " all of whose runs ended with a finite " +
+                        study.search->score.name);
+    }
+    const Arm& chosen = *search.arms[*best].arm;
+    const std::vector<Axis> axes = axes_of(*study.search, study.arms[level].variant);
+    Choice choice{.candidate = chosen.variant,
+                  .set = candidate_changes(axes, chosen),
+                  .score = best_score,
+                  .at_edge = keys_at_edge(axes, chosen),
+                  .runs = made,
+                  .epsilon = {},
+                  .why = {}};
+    if (!study.training_data_is_public) {
+      const ChoiceCost cost =
+          fixed_grid_cost(plans, made / plans.size(), plans.front()->manifest->target_delta);
+      if (cost.epsilon) choice.epsilon = cost.epsilon->value;
+      choice.why = cost.why;
+    }
+    choices.push_back(std::move(choice));
+  }
+  return choices;
+}
+
+Study with_choices(Study study, std::vector<Choice> choices) {
+  for (std::size_t a = 0; a < study.arms.size(); ++a) {
+    auto& changes = study.arms[a].changes;
+    changes.insert(changes.end(), choices[a].set.begin(), choices[a].set.end());
+  }
+  study.choices = std::move(choices);
+  return study;
+}
+
+Study with_first_candidates(const Study& study) {
+  std::vector<Choice> firsts;
+  for (const Arm& arm : study.arms) {
+    const Candidate first = candidates_of(study, arm.variant).front();
+    firsts.push_back(
+        {.candidate = first.name, .set = first.set, .at_edge = {}, .epsilon = {}, .why = {}});
+  }
+  Study made = with_choices(study, std::move(firsts));
+  made.choices.clear();
+  return made;
+}
+
+ScoredRows scored_rows(const StudyPlan& search, const StudyPlan& comparison) {
+  const bool of_test = search.study->metrics.front().name.starts_with("test_");
+  ScoredRows most{.split = of_test ? "test" : "training"};
+  std::set<std::pair<std::string, std::string>> seen;
+  for (const PlannedArm& arm : comparison.arms) {
+    const PlannedArm& searched =
+        first_of_level(search, static_cast<std::size_t>(&arm - comparison.arms.data()));
+    if (!seen.emplace(data_of(searched), data_of(arm)).second) continue;
+    const RunData scored = read_rows(*searched.manifest, *searched.plan.setting);
+    const RunData used = read_rows(*arm.manifest, *arm.plan.setting);
+    const auto own = hashes_of(of_test ? scored.test : scored.train);
+    most.rows = std::max<std::uint64_t>(most.rows, (of_test ? scored.test : scored.train).rows());
+    most.also_trained_on = std::max(most.also_trained_on, shared_by(own, hashes_of(used.train)));
+    most.also_tested_on = std::max(most.also_tested_on, shared_by(own, hashes_of(used.test)));
+  }
+  return most;
+}
+
+nlohmann::json search_json(const Study& study) {
+  if (!study.search) return nullptr;
+  const StudySearch& search = *study.search;
+  Json of_variant = Json::object();
+  for (const auto& [variant, axes] : search.of_variant) of_variant[variant] = axes_json(axes);
+  Json choices = Json::array();
+  for (std::size_t a = 0; a < study.choices.size(); ++a) {
+    const Choice& choice = study.choices[a];
+    Json set = Json::object();
+    for (const ManifestChange& change : choice.set) set[change.key] = value_to_json(change.value);
+    choices.push_back({{"arm", study.arms[a].name},
+                       {"candidate", choice.candidate},
+                       {"set", std::move(set)},
+                       {"score", choice.score},
+                       {"at_edge", choice.at_edge},
+                       {"runs", choice.runs},
+                       {"epsilon", choice.epsilon ? json_number(*choice.epsilon) : Json()},
+                       {"why", choice.why}});
+  }
+  Json rows;
+  if (const auto& scored = study.scored_rows) {
+    rows = {{"split", scored->split},
+            {"rows", scored->rows},
+            {"also_trained_on", scored->also_trained_on},
+            {"also_tested_on", scored->also_tested_on}};
+  }
+  return {{"over", axes_json(search.over)},
+          {"arms", std::move(of_variant)},
+          {"seeds", search.seeds},
+          {"score",
+           {{"name", search.score.name},
+            {"better", search.score.higher_is_better ? "higher" : "lower"}}},
+          {"rows", std::move(rows)},
+          {"choices", std::move(choices)}};
+}
+
+std::vector<std::string> search_words(const Study& study) {
+  std::vector<std::string> words;
+  if (!study.search || study.choices.empty()) return words;
+  const StudySearch& search = *study.search;
+  std::string counts, grid;
+  for (const Arm& arm : study.arms) {
+    if (arm.level > 0) continue;
+    counts += (counts.empty() ? "" : ", ") + arm.variant + " of " +
+              std::to_string(candidate_count(search, arm.variant));
+  }
+  for (const Axis& axis : searched_axes(search)) {
+    grid += (grid.empty() ? "" : "; ") + axis.keys.front();
+    for (const AxisValue& value : axis.values)
+      grid += (&value == &axis.values.front() ? " " : ", ") + value.label;
+  }
+  words.push_back("Each arm is at its own best candidate (" + counts + "; " + grid +
+                  "), by the mean " + search.score.name + " over " +
+                  std::to_string(search.seeds.size()) + " seeds that the comparison does not use.");
+  if (const auto& rows = study.scored_rows) {
+    const std::string all = std::to_string(rows->rows);
+    if (rows->also_tested_on > 0) {
+      words.push_back(std::to_string(rows->also_tested_on) + " of the " + all +
+                      " rows that candidates were scored on are test rows of the comparison.");
+    } else {
+      words.push_back(
+          "Candidates were scored on " + all +
+          " rows, none of which the comparison "
+          "tests on" +
+          (rows->also_trained_on == 0
+               ? " or trains on."
+               : "; it trains on " + std::to_string(rows->also_trained_on) + " of them."));
+    }
+  }
+  std::set<std::string> edges;
+  std::size_t runs = 0;
+  double dearest = 0.0;
+  bool is_proved = true;
+  for (const Choice& choice : study.choices) {
+    edges.insert(choice.at_edge.begin(), choice.at_edge.end());
+    runs += choice.runs;
+    is_proved = is_proved && choice.epsilon.has_value();
+    dearest = std::max(dearest, choice.epsilon.value_or(0.0));
+  }
+  for (const std::string& key : edges) {
+    std::string arms;
+    for (std::size_t a = 0; a < study.choices.size(); ++a) {
+      const auto& at = study.choices[a].at_edge;
+      if (std::find(at.begin(), at.end(), key) != at.end())
+        arms += (arms.empty() ? "" : ", ") + study.arms[a].name;
+    }
+    words.push_back("The best " + key + " is at the end of its range for " + arms +
+                    ": beyond it there may be a better one.");
+  }
+  words.push_back("The search took " + std::to_string(runs) + " runs" +
+                  (study.training_data_is_public ? ". The training data are declared public."
+                   : is_proved
+                       ? "; choosing an arm's hyper-parameters after its own costs up to epsilon " +
+                             short_bound(dearest, 5) + ", which no comparison below includes."
+                       : "; no finite epsilon is proved for choosing by them."));
+  return words;
+}
+
+}  // namespace privgrad::core

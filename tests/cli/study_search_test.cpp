@@ -1,0 +1,196 @@
+// Studies that search each arm's hyper-parameters first, and studies that stop when they are precise.
+#include <cmath>
+#include <map>
+
+#include "cli.hpp"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Two arms at two levels, each with two learning rates to choose from.
+constexpr const char* kStudy = R"(study: 1
+name: searched
+base: small.yaml
+levels: {privacy.target_epsilon: [1, 4]}
+axes: {optimizer: [sgd, {kind: momentum, beta: 0.5}]}
+search:
+  over: {schedules.learning_rate: [0.01, 0.1, 0.5]}
+  arms: {momentum: {optimizer.beta: [0.2, 0.9]}}
+  seeds: [101, 102]
+  score: test_loss
+  set: {data.seed: 5}
+seeds: 2
+metrics: [test_loss]
+baseline: sgd
+)";
+
+struct Searched : Cli {
+  explicit Searched(const std::string& text = kStudy) { write_file(dir() / "s.yaml", text); }
+  Outcome ablate(Words more = {}) const {
+    more.insert(more.begin(), {"ablate", "s.yaml", "--out", "s", "--quiet"});
+    return (*this)(more);
+  }
+  Json results(const std::string& folder = "s") const {
+    return Json::parse(read_file(out(folder) / "results.json"));
+  }
+  /// What verify finds wrong, as one text; "" if it verifies.
+  std::string problems() const {
+    const Outcome outcome = (*this)({"verify", "s", "--json"});
+    INFO(outcome.err);
+    const Json json = Json::parse(outcome.out);
+    std::string all;
+    for (const Json& problem : json.at("problems")) all += problem.get<std::string>() + "\n";
+    CHECK((outcome.exit_code == 0) == all.empty());
+    return all;
+  }
+};
+
+void replace(const fs::path& file, const std::string& from, const std::string& to) {
+  std::string text = read_file(file);
+  const std::size_t at = text.find(from);
+  REQUIRE(at != text.npos);
+  write_file(file, text.replace(at, from.size(), to));
+}
+
+}  // namespace
+
+TEST_CASE("each arm is compared at its own best, found on other seeds and rows", "[ablate]") {
+  const Searched work;
+  const Outcome outcome = work.ablate();
+  INFO(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  const Json results = work.results();
+  const Json& search = results.at("search");
+
+  // The best mean of each arm, from the table of the search's own runs.
+  std::map<std::string, std::pair<std::string, double>> best;
+  const Json found = work.results("s/search");
+  for (const Json& arm : found.at("arms")) {
+    double mean = 0.0;
+    for (const Json& value : arm.at("metrics").at("test_loss").at("values"))
+      mean += value.get<double>() / 2.0;
+    auto& one = best[arm.at("level")];
+    if (one.first.empty() || mean < one.second) one = {arm.at("variant"), mean};
+  }
+  REQUIRE(search.at("choices").size() == 4);
+  for (std::size_t a = 0; a < 4; ++a) {
+    const Json& choice = search.at("choices").at(a);
+    const std::string arm = choice.at("arm");
+    CAPTURE(arm);
+    CHECK(choice.at("candidate") == best.at(arm).first);
+    CHECK_THAT(choice.at("score").get<double>(), WithinRel(best.at(arm).second, 1e-12));
+    const bool has_beta = arm.ends_with("momentum");
+    CHECK(choice.at("runs") == (has_beta ? 12 : 6));
+    CHECK(choice.at("epsilon") > results.at("arms").at(a).at("epsilon"));
+    const std::string manifest = read_file(work.out("s/arms") / arm / "manifest.yaml");
+    const std::string& candidate = best.at(arm).first;
+    const std::string rate = candidate.substr(0, candidate.find('+'));
+    CHECK_THAT(manifest, ContainsSubstring("value: " + rate + "\n"));
+    if (has_beta)
+      CHECK_THAT(manifest, ContainsSubstring("beta: " + candidate.substr(rate.size() + 1)));
+    const bool at_edge = rate != "0.1";
+    CHECK(choice.at("at_edge").size() == (at_edge ? 1u : 0u));
+  }
+  CHECK(search.at("rows").at("rows") > 0);
+  CHECK(search.at("rows").at("also_tested_on") == 0);
+  CHECK(search.at("rows").at("also_trained_on") == 0);
+  CHECK_THAT(outcome.out, ContainsSubstring("none of which the comparison tests on"));
+  CHECK(work.problems() == "");
+}
+
+TEST_CASE("a search that scores on the comparison's own rows is said to", "[ablate]") {
+  std::string text = kStudy;
+  text.erase(text.find("  set: {data.seed: 5}\n"), 22);
+  const Searched work(text);
+  const Outcome outcome = work.ablate();
+  INFO(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  const Json rows = work.results().at("search").at("rows");
+  CHECK(rows.at("also_tested_on") == rows.at("rows"));
+  CHECK_THAT(outcome.out, ContainsSubstring("scored on are test rows of the comparison"));
+}
+
+TEST_CASE("a search that was cut off goes on, and ends in the same bytes", "[ablate]") {
+  const Searched work;
+  REQUIRE(work({"ablate", "s.yaml", "--out", "whole", "--quiet"}).exit_code == 0);
+  {
+    Process process(work.prepare({"ablate", "s.yaml", "--out", "s", "--quiet", "--jobs", "1"}));
+    const fs::path runs = work.out("s/search/runs");
+    REQUIRE(
+        Process::wait_for([&] { return fs::exists(runs / "1+sgd+0.5/seed-101/summary.json"); }));
+    process.send(SIGKILL);
+    process.finish();
+  }
+  REQUIRE(work.ablate().exit_code == 0);
+  for (const char* file : {"results.json", "results.csv", "search/results.json"})
+    CHECK(read_file(work.out("s") / file) == read_file(work.out("whole") / file));
+}
+
+TEST_CASE("verify: choices follow from the runs of the search", "[ablate][verify]") {
+  const Searched work;
+  REQUIRE(work.ablate().exit_code == 0);
+  struct Edit {
+    const char* file;
+    const char* from;
+    const char* to;
+    const char* seen;
+  };
+  for (const Edit& edit :
+       {Edit{"study.json", "\"score\": 0.", "\"score\": 1.", "study.json: says 'search'"},
+        Edit{"study.json", "\"runs\": 6", "\"runs\": 5", "study.json: says 'search'"},
+        Edit{"results.json", "\"candidate\": \"", "\"candidate\": \"0",
+             "results.json: says 'search'"},
+        Edit{"search/study.json", "\"seeds\": [\n    101,", "\"seeds\": [\n    103,", "search/"},
+        Edit{"search/results.json", "\"mean\": ", "\"mean\": 1", "search/results.json"},
+        Edit{"search/runs/1+sgd+0.1/seed-101/summary.json", "\"test_loss\": ", "\"test_loss\": 1",
+             "search/runs/1+sgd+0.1/seed-101"}}) {
+    INFO(edit.file << " " << edit.from);
+    const fs::path file = work.out("s") / edit.file;
+    const std::string before = read_file(file);
+    replace(file, edit.from, edit.to);
+    CHECK_THAT(work.problems(), ContainsSubstring(edit.seen));
+    write_file(file, before);
+  }
+  fs::rename(work.out("s/search"), work.out("kept"));
+  CHECK_THAT(work.problems(), ContainsSubstring("search"));
+}
+
+TEST_CASE("seeds are added until differences are known to a width, and then no more", "[ablate]") {
+  const std::string text = R"(study: 1
+name: precise
+base: small.yaml
+axes: {schedules.learning_rate: [0.2, 0.5]}
+seeds: {until: {test_loss: WIDTH}, at_least: 3, at_most: 12}
+metrics: [test_loss]
+)";
+  const auto with_width = [&](const std::string& width) {
+    std::string one = text;
+    return one.replace(one.find("WIDTH"), 5, width);
+  };
+  SECTION("a width that the first seeds reach") {
+    const Searched work(with_width("1000"));
+    REQUIRE(work.ablate().exit_code == 0);
+    CHECK(work.results().at("seeds").size() == 3);
+    CHECK(work.problems() == "");
+  }
+  SECTION("one that none reach: the intervals are those of three looks") {
+    const Searched work(with_width("1e-9"));
+    REQUIRE(work.ablate().exit_code == 0);
+    const Json results = work.results();
+    CHECK(results.at("seeds").size() == 12);
+    const Json& versus = results.at("arms").at(1).at("versus_baseline").at("test_loss");
+    // The same runs, with their number fixed beforehand.
+    write_file(
+        work.dir() / "s.yaml",
+        std::string(text).replace(text.find("seeds: {"),
+                                  text.find("metrics") - text.find("seeds: {"), "seeds: 12\n"));
+    REQUIRE(work.ablate().exit_code == 0);
+    const Json fixed = work.results();
+    const Json& once = fixed.at("arms").at(1).at("versus_baseline").at("test_loss");
+    CHECK(versus.at("difference") == once.at("difference"));
+    CHECK_THAT(versus.at("p").get<double>(),
+               WithinRel(std::min(1.0, 3.0 * once.at("p").get<double>()), 1e-9));
+    CHECK(versus.at("ci95").at(0) < once.at("ci95").at(0));
+  }
+}
