@@ -1,9 +1,7 @@
-#include <atomic>
 #include <cmath>
-#include <thread>
 
 #include "broken.hpp"
-#include "privgrad/aggregator.hpp"
+#include "right_aggregator.hpp"
 
 namespace aggregator_rules_test {
 
@@ -11,20 +9,7 @@ using namespace privgrad;
 
 namespace {
 
-class Right : public Aggregator {
- public:
-  explicit Right(const Params&) {}
-  void start(const AggregationPlan& plan) override {
-    multipliers_.assign(plan.noise_multipliers.begin(), plan.noise_multipliers.end());
-  }
-  ReleaseRecipe recipe(std::uint64_t step) const override { return of(step, multipliers_[step]); }
-
- protected:
-  static ReleaseRecipe of(std::uint64_t node, double multiplier) {
-    return {.keep = 0.0, .earlier = {}, .noise = {{.node = node, .multiplier = multiplier}}};
-  }
-  std::vector<double> multipliers_;
-};
+using Right = RightAggregator;
 
 /// Correlated noise that is right: s_t sums up, and half of the noise before is continued.
 struct Correlated final : Right {
@@ -42,37 +27,6 @@ struct Infinite final : Right {
     return of(step, step == 36 ? HUGE_VAL : multipliers_[step]);
   }
 };
-struct KeepsNan final : Right {
-  using Right::Right;
-  ReleaseRecipe recipe(std::uint64_t step) const override {
-    ReleaseRecipe recipe = Right::recipe(step);
-    recipe.keep = std::nan("");
-    return recipe;
-  }
-};
-struct FreshEveryCall final : Right {
-  using Right::Right;
-  ReleaseRecipe recipe(std::uint64_t step) const override {
-    return of(++calls_, multipliers_[step]);
-  }
-  mutable std::atomic<std::uint64_t> calls_{0};
-};
-struct ThreadBound final : Right {
-  using Right::Right;
-  ReleaseRecipe recipe(std::uint64_t step) const override {
-    return of(std::this_thread::get_id() == home_ ? step : step + 1, multipliers_[step]);
-  }
-  std::thread::id home_ = std::this_thread::get_id();
-};
-struct StartsOnce final : Right {
-  using Right::Right;
-  void start(const AggregationPlan& plan) override {
-    if (multipliers_.empty()) Right::start(plan);
-  }
-  ReleaseRecipe recipe(std::uint64_t step) const override {
-    return of(step, multipliers_[step % multipliers_.size()]);
-  }
-};
 struct Shared final : Right {
   using Right::Right;
   void start(const AggregationPlan& plan) override {
@@ -82,12 +36,6 @@ struct Shared final : Right {
   ReleaseRecipe recipe(std::uint64_t step) const override { return of(step, first_); }
   inline static double first_ = 0.0;
 };
-struct Silent final : Right {
-  using Right::Right;
-  ReleaseRecipe recipe(std::uint64_t step) const override {
-    return of(step, step == 1 ? 0.0 : multipliers_[step]);
-  }
-};
 /// Takes back in the second step what it added in the first.
 struct Cancelling final : Right {
   using Right::Right;
@@ -95,14 +43,6 @@ struct Cancelling final : Right {
     ReleaseRecipe recipe = of(0, step == 0 ? 1.0 : -1.0);
     recipe.keep = 1.0;
     if (step > 0) recipe.earlier = {{.step = step - 1, .share = 1.0}};
-    return recipe;
-  }
-};
-struct ContinuesItself final : Right {
-  using Right::Right;
-  ReleaseRecipe recipe(std::uint64_t step) const override {
-    ReleaseRecipe recipe = Right::recipe(step);
-    if (step == 3) recipe.earlier = {{.step = 3, .share = 1.0}};
     return recipe;
   }
 };
@@ -117,36 +57,6 @@ struct OnGrid : Right {
   ReleaseRecipe recipe(std::uint64_t step) const override {
     ReleaseRecipe recipe = Right::recipe(step);
     recipe.grid_levels = kMostGridLevels;
-    return recipe;
-  }
-};
-struct TooFine final : OnGrid {
-  using OnGrid::OnGrid;
-  ReleaseRecipe recipe(std::uint64_t step) const override {
-    ReleaseRecipe recipe = OnGrid::recipe(step);
-    ++recipe.grid_levels;
-    return recipe;
-  }
-};
-struct ChangesGrid final : OnGrid {
-  using OnGrid::OnGrid;
-  ReleaseRecipe recipe(std::uint64_t step) const override {
-    return step == 1 ? Right::recipe(step) : OnGrid::recipe(step);
-  }
-};
-struct TwoNodes final : OnGrid {
-  using OnGrid::OnGrid;
-  ReleaseRecipe recipe(std::uint64_t step) const override {
-    ReleaseRecipe recipe = OnGrid::recipe(step);
-    recipe.noise.push_back({.node = step + 1000, .multiplier = 1.0});
-    return recipe;
-  }
-};
-struct KeepsOnGrid final : OnGrid {
-  using OnGrid::OnGrid;
-  ReleaseRecipe recipe(std::uint64_t step) const override {
-    ReleaseRecipe recipe = OnGrid::recipe(step);
-    recipe.keep = 1.0;
     return recipe;
   }
 };
@@ -199,18 +109,21 @@ TEST_CASE("each rule of aggregators can fail") {
   check_rules_can_fail(
       findings<Right>(),
       {{"recipes_are_finite", "a multiplier is inf at step 36", findings<Infinite>()},
-       {"recipes_are_finite", "keep is nan", findings<KeepsNan>()},
-       {"recipes_are_finite", "continues step 3", findings<ContinuesItself>()},
-       {"recipes_are_repeatable", "in another order", findings<FreshEveryCall>()},
-       {"recipes_are_the_same_on_every_thread", "differ", findings<ThreadBound>()},
-       {"start_forgets", "as calibration does", findings<StartsOnce>()},
+       {"recipes_are_finite", "keep is nan", findings_on("aggregator/keeps_nan")},
+       {"recipes_are_finite", "continues step 0 at step 0",
+        findings_on("aggregator/continues_itself")},
+       {"recipes_are_repeatable", "in another order", findings_on("aggregator/quieter_by_call")},
+       {"recipes_are_the_same_on_every_thread", "differ", findings_on("aggregator/thread_decides")},
+       {"start_forgets", "as calibration does", findings_on("aggregator/quieter_at_each_start")},
        {"instances_are_independent", "changed the recipes", findings<Shared>()},
-       {"every_release_is_noised", "step 1 of 2 has no noise", findings<Silent>()},
+       {"every_release_is_noised", "step 1 of 2 has no noise",
+        findings_on("aggregator/silent_second_step")},
        {"every_release_is_noised", "step 1 of 2 has no noise", findings<Cancelling>()},
-       {"grids_can_be_run", "levels, allowed", findings<TooFine>()},
-       {"grids_can_be_run", "changes at step 1 of 2", findings<ChangesGrid>()},
-       {"grids_can_be_run", "the recipe names 2", findings<TwoNodes>()},
-       {"grids_can_be_run", "keeps, continues or scales something", findings<KeepsOnGrid>()},
+       {"grids_can_be_run", "levels, allowed", findings_on("aggregator/too_fine")},
+       {"grids_can_be_run", "changes at step 1 of 2", findings_on("aggregator/changes_its_grid")},
+       {"grids_can_be_run", "the recipe names 2", findings_on("aggregator/two_discrete_nodes")},
+       {"grids_can_be_run", "keeps, continues or scales something",
+        findings_on("aggregator/keeps_on_a_grid")},
        {"differences_can_be_run", "have no steps", findings<NoEpoch>()},
        {"differences_can_be_run", "bound is 2.5 at step 5", findings<TooLong>()},
        {"differences_can_be_run", "cannot be run at step 0", findings<NoiselessDifference>()},

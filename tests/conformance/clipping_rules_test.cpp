@@ -1,10 +1,7 @@
-#include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <thread>
 
 #include "broken.hpp"
-#include "privgrad/clipping.hpp"
+#include "right_clipping.hpp"
 
 namespace clipping_rules_test {
 
@@ -12,22 +9,7 @@ using namespace privgrad;
 
 namespace {
 
-double whole_norm(std::span<const double> squared_norms) {
-  double sum = 0.0;
-  for (const double x : squared_norms) sum += x;
-  return std::sqrt(sum);
-}
-
-class Right : public Clipping {
- public:
-  explicit Right(const Params&) {}
-  void start(std::span<const ParameterGroup>) override {}
-  void factors(std::span<const double> squared_norms, double clip_norm,
-               std::span<double> factors) const override {
-    std::fill(factors.begin(), factors.end(),
-              std::min(1.0, clip_norm / std::max(whole_norm(squared_norms), 1e-300)));
-  }
-};
+using Right = RightClipping;
 
 struct OneLayerOnly final : Right {
   using Right::Right;
@@ -43,71 +25,12 @@ struct WrongError final : Right {
   using Right::Right;
   void start(std::span<const ParameterGroup>) override { throw NumericError("odd"); }
 };
-struct Forgetful final : Right {
-  using Right::Right;
-  void factors(std::span<const double> squared_norms, double clip_norm,
-               std::span<double> factors) const override {
-    Right::factors(squared_norms, clip_norm, factors.first(1));
-  }
-};
 struct WritesBeside final : Right {
   using Right::Right;
   void factors(std::span<const double> squared_norms, double clip_norm,
                std::span<double> factors) const override {
     Right::factors(squared_norms, clip_norm, {factors.data(), factors.size() + 1});
   }
-};
-struct DividesByZero final : Right {
-  using Right::Right;
-  void factors(std::span<const double> squared_norms, double clip_norm,
-               std::span<double> factors) const override {
-    std::fill(factors.begin(), factors.end(), clip_norm / whole_norm(squared_norms));
-  }
-};
-struct Negative final : Right {
-  using Right::Right;
-  void factors(std::span<const double> squared_norms, double clip_norm,
-               std::span<double> factors) const override {
-    Right::factors(squared_norms, clip_norm, factors);
-    factors.back() = -factors.back();
-  }
-};
-struct NotClipping final : Right {
-  using Right::Right;
-  void factors(std::span<const double>, double, std::span<double> factors) const override {
-    std::fill(factors.begin(), factors.end(), 1.0);
-  }
-};
-/// Each layer may have the whole clip norm: the example is then as long as that times the root of
-/// the number of layers.
-struct WholeNormPerLayer final : Right {
-  using Right::Right;
-  void factors(std::span<const double> squared_norms, double clip_norm,
-               std::span<double> factors) const override {
-    for (std::size_t g = 0; g < factors.size(); ++g) {
-      Right::factors(squared_norms.subspan(g, 1), clip_norm, factors.subspan(g, 1));
-    }
-  }
-};
-/// Clips to the smallest norm that it has seen.
-struct Remembers final : Right {
-  using Right::Right;
-  void factors(std::span<const double> squared_norms, double clip_norm,
-               std::span<double> factors) const override {
-    const double norm = whole_norm(squared_norms);
-    if (norm > 0.0 && norm < smallest_.load()) smallest_ = norm;
-    Right::factors(squared_norms, std::min(clip_norm, smallest_.load()), factors);
-  }
-  mutable std::atomic<double> smallest_{1e300};
-};
-struct ThreadBound final : Right {
-  using Right::Right;
-  void factors(std::span<const double> squared_norms, double clip_norm,
-               std::span<double> factors) const override {
-    const bool home = std::this_thread::get_id() == home_;
-    Right::factors(squared_norms, home ? clip_norm : clip_norm / 2.0, factors);
-  }
-  std::thread::id home_ = std::this_thread::get_id();
 };
 struct Shared final : Right {
   using Right::Right;
@@ -168,14 +91,17 @@ TEST_CASE("each rule of clippings can fail") {
       findings<Right>(),
       {{"accepts_a_network", "1, 2, 3 and 7 layers", findings<NoNetwork>()},
        {"accepts_a_network", "NumericError", findings<WrongError>()},
-       {"fills_every_factor", "left a factor", findings<Forgetful>()},
+       {"fills_every_factor", "left a factor", findings_on("clipping/writes_the_first")},
        {"fills_every_factor", "wrote beside", findings<WritesBeside>()},
-       {"factors_are_finite_and_not_negative", "a factor is inf", findings<DividesByZero>()},
-       {"factors_are_finite_and_not_negative", "a factor is -1", findings<Negative>()},
-       {"contributions_keep_the_clip_norm", "would have to cut it", findings<NotClipping>()},
-       {"contributions_keep_the_clip_norm", "would have to cut it", findings<WholeNormPerLayer>()},
-       {"an_example_does_not_change_another", "in another order", findings<Remembers>()},
-       {"factors_are_the_same_on_every_thread", "differ", findings<ThreadBound>()},
+       {"factors_are_finite_and_not_negative", "a factor is inf",
+        findings_on("clipping/divides_by_zero")},
+       {"factors_are_finite_and_not_negative", "a factor is -1", findings_on("clipping/negative")},
+       {"contributions_keep_the_clip_norm", "would have to cut it", findings_on("clipping/none")},
+       {"contributions_keep_the_clip_norm", "would have to cut it",
+        findings_on("clipping/the_whole_norm_per_layer")},
+       {"an_example_does_not_change_another", "in another order",
+        findings_on("clipping/clips_by_the_largest")},
+       {"factors_are_the_same_on_every_thread", "differ", findings_on("clipping/thread_decides")},
        {"instances_are_independent", "changed the factors", findings<Shared>()}});
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "fault.hpp"
 #include "privgrad/catalog.hpp"
 #include "privgrad/testing/conformance.hpp"
 #include "privgrad/trust/testing.hpp"
@@ -37,14 +38,21 @@ inline const privgrad::testing::Finding* find_rule(const Findings& findings,
 }
 
 /// The suite on a component of this program instead of a plugin's.
+inline Findings findings_on(privgrad::Factory factory, privgrad::Value given = {}) {
+  privgrad::Catalog catalog;
+  catalog.add(std::make_shared<privgrad::PluginIdentity>(), nullptr, {std::move(factory)});
+  return privgrad::testing::check_component(catalog.components().front(),
+                                            test_setup(std::move(given)));
+}
+/// On a fault of tests/faults.
+inline Findings findings_on(const std::string& fault) {
+  return findings_on(fault_named(fault).factory);
+}
 template <class Interface, class Impl>
 Findings findings_on(privgrad::ComponentInfo info, privgrad::Value given = {}) {
   privgrad::Registrar registrar;
   registrar.add<Interface, Impl>(std::move(info));
-  privgrad::Catalog catalog;
-  catalog.add(std::make_shared<privgrad::PluginIdentity>(), nullptr, registrar.factories());
-  return privgrad::testing::check_component(catalog.components().front(),
-                                            test_setup(std::move(given)));
+  return findings_on(registrar.factories().front(), std::move(given));
 }
 template <class Interface, class Impl>
 Findings findings_on(std::vector<privgrad::ParamSpec> params = {}) {

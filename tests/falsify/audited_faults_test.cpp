@@ -104,15 +104,6 @@ const std::vector<Attacked>& attacked() {
   return all;
 }
 
-Fault fault_named(const std::string& id) {
-  for (const auto& kind :
-       {sampler_faults(), accountant_faults(), clipping_faults(), aggregator_faults()}) {
-    for (const Fault& fault : kind)
-      if (fault.id == id) return fault;
-  }
-  throw ConfigError(id + ": there is no such fault");
-}
-
 bool is_of_the_core(const Attacked& in) { return !in.charged.empty(); }
 
 /// Whether the audit says that the proof is of something else than what runs.
@@ -121,7 +112,7 @@ bool is_caught(const Attacked& in, int seed, const core::AuditOptions& options) 
   std::vector<std::string> set;
   Catalog catalog = house();
   if (!is_of_the_core(in)) {
-    const Fault fault = fault_named(in.id);
+    const Fault& fault = fault_named(in.id);
     catalog = house_with({fault.factory});
     set = fault.place;
   }

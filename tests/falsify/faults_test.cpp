@@ -36,9 +36,7 @@ struct Verdicts {
 };
 
 std::string suite_verdict(const Fault& fault, std::string& detail) {
-  const Catalog catalog = house_with({fault.factory});
-  for (const auto& finding :
-       privgrad::testing::check_component(catalog.components().back(), test_setup())) {
+  for (const auto& finding : findings_on(fault.factory)) {
     if (finding.verdict != privgrad::testing::Verdict::failed) continue;
     detail = finding.detail;
     return finding.rule;

@@ -252,14 +252,6 @@ core::Falsified with_spy(const Overrides& set) {
   return falsified(with(set, {"data.transforms=[spy]"}), knowing_house());
 }
 
-const Fault& program_fault(const std::string& id) {
-  static const std::vector<Fault> faults = program_faults();
-  const auto found = std::find_if(faults.begin(), faults.end(),
-                                  [&](const Fault& fault) { return fault.id == id; });
-  REQUIRE(found != faults.end());
-  return *found;
-}
-
 }  // namespace
 
 TEST_CASE(
@@ -291,7 +283,7 @@ TEST_CASE("every released number of runs that follow what they released is made 
 
 TEST_CASE("rows that see each other are found in runs that follow what they released") {
   for (const char* id : {"program/contrastive", "program/counts_its_neighbours"}) {
-    const Fault& fault = program_fault(id);
+    const Fault& fault = fault_named(id);
     const Catalog catalog = house_with({fault.factory});
     for (const Kind& kind : kKinds) {
       if (kind.set.front() == kServer) continue;  // what clients compute in a round is their own

@@ -1,11 +1,10 @@
 // Aggregators whose recipes are not what was planned, or prove nothing.
 #include <atomic>
 #include <cmath>
-#include <limits>
 #include <thread>
 
 #include "fault.hpp"
-#include "privgrad/aggregator.hpp"
+#include "right_aggregator.hpp"
 
 using namespace privgrad;
 
@@ -13,18 +12,13 @@ namespace aggregators {
 
 std::atomic<std::uint64_t> made = 0;  // instances
 
-class Base : public Aggregator {
+class Base : public RightAggregator {
  public:
+  using RightAggregator::RightAggregator;
   void start(const AggregationPlan& plan) override {
-    multipliers_.assign(plan.noise_multipliers.begin(), plan.noise_multipliers.end());
+    RightAggregator::start(plan);
     ++starts_;
   }
-  double multiplier(std::uint64_t step) const { return multipliers_.at(step); }
-  ReleaseRecipe right(std::uint64_t step) const {
-    return {.keep = 0.0, .earlier = {}, .noise = {{.node = step, .multiplier = multiplier(step)}}};
-  }
-
-  std::vector<double> multipliers_;
   int starts_ = 0;
   mutable std::uint64_t calls_ = 0;
   const std::uint64_t number_ = ++made;  ///< Of the instance: no address, which comes again.
@@ -96,7 +90,7 @@ const std::array kTable = std::to_array<Row>({
      .change = [](const Step& at) { at.multiplier() = std::sqrt(at.multiplier()); }},
     {.told = {"noise_of_the_first_step", "one multiplier for all steps of a schedule",
               Let::harmless, kCharged},
-     .change = [](const Step& at) { at.multiplier() = 0.9 * at.self.multiplier(0); }},
+     .change = [](const Step& at) { at.multiplier() = 0.9 * at.self.multipliers_.at(0); }},
     {.told = {"no_noise", "a multiplier of 0"},
      .change = [](const Step& at) { at.multiplier() = 0.0; }},
     {.told = {"no_node", "a recipe without noise"},
@@ -208,9 +202,9 @@ const std::array kTable = std::to_array<Row>({
 template <std::size_t I>
 class Faulty final : public Base {
  public:
-  explicit Faulty(const Params&) {}
+  using Base::Base;
   ReleaseRecipe recipe(std::uint64_t step) const override {
-    ReleaseRecipe recipe = right(step);
+    ReleaseRecipe recipe = Base::recipe(step);
     if (kTable[I].change != nullptr) kTable[I].change({*this, step, recipe});
     return recipe;
   }

@@ -79,3 +79,6 @@ std::vector<Fault> schedule_faults();
 std::vector<Fault> optimizer_faults();
 std::vector<Fault> model_faults();
 std::vector<Fault> data_source_faults();
+
+/// Of any kind, by its id.
+const Fault& fault_named(const std::string& id);
