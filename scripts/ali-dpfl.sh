@@ -10,6 +10,8 @@ set -eu
 cd "$(dirname "$0")/.."
 program=${1:-build/bin/privgrad}
 folder=${2:-studies/ali-dpfl}
+mkdir -p "$folder"
+[ -f "$folder/commit" ] || git rev-parse HEAD >"$folder/commit"
 
 for study in table-3-fashion-mnist table-4-fashion-mnist; do
   "$program" ablate examples/studies/ali-dpfl/$study.yaml --quiet --out "$folder/$study" >/dev/null

@@ -1,12 +1,27 @@
 #!/bin/sh
-# Writes what a folder of studies found into a page, below the line that says so, and keeps what stands above.
+# Copies what a folder of studies found beside a page, and writes tables and figures from the copies into the page,
+# below the line that says so; what stands above is kept.
 #
 #   scripts/study-page.sh PROGRAM FOLDER PAGE
+#
+# FOLDER: finished studies and estimates of influence, one folder each, and in a file `commit` what they were made
+# with. For PAGE docs/experiments/PAPER.md the copies are docs/experiments/PAPER/STUDY.json and STUDY.csv; what
+# FOLDER has not finished keeps the copies of before. A test compares the page with them.
 set -eu
 program=$1 folder=$2 page=$3
+copies=${page%.md}
 line='<!-- Below, scripts/study-page.sh writes what the studies found. Above, a person does. -->'
 grep -qxF "$line" "$page" || { echo "$page: has no line '$line'" >&2; exit 2; }
+mkdir -p "$copies"
+for place in "$folder"/*/; do
+  name=$(basename "$place")
+  for file in results.json influence.json; do
+    [ -f "$place$file" ] || continue
+    sed "1s/{/{\n  \"commit\": \"$(cat "$folder/commit")\",/" "$place$file" >"$copies/$name.json"
+  done
+  [ ! -f "${place}results.csv" ] || cp "${place}results.csv" "$copies/$name.csv"
+done
 head=$(sed "/^<!-- Below, /q" "$page")
-"$program" report "$folder" --markdown "$page"
+"$program" report "$copies" --markdown "$page"
 { printf '%s\n\n' "$head"; cat "$page"; } >"$page.new"
 mv "$page.new" "$page"

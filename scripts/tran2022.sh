@@ -11,6 +11,8 @@ cd "$(dirname "$0")/.."
 program=${1:-build/bin/privgrad}
 folder=${2:-studies/tran2022}
 began=$(date +%s)
+mkdir -p "$folder"
+[ -f "$folder/commit" ] || git rev-parse HEAD >"$folder/commit"
 
 for study in mnist-mlp-epsilon mnist-mlp-examples mnist-cnn \
              fashion-mnist-mlp-epsilon fashion-mnist-mlp-examples fashion-mnist-cnn; do

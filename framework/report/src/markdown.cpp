@@ -89,6 +89,7 @@ class StudySection {
       : source_(file.string()), folder_(std::move(folder)), results_(read_object(file)) {
     for (const Json& metric : list(results_, "metrics", source_))
       metrics_.push_back(text(metric, "name", source_).value_or(""));
+    name_ = text(results_, "name", source_).value_or("study");
     baseline_ = text(results_, "baseline", source_).value_or("");
     read_levels();
     for (const Json& entry : list(results_, "arms", source_)) arms_.push_back(arm_of(entry));
@@ -96,13 +97,12 @@ class StudySection {
   }
 
   MarkdownSection section() const {
-    const std::string name = text(results_, "name", source_).value_or("study");
-    MarkdownSection made{.text = "## " + plain(name) + "\n\n" + facts(), .pictures = {}};
+    MarkdownSection made{.text = "## " + plain(name_) + "\n\n" + facts(), .pictures = {}};
     for (const std::string& stain : texts(results_, "stains", source_))
       made.text += "Note: " + plain(stain) + ".\n\n";
     for (const std::string& words : texts(results_, "search_words", source_))
-      made.text += plain(words) + "\n";
-    made.text += "\n" + table();
+      made.text += plain(words) + "\n\n";
+    made.text += table();
     for (const Arm& arm : arms_) {
       for (const std::string& what : arm.unusual)
         made.text += plain(arm.name) + ": " + plain(what) + ".\n\n";
@@ -111,7 +111,7 @@ class StudySection {
       const Chart chart = chart_of(metric);
       std::string svg = svg_chart(chart);
       if (svg.empty()) continue;
-      std::string file = name;
+      std::string file = name_;
       file.append("-").append(metric).append(".svg");
       made.text.append("![").append(plain(chart.title)).append("](").append(folder_);
       made.text.append("/").append(file).append(")\n\n");
@@ -192,7 +192,17 @@ class StudySection {
     }
     return line +
            ". Means with 95 % intervals; differences are paired by seed, p by Student's t after "
-           "Holm's correction.\n\n";
+           "Holm's correction." +
+           provenance() + "\n\n";
+  }
+
+  /// Where the numbers are from, and all of them, for copies of results that a page has beside it.
+  std::string provenance() const {
+    const auto commit = text(results_, "commit", source_);
+    if (!commit) return "";
+    const std::string place = folder_ + "/" + name_;
+    return " Commit `" + plain(commit->substr(0, 12)) + "`; every run: [CSV](" + place +
+           ".csv), [JSON](" + place + ".json).";
   }
 
   std::string table() const {
@@ -293,7 +303,7 @@ class StudySection {
     return all.empty() ? "" : "Choosing: " + all + "\n\n";
   }
 
-  std::string source_, folder_;
+  std::string source_, folder_, name_;
   Json results_;
   std::vector<std::string> metrics_, levels_;
   std::string baseline_, levels_title_;
