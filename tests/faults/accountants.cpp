@@ -6,8 +6,7 @@
 #include <thread>
 
 #include "fault.hpp"
-#include "privgrad/accountant.hpp"
-#include "privgrad/error.hpp"
+#include "right_accountant.hpp"
 
 using namespace privgrad;
 
@@ -15,55 +14,20 @@ namespace accountants {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Gaussians by their exact trade-off (Balle and Wang 2018, Theorem 8): the sum of the squares of
-/// sensitivity / sigma says everything.
-class Base : public Accountant {
+class Base : public RightAccountant {
  public:
-  static double tail(double x) { return 0.5 * std::erfc(x / std::numbers::sqrt2); }
-  static double exact_delta(double square, double epsilon) {
-    if (square == 0.0) return 0.0;
-    if (std::isinf(square)) return 1.0;
-    const double mu = std::sqrt(square);
-    const double second = tail(epsilon / mu + mu / 2.0);
-    return std::max(
-        0.0, tail(epsilon / mu - mu / 2.0) - (second == 0.0 ? 0.0 : std::exp(epsilon) * second));
-  }
-  static double exact_epsilon(double square, double delta) {
-    if (std::isinf(square)) return kInfinity;
-    if (exact_delta(square, 0.0) <= delta) return 0.0;
-    double low = 0.0, high = 1.0;
-    while (exact_delta(square, high) > delta) high *= 2.0;
-    for (int i = 0; i < 60; ++i)
-      (exact_delta(square, (low + high) / 2) > delta ? low : high) = (low + high) / 2;
-    return high;
-  }
-  /// What an event adds; NaN if it is not understood.
-  double right_cost(const Event& event) const {
-    if (const auto* gaussian = std::get_if<GaussianEvent>(&event.kind())) {
-      const double ratio = sensitivity_ / gaussian->noise_multiplier;
-      return ratio * ratio;
-    }
-    if (std::holds_alternative<NonPrivateEvent>(event.kind())) return kInfinity;
-    if (const auto* repeated = std::get_if<SelfComposedEvent>(&event.kind()))
-      return repeated->count == 0 ? 0.0
-                                  : static_cast<double>(repeated->count) * cost(*repeated->of);
-    if (const auto* composed = std::get_if<ComposedEvent>(&event.kind())) {
-      double sum = 0.0;
-      for (const Event& part : composed->of) sum += cost(part);
-      return sum;
-    }
-    return std::nan("");
-  }
-  virtual double cost(const Event& event) const = 0;
-
+  using RightAccountant::RightAccountant;
   Adjacency adjacency_ = Adjacency::zero_out;
-  double sensitivity_ = 1.0, square_ = 0.0;
   mutable double asked_ = 0.0;
   std::uint64_t composed_ = 0;
 };
 
 PrivacyAnswer answer(double value, BoundKind bound = BoundKind::upper) {
-  return {.value = value, .bound = bound, .lower = {}, .note = {}};
+  return Base::answer(value, bound);
+}
+template <class Kind>
+const Kind* as(const Event& event) {
+  return Base::as<Kind>(event);
 }
 
 /// What accountants are asked for.
@@ -71,14 +35,14 @@ struct EpsilonAsked {
   const Base& self;
   double delta;
 
-  double right_at(double at) const { return self.exact_epsilon(self.square_, at); }
+  double right_at(double at) const { return self.smallest_epsilon(at); }
   double right() const { return right_at(delta); }
 };
 struct DeltaAsked {
   const Base& self;
   double epsilon;
 
-  double right() const { return self.exact_delta(self.square_, epsilon); }
+  double right() const { return self.smallest_delta(epsilon); }
 };
 /// An event is composed, `count` times at the cost of `one`.
 struct Composing {
@@ -99,11 +63,6 @@ struct Row {
   void (*compose)(const Composing&) = nullptr;
   void (*start)(Base&) = nullptr;
 };
-
-template <class Kind>
-const Kind* as(const Event& event) {
-  return std::get_if<Kind>(&event.kind());
-}
 
 const std::thread::id kHome = std::this_thread::get_id();
 
@@ -247,88 +206,92 @@ const std::array kTable = std::to_array<Row>({
          [](const Base& self, const Event& event) {
            const auto* gaussian = as<GaussianEvent>(event);
            return gaussian != nullptr ? std::pow(gaussian->noise_multiplier, -4.0)
-                                      : self.right_cost(event);
+                                      : self.RightAccountant::cost(event);
          }},
     {.told = {"noise_root", "the standard deviation for the variance"},
      .cost =
          [](const Base& self, const Event& event) {
            const auto* gaussian = as<GaussianEvent>(event);
-           return gaussian != nullptr ? 1.0 / gaussian->noise_multiplier : self.right_cost(event);
+           return gaussian != nullptr ? 1.0 / gaussian->noise_multiplier
+                                      : self.RightAccountant::cost(event);
          }},
     {.told = {"noise_upside_down", "more noise costs more"},
      .cost =
          [](const Base& self, const Event& event) {
            const auto* gaussian = as<GaussianEvent>(event);
            return gaussian != nullptr ? gaussian->noise_multiplier * gaussian->noise_multiplier
-                                      : self.right_cost(event);
+                                      : self.RightAccountant::cost(event);
          }},
     {.told = {"large_noise_is_free", "underflow: noise beyond 20 costs nothing"},
      .cost =
          [](const Base& self, const Event& event) {
            const auto* gaussian = as<GaussianEvent>(event);
-           return gaussian != nullptr && gaussian->noise_multiplier > 20.0 ? 0.0
-                                                                           : self.right_cost(event);
+           return gaussian != nullptr && gaussian->noise_multiplier > 20.0
+                      ? 0.0
+                      : self.RightAccountant::cost(event);
          }},
     {.told = {"small_noise_is_free", "overflow: noise below 0.3 costs nothing"},
      .cost =
          [](const Base& self, const Event& event) {
            const auto* gaussian = as<GaussianEvent>(event);
-           return gaussian != nullptr && gaussian->noise_multiplier < 0.3 ? 0.0
-                                                                          : self.right_cost(event);
+           return gaussian != nullptr && gaussian->noise_multiplier < 0.3
+                      ? 0.0
+                      : self.RightAccountant::cost(event);
          }},
     {.told = {"laplace_is_gaussian", "one mechanism for another"},
      .cost =
          [](const Base& self, const Event& event) {
            const auto* laplace = as<LaplaceEvent>(event);
            return laplace != nullptr ? 1.0 / (laplace->noise_multiplier * laplace->noise_multiplier)
-                                     : self.right_cost(event);
+                                     : self.RightAccountant::cost(event);
          }},
     {.told = {"sampling_squares_the_rate", "q^2 / sigma^2 for any q and sigma, as an upper bound"},
      .cost =
          [](const Base& self, const Event& event) {
            const auto* sampled = as<PoissonSampledEvent>(event);
-           if (sampled == nullptr) return self.right_cost(event);
+           if (sampled == nullptr) return self.RightAccountant::cost(event);
            const double rate = sampled->sampling_probability;
            return rate * rate * self.cost(*sampled->of);
          }},
     {.told = {"sampling_is_free", "a sampled release costs nothing"},
      .cost =
          [](const Base& self, const Event& event) {
-           return as<PoissonSampledEvent>(event) != nullptr ? 0.0 : self.right_cost(event);
+           return as<PoissonSampledEvent>(event) != nullptr ? 0.0
+                                                            : self.RightAccountant::cost(event);
          }},
     {.told = {"non_private_is_free", "no noise, no cost"},
      .cost =
          [](const Base& self, const Event& event) {
-           return as<NonPrivateEvent>(event) != nullptr ? 0.0 : self.right_cost(event);
+           return as<NonPrivateEvent>(event) != nullptr ? 0.0 : self.RightAccountant::cost(event);
          }},
     {.told = {"unknown_is_free", "what it does not know costs nothing"},
      .cost =
          [](const Base& self, const Event& event) {
-           const double cost = self.right_cost(event);
+           const double cost = self.RightAccountant::cost(event);
            return std::isnan(cost) ? 0.0 : cost;
          }},
     {.told = {"unsupported_is_free", "a mechanism that nothing is proved about costs nothing"},
      .cost =
          [](const Base& self, const Event& event) {
-           return as<UnsupportedEvent>(event) != nullptr ? 0.0 : self.right_cost(event);
+           return as<UnsupportedEvent>(event) != nullptr ? 0.0 : self.RightAccountant::cost(event);
          }},
     {.told = {"nested_is_free", "what is inside a composition is not looked at"},
      .cost =
          [](const Base& self, const Event& event) {
-           return as<ComposedEvent>(event) != nullptr ? 0.0 : self.right_cost(event);
+           return as<ComposedEvent>(event) != nullptr ? 0.0 : self.RightAccountant::cost(event);
          }},
     {.told = {"repeats_count_once", "self_composed counts once"},
      .cost =
          [](const Base& self, const Event& event) {
            const auto* repeated = as<SelfComposedEvent>(event);
-           if (repeated == nullptr) return self.right_cost(event);
+           if (repeated == nullptr) return self.RightAccountant::cost(event);
            return repeated->count == 0 ? 0.0 : self.cost(*repeated->of);
          }},
     {.told = {"first_part_only", "of a composition the first part"},
      .cost =
          [](const Base& self, const Event& event) {
            const auto* composed = as<ComposedEvent>(event);
-           if (composed == nullptr) return self.right_cost(event);
+           if (composed == nullptr) return self.RightAccountant::cost(event);
            return composed->of.empty() ? 0.0 : self.cost(composed->of.front());
          }},
     // Adjacency.
@@ -385,37 +348,28 @@ const std::array kTable = std::to_array<Row>({
 template <std::size_t I>
 class Faulty final : public Base {
  public:
-  explicit Faulty(const Params&) {}
+  using Base::Base;
   void start(Adjacency adjacency) override {
     adjacency_ = adjacency;
     if (kTable[I].start != nullptr) return kTable[I].start(*this);
-    sensitivity_ = sensitivity_of_unit_bound(adjacency);
-    square_ = 0.0;
+    Base::start(adjacency);
     composed_ = 0;
     asked_ = 0.0;
   }
-  std::optional<std::string> refuses(const Event& event) const override {
-    return std::isnan(cost(event)) ? std::optional<std::string>("only Gaussians") : std::nullopt;
-  }
   void compose(const Event& event, std::uint64_t count) override {
-    const double one = cost(event);
-    if (std::isnan(one)) throw PrivacyError("only Gaussians");
-    if (count == 0) return;
-    if (kTable[I].compose != nullptr) return kTable[I].compose({*this, one, count});
-    square_ += static_cast<double>(count) * one;
+    if (kTable[I].compose == nullptr || refuses(event)) return Base::compose(event, count);
+    if (count > 0) kTable[I].compose({*this, cost(event), count});
   }
   PrivacyAnswer epsilon(double delta) const override {
-    if (!(delta > 0.0 && delta < 1.0)) throw ConfigError("delta is outside (0, 1)");
-    return kTable[I].epsilon != nullptr ? kTable[I].epsilon({*this, delta})
-                                        : answer(exact_epsilon(square_, delta));
+    check_delta(delta);
+    return kTable[I].epsilon != nullptr ? kTable[I].epsilon({*this, delta}) : Base::epsilon(delta);
   }
   PrivacyAnswer delta(double epsilon) const override {
-    if (!(epsilon >= 0.0)) throw ConfigError("epsilon is negative");
-    return kTable[I].delta != nullptr ? kTable[I].delta({*this, epsilon})
-                                      : answer(std::min(1.0, exact_delta(square_, epsilon)));
+    check_epsilon(epsilon);
+    return kTable[I].delta != nullptr ? kTable[I].delta({*this, epsilon}) : Base::delta(epsilon);
   }
   double cost(const Event& event) const override {
-    return kTable[I].cost != nullptr ? kTable[I].cost(*this, event) : right_cost(event);
+    return kTable[I].cost != nullptr ? kTable[I].cost(*this, event) : Base::cost(event);
   }
 };
 

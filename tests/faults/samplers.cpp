@@ -3,84 +3,24 @@
 #include <cmath>
 #include <numeric>
 #include <random>
-#include <set>
 #include <thread>
 
 #include "fault.hpp"
-#include "privgrad/error.hpp"
-#include "privgrad/sampler.hpp"
+#include "right_sampler.hpp"
 
 using namespace privgrad;
 
 namespace samplers {
 
-using Rows = std::vector<std::uint32_t>;
-using Events = std::vector<Event>;
-using Releases = std::span<const Event>;
-constexpr double kRate = 0.2;
+using Law = SamplingLaw;
+using Events = RightSampler::Events;
+using Releases = RightSampler::Releases;
+using Rows = RightSampler::Rows;
+constexpr double kRate = RightSampler::kRate;
 
-/// What it is that is broken.
-enum class Law { poisson = 1, subset, epochs, all };
-
-/// Right samplers of all four kinds, and what faults of them can use.
-class Base : public Sampler {
+class Base : public RightSampler {
  public:
-  void begin(const SamplingPlan& plan, Law law) {
-    plan_ = plan;
-    law_ = law;
-    if (law == Law::subset || law == Law::epochs) {
-      if (plan.dataset_size % 5 != 0) throw ConfigError("no multiple of 5");
-    }
-  }
-  double fifth() const { return kRate * static_cast<double>(plan_.dataset_size); }
-  std::size_t whole_fifth() const { return static_cast<std::size_t>(plan_.dataset_size / 5); }
-
-  static void poisson(std::uint64_t index, std::size_t rows, double rate,
-                      const RandomSource& random, Rows& batch) {
-    const auto stream = random.stream(index);
-    batch.clear();
-    for (std::uint32_t row = 0; row < rows; ++row) {
-      if (stream->uniform() < rate) batch.push_back(row);
-    }
-  }
-  static Rows shuffled(std::uint64_t index, std::size_t rows, const RandomSource& random) {
-    const auto stream = random.stream(index);
-    Rows order(rows);
-    std::iota(order.begin(), order.end(), 0u);
-    for (std::size_t i = rows; i > 1; --i)
-      std::swap(order[i - 1], order[static_cast<std::size_t>(stream->uniform_below(i))]);
-    return order;
-  }
-  void right(std::uint64_t step, std::size_t rows, const RandomSource& random, Rows& batch) const {
-    if (law_ == Law::poisson) return poisson(step, rows, kRate, random, batch);
-    if (law_ == Law::all) {
-      batch.resize(rows);
-      return std::iota(batch.begin(), batch.end(), 0u);
-    }
-    if (rows != plan_.dataset_size) throw ConfigError("the size is fixed");
-    const bool anew = law_ == Law::subset;
-    const Rows order = shuffled(anew ? step : step / 5, rows, random);
-    const std::size_t from = anew ? 0 : (step % 5) * whole_fifth();
-    const auto begin = order.begin() + static_cast<std::ptrdiff_t>(from);
-    batch.assign(begin, begin + static_cast<std::ptrdiff_t>(whole_fifth()));
-  }
-  Event right_cost(std::size_t step, const Event& release, Law law) const {
-    if (law == Law::poisson) return Event::poisson_sampled(kRate, release);
-    if (law == Law::subset)
-      return Event::sampled_without_replacement(static_cast<std::int64_t>(plan_.dataset_size),
-                                                static_cast<std::int64_t>(whole_fifth()), release);
-    return law == Law::all || step % 5 == 0 ? release : Event::nothing();
-  }
-  Events right_charges(Releases releases, Law law) const {
-    Events all;
-    for (std::size_t i = 0; i < releases.size(); ++i)
-      all.push_back(right_cost(i, releases[i], law));
-    return all;
-  }
-  Events right_charges(Releases releases) const { return right_charges(releases, law_); }
-
-  SamplingPlan plan_;
-  Law law_ = Law::poisson;
+  using RightSampler::RightSampler;
   Rows last_;
   mutable std::uint64_t calls_ = 0;
   std::size_t drawn_ = 0;
@@ -95,7 +35,7 @@ struct Draw {
   Rows& batch;
 
   std::size_t fifth() const { return rows / 5; }
-  void right() const { self.right(step, rows, random, batch); }
+  void right() const { self.RightSampler::sample(step, rows, random, batch); }
   void poisson(double rate) const { self.poisson(step, rows, rate, random, batch); }
   /// The batch of another step.
   void poisson_at(std::uint64_t other) const { self.poisson(other, rows, kRate, random, batch); }
@@ -348,7 +288,7 @@ const std::array kTable = std::to_array<Row>({
      .charges =
          [](const Base& self, Releases releases) {
            Events all(releases.size(), Event::nothing());
-           if (!all.empty()) all.back() = Event::composed(self.right_charges(releases));
+           if (!all.empty()) all.back() = Event::composed(self.RightSampler::charges(releases));
            return all;
          }},
     {.told = {"free_after_a_hundred", "later steps are not charged"},
@@ -366,21 +306,21 @@ const std::array kTable = std::to_array<Row>({
     {.told = {"one_charge_too_few", "a loop that ends one early"},
      .charges =
          [](const Base& self, Releases releases) {
-           auto all = self.right_charges(releases);
+           auto all = self.RightSampler::charges(releases);
            if (!all.empty()) all.pop_back();
            return all;
          }},
     {.told = {"one_charge_too_many", "a loop that ends one late"},
      .charges =
          [](const Base& self, Releases releases) {
-           auto all = self.right_charges(releases);
+           auto all = self.RightSampler::charges(releases);
            all.push_back(Event::nothing());
            return all;
          }},
     {.told = {"one_for_all", "all steps in one charge"},
      .charges =
          [](const Base& self, Releases releases) {
-           return Events{Event::composed(self.right_charges(releases))};
+           return Events{Event::composed(self.RightSampler::charges(releases))};
          }},
     {.told = {"a_tiny_rho", "charges a constant instead of the release"},
      .cost = [](const Event&) { return Event::zcdp(1e-6); }},
@@ -498,16 +438,14 @@ const std::array kTable = std::to_array<Row>({
 template <std::size_t I>
 class Faulty final : public Base {
  public:
-  explicit Faulty(const Params&) {}
-  void start(const SamplingPlan& plan) override { begin(plan, kTable[I].law); }
-  double expected_batch_size(std::uint64_t) const override {
-    if (kTable[I].size != nullptr) return kTable[I].size(*this);
-    return law_ == Law::all ? static_cast<double>(plan_.dataset_size) : fifth();
+  explicit Faulty(const Params& params) : Base(params, kTable[I].law) {}
+  double expected_batch_size(std::uint64_t step) const override {
+    return kTable[I].size != nullptr ? kTable[I].size(*this) : Base::expected_batch_size(step);
   }
   Events charges(Releases releases) const override {
     if (kTable[I].charges != nullptr) return kTable[I].charges(*this, releases);
-    Events all =
-        right_charges(releases, kTable[I].charged_as == Law{} ? law_ : kTable[I].charged_as);
+    const bool as_drawn = kTable[I].charged_as == Law{};
+    Events all = charges_as(as_drawn ? kTable[I].law : kTable[I].charged_as, releases);
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (kTable[I].cost != nullptr) all[i] = kTable[I].cost(releases[i]);
       if (kTable[I].pays != nullptr && !kTable[I].pays(i)) all[i] = Event::nothing();
@@ -516,7 +454,7 @@ class Faulty final : public Base {
   }
   void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
               Rows& batch) override {
-    if (kTable[I].draw == nullptr) return right(step, rows, random, batch);
+    if (kTable[I].draw == nullptr) return Base::sample(step, rows, random, batch);
     kTable[I].draw({*this, step, rows, random, batch});
   }
 };
