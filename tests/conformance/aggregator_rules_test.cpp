@@ -1,3 +1,4 @@
+// Aggregators with one defect each, and the rule of the conformance suite that notices it.
 #include <cmath>
 
 #include "broken.hpp"

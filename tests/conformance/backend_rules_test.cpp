@@ -1,5 +1,5 @@
+// Backends and their programs with one defect each, and the rule of the conformance suite that notices it.
 #include <atomic>
-#include <thread>
 
 #include "broken.hpp"
 #include "linear_program.hpp"
@@ -12,26 +12,9 @@ using namespace privgrad;
 
 namespace {
 
-/// Compiles networks of one dense layer and nothing else.
-template <class Impl>
-class Compiler : public Backend {
- public:
-  explicit Compiler(const Params&) {}
-  std::unique_ptr<Program> compile(const Network& network, Executor& executor) override {
-    if (network.layers.size() != 1 || !std::holds_alternative<Dense>(network.layers[0])) {
-      throw ConfigError("only one dense layer");
-    }
-    if constexpr (std::is_constructible_v<Impl, Network, Executor&>) {
-      return std::make_unique<Impl>(network, executor);
-    } else {
-      return std::make_unique<Impl>(network);
-    }
-  }
-};
-
 template <class Impl>
 Findings findings() {
-  return findings_on<Backend, Compiler<Impl>>();
+  return findings_on<Backend, OneLayerBackend<Impl>>();
 }
 
 struct RefusesAll final : Backend {
@@ -60,69 +43,10 @@ struct MiscountsItself final : LinearProgram {
   using LinearProgram::LinearProgram;
   std::size_t parameter_count() const override { return parameters_.size() + 1; }
 };
-struct LeavesTheBias final : LinearProgram {
-  using LinearProgram::LinearProgram;
-  void gradient_rows(const Batch& batch, std::span<float> rows) const override {
-    std::vector<float> whole(rows.begin(), rows.end());
-    LinearProgram::gradient_rows(batch, whole);
-    const std::size_t size = parameters_.size();
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      if (i % size < size - outputs_) rows[i] = whole[i];
-    }
-  }
-};
-struct WrongSlope final : LinearProgram {
-  using LinearProgram::LinearProgram;
-  std::vector<double> slopes(std::vector<double> output, float target) const override {
-    auto slope = LinearProgram::slopes(std::move(output), target);
-    for (double& value : slope) value *= 1.01;
-    return slope;
-  }
-};
-/// Subtracts the batch's mean, as layers that mix examples would.
-struct MixesExamples final : LinearProgram {
-  using LinearProgram::LinearProgram;
-  void gradient_rows(const Batch& batch, std::span<float> rows) const override {
-    LinearProgram::gradient_rows(batch, rows);
-    if (rows.size() > 10 * parameters_.size()) rows[0] += 1e-3f * batch.features.back();
-  }
-};
-struct SpreadsExtremes final : LinearProgram {
-  using LinearProgram::LinearProgram;
-  void gradient_rows(const Batch& batch, std::span<float> rows) const override {
-    LinearProgram::gradient_rows(batch, rows);
-    float largest = 0.0f;
-    for (const float x : batch.features) largest = std::max(largest, std::abs(x));
-    if (largest > 1e20f) rows[0] = 0.0f;
-  }
-};
-struct MeansInsteadOfSums final : LinearProgram {
-  using LinearProgram::LinearProgram;
-  Evaluation evaluate(const Batch& batch) const override {
-    Evaluation sum = LinearProgram::evaluate(batch);
-    sum.loss /= static_cast<double>(std::max<std::size_t>(1, batch.rows()));
-    return sum;
-  }
-};
 struct CountsRealTargets final : LinearProgram {
   using LinearProgram::LinearProgram;
   bool correct(const std::vector<double>& output, float target) const override {
     return network_.input.classes == 0 || LinearProgram::correct(output, target);
-  }
-};
-struct LossOfNothing final : LinearProgram {
-  using LinearProgram::LinearProgram;
-  Evaluation evaluate(const Batch& batch) const override {
-    return batch.rows() == 0 ? Evaluation{.loss = 1.0, .correct = 0}
-                             : LinearProgram::evaluate(batch);
-  }
-};
-struct RefusesExtremes final : LinearProgram {
-  using LinearProgram::LinearProgram;
-  void gradient_rows(const Batch& batch, std::span<float> rows) const override {
-    LinearProgram::gradient_rows(batch, rows);
-    const auto finite = [](float x) { return std::isfinite(x); };
-    if (!std::all_of(rows.begin(), rows.end(), finite)) throw NumericError("overflow");
   }
 };
 /// Consistent in itself, so only the definition can tell.
@@ -135,12 +59,6 @@ struct SquareWithoutHalf final : LinearProgram {
     auto slope = LinearProgram::slopes(std::move(output), target);
     for (double& value : slope) value *= network_.loss == Loss::squared ? 2.0 : 1.0;
     return slope;
-  }
-};
-struct CountsTheWrong final : LinearProgram {
-  using LinearProgram::LinearProgram;
-  bool correct(const std::vector<double>& output, float target) const override {
-    return network_.input.classes > 0 && !LinearProgram::correct(output, target);
   }
 };
 /// Adds floats up in the order in which chunks happen to end.
@@ -161,15 +79,6 @@ struct SumsInAnyOrder final : LinearProgram {
   }
   Executor& executor_;
 };
-struct ThreadBound final : LinearProgram {
-  using LinearProgram::LinearProgram;
-  Evaluation evaluate(const Batch& batch) const override {
-    Evaluation sum = LinearProgram::evaluate(batch);
-    if (std::this_thread::get_id() != home_) sum.loss += 1.0;
-    return sum;
-  }
-  std::thread::id home_ = std::this_thread::get_id();
-};
 struct SharedParameters final : LinearProgram {
   using LinearProgram::LinearProgram;
   void load_parameters(std::span<const float> parameters) override {
@@ -182,12 +91,6 @@ struct SharedParameters final : LinearProgram {
     return sum;
   }
   inline static float last_ = 0.0f;
-};
-struct AddsParameters final : LinearProgram {
-  using LinearProgram::LinearProgram;
-  void load_parameters(std::span<const float> parameters) override {
-    for (std::size_t i = 0; i < parameters.size(); ++i) parameters_[i] += parameters[i];
-  }
 };
 
 /// Probabilities instead of what the loss is of.
@@ -304,16 +207,20 @@ TEST_CASE("each rule of backends and programs can fail") {
         findings_on<Backend, TakesAnything>()},
        {"program_has_the_networks_parameters", "no program", findings_on<Backend, GivesNothing>()},
        {"program_has_the_networks_parameters", "has 5 parameters", findings<MiscountsItself>()},
-       {"gradient_rows_are_written_whole", "not finite", findings<LeavesTheBias>()},
-       {"gradients_match_finite_differences", "but the loss changes by", findings<WrongSlope>()},
-       {"rows_depend_on_their_example_alone", "alone differs", findings<MixesExamples>()},
-       {"rows_depend_on_their_example_alone", "extreme", findings<SpreadsExtremes>()},
-       {"evaluation_sums_over_examples", "the loss of a batch", findings<MeansInsteadOfSums>()},
+       {"gradient_rows_are_written_whole", "not finite", findings_on("program/forgets_the_biases")},
+       {"gradients_match_finite_differences", "but the loss changes by",
+        findings_on("program/a_hundredth_more")},
+       {"rows_depend_on_their_example_alone", "alone differs",
+        findings_on("program/large_batches_only")},
+       {"rows_depend_on_their_example_alone", "extreme",
+        findings_on("program/an_extreme_row_spoils_all")},
+       {"evaluation_sums_over_examples", "the loss of a batch",
+        findings_on("program/loss_is_a_mean")},
        {"evaluation_sums_over_examples", "real targets", findings<CountsRealTargets>()},
-       {"an_empty_batch_gives_nothing", "is not 0", findings<LossOfNothing>()},
-       {"extreme_numbers_do_not_fail", "overflow", findings<RefusesExtremes>()},
+       {"an_empty_batch_gives_nothing", "is not 0", findings_on("program/loss_of_nothing")},
+       {"extreme_numbers_do_not_fail", "overflow", findings_on("program/an_extreme_row_throws")},
        {"losses_are_as_defined", "by definition it is", findings<SquareWithoutHalf>()},
-       {"losses_are_as_defined", "count as correct", findings<CountsTheWrong>()},
+       {"losses_are_as_defined", "count as correct", findings_on("program/counts_the_wrong")},
        {"losses_are_as_defined", "by definition it is", findings<CoarseLoss>()},
        {"losses_are_as_defined", "by definition it is", findings<CoarserThanItSays>()},
        {"losses_are_as_defined", "expected 0 to 2^-8", findings<RoundsToNothing>()},
@@ -328,9 +235,9 @@ TEST_CASE("each rule of backends and programs can fail") {
        {"rows_are_evaluated_as_if_alone", "example 299 is", findings<SpreadsANaN>()},
        {"rows_are_evaluated_as_if_alone", "wrote beside", findings<WritesEvaluationsBeside>()},
        {"results_do_not_depend_on_threads", "depend on the threads", findings<SumsInAnyOrder>()},
-       {"programs_run_concurrently", "differ", findings<ThreadBound>()},
+       {"programs_run_concurrently", "differ", findings_on("program/thread_decides")},
        {"programs_own_their_parameters", "changed another", findings<SharedParameters>()},
-       {"programs_own_their_parameters", "it had before", findings<AddsParameters>()}},
+       {"programs_own_their_parameters", "it had before", findings_on("program/adds_parameters")}},
       exact_and_resident_rules());
 }
 

@@ -73,59 +73,9 @@ struct EmptyIsFine final : RightSource {
     return text.empty() ? "rows of zeros" : text;
   }
 };
-template <std::size_t kRows>
-struct TellsOfNoSplit final : RightSource {
+struct HidesItsSplit final : RightSource {
   using RightSource::RightSource;
-  DataInfo info() override { return {{{1}, 2}, kRows, kRows, {}}; }
-};
-using Empty = TellsOfNoSplit<0>;
-using HidesItsSplit = TellsOfNoSplit<4>;
-struct NoFeatures final : RightSource {
-  using RightSource::RightSource;
-  DataInfo info() override { return {{{3, 0}, 2}, 5, 5, {}}; }
-};
-struct ChangesItsMind final : RightSource {
-  using RightSource::RightSource;
-  DataInfo info() override {
-    DataInfo told = RightSource::info();
-    told.shape.classes += calls_++;
-    return told;
-  }
-  std::size_t calls_ = 0;
-};
-struct TellsMoreRows final : RightSource {
-  using RightSource::RightSource;
-  DataInfo info() override {
-    DataInfo told = RightSource::info();
-    ++told.test_rows;
-    return told;
-  }
-};
-struct TellsOtherShape final : RightSource {
-  using RightSource::RightSource;
-  DataInfo info() override {
-    DataInfo told = RightSource::info();
-    told.shape.features = {1, reading_ ? 1u : 2u};
-    return told;
-  }
-  Dataset read(Split split) override {
-    reading_ = true;
-    Dataset data = RightSource::read(split);
-    reading_ = false;
-    return data;
-  }
-  bool reading_ = false;
-};
-struct ShufflesEachTime final : RightSource {
-  using RightSource::RightSource;
-  Dataset read(Split split) override {
-    Dataset data = RightSource::read(split);
-    std::vector<float> features(data.features().begin(), data.features().end());
-    features[0] += static_cast<float>(++reads_);
-    data.replace_features({1}, std::move(features));
-    return data;
-  }
-  int reads_ = 0;
+  DataInfo info() override { return {{{1}, 2}, 4, 4, {}}; }
 };
 
 template <class Impl>
@@ -146,13 +96,15 @@ Findings source_findings() {
 TEST_CASE("each rule of data sources can fail") {
   check_rules_can_fail(
       source_findings<RightSource>(),
-      {{"tells_what_it_holds", "no training examples", source_findings<Empty>()},
-       {"tells_what_it_holds", "examples are 3 x 0", source_findings<NoFeatures>()},
-       {"tells_what_it_holds", "otherwise the second time", source_findings<ChangesItsMind>()},
+      {{"tells_what_it_holds", "no training examples", findings_on("data_source/empty")},
+       {"tells_what_it_holds", "examples are 0", findings_on("data_source/no_features")},
+       {"tells_what_it_holds", "otherwise the second time",
+        findings_on("data_source/changes_its_mind")},
        {"tells_what_it_holds", "test rows without a test split", source_findings<HidesItsSplit>()},
-       {"reads_what_it_told", "info() said 8", source_findings<TellsMoreRows>()},
-       {"reads_what_it_told", "info() said 1 x 2", source_findings<TellsOtherShape>()},
-       {"reading_is_repeatable", "the second time", source_findings<ShufflesEachTime>()},
+       {"reads_what_it_told", "has 20 rows, info() said 21",
+        findings_on("data_source/told_more_test_rows")},
+       {"reads_what_it_told", "info() said 4 with 2", findings_on("data_source/other_shape")},
+       {"reading_is_repeatable", "the second time", findings_on("data_source/changes_its_rows")},
        {"broken_files_are_io_errors", "must be an IoError, not ConfigError",
         source_findings<ThrowsOddly>()},
        {"broken_files_are_io_errors", "an empty file must be an IoError, not nothing",
@@ -216,59 +168,11 @@ struct RefusesOddly final : RightTransform {
   using RightTransform::RightTransform;
   ExampleShape output_shape(const ExampleShape&) const override { throw NumericError("no"); }
 };
-struct TellsFlat final : RightTransform {
-  using RightTransform::RightTransform;
-  ExampleShape output_shape(const ExampleShape& input) const override {
-    return {{element_count(input.features)}, input.classes};
-  }
-};
-struct ChangesClasses final : RightTransform {
-  using RightTransform::RightTransform;
-  ExampleShape output_shape(const ExampleShape& input) const override {
-    return {input.features, input.classes + 1};
-  }
-};
-struct ChangesTargets final : RightTransform {
-  using RightTransform::RightTransform;
-  void apply(Dataset& data) const override {
-    RightTransform::apply(data);
-    data = Dataset(data.shape(), {data.features().begin(), data.features().end()},
-                   std::vector<float>(data.rows(), 0.0f));
-  }
-};
 struct DividesByZero final : RightTransform {
   using RightTransform::RightTransform;
   void apply(Dataset& data) const override {
     std::vector<float> features(data.features().begin(), data.features().end());
     for (float& value : features) value /= mean_[0] - mean_[0];
-    data.replace_features(data.shape().features, std::move(features));
-  }
-};
-struct AppliesInFit final : RightTransform {
-  using RightTransform::RightTransform;
-  void fit(Dataset& train) override {
-    RightTransform::fit(train);
-    apply(train);
-  }
-};
-struct CountsCalls final : RightTransform {
-  using RightTransform::RightTransform;
-  void apply(Dataset& data) const override {
-    RightTransform::apply(data);
-    std::vector<float> features(data.features().begin(), data.features().end());
-    for (float& value : features) value += static_cast<float>(calls_);
-    ++calls_;
-    data.replace_features(data.shape().features, std::move(features));
-  }
-  mutable int calls_ = 0;
-};
-/// Centres each split with its own mean.
-struct OwnMeanPerSplit final : RightTransform {
-  using RightTransform::RightTransform;
-  void apply(Dataset& data) const override {
-    std::vector<float> features(data.features().begin(), data.features().end());
-    const std::vector<float> mean = means(data);
-    for (std::size_t i = 0; i < features.size(); ++i) features[i] -= mean[i % mean.size()];
     data.replace_features(data.shape().features, std::move(features));
   }
 };
@@ -295,28 +199,6 @@ struct Shared final : RightTransform {
     data.replace_features(data.shape().features, std::move(features));
   }
   inline static std::vector<float> all_;
-};
-/// Adds what an earlier row was, as a running sum would.
-struct RemembersRows final : RightTransform {
-  using RightTransform::RightTransform;
-  void apply_row(const Shape& shape, std::span<const float> features,
-                 std::span<float> out) const override {
-    RightTransform::apply_row(shape, features, out);
-    out[0] += 1e-3f * before_;
-    before_ = features[0];
-  }
-  mutable float before_ = 0.0f;
-};
-/// Only once it saw a number that is not finite.
-struct CatchesInfinity final : RightTransform {
-  using RightTransform::RightTransform;
-  void apply_row(const Shape& shape, std::span<const float> features,
-                 std::span<float> out) const override {
-    RightTransform::apply_row(shape, features, out);
-    if (std::isinf(features[0])) caught_ = true;
-    if (caught_) out[0] += 1.0f;
-  }
-  mutable bool caught_ = false;
 };
 /// Adds up from a boundary of 16 bytes on, as hand-written loops do.
 struct FollowsAlignment final : RightTransform {
@@ -354,16 +236,6 @@ struct ForgetsDigits final : RightTransform {
     return values;
   }
 };
-/// A number of its own for every call.
-struct GivesAnotherLater final : RightTransform {
-  using RightTransform::RightTransform;
-  std::vector<FittedTensor> fitted_values() const override {
-    auto values = RightTransform::fitted_values();
-    values[0].values[0] += 1e-9 * calls_++;
-    return values;
-  }
-  mutable int calls_ = 0;
-};
 /// Leaves examples as they are, and keeps a row of them all the same.
 struct SavesARow : RightTransform {
   using RightTransform::RightTransform;
@@ -374,10 +246,6 @@ struct SavesARow : RightTransform {
   }
   std::vector<RowOperation> row_operations(const Shape&) const override { return {}; }
   Statistic statistic() const override { return Statistic::is_public; }
-};
-struct SavesARowOfNone final : SavesARow {
-  using SavesARow::SavesARow;
-  Statistic statistic() const override { return Statistic::none; }
 };
 struct NamesATensorOddly final : RightTransform {
   using RightTransform::RightTransform;
@@ -407,14 +275,6 @@ struct HalfRestored final : RightTransform {
   }
 };
 
-struct TellsAnotherSign final : RightTransform {
-  using RightTransform::RightTransform;
-  std::vector<RowOperation> row_operations(const Shape&) const override {
-    auto told = RightTransform::row_operations({});
-    for (double& x : std::get<row_operation::Subtract>(told[0]).values) x = -x;
-    return told;
-  }
-};
 struct TellsOfOneFeature final : RightTransform {
   using RightTransform::RightTransform;
   std::vector<RowOperation> row_operations(const Shape&) const override {
@@ -528,28 +388,33 @@ TEST_CASE("each rule of transforms can fail") {
       findings<RightTransform>(),
       {{"accepts_a_shape", "refuses", findings<RefusesAll>()},
        {"accepts_a_shape", "threw NumericError", findings<RefusesOddly>()},
-       {"applies_as_told", "output_shape() said 6 for examples of 2 x 3", findings<TellsFlat>()},
-       {"applies_as_told", "number of classes", findings<ChangesClasses>()},
-       {"applies_as_told", "changed targets", findings<ChangesTargets>()},
+       {"applies_as_told", "output_shape() said 6 x 1 x 1",
+        findings_on("transform/tells_another_shape")},
+       {"applies_as_told", "number of classes", findings_on("transform/tells_more_classes")},
+       {"applies_as_told", "changed targets", findings_on("transform/changes_targets")},
        {"applies_as_told", "IoError", findings<DividesByZero>()},
-       {"fit_changes_no_example", "changed the examples", findings<AppliesInFit>()},
-       {"is_repeatable", "the second time", findings<CountsCalls>()},
-       {"treats_every_split_alike", "among a few", findings<OwnMeanPerSplit>()},
-       {"a_row_is_a_function_of_itself", "after other examples", findings<RemembersRows>()},
-       {"a_row_is_a_function_of_itself", "not finite", findings<CatchesInfinity>()},
+       {"fit_changes_no_example", "changed the examples", findings_on("transform/changes_in_fit")},
+       {"is_repeatable", "the second time", findings_on("transform/counts_calls")},
+       {"treats_every_split_alike", "among a few", findings_on("transform/own_mean_per_split")},
+       {"a_row_is_a_function_of_itself", "after other examples",
+        findings_on("transform/running_sums")},
+       {"a_row_is_a_function_of_itself", "not finite",
+        findings_on("transform/caught_by_an_outlier")},
        {"a_row_is_a_function_of_itself", "elsewhere in memory", findings<FollowsAlignment>()},
        {"a_row_is_a_function_of_itself", "writes beside", findings<WritesBeside>()},
        {"apply_agrees_with_apply_row", "than apply_row()", findings<RoundsTogether>()},
        {"what_it_learnt_can_be_put_back", "other bits", findings<ForgetsDigits>()},
-       {"what_it_learnt_can_be_put_back", "the second time", findings<GivesAnotherLater>()},
+       {"what_it_learnt_can_be_put_back", "the second time",
+        findings_on("transform/gives_other_numbers_later")},
        {"what_it_learnt_can_be_put_back", "'../mean'", findings<NamesATensorOddly>()},
        {"what_it_cannot_have_learnt_is_refused", "does not know", findings<TakesAnyTensor>()},
        {"what_it_cannot_have_learnt_is_refused", "no number", findings<TakesAnyNumber>()},
        {"what_it_cannot_have_learnt_is_refused", "changed the transform", findings<HalfRestored>()},
        {"without_numbers_it_needs_no_fit", "before fit()", findings<NoStatistic>()},
        {"without_numbers_it_needs_no_fit", "fitted_values() gives some",
-        findings<SavesARowOfNone>()},
-       {"its_operations_are_what_it_does", "by row_operations()", findings<TellsAnotherSign>()},
+        findings_on("transform/learns_nothing_and_gives_a_row")},
+       {"its_operations_are_what_it_does", "by row_operations()",
+        findings_on("transform/tells_another_sign")},
        {"its_operations_are_what_it_does", "another number of features",
         findings<TellsOfOneFeature>()},
        {"its_operations_are_what_it_does", "divides by 0", findings<TellsADivisionByZero>()},

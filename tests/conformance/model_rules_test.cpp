@@ -1,11 +1,8 @@
-#include <atomic>
-#include <cmath>
-#include <thread>
-
+// Models with one defect each, and the rule of the conformance suite that notices it.
 #include "broken.hpp"
 #include "linear_program.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/model.hpp"
+#include "right_model.hpp"
 
 namespace model_rules_test {
 
@@ -13,21 +10,7 @@ using namespace privgrad;
 
 namespace {
 
-class Right : public Model {
- public:
-  explicit Right(const Params&) {}
-  Network network(const ExampleShape& input) const override {
-    Network network;
-    network.input = input;
-    network.layers.push_back(Dense{std::max<std::size_t>(1, input.classes)});
-    network.loss = input.classes == 0 ? Loss::squared : Loss::cross_entropy;
-    return network;
-  }
-  void initialise(const Network&, RandomStream& random,
-                  std::span<float> parameters) const override {
-    random.fill_normal(parameters);
-  }
-};
+using Right = RightModel;
 
 /// Right, with layers and a program of its own.
 template <class Impl>
@@ -65,63 +48,11 @@ struct RefusesOddly final : Right {
   using Right::Right;
   Network network(const ExampleShape&) const override { throw IoError("no"); }
 };
-struct WrongLoss final : Right {
-  using Right::Right;
-  Network network(const ExampleShape& input) const override {
-    Network network = Right::network(input);
-    network.loss = Loss::cross_entropy;
-    return network;
-  }
-};
-struct ForOtherExamples final : Right {
-  using Right::Right;
-  Network network(const ExampleShape& input) const override {
-    Network network = Right::network(input);
-    network.input.features.push_back(1);
-    return network;
-  }
-};
-struct Growing final : Right {
-  using Right::Right;
-  Network network(const ExampleShape& input) const override {
-    Network network = Right::network(input);
-    network.layers.insert(network.layers.begin(), Dense{++calls_});
-    return network;
-  }
-  mutable std::atomic<std::size_t> calls_{0};
-};
 struct ForgetsBiases final : Right {
   using Right::Right;
   void initialise(const Network& network, RandomStream& random,
                   std::span<float> parameters) const override {
     random.fill_normal(parameters.first(parameters.size() - output_count(network)));
-  }
-};
-struct OwnRandomness final : Right {
-  using Right::Right;
-  void initialise(const Network&, RandomStream&, std::span<float> parameters) const override {
-    for (float& value : parameters) value = static_cast<float>(++draws_);
-  }
-  inline static std::atomic<int> draws_{0};
-};
-struct ThreadBound final : Right {
-  using Right::Right;
-  void initialise(const Network& network, RandomStream& random,
-                  std::span<float> parameters) const override {
-    Right::initialise(network, random, parameters);
-    if (std::this_thread::get_id() != home_) parameters[0] = 7.0f;
-  }
-  std::thread::id home_ = std::this_thread::get_id();
-};
-struct NobodysLayers final : Right {
-  using Right::Right;
-  Network network(const ExampleShape& input) const override {
-    Network network = Right::network(input);
-    Opaque own;
-    own.tensors.push_back({"weight", {3}, 1});
-    own.outputs = output_count(network);
-    network.layers = {own};
-    return network;
   }
 };
 
@@ -137,14 +68,14 @@ TEST_CASE("each rule of models can fail") {
       findings<Right>(),
       {{"gives_valid_networks", "refuses every shape", findings<RefusesAll>()},
        {"gives_valid_networks", "threw IoError", findings<RefusesOddly>()},
-       {"gives_valid_networks", "loss cross_entropy needs", findings<WrongLoss>()},
-       {"gives_valid_networks", "is for examples of", findings<ForOtherExamples>()},
-       {"networks_are_repeatable", "another network", findings<Growing>()},
+       {"gives_valid_networks", "loss logistic needs", findings_on("model/wrong_loss")},
+       {"gives_valid_networks", "is for examples of", findings_on("model/other_input")},
+       {"networks_are_repeatable", "another network", findings_on("model/grows")},
        {"initial_parameters_are_finite", "left layers.0.bias with nan", findings<ForgetsBiases>()},
        {"initial_parameters_follow_from_the_stream", "same random stream",
-        findings<OwnRandomness>()},
-       {"runs_concurrently", "differ", findings<ThreadBound>()},
-       {"layers_of_its_own_come_with_a_program", "SelfExecuting", findings<NobodysLayers>()}});
+        findings_on("model/begins_by_calls")},
+       {"runs_concurrently", "differ", findings_on("model/begins_by_thread")},
+       {"layers_of_its_own_come_with_a_program", "SelfExecuting", findings_on("model/opaque")}});
 }
 
 TEST_CASE("a model with mathematics of its own is held to what programs promise") {

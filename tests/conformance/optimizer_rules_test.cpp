@@ -1,6 +1,6 @@
+// Optimizers with one defect each, and the rule of the conformance suite that notices it.
 #include <cmath>
 #include <limits>
-#include <thread>
 
 #include "broken.hpp"
 #include "privgrad/error.hpp"
@@ -94,44 +94,8 @@ struct StepsOtherwise final : ByRule {
   }
 };
 
-struct Idle final : Right {
-  using Right::Right;
-  void step(std::span<float>, const Released& gradient, const StepContext&) override {
-    check(gradient);
-  }
-};
-struct Exploding final : Right {
-  using Right::Right;
-  void step(std::span<float> parameters, const Released&, const StepContext&) override {
-    parameters[3] = std::numeric_limits<float>::infinity();
-  }
-};
-struct Normalising final : Right {
-  using Right::Right;
-  void step(std::span<float> parameters, const Released& gradient, const StepContext&) override {
-    check(gradient);
-    float norm = 0.0f;
-    for (const float value : gradient.values()) norm += value * value;
-    for (std::size_t i = 0; i < parameters.size(); ++i) {
-      parameters[i] -= gradient.values()[i] / std::sqrt(norm);
-    }
-  }
-};
 // Statics are per thread here: the suite runs instances side by side, and a race would hide the
 // defect.
-struct CountsAllRuns final : Right {
-  using Right::Right;
-  void step(std::span<float> parameters, const Released& gradient,
-            const StepContext& context) override {
-    Right::step(parameters, gradient, context);
-    parameters[0] += static_cast<float>(++steps_);
-  }
-  inline static thread_local int steps_ = 0;
-};
-struct Remembering final : Right {
-  using Right::Right;
-  void start(std::size_t parameters) override { velocity_.resize(parameters); }
-};
 struct SharedVelocity final : Right {
   using Right::Right;
   void start(std::size_t parameters) override { all_.assign(parameters, 0.0f); }
@@ -142,24 +106,6 @@ struct SharedVelocity final : Right {
     all_ = velocity_;
   }
   inline static thread_local std::vector<float> all_;
-};
-struct ThreadBound final : Right {
-  using Right::Right;
-  void step(std::span<float> parameters, const Released& gradient,
-            const StepContext& context) override {
-    Right::step(parameters, gradient, context);
-    if (std::this_thread::get_id() != home_) parameters[0] += 1.0f;
-  }
-  inline static const std::thread::id home_ = std::this_thread::get_id();
-};
-struct TakesAnything final : Right {
-  using Right::Right;
-  void step(std::span<float> parameters, const Released& gradient,
-            const StepContext& context) override {
-    for (std::size_t i = 0; i < parameters.size(); ++i) {
-      parameters[i] -= static_cast<float>(context.learning_rate) * gradient.values()[i];
-    }
-  }
 };
 struct MissesNegativeInfinity final : Right {
   using Right::Right;
@@ -321,15 +267,16 @@ Findings findings() {
 TEST_CASE("each rule of optimizers can fail") {
   check_rules_can_fail(
       findings<Right>(),
-      {{"takes_steps", "changed no parameter", findings<Idle>()},
-       {"takes_steps", "a parameter is inf", findings<Exploding>()},
-       {"stays_finite_on_zero_gradients", "gradient of zeros", findings<Normalising>()},
-       {"is_deterministic", "differ", findings<CountsAllRuns>()},
-       {"start_forgets", "earlier run", findings<Remembering>()},
+      {{"takes_steps", "changed no parameter", findings_on("optimizer/idle")},
+       {"takes_steps", "a parameter is inf", findings_on("optimizer/explodes")},
+       {"stays_finite_on_zero_gradients", "gradient of zeros",
+        findings_on("optimizer/normalises_by_zero")},
+       {"is_deterministic", "differ", findings_on("optimizer/counts_all_calls")},
+       {"start_forgets", "earlier run", findings_on("optimizer/remembers_runs")},
        {"instances_are_independent", "in turns", findings<SharedVelocity>()},
-       {"instances_run_side_by_side", "two threads", findings<ThreadBound>()},
+       {"instances_run_side_by_side", "two threads", findings_on("optimizer/thread_decides")},
        {"refuses_non_finite_gradients", "with nan at place 0 must throw NumericError, not nothing",
-        findings<TakesAnything>()},
+        findings_on("optimizer/takes_nan")},
        {"refuses_non_finite_gradients", "with -inf at place 0", findings<MissesNegativeInfinity>()},
        {"refuses_non_finite_gradients", "not ConfigError", findings<RefusesOddly>()},
        {"refuses_non_finite_gradients", "at place 8 but changed the parameters",

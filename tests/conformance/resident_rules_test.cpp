@@ -208,19 +208,8 @@ struct ParametersOfItsOwn final : Right {
 };
 
 template <class Impl>
-class Compiler : public Backend {
- public:
-  explicit Compiler(const Params&) {}
-  std::unique_ptr<Program> compile(const Network& network, Executor&) override {
-    if (network.layers.size() != 1 || !std::holds_alternative<Dense>(network.layers[0]))
-      throw ConfigError("only one dense layer");
-    return std::make_unique<Impl>(network);
-  }
-};
-
-template <class Impl>
 Findings findings() {
-  return findings_on<Backend, Compiler<Impl>>();
+  return findings_on<Backend, OneLayerBackend<Impl>>();
 }
 
 }  // namespace
@@ -263,7 +252,7 @@ TEST_CASE("each rule of programs whose steps stay with them can fail", "[privacy
 }
 
 TEST_CASE("programs whose steps do not stay with them are told so", "[privacy]") {
-  const Findings plain = findings_on<Backend, Compiler<ExactLinear>>();
+  const Findings plain = findings_on<Backend, OneLayerBackend<ExactLinear>>();
   for (const std::string& rule : resident_rules()) {
     const auto* finding = find_rule(plain, rule);
     REQUIRE(finding != nullptr);

@@ -1,3 +1,4 @@
+// Samplers with one defect each, and the rule of the conformance suite that notices it.
 #include <numeric>
 
 #include "broken.hpp"

@@ -1,7 +1,7 @@
+// Schedules with one defect each, and the rule of the conformance suite that notices it.
 #include <atomic>
 #include <cmath>
 #include <limits>
-#include <thread>
 
 #include "broken.hpp"
 #include "privgrad/adaptive_schedule.hpp"
@@ -43,22 +43,6 @@ struct Negative final : Right {
   using Right::Right;
   double value(std::uint64_t step) const override { return step == 99 ? -1e-300 : 1.0; }
   bool is_shape() const override { return false; }
-};
-struct ShapeWithZero final : Right {
-  using Right::Right;
-  double value(std::uint64_t step) const override { return Right::value(step) - 1.0; }
-};
-struct Counting final : Right {
-  using Right::Right;
-  double value(std::uint64_t) const override { return ++calls_; }
-  mutable std::atomic<int> calls_{0};
-};
-struct ThreadBound final : Right {
-  using Right::Right;
-  double value(std::uint64_t) const override {
-    return std::this_thread::get_id() == home_ ? 1.0 : 2.0;
-  }
-  std::thread::id home_ = std::this_thread::get_id();
 };
 struct Shared final : Right {
   using Right::Right;
@@ -134,9 +118,9 @@ TEST_CASE("each rule of schedules can fail") {
        {"values_are_finite_and_not_negative", "is nan at step 99999", findings<EndsInNan>()},
        {"values_are_finite_and_not_negative", "must not be negative", findings<Negative>()},
        {"values_are_finite_and_not_negative", "a shape must be positive",
-        findings<ShapeWithZero>()},
-       {"values_are_repeatable", "in another order", findings<Counting>()},
-       {"values_are_the_same_on_every_thread", "differ", findings<ThreadBound>()},
+        findings_on("schedule/shape_with_zero")},
+       {"values_are_repeatable", "in another order", findings_on("schedule/counts_calls")},
+       {"values_are_the_same_on_every_thread", "differ", findings_on("schedule/thread_decides")},
        {"instances_are_independent", "changed the values", findings<Shared>()}});
 }
 

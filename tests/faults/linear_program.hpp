@@ -3,9 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <type_traits>
+#include <variant>
 #include <vector>
 
 #include "privgrad/backend.hpp"
+#include "privgrad/error.hpp"
 #include "privgrad/row_evaluations.hpp"
 
 /// One dense layer and any loss, row by row in double: small enough to be seen to be right, and
@@ -127,4 +131,21 @@ class LinearProgram : public privgrad::Program,
   std::size_t inputs_;
   std::size_t outputs_;
   std::vector<float> parameters_;
+};
+
+/// Compiles networks of one dense layer and nothing else.
+template <class Impl>
+class OneLayerBackend : public privgrad::Backend {
+ public:
+  explicit OneLayerBackend(const privgrad::Params&) {}
+  std::unique_ptr<privgrad::Program> compile(const privgrad::Network& network,
+                                             privgrad::Executor& executor) override {
+    if (network.layers.size() != 1 || !std::holds_alternative<privgrad::Dense>(network.layers[0]))
+      throw privgrad::ConfigError("only one dense layer");
+    if constexpr (std::is_constructible_v<Impl, privgrad::Network, privgrad::Executor&>) {
+      return std::make_unique<Impl>(network, executor);
+    } else {
+      return std::make_unique<Impl>(network);
+    }
+  }
 };

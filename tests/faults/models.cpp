@@ -4,22 +4,15 @@
 #include <thread>
 
 #include "fault.hpp"
-#include "privgrad/error.hpp"
-#include "privgrad/model.hpp"
+#include "right_model.hpp"
 
 using namespace privgrad;
 
 namespace models {
 
-class Base : public Model {
+class Base : public RightModel {
  public:
-  static Network right(const ExampleShape& input) {
-    Network network;
-    network.input = input;
-    network.layers.push_back(Dense{std::max<std::size_t>(1, input.classes)});
-    network.loss = input.classes == 0 ? Loss::squared : Loss::cross_entropy;
-    return network;
-  }
+  using RightModel::RightModel;
   mutable std::uint64_t calls_ = 0;
 };
 
@@ -95,15 +88,16 @@ const std::array kTable = std::to_array<Row>({
 template <std::size_t I>
 class Faulty final : public Base {
  public:
-  explicit Faulty(const Params&) {}
+  using Base::Base;
   Network network(const ExampleShape& input) const override {
-    Network network = right(input);
+    Network network = Base::network(input);
     if (kTable[I].network != nullptr) kTable[I].network(*this, network);
     return network;
   }
-  void initialise(const Network&, RandomStream& random, std::span<float> weights) const override {
+  void initialise(const Network& network, RandomStream& random,
+                  std::span<float> weights) const override {
     if (kTable[I].begin != nullptr) return kTable[I].begin({*this, random, weights});
-    random.fill_normal(weights);
+    Base::initialise(network, random, weights);
   }
 };
 

@@ -352,15 +352,7 @@ class FaultyProgram final : public Base {
 };
 
 template <std::size_t I>
-class Faulty final : public Backend {
- public:
-  explicit Faulty(const Params&) {}
-  std::unique_ptr<Program> compile(const Network& network, Executor&) override {
-    if (network.layers.size() != 1 || !std::holds_alternative<Dense>(network.layers[0]))
-      throw ConfigError("only one dense layer");
-    return std::make_unique<FaultyProgram<I>>(network);
-  }
-};
+using Faulty = OneLayerBackend<FaultyProgram<I>>;
 
 }  // namespace programs
 

@@ -6,62 +6,15 @@
 #include <stdexcept>
 
 #include "fault.hpp"
-#include "privgrad/bounded_statistic.hpp"
-#include "privgrad/error.hpp"
-#include "privgrad/transform.hpp"
+#include "right_statistic.hpp"
 
 using namespace privgrad;
 
 namespace statistics {
 
-constexpr double kBound = 2.0;
-
-/// Takes the released mean away, of examples that are shortened to norm 2.
-class Base : public Transform, public RowTransform, public FittedValues, public BoundedStatistic {
+class Base : public RightStatistic {
  public:
-  explicit Base(const Params& params)
-      : statistic_(statistic_from(params)), noise_(statistic_noise_from(params, "faulty")) {}
-  ExampleShape output_shape(const ExampleShape& input) const override { return input; }
-  void fit(Dataset& train) override {
-    mean_.assign(train.row_size(), 0.0);
-    const auto features = train.features();
-    for (std::size_t i = 0; i < features.size(); ++i)
-      mean_[i % mean_.size()] +=
-          static_cast<double>(features[i]) / static_cast<double>(train.rows());
-  }
-  void apply(Dataset& data) const override {
-    apply_to_each_row(*this, data.shape().features, data);
-  }
-  void apply_row(const Shape&, std::span<const float> features,
-                 std::span<float> out) const override {
-    for (std::size_t i = 0; i < features.size(); ++i)
-      out[i] = static_cast<float>(static_cast<double>(features[i]) - mean_[i]);
-  }
-  Statistic statistic() const override { return statistic_; }
-  std::vector<FittedTensor> fitted_values() const override {
-    return {{"mean", {mean_.size()}, mean_}};
-  }
-  void restore(const std::vector<FittedTensor>& values) override {
-    const FittedTensor& mean = find_fitted(values, "faulty", "mean", {0});
-    if (values.size() != 1) throw ConfigError("faulty: expected the mean alone");
-    mean_ = mean.values;
-  }
-  std::optional<StatisticRequest> request(const ExampleShape& input) const override {
-    if (!noise_) return std::nullopt;
-    return StatisticRequest{"means", element_count(input.features), kBound, *noise_};
-  }
-  void contribution(const Shape&, std::span<const float> features,
-                    std::span<float> out) const override {
-    double square = 0.0;
-    for (const float x : features) square += static_cast<double>(x) * static_cast<double>(x);
-    const double factor = std::min(1.0, 0.999999 * kBound / std::sqrt(square));
-    for (std::size_t i = 0; i < out.size(); ++i)
-      out[i] = square == 0.0 ? 0.0f : static_cast<float>(factor * static_cast<double>(features[i]));
-  }
-  void learn(const ExampleShape&, const Released& mean) override {
-    mean_.assign(mean.values().begin(), mean.values().end());
-  }
-
+  using RightStatistic::RightStatistic;
   /// Once more for this row: contributions may be asked for by many threads at once.
   /// \returns the row that was seen before.
   std::vector<double> see(std::span<const float> features) const {
@@ -74,9 +27,6 @@ class Base : public Transform, public RowTransform, public FittedValues, public 
     return before;
   }
 
-  Statistic statistic_;
-  std::optional<StatisticNoise> noise_;
-  std::vector<double> mean_;
   mutable std::mutex mutex_;
   mutable double seen_ = 0.0;
   mutable std::vector<double> sum_, last_;
