@@ -15,9 +15,11 @@ grep -qxF "$line" "$page" || { echo "$page: has no line '$line'" >&2; exit 2; }
 mkdir -p "$copies"
 for place in "$folder"/*/; do
   name=$(basename "$place")
+  said="\"commit\": \"$(cat "$folder/commit")\""
+  study=examples/studies/$(basename "$copies")/$name.yaml
+  [ ! -f "$study" ] || said="$said,\n  \"study_sha256\": \"$(sha256sum "$study" | cut -d ' ' -f 1)\""
   for file in results.json influence.json; do
-    [ -f "$place$file" ] || continue
-    sed "1s/{/{\n  \"commit\": \"$(cat "$folder/commit")\",/" "$place$file" >"$copies/$name.json"
+    [ ! -f "$place$file" ] || sed "1s/{/{\n  $said,/" "$place$file" >"$copies/$name.json"
   done
   [ ! -f "${place}results.csv" ] || cp "${place}results.csv" "$copies/$name.csv"
 done

@@ -116,6 +116,23 @@ TEST_CASE("the page of a study compares its arms") {
   CHECK(chart(page, "pairs-1").at("rows") == Json{{"fast", 0.05, -0.01, 0.11}});
 }
 
+TEST_CASE("with levels, the page marks the baseline of each, and says what was searched") {
+  Study study;
+  study.plan["levels"] = {{"keys", {"data.limit"}}, {"labels", {"100"}}};
+  for (Json* json : {&study.plan, &study.results}) {
+    for (Json& arm : (*json)["arms"]) {
+      arm["variant"] = arm.at("name");
+      arm["level"] = "100";
+    }
+  }
+  study.results["search_words"] = {"Each arm is at its own best candidate."};
+  study.write_study();
+  const std::string seen = visible(study.page());
+  for (const char* text :
+       {"base (baseline)", "to base, at the same level", "Each arm is at its own best candidate."})
+    CHECK_THAT(seen, ContainsSubstring(text));
+}
+
 TEST_CASE("each run is a link to its own page, which nothing in a name turns into another") {
   Study study;
   const std::string seen = visible(study.page());

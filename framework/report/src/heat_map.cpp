@@ -75,7 +75,8 @@ std::optional<HeatMap> map_of_two_axes(
     const Json& study, const std::string& source,
     const std::function<std::optional<double>(const std::string& arm)>& mean_of) {
   const std::vector<Axis> axes = axes_of(study, source);
-  if (axes.size() != 2) return std::nullopt;
+  const bool has_levels = study.contains("levels") && !study.at("levels").is_null();
+  if (axes.size() != 2 || has_levels) return std::nullopt;
   HeatMap map;
   map.row_axis = axes[0].key;
   map.column_axis = axes[1].key;

@@ -111,6 +111,16 @@ class StudyPage {
 
   std::string name() const { return text(study_, "name", study_file_).value_or("study"); }
   std::string baseline() const { return text(study_, "baseline", study_file_).value_or(""); }
+  bool has_levels() const { return study_.contains("levels") && !study_.at("levels").is_null(); }
+
+  /// In a study with levels, the baseline is a variant, which is at each of them.
+  bool is_baseline(const Arm& arm) const {
+    return text(arm.plan, "variant", study_file_).value_or(arm.name) == baseline();
+  }
+
+  std::string baseline_words() const {
+    return baseline() + (has_levels() ? ", at the same level" : "");
+  }
 
   /// The entry of an arm in results.json; an empty object where there is none.
   const Json& result_of(const std::string& arm) const {
@@ -161,7 +171,7 @@ class StudyPage {
                                      : "differs between the arms, see the table"});
     rows.push_back({"adjacency", text(study_, "adjacency", study_file_).value_or("differs") +
                                      ", per " + text(study_, "unit", study_file_).value_or("?")});
-    rows.push_back({"baseline", baseline().empty() ? "none" : baseline()});
+    rows.push_back({"baseline", baseline().empty() ? "none" : baseline_words()});
     return facts(rows);
   }
 
@@ -199,7 +209,7 @@ class StudyPage {
         headings, numbers);
     for (const Arm& arm : arms_) {
       const auto epsilon = number(arm.plan, "epsilon", study_file_);
-      std::vector<std::string> cells{arm.name + (arm.name == baseline() ? " (baseline)" : ""),
+      std::vector<std::string> cells{arm.name + (is_baseline(arm) ? " (baseline)" : ""),
                                      runs_of(arm),
                                      steps_of(arm),
                                      epsilon ? short_bound(*epsilon, kBoundDigits) : "infinite",
@@ -330,7 +340,9 @@ class StudyPage {
       return section("pairs", "Compared with the baseline",
                      paragraph("There is nothing to compare yet."));
     }
-    std::string html;
+    std::string html, searched;
+    for (const std::string& words : texts(results_, "search_words", results_file_))
+      searched += paragraph(words);
     for (const std::string& sentence : texts(results_, "words", results_file_)) {
       html += "<li>" + escaped(sentence) + "</li>\n";
     }
@@ -343,18 +355,18 @@ class StudyPage {
     }
     int drawn = 0;
     for (const std::string& metric : metrics_) html += pairs_of(metric, ++drawn);
-    return section("pairs", "Compared with the baseline", html);
+    return section("pairs", "Compared with the baseline", searched + html);
   }
 
   std::string pairs_of(const std::string& metric, int at) {
     HtmlTable table(
-        "Difference in " + spoken(metric) + " to " + baseline() +
+        "Difference in " + spoken(metric) + " to " + baseline_words() +
             ", paired by seed. p is for the mean difference being zero; Holm's "
             "correction is over the arms.",
         {"arm", "difference", "95 % interval", "p (t)", "p (t, Holm)", "p (sign flip, Holm)"},
         {false, true, true, true, true, true});
     Chart chart{.id = "pairs-" + std::to_string(at),
-                .title = "Difference in " + spoken(metric) + " to " + baseline(),
+                .title = "Difference in " + spoken(metric) + " to " + baseline_words(),
                 .x = "difference in " + spoken(metric),
                 .y = "",
                 .says =
@@ -362,7 +374,7 @@ class StudyPage {
                     "no proof that there is no difference; the intervals are not corrected for "
                     "their number, the p-values in the table are."};
     for (const Arm& arm : arms_) {
-      if (arm.name == baseline()) continue;
+      if (is_baseline(arm)) continue;
       const Json& entry = metric_of(arm.name, "versus_baseline", metric);
       const auto difference = number(entry, "difference", results_file_);
       if (!difference) continue;

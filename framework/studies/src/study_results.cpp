@@ -11,7 +11,6 @@
 #include "privgrad/studies/choice_cost.hpp"
 #include "privgrad/studies/study_search.hpp"
 #include "privgrad/trust/event_json.hpp"
-#include "privgrad/trust/sha256.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -457,7 +456,6 @@ nlohmann::json results_json(const StudyPlan& plan, const StudyRuns& runs) {
              {"variant", planned[a].at("variant")},
              {"level", planned[a].at("level")},
              {"set", planned[a].at("set")},
-             {"manifest", sha256_hex(to_yaml(plan.arms[a].manifest->resolved))},
              {"labels", planned[a].at("labels")},
              {"runs", runs[a].size()},
              {"epsilon", planned[a].at("epsilon")},
