@@ -16,6 +16,7 @@
 #include "slots.hpp"
 #include "step_range.hpp"
 #include "study_arms.hpp"
+#include "study_rounds.hpp"
 
 namespace privgrad::report {
 namespace {
@@ -66,7 +67,7 @@ class StudyPage {
     body += pairs_section();
     body += choice_section(results_, results_file_);
     body += curves_section();
-    body += federated_section();
+    body += federated_section(arms_, charts_);
     body += spending_section();
     body += runs_section();
     body += unaccounted_section();
@@ -424,59 +425,6 @@ class StudyPage {
     }
     if (figures.empty()) figures = paragraph("Nothing was measured yet.");
     return section("curves", "Learning curves", "<div class=\"charts\">\n" + figures + "</div>\n");
-  }
-
-  /// The section on clients and rounds, for studies with federated arms.
-  std::string federated_section() {
-    Chart taus{.id = "local-iterations",
-               .title = "Local iterations",
-               .x = "round",
-               .y = "steps of each client",
-               .says =
-                   "How many steps clients made between two exchanges, in each arm's first "
-                   "seed."};
-    taus.from_zero = true;
-    Chart rounds{.id = "accuracy-rounds",
-                 .title = "Mean test accuracy against rounds",
-                 .x = "round",
-                 .y = "test accuracy",
-                 .says = "What each arm is worth for the communication that it took."};
-    rounds.share = true;
-    Chart epsilon{.id = "accuracy-epsilon",
-                  .title = "Mean test accuracy against epsilon",
-                  .x = "epsilon, as charged",
-                  .y = "test accuracy",
-                  .says =
-                      "What each arm is worth for the privacy that it took: means over the "
-                      "seeds, of both, at each round."};
-    epsilon.share = true;
-    for (const Arm& arm : arms_) {
-      if (arm.runs.empty() || arm.runs.front().rounds.empty()) continue;
-      Series made{.name = arm.name, .points = {}, .stepped = true};
-      for (const FederatedRound& round : arm.runs.front().rounds)
-        made.points.push_back({round.round, round.local_iterations});
-      add_or_name(taus.series, std::move(made));
-      const auto by_round = [](const Measurement& one) { return one.round; };
-      Series accuracy = curve(arm, &Measurement::test_accuracy, by_round);
-      const Series spent = curve(arm, &Measurement::charged_epsilon, by_round);
-      Series over_epsilon{.name = arm.name, .points = {}};
-      for (const Point& point : accuracy.points) {
-        for (const Point& cost : spent.points) {
-          if (cost.x == point.x) over_epsilon.points.push_back({cost.y, point.y});
-        }
-      }
-      rounds.series.push_back(std::move(accuracy));
-      epsilon.series.push_back(std::move(over_epsilon));
-    }
-    if (taus.series.empty()) return "";
-    const auto always = only_value(taus.series);
-    std::string figures = always ? "" : charts_.add(std::move(taus));
-    figures += charts_.add(std::move(rounds));
-    figures += charts_.add(std::move(epsilon));
-    figures = "<div class=\"charts\">\n" + figures + "</div>\n";
-    if (always)
-      figures += facts({{"local iterations", whole(*always) + " in every round of all arms"}});
-    return section("federated", "Clients and rounds", figures);
   }
 
   std::string spending_section() {

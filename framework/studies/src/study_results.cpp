@@ -452,18 +452,12 @@ nlohmann::json results_json(const StudyPlan& plan, const StudyRuns& runs) {
   Json arms = Json::array();
   Json words = Json::array();
   for (std::size_t a = 0; a < runs.size(); ++a) {
-    Json arm{{"name", planned[a].at("name")},
-             {"variant", planned[a].at("variant")},
-             {"level", planned[a].at("level")},
-             {"set", planned[a].at("set")},
-             {"labels", planned[a].at("labels")},
-             {"runs", runs[a].size()},
-             {"epsilon", planned[a].at("epsilon")},
-             {"delta", planned[a].at("delta")},
-             {"statuses", Json::object()},
-             {"steps", Json::array()},
-             {"metrics", Json::object()},
-             {"versus_baseline", Json::object()}};
+    Json arm{{"name", planned[a].at("name")},       {"variant", planned[a].at("variant")},
+             {"level", planned[a].at("level")},     {"set", planned[a].at("set")},
+             {"labels", planned[a].at("labels")},   {"runs", runs[a].size()},
+             {"epsilon", planned[a].at("epsilon")}, {"delta", planned[a].at("delta")},
+             {"statuses", Json::object()},          {"steps", Json::array()},
+             {"metrics", Json::object()},           {"versus_baseline", Json::object()}};
     for (const RunRecord& run : runs[a]) {
       arm["steps"].push_back(run.steps);
       Json& count = arm["statuses"][run.status];
