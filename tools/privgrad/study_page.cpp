@@ -58,6 +58,12 @@ std::string schedule_text(const core::Plan& plan) {
   return "RESCALED by " + short_number(plan.noise_factor) + " to meet epsilon";
 }
 
+/// How many there may be in the end, where the results decide.
+std::string more_seeds_text(const core::Study& study) {
+  if (!study.seed_rule || study.seeds.size() == study.seed_rule->at_most) return "";
+  return " (at most " + std::to_string(study.seed_rule->at_most) + " seeds)";
+}
+
 std::string stains_text(const std::vector<std::string>& stains) {
   std::string text;
   for (const std::string& stain : stains) text += "NOT COMPARABLE: " + stain + "\n";
@@ -124,7 +130,7 @@ std::string study_plan_page(const core::StudyPlan& plan, const std::vector<doubl
   const std::size_t runs = plan.arms.size() * study.seeds.size();
   std::string text = study.name + ": " + std::to_string(plan.arms.size()) + " arms x " +
                      std::to_string(study.seeds.size()) + " seeds = " + std::to_string(runs) +
-                     " runs, " + guarantee_text(plan) + "\n" + stains_text(plan.stains) + "\n";
+                     " runs" + more_seeds_text(study) + ", " + guarantee_text(plan) + "\n" + stains_text(plan.stains) + "\n";
   const auto any = [&](auto is) { return std::any_of(plan.arms.begin(), plan.arms.end(), is); };
   const bool noted =
       any([](const core::PlannedArm& arm) { return !schedule_text(arm.plan).empty(); });
