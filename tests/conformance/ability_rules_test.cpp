@@ -1,6 +1,5 @@
 // Optional abilities, each with the faults that its rule has to notice.
 #include <cmath>
-#include <limits>
 
 #include "broken.hpp"
 #include "privgrad/accountant.hpp"

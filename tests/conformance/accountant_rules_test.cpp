@@ -1,4 +1,5 @@
 // Accountants with one defect each, and the rule of the conformance suite that notices it.
+#include <algorithm>
 #include <cmath>
 
 #include "broken.hpp"

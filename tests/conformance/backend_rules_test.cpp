@@ -1,5 +1,6 @@
 // Backends and their programs with one defect each, and the rule of the conformance suite that notices it.
 #include <atomic>
+#include <cmath>
 
 #include "broken.hpp"
 #include "linear_program.hpp"

@@ -1,4 +1,5 @@
 // Programs that are nearly exact: each breaks one promise of ReproducibleRows or ExactClipping.
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <thread>
@@ -27,15 +28,16 @@ struct MiscountsGroups final : ExactLinear {
 };
 struct OneScaleForAPass final : ExactLinear {
   using ExactLinear::ExactLinear;
-  double scaled(double scale, std::span<const double> scales, float x,
-                std::uint64_t most) const override {
-    return ExactLinear::scaled(scale == 0.0 ? 0.0 : scales[0], scales, x, most);
+  double scaled(const Cell& cell) const override {
+    Cell other = cell;
+    if (cell.scale != 0.0) other.scale = cell.scales[0];
+    return other.right();
   }
 };
 struct ZeroTimesNan final : ExactLinear {
   using ExactLinear::ExactLinear;
-  double scaled(double scale, std::span<const double>, float x, std::uint64_t) const override {
-    const double product = scale * static_cast<double>(x);
+  double scaled(const Cell& cell) const override {
+    const double product = cell.scale * static_cast<double>(cell.x);
     return std::isnan(product) ? 7.0 : product;
   }
 };
@@ -45,7 +47,7 @@ struct TurnsTheOthers final : ExactLinear {
                   std::span<SquaredLength> lengths) const override {
     ExactLinear::make_cells(pass, scales, most_cells, lengths);
     auto& cells = static_cast<Rows&>(pass).cells;
-    for (std::size_t i = parameters_.size(); i < cells.size(); ++i) cells[i] = -cells[i];
+    for (std::size_t i = size(); i < cells.size(); ++i) cells[i] = -cells[i];
   }
 };
 struct Saturates final : ExactLinear {
@@ -74,7 +76,7 @@ struct ForgetsTheOthers final : ExactLinear {
     auto& rows = static_cast<Rows&>(pass);
     ExactLinear::choose(pass, taken);
     for (std::size_t i = 0; i < rows.cells.size(); ++i)
-      if (taken[i / parameters_.size()] == 0) rows.cells[i] = 0;
+      if (taken[i / size()] == 0) rows.cells[i] = 0;
   }
 };
 struct PiecesOfAll final : ExactLinear {
@@ -95,9 +97,8 @@ struct RoundsByPlace final : ExactLinear {
   using ExactLinear::ExactLinear;
   void gradient_rows(const Batch& batch, std::span<float> rows) const override {
     ExactLinear::gradient_rows(batch, rows);
-    const std::size_t size = parameters_.size();
     const std::size_t end = batch.rows() / 4 * 4;
-    for (std::size_t i = 0; i < end * size; ++i) rows[i] = std::nextafter(rows[i], 1e30f);
+    for (std::size_t i = 0; i < end * size(); ++i) rows[i] = std::nextafter(rows[i], 1e30f);
   }
 };
 /// A neighbour that is no number changes how the others are rounded.

@@ -1,6 +1,5 @@
 // Optimizers with one defect each, and the rule of the conformance suite that notices it.
 #include <cmath>
-#include <limits>
 
 #include "broken.hpp"
 #include "privgrad/error.hpp"

@@ -1,6 +1,5 @@
 // Programs whose steps stay with them, each with one promise of ResidentSteps broken.
 #include <cmath>
-#include <limits>
 #include <memory>
 
 #include "broken.hpp"

@@ -1,7 +1,6 @@
 // Schedules with one defect each, and the rule of the conformance suite that notices it.
 #include <atomic>
 #include <cmath>
-#include <limits>
 
 #include "broken.hpp"
 #include "privgrad/adaptive_schedule.hpp"

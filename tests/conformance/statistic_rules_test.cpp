@@ -1,5 +1,4 @@
 // Transforms that learn from released statistics (BoundedStatistic).
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 

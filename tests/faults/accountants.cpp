@@ -64,8 +64,6 @@ struct Row {
   void (*start)(Base&) = nullptr;
 };
 
-const std::thread::id kHome = std::this_thread::get_id();
-
 const std::array kTable = std::to_array<Row>({
     {.told = {"right", "nothing: the control"}},
     // Answers that are too small.

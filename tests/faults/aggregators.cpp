@@ -39,8 +39,6 @@ struct Row {
   void (*change)(const Step&) = nullptr;
 };
 
-const std::thread::id kHome = std::this_thread::get_id();
-
 /// Why it is harmless.
 constexpr const char* kCharged =
     "charged by the recipe itself: epsilon is that of the noise that is added";

@@ -35,8 +35,6 @@ struct Row {
   void (*rule)(const Example&) = nullptr;
 };
 
-const std::thread::id kHome = std::this_thread::get_id();
-
 const std::array kTable = std::to_array<Row>({
     {.told = {"right", "nothing: the control"}},
     {.told = {"none", "no clipping at all"}, .rule = [](const Example& one) { one.fill(1.0); }},

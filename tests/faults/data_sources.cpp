@@ -1,5 +1,4 @@
 // Data sources that do not give what they told.
-#include <algorithm>
 #include <cmath>
 
 #include "fault.hpp"

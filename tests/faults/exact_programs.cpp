@@ -3,36 +3,20 @@
 #include <cmath>
 #include <cstdint>
 
+#include "exact_linear.hpp"
 #include "fault.hpp"
-#include "linear_program.hpp"
-#include "privgrad/error.hpp"
 
 using namespace privgrad;
 
 namespace exact_programs {
 
-class Base : public LinearProgram, public ExactClipping, public ReproducibleRows {
+class Base : public ExactRows {
  public:
-  using LinearProgram::LinearProgram;
-  struct Rows final : Pass {
-    std::vector<float> gradients;
-    std::vector<std::int64_t> cells;
-  };
-  std::size_t size() const { return parameters_.size(); }
-  std::size_t groups() const override { return 1; }
-  std::size_t microbatch_rows() const override { return 16; }
-  std::unique_ptr<Pass> make_pass(std::size_t) const override { return std::make_unique<Rows>(); }
-  std::span<const float> row(const Rows& rows, std::size_t i) const {
-    return std::span(rows.gradients).subspan(i * size(), size());
-  }
+  using ExactRows::ExactRows;
   std::size_t biases() const { return outputs_; }
-  static double square(std::span<const float> row) {
-    double squares = 0.0;
-    for (const float x : row) squares += static_cast<double>(x) * static_cast<double>(x);
-    return squares;
-  }
   mutable std::uint64_t calls_ = 0;
 };
+using Cell = Base::Cell;
 
 /// Row i of a pass, whose squared norm is asked for.
 struct Norm {
@@ -44,18 +28,6 @@ struct Norm {
   std::span<const float> row(std::size_t k) const { return self.row(rows, k); }
   double right() const { return Base::square(row(i)); }
   double count_call() const { return static_cast<double>(++self.calls_); }
-};
-/// Coordinate j of row i, before it is rounded to whole cells.
-struct Cell {
-  double scale;
-  float x;
-  std::size_t i, j;
-  double most;
-
-  double right() const { return scale == 0.0 ? 0.0 : scale * static_cast<double>(x); }
-  double longer_by(double more) const {
-    return right() == 0.0 ? 0.0 : right() + std::copysign(more, right());
-  }
 };
 /// A cell of row i that is added, if the row is taken.
 struct Adding {
@@ -78,6 +50,13 @@ struct Row {
   std::int64_t (*adds)(const Adding&) = nullptr;
 };
 
+double longer_by(const Cell& cell, double more) {
+  const double right = cell.right();
+  return right == 0.0 ? 0.0 : right + std::copysign(more, right);
+}
+double scaled_by_1000(const Cell& cell) {
+  return std::isfinite(cell.x) ? 1000.0 * static_cast<double>(cell.x) : 0.0;
+}
 double largest_norm(const Norm& at) {
   double largest = 0.0;
   for (std::size_t k = 0; k < at.count(); ++k) largest = std::max(largest, Base::square(at.row(k)));
@@ -128,18 +107,15 @@ const std::array kTable = std::to_array<Row>({
     {.told = {"cells_a_hundredth_more", "cells a hundredth too long"},
      .cell = [](const Cell& cell) { return 1.01 * cell.right(); }},
     {.told = {"cells_rounded_away", "cells rounded away from zero"},
-     .cell = [](const Cell& cell) { return cell.longer_by(1.5); }},
+     .cell = [](const Cell& cell) { return longer_by(cell, 1.5); }},
     {.told = {"cells_ignore_scales", "the clipping's factors are not applied"},
-     .cell =
-         [](const Cell&
-                cell) { return std::isfinite(cell.x) ? 1000.0 * static_cast<double>(cell.x) : 0.0; }},
+     .cell = scaled_by_1000},
     {.told = {"cells_ignore_a_scale_of_0", "what was to be left out is in"},
      .cell = [](const Cell& cell) { return cell.scale == 0.0 ? 3.0 : cell.right(); }},
     {.told = {"cells_coarse", "cells of a sixteenth of the bound"},
      .cell =
-         [](const Cell& cell) {
-           return cell.most / 16.0 * std::trunc(cell.right() / (cell.most / 16.0));
-         }},
+         [](const Cell&
+                cell) { return cell.most / 16.0 * std::trunc(cell.right() / (cell.most / 16.0)); }},
     {.told = {"cells_negative", "the other sign"},
      .cell = [](const Cell& cell) { return -cell.right(); }},
     {.told = {"cells_by_place", "every fourth example's cells differ by one"},
@@ -157,7 +133,7 @@ const std::array kTable = std::to_array<Row>({
     {.told = {"length_zero", "tells that everything is short"},
      .told_length = [](Length, Length) { return Length{0}; }},
     {.told = {"length_at_most_the_bound", "tells what it should be, not what it is"},
-     .cell = [](const Cell& cell) { return cell.longer_by(3.0); },
+     .cell = [](const Cell& cell) { return longer_by(cell, 3.0); },
      .told_length = [](Length length, Length most) { return std::min(length, most * most); }},
     {.told = {"length_saturates", "squares in 32 bits"},
      .told_length = [](Length length, Length) { return length & 0xffffffff; }},
@@ -192,43 +168,19 @@ template <std::size_t I>
 class FaultyProgram final : public Base {
  public:
   using Base::Base;
-  void backward(const Batch& batch, Pass& pass, std::span<double> squared_norms) const override {
-    auto& rows = static_cast<Rows&>(pass);
-    rows.gradients.assign(batch.rows() * size(), 0.0f);
-    gradient_rows(batch, rows.gradients);
-    for (std::size_t i = 0; i < batch.rows(); ++i)
-      squared_norms[i] =
-          kTable[I].norm != nullptr ? kTable[I].norm({*this, rows, i}) : square(row(rows, i));
+  double squared_norm(const Rows& rows, std::size_t i) const override {
+    return kTable[I].norm != nullptr ? kTable[I].norm({*this, rows, i})
+                                     : Base::squared_norm(rows, i);
   }
-  void make_cells(Pass& pass, std::span<const double> scales, std::uint64_t most_cells,
-                  std::span<SquaredLength> lengths) const override {
-    auto& rows = static_cast<Rows&>(pass);
-    rows.cells.assign(rows.gradients.size(), 0);
-    for (std::size_t i = 0; i < lengths.size(); ++i) {
-      std::uint64_t length = 0;
-      for (std::size_t j = 0; j < size(); ++j) {
-        const Cell given{scales[i], row(rows, i)[j], i, j, static_cast<double>(most_cells)};
-        const double wanted = kTable[I].cell != nullptr ? kTable[I].cell(given) : given.right();
-        const auto cell = static_cast<std::int64_t>(wanted * (1.0 - 0x1p-30));
-        rows.cells[i * size() + j] = cell;
-        length += static_cast<std::uint64_t>(cell) * static_cast<std::uint64_t>(cell);
-      }
-      if (kTable[I].told_length != nullptr) length = kTable[I].told_length(length, most_cells);
-      lengths[i] = {0, length};
-    }
+  double scaled(const Cell& cell) const override {
+    return kTable[I].cell != nullptr ? kTable[I].cell(cell) : Base::scaled(cell);
   }
-  void add_cells(Pass& pass, std::span<const std::uint8_t> taken,
-                 std::span<std::int64_t> sum) const override {
-    const auto& cells = static_cast<Rows&>(pass).cells;
-    for (std::size_t k = 0; k < cells.size(); ++k) {
-      const std::size_t i = k / size();
-      const Adding adding{*this, cells[k], taken[i] != 0, i};
-      const std::int64_t added =
-          kTable[I].adds != nullptr ? kTable[I].adds(adding) : adding.right();
-      std::int64_t& to = sum[k % size()];
-      to = static_cast<std::int64_t>(static_cast<std::uint64_t>(to) +
-                                     static_cast<std::uint64_t>(added));
-    }
+  Length told(Length length, Length most) const override {
+    return kTable[I].told_length != nullptr ? kTable[I].told_length(length, most) : length;
+  }
+  std::int64_t share(std::int64_t cell, bool is_taken, std::size_t i) const override {
+    return kTable[I].adds != nullptr ? kTable[I].adds({*this, cell, is_taken, i})
+                                     : Base::share(cell, is_taken, i);
   }
 };
 

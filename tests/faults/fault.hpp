@@ -4,10 +4,14 @@
 #include <array>
 #include <cstddef>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "privgrad/plugin.hpp"
+
+/// The thread that tests begin on: some faults behave otherwise on others.
+inline const std::thread::id kHome = std::this_thread::get_id();
 
 /// Why a fault is let through.
 enum class Let {

@@ -1,7 +1,6 @@
 // Transforms that say otherwise what they have learnt, or what they do, than they did: these numbers go
 // into the model, and into what is exported of it.
 #include <algorithm>
-#include <cmath>
 
 #include "fault.hpp"
 #include "privgrad/error.hpp"

@@ -32,8 +32,6 @@ struct Row {
   void (*begin)(const Begin&) = nullptr;
 };
 
-const std::thread::id kHome = std::this_thread::get_id();
-
 const std::array kTable = std::to_array<Row>({
     {.told = {"right", "nothing: the control"}},
     {.told = {"no_layers", "nothing to train"},

@@ -12,8 +12,6 @@ using namespace privgrad;
 namespace optimizers {
 
 using Weights = std::span<float>;
-const std::thread::id kHome = std::this_thread::get_id();
-
 class Base : public Optimizer {
  public:
   void start(std::size_t parameters) override { velocity_.assign(parameters, 0.0f); }

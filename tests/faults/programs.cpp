@@ -1,12 +1,12 @@
 // Programs whose gradients are not of one example each, or not gradients.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <thread>
 
 #include "fault.hpp"
 #include "linear_program.hpp"
 #include "privgrad/error.hpp"
+#include "spans.hpp"
 
 using namespace privgrad;
 
@@ -62,19 +62,6 @@ struct Row {
   /// Of many examples, each by itself: what evaluate_rows() makes of what is right.
   void (*each)(const Batch&, std::span<Evaluation>) = nullptr;
 };
-
-float mean_of(std::span<const float> values) {
-  float sum = 0.0f;
-  for (const float x : values) sum += x;
-  return values.empty() ? 0.0f : sum / static_cast<float>(values.size());
-}
-float largest_of(std::span<const float> values) {
-  float largest = 0.0f;
-  for (const float x : values) largest = std::max(largest, std::abs(x));
-  return largest;
-}
-
-const std::thread::id kHome = std::this_thread::get_id();
 
 const std::array kTable = std::to_array<Row>({
     {.told = {"right", "nothing: the control"}},

@@ -67,8 +67,6 @@ Event quieter(const Event& release, double factor) {
   return gaussian == nullptr ? release : Event::gaussian(factor * gaussian->noise_multiplier);
 }
 
-const std::thread::id kHome = std::this_thread::get_id();
-
 const std::array kTable = std::to_array<Row>({
     {.told = {"right_poisson", "nothing: the control"}},
     {.told = {"right_subset", "nothing: the control", Let::harmless, "a control"},

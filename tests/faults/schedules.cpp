@@ -1,6 +1,5 @@
 // Schedules that are no function of the plan.
 #include <cmath>
-#include <limits>
 #include <thread>
 
 #include "fault.hpp"
@@ -38,8 +37,6 @@ struct Row {
   bool is_shape = false;
   const char* slot = "noise_multiplier";
 };
-
-const std::thread::id kHome = std::this_thread::get_id();
 
 const std::array kTable = std::to_array<Row>({
     {.told = {"right", "nothing: the control"}, .value = [](const Asked&) { return 2.0; }},

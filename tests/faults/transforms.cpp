@@ -1,11 +1,11 @@
 // Transforms that let rows see each other, or hide what they learned.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "fault.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/transform.hpp"
+#include "spans.hpp"
 
 using namespace privgrad;
 
@@ -51,16 +51,6 @@ struct Row {
   ExampleShape (*shape)(const ExampleShape&) = nullptr;
 };
 
-float mean_of(std::span<const float> values) {
-  float sum = 0.0f;
-  for (const float x : values) sum += x;
-  return values.empty() ? 0.0f : sum / static_cast<float>(values.size());
-}
-float largest_of(std::span<const float> values) {
-  float largest = 0.0f;
-  for (const float x : values) largest = std::max(largest, std::abs(x));
-  return largest;
-}
 void fit_mean(Base& self, Dataset& train) { self.fitted_ = {mean_of(train.features())}; }
 std::vector<float> twice(std::vector<float> values) {
   const std::vector<float> copy = values;
