@@ -10,6 +10,7 @@
 
 #include "privgrad/backend.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/params.hpp"
 #include "privgrad/row_evaluations.hpp"
 
 /// One dense layer and any loss, row by row in double: small enough to be seen to be right, and

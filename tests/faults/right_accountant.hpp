@@ -3,13 +3,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <numbers>
 #include <optional>
 #include <string>
+#include <variant>
 
 #include "privgrad/accountant.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/params.hpp"
 
 /// Gaussians by their exact trade-off (Balle and Wang 2018, Theorem 8): the sum of the squares of
 /// sensitivity / sigma says everything.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "privgrad/aggregator.hpp"
+#include "privgrad/params.hpp"
 
 /// Independent noise of the planned size.
 class RightAggregator : public privgrad::Aggregator {

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "privgrad/clipping.hpp"
+#include "privgrad/params.hpp"
 
 class RightClipping : public privgrad::Clipping {
  public:

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "privgrad/model.hpp"
+#include "privgrad/params.hpp"
 
 /// One dense layer.
 class RightModel : public privgrad::Model {

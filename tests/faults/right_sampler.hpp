@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "privgrad/error.hpp"
+#include "privgrad/params.hpp"
 #include "privgrad/sampler.hpp"
 
 /// How a batch is drawn: a fifth of the rows, or all of them.
