@@ -23,7 +23,8 @@ mkdir -p "$folder"
 "$program" influence $manifest --quiet --out "$folder/influence-network" --points 11 --repeats 20 \
   --set 'model.hidden=[100]'
 
-for study in synthetic baselines data-scale data-scale-squared epsilon momentum data-efficiency mnist35 mnist; do
+for study in theorem auxiliary synthetic baselines data-scale data-scale-squared momentum epsilon data-efficiency \
+             mnist35 mnist; do
   "$program" ablate examples/studies/hong2022/$study.yaml --quiet --out "$folder/$study" >/dev/null
   echo "$study: done after $(($(date +%s) - began)) s"
 done

@@ -95,7 +95,9 @@ TEST_CASE("each arm is compared at its own best, found on other seeds and rows",
   CHECK(search.at("rows").at("rows") > 0);
   CHECK(search.at("rows").at("also_tested_on") == 0);
   CHECK(search.at("rows").at("also_trained_on") == 0);
+  CHECK(search.at("rows").at("training_in_common") == 0);  // They are of another public seed.
   CHECK_THAT(outcome.out, ContainsSubstring("none of which the comparison tests on"));
+  CHECK_THAT(outcome.out, ContainsSubstring("costs these nothing"));
   CHECK(work.problems() == "");
 }
 
@@ -108,6 +110,8 @@ TEST_CASE("a search that scores on the comparison's own rows is said to", "[abla
   REQUIRE(outcome.exit_code == 0);
   const Json rows = work.results().at("search").at("rows");
   CHECK(rows.at("also_tested_on") == rows.at("rows"));
+  CHECK(rows.at("training_in_common") > 0);
+  CHECK_THAT(outcome.out, !ContainsSubstring("costs these nothing"));
   CHECK_THAT(outcome.out, ContainsSubstring("scored on are test rows of the comparison"));
 }
 

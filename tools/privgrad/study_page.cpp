@@ -130,7 +130,8 @@ std::string study_plan_page(const core::StudyPlan& plan, const std::vector<doubl
   const std::size_t runs = plan.arms.size() * study.seeds.size();
   std::string text = study.name + ": " + std::to_string(plan.arms.size()) + " arms x " +
                      std::to_string(study.seeds.size()) + " seeds = " + std::to_string(runs) +
-                     " runs" + more_seeds_text(study) + ", " + guarantee_text(plan) + "\n" + stains_text(plan.stains) + "\n";
+                     " runs" + more_seeds_text(study) + ", " + guarantee_text(plan) + "\n" +
+                     stains_text(plan.stains) + "\n";
   const auto any = [&](auto is) { return std::any_of(plan.arms.begin(), plan.arms.end(), is); };
   const bool noted =
       any([](const core::PlannedArm& arm) { return !schedule_text(arm.plan).empty(); });

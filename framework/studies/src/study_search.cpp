@@ -257,8 +257,11 @@ ScoredRows scored_rows(const StudyPlan& search, const StudyPlan& comparison) {
     const RunData used = read_rows(*arm.manifest, *arm.plan.setting);
     const auto own = hashes_of(of_test ? scored.test : scored.train);
     most.rows = std::max<std::uint64_t>(most.rows, (of_test ? scored.test : scored.train).rows());
-    most.also_trained_on = std::max(most.also_trained_on, shared_by(own, hashes_of(used.train)));
+    const auto trained = hashes_of(used.train);
+    most.also_trained_on = std::max(most.also_trained_on, shared_by(own, trained));
     most.also_tested_on = std::max(most.also_tested_on, shared_by(own, hashes_of(used.test)));
+    most.training_in_common = std::max(most.training_in_common,
+                                       shared_by(of_test ? hashes_of(scored.train) : own, trained));
   }
   return most;
 }
@@ -287,7 +290,8 @@ nlohmann::json search_json(const Study& study) {
     rows = {{"split", scored->split},
             {"rows", scored->rows},
             {"also_trained_on", scored->also_trained_on},
-            {"also_tested_on", scored->also_tested_on}};
+            {"also_tested_on", scored->also_tested_on},
+            {"training_in_common", scored->training_in_common}};
   }
   return {{"over", axes_json(search.over)},
           {"arms", std::move(of_variant)},
@@ -352,12 +356,18 @@ std::vector<std::string> search_words(const Study& study) {
     words.push_back("The best " + key + " is at the end of its range for " + arms +
                     ": beyond it there may be a better one.");
   }
-  words.push_back("The search took " + std::to_string(runs) + " runs" +
-                  (study.training_data_is_public ? ". The training data are declared public."
-                   : is_proved
-                       ? "; choosing an arm's hyper-parameters after its own costs up to epsilon " +
-                             short_bound(dearest, 5) + ", which no comparison below includes."
-                       : "; no finite epsilon is proved for choosing by them."));
+  std::string cost = "; no finite epsilon is proved for choosing by them.";
+  if (study.training_data_is_public) {
+    cost = ". The training data are declared public.";
+  } else if (study.scored_rows && study.scored_rows->training_in_common == 0) {
+    cost =
+        ", which trained on none of the rows that the comparison trains on: choosing by them "
+        "costs these nothing.";
+  } else if (is_proved) {
+    cost = "; choosing an arm's hyper-parameters after its own costs up to epsilon " +
+           short_bound(dearest, 5) + ", which no comparison below includes.";
+  }
+  words.push_back("The search took " + std::to_string(runs) + " runs" + cost);
   return words;
 }
 

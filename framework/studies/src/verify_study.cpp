@@ -71,7 +71,8 @@ std::optional<ScoredRows> rows_of(const Json& search) {
   return ScoredRows{.split = rows.at("split").get<std::string>(),
                     .rows = rows.at("rows").get<std::uint64_t>(),
                     .also_trained_on = rows.at("also_trained_on").get<std::uint64_t>(),
-                    .also_tested_on = rows.at("also_tested_on").get<std::uint64_t>()};
+                    .also_tested_on = rows.at("also_tested_on").get<std::uint64_t>(),
+                    .training_in_common = rows.at("training_in_common").get<std::uint64_t>()};
 }
 
 SeedRule rule_of(const Json& json) {

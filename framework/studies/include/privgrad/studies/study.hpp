@@ -80,6 +80,7 @@ struct Choice {
 struct ScoredRows {
   std::string split;  ///< "test" or "training".
   std::uint64_t rows = 0, also_trained_on = 0, also_tested_on = 0;
+  std::uint64_t training_in_common = 0;  ///< Of the rows that search and comparison train on.
 };
 
 /// A study file, with its arms written out. Nothing in it has been checked against plugins yet.
