@@ -313,10 +313,12 @@ std::vector<std::string> search_words(const Study& study) {
     counts += (counts.empty() ? "" : ", ") + arm.variant + " of " +
               std::to_string(candidate_count(search, arm.variant));
   }
+  std::set<std::string> said;  // Arms may search the same of their own.
   for (const Axis& axis : searched_axes(search)) {
-    grid += (grid.empty() ? "" : "; ") + axis.keys.front();
+    std::string values = axis.keys.front();
     for (const AxisValue& value : axis.values)
-      grid += (&value == &axis.values.front() ? " " : ", ") + value.label;
+      values += (&value == &axis.values.front() ? " " : ", ") + value.label;
+    if (said.insert(values).second) grid += (grid.empty() ? "" : "; ") + values;
   }
   words.push_back("Each arm is at its own best candidate (" + counts + "; " + grid +
                   "), by the mean " + search.score.name + " over " +
