@@ -342,12 +342,13 @@ std::vector<Finding> findings_in(const fs::path& directory) {
   std::vector<Finding> findings;
   const auto add_directory = [&](const fs::path& one) {
     const std::string name = one.filename().string();
-    if (fs::exists(one / "influence.json"))
+    if (fs::exists(one / "influence.json")) {  // A study without results of its own.
       findings.push_back({name, one / "influence.json", true});
-    if (!fs::exists(one / "study.json")) return;
-    if (!fs::exists(one / "results.json"))
+    } else if (fs::exists(one / "results.json")) {
+      findings.push_back({name, one / "results.json", false});
+    } else if (fs::exists(one / "study.json")) {
       throw ConfigError(one.string() + ": is a study that is not finished");
-    findings.push_back({name, one / "results.json", false});
+    }
   };
   add_directory(directory);
   if (!findings.empty()) return findings;
