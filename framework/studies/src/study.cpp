@@ -360,8 +360,8 @@ class StudyReader {
         return known.name == metric;
       };
       if (std::any_of(study.metrics.begin(), study.metrics.end(), is_it)) continue;
-      problems_.add(root_.find(where.substr(0, where.find('.')))->mark, where + "." + name,
-                    "is none of the study's metrics");
+      problems_.add(root_.find(where.substr(0, where.find('.')))->mark,
+                    std::string(where).append(".").append(name), "is none of the study's metrics");
     }
   }
 

@@ -103,7 +103,7 @@ class AxesReader {
       for (const Axis& axis : taken) {
         for (const std::string& other : axis.keys) {
           if (!is_within(key, other) && !is_within(other, key)) continue;
-          problems_.add(read_.marks[a], where + "." + key,
+          problems_.add(read_.marks[a], std::string(where).append(".").append(key),
                         "cannot be searched: " + in_quotes(other) + " varies already");
         }
       }

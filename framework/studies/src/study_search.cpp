@@ -355,8 +355,11 @@ std::vector<std::string> search_words(const Study& study) {
       if (std::find(at.begin(), at.end(), key) != at.end())
         arms += (arms.empty() ? "" : ", ") + study.arms[a].name;
     }
-    words.push_back("The best " + key + " is at the end of its range for " + arms +
-                    ": beyond it there may be a better one.");
+    words.push_back(std::string("The best ")
+                        .append(key)
+                        .append(" is at the end of its range for ")
+                        .append(arms)
+                        .append(": beyond it there may be a better one."));
   }
   std::string cost = "; no finite epsilon is proved for choosing by them.";
   if (study.training_data_is_public) {

@@ -33,13 +33,13 @@ inline double one_minus_power(double base, std::uint64_t exponent) {
 /// whose remainder is below 0.3466^14 / 14! e^0.3466 < 2^-57.
 /// \param x  in [-700, 700], so that the result is a normal number.
 inline double exponential(double x) {
-  constexpr double log_2 = 0x1.62e42fefa3800p-1;        // The leading 42 bits: k times it is exact.
-  constexpr double log_2_rest = 0x1.ef35793c76730p-45;  // log 2 = log_2 + log_2_rest.
-  constexpr int degree = 13;
+  constexpr double kLog2 = 0x1.62e42fefa3800p-1;       // The leading 42 bits: k times it is exact.
+  constexpr double kLog2Rest = 0x1.ef35793c76730p-45;  // log 2 = kLog2 + kLog2Rest.
+  constexpr int kDegree = 13;
   const double k = std::nearbyint(x * 0x1.71547652b82fep+0);
-  const double r = (x - k * log_2) - k * log_2_rest;
+  const double r = (x - k * kLog2) - k * kLog2Rest;
   double sum = 1.0;
-  for (int i = degree; i > 0; --i) sum = 1.0 + sum * r / i;
+  for (int i = kDegree; i > 0; --i) sum = 1.0 + sum * r / i;
   return std::ldexp(sum, static_cast<int>(k));
 }
 

@@ -124,15 +124,15 @@ std::optional<double> equivalence_p(const SampleSummary& difference, std::size_t
 }
 
 std::optional<std::size_t> pairs_to_find(double effect, double std) {
-  constexpr double wanted = 0.8;
-  constexpr std::size_t most = 1'000'000;
+  constexpr double kWanted = 0.8;
+  constexpr std::size_t kMost = 1'000'000;
   const double deviations = effect / std;
-  if (power(deviations, most) < wanted) return std::nullopt;
+  if (power(deviations, kMost) < kWanted) return std::nullopt;
   std::size_t low = 1, high = 2;  // Not enough, and to be tried.
-  while (power(deviations, high) < wanted) low = std::exchange(high, std::min(2 * high, most));
+  while (power(deviations, high) < kWanted) low = std::exchange(high, std::min(2 * high, kMost));
   while (high - low > 1) {
     const std::size_t middle = low + (high - low) / 2;
-    (power(deviations, middle) < wanted ? low : high) = middle;
+    (power(deviations, middle) < kWanted ? low : high) = middle;
   }
   return high;
 }
