@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -207,6 +208,10 @@ class StudyReader {
         continue;  // Once it is known what is searched for all.
       } else if (member.key == "set") {
         search.sets = read_changes(member.value, where, file_text_, problems_);
+        for (const ManifestChange& change : search.sets) {
+          if (change.key == "privacy" || change.key.starts_with("privacy."))
+            problems_.add(member.value.mark, where, "changes the guarantee of the arms");
+        }
       } else if (member.key == "score") {
         if (const auto metric = metric_of(member.value, where)) search.score = *metric;
       } else if (member.key == "seeds") {
@@ -336,7 +341,7 @@ class StudyReader {
       const double amount = real != nullptr    ? *real
                             : whole != nullptr ? static_cast<double>(*whole)
                                                : 0.0;
-      if (amount > 0.0) {
+      if (amount > 0.0 && std::isfinite(amount)) {
         amounts[member.key] = amount;
       } else {
         problems_.add(member.value.mark, where + "." + member.key, "is no number above 0");

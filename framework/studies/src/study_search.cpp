@@ -94,7 +94,9 @@ std::vector<std::string> keys_at_edge(const std::vector<Axis>& axes, const Arm& 
     }
     if (numbers.size() != axis.values.size() || numbers.size() < 3) continue;
     const auto [low, high] = std::minmax_element(numbers.begin(), numbers.end());
-    const double own = *number_of_label(chosen.labels.at(axis.keys.front()));
+    const auto label = chosen.labels.find(axis.keys.front());
+    if (label == chosen.labels.end()) continue;
+    const auto own = number_of_label(label->second);
     if (own == *low || own == *high) keys.push_back(axis.keys.front());
   }
   return keys;
@@ -364,13 +366,16 @@ std::vector<std::string> search_words(const Study& study) {
   std::string cost = "; no finite epsilon is proved for choosing by them.";
   if (study.training_data_is_public) {
     cost = ". The training data are declared public.";
-  } else if (study.scored_rows && study.scored_rows->training_in_common == 0) {
+  } else if (study.scored_rows && study.scored_rows->training_in_common == 0 &&
+             study.scored_rows->also_trained_on == 0) {
     cost =
         ", which trained on none of the rows that the comparison trains on: choosing by them "
         "costs these nothing.";
   } else if (is_proved) {
     cost = "; choosing an arm's hyper-parameters after its own costs up to epsilon " +
-           short_bound(dearest, 5) + ", which no comparison below includes.";
+           short_bound(dearest, 5) +
+           ", which no comparison below includes; and no epsilon covers scores that are measured "
+           "exactly on rows that are not public.";
   }
   words.push_back("The search took " + std::to_string(runs) + " runs" + cost);
   return words;

@@ -44,6 +44,7 @@ Axis axis_of(const Json& json) {
   Axis axis{.keys = json.at("keys").get<std::vector<std::string>>(), .values = {}};
   for (const Json& label : json.at("labels"))
     axis.values.push_back({label.get<std::string>(), {}, {}});
+  if (axis.keys.empty() || axis.values.empty()) throw IoError("study.json: an axis varies nothing");
   return axis;
 }
 

@@ -156,8 +156,7 @@ TEST_CASE("a mean within a margin is told from one that may be beyond", "[statis
   CHECK_THAT(equivalence_p(five, 5, 2.0).value(),
              WithinRel(1.0 - two_sided_t4(1.0 / std::sqrt(0.5)) / 2.0, 1e-12));
   CHECK(equivalence_p(five, 5, 3.0) == 0.5);
-  CHECK(equivalence_p(summarize(Numbers{1, 1}), 2, 2.0) == 0.0);
-  CHECK(equivalence_p(summarize(Numbers{1, 1}), 2, 1.0) == 1.0);
+  CHECK_FALSE(equivalence_p(summarize(Numbers{1, 1}), 2, 2.0));
   CHECK_FALSE(equivalence_p(summarize(Numbers{1}), 1, 2.0));
 }
 

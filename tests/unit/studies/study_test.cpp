@@ -302,6 +302,8 @@ TEST_CASE("a search has seeds and keys of its own", "[study]") {
   CHECK(problems_after_head(text("over: {b: [1]}, seeds: [7], scores: x")) ==
         Lines{"s.yaml:5:38: error: search.scores: is unknown; there are over, arms, seeds, score, "
               "set"});
+  CHECK(problems_after_head(text("over: {b: [1]}, seeds: [7], set: {privacy.target_epsilon: 9}")) ==
+        Lines{"s.yaml:5:43: error: search.set: changes the guarantee of the arms"});
   const Study own = study(kHead + text("arms: {2: {a: [3, 4]}}, seeds: [7]"));
   CHECK(candidate_count(*own.search, "1") == 1);
   CHECK(candidate_count(*own.search, "2") == 2);

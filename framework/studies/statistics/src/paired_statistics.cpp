@@ -115,9 +115,8 @@ PairedComparison compare_with_zero(std::span<const double> differences, std::siz
 
 std::optional<double> equivalence_p(const SampleSummary& difference, std::size_t pairs,
                                     double margin, std::size_t looks) {
-  if (!difference.std) return std::nullopt;
+  if (difference.std.value_or(0.0) == 0.0) return std::nullopt;
   const double room = margin - std::abs(difference.mean);
-  if (*difference.std == 0.0) return room > 0.0 ? 0.0 : 1.0;
   const double t = room / (*difference.std / std::sqrt(static_cast<double>(pairs)));
   const Student student(static_cast<double>(pairs - 1));
   return for_looks(boost::math::cdf(boost::math::complement(student, t)), looks);

@@ -59,7 +59,7 @@ PairedComparison compare_with_zero(std::span<const double> differences, std::siz
 /// being at most -margin and of it being at least margin (Schuirmann 1987). Small: it lies between.
 /// \param pairs   that the summary is of.
 /// \param margin  > 0, chosen before the data were seen.
-/// \returns nothing for one pair.
+/// \returns nothing for one pair, and where all differences are the same: there is no spread.
 std::optional<double> equivalence_p(const SampleSummary& difference, std::size_t pairs,
                                     double margin, std::size_t looks = 1);
 
