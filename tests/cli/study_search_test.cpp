@@ -156,8 +156,41 @@ TEST_CASE("verify: choices follow from the runs of the search", "[ablate][verify
     CHECK_THAT(work.problems(), ContainsSubstring(edit.seen));
     write_file(file, before);
   }
+  const std::string study = read_file(work.out("s/study.json"));
+  replace(work.out("s/study.json"), "\"seeds\": [\n      101,", "\"seeds\": [\n      1,");
+  const Outcome reused = work({"verify", "s"});
+  CHECK(reused.exit_code != 0);
+  CHECK_THAT(reused.err, ContainsSubstring("the search used a seed of the comparison"));
+  write_file(work.out("s/study.json"), study);
   fs::rename(work.out("s/search"), work.out("kept"));
   CHECK_THAT(work.problems(), ContainsSubstring("search"));
+}
+
+TEST_CASE("verify: a search that the study says nothing of is found", "[ablate][verify]") {
+  std::string text = kStudy;
+  text.erase(text.find("search:"), text.find("seeds: 2") - text.find("search:"));
+  const Searched work(text);
+  REQUIRE(work.ablate().exit_code == 0);
+  CHECK(work.problems() == "");
+  fs::create_directories(work.out("s/search"));
+  CHECK_THAT(work.problems(), ContainsSubstring("study.json says nothing of a search"));
+}
+
+TEST_CASE("candidates that would share their runs are refused", "[ablate]") {
+  const Searched work(R"(study: 1
+name: shared
+base: small.yaml
+arms: {a: {}, a+b: {}}
+search:
+  arms:
+    a: {schedules.learning_rate: {b+c: 0.1}}
+    a+b: {schedules.learning_rate: {c: 0.2}}
+  seeds: [7]
+seeds: 2
+)");
+  const Outcome outcome = work.ablate();
+  check_one_error_line(outcome, 2);
+  CHECK_THAT(outcome.err, ContainsSubstring("two candidates of the search are called 'a+b+c'"));
 }
 
 TEST_CASE("seeds are added until differences are known to a width, and then no more", "[ablate]") {

@@ -219,12 +219,6 @@ Json rule_json(const SeedRule& rule) {
   return {{"until", rule.widths}, {"at_least", rule.at_least}, {"at_most", rule.at_most}};
 }
 
-Json axis_json(const Axis& axis) {
-  Json labels = Json::array();
-  for (const AxisValue& value : axis.values) labels.push_back(value.label);
-  return {{"keys", axis.keys}, {"labels", std::move(labels)}};
-}
-
 Json arm_json(const Study& study, const PlannedArm& planned) {
   const Plan& plan = planned.plan;
   Json set = Json::object();
@@ -263,6 +257,12 @@ Json common(const StudyPlan& plan, Get get) {
 }
 
 }  // namespace
+
+nlohmann::json axis_json(const Axis& axis) {
+  Json labels = Json::array();
+  for (const AxisValue& value : axis.values) labels.push_back(value.label);
+  return {{"keys", axis.keys}, {"labels", std::move(labels)}};
+}
 
 const PlannedArm& first_of_level(const StudyPlan& plan, std::size_t level) {
   return *std::find_if(plan.arms.begin(), plan.arms.end(),

@@ -104,11 +104,7 @@ std::vector<std::string> keys_at_edge(const std::vector<Axis>& axes, const Arm& 
 
 Json axes_json(const std::vector<Axis>& axes) {
   Json all = Json::array();
-  for (const Axis& axis : axes) {
-    Json labels = Json::array();
-    for (const AxisValue& value : axis.values) labels.push_back(value.label);
-    all.push_back({{"keys", axis.keys}, {"labels", std::move(labels)}});
-  }
+  for (const Axis& axis : axes) all.push_back(axis_json(axis));
   return all;
 }
 
@@ -167,6 +163,7 @@ Study search_study(const Study& study) {
   made.equal_privacy = study.equal_privacy;
   made.training_data_is_public = study.training_data_is_public;
   made.levels = Axis{.keys = {"arm"}, .values = {}};
+  std::set<std::string> names;  // They name folders.
   for (const Arm& arm : study.arms) {
     made.baselines.push_back(made.arms.size());
     for (const Candidate& candidate : candidates_of(study, arm.variant)) {
@@ -177,6 +174,10 @@ Study search_study(const Study& study) {
               .changes = arm.changes};
       one.labels["arm"] = arm.name;
       one.changes.insert(one.changes.end(), candidate.set.begin(), candidate.set.end());
+      if (!names.insert(one.name).second) {
+        throw ConfigError(study.file.string() + ": two candidates of the search are called '" +
+                          one.name + "'; call an arm or a value otherwise");
+      }
       made.arms.push_back(std::move(one));
     }
     made.levels->values.push_back({arm.name, {}, {arm.name}});

@@ -130,6 +130,14 @@ Study study_of(const Json& json) {
   const bool in_limits = !study.arms.empty() && study.arms.size() <= kMaxArms &&
                          !study.seeds.empty() && study.seeds.size() <= kMaxSeeds &&
                          !study.metrics.empty();
+  if (study.search) {
+    for (const std::uint64_t seed : study.search->seeds) {
+      const bool is_of_rule = study.seed_rule && seed >= 1 && seed <= study.seed_rule->at_most;
+      if (is_of_rule ||
+          std::find(study.seeds.begin(), study.seeds.end(), seed) != study.seeds.end())
+        throw IoError("study.json: the search used a seed of the comparison");
+    }
+  }
   if (!in_limits) throw IoError("study.json: names no arms, seeds or metrics, or too many");
   return study;
 }
@@ -170,6 +178,8 @@ class StudyVerifier {
       runs_.emplace_back();
       for (const std::uint64_t seed : plan_.study->seeds) has_all = check_run(arm, seed) && has_all;
     }
+    if (!plan_.study->search && directory_.has("search"))
+      problem("search: is there, but study.json says nothing of a search");
     if (has_all && plan_.study->search) {
       has_all = attempt("study.json", [&] { find_choices(); });
     }

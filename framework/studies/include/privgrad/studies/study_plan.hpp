@@ -53,6 +53,9 @@ std::vector<std::string> stains_of(const StudyPlan& plan);
 /// calibrated to.
 std::vector<std::string> study_remarks(const StudyPlan& plan);
 
+/// {"keys": [...], "labels": [...]}.
+nlohmann::json axis_json(const Axis& axis);
+
 /// study.json, described in docs/studies.md.
 nlohmann::json to_json(const StudyPlan& plan);
 

@@ -12,6 +12,7 @@ namespace privgrad::core {
 /// The search as a study of its own: each arm is a level, each point of the search's grid a variant.
 /// Its runs have the search's seeds and changes, and the guarantee of their arm.
 /// \param study  with a search.
+/// \throws ConfigError if two candidates have one name.
 Study search_study(const Study& study);
 
 /// All axes of a search: for every arm, then those for single variants.
