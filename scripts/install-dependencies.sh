@@ -30,7 +30,7 @@ libboost-dev                  Boost.DLL, which loads the plugins
 libboost-program-options-dev  reads the command line
 libtbb-dev                    the threads of the executor
 libsodium-dev                 randomness, keys and SHA-256 for pins and the ledger's chain
-libssl-dev                    AES-128 in counter mode, which the noise is made from
+libssl-dev                    AES-128 in counter mode, which the noise is made from; hashes of plugin files
 libyaml-dev                   reads manifests
 libcurl4-openssl-dev          downloads public data sets (curl licence), in a program of its own
 ca-certificates               tells downloads which servers to believe

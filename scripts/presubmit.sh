@@ -50,7 +50,7 @@ changed_programs() {
 
 changed_pages() {
   local page status=0
-  for page in $(git ls-files '*.md' ':!docs/components' ':!docs/experiments' ':!CHANGELOG.md' ':!examples/plugin_template'); do
+  for page in $(git ls-files '*.md' ':!docs/components' ':!CHANGELOG.md' ':!examples/plugin_template'); do
     ctest --preset ci -N -R "^docs: $page\$" | grep -q 'Total Tests: 1' || continue
     unless_seen "$page" "$(hash_of "$page" tests/docs/fragments.toml)" ctest --preset ci -R "^docs: $page\$" || status=1
   done
