@@ -1,5 +1,5 @@
 // Studies that search each arm's hyper-parameters first, and studies that stop when they are precise.
-#include <cmath>
+#include <functional>
 #include <map>
 
 #include "cli.hpp"
@@ -33,6 +33,13 @@ struct Searched : Cli {
   }
   Json results(const std::string& folder = "s") const {
     return Json::parse(read_file(out(folder) / "results.json"));
+  }
+  /// What the results say of the search and of the number of seeds, as one text.
+  std::string said() const {
+    std::string all;
+    const Json made = results();
+    for (const Json& words : made.at("search_words")) all += words.get<std::string>() + " ";
+    return all;
   }
   /// What verify finds wrong, as one text; "" if it verifies.
   std::string problems() const {
@@ -96,8 +103,8 @@ TEST_CASE("each arm is compared at its own best, found on other seeds and rows",
   CHECK(search.at("rows").at("also_tested_on") == 0);
   CHECK(search.at("rows").at("also_trained_on") == 0);
   CHECK(search.at("rows").at("training_in_common") == 0);  // They are of another public seed.
-  CHECK_THAT(outcome.out, ContainsSubstring("none of which the comparison tests on"));
-  CHECK_THAT(outcome.out, ContainsSubstring("costs these nothing"));
+  CHECK_THAT(work.said(), ContainsSubstring("none of which the comparison tests on or trains on."));
+  CHECK_THAT(work.said(), ContainsSubstring("costs these nothing"));
   CHECK(work.problems() == "");
 }
 
@@ -111,8 +118,11 @@ TEST_CASE("a search that scores on the comparison's own rows is said to", "[abla
   const Json rows = work.results().at("search").at("rows");
   CHECK(rows.at("also_tested_on") == rows.at("rows"));
   CHECK(rows.at("training_in_common") > 0);
-  CHECK_THAT(outcome.out, !ContainsSubstring("costs these nothing"));
-  CHECK_THAT(outcome.out, ContainsSubstring("scored on are test rows of the comparison"));
+  CHECK_THAT(work.said(), !ContainsSubstring("costs these nothing"));
+  const std::string all = rows.at("rows").dump();
+  CHECK_THAT(work.said(),
+             ContainsSubstring("scored on " + all + " rows; of these the comparison tests on " +
+                               all + " and trains on none."));
 }
 
 TEST_CASE("a search that was cut off goes on, and ends in the same bytes", "[ablate]") {
@@ -156,14 +166,159 @@ TEST_CASE("verify: choices follow from the runs of the search", "[ablate][verify
     CHECK_THAT(work.problems(), ContainsSubstring(edit.seen));
     write_file(file, before);
   }
-  const std::string study = read_file(work.out("s/study.json"));
-  replace(work.out("s/study.json"), "\"seeds\": [\n      101,", "\"seeds\": [\n      1,");
+  const fs::path asked = work.out("s/study.yaml");
+  const std::string before = read_file(asked);
+  replace(asked, "[101, ", "[1, ");
   const Outcome reused = work({"verify", "s"});
-  CHECK(reused.exit_code != 0);
-  CHECK_THAT(reused.err, ContainsSubstring("the search used a seed of the comparison"));
-  write_file(work.out("s/study.json"), study);
+  CHECK(reused.exit_code == 4);
+  CHECK_THAT(reused.err, ContainsSubstring("has 1, which the comparison uses"));
+  write_file(asked, before);
   fs::rename(work.out("s/search"), work.out("kept"));
   CHECK_THAT(work.problems(), ContainsSubstring("search"));
+}
+
+namespace {
+
+/// A study that was made as one file says, and is handed on as if it had been made as another one.
+struct Forged : Searched {
+  Forged(const std::string& made, const std::string& claimed) : Searched(made) {
+    REQUIRE(ablate().exit_code == 0);
+    REQUIRE(problems() == "");
+    write_file(dir() / "s.yaml", claimed);
+    const Outcome other = (*this)({"ablate", "s.yaml", "--out", "other", "--quiet"});
+    INFO(other.err);
+    REQUIRE(other.exit_code == 0);
+    fs::copy_file(out("other/study.yaml"), out("s/study.yaml"),
+                  fs::copy_options::overwrite_existing);
+  }
+};
+
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  REQUIRE(at != text.npos);
+  return text.replace(at, from.size(), to);
+}
+
+}  // namespace
+
+TEST_CASE("verify: a search is that of its study in every run", "[ablate][verify]") {
+  SECTION("one that was made on the comparison's own rows, and claims others") {
+    const Forged work(replaced(kStudy, "  set: {data.seed: 5}\n", ""), kStudy);
+    CHECK_THAT(work.problems(),
+               ContainsSubstring("search/arms/1+sgd+0.01/manifest.yaml: is not this arm of "
+                                 "study.yaml: it has another data.seed"));
+  }
+  SECTION("one whose candidates are called otherwise") {
+    const Forged work(replaced(kStudy, "[0.01, 0.1, 0.5]", "{a: 0.01, b: 0.1, c: 0.5}"),
+                      replaced(kStudy, "[0.01, 0.1, 0.5]", "{a: 0.01, b: 0.5, c: 0.1}"));
+    CHECK_THAT(work.problems(), ContainsSubstring("search/arms/1+sgd+b/manifest.yaml: is not this "
+                                                  "arm of study.yaml"));
+  }
+}
+
+TEST_CASE("verify: rows of a search that cannot be are found", "[ablate][verify]") {
+  const Searched work(replaced(kStudy, "  set: {data.seed: 5}\n", ""));
+  REQUIRE(work.ablate().exit_code == 0);
+  REQUIRE(work.problems() == "");
+  const std::string said = read_file(work.out("s/study.json"));
+  for (const auto& forge : std::vector<std::function<void(Json&)>>{
+           [](Json& rows) { rows["also_tested_on"] = 0; },
+           [](Json& rows) { rows["also_tested_on"] = 1; },
+           [](Json& rows) { rows["training_in_common"] = 0; },
+           [](Json& rows) { rows["split"] = "training"; },
+           [](Json& rows) { rows["also_tested_on"] = rows["rows"].get<int>() + 1; },
+           [](Json& rows) { rows["data_sets"] = 0; }, [](Json& rows) { rows = nullptr; }}) {
+    Json json = Json::parse(said);
+    forge(json["search"]["rows"]);
+    CAPTURE(json["search"]["rows"].dump());
+    write_file(work.out("s/study.json"), json.dump(2) + "\n");
+    CHECK_THAT(work.problems(), ContainsSubstring("study.json: "));
+  }
+}
+
+TEST_CASE("verify: a rule of seeds was followed", "[ablate][verify]") {
+  const std::string head =
+      "study: 1\nname: ruled\nbase: small.yaml\naxes: {schedules.learning_rate: [0.2, 0.5]}\n"
+      "metrics: [test_loss]\n";
+  const auto seeds = [&](const std::string& rule) { return head + "seeds: " + rule + "\n"; };
+  SECTION("more seeds than it would have taken") {
+    const Forged work(seeds("6"), seeds("{until: {test_loss: 1000}, at_least: 3, at_most: 6}"));
+    CHECK_THAT(work.problems(),
+               ContainsSubstring("seed-4: is of a seed that the rule did not come to"));
+  }
+  SECTION("fewer") {
+    const Forged work(seeds("3"), seeds("{until: {test_loss: 1e-9}, at_least: 3, at_most: 6}"));
+    CHECK_THAT(work.problems(), ContainsSubstring("runs/0.2/seed-4"));
+  }
+}
+
+TEST_CASE("what a comparison is corrected for is settled before its runs", "[ablate]") {
+  const Searched work;
+  REQUIRE(work.ablate().exit_code == 0);
+  const std::string search = read_file(work.out("s/search/study.json"));
+  const auto refused = [&](const std::string& text, const std::string& what) {
+    write_file(work.dir() / "s.yaml", text);
+    const Outcome outcome = work.ablate();
+    check_one_error_line(outcome, 2);
+    CHECK_THAT(outcome.err, ContainsSubstring("which were made for " + what));
+    CHECK(read_file(work.out("s/search/study.json")) == search);
+  };
+  refused(replaced(kStudy, "score: test_loss", "score: train_loss"), "another search");
+  refused(replaced(kStudy, "0.1, 0.5]", "0.1]"), "another search");
+  refused(std::string(kStudy) + "equivalence: {test_loss: 0.1}\n", "no such equivalence");
+  refused(
+      replaced(kStudy, "\nseeds: 2", "\nseeds: {until: {test_loss: 1}, at_least: 2, at_most: 4}"),
+      "no such seeds");
+  // More seeds, fixed beforehand, are the same question.
+  write_file(work.dir() / "s.yaml", replaced(kStudy, "\nseeds: 2", "\nseeds: 3"));
+  CHECK(work.ablate().exit_code == 0);
+}
+
+TEST_CASE("verify: a study.yaml that no study has", "[ablate][verify]") {
+  const Searched work;
+  REQUIRE(work.ablate().exit_code == 0);
+  const fs::path asked = work.out("s/study.yaml");
+  const std::string before = read_file(asked);
+  const auto said = [&](const std::string& text) {
+    write_file(asked, text);
+    const Outcome outcome = work({"verify", "s"});
+    CHECK(outcome.exit_code == 4);
+    return outcome.err;
+  };
+  CHECK_THAT(said(""), ContainsSubstring("study.yaml"));
+  CHECK_THAT(said("{[" + std::string(1000, '[')), ContainsSubstring("study.yaml"));
+  CHECK_THAT(said("study: 1\nseeds: 2\nbase: ../small.yaml\n"), ContainsSubstring("study.yaml"));
+  CHECK_THAT(said("study: 1\nseeds: 2\nbase: " + (work.dir() / "small.yaml").string() + "\n"),
+             ContainsSubstring("names a base instead of holding it"));
+  fs::remove(asked);
+  CHECK_THAT(work({"verify", "s"}).err, ContainsSubstring("study.yaml: is missing"));
+  CHECK_THAT(work({"verify", "s/search"}).err, ContainsSubstring("study.yaml: is missing"));
+  write_file(asked, before);
+  // Whatever is missing from study.json is said, and never more than that.
+  const Json whole = Json::parse(read_file(work.out("s/study.json")));
+  for (const auto& [key, value] : whole.items()) {
+    Json less = whole;
+    less.erase(key);
+    CAPTURE(key);
+    write_file(work.out("s/study.json"), less.dump(2) + "\n");
+    if (key != "privgrad") CHECK_THAT(work.problems(), ContainsSubstring("study.json"));
+  }
+}
+
+TEST_CASE("a search that was scored on rows that the comparison trains on is not free",
+          "[ablate]") {
+  const Searched work(replaced(replaced(kStudy, "score: test_loss", "score: train_loss"),
+                               "  set: {data.seed: 5}\n", ""));
+  const Outcome outcome = work.ablate();
+  REQUIRE(outcome.exit_code == 0);
+  const Json rows = work.results().at("search").at("rows");
+  CHECK(rows.at("split") == "training");
+  CHECK(rows.at("also_trained_on") == rows.at("rows"));
+  CHECK_THAT(work.said(), !ContainsSubstring("costs these nothing"));
+  CHECK_THAT(work.said(),
+             ContainsSubstring("tests on none and trains on " + rows.at("rows").dump() + "."));
+  CHECK_THAT(work.said(), ContainsSubstring("choosing an arm's hyper-parameters after its own "
+                                            "costs up to epsilon "));
 }
 
 TEST_CASE("verify: a search that the study says nothing of is found", "[ablate][verify]") {
@@ -173,7 +328,7 @@ TEST_CASE("verify: a search that the study says nothing of is found", "[ablate][
   REQUIRE(work.ablate().exit_code == 0);
   CHECK(work.problems() == "");
   fs::create_directories(work.out("s/search"));
-  CHECK_THAT(work.problems(), ContainsSubstring("study.json says nothing of a search"));
+  CHECK_THAT(work.problems(), ContainsSubstring("study.yaml says nothing of a search"));
 }
 
 TEST_CASE("candidates that would share their runs are refused", "[ablate]") {
@@ -209,6 +364,10 @@ metrics: [test_loss]
     const Searched work(with_width("1000"));
     REQUIRE(work.ablate().exit_code == 0);
     CHECK(work.results().at("seeds").size() == 3);
+    CHECK(work.results().at("search_words") ==
+          Json{"Seeds were added until the intervals of all differences were at most so wide: "
+               "test_loss 1e+03; with looks at 3, 6, 12 seeds. It ended at 3, where they are. "
+               "Intervals and p hold for all 3 looks together (Bonferroni)."});
     CHECK(work.problems() == "");
   }
   SECTION("one that none reach: the intervals are those of three looks") {
@@ -216,18 +375,23 @@ metrics: [test_loss]
     REQUIRE(work.ablate().exit_code == 0);
     const Json results = work.results();
     CHECK(results.at("seeds").size() == 12);
+    CHECK_THAT(results.at("search_words").at(0).get<std::string>(),
+               ContainsSubstring("It ended at 12, where they are not."));
+    CHECK(work.problems() == "");
     const Json& versus = results.at("arms").at(1).at("versus_baseline").at("test_loss");
     // The same runs, with their number fixed beforehand.
     write_file(
         work.dir() / "s.yaml",
         std::string(text).replace(text.find("seeds: {"),
                                   text.find("metrics") - text.find("seeds: {"), "seeds: 12\n"));
-    REQUIRE(work.ablate().exit_code == 0);
-    const Json fixed = work.results();
+    REQUIRE(work({"ablate", "s.yaml", "--out", "fixed", "--quiet"}).exit_code == 0);
+    const Json fixed = work.results("fixed");
     const Json& once = fixed.at("arms").at(1).at("versus_baseline").at("test_loss");
     CHECK(versus.at("difference") == once.at("difference"));
     CHECK_THAT(versus.at("p").get<double>(),
                WithinRel(std::min(1.0, 3.0 * once.at("p").get<double>()), 1e-9));
+    CHECK_THAT(versus.at("p_sign_flip").get<double>(),
+               WithinRel(std::min(1.0, 3.0 * once.at("p_sign_flip").get<double>()), 1e-9));
     CHECK(versus.at("ci95").at(0) < once.at("ci95").at(0));
   }
 }

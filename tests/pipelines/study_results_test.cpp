@@ -124,6 +124,29 @@ TEST_CASE("a verdict stands only after Holm's correction", "[study]") {
 }
 
 // The runs of one more arm, whose losses differ from the baseline's by these.
+TEST_CASE("that arms are equivalent is shown by two one-sided tests", "[study]") {
+  const auto one_sided = [](double t) { return 0.5 - std::atan(t) / std::numbers::pi; };
+  const auto plan = planned_with(kThreeArms + "equivalence: {train_loss: 0.5}\n");
+  // Differences 0.1 -+ 0.01, and 0 -+ 1/sqrt(2), whose deviation is 1.
+  const double spread = std::numbers::sqrt2 / 2.0;
+  const auto results = core::results_json(plan, with_differences({0.09, 0.11}, {-spread, spread}));
+  const auto& narrow = results.at("arms").at(1).at("versus_baseline").at("train_loss");
+  CHECK(narrow.at("margin") == 0.5);
+  const double p = one_sided((0.5 - 0.1) / 0.01);
+  CHECK_THAT(narrow.at("p_equivalent").get<double>(), WithinRel(p, 1e-9));
+  CHECK_THAT(narrow.at("p_equivalent_holm").get<double>(), WithinRel(2.0 * p, 1e-9));
+  CHECK_THAT(words_of(results, 0), ContainsSubstring("; that it is within 0.5 stands (p 0.0080, "
+                                                     "Holm 0.0160)"));
+  const auto& wide = results.at("arms").at(2).at("versus_baseline").at("train_loss");
+  CHECK_THAT(wide.at("p_equivalent").get<double>(), WithinRel(one_sided(0.5 / spread), 1e-9));
+  CHECK_THAT(words_of(results, 2), ContainsSubstring("; that it is within 0.5 is not shown"));
+  // G*Power 3.1, paired t test, two tails, effect size 0.5, power 0.8.
+  CHECK(wide.at("seeds_to_find") == nlohmann::json{{"effect", 0.5}, {"seeds", 34}});
+  CHECK_THAT(words_of(results, 2),
+             ContainsSubstring("one test of a difference of 0.5 would take 34 seeds to find it "
+                               "with a probability of 0.8"));
+}
+
 TEST_CASE("what stands is what sign flips confirm as well", "[study]") {
   const core::StudyPlan plan = planned_with("axes: {optimizer: [sgd, adam]}\n");
   const auto words = [&](const std::vector<double>& differences) {

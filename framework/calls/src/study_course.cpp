@@ -1,6 +1,5 @@
 #include "privgrad/calls/study_course.hpp"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -15,13 +14,9 @@ using Json = nlohmann::json;
 /// Adds seeds up to the next look if the study's rule wants them.
 /// \returns whether it does.
 bool add_seeds(core::StudyPlan& plan, const core::StudyDirectory& directory) {
-  core::Study& study = *plan.study;
-  if (!study.seed_rule || core::is_precise(plan, all_runs(plan, directory))) return false;
-  const auto looks = core::looks_between(study.seed_rule->at_least, study.seed_rule->at_most);
-  const auto next = std::upper_bound(looks.begin(), looks.end(), study.seeds.size());
-  if (next == looks.end()) return false;
-  study.seeds = core::first_seeds(*next);
-  return true;
+  const auto wanted = core::next_seeds(plan, all_runs(plan, directory));
+  if (wanted) plan.study->seeds = core::first_seeds(*wanted);
+  return wanted.has_value();
 }
 
 std::optional<Json> carry_out_plan(core::StudyPlan& plan, const core::StudyDirectory& directory,
@@ -46,6 +41,7 @@ StudyCourse plan_course(core::Study study, std::vector<std::string> overrides,
   } else {
     course.plan = core::plan_study(study, overrides, catalog);
   }
+  course.question = core::study_yaml(study, overrides);
   course.study = std::move(study);
   course.overrides = std::move(overrides);
   return course;
@@ -53,6 +49,7 @@ StudyCourse plan_course(core::Study study, std::vector<std::string> overrides,
 
 std::optional<Json> carry_out(StudyCourse& course, const core::StudyDirectory& directory,
                               const Catalog& catalog, const MakeRuns& make) {
+  keep_question(directory, course.question);
   if (!course.search) return carry_out_plan(course.plan, directory, catalog, make);
   core::StudyPlan& search = *course.search;
   const core::StudyDirectory place(directory.path() / "search");

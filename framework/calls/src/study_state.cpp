@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <system_error>
 
 #include "privgrad/calls/lock_text.hpp"
 #include "privgrad/host/lock_file.hpp"
+#include "privgrad/manifest/yaml.hpp"
 #include "privgrad/statement/plan_json.hpp"
 #include "privgrad/trust/files.hpp"
 
@@ -67,7 +69,46 @@ void check_run(const core::StudyDirectory& directory, const core::PlannedArm& ar
   throw ConfigError(file.string() + ": differs from what the arm " + name + " is now" + kElsewhere);
 }
 
+bool has_runs(const core::StudyDirectory& directory) {
+  std::error_code failure;
+  for (const auto& arm : fs::directory_iterator(directory.path() / "runs", failure)) {
+    for (const auto& run : fs::directory_iterator(arm.path(), failure)) {
+      if (fs::exists(run.path() / "summary.json", failure)) return true;
+    }
+  }
+  return false;
+}
+
+/// A part of a study file that must have been there before its runs; null if it has none.
+Value early_part(const Value& study, const char* key) {
+  const Value* node = study.find(key);
+  const bool is_number_of_seeds =
+      std::string_view(key) == "seeds" && node != nullptr && node->find("until") == nullptr;
+  return node == nullptr || is_number_of_seeds ? Value() : *node;
+}
+
+Value parsed(const std::string& text, const fs::path& file) {
+  std::vector<Problem> problems;
+  if (auto value = core::parse_yaml(text, problems)) return std::move(*value);
+  throw ConfigError(file.string() + ": is not what this program writes; give another --out");
+}
+
 }  // namespace
+
+void keep_question(const core::StudyDirectory& directory, const std::string& question) {
+  const fs::path file = directory.study_yaml();
+  if (fs::exists(file) && has_runs(directory)) {
+    const Value before = parsed(text_of(file), file), now = parsed(question, file);
+    for (const char* key : {"seeds", "equivalence", "search"}) {
+      if (core::to_yaml(early_part(before, key)) == core::to_yaml(early_part(now, key))) continue;
+      throw ConfigError(file.string() + ": the comparison already has runs, which were made for " +
+                        (early_part(before, key).is_null() ? "no such " : "another ") + key +
+                        "; what its numbers are corrected for is settled before them: give "
+                        "another --out, or remove this directory");
+    }
+  }
+  core::write_atomically(file, question);
+}
 
 void prepare_directory(const core::StudyDirectory& directory, const core::StudyPlan& plan,
                        const Catalog& catalog) {

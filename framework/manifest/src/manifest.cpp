@@ -98,9 +98,17 @@ Manifest parse_manifest(std::string_view text, const fs::path& file,
 }
 
 Manifest check_manifest(Value root, const fs::path& file, const std::vector<std::string>& overrides,
-                        const Catalog& catalog, const std::vector<ManifestChange>& changes) {
+                        const Catalog& catalog, const std::vector<ManifestChange>& changes,
+                        DataFiles data_files) {
   ManifestProblems problems(one_line(file.string(), 4096));
-  return changed_manifest(std::move(root), file, overrides, catalog, changes, problems);
+  return changed_manifest(std::move(root), file, overrides, catalog, changes, problems, data_files);
+}
+
+Value with_overrides(Value root, const std::vector<std::string>& overrides) {
+  ManifestProblems problems("");
+  apply_overrides(overrides, root, problems);
+  problems.throw_if_any();
+  return root;
 }
 
 std::vector<const ComponentUse*> components_of(const Manifest& manifest) {

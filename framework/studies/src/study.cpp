@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "known_metrics.hpp"
@@ -13,6 +14,9 @@
 #include "privgrad/statistics/paired_statistics.hpp"
 #include "privgrad/studies/study_search.hpp"
 #include "study_arms.hpp"
+#include "study_axes.hpp"
+#include "study_labels.hpp"
+#include "study_values.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -24,6 +28,13 @@ constexpr std::array kKeys{
     "zip",      "arms",   "skip",        "only",   "seeds",         "metrics",
     "baseline", "titles", "equivalence", "search", "equal_privacy", "training_data_is_public"};
 
+/// The kind of a component, however it is written; "" of any other value.
+std::string kind_in(const Value& value) {
+  const Value* kind = value.find("kind");
+  const auto* text = std::get_if<std::string>(kind == nullptr ? &value.data() : &kind->data());
+  return text == nullptr ? "" : *text;
+}
+
 std::string is_a(const Value& node) { return "is " + std::string(node.type_name()); }
 
 class StudyReader {
@@ -34,6 +45,7 @@ class StudyReader {
   Study read() {
     Study study;
     study.file = file_;
+    study.source = root_;
     if (!std::holds_alternative<Value::Object>(root_.data())) {
       problems_.add(root_.mark, "",
                     "the study " + is_a(root_) +
@@ -222,6 +234,7 @@ class StudyReader {
       }
     }
     if (const Value* own = node.find("arms")) read_search_arms(*own, varied, study, search);
+    check_search(node, study, search);
     if (search.over.empty() && search.of_variant.empty())
       problems_.add(node.mark, "search", "lacks over or arms: what is searched");
     if (node.find("seeds") == nullptr) problems_.add(node.mark, "search.seeds", "is missing");
@@ -232,6 +245,51 @@ class StudyReader {
                     "has more candidates of all arms than " + std::to_string(kMaxArms));
     }
     study.search = std::move(search);
+  }
+
+  /// A search finds an arm's hyper-parameters: it must not make another arm of it, nor may what is
+  /// set for the search alone stand in for what is compared.
+  void check_search(const Value& node, const Study& study, const StudySearch& search) {
+    for (const Arm& arm : study.arms) {
+      for (const ManifestChange& own : arm.changes) {
+        for (const Axis& axis : search.over) check_kept(node, "search.over.", axis, arm, own, true);
+        const auto refined = search.of_variant.find(arm.variant);
+        if (refined == search.of_variant.end()) continue;
+        for (const Axis& axis : refined->second)
+          check_kept(node, "search.arms." + arm.variant + ".", axis, arm, own, false);
+      }
+    }
+    std::set<std::string> compared;
+    for (const Arm& arm : study.arms) {
+      for (const ManifestChange& own : arm.changes) compared.insert(own.key);
+    }
+    for (const Axis& axis : searched_axes(search))
+      compared.insert(axis.keys.begin(), axis.keys.end());
+    for (const ManifestChange& change : search.sets) {
+      for (const std::string& key : compared) {
+        if (!is_within(key, change.key) && !is_within(change.key, key)) continue;
+        problems_.add(node.mark, "search.set." + change.key,
+                      "sets " + in_quotes(key) + ", which is compared or searched");
+        break;
+      }
+    }
+  }
+
+  /// An axis of a search may not undo what an arm sets.
+  void check_kept(const Value& node, const std::string& where, const Axis& axis, const Arm& arm,
+                  const ManifestChange& own, bool is_for_all) {
+    const std::string& key = axis.keys.front();
+    if (!is_within(own.key, key)) return;
+    const auto refuse = [&](const std::string& why) {
+      problems_.add(node.mark, where + key, "replaces what the arm " + arm.name + " sets" + why);
+    };
+    if (is_for_all) return refuse("; search it for single arms, under search.arms");
+    if (own.key != key) return refuse(" at " + in_quotes(own.key));
+    for (const AxisValue& value : axis.values) {
+      const std::string kind = kind_in(own.value);
+      if (kind.empty() || kind_in(value.values.front()) != kind)
+        return refuse(kind.empty() ? "" : ", which is a component of another kind");
+    }
   }
 
   /// {VARIANT: {KEY: [VALUE, ...]}}: may refine what the variant's own place on the axes sets.

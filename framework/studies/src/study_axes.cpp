@@ -9,10 +9,6 @@
 namespace privgrad::core {
 namespace {
 
-bool is_within(std::string_view key, std::string_view whole) {
-  return key == whole || (key.starts_with(whole) && key[whole.size()] == '.');
-}
-
 /// A key that may be set by a study: seeds and calibration are the study's own.
 void check_key(const Value::Member& member, const std::string& where, ManifestProblems& problems) {
   const auto refuse = [&](const std::string& why) { problems.add(member.key_mark, where, why); };
@@ -227,6 +223,10 @@ class AxesReader {
 };
 
 }  // namespace
+
+bool is_within(std::string_view key, std::string_view whole) {
+  return key == whole || (key.starts_with(whole) && key[whole.size()] == '.');
+}
 
 StudyAxes read_axes(const Value& root, ManifestProblems& problems) {
   return AxesReader(problems).read(root);

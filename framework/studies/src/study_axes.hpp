@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "privgrad/manifest/manifest_problems.hpp"
@@ -15,6 +16,9 @@ struct StudyAxes {
   bool has_levels = false;  ///< Which are the first axis, then.
   std::vector<Mark> marks;  ///< One per axis.
 };
+
+/// Whether a dotted key is another one, or stands below it.
+bool is_within(std::string_view key, std::string_view whole);
 
 /// Reads `levels`, `axes` and `zip`.
 StudyAxes read_axes(const Value& root, ManifestProblems& problems);

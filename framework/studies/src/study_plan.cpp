@@ -7,6 +7,9 @@
 #include <utility>
 
 #include "privgrad/manifest/json_schema.hpp"
+#include "privgrad/manifest/manifest_names.hpp"
+#include "privgrad/manifest/manifest_problems.hpp"
+#include "privgrad/manifest/yaml.hpp"
 #include "privgrad/plan/remarks.hpp"
 #include "privgrad/statement/plan_json.hpp"
 #include "privgrad/studies/study_search.hpp"
@@ -125,20 +128,22 @@ void refuse_varied_overrides(const Study& study, const std::vector<std::string>&
   }
 }
 
-std::unique_ptr<Manifest> manifest_of(const Study& study, const Arm& arm,
-                                      const std::vector<std::string>& overrides,
-                                      const Catalog& catalog) {
-  std::vector<ManifestChange> changes = study.sets;
-  changes.insert(changes.end(), arm.changes.begin(), arm.changes.end());
-  // Each run gets a seed of the study.
-  const std::string file = study.file.string();
-  Value none, all{"all"};
-  none.mark = all.mark = {1, 1};
-  changes.push_back({"seed", none, file});
-  if (study.equal_privacy) changes.push_back({"privacy.calibrate", all, file});
-  return std::make_unique<Manifest>(
-      study.base_file.empty() ? check_manifest(study.base, study.file, overrides, catalog, changes)
-                              : load_manifest(study.base_file, overrides, catalog, changes));
+Value base_of(const Study& study) {
+  if (study.base_file.empty()) return study.base;
+  std::vector<Problem> found;
+  std::optional<Value> root = parse_yaml(read_yaml_file(study.base_file), found);
+  ManifestProblems problems(one_line(study.base_file.string(), 4096));
+  problems.add_yaml(found);
+  problems.throw_if_any();
+  return std::move(root).value();
+}
+
+void set_member(Value& object, const std::string& key, Value value) {
+  if (Value* there = object.find(key)) {
+    *there = std::move(value);
+  } else {
+    std::get<Value::Object>(object.data()).push_back({key, std::move(value), {}});
+  }
 }
 
 void check_mode(const Manifest& manifest) {
@@ -258,6 +263,36 @@ Json common(const StudyPlan& plan, Get get) {
 
 }  // namespace
 
+std::unique_ptr<Manifest> arm_manifest(const Study& study, const Arm& arm,
+                                       const std::vector<std::string>& overrides,
+                                       const Catalog& catalog, DataFiles data_files) {
+  std::vector<ManifestChange> changes = study.sets;
+  changes.insert(changes.end(), arm.changes.begin(), arm.changes.end());
+  // Each run gets a seed of the study.
+  const std::string file = study.file.string();
+  Value none, all{"all"};
+  none.mark = all.mark = {1, 1};
+  changes.push_back({"seed", none, file});
+  if (study.equal_privacy) changes.push_back({"privacy.calibrate", all, file});
+  return std::make_unique<Manifest>(
+      study.base_file.empty()
+          ? check_manifest(study.base, study.file, overrides, catalog, changes, data_files)
+          : load_manifest(study.base_file, overrides, catalog, changes));
+}
+
+std::string study_yaml(const Study& study, const std::vector<std::string>& overrides) {
+  Value base = with_overrides(base_of(study), overrides);
+  if (base.find("name") == nullptr)
+    set_member(base, "name",
+               Value(default_name(study.base_file.empty() ? study.file : study.base_file)));
+  Value whole = study.source;
+  set_member(whole, "name", Value(study.name));
+  set_member(whole, "base", std::move(base));
+  std::string text = to_yaml(whole);
+  if (text.size() <= kMaxYamlBytes) return text;
+  throw ConfigError(study.file.string() + ": with its base it is longer than a study file may be");
+}
+
 nlohmann::json axis_json(const Axis& axis) {
   Json labels = Json::array();
   for (const AxisValue& value : axis.values) labels.push_back(value.label);
@@ -327,7 +362,7 @@ StudyPlan plan_study(Study study, const std::vector<std::string>& overrides,
   ArmProblems problems(given);
   for (const Arm& arm : given.arms) {
     problems.guard(arm, [&] {
-      auto manifest = manifest_of(given, arm, overrides, catalog);
+      auto manifest = arm_manifest(given, arm, overrides, catalog);
       check_mode(*manifest);
       plan.arms.push_back({.arm = &arm, .manifest = std::move(manifest), .plan = {}});
     });

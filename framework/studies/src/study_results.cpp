@@ -190,6 +190,18 @@ Json comparison_json(const Family& family, std::size_t arm) {
   return json;
 }
 
+bool is_precise(const StudyPlan& plan, const StudyRuns& runs) {
+  for (const auto& [metric, width] : plan.study->seed_rule->widths) {
+    const Family family = compare_all(plan, runs, metric);
+    for (const auto& one : family.arms) {
+      if (!one || !one->difference.ci95) continue;
+      const auto& [low, high] = *one->difference.ci95;
+      if (high - low > width) return false;
+    }
+  }
+  return true;
+}
+
 // ---- in words
 
 std::string short_text(double value) { return short_number(value, 3); }
@@ -207,11 +219,12 @@ constexpr double kLevel = 0.05;
 bool is_small(const std::optional<double>& p) { return p && *p < kLevel; }
 
 /// Both tests, and what the second cannot say of so few pairs.
-std::string tests_text(const Family& family, std::size_t arm, std::size_t pairs) {
+std::string tests_text(const Family& family, std::size_t arm, std::size_t pairs,
+                       std::size_t looks) {
   const PairedComparison& one = *family.arms[arm];
   std::string text = "p " + p_text(one.p) + " (Holm " + p_text(family.p_holm[arm]) +
                      ", sign flips " + p_text(one.p_sign_flip);
-  const double least = least_sign_flip_p(pairs);
+  const double least = std::min(1.0, static_cast<double>(looks) * least_sign_flip_p(pairs));
   if (one.p_sign_flip && least >= kLevel) {
     text += "; with " + std::to_string(pairs) + " pairs they cannot go below " + short_text(least);
   }
@@ -244,9 +257,9 @@ std::string power_text(const Family& family, std::size_t arm) {
   if (is_small(family.p_holm[arm]) || effect == 0.0 || one.difference.std.value_or(0.0) == 0.0)
     return text;
   const auto pairs = pairs_to_find(effect, *one.difference.std);
-  return text + "; to find a difference of " + short_text(effect) +
-         " with a probability of 0.8 would take " +
-         (pairs ? std::to_string(*pairs) : "over a million") + " seeds";
+  return text + "; one test of a difference of " + short_text(effect) + " would take " +
+         (pairs ? std::to_string(*pairs) : "over a million") +
+         " seeds to find it with a probability of 0.8";
 }
 
 std::string sentence(const StudyPlan& plan, const StudyMetric& metric, const Family& family,
@@ -274,8 +287,24 @@ std::string sentence(const StudyPlan& plan, const StudyMetric& metric, const Fam
   if (!one->p) return by + " in all of " + std::to_string(runs) + " pairs alike.";
   const auto& [low, high] = *one->difference.ci95;
   return by + ", 95 % interval " + short_text(low) + " to " + short_text(high) + ", " +
-         tests_text(family, arm, runs) + "; " + verdict(family, arm) + power_text(family, arm) +
-         ".";
+         tests_text(family, arm, runs, looks_of(*plan.study)) + "; " + verdict(family, arm) +
+         power_text(family, arm) + ".";
+}
+
+/// What a rule of seeds did, and what it costs; "" without one.
+std::string rule_text(const StudyPlan& plan, const StudyRuns& runs) {
+  const Study& study = *plan.study;
+  if (!study.seed_rule) return "";
+  std::string widths, looks;
+  for (const auto& [metric, width] : study.seed_rule->widths)
+    widths += (widths.empty() ? "" : ", ") + metric + " " + short_text(width);
+  const auto all = looks_between(study.seed_rule->at_least, study.seed_rule->at_most);
+  for (const std::size_t look : all) looks += (looks.empty() ? "" : ", ") + std::to_string(look);
+  return "Seeds were added until the intervals of all differences were at most so wide: " + widths +
+         "; with looks at " + looks + " seeds. It ended at " + std::to_string(study.seeds.size()) +
+         ", where they " + (is_precise(plan, runs) ? "are" : "are not") +
+         ". Intervals and p hold for all " + std::to_string(all.size()) +
+         " looks together (Bonferroni).";
 }
 
 // ---- choosing
@@ -428,17 +457,13 @@ std::string results_csv(const StudyPlan& plan, const StudyRuns& runs) {
   return text;
 }
 
-bool is_precise(const StudyPlan& plan, const StudyRuns& runs) {
+std::optional<std::size_t> next_seeds(const StudyPlan& plan, const StudyRuns& runs) {
   const Study& study = *plan.study;
-  for (const auto& [metric, width] : study.seed_rule->widths) {
-    const Family family = compare_all(plan, runs, metric);
-    for (const auto& one : family.arms) {
-      if (!one || !one->difference.ci95) continue;
-      const auto& [low, high] = *one->difference.ci95;
-      if (high - low > width) return false;
-    }
-  }
-  return true;
+  if (!study.seed_rule || is_precise(plan, runs)) return std::nullopt;
+  const auto looks = looks_between(study.seed_rule->at_least, study.seed_rule->at_most);
+  const auto next = std::upper_bound(looks.begin(), looks.end(), study.seeds.size());
+  if (next == looks.end()) return std::nullopt;
+  return *next;
 }
 
 nlohmann::json results_json(const StudyPlan& plan, const StudyRuns& runs) {
@@ -475,6 +500,8 @@ nlohmann::json results_json(const StudyPlan& plan, const StudyRuns& runs) {
   json["arms"] = std::move(arms);
   json["words"] = std::move(words);
   json["search_words"] = search_words(study);
+  if (const std::string rule = rule_text(plan, runs); !rule.empty())
+    json["search_words"].push_back(rule);
   json["choice"] = choice_json(plan, runs);
   return json;
 }

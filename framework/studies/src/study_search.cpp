@@ -40,7 +40,9 @@ std::vector<Axis> axes_of(const StudySearch& search, const std::string& variant)
 std::vector<Candidate> candidates_of(const Study& study, const std::string& variant) {
   std::vector<Candidate> all(1);
   const std::string file = study.file.string();
-  for (const Axis& axis : axes_of(*study.search, variant)) {
+  const std::vector<Axis> axes = axes_of(*study.search, variant);
+  if (axes.empty()) all.front().name = "as-given";
+  for (const Axis& axis : axes) {
     std::vector<Candidate> longer;
     for (const Candidate& candidate : all) {
       for (const AxisValue& value : axis.values) {
@@ -102,14 +104,21 @@ std::vector<std::string> keys_at_edge(const std::vector<Axis>& axes, const Arm& 
   return keys;
 }
 
+Json set_json(const std::vector<ManifestChange>& changes) {
+  Json set = Json::object();
+  for (const ManifestChange& change : changes) set[change.key] = value_to_json(change.value);
+  return set;
+}
+
 Json axes_json(const std::vector<Axis>& axes) {
   Json all = Json::array();
   for (const Axis& axis : axes) all.push_back(axis_json(axis));
   return all;
 }
 
-std::set<std::string> hashes_of(const Dataset& rows) {
-  std::set<std::string> hashes;
+/// One for each row.
+std::vector<std::string> hashes_of(const Dataset& rows) {
+  std::vector<std::string> hashes;
   std::vector<float> features(rows.row_size()), target(1);
   for (std::uint32_t i = 0; i < rows.rows(); ++i) {
     const std::uint32_t row[]{i};
@@ -117,14 +126,17 @@ std::set<std::string> hashes_of(const Dataset& rows) {
     std::string bytes(reinterpret_cast<const char*>(features.data()),
                       features.size() * sizeof(float));
     bytes.append(reinterpret_cast<const char*>(target.data()), sizeof(float));
-    hashes.insert(sha256_hex(bytes));
+    hashes.push_back(sha256_hex(bytes));
   }
   return hashes;
 }
 
-std::uint64_t shared_by(const std::set<std::string>& a, const std::set<std::string>& b) {
-  return static_cast<std::uint64_t>(
-      std::count_if(a.begin(), a.end(), [&](const std::string& hash) { return b.contains(hash); }));
+/// How many rows of the one are also in the other.
+std::uint64_t shared_by(const std::vector<std::string>& rows,
+                        const std::vector<std::string>& others) {
+  const std::set<std::string> known(others.begin(), others.end());
+  return static_cast<std::uint64_t>(std::count_if(
+      rows.begin(), rows.end(), [&](const std::string& hash) { return known.contains(hash); }));
 }
 
 std::string data_of(const PlannedArm& arm) {
@@ -162,7 +174,7 @@ Study search_study(const Study& study) {
   made.metrics = {search.score};
   made.equal_privacy = study.equal_privacy;
   made.training_data_is_public = study.training_data_is_public;
-  made.levels = Axis{.keys = {"arm"}, .values = {}};
+  made.levels = Axis{.keys = {"for_arm"}, .values = {}};
   std::set<std::string> names;  // They name folders.
   for (const Arm& arm : study.arms) {
     made.baselines.push_back(made.arms.size());
@@ -172,7 +184,7 @@ Study search_study(const Study& study) {
               .level = made.levels->values.size(),
               .labels = candidate.labels,
               .changes = arm.changes};
-      one.labels["arm"] = arm.name;
+      one.labels["for_arm"] = arm.name;
       one.changes.insert(one.changes.end(), candidate.set.begin(), candidate.set.end());
       if (!names.insert(one.name).second) {
         throw ConfigError(study.file.string() + ": two candidates of the search are called '" +
@@ -256,10 +268,11 @@ ScoredRows scored_rows(const StudyPlan& search, const StudyPlan& comparison) {
     const PlannedArm& searched =
         first_of_level(search, static_cast<std::size_t>(&arm - comparison.arms.data()));
     if (!seen.emplace(data_of(searched), data_of(arm)).second) continue;
+    most.data_sets = seen.size();
     const RunData scored = read_rows(*searched.manifest, *searched.plan.setting);
     const RunData used = read_rows(*arm.manifest, *arm.plan.setting);
     const auto own = hashes_of(of_test ? scored.test : scored.train);
-    most.rows = std::max<std::uint64_t>(most.rows, (of_test ? scored.test : scored.train).rows());
+    most.rows = std::max<std::uint64_t>(most.rows, own.size());
     const auto trained = hashes_of(used.train);
     most.also_trained_on = std::max(most.also_trained_on, shared_by(own, trained));
     most.also_tested_on = std::max(most.also_tested_on, shared_by(own, hashes_of(used.test)));
@@ -277,11 +290,9 @@ nlohmann::json search_json(const Study& study) {
   Json choices = Json::array();
   for (std::size_t a = 0; a < study.choices.size(); ++a) {
     const Choice& choice = study.choices[a];
-    Json set = Json::object();
-    for (const ManifestChange& change : choice.set) set[change.key] = value_to_json(change.value);
     choices.push_back({{"arm", study.arms[a].name},
                        {"candidate", choice.candidate},
-                       {"set", std::move(set)},
+                       {"set", set_json(choice.set)},
                        {"score", choice.score},
                        {"at_edge", choice.at_edge},
                        {"runs", choice.runs},
@@ -294,11 +305,13 @@ nlohmann::json search_json(const Study& study) {
             {"rows", scored->rows},
             {"also_trained_on", scored->also_trained_on},
             {"also_tested_on", scored->also_tested_on},
-            {"training_in_common", scored->training_in_common}};
+            {"training_in_common", scored->training_in_common},
+            {"data_sets", scored->data_sets}};
   }
   return {{"over", axes_json(search.over)},
           {"arms", std::move(of_variant)},
           {"seeds", search.seeds},
+          {"set", set_json(search.sets)},
           {"score",
            {{"name", search.score.name},
             {"better", search.score.higher_is_better ? "higher" : "lower"}}},
@@ -311,8 +324,9 @@ std::vector<std::string> search_words(const Study& study) {
   if (!study.search || study.choices.empty()) return words;
   const StudySearch& search = *study.search;
   std::string counts, grid;
+  std::set<std::string> counted;  // A level may lack an arm.
   for (const Arm& arm : study.arms) {
-    if (arm.level > 0) continue;
+    if (!counted.insert(arm.variant).second) continue;
     counts += (counts.empty() ? "" : ", ") + arm.variant + " of " +
               std::to_string(candidate_count(search, arm.variant));
   }
@@ -327,19 +341,18 @@ std::vector<std::string> search_words(const Study& study) {
                   "), by the mean " + search.score.name + " over " +
                   std::to_string(search.seeds.size()) + " seeds that the comparison does not use.");
   if (const auto& rows = study.scored_rows) {
-    const std::string all = std::to_string(rows->rows);
-    if (rows->also_tested_on > 0) {
-      words.push_back(std::to_string(rows->also_tested_on) + " of the " + all +
-                      " rows that candidates were scored on are test rows of the comparison.");
+    const std::string most = rows->data_sets > 1 ? "up to " : "";
+    std::string text = "Candidates were scored on " + most + std::to_string(rows->rows) + " rows";
+    if (rows->also_tested_on == 0 && rows->also_trained_on == 0) {
+      text += ", none of which the comparison tests on or trains on.";
     } else {
-      words.push_back(
-          "Candidates were scored on " + all +
-          " rows, none of which the comparison "
-          "tests on" +
-          (rows->also_trained_on == 0
-               ? " or trains on."
-               : "; it trains on " + std::to_string(rows->also_trained_on) + " of them."));
+      text += "; of these the comparison tests on " +
+              (rows->also_tested_on == 0 ? "none" : most + std::to_string(rows->also_tested_on)) +
+              " and trains on " +
+              (rows->also_trained_on == 0 ? "none" : most + std::to_string(rows->also_trained_on)) +
+              ".";
     }
+    words.push_back(std::move(text));
   }
   std::set<std::string> edges;
   std::size_t runs = 0;

@@ -15,10 +15,12 @@
 #include "privgrad/studies/study_results.hpp"
 #include "privgrad/studies/study_search.hpp"
 #include "privgrad/trust/json_depth.hpp"
+#include "study_labels.hpp"
 
 namespace privgrad::core {
 namespace {
 
+namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 constexpr std::size_t kMostDocument = std::size_t{64} << 20;
@@ -34,160 +36,110 @@ Json object_of(const RecordDirectory& directory, const std::string& name) {
   return json;
 }
 
-/// One name below a directory, and nothing that leads out of it.
-bool is_plain_name(const std::string& name) {
-  return !name.empty() && name.front() != '.' && name.find_first_of("/\\") == name.npos &&
-         name.find('\0') == name.npos;
-}
-
-Axis axis_of(const Json& json) {
-  Axis axis{.keys = json.at("keys").get<std::vector<std::string>>(), .values = {}};
-  for (const Json& label : json.at("labels"))
-    axis.values.push_back({label.get<std::string>(), {}, {}});
-  if (axis.keys.empty() || axis.values.empty()) throw IoError("study.json: an axis varies nothing");
-  return axis;
-}
-
-StudyMetric metric_of(const Json& json) {
-  return {json.at("name").get<std::string>(), json.at("better") == "higher"};
-}
-
-StudySearch search_of(const Json& json) {
-  StudySearch search{.over = {},
-                     .of_variant = {},
-                     .seeds = json.at("seeds").get<std::vector<std::uint64_t>>(),
-                     .score = metric_of(json.at("score")),
-                     .sets = {}};
-  for (const Json& axis : json.at("over")) search.over.push_back(axis_of(axis));
-  for (const auto& [variant, axes] : json.at("arms").items()) {
-    for (const Json& axis : axes) search.of_variant[variant].push_back(axis_of(axis));
-  }
-  return search;
-}
-
 /// What the study says of the rows that were scored, which only the data can show.
-std::optional<ScoredRows> rows_of(const Json& search) {
-  if (search.is_null() || search.at("rows").is_null()) return std::nullopt;
-  const Json& rows = search.at("rows");
-  return ScoredRows{.split = rows.at("split").get<std::string>(),
-                    .rows = rows.at("rows").get<std::uint64_t>(),
-                    .also_trained_on = rows.at("also_trained_on").get<std::uint64_t>(),
-                    .also_tested_on = rows.at("also_tested_on").get<std::uint64_t>(),
-                    .training_in_common = rows.at("training_in_common").get<std::uint64_t>()};
+ScoredRows rows_of(const Json& rows) {
+  return {.split = rows.at("split").get<std::string>(),
+          .rows = rows.at("rows").get<std::uint64_t>(),
+          .also_trained_on = rows.at("also_trained_on").get<std::uint64_t>(),
+          .also_tested_on = rows.at("also_tested_on").get<std::uint64_t>(),
+          .training_in_common = rows.at("training_in_common").get<std::uint64_t>(),
+          .data_sets = rows.at("data_sets").get<std::uint64_t>()};
 }
 
-SeedRule rule_of(const Json& json) {
-  SeedRule rule{.widths = json.at("until").get<std::map<std::string, double>>(),
-                .at_least = json.at("at_least").get<std::size_t>(),
-                .at_most = json.at("at_most").get<std::size_t>()};
-  if (rule.at_least < 2 || rule.at_least > rule.at_most || rule.at_most > kMaxSeeds)
-    throw IoError("study.json: 'seed_rule' is none");
-  return rule;
-}
-
-std::size_t level_of(const Study& study, const Json& label) {
-  if (!study.levels) return 0;
-  const auto& values = study.levels->values;
-  const auto is_it = [&](const AxisValue& value) { return value.label == label; };
-  const auto found = std::find_if(values.begin(), values.end(), is_it);
-  if (found == values.end()) throw IoError("study.json: an arm is at a level that is not listed");
-  return static_cast<std::size_t>(found - values.begin());
-}
-
-/// The study according to study.json; facts that follow from manifests are derived again.
-Study study_of(const Json& json) {
-  Study study;
-  study.name = json.at("name").get<std::string>();
-  study.seeds = json.at("seeds").get<std::vector<std::uint64_t>>();
-  study.equal_privacy = json.at("equal_privacy").get<bool>();
-  study.training_data_is_public = json.at("training_data_is_public").get<bool>();
-  for (const Json& metric : json.at("metrics")) study.metrics.push_back(metric_of(metric));
-  for (const Json& axis : json.at("axes")) study.axes.push_back(axis_of(axis));
-  if (!json.at("levels").is_null()) study.levels = axis_of(json.at("levels"));
-  std::vector<std::optional<std::size_t>> baselines(study.levels ? study.levels->values.size() : 1);
-  if (const Json& search = json.at("search"); !search.is_null()) study.search = search_of(search);
-  if (const Json& rule = json.at("seed_rule"); !rule.is_null()) study.seed_rule = rule_of(rule);
-  study.equivalence = json.at("equivalence").get<std::map<std::string, double>>();
-  study.titles = json.at("titles").get<std::map<std::string, std::string>>();
-  for (const Json& arm : json.at("arms")) {
-    Arm made{.name = arm.at("name").get<std::string>(),
-             .variant = arm.at("variant").get<std::string>(),
-             .level = level_of(study, arm.at("level")),
-             .labels = arm.at("labels").get<std::map<std::string, std::string>>()};
-    if (!is_plain_name(made.name)) throw IoError("study.json: an arm has no plain name");
-    for (const auto& [key, value] : arm.at("set").items()) {
-      std::vector<Problem> problems;
-      auto read = parse_yaml(value.dump(), problems);
-      if (!read) throw IoError("study.json: an arm sets what no manifest holds");
-      made.changes.push_back({key, std::move(*read), ""});
-    }
-    // In a search, whose variants differ by level: the first arm of each.
-    auto& baseline = baselines.at(made.level);
-    if (!baseline || made.variant == json.at("baseline")) baseline = study.arms.size();
-    study.arms.push_back(std::move(made));
+/// Whether a text of a manifest is what a study asks for: as it stands there, or the file that a
+/// relative path names, wherever its folder was.
+bool is_text_of(const std::string& found, const std::string& asked) {
+  if (found == asked) return true;
+  fs::path end;
+  for (const fs::path& part : fs::path(asked).lexically_normal()) {
+    if (part != "..") end /= part;
   }
-  for (const auto& baseline : baselines) study.baselines.push_back(baseline.value_or(0));
-  const bool in_limits = !study.arms.empty() && study.arms.size() <= kMaxArms &&
-                         !study.seeds.empty() && study.seeds.size() <= kMaxSeeds &&
-                         !study.metrics.empty();
-  if (study.search) {
-    for (const std::uint64_t seed : study.search->seeds) {
-      const bool is_of_rule = study.seed_rule && seed >= 1 && seed <= study.seed_rule->at_most;
-      if (is_of_rule ||
-          std::find(study.seeds.begin(), study.seeds.end(), seed) != study.seeds.end())
-        throw IoError("study.json: the search used a seed of the comparison");
+  return fs::path(found).is_absolute() && fs::path(asked).is_relative() && !end.empty() &&
+         found.ends_with("/" + end.string());
+}
+
+/// Where a manifest first differs from what a study asks for: the dotted key, or nothing.
+std::optional<std::string> difference(const Value& found, const Value& asked,
+                                      const std::string& key) {
+  const auto* members = std::get_if<Value::Object>(&found.data());
+  const auto* wanted = std::get_if<Value::Object>(&asked.data());
+  if (members != nullptr && wanted != nullptr) {
+    for (const Value::Member& member : *wanted) {
+      if (found.find(member.key) == nullptr) return key + "." + member.key;
     }
+    for (const Value::Member& member : *members) {
+      const Value* other = asked.find(member.key);
+      if (other == nullptr) return key + "." + member.key;
+      if (auto inside = difference(member.value, *other, key + "." + member.key)) return inside;
+    }
+    return std::nullopt;
   }
-  if (!in_limits) throw IoError("study.json: names no arms, seeds or metrics, or too many");
-  return study;
-}
-
-bool same_axes(const std::vector<Axis>& a, const std::vector<Axis>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Axis& one, const Axis& other) {
-    return one.keys == other.keys &&
-           std::equal(one.values.begin(), one.values.end(), other.values.begin(),
-                      other.values.end(), [](const AxisValue& left, const AxisValue& right) {
-                        return left.label == right.label;
-                      });
-  });
-}
-
-/// Whether the one has a level for each arm of the other, and searches what it says.
-bool is_search_of(const Study& search, const Study& study) {
-  if (search.search || !search.levels) return false;
-  const auto& levels = search.levels->values;
-  return std::equal(
-             levels.begin(), levels.end(), study.arms.begin(), study.arms.end(),
-             [](const AxisValue& level, const Arm& arm) { return level.label == arm.name; }) &&
-         same_axes(search.axes, searched_axes(*study.search)) &&
-         search.seeds == study.search->seeds &&
-         search.metrics.front().name == study.search->score.name &&
-         search.training_data_is_public == study.training_data_is_public;
+  const auto* items = std::get_if<Value::List>(&found.data());
+  const auto* others = std::get_if<Value::List>(&asked.data());
+  if (items != nullptr && others != nullptr && items->size() == others->size()) {
+    for (std::size_t i = 0; i < items->size(); ++i) {
+      if (auto inside = difference((*items)[i], (*others)[i], key + "." + std::to_string(i)))
+        return inside;
+    }
+    return std::nullopt;
+  }
+  const auto* text = std::get_if<std::string>(&found.data());
+  const auto* name = std::get_if<std::string>(&asked.data());
+  const bool agrees =
+      text != nullptr && name != nullptr ? is_text_of(*text, *name) : same_value(found, asked);
+  return agrees ? std::nullopt : std::optional(key);
 }
 
 class StudyVerifier {
  public:
-  StudyVerifier(const RecordDirectory& directory, const Catalog& catalog)
-      : directory_(directory), catalog_(catalog) {}
+  /// \param asked  the study as it was asked for, from which all else follows.
+  StudyVerifier(const RecordDirectory& directory, const Catalog& catalog, Study asked)
+      : directory_(directory), catalog_(catalog) {
+    plan_.study = std::make_unique<Study>(std::move(asked));
+  }
 
   Verification verify() {
-    read_study();
+    json_ = object_of(directory_, "study.json");
+    if (!plan_.study->search && directory_.has("search"))
+      problem("search: is there, but study.yaml says nothing of a search");
+    // Without its choices nobody can say what an arm is.
+    if (plan_.study->search && !attempt("search", [&] { find_choices(); })) return result();
     bool has_all = true;
     for (const Arm& arm : plan_.study->arms) has_all = plan_arm(arm) && has_all;
-    for (const Arm& arm : plan_.study->arms) {
-      runs_.emplace_back();
-      for (const std::uint64_t seed : plan_.study->seeds) has_all = check_run(arm, seed) && has_all;
-    }
-    if (!plan_.study->search && directory_.has("search"))
-      problem("search: is there, but study.json says nothing of a search");
-    if (has_all && plan_.study->search) {
-      has_all = attempt("study.json", [&] { find_choices(); });
-    }
+    runs_.resize(plan_.study->arms.size());
+    has_all = check_runs() && has_all;
+    if (has_all && plan_.study->search)
+      has_all = attempt("study.json", [&] { check_scored_rows(); });
     if (has_all) attempt("study.json", [&] { check_results(); });
-    return std::move(result_);
+    return result();
   }
 
  private:
+  Verification result() { return std::move(result_); }
+
+  /// The runs of all seeds; those of a rule are as many as it asks for.
+  bool check_runs() {
+    Study& study = *plan_.study;
+    for (std::size_t done = 0;;) {
+      bool has_all = plan_.arms.size() == study.arms.size();
+      for (std::size_t a = 0; a < study.arms.size(); ++a) {
+        for (std::size_t s = done; s < study.seeds.size(); ++s)
+          has_all = check_run(a, study.seeds[s]) && has_all;
+      }
+      if (!has_all) return false;
+      done = study.seeds.size();
+      const auto wanted = next_seeds(plan_, runs_);
+      if (!wanted) break;
+      study.seeds = first_seeds(*wanted);
+    }
+    if (!study.seed_rule) return true;
+    for (const Arm& arm : study.arms) {
+      const std::string more = folder_of(arm.name, study.seeds.back() + 1);
+      if (directory_.has(more)) problem(more + ": is of a seed that the rule did not come to");
+    }
+    return true;
+  }
+
   static std::string folder_of(const std::string& arm, std::uint64_t seed) {
     return "runs/" + arm + "/seed-" + std::to_string(seed);
   }
@@ -210,24 +162,19 @@ class StudyVerifier {
     return false;
   }
 
-  void read_study() {
-    json_ = object_of(directory_, "study.json");
-    try {
-      plan_.study = std::make_unique<Study>(study_of(json_));
-    } catch (const Json::exception& failure) {
-      throw IoError(std::string("study.json: is not what a study writes: ") + failure.what());
-    }
-  }
-
   std::string arm_file(const Arm& arm) const { return "arms/" + arm.name + "/manifest.yaml"; }
 
   bool plan_arm(const Arm& arm) {
     return attempt(arm_file(arm), [&] {
       PlannedArm planned;
       planned.arm = &arm;
+      const auto asked = arm_manifest(*plan_.study, arm, {}, catalog_, DataFiles::may_be_missing);
       planned.manifest = std::make_unique<Manifest>(parse_manifest(
           directory_.read(arm_file(arm), kMaxYamlBytes), directory_.path() / arm_file(arm), {},
           catalog_, DataFiles::may_be_missing));
+      if (const auto key = difference(planned.manifest->resolved, asked->resolved, ""))
+        problem(arm_file(arm) + ": is not this arm of study.yaml: it has another " +
+                key->substr(1));
       const std::string facts = folder_of(arm.name, plan_.study->seeds.front()) + "/facts.json";
       planned.plan =
           make_plan(*planned.manifest, facts_from_json(directory_.read(facts, kMostDocument)));
@@ -235,7 +182,8 @@ class StudyVerifier {
     });
   }
 
-  bool check_run(const Arm& arm, std::uint64_t seed) {
+  bool check_run(std::size_t index, std::uint64_t seed) {
+    const Arm& arm = plan_.study->arms[index];
     const std::string folder = folder_of(arm.name, seed);
     return attempt(folder, [&] {
       const RecordDirectory run(directory_, folder);
@@ -250,7 +198,7 @@ class StudyVerifier {
       check_is_arm(run, arm, seed, folder);
       const auto record = record_of(object_of(run, "summary.json"));
       if (!record) throw IoError(folder + "/summary.json: is of a run that did not end by itself");
-      runs_.back().push_back(*record);
+      runs_[index].push_back(*record);
     });
   }
 
@@ -270,28 +218,42 @@ class StudyVerifier {
     problem(folder + "/manifest.yaml: is not the arm " + arm.name + " with this seed");
   }
 
-  /// The choices follow from the search, which is a study of its own.
+  /// The choices follow from the search, which follows from the study.
   void find_choices() {
     const RecordDirectory folder(directory_, "search");
-    StudyVerifier search(folder, catalog_);
-    const Verification found = search.verify();
+    Study& study = *plan_.study;
+    search_ = std::make_unique<StudyVerifier>(folder, catalog_, search_study(study));
+    const Verification found = search_->verify();
     for (const std::string& what : found.problems) problem("search/" + what);
     for (const std::string& what : found.notes) note(what);
-    if (!found.problems.empty()) return;
+    if (!found.problems.empty())
+      throw IoError("search: does not verify, and so nothing chosen by it");
+    auto choices = choices_of(study, search_->plan_, search_->runs_);
+    study = with_choices(std::move(study), std::move(choices));
+  }
+
+  /// Which rows were scored only the data can show. What follows from the manifests alone is
+  /// checked: arms on the data of their search were scored on rows that they use themselves.
+  void check_scored_rows() {
     Study& study = *plan_.study;
-    if (!is_search_of(*search.plan_.study, study))
-      return problem("search/study.json: is not the search of this study");
-    study.choices = choices_of(study, search.plan_, search.runs_);
-    study.scored_rows = rows_of(json_.at("search"));
-    note("the rows that the search was scored on are not looked at again");
-    for (std::size_t a = 0; a < study.arms.size(); ++a) {
-      for (const ManifestChange& change : study.choices[a].set) {
-        if (value_to_json(change.value) !=
-            json_.at("arms").at(a).at("set").value(change.key, Json()))
-          problem("study.json: the arm " + study.arms[a].name + " is not at its choice of " +
-                  change.key);
-      }
+    const Json& search = json_.at("search");
+    study.scored_rows = rows_of(search.at("rows"));
+    const ScoredRows& rows = *study.scored_rows;
+    const bool of_test = study.search->score.name.starts_with("test_");
+    bool is_possible = rows.split == (of_test ? "test" : "training") && rows.data_sets >= 1 &&
+                       rows.also_trained_on <= rows.rows && rows.also_tested_on <= rows.rows;
+    for (std::size_t a = 0; a < plan_.arms.size(); ++a) {
+      const Manifest& own = *plan_.arms[a].manifest;
+      const Manifest& searched = *first_of_level(search_->plan_, a).manifest;
+      if (to_yaml(*own.resolved.find("data")) != to_yaml(*searched.resolved.find("data"))) continue;
+      const bool all_are_named =
+          (of_test ? rows.also_tested_on : rows.also_trained_on) > 0 && rows.training_in_common > 0;
+      const bool is_every_row = (of_test ? rows.also_tested_on : rows.also_trained_on) == rows.rows;
+      is_possible = is_possible && all_are_named && (is_every_row || rows.data_sets > 1);
     }
+    if (!is_possible)
+      problem("study.json: search.rows are not those of a search on this study's data");
+    note("the rows that the search was scored on are not looked at again");
   }
 
   void check_results() {
@@ -341,6 +303,7 @@ class StudyVerifier {
   const RecordDirectory& directory_;
   const Catalog& catalog_;
   Verification result_;
+  std::unique_ptr<StudyVerifier> search_;
   Json json_;
   StudyPlan plan_;
   StudyRuns runs_;
@@ -349,7 +312,21 @@ class StudyVerifier {
 }  // namespace
 
 Verification verify_study(const RecordDirectory& directory, const Catalog& catalog) {
-  return StudyVerifier(directory, catalog).verify();
+  if (!directory.has("study.yaml")) {
+    throw IoError(
+        "study.yaml: is missing, which says what the study was to be; a search is verified with "
+        "the study that it is for, and a study that an older program made is completed by the "
+        "same call of ablate");
+  }
+  try {
+    const std::string text = directory.read("study.yaml", kMaxYamlBytes);
+    Study study = parse_study(text, "study.yaml");
+    // Whatever file it names is none of this directory.
+    if (!study.base_file.empty()) throw IoError("study.yaml: names a base instead of holding it");
+    return StudyVerifier(directory, catalog, std::move(study)).verify();
+  } catch (const ConfigError& failure) {
+    throw IoError(failure.what());
+  }
 }
 
 }  // namespace privgrad::core

@@ -304,7 +304,7 @@ TEST_CASE("a search has seeds and keys of its own", "[study]") {
               "set"});
   CHECK(problems_after_head(text("over: {b: [1]}, seeds: [7], set: {privacy.target_epsilon: 9}")) ==
         Lines{"s.yaml:5:43: error: search.set: changes the guarantee of the arms"});
-  const Study own = study(kHead + text("arms: {2: {a: [3, 4]}}, seeds: [7]"));
+  const Study own = study(kHead + text("arms: {2: {b: [3, 4]}}, seeds: [7]"));
   CHECK(candidate_count(*own.search, "1") == 1);
   CHECK(candidate_count(*own.search, "2") == 2);
   CHECK(problems_after_head(text("arms: {3: {a: [3, 4]}}, seeds: [7]")) ==
@@ -312,4 +312,35 @@ TEST_CASE("a search has seeds and keys of its own", "[study]") {
               "s.yaml:5:17: error: search.arms.3: is no arm; did you mean '1'?"});
   CHECK(problems_after_head(text("seeds: [7]")) ==
         Lines{"s.yaml:5:9: error: search: lacks over or arms: what is searched"});
+}
+
+TEST_CASE("a search refines arms and makes no others of them", "[study]") {
+  const auto text = [](const std::string& search) {
+    return "axes: {o: {sgd: sgd, momentum: {kind: momentum, beta: 0.5}}}\n"
+           "arms: {slow: {rate: 0.1, noise: {kind: step, every: 5}}}\n"
+           "search: {seeds: [7], " +
+           search + "}\n";
+  };
+  const auto refused = [&](const std::string& search) {
+    const Lines lines = problems_after_head(text(search));
+    REQUIRE(lines.size() == 1);
+    return lines.front().substr(lines.front().find("error: ") + 7);
+  };
+  CHECK(problems_after_head(text("over: {b: [1, 2]}, set: {data.seed: 5}")).empty());
+  CHECK(problems_after_head(text("arms: {momentum: {o.beta: [0.1, 0.2]}}")).empty());
+  CHECK(problems_after_head(text("arms: {slow: {noise: {a: {kind: step, every: 3}}}}")).empty());
+  CHECK(refused("over: {rate: [1, 2]}") ==
+        "search.over.rate: replaces what the arm slow sets; search it for single arms, under "
+        "search.arms");
+  CHECK(refused("arms: {slow: {rate: [1, 2]}}") ==
+        "search.arms.slow.rate: replaces what the arm slow sets");
+  CHECK(refused("arms: {momentum: {o: [sgd]}}") ==
+        "search.arms.momentum.o: replaces what the arm momentum sets, which is a component of "
+        "another kind");
+  CHECK(refused("over: {b: [1]}, set: {rate: 1}") ==
+        "search.set.rate: sets 'rate', which is compared or searched");
+  CHECK(refused("over: {b.c: [1]}, set: {b: 1}") ==
+        "search.set.b: sets 'b.c', which is compared or searched");
+  CHECK(refused("over: {b: [1]}, set: {o.beta: 0.9}") ==
+        "search.set.o.beta: sets 'o', which is compared or searched");
 }

@@ -18,6 +18,7 @@ namespace privgrad::calls {
 struct StudyCourse {
   core::Study study;  ///< As read.
   std::vector<std::string> overrides;
+  std::string question;                   ///< core::study_yaml().
   std::optional<core::StudyPlan> search;  ///< Of the search, if there is one.
   core::StudyPlan plan;  ///< Of the comparison; before a search has ended, at its first candidates.
 };

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -22,6 +23,14 @@ namespace privgrad::calls {
 /// \throws ConfigError naming the difference; nothing is written then.
 void prepare_directory(const core::StudyDirectory& directory, const core::StudyPlan& plan,
                        const Catalog& catalog);
+
+/// Writes study.yaml, the study as it was asked for, before anything else.
+///
+/// A comparison that has runs may be given more arms and more seeds. The rule that it stops by, the
+/// margins of its equivalence and its search are what its numbers are corrected for and must have
+/// been there before them.
+/// \throws ConfigError if one of these is another one now; nothing is written then.
+void keep_question(const core::StudyDirectory& directory, const std::string& question);
 
 /// A run that is still to be made.
 struct OpenRun {

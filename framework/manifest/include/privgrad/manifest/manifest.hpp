@@ -219,7 +219,12 @@ Manifest parse_manifest(std::string_view text, const std::filesystem::path& file
 /// The same for a document that was read already, as a part of `file`.
 Manifest check_manifest(Value root, const std::filesystem::path& file,
                         const std::vector<std::string>& overrides, const Catalog& catalog,
-                        const std::vector<ManifestChange>& changes = {});
+                        const std::vector<ManifestChange>& changes = {},
+                        DataFiles data_files = DataFiles::are_there);
+
+/// A manifest as it was read, with `--set` overrides applied and nothing checked.
+/// \throws ManifestError if an override is none.
+Value with_overrides(Value root, const std::vector<std::string>& overrides);
 
 /// The text of a manifest or a study, at most one byte more than YAML may have.
 /// \throws IoError

@@ -20,7 +20,7 @@ inline constexpr std::size_t kMaxSeeds = 10'000;
 
 /// A number that runs leave in summary.json, and which way it gets better.
 struct StudyMetric {
-  std::string name;  ///< train_loss, train_accuracy, test_loss or test_accuracy.
+  std::string name;  ///< One of known_metrics(), such as test_accuracy.
   bool higher_is_better = true;
 };
 
@@ -76,16 +76,18 @@ struct Choice {
 };
 
 /// The rows that a search scored on, and how many of them the comparison uses as well: rows of
-/// the same bytes. The largest numbers over the arms.
+/// the same bytes.
 struct ScoredRows {
   std::string split;  ///< "test" or "training".
   std::uint64_t rows = 0, also_trained_on = 0, also_tested_on = 0;
-  std::uint64_t training_in_common = 0;  ///< Of the rows that search and comparison train on.
+  std::uint64_t training_in_common = 0;  ///< Of the rows that the search trains on.
+  std::uint64_t data_sets = 0;  ///< That arms differ in; each number is the largest over them.
 };
 
 /// A study file, with its arms written out. Nothing in it has been checked against plugins yet.
 struct Study {
   std::filesystem::path file;
+  Value source;  ///< As it was read.
   std::string name;
   std::filesystem::path base_file;   ///< "": the base is inline.
   Value base;                        ///< Inline.

@@ -38,6 +38,7 @@ class StudyDirectory {
   StudyDirectory& operator=(const StudyDirectory&) = delete;
 
   const std::filesystem::path& path() const noexcept { return path_; }
+  std::filesystem::path study_yaml() const { return path_ / "study.yaml"; }
   std::filesystem::path study_json() const { return path_ / "study.json"; }
   std::filesystem::path lock_file() const { return path_ / "privgrad.lock"; }
   std::filesystem::path results_csv() const { return path_ / "results.csv"; }

@@ -42,6 +42,19 @@ struct StudyPlan {
 StudyPlan plan_study(Study study, const std::vector<std::string>& overrides,
                      const Catalog& catalog);
 
+/// An arm's manifest: the base, with what the study and the arm change in it, without a seed.
+/// \throws as load_manifest().
+std::unique_ptr<Manifest> arm_manifest(const Study& study, const Arm& arm,
+                                       const std::vector<std::string>& overrides,
+                                       const Catalog& catalog,
+                                       DataFiles data_files = DataFiles::are_there);
+
+/// The study as it was asked for, as a study file that needs no other: its base written out, with the
+/// overrides applied. Paths stay as they were written.
+/// \throws ManifestError or IoError, as load_manifest(); ConfigError if it is longer than a study
+///   file may be.
+std::string study_yaml(const Study& study, const std::vector<std::string>& overrides);
+
 /// The first arm of a level: the others of the level must have its guarantee.
 const PlannedArm& first_of_level(const StudyPlan& plan, std::size_t level);
 

@@ -1,7 +1,9 @@
 // The results of a finished study: results.csv, and results.json with its paired comparisons.
 #pragma once
 
+#include <cstddef>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,10 +19,11 @@ using StudyRuns = std::vector<std::vector<RunRecord>>;
 /// results.csv: one row a run, in the study's order.
 std::string results_csv(const StudyPlan& plan, const StudyRuns& runs);
 
-/// Whether the study's rule lets it stop: the intervals of all paired differences that it names are
-/// narrow enough. Arms that cannot be compared, which more seeds would not change, do not count.
-/// \param plan  with a seed_rule.
-bool is_precise(const StudyPlan& plan, const StudyRuns& runs);
+/// How many seeds the study's rule wants after these runs: those of its next look, unless the
+/// intervals of all paired differences that it names are narrow enough, or this look is its last.
+/// Arms that cannot be compared, which more seeds would not change, do not count.
+/// \returns nothing if it wants no more, and without a rule.
+std::optional<std::size_t> next_seeds(const StudyPlan& plan, const StudyRuns& runs);
 
 /// results.json, described in docs/studies.md: means with intervals, differences to the baseline
 /// paired by seed, and the cost of choosing the best arm. The same for the same runs, in whatever
