@@ -1,5 +1,5 @@
 #!/bin/sh
-# Redoes what docs/experiments says of the three papers.
+# Redoes what docs/experiments says of the three papers, and of improvements on them.
 #
 #   PRIVGRAD_DATA_DIR=~/data scripts/papers.sh [--quick] [PROGRAM [FOLDER]]
 #
@@ -13,6 +13,6 @@ if [ "${1:-}" = --quick ]; then
   shift
   exec python3 scripts/quick_papers.py "${1:-build/bin/privgrad}" "${2:-studies/papers-quick}"
 fi
-for paper in hong2022 tran2022 ali-dpfl; do
+for paper in hong2022 tran2022 ali-dpfl improvements; do
   scripts/$paper.sh "${1:-build/bin/privgrad}" "${2:-studies}/$paper"
 done

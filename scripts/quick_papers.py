@@ -30,6 +30,8 @@ PARTS = [
     ("hong2022", "momentum", "25", 6),
     ("hong2022", "synthetic", "squared", 4),
     ("hong2022", "theorem", None, 20),
+    ("improvements", "best-steps-kappa-2", "2.5", 20),
+    ("improvements", "trees", "1", 4),
 ]
 
 
@@ -52,7 +54,8 @@ def study_of(paper, results, level, seeds):
         "seeds": results["seeds"][:seeds],
         "metrics": [metric["name"] for metric in results["metrics"]],
     }
-    return base + block(text, "set") + "".join(f"{key}: {json.dumps(value)}\n" for key, value in more.items())
+    kept = block(text, "set") + block(text, "equal_privacy")
+    return base + kept + "".join(f"{key}: {json.dumps(value)}\n" for key, value in more.items())
 
 
 def arms_at(results, level):

@@ -1,0 +1,25 @@
+#!/bin/sh
+# Runs every study of examples/studies/improvements and writes docs/experiments/improvements.md. All of it takes some
+# fifty minutes on two cores, most of it the two studies of accountants.
+#
+#   PRIVGRAD_DATA_DIR=~/data scripts/improvements.sh [PROGRAM [FOLDER]]
+#
+# PROGRAM: build/bin/privgrad by default. FOLDER: where the runs go, studies/improvements by default; what is finished
+# there is kept, so that an interrupted call is continued by the same call.
+set -eu
+cd "$(dirname "$0")/.."
+program=${1:-build/bin/privgrad}
+folder=${2:-studies/improvements}
+began=$(date +%s)
+mkdir -p "$folder"
+[ -f "$folder/commit" ] || git rev-parse HEAD >"$folder/commit"
+
+for study in trees best-steps-kappa-2 best-steps-kappa-10 trial-steps-kappa-2 trial-steps-kappa-10 filters weights-mnist \
+             weights-quadratic accountant accountant-paper-rate; do
+  "$program" ablate examples/studies/improvements/$study.yaml --quiet --out "$folder/$study" >/dev/null
+  echo "$study: done after $(($(date +%s) - began)) s"
+done
+
+page=docs/experiments/improvements.md
+scripts/study-page.sh "$program" "$folder" "$page"
+echo "$page: written after $(($(date +%s) - began)) s"
