@@ -52,6 +52,7 @@ inline const std::set<std::string>& exact_rules() {
                                            "exact_groups_are_the_layers",
                                            "exact_norms_are_those_of_the_rows",
                                            "cells_are_the_scaled_gradients",
+                                           "a_thousand_passes_are_alike",
                                            "cells_depend_on_their_example_alone",
                                            "cells_are_added_as_they_are",
                                            "pieces_are_the_sum",

@@ -436,7 +436,7 @@ TEST_CASE("each rule of transforms can fail") {
       {"a_given_partition_moves_no_example", "without_numbers_it_needs_no_fit",
        "asks_for_the_statistic_that_it_says", "a_contribution_is_within_its_bound",
        "a_contribution_is_a_function_of_its_row", "pieces_are_the_contribution",
-       "what_is_released_can_be_learnt"});
+       "what_is_released_can_be_learnt", "it_learns_from_the_release_alone"});
 }
 
 TEST_CASE("a transform that uses no numbers passes without having been fitted") {

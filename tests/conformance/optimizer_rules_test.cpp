@@ -272,6 +272,8 @@ TEST_CASE("each rule of optimizers can fail") {
         findings_on("optimizer/normalises_by_zero")},
        {"is_deterministic", "differ", findings_on("optimizer/counts_all_calls")},
        {"start_forgets", "earlier run", findings_on("optimizer/remembers_runs")},
+       {"leaves_the_release_as_it_is", "wrote into the release",
+        findings_on("optimizer/writes_into_the_release")},
        {"instances_are_independent", "in turns", findings<SharedVelocity>()},
        {"instances_run_side_by_side", "two threads", findings_on("optimizer/thread_decides")},
        {"refuses_non_finite_gradients", "with nan at place 0 must throw NumericError, not nothing",

@@ -146,6 +146,8 @@ TEST_CASE("each rule of samplers can fail") {
        {"batches_are_drawn_as_charged", "batch size varies",
         findings_on("sampler/subset_without_the_law")},
        {"batches_are_drawn_as_charged", "hold one example", findings<Favours>()},
+       {"batches_are_drawn_by_the_stream", "draw one example in step 0",
+        findings_on("sampler/constant_seed")},
        {"the_order_is_that_of_the_batches", "other rows than sample()",
         findings<OrderOfOneEpoch>()},
        {"the_order_is_that_of_the_batches", "other rows than sample()",
@@ -161,16 +163,16 @@ TEST_CASE("right samplers of other kinds conform") {
   CHECK(findings_text(subset, Verdict::failed) == "");
   const std::string own_size =
       "charges_the_batch_sizes_that_it_follows: it decides about its batch sizes itself\n";
+  const std::string no_claim =
+      "batches_are_drawn_as_charged: it claims no amplification by sampling\n"
+      "batches_are_drawn_by_the_stream: it claims no amplification by sampling\n";
   const std::string no_order = "the_order_is_that_of_the_batches: its order is not public\n";
   CHECK(findings_text(subset, Verdict::skipped) == own_size + no_order);
   CHECK(findings_text(epochs, Verdict::failed) == "");
-  CHECK(findings_text(epochs, Verdict::skipped) ==
-        own_size + "batches_are_drawn_as_charged: it claims no amplification by sampling\n" +
-            no_order);
+  CHECK(findings_text(epochs, Verdict::skipped) == own_size + no_claim + no_order);
   const Findings ordered = findings<Ordered>();
   CHECK(findings_text(ordered, Verdict::failed) == "");
-  CHECK(findings_text(ordered, Verdict::skipped) ==
-        own_size + "batches_are_drawn_as_charged: it claims no amplification by sampling\n");
+  CHECK(findings_text(ordered, Verdict::skipped) == own_size + no_claim);
 }
 
 }  // namespace sampler_rules_test

@@ -147,6 +147,8 @@ TEST_CASE("each rule of released statistics can fail") {
       {"what_is_released_can_be_learnt", "a mean is below 0",
        findings_on("transform/learns_only_what_pleases")},
       {"what_is_released_can_be_learnt", "not finite", findings<TakesRoots>()},
+      {"it_learns_from_the_release_alone", "other rows were contributed",
+       findings_on("transform/learns_it_in_the_low_digits")},
       {"what_is_released_can_be_learnt", "of the same release", findings<LearnsSomethingElse>()}};
   const Findings right = findings<InPieces<Kept>>();
   for (const Broken& defect : broken) {

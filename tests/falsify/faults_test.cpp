@@ -157,6 +157,8 @@ void check_kind(std::vector<Fault> faults) {
     if (out != nullptr) std::ofstream(out, std::ios::app) << row << "\n";
     INFO(fault.id << ", " << fault.imitates << ": " << verdicts.detail);
     CHECK((fault.let != Let::not_through) != verdicts.found());
+    // Release mode asks plugins for a record of the suite, and for none of the neighbouring-run test.
+    CHECK((verdicts.replay.empty() || !(verdicts.suite + verdicts.core).empty()));
     const auto listed = rows.find(fault.id);
     CHECK((listed == rows.end() ? "docs/falsify.md lacks it" : listed->second) == row);
   }
@@ -176,4 +178,5 @@ TEST_CASE("faults of transforms that learn from a release") { check_kind(statist
 TEST_CASE("faults of schedules") { check_kind(schedule_faults()); }
 TEST_CASE("faults of optimizers") { check_kind(optimizer_faults()); }
 TEST_CASE("faults of models") { check_kind(model_faults()); }
+TEST_CASE("faults of models' own programs") { check_kind(own_program_faults()); }
 TEST_CASE("faults of data sources") { check_kind(data_source_faults()); }

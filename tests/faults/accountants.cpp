@@ -71,6 +71,14 @@ const std::array kTable = std::to_array<Row>({
      .epsilon = [](const EpsilonAsked& asked) { return answer(0.5 * asked.right()); }},
     {.told = {"epsilon_nine_tenths", "a tenth too little"},
      .epsilon = [](const EpsilonAsked& asked) { return answer(0.9 * asked.right()); }},
+    {.told = {"note_with_line_ends", "a note of several lines, with a quotation mark and a NUL",
+              Let::harmless, "it is quoted in one line wherever it is shown, and escaped in files"},
+     .epsilon =
+         [](const EpsilonAsked& asked) {
+           PrivacyAnswer made = answer(asked.right());
+           made.note = std::string("one\n\"two\"\r\n\0three", 18);
+           return made;
+         }},
     {.told = {"epsilon_a_hundredth_less", "a hundredth too little"},
      .epsilon = [](const EpsilonAsked& asked) { return answer(0.99 * asked.right()); }},
     {.told = {"epsilon_a_thousandth_less", "a thousandth too little"},

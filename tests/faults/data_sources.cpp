@@ -59,6 +59,21 @@ const std::array kTable = std::to_array<Row>({
     {.told = {"changes_its_mind", "other facts each time"},
      .info = [](Base& self,
                 DataInfo& info) { info.train_rows += static_cast<std::size_t>(self.calls_++); }},
+    {.told = {"rows_from_the_last_one_on", "rows in another order", Let::harmless,
+              "rows have no order that anything is promised of"},
+     .read =
+         [](Base& self, Split split) {
+           const Dataset rows = self.right(split);
+           std::vector<float> features, targets;
+           for (auto row = static_cast<std::uint32_t>(rows.rows()); row-- > 0;) {
+             const std::uint32_t one[]{row};
+             std::vector<float> x(3), y(1);
+             rows.gather(one, x, y);
+             features.insert(features.end(), x.begin(), x.end());
+             targets.push_back(y[0]);
+           }
+           return Dataset({{3}, 2}, std::move(features), std::move(targets));
+         }},
     {.told = {"changes_its_rows", "other rows each time"},
      .read = [](Base& self,
                 Split split) { return self.right(split, static_cast<float>(++self.calls_)); }},

@@ -48,11 +48,12 @@ class ExactRows : public LinearProgram,
 
   void add_cells(Pass& pass, std::span<const std::uint8_t> taken,
                  std::span<std::int64_t> sum) const override {
-    const auto& cells = static_cast<Rows&>(pass).cells;
+    const auto& rows = static_cast<Rows&>(pass);
+    const auto& cells = rows.cells;
     for (std::size_t k = 0; k < cells.size(); ++k) {
       const std::size_t i = k / size();
       std::int64_t& to = sum[k % size()];
-      to = added(to, share(cells[k], taken[i] != 0, i));
+      to = added(to, share(rows, cells[k], taken[i] != 0, i));
     }
   }
 
@@ -89,7 +90,7 @@ class ExactRows : public LinearProgram,
   /// Of a squared length, and of the most that a length may be.
   virtual std::uint64_t told(std::uint64_t length, std::uint64_t) const { return length; }
   /// What row i adds of its cell.
-  virtual std::int64_t share(std::int64_t cell, bool is_taken, std::size_t) const {
+  virtual std::int64_t share(const Rows&, std::int64_t cell, bool is_taken, std::size_t) const {
     return is_taken ? cell : 0;
   }
   virtual std::int64_t added(std::int64_t sum, std::int64_t cell) const {
@@ -113,7 +114,8 @@ class ExactLinear : public ExactRows, public privgrad::CellsInPieces {
     const std::size_t begin = piece == 0 ? 0 : ends_[piece - 1];
     for (std::size_t i = 0; i < rows.taken.size(); ++i) {
       for (std::size_t j = 0; j < sum.size(); ++j)
-        sum[j] = added(sum[j], share(rows.cells[i * size() + begin + j], rows.taken[i] != 0, i));
+        sum[j] =
+            added(sum[j], share(rows, rows.cells[i * size() + begin + j], rows.taken[i] != 0, i));
     }
   }
 

@@ -1,10 +1,12 @@
 // Programs that make whole numbers, and one promise of ExactClipping broken in each.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 
 #include "exact_linear.hpp"
 #include "fault.hpp"
+#include "right_model.hpp"
 
 using namespace privgrad;
 
@@ -14,7 +16,7 @@ class Base : public ExactRows {
  public:
   using ExactRows::ExactRows;
   std::size_t biases() const { return outputs_; }
-  mutable std::uint64_t calls_ = 0;
+  mutable std::uint64_t calls_ = 0, passes_ = 0;
 };
 using Cell = Base::Cell;
 
@@ -32,9 +34,15 @@ struct Norm {
 /// A cell of row i that is added, if the row is taken.
 struct Adding {
   const Base& self;
+  const Base::Rows& rows;
   std::int64_t cell;
   bool is_taken;
   std::size_t i;
+
+  /// One example in a hundred, whichever batch it is in.
+  bool is_of_rare_row() const {
+    return std::bit_cast<std::uint32_t>(self.row(rows, i).front()) % 100 == 0;
+  }
 
   std::int64_t right() const { return is_taken ? cell : 0; }
 };
@@ -146,6 +154,9 @@ const std::array kTable = std::to_array<Row>({
      .adds = [](const Adding& adding) { return 2 * adding.right(); }},
     {.told = {"adds_one_more", "adds cells that nobody certified"},
      .adds = [](const Adding& adding) { return adding.right() + 1; }},
+    {.told = {"adds_a_term_of_zero", "a term that changes nothing", Let::harmless,
+              "the sum is the same whole numbers"},
+     .adds = [](const Adding& adding) { return adding.right() + 0 * adding.cell; }},
     {.told = {"adds_the_first_only", "adds the first example of each pass"},
      .adds = [](const Adding& adding) { return (adding.i == 0 ? 1 : 0) * adding.right(); }},
     {.told = {"adds_nothing", "adds nothing: noise alone"},
@@ -164,34 +175,90 @@ const std::array kTable = std::to_array<Row>({
          }},
 });
 
-template <std::size_t I>
+Length at_most_the_bound(Length length, Length most) { return std::min(length, most * most); }
+
+/// Those that need many examples, many passes or the full bound to be seen.
+const std::array kRareTable = std::to_array<Row>({
+    {.told = {"right_too", "nothing: the control"}},
+    {.told = {"twice_in_one_pass_of_101", "right for a hundred passes, then twice the cells"},
+     .adds =
+         [](const Adding& adding) {
+           return (adding.self.passes_ % 101 == 100 ? 2 : 1) * adding.right();
+         }},
+    {.told = {"thrice_one_example_in_a_hundred",
+              "three times the cells of one example in a hundred, after its length was certified"},
+     .adds =
+         [](const Adding& adding) { return (adding.is_of_rare_row() ? 3 : 1) * adding.right(); }},
+    {.told = {"a_hundredth_more_told_short",
+              "cells a hundredth too long, and the bound told in place of their length"},
+     .cell = [](const Cell& cell) { return 1.01 * cell.right(); },
+     .told_length = at_most_the_bound},
+    {.told = {"rounded_to_nearest_told_short",
+              "cells rounded to nearest, and the bound told where they are longer"},
+     .cell = [](const Cell& cell) { return longer_by(cell, 0.5); },
+     .told_length = at_most_the_bound},
+    {.told = {"rounded_away_told_short",
+              "cells rounded away from zero, and the bound told where they are longer"},
+     .cell = [](const Cell& cell) { return longer_by(cell, 1.0); },
+     .told_length = at_most_the_bound},
+});
+
+template <const auto& Table, std::size_t I>
 class FaultyProgram final : public Base {
  public:
   using Base::Base;
+  void backward(const Batch& batch, Pass& pass, std::span<double> squared_norms) const override {
+    ++passes_;
+    Base::backward(batch, pass, squared_norms);
+  }
   double squared_norm(const Rows& rows, std::size_t i) const override {
-    return kTable[I].norm != nullptr ? kTable[I].norm({*this, rows, i})
-                                     : Base::squared_norm(rows, i);
+    return Table[I].norm != nullptr ? Table[I].norm({*this, rows, i}) : Base::squared_norm(rows, i);
   }
   double scaled(const Cell& cell) const override {
-    return kTable[I].cell != nullptr ? kTable[I].cell(cell) : Base::scaled(cell);
+    return Table[I].cell != nullptr ? Table[I].cell(cell) : Base::scaled(cell);
   }
   Length told(Length length, Length most) const override {
-    return kTable[I].told_length != nullptr ? kTable[I].told_length(length, most) : length;
+    return Table[I].told_length != nullptr ? Table[I].told_length(length, most) : length;
   }
-  std::int64_t share(std::int64_t cell, bool is_taken, std::size_t i) const override {
-    return kTable[I].adds != nullptr ? kTable[I].adds({*this, cell, is_taken, i})
-                                     : Base::share(cell, is_taken, i);
+  std::int64_t share(const Rows& rows, std::int64_t cell, bool is_taken,
+                     std::size_t i) const override {
+    return Table[I].adds != nullptr ? Table[I].adds({*this, rows, cell, is_taken, i})
+                                    : Base::share(rows, cell, is_taken, i);
   }
 };
 
 template <std::size_t I>
-using Faulty = OneLayerBackend<FaultyProgram<I>>;
+using Faulty = OneLayerBackend<FaultyProgram<kTable, I>>;
+template <std::size_t I>
+using RarelyFaulty = OneLayerBackend<FaultyProgram<kRareTable, I>>;
+
+/// A model that brings its own program.
+template <std::size_t I>
+class OwnProgram final : public RightModel, public SelfExecuting {
+ public:
+  using RightModel::RightModel;
+  std::unique_ptr<Program> make_program(const Network& network, Executor&) const override {
+    return std::make_unique<FaultyProgram<kRareTable, I>>(network);
+  }
+};
 
 }  // namespace exact_programs
 
 std::vector<Fault> exact_program_faults() {
   using namespace exact_programs;
-  return faults_of<Backend, Faulty>(kTable, "exact_program", [](const Row& row) {
+  const auto place = [](const Row& row) {
     return std::vector<std::string>{std::string("backend=") + row.told.id};
+  };
+  std::vector<Fault> faults = faults_of<Backend, Faulty>(kTable, "exact_program", place);
+  for (Fault& fault : faults_of<Backend, RarelyFaulty>(kRareTable, "exact_program", place)) {
+    if (fault.id != "exact_program/right_too") faults.push_back(std::move(fault));
+  }
+  return faults;
+}
+
+std::vector<Fault> own_program_faults() {
+  using namespace exact_programs;
+  return faults_of<Model, OwnProgram>(kRareTable, "own_program", [](const Row& row) {
+    return std::vector<std::string>{std::string("model=") + row.told.id};
   });
 }

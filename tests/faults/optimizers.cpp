@@ -57,6 +57,12 @@ const std::array kTable = std::to_array<Row>({
            for (std::size_t i = 0; i < step.weights.size(); ++i)
              step.weights[i] -= static_cast<float>(step.rate) * step.gradient.values()[i];
          }},
+    {.told = {"writes_into_the_release", "changes what was released, which others read after it"},
+     .take =
+         [](const Step& step) {
+           step.descend(step.rate);
+           const_cast<float&>(step.gradient.values()[0]) = 0.0f;
+         }},
     {.told = {"half_a_step_and_throws", "moves, and then refuses"},
      .take =
          [](const Step& step) {

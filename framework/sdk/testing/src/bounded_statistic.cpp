@@ -227,6 +227,28 @@ void require_learns(const Checker& checker, const Shape& shape) {
   }
 }
 
+/// What is learnt is the same whatever rows were contributed before: rows reach it by the release,
+/// with its noise, and by no other way.
+void require_learns_from_release(const Checker& checker, const Shape& shape) {
+  if (!checker.setup().make_released) throw NotChecked{"nobody makes released values"};
+  const StatisticRequest request = request_for(learner(*made(checker)), shape);
+  const std::vector<float> mean = normal_values(7, request.size, 0.1 * request.l2_bound);
+  const std::vector<FittedTensor> without = learnt_from(checker, shape, mean, 0.5);
+  const auto rows = rows_for(shape);
+  for (const std::size_t count : {std::size_t{1}, std::size_t{2}, rows.size()}) {
+    const auto transform = made(checker);
+    BoundedStatistic& asks = learner(*transform);
+    for (std::size_t i = 0; i < count; ++i) contribution_of(asks, shape, rows[i], request.size);
+    asks.learn({shape, 3}, checker.setup().make_released(mean, 0.5));
+    const auto found = dynamic_cast<const FittedValues&>(*transform).fitted_values();
+    require(found.size() == without.size(), "learn() makes other tensors after contributions");
+    for (std::size_t i = 0; i < found.size(); ++i)
+      require(same_bits(found[i].values, without[i].values),
+              "learn() makes another '" + found[i].name +
+                  "' of the same release where other rows were contributed before");
+  }
+}
+
 }  // namespace
 
 void check_bounded_statistic(Checker& checker, const std::vector<Shape>& shapes) {
@@ -239,6 +261,7 @@ void check_bounded_statistic(Checker& checker, const std::vector<Shape>& shapes)
   checker.rule("a_contribution_is_a_function_of_its_row", [&] { for_all(require_own); });
   checker.rule("pieces_are_the_contribution", [&] { for_all(require_pieces); });
   checker.rule("what_is_released_can_be_learnt", [&] { for_all(require_learns); });
+  checker.rule("it_learns_from_the_release_alone", [&] { for_all(require_learns_from_release); });
 }
 
 }  // namespace privgrad::testing

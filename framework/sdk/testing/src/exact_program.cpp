@@ -160,65 +160,126 @@ void require_groups(Program& program, const Network& network) {
   require(exact.make_pass(1) != nullptr, in(network) + "make_pass() returns nothing");
 }
 
+/// Enough examples for what goes wrong with one in a hundred, in passes of some of them.
+constexpr std::size_t kExamples = 1000, kPassRows = 50;
+
+template <class Check>
+void in_passes(const Examples& examples, const Check& check) {
+  for (std::size_t first = 0; first < examples.rows(); first += kPassRows) {
+    check(Batch{.features = std::span(examples.features)
+                                .subspan(first * examples.row_size, kPassRows * examples.row_size),
+                .targets = std::span(examples.targets).subspan(first, kPassRows)},
+          first);
+  }
+}
+
 void require_norms(Program& program, const Network& network) {
   program.load_parameters(parameters_for(network));
-  const Examples examples = examples_for(network, 40);
   const auto groups = groups_of(network);
-  const std::vector<float> rows = gradients(program, examples.all());
-  const PassOver pass(program, examples.all());
-  for (std::size_t i = 0; i < examples.rows(); ++i) {
-    const std::vector<float> row = row_of(rows, i, program.parameter_count());
-    for (std::size_t g = 0; g < groups.size(); ++g) {
-      double squares = 0.0;
-      for (const float x : std::span(row).subspan(groups[g].first, groups[g].second))
-        squares += static_cast<double>(x) * static_cast<double>(x);
-      const double given = pass.squared_norms()[i * groups.size() + g];
-      require(close(given, squares, 1e-3, 1e-30),
-              in(network) + "the squared norm of example " + std::to_string(i) + " in group " +
-                  std::to_string(g) + " is " + format_number(given) + ", of its row " +
-                  format_number(squares));
+  in_passes(examples_for(network, kExamples), [&](const Batch& batch, std::size_t first) {
+    const std::vector<float> rows = gradients(program, batch);
+    const PassOver pass(program, batch);
+    for (std::size_t i = 0; i < batch.rows(); ++i) {
+      const std::vector<float> row = row_of(rows, i, program.parameter_count());
+      for (std::size_t g = 0; g < groups.size(); ++g) {
+        double squares = 0.0;
+        for (const float x : std::span(row).subspan(groups[g].first, groups[g].second))
+          squares += static_cast<double>(x) * static_cast<double>(x);
+        const double given = pass.squared_norms()[i * groups.size() + g];
+        require(close(given, squares, 1e-3, 1e-30),
+                in(network) + "the squared norm of example " + std::to_string(first + i) +
+                    " in group " + std::to_string(g) + " is " + format_number(given) +
+                    ", of its row " + format_number(squares));
+      }
+    }
+  });
+}
+
+/// Scales for a pass: all groups together as long as they may be, and half of that; each group that
+/// long by itself, so that none hides what becomes of another; groups with scales of their own.
+std::vector<std::vector<double>> scales_for(const PassOver& pass, std::size_t groups) {
+  const auto most = static_cast<double>(kMost);
+  std::vector<std::vector<double>> all{pass.scales_to(most), pass.scales_to(0.5 * most)};
+  if (groups == 1) return all;
+  const std::vector<double>& norms = pass.squared_norms();
+  for (std::size_t alone = 0; alone < groups; ++alone) {
+    std::vector<double>& scales = all.emplace_back(norms.size(), 0.0);
+    for (std::size_t i = alone; i < norms.size(); i += groups)
+      if (std::isfinite(norms[i]) && norms[i] > 0.0) scales[i] = most / std::sqrt(norms[i]);
+  }
+  std::vector<double> own = all.front();
+  for (std::size_t i = 0; i < own.size(); ++i) own[i] *= i % groups == 0 ? 1.0 : 0.25;
+  all.push_back(std::move(own));
+  return all;
+}
+
+/// \param row     the example's gradient. \param scales  of its groups.
+/// \param length  what is said of its cells.
+void require_cells_of(const Cells& cells, std::span<const float> row,
+                      std::span<const double> scales, const SquaredLength& length,
+                      const Network& network, const std::string& example) {
+  const auto groups = groups_of(network);
+  Wide squares = 0;
+  double away = 0.0;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    for (std::size_t j = groups[g].first; j < groups[g].first + groups[g].second; ++j) {
+      const double difference =
+          static_cast<double>(cells[j]) - scales[g] * static_cast<double>(row[j]);
+      away += difference * difference;
+      const auto size = static_cast<Wide>(std::abs(cells[j]));
+      squares += size * size;
     }
   }
+  const std::string whose = in(network) + "the cells of example " + example;
+  require(std::sqrt(away) <= static_cast<double>(kMost) / 64.0,
+          whose + " are " + format_number(std::sqrt(away) / static_cast<double>(kMost)) +
+              " of the bound away from its scaled gradient");
+  require(squares == wide(length), in(network) + "the squared length of the cells of example " +
+                                       example + " is not what is said");
+  require(squares <= Wide{kMost} * kMost, whose + " are longer than they may be");
 }
 
 /// The cells are near scale * gradient, and as long as is said.
 void require_cells(Program& program, const Network& network) {
   program.load_parameters(parameters_for(network));
-  const Examples examples = examples_for(network, 12);
-  const auto groups = groups_of(network);
-  const std::vector<float> rows = gradients(program, examples.all());
-  PassOver pass(program, examples.all());
-  for (const double length : {static_cast<double>(kMost), 0.5 * static_cast<double>(kMost)}) {
-    std::vector<double> scales = pass.scales_to(length);
-    // Groups have scales of their own.
-    for (std::size_t i = 0; i < scales.size(); ++i)
-      scales[i] *= i % groups.size() == 0 ? 1.0 : 0.25;
-    pass.make_cells(scales);
-    for (std::size_t i = 0; i < examples.rows(); ++i) {
-      const std::vector<float> row = row_of(rows, i, program.parameter_count());
-      const Cells cells = pass.cells_of(i);
-      Wide squares = 0;
-      double away = 0.0;
-      for (std::size_t g = 0; g < groups.size(); ++g) {
-        for (std::size_t j = groups[g].first; j < groups[g].first + groups[g].second; ++j) {
-          const double wanted = scales[i * groups.size() + g] * static_cast<double>(row[j]);
-          const double difference = static_cast<double>(cells[j]) - wanted;
-          away += difference * difference;
-          const auto size = static_cast<Wide>(std::abs(cells[j]));
-          squares += size * size;
-        }
+  const std::size_t groups = groups_of(network).size();
+  in_passes(examples_for(network, kExamples), [&](const Batch& batch, std::size_t first) {
+    const std::vector<float> rows = gradients(program, batch);
+    PassOver pass(program, batch);
+    for (const std::vector<double>& scales : scales_for(pass, groups)) {
+      pass.make_cells(scales);
+      for (std::size_t i = 0; i < batch.rows(); ++i) {
+        require_cells_of(pass.cells_of(i), row_of(rows, i, program.parameter_count()),
+                         std::span(scales).subspan(i * groups, groups), pass.lengths()[i], network,
+                         std::to_string(first + i));
       }
-      require(std::sqrt(away) <= static_cast<double>(kMost) / 64.0,
-              in(network) + "the cells of example " + std::to_string(i) + " are " +
-                  format_number(std::sqrt(away) / static_cast<double>(kMost)) +
-                  " of the bound away from its scaled gradient");
-      require(squares == wide(pass.lengths()[i]),
-              in(network) + "the squared length of the cells of example " + std::to_string(i) +
-                  " is not what is said");
-      require(squares <= Wide{kMost} * kMost, in(network) + "the cells of example " +
-                                                  std::to_string(i) +
-                                                  " are longer than they may be");
     }
+  });
+}
+
+/// What goes wrong in one pass of a hundred, or after some hundreds, in memory that is used again
+/// and in memory that is new.
+void require_thousand_passes(Program& program, const Network& network) {
+  program.load_parameters(parameters_for(network));
+  const auto& exact = dynamic_cast<const ExactClipping&>(program);
+  const Examples examples = examples_for(network, 3);
+  PassOver first(program, examples.all());
+  const std::vector<double> scales = first.scales_to(static_cast<double>(kMost));
+  first.make_cells(scales);
+  const std::vector<std::uint8_t> all(examples.rows(), 1);
+  const Cells wanted = first.sum(all);
+  auto pass = exact.make_pass(examples.rows());
+  for (int number = 2; number <= 1000; ++number) {
+    if (number % 2 == 0 && number > 500) pass = exact.make_pass(examples.rows());
+    std::vector<double> norms(scales.size(), std::numeric_limits<double>::quiet_NaN());
+    std::vector<SquaredLength> lengths(examples.rows());
+    Cells sum(program.parameter_count(), 0);
+    exact.backward(examples.all(), *pass, norms);
+    exact.make_cells(*pass, scales, kMost, lengths);
+    exact.add_cells(*pass, all, sum);
+    require(same_bits(norms, first.squared_norms()) && lengths == first.lengths() && sum == wanted,
+            in(network) + "pass " + std::to_string(number) +
+                " over the same examples has other norms, lengths or cells than the first");
   }
 }
 
@@ -430,6 +491,7 @@ void check_exact_program(Checker& checker, const std::vector<Network>& networks,
   };
   each(exact, "exact_norms_are_those_of_the_rows", require_norms);
   each(exact, "cells_are_the_scaled_gradients", require_cells);
+  each(exact, "a_thousand_passes_are_alike", require_thousand_passes);
   each(exact, "cells_depend_on_their_example_alone", require_cells_of_their_own);
   each(exact, "cells_are_added_as_they_are", require_sum);
   each(exact && dynamic_cast<const CellsInPieces*>(first.get()) != nullptr, "pieces_are_the_sum",

@@ -28,9 +28,11 @@ class Training {
     }
   }
 
-  void give(std::vector<float> gradient, std::uint64_t step) {
-    const Released released = checker_.setup().make_released(std::move(gradient), 0.5);
+  /// \returns whether the release was left as it is.
+  bool give(std::vector<float> gradient, std::uint64_t step) {
+    const Released released = checker_.setup().make_released(gradient, 0.5);
     optimizer_.step(parameters_, released, {.step = step, .learning_rate = 0.1});
+    return same_bits({released.values().begin(), released.values().end()}, gradient);
   }
 
   std::vector<float>& parameters() { return parameters_; }
@@ -327,6 +329,15 @@ void check_optimizer(Checker& checker) {
       })) {
     return;
   }
+  checker.rule("leaves_the_release_as_it_is", [&] {
+    const auto optimizer = checker.make<Optimizer>();
+    optimizer->start(kSize);
+    Training training(checker, *optimizer);
+    for (std::uint64_t step = 0; step < kSteps; ++step) {
+      require(training.give(normal_values(60 + step, kSize), step),
+              "step() wrote into the release, which others read after it");
+    }
+  });
   checker.rule("stays_finite_on_zero_gradients", [&] {
     const auto optimizer = checker.make<Optimizer>();
     optimizer->start(kSize);

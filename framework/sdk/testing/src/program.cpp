@@ -340,6 +340,19 @@ void require_independent_rows(Program& program, const Network& network) {
         same_bits(row_of(together, row, size), gradients(program, examples.one(row))),
         "in " + text_of(network) + ", the row of an example alone differs from its row among 70");
   }
+  // Examples that are equal count each.
+  Examples twice = examples_for(network, 12);
+  for (std::size_t row = 1; row < twice.rows(); row += 2) {
+    std::copy_n(twice.features.begin() + static_cast<std::ptrdiff_t>((row - 1) * twice.row_size),
+                twice.row_size,
+                twice.features.begin() + static_cast<std::ptrdiff_t>(row * twice.row_size));
+    twice.targets[row] = twice.targets[row - 1];
+  }
+  const std::vector<float> pairs = gradients(program, twice.all());
+  for (std::size_t row = 0; row < twice.rows(); ++row) {
+    require(same_bits(row_of(pairs, row, size), gradients(program, twice.one(row))),
+            "in " + text_of(network) + ", an example beside an equal one has another row");
+  }
   // Another example that overflows everything must not touch its neighbours.
   for (std::size_t i = 0; i < examples.row_size; ++i) {
     examples.features[examples.row_size + i] = std::numeric_limits<float>::max();

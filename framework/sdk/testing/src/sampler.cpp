@@ -222,7 +222,7 @@ void require_drawn_as_charged(const std::vector<Batch>& chosen, const Amplificat
 /// of each, which must not depend on how many others there are.
 void require_drawn_from_any_rows(Sampler& sampler, double q, const SamplingPlan& plan) {
   const PublicSource random(kSeed);
-  for (const std::size_t rows : {std::size_t{2}, std::size_t{50}, std::size_t{150}}) {
+  for (const std::size_t rows : {std::size_t{2}, std::size_t{51}, std::size_t{150}}) {
     double drawn = 0.0;
     const auto draw_all = [&] {
       for (std::uint64_t step = 0; step < plan.steps; ++step) {
@@ -237,6 +237,30 @@ void require_drawn_from_any_rows(Sampler& sampler, double q, const SamplingPlan&
     require_near(drawn, mean, (1.0 - q) * mean,
                  "with " + std::to_string(rows) + " rows there instead of " +
                      std::to_string(plan.dataset_size) + ", the size of all batches");
+  }
+}
+
+/// In each of some steps, whether an example is drawn must follow from the random stream, which the
+/// core makes of a secret key, with the probability that is charged. A generator of the sampler's own
+/// draws the same for every key: its batches are public, and no amplification is due for them.
+void require_drawn_by_stream(const Checker& checker, double q, const SamplingPlan& plan) {
+  constexpr std::uint64_t kKeys = 400;
+  for (const std::uint64_t step : {std::uint64_t{0}, std::uint64_t{1}, plan.steps - 1}) {
+    std::vector<double> counts(plan.dataset_size, 0.0);
+    for (std::uint64_t key = 0; key < kKeys; ++key) {
+      const PublicSource random(1000 + key);
+      Batch batch;
+      started(checker, plan)->sample(step, plan.dataset_size, random, batch);
+      require_rows(batch, plan.dataset_size, " in " + text_of(plan));
+      for (const std::uint32_t row : batch) counts[row] += 1.0;
+    }
+    for (const double count : counts) {
+      require_near(count, q * static_cast<double>(kKeys),
+                   q * (1.0 - q) * static_cast<double>(kKeys),
+                   "of " + std::to_string(kKeys) +
+                       " random streams, the number of those that draw one example in step " +
+                       std::to_string(step));
+    }
   }
 }
 
@@ -392,6 +416,23 @@ void check_charges(Checker& checker, const std::vector<SamplingPlan>& plans) {
       require_drawn_as_charged(batches(*sampler, plan), how, plan);
       if (!how.fixed_size)
         require_drawn_from_any_rows(*started(checker, plan), how.probability, plan);
+    }
+    if (!compared) throw NotChecked{"it claims no amplification by sampling"};
+  });
+  checker.rule("batches_are_drawn_by_the_stream", [&] {
+    bool compared = false;
+    for (const Adjacency adjacency : kAdjacencies) {
+      const SamplingPlan plan{.dataset_size = 100, .steps = 25, .adjacency = adjacency};
+      const auto sampler = checker.make<Sampler>();
+      if (!starts(*sampler, plan)) continue;
+      const auto paid = charges(*sampler, plan, plan.steps);
+      if (!paid) continue;
+      const auto how = amplification(paid->front());
+      const bool steady = std::all_of(paid->begin(), paid->end(),
+                                      [&](const Event& event) { return event == paid->front(); });
+      if (!how || !steady) continue;
+      compared = true;
+      require_drawn_by_stream(checker, how->probability, plan);
     }
     if (!compared) throw NotChecked{"it claims no amplification by sampling"};
   });
