@@ -18,13 +18,15 @@ mkdir -p "$folder"
 # Influence by step, on auxiliary data: nothing private is looked at.
 "$program" influence $manifest --method hessian --quiet --out "$folder/influence-squared" \
   --set 'model={kind: linear, loss: squared}'
+"$program" influence $manifest --method hessian --quiet --out "$folder/influence-momentum" \
+  --set 'model={kind: linear, loss: squared}' --set 'optimizer={kind: momentum, beta: 0.9}'
 "$program" influence $manifest --quiet --out "$folder/influence-logistic" --points 11 --repeats 20 \
   --set 'model={kind: linear, loss: cross_entropy}'
 "$program" influence $manifest --quiet --out "$folder/influence-network" --points 11 --repeats 20 \
   --set 'model.hidden=[100]'
 
-for study in theorem auxiliary synthetic baselines data-scale data-scale-squared momentum epsilon data-efficiency \
-             mnist35 mnist; do
+for study in theorem auxiliary synthetic baselines data-scale data-scale-squared momentum epsilon \
+             data-efficiency mnist35 mnist; do
   "$program" ablate examples/studies/hong2022/$study.yaml --quiet --out "$folder/$study" >/dev/null
   echo "$study: done after $(($(date +%s) - began)) s"
 done
