@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs every study of examples/studies/improvements and writes docs/experiments/improvements.md. All of it takes some
-# fifty minutes on two cores, most of it the two studies of accountants.
+# fifty minutes on two cores.
 #
 #   PRIVGRAD_DATA_DIR=~/data scripts/improvements.sh [PROGRAM [FOLDER]]
 #
@@ -15,7 +15,7 @@ mkdir -p "$folder"
 [ -f "$folder/commit" ] || git rev-parse HEAD >"$folder/commit"
 
 for study in trees best-steps-kappa-2 best-steps-kappa-10 trial-steps-kappa-2 trial-steps-kappa-10 filters weights-mnist \
-             weights-quadratic accountant accountant-paper-rate; do
+             weights-quadratic accountant accountant-cnn; do
   "$program" ablate examples/studies/improvements/$study.yaml --quiet --out "$folder/$study" >/dev/null
   echo "$study: done after $(($(date +%s) - began)) s"
 done
