@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs every study of examples/studies/improvements and writes docs/experiments/improvements.md. All of it takes some
-# fifty minutes on two cores.
+# eighty minutes on two cores.
 #
 #   PRIVGRAD_DATA_DIR=~/data scripts/improvements.sh [PROGRAM [FOLDER]]
 #
