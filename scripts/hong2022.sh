@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs every study of examples/studies/hong2022 and writes docs/experiments/hong2022.md. All of it takes some two
-# hours on two cores, most of it the searches of mnist35 and mnist.
+# hours on two cores, most of it the searches of baselines, epsilon and data-efficiency.
 #
 #   PRIVGRAD_DATA_DIR=~/data scripts/hong2022.sh [PROGRAM [FOLDER]]
 #
@@ -25,9 +25,10 @@ mkdir -p "$folder"
 "$program" influence $manifest --quiet --out "$folder/influence-network" --points 11 --repeats 20 \
   --set 'model.hidden=[100]'
 
-for study in theorem auxiliary synthetic baselines data-scale data-scale-squared momentum epsilon \
-             data-efficiency mnist35 mnist; do
-  "$program" ablate examples/studies/hong2022/$study.yaml --quiet --out "$folder/$study" >/dev/null
+for study in theorem curvature auxiliary synthetic baselines data-scale data-scale-squared momentum epsilon \
+             data-efficiency mnist35 mnist cifar10; do
+  "$program" ablate examples/studies/hong2022/$study.yaml --quiet --cache="$folder/.cache" --out "$folder/$study" \
+    >/dev/null
   echo "$study: done after $(($(date +%s) - began)) s"
 done
 

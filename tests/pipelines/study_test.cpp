@@ -278,7 +278,7 @@ TEST_CASE("the studies of Hong et al. are right, and can run in some hours", "[s
     }
     ++studies;
   }
-  CHECK(studies == 11);
+  CHECK(studies == 13);
   CHECK(runs < 10000);
   // The script runs each of them.
   const std::string script = read_file(kSource / "scripts/hong2022.sh");
