@@ -96,16 +96,26 @@ double private_over_plain(const Catalog& catalog, const Case& one) {
       one.repeats, [&] { return seconds_of_step(bench); }, [&] { return bench.plain_step(); });
 }
 
-/// The cost of contribution checks per step of a run: the extra time of a checked step, shared out
-/// among the steps of which one is checked.
+/// The cost of contribution checks per step of a long run: the extra time of checked steps, of which
+/// one in sixteen looks at all of a pass, shared out among all steps.
 double contribution_checks_over_step(const Catalog& catalog, const Case& one) {
-  Bench bench(catalog, one, 1);
-  core::ContributionCheck check{
-      .place = one.batch / 2, .program = "the program", .clipping = "the clipping"};
-  const double checked = ratio(
-      one.repeats, [&] { return seconds_of_step(bench, &check); },
-      [&] { return seconds_of_step(bench); });
-  return (checked - 1.0) / static_cast<double>(core::ContributionChecks::kPeriod);
+  const std::vector<std::uint64_t> others =
+      core::ContributionChecks(core::RandomKey::from_seed(1), 1, "", "").draw(0, one.batch)->others;
+  const auto looked_at = [&](bool all) {
+    Bench bench(catalog, one, 1);
+    core::ContributionCheck check{.place = one.batch / 2,
+                                  .others = others,
+                                  .is_of_all = all,
+                                  .program = "the program",
+                                  .clipping = "the clipping"};
+    return ratio(
+               one.repeats, [&] { return seconds_of_step(bench, &check); },
+               [&] { return seconds_of_step(bench); }) -
+           1.0;
+  };
+  constexpr auto kAll = static_cast<double>(core::ContributionChecks::kLooksToAll);
+  return (looked_at(false) * (kAll - 1.0) + looked_at(true)) / kAll /
+         static_cast<double>(core::ContributionChecks::kLongestPeriod);
 }
 
 /// Batches of 256 and a little, of 60 000 rows, held against their law.

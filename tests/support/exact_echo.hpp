@@ -14,7 +14,7 @@
 /// A program whose per-example gradient is the example, in whole numbers: as small as an exact one
 /// can be. Groups of two parameters; cells are rounded towards zero. Passes take any number of
 /// rows.
-class ExactEcho final : public privgrad::Program, public privgrad::ExactClipping {
+class ExactEcho : public privgrad::Program, public privgrad::ExactClipping {
  public:
   /// The ways in which it can be wrong.
   enum class Fault {

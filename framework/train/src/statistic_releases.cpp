@@ -21,13 +21,16 @@ const PlannedStatistic& planned_for(const Plan& plan, std::size_t number) {
                      " learns from a statistic that was not planned");
 }
 
-/// The check of one random example's contribution, alone and among others.
+/// The check of some random examples' contributions, alone and among others.
 ContributionCheck drawn_check(const RandomKey& key, std::size_t number, std::size_t rows,
                               std::string_view who) {
   const auto random = make_random_source(key.derive("contribution checks"))->stream(number);
-  return {.place = static_cast<std::size_t>(random->uniform_below(rows)),
-          .program = who,
-          .clipping = who};
+  ContributionCheck check{.place = static_cast<std::size_t>(random->uniform_below(rows)),
+                          .program = who,
+                          .clipping = who};
+  for (std::size_t i = 0; i < ContributionCheck::kOthers; ++i)
+    check.others.push_back(random->uniform_below(std::uint64_t{1} << 63));
+  return check;
 }
 
 /// Empty where the transform makes whole contributions alone.

@@ -99,7 +99,11 @@ void Trainer::take_part(const StepOrder& order, Workbench& bench) {
   const std::string program = program_owner(manifest_, *plan_.setting);
   const std::string clipping = manifest_.clipping.component->full_name();
   if (order.checked < order.batch.size())
-    check = ContributionCheck{.place = order.checked, .program = program, .clipping = clipping};
+    check = ContributionCheck{.place = order.checked,
+                              .others = order.checked_others,
+                              .is_of_all = order.all_are_checked,
+                              .program = program,
+                              .clipping = clipping};
   make_slice(order, bench, check ? &*check : nullptr);
   if (takes_slices()) bench.program->load_parameters(bench.parameters);
 }
@@ -113,6 +117,8 @@ StepOrder Trainer::order_of_step(std::uint64_t step, const Clip& clip,
                   .clip_norm = clip.clip_norm,
                   .count_share = clip.count_share,
                   .checked = check == nullptr ? batch_.size() : check->place,
+                  .checked_others = check == nullptr ? std::vector<std::uint64_t>() : check->others,
+                  .all_are_checked = check != nullptr && check->is_of_all,
                   .augmentation_key = {augmentation.begin(), augmentation.end()},
                   .noise = {}};
   if (correlated_) {

@@ -1,4 +1,4 @@
-// Checks one example of a pass against the sum before and after that pass.
+// Checks some examples of a pass against the sum before and after that pass.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct CheckedPass {
   const ExactClipping& program;
   const Program& rows;  ///< The same.
   const Batch& batch;
-  std::size_t place = 0;   ///< Position of the example in the pass.
+  std::size_t first = 0;   ///< Place of the pass in the batch.
   std::uint64_t most = 0;  ///< Cells of a contribution.
   const ScalesOf& scales;  ///< By the clipping.
   SumMemory& memory;

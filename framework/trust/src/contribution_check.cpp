@@ -4,15 +4,19 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "checked_pass.hpp"
 #include "gradient_rows.hpp"
 #include "microbatches.hpp"
+#include "pass_to_come.hpp"
 #include "privgrad/error.hpp"
 
 namespace privgrad::core {
@@ -82,99 +86,272 @@ double squared_distance(std::span<const std::int64_t> cells, std::span<const flo
   return std::accumulate(sums.begin(), sums.end(), 0.0);
 }
 
-/// The example's cells, by which the sum moved beside those of the others.
-/// \param others  in: the sum before the pass; out: with all of the pass but the example.
-Cells moved_by(const CheckedPass& pass, std::span<std::int64_t> others, std::string_view who) {
-  SumMemory& memory = pass.memory;
-  std::vector<std::uint8_t> taken(
-      memory.taken.begin(), memory.taken.begin() + static_cast<std::ptrdiff_t>(pass.batch.rows()));
-  const std::uint8_t own_taken = std::exchange(taken[pass.place], std::uint8_t{0});
-  pass.program.add_cells(*memory.pass, taken, others);
-  Cells own(others.size());
-  for (std::size_t j = 0; j < own.size(); ++j) own[j] = minus(pass.after[j], others[j]);
-  std::fill(taken.begin(), taken.end(), std::uint8_t{0});
-  taken[pass.place] = own_taken;
-  pass.program.add_cells(*memory.pass, taken, others);
-  if (!std::equal(others.begin(), others.end(), pass.after.begin()))
-    refuse(who, "a sum of cells is not that of its examples' cells");
-  return own;
-}
-
-void check_length(const Cells& own, std::uint64_t most, const SquaredLength& certified,
-                  std::string_view who) {
-  Wide square = 0;
-  if (!squared_length(own, most, square))
-    refuse(who, "an example's cells are longer than the bound, and were certified to be within it");
-  if (square != ((static_cast<Wide>(certified.high) << 64) | certified.low))
-    refuse(who, "an example's cells are not as long as was certified");
-}
-
-/// The example in a pass of its own: the same norms, length and cells.
-/// \param scratch  [parameters].
-void check_alone(const CheckedPass& pass, const Cells& own, std::span<std::int64_t> scratch,
-                 std::string_view who) {
-  SumMemory& memory = pass.memory;
-  const std::size_t groups = pass.program.groups();
-  const std::size_t first = pass.place * groups;
-  const Batch& batch = pass.batch;
+Batch example_of(const Batch& batch, std::size_t place) {
   const std::size_t size = batch.features.size() / batch.rows();
-  const Batch one{batch.features.subspan(pass.place * size, size),
-                  batch.targets.subspan(pass.place, 1)};
-  if (memory.pass_of_one == nullptr) memory.pass_of_one = pass.program.make_pass(1);
-  if (memory.pass_of_one == nullptr) refuse(who, "the program makes no memory for a pass");
-  std::vector<double> norms(groups, std::numeric_limits<double>::quiet_NaN());
-  pass.program.backward(one, *memory.pass_of_one, norms);
-  const std::string alone = " in a pass of its own than beside others";
-  if (!same_norms(norms, std::span(memory.squared_norms).subspan(first, groups)))
-    refuse(who, "an example has other gradient norms" + alone);
-  SquaredLength length{~std::uint64_t{0}, 0};
-  pass.program.make_cells(*memory.pass_of_one, std::span(memory.scales).subspan(first, groups),
-                          pass.most, std::span(&length, 1));
-  if (length != memory.lengths[pass.place])
-    refuse(who, "an example's cells have another length" + alone);
-  const std::uint8_t taken = memory.taken[pass.place];
-  std::fill(scratch.begin(), scratch.end(), 0);
-  pass.program.add_cells(*memory.pass_of_one, std::span(&taken, 1), scratch);
-  if (!std::equal(own.begin(), own.end(), scratch.begin()))
-    refuse(who, "an example has other cells" + alone);
+  return {batch.features.subspan(place * size, size), batch.targets.subspan(place, 1)};
 }
 
-/// \returns whether the cells are further from the scaled row than rounding takes them.
-bool differs_from_row(const CheckedPass& pass, const Cells& own) {
-  const Batch& batch = pass.batch;
-  const std::size_t size = batch.features.size() / batch.rows();
-  std::vector<float> row(own.size());
-  poison(row, row.size());
-  pass.rows.gradient_rows(
-      {batch.features.subspan(pass.place * size, size), batch.targets.subspan(pass.place, 1)}, row);
-  double away = 0.0;
-  for (std::size_t g = 0; g < pass.groups.size(); ++g) {
-    const double scale = pass.memory.scales[pass.place * pass.groups.size() + g];
-    const ParameterGroup& group = pass.groups[g];
-    away += squared_distance(std::span(own).subspan(group.offset, group.size),
-                             std::span<const float>(row).subspan(group.offset, group.size), scale);
+/// Some examples of a pass, in a pass of their own.
+class ExamplesApart {
+ public:
+  /// Makes their cells: the same norms and lengths as in the pass.
+  /// \param memory  of the pass of their own; kept from one check to the next.
+  ExamplesApart(const CheckedPass& pass, std::vector<std::size_t> places, std::size_t most_rows,
+                std::unique_ptr<ExactClipping::Pass>& memory, std::string_view who)
+      : pass_(pass), places_(std::move(places)), who_(who) {
+    if (memory == nullptr) memory = pass.program.make_pass(most_rows);
+    if (memory == nullptr) refuse(who, "the program makes no memory for a pass");
+    memory_ = memory.get();
+    const std::size_t groups = pass.program.groups();
+    for (const std::size_t place : places_) {
+      const Batch one = example_of(pass.batch, place);
+      features_.insert(features_.end(), one.features.begin(), one.features.end());
+      targets_.push_back(one.targets.front());
+      for (std::size_t g = 0; g < groups; ++g)
+        scales_.push_back(pass.memory.scales[place * groups + g]);
+    }
+    std::vector<double> norms(scales_.size(), std::numeric_limits<double>::quiet_NaN());
+    pass.program.backward({features_, targets_}, *memory_, norms);
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      if (!same_norms(std::span(norms).subspan(i * groups, groups),
+                      std::span(pass.memory.squared_norms).subspan(places_[i] * groups, groups)))
+        refuse(who, "an example has other gradient norms" + alone());
+    }
+    std::vector<SquaredLength> lengths(places_.size(), SquaredLength{~std::uint64_t{0}, 0});
+    pass.program.make_cells(*memory_, scales_, pass.most, lengths);
+    for (std::size_t i = 0; i < places_.size(); ++i) {
+      if (lengths[i] != pass.memory.lengths[places_[i]])
+        refuse(who, "an example's cells have another length" + alone());
+    }
   }
-  return !(std::sqrt(away) <= kRounding * static_cast<double>(pass.most));
+
+  const std::vector<std::size_t>& places() const { return places_; }
+
+  /// Calls take(begin, cells) for all of an example's cells, from the first on, as they come.
+  template <class Take>
+  void for_cells(std::size_t i, const CellsInPieces* pieces, const Take& take) const {
+    std::vector<std::uint8_t> taken(places_.size(), 0);
+    taken[i] = pass_.memory.taken[places_[i]];
+    std::vector<std::size_t> ends{pass_.after.size()};
+    if (pieces != nullptr) {
+      ends.assign(pieces->piece_ends().begin(), pieces->piece_ends().end());
+      pieces->choose(*memory_, taken);
+    }
+    Cells cells;
+    for (std::size_t piece = 0, begin = 0; piece < ends.size(); begin = ends[piece++]) {
+      cells.assign(ends[piece] - begin, 0);
+      if (pieces != nullptr) {
+        pieces->add_piece(*memory_, piece, cells);
+      } else {
+        pass_.program.add_cells(*memory_, taken, cells);
+      }
+      take(begin, std::span<const std::int64_t>(cells));
+    }
+  }
+
+  std::string alone() const {
+    return places_.size() == 1 ? " in a pass of its own than beside others"
+                               : " beside some of a pass than beside all";
+  }
+
+ private:
+  const CheckedPass& pass_;
+  std::vector<std::size_t> places_;
+  std::string_view who_;
+  ExactClipping::Pass* memory_ = nullptr;
+  std::vector<float> features_, targets_;
+  std::vector<double> scales_;
+};
+
+/// The length of an example's cells, as they come.
+class CellsLength {
+ public:
+  explicit CellsLength(std::uint64_t most) : most_(most) {}
+  void add(std::span<const std::int64_t> cells) {
+    Wide some = 0;
+    is_within_ = squared_length(cells, most_, some) && is_within_;
+    square_ += some;
+  }
+  void check(const SquaredLength& certified, std::string_view who) const {
+    if (!is_within_ || square_ > static_cast<Wide>(most_) * most_)
+      refuse(who,
+             "an example's cells are longer than the bound, and were certified to be within it");
+    if (square_ != ((static_cast<Wide>(certified.high) << 64) | certified.low))
+      refuse(who, "an example's cells are not as long as was certified");
+  }
+
+ private:
+  std::uint64_t most_;
+  bool is_within_ = true;
+  Wide square_ = 0;
+};
+
+/// Makes all of the pass again, in new memory: the same norms, lengths and sum.
+void check_again(const CheckedPass& pass, std::span<const std::int64_t> before,
+                 std::string_view who) {
+  const SumMemory& memory = pass.memory;
+  const std::size_t rows = pass.batch.rows(), groups = pass.program.groups();
+  const auto fresh = pass.program.make_pass(rows);
+  if (fresh == nullptr) refuse(who, "the program makes no memory for a pass");
+  std::vector<double> norms(rows * groups, std::numeric_limits<double>::quiet_NaN());
+  pass.program.backward(pass.batch, *fresh, norms);
+  std::vector<SquaredLength> lengths(rows, SquaredLength{~std::uint64_t{0}, 0});
+  pass.program.make_cells(*fresh, std::span(memory.scales).first(rows * groups), pass.most,
+                          lengths);
+  Cells sum(before.begin(), before.end());
+  pass.program.add_cells(*fresh, std::span(memory.taken).first(rows), sum);
+  const bool is_same = same_norms(norms, std::span(memory.squared_norms).first(norms.size())) &&
+                       std::equal(lengths.begin(), lengths.end(), memory.lengths.begin()) &&
+                       std::equal(sum.begin(), sum.end(), pass.after.begin());
+  if (!is_same) refuse(who, "a pass has other norms, lengths or cells when it is made again");
+}
+
+/// How far an example's cells are from its scaled row, as they come.
+class DistanceFromRow {
+ public:
+  DistanceFromRow(const CheckedPass& pass, std::size_t place)
+      : pass_(pass), place_(place), row_(pass.after.size()) {
+    poison(row_, row_.size());
+    pass.rows.gradient_rows(example_of(pass.batch, place), row_);
+  }
+  void add(std::size_t begin, std::span<const std::int64_t> cells) {
+    const std::size_t end = begin + cells.size();
+    for (std::size_t g = 0; g < pass_.groups.size(); ++g) {
+      const ParameterGroup& group = pass_.groups[g];
+      const std::size_t from = std::max(begin, group.offset);
+      const std::size_t to = std::min(end, group.offset + group.size);
+      if (from >= to) continue;
+      square_ += squared_distance(cells.subspan(from - begin, to - from),
+                                  std::span<const float>(row_).subspan(from, to - from),
+                                  pass_.memory.scales[place_ * pass_.groups.size() + g]);
+    }
+  }
+  /// Whether rounding does not take cells so far.
+  bool is_large() const {
+    return !(std::sqrt(square_) <= kRounding * static_cast<double>(pass_.most));
+  }
+
+ private:
+  const CheckedPass& pass_;
+  std::size_t place_;
+  std::vector<float> row_;
+  double square_ = 0.0;
+};
+
+void check_factors(const CheckedPass& pass, std::size_t place, std::string_view who) {
+  const std::size_t groups = pass.program.groups();
+  const auto norms = std::span(pass.memory.squared_norms).subspan(place * groups, groups);
+  const auto scales = std::span(pass.memory.scales).subspan(place * groups, groups);
+  std::vector<double> again(groups);
+  pass.scales(norms, again);
+  if (!std::equal(again.begin(), again.end(), scales.begin(), same_bits))
+    refuse(who, "gave other factors for the same gradient norms");
+}
+
+/// One example's cells, as the pass of all has them.
+Cells cells_in_pass(const CheckedPass& pass, std::size_t place) {
+  std::vector<std::uint8_t> taken(pass.batch.rows(), 0);
+  taken[place] = pass.memory.taken[place];
+  Cells cells(pass.after.size(), 0);
+  pass.program.add_cells(*pass.memory.pass, taken, cells);
+  return cells;
+}
+
+/// Says what is wrong with a sum that moved by other cells than those that examples have apart.
+[[noreturn]] void refuse_sum(const CheckedPass& pass, std::span<const ExamplesApart> apart,
+                             std::string_view who) {
+  for (const ExamplesApart& some : apart) {
+    for (std::size_t i = 0; i < some.places().size(); ++i) {
+      const Cells own = cells_in_pass(pass, some.places()[i]);
+      CellsLength length(pass.most);
+      length.add(own);
+      if (pass.memory.taken[some.places()[i]] != 0)
+        length.check(pass.memory.lengths[some.places()[i]], who);
+      some.for_cells(i, nullptr, [&](std::size_t, std::span<const std::int64_t> cells) {
+        if (!std::equal(own.begin(), own.end(), cells.begin()))
+          refuse(who, "an example has other cells" + some.alone());
+      });
+    }
+  }
+  refuse(who, "a sum of cells is not that of its examples' cells");
+}
+
+/// Makes of the sum before a pass what the pass added for the examples that are looked at: in the end
+/// what is neither theirs nor that of the others.
+void take_others_away(const CheckedPass& pass, std::span<const std::size_t> places) {
+  std::vector<std::uint8_t> others(
+      pass.memory.taken.begin(),
+      pass.memory.taken.begin() + static_cast<std::ptrdiff_t>(pass.batch.rows()));
+  for (const std::size_t place : places) others[place] = 0;
+  pass.program.add_cells(*pass.memory.pass, others, pass.before);
+  for (std::size_t j = 0; j < pass.before.size(); ++j)
+    pass.before[j] = minus(pass.after[j], pass.before[j]);
+}
+
+std::vector<float> rows_of(const Program& program, const Dataset& data,
+                           std::span<const std::uint32_t> some) {
+  Chunk scratch(data, some.size());
+  std::vector<float> gradients(some.size() * program.parameter_count());
+  poison(gradients, program.parameter_count());
+  program.gradient_rows(scratch.gather(data, some), gradients);
+  return gradients;
+}
+
+bool is_finite(std::span<const float> row) {
+  return std::all_of(row.begin(), row.end(), [](float value) { return std::isfinite(value); });
 }
 
 }  // namespace
 
-void check_pass(const CheckedPass& pass, ContributionCheck& check) {
-  SumMemory& memory = pass.memory;
-  const std::size_t groups = pass.program.groups();
-  const auto norms = std::span(memory.squared_norms).subspan(pass.place * groups, groups);
-  const auto scales = std::span(memory.scales).subspan(pass.place * groups, groups);
-  std::vector<double> again(groups);
-  pass.scales(norms, again);
-  if (!std::equal(again.begin(), again.end(), scales.begin(), same_bits))
-    refuse(check.clipping, "gave other factors for the same gradient norms");
+std::vector<std::size_t> examples_of(const ContributionCheck& check, std::size_t first,
+                                     std::size_t rows) {
+  std::vector<std::size_t> places{check.place - first};
+  for (const std::uint64_t other : check.others)
+    places.push_back(static_cast<std::size_t>(other % rows));
+  std::sort(places.begin(), places.end());
+  places.erase(std::unique(places.begin(), places.end()), places.end());
+  return places;
+}
 
-  const Cells own = moved_by(pass, pass.before, check.program);
-  const bool is_taken = memory.taken[pass.place] != 0;
-  if (is_taken) check_length(own, pass.most, memory.lengths[pass.place], check.program);
-  check_alone(pass, own, pass.before, check.program);
+void check_pass(const CheckedPass& pass, ContributionCheck& check) {
+  const std::vector<std::size_t> places = examples_of(check, pass.first, pass.batch.rows());
+  for (const std::size_t place : places) check_factors(pass, place, check.clipping);
+  if (check.is_of_all) check_again(pass, pass.before, check.program);
+  take_others_away(pass, places);
+  const std::size_t drawn = check.place - pass.first;
+  std::vector<std::size_t> rest;
+  std::copy_if(places.begin(), places.end(), std::back_inserter(rest),
+               [&](std::size_t place) { return place != drawn; });
+  SumMemory& memory = pass.memory;
+  std::vector<ExamplesApart> apart;
+  apart.reserve(2);
+  apart.emplace_back(pass, std::vector{drawn}, 1, memory.pass_of_one, check.program);
+  if (!rest.empty())
+    apart.emplace_back(pass, std::move(rest), ContributionCheck::kOthers, memory.pass_of_some,
+                       check.program);
   // An example left out for its length adds nothing, which is near no gradient.
-  check.differs = is_taken && differs_from_row(pass, own);
+  std::optional<DistanceFromRow> distance;
+  if (memory.taken[drawn] != 0) distance.emplace(pass, drawn);
+  const CellsInPieces* pieces = PassToCome::ability(pass.rows);
+  std::vector<std::pair<std::size_t, CellsLength>> lengths;
+  for (const ExamplesApart& some : apart) {
+    for (std::size_t i = 0; i < some.places().size(); ++i) {
+      const std::size_t place = some.places()[i];
+      CellsLength& length = lengths.emplace_back(place, CellsLength(pass.most)).second;
+      some.for_cells(i, pieces, [&](std::size_t begin, std::span<const std::int64_t> cells) {
+        length.add(cells);
+        if (place == drawn && distance) distance->add(begin, cells);
+        const auto left = pass.before.subspan(begin, cells.size());
+        for (std::size_t j = 0; j < left.size(); ++j) left[j] = minus(left[j], cells[j]);
+      });
+    }
+  }
+  const bool is_sum = std::all_of(pass.before.begin(), pass.before.end(),
+                                  [](std::int64_t cell) { return cell == 0; });
+  if (!is_sum) refuse_sum(pass, apart, check.program);
+  for (const auto& [place, length] : lengths)
+    if (memory.taken[place] != 0) length.check(memory.lengths[place], check.program);
+  check.differs = distance && distance->is_large();
 }
 
 void check_row(const Program& program, const Dataset& data, std::span<const std::uint32_t> batch,
@@ -183,32 +360,27 @@ void check_row(const Program& program, const Dataset& data, std::span<const std:
   const std::size_t chunk_rows = rows_per_chunk(parameters);
   const std::size_t begin = check.place / chunk_rows * chunk_rows;
   const auto rows = batch.subspan(begin, std::min(chunk_rows, batch.size() - begin));
-  const auto rows_of = [&](std::span<const std::uint32_t> some) {
-    Chunk scratch(data, some.size());
-    std::vector<float> gradients(some.size() * parameters);
-    poison(gradients, parameters);
-    program.gradient_rows(scratch.gather(data, some), gradients);
-    return gradients;
-  };
-  const std::vector<float> beside = rows_of(rows), alone = rows_of(batch.subspan(check.place, 1));
-  const auto own = std::span(beside).subspan((check.place - begin) * parameters, parameters);
-  if (std::equal(own.begin(), own.end(), alone.begin())) return;
-  const auto is_finite = [](float value) { return std::isfinite(value); };
-  // A row that is not finite counts as zero, whatever it is.
-  if (!std::all_of(own.begin(), own.end(), is_finite) &&
-      !std::all_of(alone.begin(), alone.end(), is_finite)) {
-    return;
+  const std::vector<float> beside = rows_of(program, data, rows);
+  for (const std::size_t place : examples_of(check, begin, rows.size())) {
+    const std::vector<float> alone = rows_of(program, data, rows.subspan(place, 1));
+    const auto own = std::span(beside).subspan(place * parameters, parameters);
+    if (std::equal(own.begin(), own.end(), alone.begin())) continue;
+    // A row that is not finite counts as zero, whatever it is.
+    if (!is_finite(own) && !is_finite(alone)) continue;
+    check.differs = true;
+    if (dynamic_cast<const ReproducibleRows*>(&program) == nullptr) continue;
+    refuse(check.program, "an example has another gradient row alone than beside others");
   }
-  check.differs = true;
-  if (dynamic_cast<const ReproducibleRows*>(&program) == nullptr) return;
-  refuse(check.program, "an example has another gradient row alone than beside others");
 }
 
-ContributionChecks::ContributionChecks(const RandomKey& key, std::string program,
-                                       std::string clipping)
+ContributionChecks::ContributionChecks(const RandomKey& key, std::uint64_t steps,
+                                       std::string program, std::string clipping)
     : key_(key.derive("contribution checks")),
       program_(std::move(program)),
-      clipping_(std::move(clipping)) {}
+      clipping_(std::move(clipping)),
+      period_(std::clamp<std::uint64_t>(steps / kLeastLooks, 1, kLongestPeriod)),
+      look_at_all_(
+          make_random_source(key_.derive("looks at all"))->stream(0)->uniform_below(kLooksToAll)) {}
 
 void ContributionChecks::save(StateWriter& out) const {
   out.begin("contribution checks");
@@ -222,20 +394,28 @@ void ContributionChecks::restore(StateReader& in) {
 
 std::optional<ContributionCheck> ContributionChecks::draw(std::uint64_t step,
                                                           std::size_t batch_size) {
-  const std::uint64_t block = step / kPeriod;
+  const std::uint64_t block = step / period_;
   if (block_ != block) {
     const auto random = make_random_source(key_)->stream(block);
-    position_ = random->uniform_below(kPeriod);
+    position_ = random->uniform_below(period_);
     draw_ = random->uniform_below(std::uint64_t{1} << 63);
+    others_.resize(ContributionCheck::kOthers);
+    for (std::uint64_t& other : others_) other = random->uniform_below(std::uint64_t{1} << 63);
     block_ = block;
   }
-  if (step % kPeriod != position_) return std::nullopt;
+  if (step % period_ != position_) return std::nullopt;
   ++made_;
   if (batch_size == 0) return std::nullopt;
+  // So that looks at large batches and at small ones take a similar share of their steps.
+  constexpr std::size_t kRowsToOne = 64;
+  const auto count = std::min(batch_size / kRowsToOne, others_.size());
   // 2^63 is so much more than there are rows that the remainder is as good as uniform.
-  return ContributionCheck{.place = static_cast<std::size_t>(draw_ % batch_size),
-                           .program = program_,
-                           .clipping = clipping_};
+  return ContributionCheck{
+      .place = static_cast<std::size_t>(draw_ % batch_size),
+      .others = {others_.begin(), others_.begin() + static_cast<std::ptrdiff_t>(count)},
+      .is_of_all = block % kLooksToAll == look_at_all_,
+      .program = program_,
+      .clipping = clipping_};
 }
 
 }  // namespace privgrad::core

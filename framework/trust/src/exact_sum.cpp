@@ -31,9 +31,8 @@ class PassSum {
         executor_(executor) {}
 
   void take(const Batch& examples, SumMemory& memory) {
-    const std::size_t place = check_ == nullptr ? 0 : check_->place - first_;
-    const bool is_checked = check_ != nullptr && place < examples.rows();
-    first_ += examples.rows();
+    const std::size_t first = std::exchange(first_, first_ + examples.rows());
+    const bool is_checked = check_ != nullptr && check_->place - first < examples.rows();
     const bool in_pieces = pieces_ != nullptr && first_ == batch_rows_;
     const CertifiedCells made = make_cells(exact_, examples, grid_, memory);
     if (in_pieces && !is_checked) {
@@ -52,7 +51,7 @@ class PassSum {
     } else {
       exact_.add_cells(*memory.pass, made.taken, sum);
     }
-    if (is_checked) look_at(examples, memory, place, before);
+    if (is_checked) look_at(examples, memory, first, before);
   }
 
   /// Once all passes are made.
@@ -84,7 +83,7 @@ class PassSum {
     });
   }
 
-  void look_at(const Batch& examples, SumMemory& memory, std::size_t place,
+  void look_at(const Batch& examples, SumMemory& memory, std::size_t first,
                std::vector<std::int64_t> before) {
     const ScalesOf scales = [&](std::span<const double> norms, std::span<double> out) {
       grid_.scale(norms, out);
@@ -92,7 +91,7 @@ class PassSum {
     check_pass({.program = exact_,
                 .rows = program_,
                 .batch = examples,
-                .place = place,
+                .first = first,
                 .most = grid_.most,
                 .scales = scales,
                 .memory = memory,

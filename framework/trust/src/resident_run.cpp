@@ -136,38 +136,37 @@ ResidentSum ResidentRun::sum(std::uint64_t step, const Examples& examples, SumMe
   expected_.assign(sum_places_.size(), 0);
   resident_.clear_sum(*memory_);
   std::size_t first = 0;
-  for_each_microbatch(exact_, examples.data, examples.batch, executor_, examples.most_rows, memory,
-                      [&](const Batch& pass, SumMemory& used) {
-                        const CertifiedCells made = make_cells(exact_, pass, grid, used);
-                        const std::size_t place = check == nullptr ? 0 : check->place - first;
-                        const bool is_checked = check != nullptr && place < pass.rows();
-                        first += pass.rows();
-                        if (is_checked && all_.empty()) {
-                          all_.resize(program_.parameter_count());
-                          std::iota(all_.begin(), all_.end(), std::uint64_t{0});
-                        }
-                        std::vector<std::int64_t> before;
-                        if (is_checked) before = cells_at(Cells::sum, all_);
-                        resident_.add_to_sum(*used.pass, made.taken, *memory_);
-                        add_expected(*used.pass, made.taken);
-                        if (!is_checked) return;
-                        const ScalesOf scales = [&](std::span<const double> norms,
-                                                    std::span<double> out) {
-                          grid.scale(norms, out);
-                        };
-                        const std::vector<std::int64_t> after = cells_at(Cells::sum, all_);
-                        check_pass({.program = exact_,
-                                    .rows = program_,
-                                    .batch = pass,
-                                    .place = place,
-                                    .most = grid.most,
-                                    .scales = scales,
-                                    .memory = used,
-                                    .groups = clip.groups,
-                                    .before = before,
-                                    .after = after},
-                                   *check);
-                      });
+  for_each_microbatch(
+      exact_, examples.data, examples.batch, executor_, examples.most_rows, memory,
+      [&](const Batch& pass, SumMemory& used) {
+        const CertifiedCells made = make_cells(exact_, pass, grid, used);
+        const std::size_t begin = std::exchange(first, first + pass.rows());
+        const bool is_checked = check != nullptr && check->place - begin < pass.rows();
+        if (is_checked && all_.empty()) {
+          all_.resize(program_.parameter_count());
+          std::iota(all_.begin(), all_.end(), std::uint64_t{0});
+        }
+        std::vector<std::int64_t> before;
+        if (is_checked) before = cells_at(Cells::sum, all_);
+        resident_.add_to_sum(*used.pass, made.taken, *memory_);
+        add_expected(*used.pass, made.taken);
+        if (!is_checked) return;
+        const ScalesOf scales = [&](std::span<const double> norms, std::span<double> out) {
+          grid.scale(norms, out);
+        };
+        const std::vector<std::int64_t> after = cells_at(Cells::sum, all_);
+        check_pass({.program = exact_,
+                    .rows = program_,
+                    .batch = pass,
+                    .first = begin,
+                    .most = grid.most,
+                    .scales = scales,
+                    .memory = used,
+                    .groups = clip.groups,
+                    .before = before,
+                    .after = after},
+                   *check);
+      });
   check_what_is_left();
   check_sum();
   has_sum_ = true;

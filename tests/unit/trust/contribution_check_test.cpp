@@ -1,6 +1,7 @@
 #include "privgrad/trust/contribution_check.hpp"
 
 #include <cmath>
+#include <map>
 #include <optional>
 #include <set>
 #include <vector>
@@ -40,13 +41,25 @@ struct Checked {
   bool differs = false;
 };
 
+constexpr std::size_t kPassRows = 8;
+
+/// Looks at one example alone.
+ContributionCheck check_of(std::size_t place, std::size_t examples) {
+  const std::size_t first = place / kPassRows * kPassRows;
+  ContributionCheck check{.place = place, .program = "test/program", .clipping = "test/clipping"};
+  check.others.assign(1, (place - first) % std::min(kPassRows, examples - first));
+  return check;
+}
+
 /// The sum of all examples, looking at the one at `place`.
 Checked checked_sum(const Program& program, const Dataset& data, std::size_t place,
-                    const Clipping& rule = flat_clipping(), double count_share = 0.0) {
+                    const Clipping& rule = flat_clipping(), double count_share = 0.0,
+                    bool of_all = false) {
   const auto groups = pairs();
   Rows rows(data.rows());
   for (std::uint32_t i = 0; i < rows.size(); ++i) rows[i] = i;
-  ContributionCheck check{.place = place, .program = "test/program", .clipping = "test/clipping"};
+  ContributionCheck check = check_of(place, data.rows());
+  check.is_of_all = of_all;
   const core::Clip clip{
       .rule = rule, .groups = groups, .clip_norm = 1.0, .count_share = count_share};
   const auto sum =
@@ -88,9 +101,12 @@ TEST_CASE("checks of contributions change no sum, and find nothing in programs t
           {.rule = flat_clipping(), .groups = groups, .clip_norm = 1.0, .count_share = share},
           serial));
       for (std::size_t place = 0; place < data.rows(); ++place) {
-        const Checked checked = checked_sum(*program, data, place, flat_clipping(), share);
-        CHECK(checked.sum == plain);
-        CHECK_FALSE(checked.differs);
+        for (const bool of_all : {false, true}) {
+          const Checked checked =
+              checked_sum(*program, data, place, flat_clipping(), share, of_all);
+          CHECK(checked.sum == plain);
+          CHECK_FALSE(checked.differs);
+        }
       }
     }
   }
@@ -151,17 +167,86 @@ TEST_CASE("a row that is another one beside others ends a run where its bits are
   CHECK_FALSE(checked_sum(RowsMindNeighbours(), data, 1).differs);
 }
 
+TEST_CASE("the examples that are looked at are computed together, each once", "[checks]") {
+  ContributionCheck check{.place = 13, .program = "", .clipping = ""};
+  check.others = {0, 1, 8, 9, 2, 13, 16};
+  // In a pass of the places 8 to 15: the drawn one is the sixth, the others are taken modulo 8.
+  CHECK(core::examples_of(check, 8, 8) == std::vector<std::size_t>{0, 1, 2, 5});
+  CHECK(core::examples_of(check, 13, 1) == std::vector<std::size_t>{0});
+}
+
+TEST_CASE("what is wrong with one of several examples is found, and with a pass of all",
+          "[checks][privacy]") {
+  using Fault = ExactEcho::Fault;
+  const Dataset data = examples(19);
+  const auto groups = pairs();
+  Rows rows(data.rows());
+  for (std::uint32_t i = 0; i < rows.size(); ++i) rows[i] = i;
+  const auto look = [&](const Program& program, ContributionCheck check) {
+    core::exact_sum(
+        program, data, rows,
+        {.rule = flat_clipping(), .groups = groups, .clip_norm = 1.0, .count_share = 0.0}, serial,
+        0, nullptr, PrivacyUnit::example, &check);
+  };
+  // The drawn one is not finite, and shows nothing; the others do.
+  ContributionCheck check{.place = 6, .program = "test/program", .clipping = "test/clipping"};
+  check.others = {6, 6, 6, 6, 6, 6, 6};
+  CHECK_NOTHROW(look(ExactEcho(kTwoGroups, Fault::certifies_one_off), check));
+  check.others.back() = 3;
+  CHECK_THROWS_WITH(look(ExactEcho(kTwoGroups, Fault::certifies_one_off), check),
+                    ContainsSubstring("not as long as was certified"));
+  // Norms that change from call to call differ in the second pass of all, wherever one looks.
+  struct Forgets final : ExactEcho {
+    Forgets() : ExactEcho(kTwoGroups) {}
+    void backward(const Batch& batch, Pass& pass, std::span<double> norms) const override {
+      ExactEcho::backward(batch, pass, norms);
+      if (batch.rows() > 1 && ++calls_ > 3) norms[2] *= 1.0 + 1e-12;
+    }
+    mutable int calls_ = 0;
+  };
+  check.others.assign(1, 3);
+  check.place = 3;
+  CHECK_NOTHROW(look(Forgets(), check));
+  check.is_of_all = true;
+  // The passes of the sum are three; the one that is made again comes second.
+  check.place = 18;
+  check.others.assign(1, 2);
+  CHECK_THROWS_WITH(look(Forgets(), check), ContainsSubstring("when it is made again"));
+}
+
+TEST_CASE("every run has sixteen looks, long ones one in 256 steps", "[checks]") {
+  const core::RandomKey key = core::RandomKey::from_seed(3);
+  for (const std::uint64_t steps : {1u, 7u, 16u, 17u, 100u, 200u, 1000u, 4096u, 10000u}) {
+    ContributionChecks checks(key, steps, "program", "clipping");
+    std::uint64_t of_all = 0;
+    for (std::uint64_t step = 0; step < steps; ++step) {
+      const auto check = checks.draw(step, 64);
+      if (check && check->is_of_all) ++of_all;
+    }
+    CAPTURE(steps, checks.period());
+    CHECK(checks.made() >= std::min<std::uint64_t>(steps, 16));
+    CHECK(checks.period() <= 256);
+    // One example more for each 64 of the batch, eight in all at the most.
+    const std::map<std::size_t, std::size_t> others{{1, 0}, {63, 0}, {64, 1}, {256, 4}, {5000, 7}};
+    for (const auto& [batch, count] : others)
+      CHECK(ContributionChecks(key, 1, "", "").draw(0, batch)->others.size() == count);
+    if (steps >= 16) CHECK(of_all >= 1);
+    if (steps >= 4096) CHECK(checks.made() == (steps + 128) / 256);
+  }
+}
+
 TEST_CASE("one step in each block is looked at, at a place that the key alone decides",
           "[checks]") {
   const core::RandomKey key = core::RandomKey::from_seed(3);
-  constexpr std::uint64_t period = ContributionChecks::kPeriod;
-  ContributionChecks checks(key, "program", "clipping");
-  ContributionChecks again(key, "program", "clipping");
-  ContributionChecks other(core::RandomKey::from_seed(4), "program", "clipping");
+  constexpr std::uint64_t steps = 50 * 256;
+  ContributionChecks checks(key, steps, "program", "clipping");
+  ContributionChecks again(key, steps, "program", "clipping");
+  ContributionChecks other(core::RandomKey::from_seed(4), steps, "program", "clipping");
+  const std::uint64_t period = checks.period();
   std::set<std::uint64_t> positions;
   std::set<std::size_t> places;
   bool others_differ = false;
-  for (std::uint64_t step = 0; step < 50 * period; ++step) {
+  for (std::uint64_t step = 0; step < steps; ++step) {
     const auto check = checks.draw(step, 64);
     const auto same = again.draw(step, 64);
     REQUIRE(check.has_value() == same.has_value());
@@ -169,6 +254,7 @@ TEST_CASE("one step in each block is looked at, at a place that the key alone de
     if (!check) continue;
     CHECK(check->place < 64);
     CHECK(check->place == same->place);
+    CHECK(check->others == same->others);
     CHECK(step / period + 1 == checks.made());
     positions.insert(step % period);
     places.insert(check->place);
@@ -182,8 +268,8 @@ TEST_CASE("one step in each block is looked at, at a place that the key alone de
 }
 
 TEST_CASE("a step without examples has nothing to look at, and counts", "[checks]") {
-  ContributionChecks checks(core::RandomKey::from_seed(3), "program", "clipping");
-  for (std::uint64_t step = 0; step < ContributionChecks::kPeriod; ++step)
+  ContributionChecks checks(core::RandomKey::from_seed(3), 4096, "program", "clipping");
+  for (std::uint64_t step = 0; step < checks.period(); ++step)
     CHECK_FALSE(checks.draw(step, 0).has_value());
   CHECK(checks.made() == 1);
   CHECK(checks.differences() == 0);

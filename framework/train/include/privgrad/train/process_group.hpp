@@ -13,6 +13,7 @@
 #include "privgrad/plan/plan.hpp"
 #include "privgrad/train/cluster_talk.hpp"
 #include "privgrad/train/run.hpp"
+#include "privgrad/trust/contribution_check.hpp"
 #include "privgrad/trust/shared_sum.hpp"
 #include "privgrad/trust/slice.hpp"
 #include "privgrad/trust/state_bytes.hpp"
@@ -25,15 +26,17 @@ struct StepOrder {
   std::vector<std::uint32_t> batch;
   double clip_norm = 0.0, count_share = 0.0;
   /// The place in the batch of the example whose contribution is checked; the batch's size: none
-  /// is.
+  /// is. And what else a ContributionCheck has.
   std::uint64_t checked = 0;
+  std::vector<std::uint64_t> checked_others;
+  bool all_are_checked = false;
   std::vector<std::uint8_t> augmentation_key;
   /// PaidNoise::secret_text(); for correlated releases CorrelatedMechanism::secret_key().
   std::string noise;
 
   static auto state(auto& self) {
     return std::tie(self.step, self.batch, self.clip_norm, self.count_share, self.checked,
-                    self.augmentation_key, self.noise);
+                    self.checked_others, self.all_are_checked, self.augmentation_key, self.noise);
   }
 };
 
