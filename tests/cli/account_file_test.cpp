@@ -202,3 +202,50 @@ TEST_CASE("a killed run counts in full, also if somebody closes it, with its led
   CHECK(cli({"account", "--ledger", kFile, "--close", two}).exit_code == 0);
   CHECK(shown(cli).at("epsilon").get<double>() == before);
 }
+
+TEST_CASE("what was spent does not come back to an account, whatever is deleted before") {
+  const Cli cli;
+  REQUIRE(cli(opening("3")).exit_code == 0);
+  Call call = cli.prepare({"run", "small.yaml"});
+  const Words more =
+      run("one", {"--set", "steps=100000", "--set", "evaluate_every=100000", "--state", "state"});
+  call.words.insert(call.words.end(), more.begin(), more.end());
+  Process process(call);
+  const auto ledger = cli.out("one") / "ledger.jsonl";
+  REQUIRE(Process::wait_for(
+      [&] { return std::filesystem::exists(ledger) && line_count(read_file(ledger)) >= 10; }));
+  process.send(SIGKILL);
+  process.finish();
+  const double before = shown(cli).at("epsilon").get<double>();
+  REQUIRE(before > 0.0);
+  const std::string id = shown(cli).at("runs")[0].at("reservation");
+  std::filesystem::remove_all(cli.out("one"));
+  std::filesystem::remove_all(cli.out("state"));
+  check_one_error_line(cli({"account", "--ledger", kFile, "--close", id, "--run", "one"}), 4);
+  CHECK(cli({"account", "--ledger", kFile, "--close", id}).exit_code == 0);
+  CHECK(shown(cli).at("epsilon").get<double>() == before);
+}
+
+TEST_CASE("a reservation on which no ledger was opened is given back when it is closed") {
+  const Cli cli;
+  REQUIRE(cli(opening("3")).exit_code == 0);
+  REQUIRE(cli.on_manifest("run", run("whole")).exit_code == 0);
+  // As a kill between the reservation and the ledger leaves the account.
+  const std::string account = read_file(cli.out(kFile));
+  std::vector<std::string> lines;
+  for (std::size_t begin = 0; begin < account.size();) {
+    const std::size_t end = account.find('\n', begin) + 1;
+    lines.push_back(account.substr(begin, end - begin));
+    begin = end;
+  }
+  REQUIRE(Json::parse(lines.at(1)).at("type") == "reserve");
+  write_file(cli.out(kFile), lines[0] + lines[1]);
+  const std::string id = shown(cli).at("runs")[0].at("reservation");
+  CHECK(shown(cli).at("runs")[0].at("status") == "reserved");
+  REQUIRE(shown(cli).at("epsilon").get<double>() > 0.0);
+  const Outcome closed = cli({"account", "--ledger", kFile, "--close", id, "--run", "nowhere"});
+  CHECK(closed.exit_code == 0);
+  CHECK_THAT(closed.err, ContainsSubstring("nothing was charged, and all of it is given back"));
+  CHECK(shown(cli).at("epsilon").get<double>() == 0.0);
+  CHECK(shown(cli).at("runs")[0].at("status") == "given back");
+}

@@ -282,14 +282,21 @@ TEST_CASE("every released number of runs that follow what they released is made 
 }
 
 TEST_CASE("rows that see each other are found in runs that follow what they released") {
+  // By the run itself, where it looks at one of them, or by what it releases.
+  const auto is_found = [](const Overrides& set, const Catalog& catalog) {
+    try {
+      return names(falsified(set, catalog), "release");
+    } catch (const PluginError& problem) {
+      return std::string(problem.what()).find("than beside others") != std::string::npos;
+    }
+  };
   for (const char* id : {"program/contrastive", "program/counts_its_neighbours"}) {
     const Fault& fault = fault_named(id);
     const Catalog catalog = house_with({fault.factory});
     for (const Kind& kind : kKinds) {
       if (kind.set.front() == kServer) continue;  // what clients compute in a round is their own
-      const core::Falsified found = falsified(with(kind.set, fault.place), catalog);
-      INFO(id << ", " << kind.name << "\n" << shown(found));
-      CHECK(names(found, "release"));
+      INFO(id << ", " << kind.name);
+      CHECK(is_found(with(kind.set, fault.place), catalog));
     }
   }
 }

@@ -167,7 +167,7 @@ TEST_CASE("what is looked at is counted, and changes nothing", "[checks]") {
   wrapped.run(2);
   for (const Experiment* experiment : {&plain, &wrapped}) {
     CHECK(checks_of(*experiment) ==
-          nlohmann::json({{"contributions", 2}, {"batches", 512}, {"reported_differences", 0}}));
+          nlohmann::json({{"contributions", 16}, {"batches", 512}, {"reported_differences", 0}}));
   }
   // Without noise nothing is claimed that could be checked.
   Experiment no_noise(kChecked, {"privacy.noise=off"});
@@ -180,13 +180,13 @@ TEST_CASE("contributions that are far from the gradient are said, in research mo
           "[checks]") {
   Experiment research(kChecked, {"backend=ascends", "schedules.clip_norm=0.01"}, checked_parts());
   research.run();
-  CHECK(checks_of(research).at("reported_differences") == 2);
+  CHECK(checks_of(research).at("reported_differences") == 16);
   Experiment release(
       kChecked,
       {"backend=ascends", "schedules.clip_norm=0.01", "mode=release", "seed=null", "data.size=400"},
       checked_parts());
   release.run();
-  CHECK(checks_of(release) == nlohmann::json({{"contributions", 2}, {"batches", 512}}));
+  CHECK(checks_of(release) == nlohmann::json({{"contributions", 16}, {"batches", 512}}));
 }
 
 TEST_CASE("every built-in way to draw and to sum passes the checks of its run", "[checks]") {
@@ -207,7 +207,7 @@ TEST_CASE("every built-in way to draw and to sum passes the checks of its run", 
     INFO(way.back());
     Experiment experiment(kChecked, way);
     CHECK(experiment.run().status == core::RunStatus::completed);
-    CHECK(checks_of(experiment).at("contributions") == 2);
+    CHECK(checks_of(experiment).at("contributions") == 16);
     CHECK(checks_of(experiment).at("reported_differences") == 0);
   }
 }

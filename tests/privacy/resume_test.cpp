@@ -291,3 +291,68 @@ TEST_CASE("the private folder is nobody else's to read", "[resume]") {
     CHECK((fs::status(entry).permissions() & ~(fs::perms::owner_read | fs::perms::owner_write)) ==
           fs::perms::none);
 }
+
+TEST_CASE("a run that is killed before its first charge begins again in its place, or goes on",
+          "[resume][privacy]") {
+  for (const char* name : {"central", "fed_avg", "statistics that are paid for"}) {
+    bool was_killed = true;
+    int in_place = 0, went_on = 0;
+    for (std::uint64_t operation = 1; was_killed; ++operation) {
+      CAPTURE(name, operation);
+      const Place place;
+      was_killed = place.begin(kind(name), operation).killed;
+      if (!was_killed) break;
+      for (const fs::path& file : place.ledgers()) {
+        const bool has_line = read_file(file).find('\n') != std::string::npos;
+        CHECK((!has_line || core::read_ledger(file).releases.empty()));
+      }
+      const bool has_begun = fs::exists(place.run()) && !fs::is_empty(place.run());
+      if (has_begun && place.resume().code == 0) {
+        ++went_on;
+        continue;
+      }
+      if (fs::exists(place.run() / "resume.json"))
+        CHECK_THAT(place.last_words(),
+                   ContainsSubstring("was charged for nothing; start it again here"));
+      const End again = place.begin(kind(name));
+      INFO(place.last_words());
+      REQUIRE(again.code == 0);
+      REQUIRE(place.resume().code == 0);
+      CHECK(problems_of(place).empty());
+      CHECK_FALSE(place.has_private_state());
+      ++in_place;
+    }
+    CHECK(in_place > 5);
+    CHECK(went_on > 0);
+  }
+}
+
+TEST_CASE("nothing else than a run that was charged for nothing makes room for another",
+          "[resume][privacy]") {
+  const Place place;
+  REQUIRE(place.begin(kind("central")).code == 0);
+  // It has a checkpoint, from which it goes on.
+  CHECK(place.begin(kind("central")).code == 4);
+  CHECK_THAT(place.last_words(), ContainsSubstring("is not empty"));
+  // Without it, as after a kill before the first checkpoint; a file of someone else's stays.
+  fs::remove_all(place.private_folder());
+  write_file(place.run() / "notes.txt", "mine");
+  CHECK(place.begin(kind("central")).code == 4);
+  CHECK(fs::exists(place.run() / "notes.txt"));
+  fs::remove(place.run() / "notes.txt");
+  CHECK(place.begin(kind("central")).code == 0);
+  // A run that was charged is no such run, whatever is deleted.
+  std::unique_ptr<Place> charged;
+  for (std::uint64_t operation = 10; charged == nullptr; operation += 10) {
+    REQUIRE(operation < 1000);
+    auto one = std::make_unique<Place>(place, 0);
+    if (one->resume({.operation = operation}).killed &&
+        !core::read_ledger(one->run() / "ledger.jsonl").releases.empty())
+      charged = std::move(one);
+  }
+  fs::remove_all(charged->private_folder());
+  CHECK(charged->begin(kind("central")).code == 4);
+  CHECK_THAT(charged->last_words(), ContainsSubstring("is not empty"));
+  CHECK(charged->resume().code == 4);
+  CHECK_THAT(charged->last_words(), !ContainsSubstring("charged for nothing"));
+}

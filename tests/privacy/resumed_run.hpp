@@ -192,9 +192,10 @@ class Place {
   fs::path manifest() const { return folder_ / "manifest.yaml"; }
 
   /// Begins a run, and stops it before its first step.
-  End begin(const Overrides& overrides) const {
+  /// \param operation  at which the process dies; 0: none.
+  End begin(const Overrides& overrides, std::uint64_t operation = 0) const {
     write_file(manifest(), kBase);
-    return in_child(0, 0, [&] {
+    return in_child(operation, 0, [&] {
       const core::Manifest manifest_of_run =
           core::load_manifest(manifest(), overrides, components_);
       const std::atomic<bool> stop{true};

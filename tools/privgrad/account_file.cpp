@@ -179,6 +179,12 @@ void close_reservation(DataAccount& account, Accountant& filter, const Arguments
                                   [&](const AccountEntry& one) { return one.id == id; });
   if (entry == account.entries().end())
     throw UsageError("--close is '" + id + "', and there is no such reservation");
+  const bool has_ledger =
+      arguments.has("run") && fs::exists(fs::path(arguments.text("run")) / "ledger.jsonl");
+  if (!has_ledger && account.give_back(filter, id)) {
+    return complain("note", "no ledger was opened on the reservation " + id +
+                                ": nothing was charged, and all of it is given back");
+  }
   const Event cost =
       arguments.has("run") ? spent_by(arguments.text("run"), *entry) : Event(entry->reserved);
   account.settle(filter, id, cost, "closed");

@@ -1,5 +1,7 @@
 #include "privgrad/train/checkpoints.hpp"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -17,6 +20,7 @@
 #include "privgrad/record/record_directory.hpp"
 #include "privgrad/trust/event_json.hpp"
 #include "privgrad/trust/files.hpp"
+#include "privgrad/trust/ledger_reader.hpp"
 #include "privgrad/trust/sha256.hpp"
 
 namespace privgrad::core {
@@ -238,9 +242,77 @@ std::string name_to_resume(const RunOptions& options) {
   return name;
 }
 
+constexpr std::size_t kMostLedgers = 1'000'000;
+constexpr std::size_t kMostFirstLine = std::size_t{1} << 20;
+
+/// Whether a ledger of the run shows a charge; what cannot be read may.
+bool is_charged(const fs::path& directory) {
+  std::vector<std::string> ledgers{"ledger.jsonl"};
+  const RecordDirectory run(directory);
+  for (const std::string& name : run.names("ledgers", kMostLedgers))
+    ledgers.push_back("ledgers/" + name);
+  return std::any_of(ledgers.begin(), ledgers.end(), [&](const std::string& name) {
+    if (!run.has(name)) return false;
+    try {
+      // Its first line was not finished, and charges come behind it.
+      if (run.read_beginning(name, kMostFirstLine).find('\n') == std::string::npos) return false;
+      return !read_ledger(directory / name).releases.empty();
+    } catch (const Error&) {
+      return true;
+    }
+  });
+}
+
+constexpr std::string_view kCutOffEarly =
+    ": the run was cut off before its first checkpoint, and was charged for nothing; start it "
+    "again "
+    "here (a reservation that it made in an account is given back by privgrad account --close)";
+
+/// Whether all that is there are files that a run makes before it is charged for anything, and no
+/// checkpoint, which it would go on from.
+bool is_cut_off_early(const RunOptions& options) {
+  static const std::set<std::string> early{"metrics.jsonl", "manifest.yaml",  "privgrad.lock",
+                                           "facts.json",    "schedules.json", "statement.json",
+                                           "resume.json",   "ledger.jsonl",   "ledgers",
+                                           "rounds.jsonl",  "clients.json"};
+  const fs::path& where = options.directory;
+  for (const auto& entry : fs::directory_iterator(where)) {
+    const std::string name = entry.path().filename().string();
+    if (!early.contains(name) && !is_unfinished(name)) return false;
+  }
+  const RecordDirectory directory(where);
+  if (!directory.has("metrics.jsonl")) return false;
+  if (is_being_written(where / "metrics.jsonl")) return false;
+  for (const char* name : {"metrics.jsonl", "rounds.jsonl"})
+    if (directory.has(name) && directory.size(name) != 0) return false;
+  const std::string name = folder_name(directory);
+  return !is_charged(where) &&
+         (name.empty() || !CheckpointFolder::has_checkpoints(options.state, name));
+}
+
 }  // namespace
 
-void check_resumable(const RunOptions& options) { name_to_resume(options); }
+RoomForRun::RoomForRun(const RunOptions& options) {
+  const fs::path& where = options.directory;
+  std::error_code failure;
+  if (!fs::is_directory(where, failure) || fs::is_empty(where, failure)) return;
+  // Of several that find it so, one takes it away; the others see the files of its run.
+  descriptor_ = ::open(where.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor_ < 0 || ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 || !is_cut_off_early(options))
+    return;
+  discard_state(options);
+  for (const auto& entry : fs::directory_iterator(where)) fs::remove_all(entry.path(), failure);
+}
+
+RoomForRun::~RoomForRun() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void check_resumable(const RunOptions& options) {
+  const std::string name = name_to_resume(options);
+  if (!CheckpointFolder::has_checkpoints(options.state, name) && is_cut_off_early(options))
+    throw IoError(options.directory.string() + std::string(kCutOffEarly));
+}
 
 bool can_be_resumed(const RunOptions& options) {
   try {
@@ -261,7 +333,10 @@ std::string discard_state(const RunOptions& options) {
   const std::string here = place_of(options.directory);
   std::string home = here;
   if (CheckpointFolder::is_there(options.state, name)) {
-    home = CheckpointFolder::kept(options.state, name, kHome).value_or("a place not named there");
+    // A folder says where its run is before it holds anything that one could go on from.
+    const auto said = CheckpointFolder::kept(options.state, name, kHome);
+    const bool is_new = !said && !CheckpointFolder::has_checkpoints(options.state, name);
+    home = is_new ? here : said.value_or("a place not named there");
     if (home == here) CheckpointFolder::open(options.state, name).erase();
   }
   ::unlink((options.directory / kResumeFile).c_str());
@@ -278,10 +353,12 @@ Checkpoints Checkpoints::take_up(const Plan& plan, const RunOptions& options) {
 
 std::string Checkpoints::content(const Plan& plan, const RunOptions& options) {
   const auto found = folder_.read(steps_are_repeatable(plan));
+  if (!found && is_charged(options.directory)) {
+    throw IoError(folder_.path().string() + ": has lost its checkpoints, and the run in " +
+                  options.directory.string() + " was charged before; it cannot go on");
+  }
   if (!found) {
-    throw IoError(options.directory.string() +
-                  ": the run was cut off before its first checkpoint, and was charged for nothing; "
-                  "start it again");
+    throw IoError(options.directory.string() + std::string(kCutOffEarly));
   }
   StateReader in(found->content, folder_.path().string());
   in.begin("run");

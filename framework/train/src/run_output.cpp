@@ -17,6 +17,7 @@
 #include "privgrad/statement/plan_json.hpp"
 #include "privgrad/statement/schedule_record.hpp"
 #include "privgrad/statement/statement.hpp"
+#include "privgrad/train/checkpoints.hpp"
 #include "privgrad/train/process_group.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/event_json.hpp"
@@ -46,6 +47,7 @@ Json checks_json(const RunChecks& checks, Mode mode) {
 void RunOutput::open(const DataCommitment& data) {
   const Manifest& manifest = *plan_.manifest;
   data_ = data;
+  const RoomForRun room(options_);
   make_run_directory(options_.directory);
   // The first of all files: the process that creates it has the directory, and one that comes too
   // late has written nothing.

@@ -91,77 +91,50 @@ Batch example_of(const Batch& batch, std::size_t place) {
   return {batch.features.subspan(place * size, size), batch.targets.subspan(place, 1)};
 }
 
-/// Some examples of a pass, in a pass of their own.
-class ExamplesApart {
- public:
-  /// Makes their cells: the same norms and lengths as in the pass.
-  /// \param memory  of the pass of their own; kept from one check to the next.
-  ExamplesApart(const CheckedPass& pass, std::vector<std::size_t> places, std::size_t most_rows,
-                std::unique_ptr<ExactClipping::Pass>& memory, std::string_view who)
-      : pass_(pass), places_(std::move(places)), who_(who) {
-    if (memory == nullptr) memory = pass.program.make_pass(most_rows);
-    if (memory == nullptr) refuse(who, "the program makes no memory for a pass");
-    memory_ = memory.get();
-    const std::size_t groups = pass.program.groups();
-    for (const std::size_t place : places_) {
-      const Batch one = example_of(pass.batch, place);
-      features_.insert(features_.end(), one.features.begin(), one.features.end());
-      targets_.push_back(one.targets.front());
-      for (std::size_t g = 0; g < groups; ++g)
-        scales_.push_back(pass.memory.scales[place * groups + g]);
-    }
-    std::vector<double> norms(scales_.size(), std::numeric_limits<double>::quiet_NaN());
-    pass.program.backward({features_, targets_}, *memory_, norms);
-    for (std::size_t i = 0; i < places_.size(); ++i) {
-      if (!same_norms(std::span(norms).subspan(i * groups, groups),
-                      std::span(pass.memory.squared_norms).subspan(places_[i] * groups, groups)))
-        refuse(who, "an example has other gradient norms" + alone());
-    }
-    std::vector<SquaredLength> lengths(places_.size(), SquaredLength{~std::uint64_t{0}, 0});
-    pass.program.make_cells(*memory_, scales_, pass.most, lengths);
-    for (std::size_t i = 0; i < places_.size(); ++i) {
-      if (lengths[i] != pass.memory.lengths[places_[i]])
-        refuse(who, "an example's cells have another length" + alone());
-    }
+constexpr std::string_view kAlone = " in a pass of its own than beside others";
+
+/// Makes an example's cells in a pass of its own, which the next example will use: the same norms and
+/// length as in the pass of all.
+void make_alone(const CheckedPass& pass, std::size_t place, std::string_view who) {
+  SumMemory& memory = pass.memory;
+  const std::size_t groups = pass.program.groups();
+  if (memory.pass_of_one == nullptr) memory.pass_of_one = pass.program.make_pass(1);
+  if (memory.pass_of_one == nullptr) refuse(who, "the program makes no memory for a pass");
+  std::vector<double> norms(groups, std::numeric_limits<double>::quiet_NaN());
+  pass.program.backward(example_of(pass.batch, place), *memory.pass_of_one, norms);
+  if (!same_norms(norms, std::span(memory.squared_norms).subspan(place * groups, groups)))
+    refuse(who, std::string("an example has other gradient norms").append(kAlone));
+  SquaredLength length{~std::uint64_t{0}, 0};
+  pass.program.make_cells(*memory.pass_of_one,
+                          std::span(memory.scales).subspan(place * groups, groups), pass.most,
+                          std::span(&length, 1));
+  if (length != memory.lengths[place])
+    refuse(who, std::string("an example's cells have another length").append(kAlone));
+}
+
+/// Calls take(begin, cells) for all cells of the example that make_alone() was called for, from the
+/// first on, as they come.
+template <class Take>
+void for_cells_alone(const CheckedPass& pass, std::size_t place, const CellsInPieces* pieces,
+                     const Take& take) {
+  ExactClipping::Pass& alone = *pass.memory.pass_of_one;
+  const std::uint8_t taken = pass.memory.taken[place];
+  std::vector<std::size_t> ends{pass.after.size()};
+  if (pieces != nullptr) {
+    ends.assign(pieces->piece_ends().begin(), pieces->piece_ends().end());
+    pieces->choose(alone, std::span(&taken, 1));
   }
-
-  const std::vector<std::size_t>& places() const { return places_; }
-
-  /// Calls take(begin, cells) for all of an example's cells, from the first on, as they come.
-  template <class Take>
-  void for_cells(std::size_t i, const CellsInPieces* pieces, const Take& take) const {
-    std::vector<std::uint8_t> taken(places_.size(), 0);
-    taken[i] = pass_.memory.taken[places_[i]];
-    std::vector<std::size_t> ends{pass_.after.size()};
+  Cells cells;
+  for (std::size_t piece = 0, begin = 0; piece < ends.size(); begin = ends[piece++]) {
+    cells.assign(ends[piece] - begin, 0);
     if (pieces != nullptr) {
-      ends.assign(pieces->piece_ends().begin(), pieces->piece_ends().end());
-      pieces->choose(*memory_, taken);
+      pieces->add_piece(alone, piece, cells);
+    } else {
+      pass.program.add_cells(alone, std::span(&taken, 1), cells);
     }
-    Cells cells;
-    for (std::size_t piece = 0, begin = 0; piece < ends.size(); begin = ends[piece++]) {
-      cells.assign(ends[piece] - begin, 0);
-      if (pieces != nullptr) {
-        pieces->add_piece(*memory_, piece, cells);
-      } else {
-        pass_.program.add_cells(*memory_, taken, cells);
-      }
-      take(begin, std::span<const std::int64_t>(cells));
-    }
+    take(begin, std::span<const std::int64_t>(cells));
   }
-
-  std::string alone() const {
-    return places_.size() == 1 ? " in a pass of its own than beside others"
-                               : " beside some of a pass than beside all";
-  }
-
- private:
-  const CheckedPass& pass_;
-  std::vector<std::size_t> places_;
-  std::string_view who_;
-  ExactClipping::Pass* memory_ = nullptr;
-  std::vector<float> features_, targets_;
-  std::vector<double> scales_;
-};
+}
 
 /// The length of an example's cells, as they come.
 class CellsLength {
@@ -186,20 +159,17 @@ class CellsLength {
   Wide square_ = 0;
 };
 
-/// Makes all of the pass again, in new memory: the same norms, lengths and sum.
-void check_again(const CheckedPass& pass, std::span<const std::int64_t> before,
-                 std::string_view who) {
-  const SumMemory& memory = pass.memory;
+/// Makes all of the pass again: the same norms, lengths and sum.
+void check_again(const CheckedPass& pass, std::string_view who) {
+  SumMemory& memory = pass.memory;
   const std::size_t rows = pass.batch.rows(), groups = pass.program.groups();
-  const auto fresh = pass.program.make_pass(rows);
-  if (fresh == nullptr) refuse(who, "the program makes no memory for a pass");
   std::vector<double> norms(rows * groups, std::numeric_limits<double>::quiet_NaN());
-  pass.program.backward(pass.batch, *fresh, norms);
+  pass.program.backward(pass.batch, *memory.pass, norms);
   std::vector<SquaredLength> lengths(rows, SquaredLength{~std::uint64_t{0}, 0});
-  pass.program.make_cells(*fresh, std::span(memory.scales).first(rows * groups), pass.most,
+  pass.program.make_cells(*memory.pass, std::span(memory.scales).first(rows * groups), pass.most,
                           lengths);
-  Cells sum(before.begin(), before.end());
-  pass.program.add_cells(*fresh, std::span(memory.taken).first(rows), sum);
+  Cells sum(pass.before.begin(), pass.before.end());
+  pass.program.add_cells(*memory.pass, std::span(memory.taken).first(rows), sum);
   const bool is_same = same_norms(norms, std::span(memory.squared_norms).first(norms.size())) &&
                        std::equal(lengths.begin(), lengths.end(), memory.lengths.begin()) &&
                        std::equal(sum.begin(), sum.end(), pass.after.begin());
@@ -257,21 +227,19 @@ Cells cells_in_pass(const CheckedPass& pass, std::size_t place) {
   return cells;
 }
 
-/// Says what is wrong with a sum that moved by other cells than those that examples have apart.
-[[noreturn]] void refuse_sum(const CheckedPass& pass, std::span<const ExamplesApart> apart,
+/// Says what is wrong with a sum that moved by other cells than those that examples have alone.
+[[noreturn]] void refuse_sum(const CheckedPass& pass, std::span<const std::size_t> places,
                              std::string_view who) {
-  for (const ExamplesApart& some : apart) {
-    for (std::size_t i = 0; i < some.places().size(); ++i) {
-      const Cells own = cells_in_pass(pass, some.places()[i]);
-      CellsLength length(pass.most);
-      length.add(own);
-      if (pass.memory.taken[some.places()[i]] != 0)
-        length.check(pass.memory.lengths[some.places()[i]], who);
-      some.for_cells(i, nullptr, [&](std::size_t, std::span<const std::int64_t> cells) {
-        if (!std::equal(own.begin(), own.end(), cells.begin()))
-          refuse(who, "an example has other cells" + some.alone());
-      });
-    }
+  for (const std::size_t place : places) {
+    const Cells own = cells_in_pass(pass, place);
+    CellsLength length(pass.most);
+    length.add(own);
+    if (pass.memory.taken[place] != 0) length.check(pass.memory.lengths[place], who);
+    make_alone(pass, place, who);
+    for_cells_alone(pass, place, nullptr, [&](std::size_t, std::span<const std::int64_t> cells) {
+      if (!std::equal(own.begin(), own.end(), cells.begin()))
+        refuse(who, std::string("an example has other cells").append(kAlone));
+    });
   }
   refuse(who, "a sum of cells is not that of its examples' cells");
 }
@@ -316,41 +284,32 @@ std::vector<std::size_t> examples_of(const ContributionCheck& check, std::size_t
 void check_pass(const CheckedPass& pass, ContributionCheck& check) {
   const std::vector<std::size_t> places = examples_of(check, pass.first, pass.batch.rows());
   for (const std::size_t place : places) check_factors(pass, place, check.clipping);
-  if (check.is_of_all) check_again(pass, pass.before, check.program);
+  if (check.is_of_all) check_again(pass, check.program);
   take_others_away(pass, places);
-  const std::size_t drawn = check.place - pass.first;
-  std::vector<std::size_t> rest;
-  std::copy_if(places.begin(), places.end(), std::back_inserter(rest),
-               [&](std::size_t place) { return place != drawn; });
-  SumMemory& memory = pass.memory;
-  std::vector<ExamplesApart> apart;
-  apart.reserve(2);
-  apart.emplace_back(pass, std::vector{drawn}, 1, memory.pass_of_one, check.program);
-  if (!rest.empty())
-    apart.emplace_back(pass, std::move(rest), ContributionCheck::kOthers, memory.pass_of_some,
-                       check.program);
+  const CellsInPieces* pieces = PassToCome::ability(pass.rows);
+  std::vector<CellsLength> lengths;
   // An example left out for its length adds nothing, which is near no gradient.
   std::optional<DistanceFromRow> distance;
-  if (memory.taken[drawn] != 0) distance.emplace(pass, drawn);
-  const CellsInPieces* pieces = PassToCome::ability(pass.rows);
-  std::vector<std::pair<std::size_t, CellsLength>> lengths;
-  for (const ExamplesApart& some : apart) {
-    for (std::size_t i = 0; i < some.places().size(); ++i) {
-      const std::size_t place = some.places()[i];
-      CellsLength& length = lengths.emplace_back(place, CellsLength(pass.most)).second;
-      some.for_cells(i, pieces, [&](std::size_t begin, std::span<const std::int64_t> cells) {
-        length.add(cells);
-        if (place == drawn && distance) distance->add(begin, cells);
-        const auto left = pass.before.subspan(begin, cells.size());
-        for (std::size_t j = 0; j < left.size(); ++j) left[j] = minus(left[j], cells[j]);
-      });
-    }
+  const std::size_t drawn = check.place - pass.first;
+  if (pass.memory.taken[drawn] != 0) distance.emplace(pass, drawn);
+  for (const std::size_t place : places) {
+    make_alone(pass, place, check.program);
+    CellsLength& length = lengths.emplace_back(pass.most);
+    for_cells_alone(pass, place, pieces,
+                    [&](std::size_t begin, std::span<const std::int64_t> cells) {
+                      length.add(cells);
+                      if (place == drawn && distance) distance->add(begin, cells);
+                      const auto left = pass.before.subspan(begin, cells.size());
+                      for (std::size_t j = 0; j < left.size(); ++j)
+                        left[j] = minus(left[j], cells[j]);
+                    });
   }
   const bool is_sum = std::all_of(pass.before.begin(), pass.before.end(),
                                   [](std::int64_t cell) { return cell == 0; });
-  if (!is_sum) refuse_sum(pass, apart, check.program);
-  for (const auto& [place, length] : lengths)
-    if (memory.taken[place] != 0) length.check(memory.lengths[place], check.program);
+  if (!is_sum) refuse_sum(pass, places, check.program);
+  for (std::size_t i = 0; i < places.size(); ++i)
+    if (pass.memory.taken[places[i]] != 0)
+      lengths[i].check(pass.memory.lengths[places[i]], check.program);
   check.differs = distance && distance->is_large();
 }
 

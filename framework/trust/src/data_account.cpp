@@ -320,6 +320,16 @@ void DataAccount::resume(const std::string& id, const std::string& bound) {
   append(lock, {{"type", "resume"}, {"id", id}});
 }
 
+bool DataAccount::give_back(Accountant& filter, const std::string& id) {
+  check_filter(filter);
+  Lock lock(file_, Lock::For::writing);
+  read(lock);
+  AccountEntry& entry = open_entry(id);
+  if (entry.begun || entry.resumed) return false;
+  settle_under(lock, filter, entry, Event::nothing(), "given back");
+  return true;
+}
+
 void DataAccount::settle(Accountant& filter, const std::string& id, const Event& cost,
                          const std::string& status) {
   check_filter(filter);
@@ -332,13 +342,18 @@ void DataAccount::settle(Accountant& filter, const std::string& id, const Event&
       epsilon_of(filter, terms_.adjacency, entry.reserved, kDelta)) {
     throw PrivacyError(file_.string() + ": reservation " + id + " is for less than was spent");
   }
+  settle_under(lock, filter, entry, entry.resumed ? entry.reserved : cost, status);
+}
+
+void DataAccount::settle_under(Lock& lock, Accountant& filter, AccountEntry& entry,
+                               const Event& cost, const std::string& status) {
   const AccountEntry before = entry;
-  entry.settled = entry.resumed ? entry.reserved : cost;
+  entry.settled = cost;
   entry.status = status;
   try {
     const double epsilon = spent(filter).value;
     append(lock, {{"type", "settle"},
-                  {"id", id},
+                  {"id", entry.id},
                   {"event", to_json(*entry.settled)},
                   {"status", status},
                   {"epsilon", json_number(epsilon)}});

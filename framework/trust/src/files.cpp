@@ -140,14 +140,16 @@ constexpr std::size_t kDrawn = 6;
 
 }  // namespace
 
+bool is_unfinished(std::string_view name) {
+  const std::size_t end = kUnfinished.size() + kDrawn;
+  return name.size() > end && name.substr(name.size() - end, kUnfinished.size()) == kUnfinished;
+}
+
 void remove_unfinished(const fs::path& directory) {
   std::vector<fs::path> found;
   std::error_code failure;
   for (const auto& entry : fs::directory_iterator(directory, failure)) {
-    const std::string name = entry.path().filename().string();
-    const std::size_t end = kUnfinished.size() + kDrawn;
-    if (name.size() > end && name.compare(name.size() - end, kUnfinished.size(), kUnfinished) == 0)
-      found.push_back(entry.path());
+    if (is_unfinished(entry.path().filename().string())) found.push_back(entry.path());
   }
   if (failure) throw IoError(directory.string() + ": cannot be read: " + failure.message());
   for (const fs::path& file : found) {

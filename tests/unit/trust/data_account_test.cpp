@@ -107,6 +107,26 @@ TEST_CASE("a reservation is settled once, for at most what it was", "[account][p
   CHECK_THROWS_WITH(file.settle(id, Event::nothing()), ContainsSubstring("settled before"));
 }
 
+TEST_CASE("a reservation is given back as long as no ledger was opened on it",
+          "[account][privacy]") {
+  const AccountFile file(3.0);
+  SumFilter filter;
+  const std::string first = file.reserve(kOne), second = file.reserve(kOne);
+  DataAccount late(file.path());
+  CHECK(DataAccount(file.path()).give_back(filter, first));
+  CHECK(file.spent() == 1.0);
+  CHECK(DataAccount(file.path()).entries().front().status == "given back");
+  // The run that was on its way opens no ledger on it any more.
+  CHECK_THROWS_WITH(late.begin(first, ""), ContainsSubstring("settled before"));
+  CHECK_THROWS_WITH(late.give_back(filter, first), ContainsSubstring("settled before"));
+  CHECK_THROWS_WITH(late.give_back(filter, "0123"), ContainsSubstring("no reservation 0123"));
+  // One that read the account before another process opened its ledger sees that it did.
+  DataAccount early(file.path());
+  late.begin(second, "");
+  CHECK_FALSE(early.give_back(filter, second));
+  CHECK(file.spent() == 1.0);
+}
+
 TEST_CASE("nothing comes back of a reservation whose run was resumed, whoever settles it",
           "[account][privacy]") {
   const AccountFile file(3.0);

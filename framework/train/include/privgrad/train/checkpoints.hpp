@@ -44,6 +44,22 @@ std::string kept_schedules(const std::filesystem::path& directory,
 /// The hash of parameters, and of the text that is shown with them.
 std::string hash_of_shown(std::span<const float> parameters, std::string_view more);
 
+/// Room for a run that begins where an earlier one was cut off before it was charged for anything and
+/// had a checkpoint: takes away that run's files, and its private folder, and while it is there keeps
+/// others from doing so. Whatever else a directory holds is left alone; it is refused for a run then
+/// (make_run_directory()).
+class RoomForRun {
+ public:
+  /// \throws IoError if the directory cannot be read.
+  explicit RoomForRun(const RunOptions& options);
+  ~RoomForRun();
+  RoomForRun(const RoomForRun&) = delete;
+  RoomForRun& operator=(const RoomForRun&) = delete;
+
+ private:
+  int descriptor_ = -1;
+};
+
 /// The checkpoints of one run: when they are made, where they lie, and how much was shown.
 class Checkpoints {
  public:

@@ -27,7 +27,7 @@ namespace privgrad::core {
 ///   - The sum moved by these cells, and by those of the others in the pass, and by nothing else.
 ///   - Each example's norms, cells and length are the same, bit for bit, in a pass of its own.
 ///   - Where all of the pass is looked at: all its norms, lengths and its sum are the same, bit for
-///     bit, when it is made again in new memory.
+///     bit, when it is made again.
 ///   - The clipping gives the same factors for the same norms.
 ///   - Of a program that gives rows and promises their bits: each row is the same alone.
 /// A difference from gradient_rows() by more than rounding (a sixty-fourth of the bound) or,

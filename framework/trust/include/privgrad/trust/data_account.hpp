@@ -110,6 +110,12 @@ class DataAccount {
   ///   it was bound to other inputs: that would be another run, which is paid for anew; IoError.
   void resume(const std::string& id, const std::string& bound);
 
+  /// Gives back a reservation for which no ledger was opened, which begin() says first: a run that
+  /// was cut off before it has released nothing, and one that is still on its way there opens none.
+  /// \returns false, and the reservation stays, where a ledger was opened.
+  /// \throws PrivacyError if there is no such reservation, or it was settled before; IoError.
+  bool give_back(Accountant& filter, const std::string& id);
+
   /// Replaces a reservation by what was spent of it; by all of it, if its run was resumed.
   /// \param status  how the run ended.
   /// \throws PrivacyError if there is no such reservation, it was settled before, or `cost` is more
@@ -125,6 +131,8 @@ class DataAccount {
   AccountEntry& open_entry(const std::string& id);
   void mark_begun(const std::string& id, const std::string& bound);
   void mark_resumed(const std::string& id);
+  void settle_under(Lock& lock, Accountant& filter, AccountEntry& entry, const Event& cost,
+                    const std::string& status);
 
   std::filesystem::path file_;
   AccountTerms terms_;

@@ -27,7 +27,7 @@ class ReleaseMemory;
 /// Memory that steps of a run use one after the other, so that it is asked for once. Belongs to one
 /// program and must not outlive it.
 struct SumMemory {
-  std::unique_ptr<ExactClipping::Pass> pass, pass_of_one, pass_of_some;
+  std::unique_ptr<ExactClipping::Pass> pass, pass_of_one;
   std::size_t microbatch_rows = 0;
   std::vector<float> features, targets;
   std::vector<double> squared_norms, scales;

@@ -28,6 +28,9 @@ std::string read_standard_input(std::size_t most_bytes);
 /// \throws IoError naming the file or its directory; no unfinished file is left behind then.
 void write_atomically(const std::filesystem::path& file, std::string_view content);
 
+/// Whether a file's name is one that write_atomically() gives to what it has not finished.
+bool is_unfinished(std::string_view name);
+
 /// Removes the unfinished files that write_atomically() left in this directory when its process was
 /// killed. To be called by the only process that writes there.
 /// \throws IoError
