@@ -167,7 +167,7 @@ TEST_CASE("built-in plugins are put on record as tested when they are built") {
 
 TEST_CASE("built-in accountants conform", "[slow]") { check_kind("accountant"); }
 TEST_CASE("built-in aggregators conform") { check_kind("aggregator"); }
-TEST_CASE("built-in backends conform") { check_kind("backend"); }
+TEST_CASE("built-in backends conform", "[slow]") { check_kind("backend"); }
 TEST_CASE("built-in clippings conform") { check_kind("clipping"); }
 TEST_CASE("built-in data sources conform") { check_kind("data_source"); }
 TEST_CASE("built-in models conform") { check_kind("model"); }

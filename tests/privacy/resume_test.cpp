@@ -241,7 +241,7 @@ TEST_CASE("a run goes on as it began, or not at all", "[resume]") {
   SECTION("its keys are gone") {
     fs::remove_all(begun.private_folder());
     CHECK(begun.resume().code == 4);
-    CHECK_THAT(begun.last_words(), ContainsSubstring("the keys and sums that this run would"));
+    CHECK_THAT(begun.last_words(), ContainsSubstring("charged for nothing; start it again here"));
   }
   SECTION("it is finished") {
     CHECK(begun.resume().code == 0);
@@ -354,5 +354,5 @@ TEST_CASE("nothing else than a run that was charged for nothing makes room for a
   CHECK(charged->begin(kind("central")).code == 4);
   CHECK_THAT(charged->last_words(), ContainsSubstring("is not empty"));
   CHECK(charged->resume().code == 4);
-  CHECK_THAT(charged->last_words(), !ContainsSubstring("charged for nothing"));
+  CHECK_THAT(charged->last_words(), ContainsSubstring("the keys and sums that this run would"));
 }

@@ -295,11 +295,13 @@ bool is_cut_off_early(const RunOptions& options) {
 RoomForRun::RoomForRun(const RunOptions& options) {
   const fs::path& where = options.directory;
   std::error_code failure;
-  if (!fs::is_directory(where, failure) || fs::is_empty(where, failure)) return;
-  // Of several that find it so, one takes it away; the others see the files of its run.
+  if (!fs::exists(where, failure)) make_directories(where);
+  if (!fs::is_directory(where, failure)) return;  // make_run_directory() says so
   descriptor_ = ::open(where.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor_ < 0 || ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 || !is_cut_off_early(options))
-    return;
+  // Every run that begins takes this lock until its first file is there, and locked: what is found
+  // here is of no run that is just beginning. Without locks nothing is taken away.
+  if (descriptor_ < 0 || ::flock(descriptor_, LOCK_EX) != 0) return;
+  if (fs::is_empty(where, failure) || failure || !is_cut_off_early(options)) return;
   discard_state(options);
   for (const auto& entry : fs::directory_iterator(where)) fs::remove_all(entry.path(), failure);
 }

@@ -161,7 +161,7 @@ void require_groups(Program& program, const Network& network) {
 }
 
 /// Enough examples for what goes wrong with one in a hundred, in passes of some of them.
-constexpr std::size_t kExamples = 1000, kPassRows = 50;
+constexpr std::size_t kExamples = 1000, kPassRows = 10;
 
 template <class Check>
 void in_passes(const Examples& examples, const Check& check) {

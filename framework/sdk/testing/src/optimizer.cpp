@@ -29,7 +29,7 @@ class Training {
   }
 
   /// \returns whether the release was left as it is.
-  bool give(std::vector<float> gradient, std::uint64_t step) {
+  bool give(const std::vector<float>& gradient, std::uint64_t step) {
     const Released released = checker_.setup().make_released(gradient, 0.5);
     optimizer_.step(parameters_, released, {.step = step, .learning_rate = 0.1});
     return same_bits({released.values().begin(), released.values().end()}, gradient);

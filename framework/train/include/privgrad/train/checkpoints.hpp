@@ -44,13 +44,14 @@ std::string kept_schedules(const std::filesystem::path& directory,
 /// The hash of parameters, and of the text that is shown with them.
 std::string hash_of_shown(std::span<const float> parameters, std::string_view more);
 
-/// Room for a run that begins where an earlier one was cut off before it was charged for anything and
-/// had a checkpoint: takes away that run's files, and its private folder, and while it is there keeps
-/// others from doing so. Whatever else a directory holds is left alone; it is refused for a run then
-/// (make_run_directory()).
+/// Room for a run that begins: its directory, where an earlier one may have been cut off before it was
+/// charged for anything and had a checkpoint; that run's files are taken away, and its private folder.
+/// Whatever else a directory holds is left alone; it is refused for a run then
+/// (make_run_directory()). Of several runs that begin in one directory, one at a time is in here, until
+/// its first file is there.
 class RoomForRun {
  public:
-  /// \throws IoError if the directory cannot be read.
+  /// \throws IoError if the directory cannot be made or read.
   explicit RoomForRun(const RunOptions& options);
   ~RoomForRun();
   RoomForRun(const RoomForRun&) = delete;
