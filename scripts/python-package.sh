@@ -19,7 +19,7 @@ make_environment() {
   done
   # Programs that the tests start (Flower's among them) import the package, too.
   for program in "$packages"/bin/*; do
-    [ "$(head -c 2 "$program")" = "#!" ] && [ ! -e "$place/bin/${program##*/}" ] || continue
+    [ -f "$program" ] && [ "$(head -c 2 "$program")" = "#!" ] && [ ! -e "$place/bin/${program##*/}" ] || continue
     sed "1s|^#!$packages/bin/python.*|#!$place/bin/python|" "$program" >"$place/bin/${program##*/}"
     chmod +x "$place/bin/${program##*/}"
   done

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs the Python package from this folder into an environment of its own, with the system's Python, and tests it.
+# Installs the Python package from this folder into an environment of its own, with the system's Python, and tests it,
+# JOBS tests at a time.
 #
 #   scripts/python-test.sh BUILD JOBS [PYTEST_ARG...]     BUILD is a configured folder, whose objects are used again
 set -eu
@@ -12,4 +13,4 @@ build_with install --force-reinstall
 # The package brings no plugin mpi; a test of what a call says under mpirun takes the folder's.
 clusters=$(cd "$build" && pwd)/lib/privgrad/plugins/clusters
 [ ! -e "$clusters/mpi.privgrad.so" ] || export PRIVGRAD_TEST_MPI="$clusters"
-exec "$place/bin/python" -m pytest -p no:cacheprovider "$@"
+exec "$place/bin/python" -m pytest -p no:cacheprovider --numprocesses "$jobs" --dist worksteal "$@"
