@@ -5,7 +5,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A folder with one plugin of the tests in it.
+/// A folder with a plugin of the tests in it, beside others.
 Words with_fixture(const Cli& cli, const std::string& name) {
   const std::string file = "test_" + name + ".privgrad.so";
   fs::create_directories(cli.out("plugins"));
@@ -57,11 +57,44 @@ TEST_CASE("a plugin that ends the process while it is loaded is named by its fil
   CHECK_THAT(outcome.err, ContainsSubstring("test_dies_when_loaded.privgrad.so was loaded"));
 }
 
+TEST_CASE("plugins list: a plugin that dies while it is loaded is one of those that are not") {
+  const Cli cli;
+  for (const std::string name : {"dies_when_loaded", "crashes_when_loaded"}) {
+    with_fixture(cli, name);
+  }
+  const Words words{"plugins", "list", "--plugin-dir", cli.out("plugins")};
+  const Outcome outcome = cli(words);
+  CHECK(outcome.exit_code == 0);
+  CHECK_THAT(outcome.out, ContainsSubstring("privgrad.momentum"));
+  CHECK_THAT(outcome.err, ContainsSubstring("test_dies_when_loaded.privgrad.so: not loaded: it ended "
+                                            "the process when it was loaded\n"));
+  CHECK_THAT(outcome.err, ContainsSubstring("test_crashes_when_loaded.privgrad.so: not loaded: it "
+                                            "crashed when it was loaded: Segmentation fault\n"));
+  CHECK(line_count(outcome.err) == 2);
+  CHECK(printed_json(cli, words).at("refused").size() == 2);
+}
+
 TEST_CASE("run: an exception without a message names its type and who threw it") {
   const Outcome outcome = run_with("throw_silence");
   check_one_error_line(outcome, 1);
   CHECK_THAT(outcome.err, ContainsSubstring("test.dies_in_a_rule:throw_silence: threw (anonymous "
                                             "namespace)::Silent without a message"));
+}
+
+TEST_CASE("what a plugin throws that is no exception names its type and who threw it") {
+  const Outcome in_run = run_with("throw_a_number");
+  check_one_error_line(in_run, 1);
+  CHECK_THAT(in_run.err,
+             ContainsSubstring("test.dies_in_a_rule:throw_a_number: threw int, which is "
+                               "no std::exception"));
+  const Cli cli;  // a plan asks schedules
+  Words words = with_fixture(cli, "dies_in_a_rule");
+  words.resize(2);
+  words.insert(words.end(), {"--set", "schedules.learning_rate=throw_a_number"});
+  const Outcome in_plan = cli.on_manifest("plan", words);
+  check_one_error_line(in_plan, 1);
+  CHECK_THAT(in_plan.err,
+             ContainsSubstring("plugin test.dies_in_a_rule threw int, which is no std::exception"));
 }
 
 TEST_CASE("run: a ConfigError of a step is the plugin's breach, and not the manifest's fault") {

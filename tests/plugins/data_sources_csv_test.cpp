@@ -111,11 +111,12 @@ TEST_CASE("csv: the place and the reason of everything wrong", "[data_source]") 
     CHECK_THAT(files.refusal(text, std::move(extra)), ContainsSubstring(reason));
   };
   const Value::Object bare{{"header", false, {}}, {"target", "0", {}}};
-  says("age,label\n1,0\nx,1\n", "train.csv:3:1: 'age' is not a finite number");
-  says("1,0\n0,1.5x\n", "train.csv:2:3: column 1 is not a finite number", bare);
+  says("age,label\n1,0\nx,1\n", "train.csv:3:1: the value of column 'age' is not a finite number");
+  says("1,0\n0,1.5x\n", "train.csv:2:3: the value of column 1 is not a finite number", bare);
   for (const std::string bad : {"nan", "inf", "-inf", "NaN", "1e999", "1e39", " 1", "1 ", "+-1",
                                 "++1", "+", "0x10", "1_000", "--1", "1e", ".", ""}) {
-    says("age,label\n1,0\n" + bad + ",1\n", "train.csv:3:1: 'age' is not a finite number");
+    says("age,label\n1,0\n" + bad + ",1\n",
+         "train.csv:3:1: the value of column 'age' is not a finite number");
   }
   says("age,label\n1,0\n2\n", "train.csv:3:1: the row has 1 field(s), expected 2");
   says("age,label\n1,0\n2,1,3\n", "train.csv:3:1: the row has 3 field(s), expected 2");
@@ -138,7 +139,7 @@ TEST_CASE("csv: the place and the reason of everything wrong", "[data_source]") 
   says("", "is empty");
   says("1,2\n3,4\n", "train.csv:1:1: the first line holds numbers only; say header: false");
   says("label,label\n1,2\n", "train.csv:1:7: the name 'label' is here for the second time");
-  says("age,label\n1,0\n2,0\n", "all targets are 0, expected at least two classes");
+  says("age,label\n1,0\n2,0\n", "all targets are of one class, expected at least two classes");
   says("\xff\xfe" + std::string("a\0,\0", 4), "is UTF-16");
   says("a,b,a,label\n1,2,3,0\n", "train.csv:1:5: the name 'a' is here for the second time");
 }

@@ -254,7 +254,7 @@ TEST_CASE("idx: files that hold something else than promised", "[data_source]") 
   }
   SECTION("one class only") {
     CHECK_THAT(files.refusal(files.labels, idx({4}, {1, 1, 1, 1})),
-               ContainsSubstring("all labels are 1, expected at least two classes"));
+               ContainsSubstring("all labels are of one class, expected at least two classes"));
   }
   SECTION("a test set of other images") {
     CHECK_THAT(files.refusal(files.test_images, idx({2, 4}, std::string(8, 'x'))),

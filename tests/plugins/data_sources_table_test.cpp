@@ -232,9 +232,11 @@ TEST_CASE(
     return text;
   };
   CHECK_THAT(says("secret,1,2,no\n"),
-             ContainsSubstring("table.csv:2:1: 'sex' is not one of its 2"));
-  CHECK_THAT(says("f,secret,2,no\n"), ContainsSubstring("table.csv:2:3: 'on' is not a boolean"));
-  CHECK_THAT(says("f,1,secret,no\n"), ContainsSubstring("table.csv:2:5: 'age' is not a finite"));
+             ContainsSubstring("table.csv:2:1: the value of column 'sex' is not one of its 2"));
+  CHECK_THAT(says("f,secret,2,no\n"),
+             ContainsSubstring("table.csv:2:3: the value of column 'on' is not a boolean"));
+  CHECK_THAT(says("f,1,secret,no\n"),
+             ContainsSubstring("table.csv:2:5: the value of column 'age' is not a finite"));
   CHECK_THAT(says("f,1,2,secret\n"),
              ContainsSubstring("table.csv:2:7: the target is not one of the 2 labels"));
   CHECK_THAT(says("f,1,2,secret,secret\n"), ContainsSubstring("has 5 field(s), expected 4"));

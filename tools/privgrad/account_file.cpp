@@ -53,8 +53,8 @@ int open_account(const Arguments& arguments) {
              .adjacency = call.adjacency(),
              .unit = unit_of(arguments),
              .target_epsilon =
-                 number_in("target-epsilon", arguments.text("target-epsilon"), 0.0, HUGE_VAL),
-             .target_delta = number_in("target-delta", arguments.text("target-delta"), 0.0, 1.0),
+                 number_in("target-epsilon", arguments.text("target-epsilon"), {0.0, HUGE_VAL}),
+             .target_delta = number_in("target-delta", arguments.text("target-delta"), {0.0, 1.0}),
              .accountant = core::to_yaml(call.resolved())});
   if (!arguments.has("json")) {
     print("opened " + file.string() +

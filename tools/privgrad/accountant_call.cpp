@@ -27,15 +27,16 @@ AccountantCall accountant_call(const Arguments& arguments, const Catalog& catalo
   return {arguments.text("accountant"), adjacency, catalog, "--accountant"};
 }
 
-double number_in(const std::string& option, const std::string& text, double low, double high,
-                 bool include_low) {
+double number_in(const std::string& option, const std::string& text, const Interval& allowed) {
   double value = 0.0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool is_number = error == std::errc{} && end == text.data() + text.size();
-  if (!is_number || !std::isfinite(value) || value >= high ||
-      (include_low ? value < low : value <= low)) {
-    throw UsageError("--" + option + " is '" + text + "', allowed is " + (include_low ? "[" : "(") +
-                     format_number(low) + ", " + format_number(high) + ")");
+  if (!is_number || !std::isfinite(value) ||
+      (allowed.with_high ? value > allowed.high : value >= allowed.high) ||
+      (allowed.with_low ? value < allowed.low : value <= allowed.low)) {
+    throw UsageError("--" + option + " is '" + text + "', allowed is " +
+                     (allowed.with_low ? "[" : "(") + format_number(allowed.low) + ", " +
+                     format_number(allowed.high) + (allowed.with_high ? "]" : ")"));
   }
   return value;
 }

@@ -19,9 +19,14 @@ using calls::AccountantCall;
 /// \throws ConfigError for an unknown accountant, parameters that do not fit it, or no adjacency.
 AccountantCall accountant_call(const Arguments& arguments, const Catalog& catalog);
 
-/// \returns `text` as a finite number inside (low, high), or [low, high) if `include_low`.
+/// The numbers from `low` to `high`, without the ends unless they are said to belong to it.
+struct Interval {
+  double low, high;
+  bool with_low = false, with_high = false;
+};
+
+/// \returns `text` as a finite number of the interval.
 /// \throws UsageError naming the option and what is allowed.
-double number_in(const std::string& option, const std::string& text, double low, double high,
-                 bool include_low = false);
+double number_in(const std::string& option, const std::string& text, const Interval& allowed);
 
 }  // namespace privgrad::tool

@@ -23,7 +23,8 @@ std::string read_event_text(const std::string& file) {
 std::optional<double> given(const Arguments& arguments, const char* option, double high,
                             bool include_low = false) {
   if (!arguments.has(option)) return std::nullopt;
-  return number_in(option, arguments.text(option), 0.0, high, include_low);
+  return number_in(option, arguments.text(option),
+                   {.low = 0.0, .high = high, .with_low = include_low});
 }
 
 int do_account(const Arguments& arguments) {

@@ -41,7 +41,7 @@ core::AuditOptions options_of(const Arguments& arguments) {
     options.neighbours = calls::neighbours_of(arguments.text("neighbours"), "--neighbours");
   }
   if (arguments.has("confidence"))
-    options.confidence = number_in("confidence", arguments.text("confidence"), 0.0, 1.0);
+    options.confidence = number_in("confidence", arguments.text("confidence"), {0.0, 1.0});
   options.threads = arguments.has("threads")
                         ? whole_number("threads", arguments.text("threads"), 1, kMostThreads)
                         : core::available_threads();

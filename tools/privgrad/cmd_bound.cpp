@@ -50,12 +50,13 @@ class Numbers {
 
   double in(const std::string& option, double low, double high) const {
     if (!has(option)) throw UsageError("bound " + arguments_.operand(0) + " needs --" + option);
-    return number_in(option, arguments_.text(option), low, high);
+    return number_in(option, arguments_.text(option), {low, high});
   }
 
   double from_zero(const std::string& option) const {
     if (!has(option)) throw UsageError("bound " + arguments_.operand(0) + " needs --" + option);
-    return number_in(option, arguments_.text(option), 0.0, kLargest, true);
+    return number_in(option, arguments_.text(option),
+                     {.low = 0.0, .high = kLargest, .with_low = true});
   }
 
   /// R, given or from (epsilon, delta) by the conversion that the paper uses.

@@ -11,16 +11,17 @@
 namespace privgrad::tool {
 namespace {
 
-double required(const Arguments& arguments, const std::string& option, double below) {
+double required(const Arguments& arguments, const std::string& option, const Interval& allowed) {
   if (!arguments.has(option)) throw UsageError("--" + option + " is missing");
-  return number_in(option, arguments.text(option), 0.0, below);
+  return number_in(option, arguments.text(option), allowed);
 }
 
 calls::CalibrationQuestion question_of(const Arguments& arguments) {
   calls::CalibrationQuestion question{
-      .target_epsilon = required(arguments, "target-epsilon", HUGE_VAL),
-      .target_delta = required(arguments, "target-delta", 1.0),
-      .sample_rate = required(arguments, "sample-rate", std::nextafter(1.0, 2.0)),
+      .target_epsilon = required(arguments, "target-epsilon", {0.0, HUGE_VAL}),
+      .target_delta = required(arguments, "target-delta", {0.0, 1.0}),
+      .sample_rate =
+          required(arguments, "sample-rate", {.low = 0.0, .high = 1.0, .with_high = true}),
       .steps = {},
       .noise_multiplier = {}};
   if (arguments.has("steps") == arguments.has("noise-multiplier"))
@@ -30,7 +31,7 @@ calls::CalibrationQuestion question_of(const Arguments& arguments) {
         whole_number("steps", arguments.text("steps"), 1, std::numeric_limits<int>::max()));
   } else {
     question.noise_multiplier =
-        number_in("noise-multiplier", arguments.text("noise-multiplier"), 0.0, HUGE_VAL);
+        number_in("noise-multiplier", arguments.text("noise-multiplier"), {0.0, HUGE_VAL});
   }
   return question;
 }

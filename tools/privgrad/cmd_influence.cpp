@@ -43,7 +43,7 @@ std::vector<double> factors_of(const std::string& text) {
   std::vector<double> factors;
   std::istringstream in(text);
   for (std::string item; std::getline(in, item, ',');) {
-    const double factor = number_in("factors", item, 1.0, 1e6);
+    const double factor = number_in("factors", item, {1.0, 1e6});
     if (std::find(factors.begin(), factors.end(), factor) != factors.end())
       throw UsageError("--factors has " + item + " twice");
     factors.push_back(factor);

@@ -199,11 +199,11 @@ Question question_of(const Arguments& arguments, const core::Manifest& manifest)
         "sums)");
   }
   if (arguments.has("momentum")) {
-    question.momentum =
-        number_in("momentum", arguments.text("momentum"), 0.0, std::nextafter(1.0, 2.0));
+    question.momentum = number_in("momentum", arguments.text("momentum"),
+                                  {.low = 0.0, .high = 1.0, .with_high = true});
   }
   if (arguments.has("smoothness")) {
-    question.smoothness = number_in("smoothness", arguments.text("smoothness"), 0.0, 1e300);
+    question.smoothness = number_in("smoothness", arguments.text("smoothness"), {0.0, 1e300});
   }
   if (arguments.has("restart-every")) {
     question.restart_every = static_cast<std::uint64_t>(

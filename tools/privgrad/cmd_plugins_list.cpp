@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "command.hpp"
+#include "loading_in_child.hpp"
 #include "output.hpp"
 #include "plugins.hpp"
 #include "privgrad/calls/component_json.hpp"
@@ -38,13 +39,15 @@ std::string list_text(const host::PluginHost& host) {
 }
 
 int do_plugins_list(const Arguments& arguments) {
-  const host::PluginHost host = load_plugins(arguments);
-  if (arguments.has("json")) {
-    print_json(calls::list_json(host.catalog()));
-  } else {
-    print(list_text(host));
-  }
-  return 0;
+  return load_in_child([&](const host::RefusedFiles& refused) {
+    const host::PluginHost host = load_plugins(arguments, std::nullopt, refused);
+    if (arguments.has("json")) {
+      print_json(calls::list_json(host.catalog()));
+    } else {
+      print(list_text(host));
+    }
+    return 0;
+  });
 }
 
 }  // namespace

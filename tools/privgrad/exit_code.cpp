@@ -2,14 +2,14 @@
 
 #include <cxxabi.h>
 
-#include <cstdlib>
+#include <boost/core/demangle.hpp>
 #include <exception>
 #include <filesystem>
-#include <memory>
 #include <new>
 #include <string>
 #include <typeinfo>
 
+#include "last_words.hpp"
 #include "output.hpp"
 #include "privgrad/error.hpp"
 
@@ -18,18 +18,10 @@ namespace {
 
 enum ExitCode { kOther = 1, kWrongCall = 2, kRefusedForPrivacy = 3, kInputOutput = 4 };
 
-/// "std::length_error" for its mangled name.
-std::string type_of(const std::exception& problem) {
-  int status = 0;
-  const char* mangled = typeid(problem).name();
-  const std::unique_ptr<char, void (*)(void*)> name(
-      abi::__cxa_demangle(mangled, nullptr, nullptr, &status), std::free);
-  return status == 0 && name != nullptr ? name.get() : mangled;
-}
-
 int report(const std::exception& problem, ExitCode code) {
   const std::string what = problem.what();
-  report_failure(what.empty() ? "an exception without a message was thrown: " + type_of(problem)
+  report_failure(what.empty() ? "an exception without a message was thrown: " +
+                                    boost::core::demangle(typeid(problem).name())
                               : what);
   return code;
 }
@@ -53,7 +45,10 @@ int with_exit_code(const std::function<int()>& action) {
   } catch (const std::exception& problem) {
     return report(problem, kOther);
   } catch (...) {
-    report_failure("a plugin threw something that is no std::exception");
+    const std::string plugin = plugin_that_threw();
+    report_failure((plugin.empty() ? "a plugin" : "plugin " + plugin) + " threw " +
+                   boost::core::demangle(abi::__cxa_current_exception_type()->name()) +
+                   ", which is no std::exception");
     return kOther;
   }
 }

@@ -1,5 +1,6 @@
 #include "last_words.hpp"
 
+#include <dlfcn.h>
 #include <link.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -9,10 +10,13 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <string>
+#include <typeinfo>
 
 #include "privgrad/host/loading.hpp"
 
@@ -29,6 +33,9 @@ constexpr std::size_t kMostCode = 1024;
 std::array<Code, kMostCode> codes;
 std::size_t code_count = 0;
 
+std::atomic<const Code*> thrower = nullptr;
+
+Silence silent = Silence::never;
 pid_t watched = 0;  // the process that has not concluded yet; 0: none
 
 const Code* code_at(std::uintptr_t address) {
@@ -41,17 +48,20 @@ const Code* code_at(std::uintptr_t address) {
 /// One line, from parts, by one write() each: no memory, no locks.
 class Line {
  public:
+  Line() : silent_(silent == Silence::while_loading && *host::loading_now() != '\0') {}
   Line& operator<<(const char* text) {
     for (; *text != '\0' && size_ + 1 < text_.size(); ++text) text_[size_++] = *text;
     return *this;
   }
   ~Line() {
+    if (silent_) return;
     text_[size_++] = '\n';
     // If this fails there is nobody to tell.
     if (::write(STDERR_FILENO, text_.data(), size_) < 0) return;
   }
 
  private:
+  const bool silent_;
   std::array<char, 1024> text_{};
   std::size_t size_ = 0;
 };
@@ -164,10 +174,13 @@ int add_code(dl_phdr_info* object, std::size_t, void* given) {
 
 }  // namespace
 
-void watch_for_the_end() {
+void watch_for_the_end(Silence silence) {
+  silent = silence;
+  if (watched == 0) {  // a child process has inherited them
+    std::atexit(on_exit_too_early);
+    std::at_quick_exit(on_exit_too_early);
+  }
   watched = ::getpid();
-  std::atexit(on_exit_too_early);
-  std::at_quick_exit(on_exit_too_early);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they have more to say
   give_signals_a_stack();
   innermost();  // the unwinder's own first time may ask for memory
@@ -185,7 +198,28 @@ void name_code_of(const PluginIdentity& plugin) {
   ::dl_iterate_phdr(add_code, const_cast<PluginIdentity*>(&plugin));
 }
 
+std::string plugin_that_threw() {
+  const Code* const code = thrower;
+  return code == nullptr ? "" : code->name;
+}
+
+/// Remembers whose code throws, which nothing tells whoever catches it.
+void note_throw(const std::type_info& type, void* thrown) {
+  if (!typeid(std::exception).__do_catch(&type, &thrown, 1)) thrower = innermost();
+}
+
 }  // namespace privgrad::tool
+
+// Stands before the C++ library's function, for plugins and the command. `type` is a std::type_info*;
+// the compiler's own declaration says void*.
+extern "C" [[noreturn, gnu::visibility("default")]] void __cxa_throw(void* thrown, void* type,
+                                                                     void (*destroy)(void*)) {
+  privgrad::tool::note_throw(*static_cast<const std::type_info*>(type), thrown);
+  static const auto next =
+      reinterpret_cast<decltype(&__cxa_throw)>(::dlsym(RTLD_NEXT, "__cxa_throw"));
+  next(thrown, type, destroy);
+  __builtin_unreachable();
+}
 
 // Replaces the C library's _exit(), for plugins and the command: it runs no handlers, so there is
 // no other way to notice a call.

@@ -1,6 +1,8 @@
 // Makes a process that dies in a plugin's code name that plugin, and not exit as if it succeeded.
 #pragma once
 
+#include <string>
+
 #include "privgrad/catalog.hpp"
 
 namespace privgrad::tool {
@@ -13,12 +15,18 @@ namespace privgrad::tool {
 ///   plugin that called it, until conclude() is called. Child processes are not affected.
 /// A plugin that makes the system call itself cannot be noticed from within. A stack overflow on
 /// any thread but the main one kills the process without a line.
-void watch_for_the_end();
+/// \param silence  whether there is a line also while a plugin is loaded.
+enum class Silence { never, while_loading };
+void watch_for_the_end(Silence silence = Silence::never);
 
 /// Marks the end of the command: from now on exit codes are its own again.
 void conclude() noexcept;
 
 /// Remembers where the code of a loaded plugin is.
 void name_code_of(const PluginIdentity& plugin);
+
+/// The plugin whose code threw, or had called the code that threw, what is no std::exception; of
+/// several, the last. "" if there is none.
+std::string plugin_that_threw();
 
 }  // namespace privgrad::tool

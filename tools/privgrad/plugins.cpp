@@ -14,8 +14,8 @@ Option plugin_dir_option() {
           .repeatable = true};
 }
 
-host::PluginHost load_plugins(const Arguments& arguments,
-                              const std::optional<host::LockFile>& lock) {
+host::PluginHost load_plugins(const Arguments& arguments, const std::optional<host::LockFile>& lock,
+                              const host::RefusedFiles& refused) {
   host::limit_blas_threads();
   host::choose_blas_kernels();
   host::SearchRequest request;
@@ -23,6 +23,7 @@ host::PluginHost load_plugins(const Arguments& arguments,
     request.plugin_dirs.emplace_back(directory);
   }
   request.lock = lock;
+  request.refused = refused;
   host::PluginHost host = host::load_all(request);
   for (const auto& plugin : host.plugins()) name_code_of(*plugin);
   for (const Catalog::Refusal& refusal : host.catalog().refused()) {

@@ -15,6 +15,7 @@ Option plugin_dir_option();
 /// Loads the plugins that the call may use, and warns about those that were refused.
 /// \throws ConfigError, PluginError
 host::PluginHost load_plugins(const Arguments& arguments,
-                              const std::optional<host::LockFile>& lock = std::nullopt);
+                              const std::optional<host::LockFile>& lock = std::nullopt,
+                              const host::RefusedFiles& refused = {});
 
 }  // namespace privgrad::tool

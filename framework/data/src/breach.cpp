@@ -2,8 +2,7 @@
 
 #include <cxxabi.h>
 
-#include <cstdlib>
-#include <memory>
+#include <boost/core/demangle.hpp>
 #include <new>
 #include <string_view>
 #include <typeinfo>
@@ -13,19 +12,13 @@
 namespace privgrad::core {
 namespace {
 
-std::string type_of(const std::exception& problem) {
-  int status = 0;
-  const char* mangled = typeid(problem).name();
-  const std::unique_ptr<char, void (*)(void*)> name(
-      abi::__cxa_demangle(mangled, nullptr, nullptr, &status), std::free);
-  return status == 0 && name != nullptr ? name.get() : mangled;
-}
-
 std::string blamed(const std::string& who, const std::exception& problem) {
   const std::string_view what = problem.what();
   if (what.find(who) != what.npos) return std::string(what);
   return who + ": " +
-         (what.empty() ? "threw " + type_of(problem) + " without a message" : std::string(what));
+         (what.empty()
+              ? "threw " + boost::core::demangle(typeid(problem).name()) + " without a message"
+              : std::string(what));
 }
 
 }  // namespace
@@ -43,6 +36,10 @@ void in_run_of(const std::string& who, const std::function<void()>& action) {
     throw;  // nobody's breach alone
   } catch (const std::exception& problem) {
     throw PluginError(blamed(who, problem));
+  } catch (...) {
+    throw PluginError(who + ": threw " +
+                      boost::core::demangle(abi::__cxa_current_exception_type()->name()) +
+                      ", which is no std::exception");
   }
 }
 

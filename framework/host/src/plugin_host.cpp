@@ -39,15 +39,15 @@ class FloatingPointGuard {
   std::fenv_t before_;
 };
 
-constexpr std::size_t kMostPath = 4096;
 // A copy, and not a pointer into a string: it must be readable whatever state the process is in.
-char loading[kMostPath] = "";
+char own_memory[kMostLoading] = "";
+char* loading = own_memory;
 
 /// While it is there, loading_now() is this file.
 class Loading {
  public:
   explicit Loading(const fs::path& file) {
-    const std::string text = one_line(file.string()).substr(0, kMostPath - 1);
+    const std::string text = one_line(file.string()).substr(0, kMostLoading - 1);
     std::copy(text.begin(), text.end(), loading);
     loading[text.size()] = '\0';
   }
@@ -163,6 +163,7 @@ void check_pinned(const std::string& name, const std::string& sha256,
 }  // namespace
 
 const char* loading_now() noexcept { return loading; }
+void keep_loading_in(char* memory) noexcept { loading = memory; }
 
 const PluginIdentity& PluginHost::load_or_explain(const fs::path& file) {
   const std::string name = file.filename().string();
@@ -171,6 +172,8 @@ const PluginIdentity& PluginHost::load_or_explain(const fs::path& file) {
   }
   const fs::path path = resolve_trusted(file);
   check_inside(path, policy_.directories);
+  const auto refused = policy_.refused.find(path);
+  if (refused != policy_.refused.end()) throw PluginError(refused->second);
 
   // From here on nobody but root and ourselves can exchange the file, so what is left is an
   // accident: a build that writes it right now. Hash and note come from one open file, and it is
@@ -183,9 +186,9 @@ const PluginIdentity& PluginHost::load_or_explain(const fs::path& file) {
       throw PluginError("was changed while it was loaded; try again when its build is done");
     }
   };
+  const AbiNote note = read_abi_note(opened);  // before all of the file, which may be gigabytes
   const std::string sha256 = sha256_of_file(opened);
   if (policy_.pins) check_pinned(name, sha256, *policy_.pins);
-  const AbiNote note = read_abi_note(opened);
   if (std::string_view(note.abi_tag) != PRIVGRAD_ABI_TAG) {
     throw PluginError(std::string("built for ") + note.abi_tag + "; this framework is " +
                       PRIVGRAD_ABI_TAG + "; rebuild the plugin against this framework");

@@ -146,7 +146,8 @@ std::vector<fs::path> find_plugin_files(const fs::path& directory, std::size_t m
     }
     if (walk.depth() + 1 >= kDeepest) walk.disable_recursion_pending();
     const fs::path& file = walk->path();
-    if (file.filename().string().ends_with(kPluginSuffix) && !walk->is_directory()) {
+    std::error_code unknown;  // where a link leads round in a circle; loading it says so
+    if (file.filename().string().ends_with(kPluginSuffix) && !walk->is_directory(unknown)) {
       files.push_back(file);
     }
   }
@@ -157,8 +158,8 @@ std::vector<fs::path> find_plugin_files(const fs::path& directory, std::size_t m
 }
 
 PluginHost load_from(const std::vector<SearchDirectory>& directories,
-                     const std::optional<LockFile>& lock) {
-  TrustPolicy policy;
+                     const std::optional<LockFile>& lock, const RefusedFiles& refused) {
+  TrustPolicy policy{.directories = {}, .pins = {}, .refused = refused};
   for (const SearchDirectory& directory : directories) policy.directories.push_back(directory.path);
   if (lock) policy.pins = lock->pins();
   PluginHost host(policy);
@@ -184,7 +185,8 @@ PluginHost load_from(const std::vector<SearchDirectory>& directories,
 }
 
 PluginHost load_all(const SearchRequest& request) {
-  return load_from(search_path(request.plugin_dirs, request.program), request.lock);
+  return load_from(search_path(request.plugin_dirs, request.program), request.lock,
+                   request.refused);
 }
 
 }  // namespace privgrad::host

@@ -18,9 +18,9 @@ void check_targets(const ExampleShape& shape, std::span<const float> targets) {
     const bool is_class = target >= 0.0f && target == std::floor(target) &&
                           target < static_cast<float>(shape.classes);
     if (!std::isfinite(target) || (shape.classes > 0 && !is_class)) {
-      throw IoError("row " + std::to_string(i) + ": the label is " + format_number(target) +
-                    (shape.classes > 0 ? ", expected a class below " + std::to_string(shape.classes)
-                                       : ", expected a finite number"));
+      throw IoError("row " + std::to_string(i) + ": the label is not a " +
+                    (shape.classes > 0 ? "class below " + std::to_string(shape.classes)
+                                       : "finite number"));
     }
   }
 }
@@ -31,8 +31,7 @@ void check_finite(std::span<const float> features, std::size_t row_size) {
   if (bad == features.end()) return;
   const auto at = static_cast<std::size_t>(bad - features.begin());
   throw IoError("row " + std::to_string(at / row_size) + ", feature " +
-                std::to_string(at % row_size) + " is " + format_number(*bad) +
-                ", expected a finite number");
+                std::to_string(at % row_size) + " is not a finite number");
 }
 
 }  // namespace

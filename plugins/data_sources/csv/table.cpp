@@ -179,10 +179,10 @@ class TableReader {
   }
 
   [[noreturn]] void refuse(const CsvReader& reader, const Column& column) const {
-    const std::string name = form_.header ? in_quotes(column.name()) : "column " + column.name();
+    const std::string name = "column " + (form_.header ? in_quotes(column.name()) : column.name());
     const std::string remedy =
         column.rule().type == ColumnType::category ? "other: true" : "fill: NUMBER";
-    reader.fail_at(column.field(), name + " is not " + column.expected() +
+    reader.fail_at(column.field(), "the value of " + name + " is not " + column.expected() +
                                        "; say in columns what such a row becomes (" + remedy +
                                        "), or drop the column");
   }

@@ -103,7 +103,8 @@ class TargetTask {
                        : "a class index: a whole number in 0.." + std::to_string(limit() - 1);
   }
 
-  /// \returns the problem with a target, e.g. "is 2.5, expected a class index ..."; "" if none.
+  /// \returns the problem with a target that is no row's, as messages quote nothing of a row: "is
+  ///   2.5, expected a class index ..."; "" if none.
   std::string problem(double target) const {
     return accepts(target) ? ""
                            : "is " + privgrad::format_number(target) + ", expected " + expected();
@@ -117,8 +118,8 @@ class TargetTask {
     if (train_targets.empty()) return "there are no targets to count classes in; say classes: N";
     const auto [least, most] = std::minmax_element(train_targets.begin(), train_targets.end());
     if (*least == *most) {
-      return "all targets are " + privgrad::format_number(static_cast<double>(*most)) +
-             ", expected at least two classes; say classes: N if that is meant";
+      return "all targets are of one class, expected at least two classes; say classes: N if that "
+             "is meant";
     }
     classes_ = static_cast<std::size_t>(*most) + 1;
     return "";

@@ -318,8 +318,9 @@ std::size_t IdxSource::count_classes(const IdxFiles& files, const Outline& train
     classes = std::max<std::size_t>(classes, train.labels[row] + 1u);
   }
   if (seen.count() < 2) {
-    throw IoError(files.labels.string() + ": all labels are " + std::to_string(classes - 1) +
-                  ", expected at least two classes; say classes: N if that is meant");
+    throw IoError(files.labels.string() +
+                  ": all labels are of one class, expected at least two classes; say classes: N if "
+                  "that is meant");
   }
   return classes;
 }

@@ -230,10 +230,9 @@ void NpyFile::check_size(std::uint64_t most_bytes) {
   }
 }
 
-void NpyFile::check(float value, double shown, std::size_t place) const {
+void NpyFile::check(float value, std::size_t place) const {
   if (takes_any_ || std::isfinite(value)) return;
-  fail("element " + std::to_string(place) + " is " + privgrad::format_number(shown) +
-       ", expected a finite number" + (std::isfinite(shown) ? " within float32" : "") +
+  fail("element " + std::to_string(place) + " is not a finite number within float32" +
        FeatureFill::remedy());
 }
 
@@ -252,8 +251,7 @@ void NpyFile::read_as(std::vector<float>& to, std::uint64_t count, Convert conve
       T element;
       std::memcpy(&element, bytes, sizeof(T));
       const float value = convert(element);
-      const double shown = sizeof(T) == 8 ? static_cast<double>(element) : double{value};
-      check(value, shown, elements_read_);
+      check(value, elements_read_);
       to.push_back(value);
       ++elements_read_;
     }

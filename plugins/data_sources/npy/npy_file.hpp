@@ -67,7 +67,7 @@ class NpyFile {
   template <class T>
   void read_as(std::vector<float>& to, std::uint64_t count);
   /// \throws IoError naming the element.
-  void check(float value, double shown, std::size_t place) const;
+  void check(float value, std::size_t place) const;
   template <class T>
   std::vector<T> in_c_order(std::vector<T> elements) const;
 

@@ -141,6 +141,18 @@ TEST_CASE("a refused file does not keep the others out, and is mentioned", "[sea
                     ContainsSubstring("broken.privgrad.so: not a 64-bit ELF shared object"));
 }
 
+TEST_CASE("a link to itself does not keep the others out", "[search]") {
+  const TempDir dir;
+  fs::create_symlink("a.privgrad.so", dir.path() / "a.privgrad.so");
+  fs::create_symlink("round", dir.path() / "round");
+  copy_plugin(kConstant, dir.path() / "constant.privgrad.so");
+  const auto host = load_from({{dir.path()}});
+  CHECK(names(host) == std::vector<std::string>{"privgrad.constant"});
+  REQUIRE(host.catalog().refused().size() == 1);
+  CHECK(host.catalog().refused()[0].file == dir.path() / "a.privgrad.so");
+  CHECK(host.catalog().refused()[0].why == "too many symbolic links");
+}
+
 TEST_CASE("the first plugin of a name wins, and the second is refused with both paths",
           "[search]") {
   const TempDir first;

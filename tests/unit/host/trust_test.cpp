@@ -157,6 +157,12 @@ TEST_CASE("only regular files with a plugin's name are opened", "[trust][securit
     CHECK_THAT(refusal, ContainsSubstring("printable ASCII"));
     CHECK(refusal.find('\n') == refusal.npos);
   }
+  SECTION("a file of terabytes, of which no more than the header is read") {
+    write_file(dir.path() / "s.privgrad.so", "hello");
+    fs::resize_file(dir.path() / "s.privgrad.so", std::uintmax_t{1} << 42);
+    CHECK_THAT(refusal_of(dir.path(), dir.path() / "s.privgrad.so"),
+               ContainsSubstring("not a 64-bit ELF shared object"));
+  }
   SECTION("a directory") {
     fs::create_directory(dir.path() / "d.privgrad.so");
     CHECK_THAT(refusal_of(dir.path(), dir.path() / "d.privgrad.so"),

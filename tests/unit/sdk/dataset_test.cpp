@@ -33,7 +33,7 @@ TEST_CASE("data that is not what its shape says is refused, with the row", "[dat
   const ExampleShape two_classes{{2}, 2};
   CHECK_THROWS_AS(Dataset(two_classes, {1, 2, 3}, {0, 1}), IoError);
   CHECK_THROWS_WITH(Dataset(two_classes, {1, 2, 3, 4}, {0, 2}),
-                    ContainsSubstring("row 1: the label is 2"));
+                    ContainsSubstring("row 1: the label is not a class below 2"));
   CHECK_THROWS_AS(Dataset(two_classes, {1, 2, 3, 4}, {0, -1}), IoError);
   CHECK_THROWS_AS(Dataset(two_classes, {1, 2, 3, 4}, {0, 0.5f}), IoError);
   CHECK_THROWS_AS(Dataset(two_classes, {1, 2, 3, 4}, {0, std::nanf("")}), IoError);

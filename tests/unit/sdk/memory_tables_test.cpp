@@ -72,7 +72,7 @@ TEST_CASE("lent features are checked as copied ones are", "[dataset]") {
   const std::array<float, 2> numbers{1, HUGE_VALF};
   const std::span<const float> features(numbers);
   CHECK_THROWS_WITH(Dataset(ExampleShape{{1}, 0}, features, nullptr, {0, 0}),
-                    "row 1, feature 0 is inf, expected a finite number");
+                    "row 1, feature 0 is not a finite number");
   CHECK_THROWS_AS(Dataset(ExampleShape{{1}, 2}, features.first(1), nullptr, {2}), IoError);
   CHECK_THROWS_AS(Dataset(ExampleShape{{2}, 2}, features, nullptr, {0, 1}), IoError);
 }

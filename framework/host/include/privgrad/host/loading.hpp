@@ -1,10 +1,17 @@
 // Names the plugin that is being loaded, for whoever reports a crash.
 #pragma once
 
+#include <cstddef>
+
 namespace privgrad::host {
 
 /// The plugin file whose code this process is being given right now; "" between two, and before and
 /// after. For whoever has to say what the process was doing when it died: async-signal-safe.
 const char* loading_now() noexcept;
+
+/// Keeps loading_now() in other memory from now on: in what a parent process sees, for one.
+/// \param memory  kMostLoading characters, which begin with "" and are never given back.
+constexpr std::size_t kMostLoading = 4096;
+void keep_loading_in(char* memory) noexcept;
 
 }  // namespace privgrad::host

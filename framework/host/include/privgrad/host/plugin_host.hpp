@@ -12,6 +12,9 @@
 
 namespace privgrad::host {
 
+/// Plugin files, without links on their way, and what is wrong with each.
+using RefusedFiles = std::map<std::filesystem::path, std::string>;
+
 /// The plugin files that may be loaded.
 struct TrustPolicy {
   /// Only files under these directories are considered. Absolute. A manifest cannot add to them.
@@ -19,6 +22,8 @@ struct TrustPolicy {
   /// Plugin file name -> SHA-256. When set, files that are absent from it or differ are refused.
   /// Two plugins may have the same file name in different directories, hence a multimap.
   std::optional<std::multimap<std::string, std::string>> pins;
+  /// Files that are refused, and why.
+  RefusedFiles refused = {};
 };
 
 /// Checks and loads plugins, and fills a catalog with their components.
@@ -30,9 +35,9 @@ class PluginHost {
  public:
   explicit PluginHost(TrustPolicy policy) : policy_(std::move(policy)) {}
 
-  /// Checks, in this order: the file name; nobody else may write it; inside a trusted directory;
-  /// pinned hash; ABI note; name not loaded already. Only then maps the file and asks it to
-  /// register.
+  /// Checks, in this order: the file name; nobody else may write it; inside a trusted directory; it
+  /// has the note of a plugin; pinned hash; ABI; name not loaded already. Only then maps the file and
+  /// asks it to register.
   /// \throws PluginError, "FILE: what is wrong and what to do". Nothing of a refused plugin has
   ///   run, except for failures of loading and registration themselves. The catalog is unchanged.
   const PluginIdentity& load(const std::filesystem::path& file);

@@ -45,6 +45,7 @@ struct SearchRequest {
   std::vector<std::filesystem::path> plugin_dirs;  ///< --plugin-dir, in the order given.
   std::optional<LockFile> lock = std::nullopt;     ///< run --locked.
   std::filesystem::path program = {};              ///< As for search_path().
+  RefusedFiles refused = {};
 };
 
 /// Loads every plugin of the directories, in their order. One that is refused does not stop the
@@ -55,9 +56,10 @@ struct SearchRequest {
 /// \throws ConfigError  a directory with Origin::option does not exist.
 /// \throws PluginError  a plugin of the lock is missing, has changed, or cannot be loaded.
 PluginHost load_from(const std::vector<SearchDirectory>& directories,
-                     const std::optional<LockFile>& lock = std::nullopt);
+                     const std::optional<LockFile>& lock = std::nullopt,
+                     const RefusedFiles& refused = {});
 
-/// load_from(search_path(request.plugin_dirs, request.program), request.lock): what the command does at start-up.
+/// load_from() the places of search_path(): what the command does at start-up.
 PluginHost load_all(const SearchRequest& request);
 
 }  // namespace privgrad::host
