@@ -66,8 +66,9 @@ TEST_CASE("plugins list: a plugin that dies while it is loaded is one of those t
   const Outcome outcome = cli(words);
   CHECK(outcome.exit_code == 0);
   CHECK_THAT(outcome.out, ContainsSubstring("privgrad.momentum"));
-  CHECK_THAT(outcome.err, ContainsSubstring("test_dies_when_loaded.privgrad.so: not loaded: it ended "
-                                            "the process when it was loaded\n"));
+  CHECK_THAT(outcome.err,
+             ContainsSubstring("test_dies_when_loaded.privgrad.so: not loaded: it ended "
+                               "the process when it was loaded\n"));
   CHECK_THAT(outcome.err, ContainsSubstring("test_crashes_when_loaded.privgrad.so: not loaded: it "
                                             "crashed when it was loaded: Segmentation fault\n"));
   CHECK(line_count(outcome.err) == 2);
