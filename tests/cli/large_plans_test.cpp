@@ -1,4 +1,7 @@
-// Plans keep every step: what would not fit is refused before anything is made.
+// Plans keep every step: what would not fit is refused before anything is made, and what takes long
+// says that it goes on.
+#include <csignal>
+
 #include "cli.hpp"
 
 namespace {
@@ -41,4 +44,20 @@ TEST_CASE("clients of several sizes whose plans would not fit together are refus
     CHECK_THAT(refused.err, ContainsSubstring("steps: is 2500001 for each of 2 sizes of shards") &&
                                 ContainsSubstring("allowed are 2500000"));
   }
+}
+
+// Each of the steps has noise of its own, and costs the accountant a bound of its own for each scale.
+TEST_CASE("a plan that takes long says on a terminal how far the search for its noise is") {
+  const Cli cli;
+  Call plan = cli.prepare(
+      {"plan", "small.yaml", "--set", "steps=1000000", "--set",
+       "sampler={kind: poisson, batch_size: 6}", "--set",
+       "privacy={target_epsilon: 1, target_delta: 1e-5, adjacency: add_or_remove_one, accountant: "
+       "rdp}",
+       "--set", "schedules.noise_multiplier={kind: exponential, rate: -1e-9}"});
+  plan.terminal = true;
+  Process process(plan);
+  REQUIRE(process.says(" of a scale of noise\033[K"));
+  process.send(SIGKILL);
+  CHECK_THAT(process.finish().err, ContainsSubstring("\rplanning: "));
 }

@@ -7,6 +7,7 @@
 #include "command.hpp"
 #include "manifest_call.hpp"
 #include "output.hpp"
+#include "planning_display.hpp"
 #include "plugins.hpp"
 #include "privgrad/calls/auditing.hpp"
 #include "privgrad/data/executor.hpp"
@@ -90,9 +91,9 @@ int conclude(const core::AuditResult& result) {
 
 int audit_manifest(const Arguments& arguments, const core::AuditOptions& options) {
   const host::PluginHost host = load_plugins(arguments);
-  const core::Manifest manifest =
+  core::Manifest manifest =
       core::load_manifest(arguments.operand(0), arguments.texts("set"), host.catalog());
-  const core::AuditResult result = core::audit(core::make_plan(manifest), options);
+  const core::AuditResult result = core::audit(make_shown_plan(manifest, arguments), options);
   if (arguments.has("json")) {
     print_json(core::to_json(result));
   } else {

@@ -5,6 +5,7 @@
 #include "command.hpp"
 #include "manifest_call.hpp"
 #include "output.hpp"
+#include "planning_display.hpp"
 #include "plugins.hpp"
 #include "privgrad/data/executor.hpp"
 #include "privgrad/neighbours/falsify.hpp"
@@ -32,9 +33,9 @@ std::string page(const core::Falsified& result) {
 
 int do_falsify(const Arguments& arguments) {
   const host::PluginHost host = load_plugins(arguments);
-  const core::Manifest manifest =
+  core::Manifest manifest =
       core::load_manifest(arguments.operand(0), arguments.texts("set"), host.catalog());
-  const core::Plan plan = core::make_plan(manifest);
+  const core::Plan plan = make_shown_plan(manifest, arguments);
   core::FalsifyOptions options{.threads = core::available_threads()};
   if (arguments.has("steps"))
     options.steps =

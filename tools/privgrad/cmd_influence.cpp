@@ -9,6 +9,7 @@
 #include "feature_cache_call.hpp"
 #include "manifest_call.hpp"
 #include "output.hpp"
+#include "planning_display.hpp"
 #include "plugins.hpp"
 #include "privgrad/calls/study_state.hpp"
 #include "privgrad/manifest/yaml.hpp"
@@ -273,11 +274,11 @@ int by_retraining(const Call& call, const Arguments& arguments, const core::Mani
 
 int do_influence(const Arguments& arguments) {
   const host::PluginHost host = load_plugins(arguments);
-  const core::Manifest manifest =
+  core::Manifest manifest =
       core::load_manifest(arguments.operand(0), arguments.texts("set"), host.catalog());
   if (manifest.noise_off)
     throw UsageError("the influence of noise is asked for, but privacy.noise is off");
-  const core::Plan plan = core::make_plan(manifest);
+  const core::Plan plan = make_shown_plan(manifest, arguments);
   if (plan.noise_adapts)
     throw UsageError("the influence of noise is asked for, but it is chosen as the run goes");
   const Call call = call_of(arguments, manifest);

@@ -5,6 +5,7 @@
 #include "manifest_call.hpp"
 #include "output.hpp"
 #include "plan_page.hpp"
+#include "planning_display.hpp"
 #include "plugins.hpp"
 #include "privgrad/plan/plan.hpp"
 #include "privgrad/statement/plan_json.hpp"
@@ -19,7 +20,7 @@ int do_plan(const Arguments& arguments) {
   core::Manifest manifest =
       core::load_manifest(arguments.operand(0), arguments.texts("set"), host.catalog());
   show_streaming(manifest, arguments);
-  const core::Plan plan = core::make_plan(manifest);
+  const core::Plan plan = make_shown_plan(manifest, arguments);
   warn_of(plan);
   if (arguments.has("json")) {
     print_json(core::to_json(plan));

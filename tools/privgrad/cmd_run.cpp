@@ -8,6 +8,7 @@
 #include "feature_cache_call.hpp"
 #include "manifest_call.hpp"
 #include "output.hpp"
+#include "planning_display.hpp"
 #include "plugins.hpp"
 #include "privgrad/calls/lock_text.hpp"
 #include "privgrad/calls/run_directory.hpp"
@@ -231,7 +232,7 @@ int do_run(const Arguments& arguments) {
     if (cluster != nullptr && cluster->rank() != 0) return work(*manifest, options);
     for (const std::string& hash : core::allowed_for_nothing(*manifest))
       complain("note", "allow.plugins: " + hash + " is of no plugin that this manifest uses");
-    const core::Plan plan = core::make_plan(*manifest);
+    const core::Plan plan = make_shown_plan(*manifest, arguments);
     warn_of(plan);
     if (cache != nullptr && !core::has_features_to_keep(*plan.setting) && !manifest->streaming) {
       cache->note(

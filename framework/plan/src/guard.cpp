@@ -92,13 +92,17 @@ double calibrated_scale(const Manifest& manifest, const ChargesAtScale& charges_
   constexpr double kOfOtherProcessors = 1e-10;
   target *= 1.0 - kOfOtherProcessors;
   const ComponentUse& use = manifest.accountant;
+  const auto tried_at = [&](double scale) {
+    if (manifest.on_trial) manifest.on_trial();
+    return charges_at(scale);
+  };
   const auto proved_at = [&](double scale) {
-    return guard_answer(manifest, beside, charges_at(scale)).value;
+    return guard_answer(manifest, beside, tried_at(scale)).value;
   };
   if (use.certifier == nullptr) return smallest_scale(proved_at, target);
   const auto estimated_at = [&](double scale) {
     auto accountant = accountant_after(make_accountant(*use.component, use.params, nullptr), use,
-                                       manifest.adjacency, beside, charges_at(scale));
+                                       manifest.adjacency, beside, tried_at(scale));
     return use.with_position(
         [&] { return checked(accountant->epsilon(manifest.target_delta), use.name()).value; });
   };

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -144,8 +145,9 @@ struct Manifest {
   ComponentUse accountant;            ///< The one that guards the budget.
   std::vector<ComponentUse> also;     ///< Reported beside it.
   std::optional<AccountUse> account;  ///< privacy.account.
-  std::uint64_t steps = 0;            ///< 0: auto, the plan chooses them.
-  bool auto_learning_rate = false;    ///< The plan chooses it; learning_rate has no component.
+  std::function<void()> on_trial;   ///< Called before a plan tries a scale of noise; may be empty.
+  std::uint64_t steps = 0;          ///< 0: auto, the plan chooses them.
+  bool auto_learning_rate = false;  ///< The plan chooses it; learning_rate has no component.
   std::optional<std::uint64_t> seed;  ///< Given: the run is reproducible and not for release.
   /// Steps between measurements for the progress line; 0: about 20 of them (if steps are auto).
   std::uint64_t evaluate_every = 0;
