@@ -297,7 +297,7 @@ TEST_CASE("the studies of Hong et al. are right, and can run in some hours", "[s
     ++studies;
   }
   CHECK(studies == 13);
-  CHECK(runs < 10000);
+  CHECK(runs < 12000);
   check_runs_all("hong2022");
 }
 
