@@ -117,3 +117,26 @@ TEST_CASE("short of memory, a run says what is wrong, and ends") {
     CHECK(outcome.out == "");
   }
 }
+
+TEST_CASE("a stack that is too small is said, and crashes nothing") {
+  const Cli cli;
+  Call what = cli.prepare({"plan", "small.yaml"});
+  what.words.insert(what.words.begin(), {"/bin/sh", "-c", "ulimit -s 64; exec \"$@\"", "sh"});
+  const Outcome outcome = call(what);
+  check_one_error_line(outcome, 2);
+  CHECK_THAT(outcome.err,
+             ContainsSubstring("the stack may have 64 KiB, expected at least 1024 KiB"));
+}
+
+TEST_CASE("tensors that do not fit stand on lines of their own") {
+  const Cli cli;
+  REQUIRE(cli.on_manifest("run", {"--quiet", "--out", "base"}).exit_code == 0);
+  const Outcome outcome =
+      cli.on_manifest("plan", {"--set", "data.dimensions=5", "--set",
+                               "model={kind: linear, weights: {file: base/model.safetensors}}"});
+  CHECK(outcome.exit_code == 2);
+  CHECK_THAT(outcome.err, ContainsSubstring("1 tensor(s) of the file do not fit the model"));
+  CHECK_THAT(outcome.err, ContainsSubstring("\n  layers.0.weight, 2 x 5: 'layers.0.weight', 2 x 4, "
+                                            "which does not fit\n"));
+  CHECK(line_count(outcome.err) == 3);
+}

@@ -226,10 +226,12 @@ TEST_CASE("release mode refuses what was not accounted, naming the line", "[plan
   }
   SECTION("the size of the data, where adjacency makes it private") {
     Experiment experiment(yaml, {"privacy.adjacency=add_or_remove_one"});
-    CHECK_THROWS_WITH(experiment.plan(),
-                      ContainsSubstring("number of training examples") &&
-                          EndsWith("; state it in the manifest if there is a key for it, or use "
-                                   "mode: research"));
+    CHECK_THROWS_WITH(
+        experiment.plan(),
+        ContainsSubstring("number of training examples") &&
+            EndsWith("; say in data.size which number is public, or have it released and paid "
+                     "for (data.size: {about: N, statistic: private, share: S}), or use mode: "
+                     "research"));
     Experiment declared(yaml, {"privacy.adjacency=add_or_remove_one", "data.size=200"});
     CHECK(declared.plan().unaccounted.empty());
   }

@@ -1,3 +1,5 @@
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <csignal>
 
@@ -6,6 +8,7 @@
 #include "last_words.hpp"
 #include "output.hpp"
 #include "privgrad/abi.hpp"
+#include "privgrad/error.hpp"
 #include "privgrad/instruction_set.hpp"
 #include "privgrad/params.hpp"
 #include "standard_streams.hpp"
@@ -109,6 +112,16 @@ int dispatch(const Words& given) {
   fail_unknown(given);
 }
 
+/// Threads get as large a stack as the first one may have. Less than this ends in a crash somewhere.
+void check_stack() {
+  constexpr rlim_t kLeast = 1 << 20;
+  rlimit stack{};
+  if (::getrlimit(RLIMIT_STACK, &stack) != 0 || stack.rlim_cur >= kLeast) return;
+  throw ConfigError("the stack may have " + std::to_string(stack.rlim_cur >> 10) +
+                    " KiB, expected at least " + std::to_string(kLeast >> 10) +
+                    " KiB; say ulimit -s 8192 first");
+}
+
 }  // namespace
 
 const std::vector<Command>& commands() {
@@ -152,6 +165,7 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   privgrad::tool::watch_for_the_end();
   const int code = privgrad::tool::with_exit_code([&] {
+    privgrad::tool::check_stack();
     privgrad::instruction_set();  // a wrong PRIVGRAD_INSTRUCTIONS is refused before anything else
     return privgrad::tool::dispatch({argv + 1, argv + argc});
   });

@@ -89,7 +89,8 @@ void complain(std::string_view kind, std::string_view text) {
 void report_failure(std::string_view text) {
   const std::vector<std::string_view> lines = lines_of(text);
   for (const std::string_view line : lines) {
-    if (!is_positioned(line)) return complain("error", text);
+    const bool is_row = line.starts_with("  ") && &line != &lines.front();  // of a table
+    if (!is_positioned(line) && !is_row) return complain("error", text);
   }
   for (const std::string_view line : lines) write_error(terminal_line(line) + "\n");
 }

@@ -29,8 +29,9 @@ void complain(std::string_view kind, std::string_view text);
 /// several processes write.
 void speak_as(std::string who);
 
-/// Lines that already begin with a position ("FILE:LINE:COLUMN: error: ...") as they are, anything
-/// else as one line with the program's name in front.
+/// Lines that already begin with a position ("FILE:LINE:COLUMN: error: ...") as they are, with the
+/// rows of a table below them, which begin with two blanks; anything else as one line with the
+/// program's name in front.
 void report_failure(std::string_view text);
 
 /// Whether standard error (standard output) is a terminal that understands cursor movement.

@@ -17,6 +17,8 @@
 namespace privgrad::core {
 namespace {
 
+constexpr std::string_view kNumberOfRows = "number of training examples";
+
 class Lister {
  public:
   explicit Lister(const Plan& plan) : manifest_(*plan.manifest), plan_(plan) {}
@@ -49,7 +51,7 @@ class Lister {
     for (const std::string& fact : manifest_.read_off_rows)
       add(shown_line(fact), manifest_.position_of("data.read_off_rows"));
     if (!size_is_public(manifest_) && !declared_size(manifest_))
-      add("number of training examples", manifest_.data.position);
+      add(std::string(kNumberOfRows), manifest_.data.position);
   }
 
   /// The model depends on the data that the weights were trained on, whatever this run pays for.
@@ -174,6 +176,10 @@ std::string remedy(const Manifest& manifest, const Unaccounted& item) {
       names += (names.empty() ? "" : " and ") + spec.name;
     }
     return names.empty() ? "" : "give " + names + " in the manifest, or ";
+  }
+  if (item.what == kNumberOfRows) {
+    return "say in data.size which number is public, or have it released and paid for (data.size: "
+           "{about: N, statistic: private, share: S}), or ";
   }
   return "state it in the manifest if there is a key for it, or ";
 }

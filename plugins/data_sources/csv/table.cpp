@@ -58,7 +58,8 @@ class TableReader {
     if (reader.size() < 2 && form_.has_targets) {
       reader.fail_at_row(
           "has 1 column, expected the target and at least one feature, separated by " +
-          in_quotes(std::string_view(&form_.dialect.delimiter, 1)));
+          in_quotes(std::string_view(&form_.dialect.delimiter, 1)) +
+          "; data.delimiter says what separates them");
     }
     const std::size_t target = target_index(target_, names, form_, file);
     std::vector<Column> columns = columns_of(names, target);
