@@ -1,6 +1,6 @@
 #!/bin/sh
 # Runs every study of examples/studies/hong2022 and writes docs/experiments/hong2022.md. All of it takes some two
-# hours on two cores, most of it the searches of baselines, epsilon and data-efficiency.
+# and a half hours on two cores, most of it the searches of baselines, epsilon and data-efficiency.
 #
 #   PRIVGRAD_DATA_DIR=~/data scripts/hong2022.sh [PROGRAM [FOLDER]]
 #
