@@ -15,6 +15,8 @@
 
 #include "privgrad/data/executor.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/model/augmented_program.hpp"
+#include "privgrad/model/promised_bits.hpp"
 #include "privgrad/model/safetensors.hpp"
 #include "privgrad/studies/study.hpp"
 #include "privgrad/studies/study_plan.hpp"
@@ -31,7 +33,7 @@ namespace {
 using Floats = std::vector<float>;
 
 /// Its "gradient" of an example is the example, whatever the parameters are.
-struct Shows final : Program, Outputs {
+struct Shows : Program, Outputs {
   explicit Shows(std::size_t numbers) : size(numbers) {}
   std::size_t parameter_count() const override { return size; }
   void load_parameters(std::span<const float> values) override {
@@ -44,6 +46,14 @@ struct Shows final : Program, Outputs {
   void outputs(std::span<const float>, std::size_t, std::span<float>) const override {}
   std::size_t size;
   Floats loaded;
+};
+
+/// It promises its bits, in an arithmetic that is specified or is not.
+struct Promises final : Shows, ReproducibleRows, OperandPrecision {
+  Promises(std::size_t numbers, bool specified) : Shows(numbers), specified_(specified) {}
+  double unit_roundoff() const override { return 0x1p-24; }
+  bool is_specified() const override { return specified_; }
+  bool specified_;
 };
 
 Network classifier(Shape input, std::vector<Layer> layers) {
@@ -93,7 +103,7 @@ Examples examples_of(const Network& network, std::size_t rows) {
 std::unique_ptr<core::LoraProgram> program_of(const Network& network,
                                               const core::LoraLayout& layout) {
   static const auto executor = core::make_executor(1);
-  return core::LoraProgram::make(
+  return std::make_unique<core::LoraProgram>(
       house().create<Backend>("cpu", Value::Object{})->compile(network, *executor), layout,
       normals(parameter_count(network), 7, 0.4f));
 }
@@ -130,7 +140,8 @@ TEST_CASE("the gradients of an adapter are two products of its tensor's", "[lora
                                 .scale = 3.0};
   auto inside = std::make_unique<Shows>(8);
   const Shows& seen = *inside;
-  const auto program = core::LoraProgram::make(std::move(inside), layout, Floats(8, 1.0f));
+  const auto program =
+      std::make_unique<core::LoraProgram>(std::move(inside), layout, Floats(8, 1.0f));
   REQUIRE(program->parameter_count() == 6);
   program->load_parameters(Floats{1, -1, 2, 0, 1, 9});
   CHECK(seen.loaded == Floats{7, -5, 1, 1, 4, -2, 9, 1});
@@ -169,8 +180,8 @@ TEST_CASE("an example's row in adapters is its own, bit for bit", "[lora][privac
   for (const Network& network : small_networks()) {
     const core::LoraLayout layout = layout_of(network, 2, 0.7);
     const auto program = program_of(network, layout);
-    CHECK(dynamic_cast<const ReproducibleRows*>(program.get()) != nullptr);
-    CHECK(dynamic_cast<const ExactClipping*>(program.get()) == nullptr);
+    CHECK(core::has_reproducible_rows(*program));
+    CHECK_FALSE(core::has_exact_clipping(*program));
     program->load_parameters(normals(layout.parameters(), 9, 0.5f));
     Examples many = examples_of(network, 41);
     const std::size_t inputs = element_count(network.input.features), own = layout.parameters();
@@ -192,6 +203,45 @@ TEST_CASE("an example's row in adapters is its own, bit for bit", "[lora][privac
                       other.begin() + static_cast<std::ptrdiff_t>(18 * own),
                       [](float x) { return !std::isfinite(x); }));
   }
+}
+
+TEST_CASE("many examples are evaluated at once behind adapters, each as if alone", "[lora]") {
+  for (const Network& network : small_networks()) {
+    const core::LoraLayout layout = layout_of(network, 2, 0.7);
+    const auto program = program_of(network, layout);
+    program->load_parameters(normals(layout.parameters(), 9, 0.5f));
+    const auto* many = core::ability_of<RowEvaluations>(*program);
+    REQUIRE(many != nullptr);
+    Examples examples = examples_of(network, 41);
+    std::vector<Evaluation> each(41);
+    many->evaluate_rows(examples.batch(), each);
+    const std::size_t inputs = element_count(network.input.features);
+    for (std::size_t i = 0; i < 41; ++i) {
+      const Evaluation alone =
+          program->evaluate({std::span(examples.features).subspan(i * inputs, inputs),
+                             std::span(examples.targets).subspan(i, 1)});
+      CHECK(each[i].loss == alone.loss);
+      CHECK(each[i].correct == alone.correct);
+    }
+  }
+}
+
+TEST_CASE("what is around a program promises no more than the program", "[lora][privacy]") {
+  const core::LoraLayout layout = layout_of(small_networks().front(), 2, 0.7);
+  const auto around = [&](std::unique_ptr<Program> inside) {
+    const Floats base(inside->parameter_count(), 1.0f);
+    return std::make_unique<core::LoraProgram>(std::move(inside), layout, base);
+  };
+  const std::size_t size = parameter_count(small_networks().front());
+  CHECK_FALSE(core::has_reproducible_rows(*around(std::make_unique<Shows>(size))));
+  CHECK(core::has_reproducible_rows(*around(std::make_unique<Promises>(size, true))));
+  // Nor where the arithmetic of the innermost is not specified, below whatever else.
+  CHECK_FALSE(core::has_reproducible_rows(*around(std::make_unique<Promises>(size, false))));
+  CHECK_FALSE(core::has_reproducible_rows(
+      core::AugmentedProgram(around(std::make_unique<Promises>(size, false)), Shape{5, 1},
+                             {.copies = 2, .flip = true, .crop = false})));
+  CHECK(core::ability_of<RowEvaluations>(*around(std::make_unique<Promises>(size, true))) ==
+        nullptr);
 }
 
 TEST_CASE("a model with adapters begins as it was", "[lora]") {

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "privgrad/model/promised_bits.hpp"
 #include "privgrad/random.hpp"
 
 namespace privgrad::core {
@@ -35,20 +34,6 @@ Alteration draw(const Augmentation& how, RandomStream& random) {
   return drawn;
 }
 
-/// For programs whose rows are reproducible: a mean in a fixed order is as well.
-class ReproducibleAugmentedProgram final : public AugmentedProgram, public ReproducibleRows {
- public:
-  ReproducibleAugmentedProgram(std::unique_ptr<Program> program, Shape image,
-                               const Augmentation& how)
-      : AugmentedProgram(std::move(program), std::move(image), how) {}
-};
-
-class PlainAugmentedProgram final : public AugmentedProgram {
- public:
-  PlainAugmentedProgram(std::unique_ptr<Program> program, Shape image, const Augmentation& how)
-      : AugmentedProgram(std::move(program), std::move(image), how) {}
-};
-
 /// \param from, to  [height, width, channels]; `to` is zero where the image was moved away from.
 void alter(std::span<const float> from, std::size_t height, std::size_t width, std::size_t channels,
            const Alteration& how, std::span<float> to) {
@@ -76,14 +61,6 @@ AugmentedProgram::AugmentedProgram(std::unique_ptr<Program> program, Shape image
       width_(image.at(1)),
       channels_(image.size() > 2 ? image[2] : 1),
       how_(how) {}
-
-std::unique_ptr<AugmentedProgram> AugmentedProgram::make(std::unique_ptr<Program> program,
-                                                         Shape image, const Augmentation& how) {
-  if (has_reproducible_rows(*program))
-    return std::make_unique<ReproducibleAugmentedProgram>(std::move(program), std::move(image),
-                                                          how);
-  return std::make_unique<PlainAugmentedProgram>(std::move(program), std::move(image), how);
-}
 
 void AugmentedProgram::open_step(const RandomKey& key, std::uint64_t step) {
   step_key_ = key.derive("step " + std::to_string(step));
@@ -128,7 +105,7 @@ void AugmentedProgram::mean_of_copies(std::span<const float> features, float tar
 
 const Program& plain_program(const Program& program) {
   const auto* augmented = dynamic_cast<const AugmentedProgram*>(&program);
-  return augmented != nullptr ? augmented->plain() : program;
+  return augmented != nullptr ? augmented->inside() : program;
 }
 
 AugmentedStep::AugmentedStep(Program& program, const RandomKey& key, std::uint64_t step)

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "privgrad/manifest/manifest_problems.hpp"
-#include "privgrad/model/promised_bits.hpp"
 #include "privgrad/model/trainable_layers.hpp"
 
 namespace privgrad::core {
@@ -64,19 +63,6 @@ void by_adapter(const TrainedTensor& tensor, double scale, const float* gradient
   std::transform(by_a.begin(), by_a.end(), out,
                  [scale](double sum) { return static_cast<float>(scale * sum); });
 }
-
-class ReproducibleLoraProgram final : public LoraProgram, public ReproducibleRows {
- public:
-  ReproducibleLoraProgram(std::unique_ptr<Program> program, LoraLayout layout,
-                          std::vector<float> base)
-      : LoraProgram(std::move(program), std::move(layout), std::move(base)) {}
-};
-
-class PlainLoraProgram final : public LoraProgram {
- public:
-  PlainLoraProgram(std::unique_ptr<Program> program, LoraLayout layout, std::vector<float> base)
-      : LoraProgram(std::move(program), std::move(layout), std::move(base)) {}
-};
 
 }  // namespace
 
@@ -171,14 +157,6 @@ LoraProgram::LoraProgram(std::unique_ptr<Program> program, LoraLayout layout,
       base_(std::move(base)),
       trained_(layout_.parameters()) {}
 
-std::unique_ptr<LoraProgram> LoraProgram::make(std::unique_ptr<Program> program, LoraLayout layout,
-                                               std::vector<float> base) {
-  if (has_reproducible_rows(*program))
-    return std::make_unique<ReproducibleLoraProgram>(std::move(program), std::move(layout),
-                                                     std::move(base));
-  return std::make_unique<PlainLoraProgram>(std::move(program), std::move(layout), std::move(base));
-}
-
 void LoraProgram::load_parameters(std::span<const float> parameters) {
   std::vector<float> merged = base_;
   layout_.merge(parameters, merged);
@@ -213,11 +191,6 @@ void LoraProgram::project(std::span<const float> gradient, std::span<float> row)
       by_adapter(tensor, layout_.scale, from, trained_.data() + tensor.offset, to);
     }
   }
-}
-
-void LoraProgram::outputs(std::span<const float> features, std::size_t rows,
-                          std::span<float> outputs) const {
-  dynamic_cast<const Outputs&>(*program_).outputs(features, rows, outputs);
 }
 
 }  // namespace privgrad::core

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "privgrad/trust/event_json.hpp"
+#include "privgrad/trust/program_around.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -272,7 +273,7 @@ void outputs_of(const Outputs& program, std::span<const float> features, std::si
 
 std::optional<Predictions> predict(const Program& program, const Network& network,
                                    const Dataset& data, Executor& executor) {
-  const auto* outputs = dynamic_cast<const Outputs*>(&program);
+  const auto* outputs = ability_of<Outputs>(program);
   if (outputs == nullptr) return std::nullopt;
   Predictions result{.loss = network.loss,
                      .classes = network.input.classes,

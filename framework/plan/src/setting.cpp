@@ -250,7 +250,8 @@ std::unique_ptr<Program> adapted(const Manifest& manifest, const Setting& settin
                        ", but the programs of " + program_owner(manifest, setting) +
                        " do not give the outputs of a model");
   }
-  return LoraProgram::make(std::move(program), *setting.lora, network_before_training(setting));
+  return std::make_unique<LoraProgram>(std::move(program), *setting.lora,
+                                       network_before_training(setting));
 }
 
 }  // namespace
@@ -279,8 +280,8 @@ std::unique_ptr<Program> compile_program(const Manifest& manifest, const Setting
   }
   if (setting.lora) program = adapted(manifest, setting, std::move(program));
   if (!manifest.augmentation) return program;
-  return AugmentedProgram::make(std::move(program), setting.network.input.features,
-                                *manifest.augmentation);
+  return std::make_unique<AugmentedProgram>(std::move(program), setting.network.input.features,
+                                            *manifest.augmentation);
 }
 
 }  // namespace privgrad::core

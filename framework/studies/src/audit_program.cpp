@@ -4,6 +4,8 @@
 #include <optional>
 #include <utility>
 
+#include "privgrad/trust/program_around.hpp"
+
 namespace privgrad::core {
 namespace {
 
@@ -42,10 +44,11 @@ struct Parted {
   Batch batch() const { return {features, targets}; }
 };
 
-class ByRows : public Program {
+class ByRows : public Keeping<ReproducibleRows> {
  public:
   ByRows(Program& program, const SpareLayout& layout) : program_(program), layout_(layout) {}
 
+  const Program& inside() const override { return program_; }
   std::size_t parameter_count() const override { return layout_.outer_parameters(); }
 
   void load_parameters(std::span<const float> parameters) override {
@@ -80,21 +83,16 @@ class ByRows : public Program {
 
  protected:
   const SpareLayout& layout() const { return layout_; }
-  const Program& program() const { return program_; }
 
  private:
   Program& program_;
   const SpareLayout& layout_;
 };
 
-struct ByReproducibleRows final : ByRows, ReproducibleRows {
-  using ByRows::ByRows;
-};
-
 class ByPasses : public ByRows, public ExactClipping {
  public:
   ByPasses(Program& program, const SpareLayout& layout)
-      : ByRows(program, layout), exact_(dynamic_cast<const ExactClipping&>(program)) {}
+      : ByRows(program, layout), exact_(*ability_of<ExactClipping>(program)) {}
 
   std::size_t groups() const override { return exact_.groups(); }
   std::size_t microbatch_rows() const override { return exact_.microbatch_rows(); }
@@ -190,10 +188,6 @@ class ByPasses : public ByRows, public ExactClipping {
   const ExactClipping& exact_;
 };
 
-struct ByReproduciblePasses final : ByPasses, ReproducibleRows {
-  using ByPasses::ByPasses;
-};
-
 }  // namespace
 
 SpareLayout::SpareLayout(std::vector<ParameterGroup> groups, std::size_t spares)
@@ -242,12 +236,8 @@ Dataset with_roles(const Dataset& data, std::span<const Role> roles) {
 }
 
 std::unique_ptr<Program> audit_program(Program& program, const SpareLayout& layout) {
-  const bool rows = dynamic_cast<const ReproducibleRows*>(&program) != nullptr;
-  if (dynamic_cast<const ExactClipping*>(&program) != nullptr) {
-    if (rows) return std::make_unique<ByReproduciblePasses>(program, layout);
+  if (ability_of<ExactClipping>(program) != nullptr)
     return std::make_unique<ByPasses>(program, layout);
-  }
-  if (rows) return std::make_unique<ByReproducibleRows>(program, layout);
   return std::make_unique<ByRows>(program, layout);
 }
 

@@ -18,6 +18,7 @@
 #include "microbatches.hpp"
 #include "pass_to_come.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/trust/program_around.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -327,7 +328,7 @@ void check_row(const Program& program, const Dataset& data, std::span<const std:
     // A row that is not finite counts as zero, whatever it is.
     if (!is_finite(own) && !is_finite(alone)) continue;
     check.differs = true;
-    if (dynamic_cast<const ReproducibleRows*>(&program) == nullptr) continue;
+    if (ability_of<ReproducibleRows>(program) == nullptr) continue;
     refuse(check.program, "an example has another gradient row alone than beside others");
   }
 }

@@ -15,6 +15,7 @@
 #include "privgrad/row_evaluations.hpp"
 #include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/longest_stay.hpp"
+#include "privgrad/trust/program_around.hpp"
 #include "trust_base.hpp"
 
 namespace privgrad::core {
@@ -150,7 +151,7 @@ std::vector<Evaluation> example_evaluations(const Program& program, const Datase
                                             std::span<const std::uint32_t> rows,
                                             Executor& executor) {
   constexpr std::size_t kRows = 64;
-  const auto* many = dynamic_cast<const RowEvaluations*>(&program);
+  const auto* many = ability_of<RowEvaluations>(program);
   std::vector<Evaluation> all(rows.size());
   executor.for_each_chunk((rows.size() + kRows - 1) / kRows, [&](std::size_t chunk) {
     const std::size_t begin = chunk * kRows;

@@ -8,6 +8,8 @@
 
 #include "privgrad/backend.hpp"
 #include "privgrad/manifest/manifest.hpp"
+#include "privgrad/row_evaluations.hpp"
+#include "privgrad/trust/program_around.hpp"
 #include "privgrad/trust/random_key.hpp"
 
 namespace privgrad::core {
@@ -27,18 +29,18 @@ namespace privgrad::core {
 ///
 /// Between steps, and for evaluate(), examples are as they are.
 /// Threads: as Program; open_step() and close_step() not beside anything.
-class AugmentedProgram : public Program {
+class AugmentedProgram final : public Keeping<ReproducibleRows, RowEvaluations> {
  public:
   /// \param image  shape of the program's input, [height, width] or [height, width, channels].
-  static std::unique_ptr<AugmentedProgram> make(std::unique_ptr<Program> program, Shape image,
-                                                const Augmentation& how);
+  AugmentedProgram(std::unique_ptr<Program> program, Shape image, const Augmentation& how);
 
   /// \param key  for augmentation alone, the same for all steps.
   void open_step(const RandomKey& key, std::uint64_t step);
   void close_step() { step_key_.reset(); }
 
-  /// The program that computes the copies' gradients.
-  const Program& plain() const { return *program_; }
+  /// The program that computes the copies' gradients, each reproducibly if it does that; the mean
+  /// of them is made in a fixed order.
+  const Program& inside() const override { return *program_; }
 
   std::size_t parameter_count() const override { return program_->parameter_count(); }
   void load_parameters(std::span<const float> parameters) override {
@@ -46,9 +48,6 @@ class AugmentedProgram : public Program {
   }
   void gradient_rows(const Batch& batch, std::span<float> rows) const override;
   Evaluation evaluate(const Batch& batch) const override { return program_->evaluate(batch); }
-
- protected:
-  AugmentedProgram(std::unique_ptr<Program> program, Shape image, const Augmentation& how);
 
  private:
   void mean_of_copies(std::span<const float> features, float target, std::span<float> row) const;

@@ -12,6 +12,8 @@
 #include "privgrad/manifest/manifest.hpp"
 #include "privgrad/network.hpp"
 #include "privgrad/random.hpp"
+#include "privgrad/row_evaluations.hpp"
+#include "privgrad/trust/program_around.hpp"
 
 namespace privgrad::core {
 
@@ -75,24 +77,19 @@ LoraLayout lora_layout(const Manifest& manifest, const Network& network, std::si
 /// order of additions: the same bits at any place in any batch. This row, of the trained parameters
 /// alone, is clipped, summed and noised; its length is bounded there, so that the adapters'
 /// products need no bound of their own. The product forms of norms (ExactClipping) belong to the
-/// layers inside, and are not offered.
+/// layers inside, and are not offered. Losses and outputs are those of the program inside.
 /// Threads: as Program.
-class LoraProgram : public Program, public Outputs {
+class LoraProgram final : public Keeping<ReproducibleRows, RowEvaluations, Outputs> {
  public:
-  /// \param program  for the whole network; offers Outputs.
+  /// \param program  for the whole network.
   /// \param base  the network's parameters before training.
-  static std::unique_ptr<LoraProgram> make(std::unique_ptr<Program> program, LoraLayout layout,
-                                           std::vector<float> base);
+  LoraProgram(std::unique_ptr<Program> program, LoraLayout layout, std::vector<float> base);
 
+  const Program& inside() const override { return *program_; }
   std::size_t parameter_count() const override { return layout_.parameters(); }
   void load_parameters(std::span<const float> parameters) override;
   void gradient_rows(const Batch& batch, std::span<float> rows) const override;
   Evaluation evaluate(const Batch& batch) const override { return program_->evaluate(batch); }
-  void outputs(std::span<const float> features, std::size_t rows,
-               std::span<float> outputs) const override;
-
- protected:
-  LoraProgram(std::unique_ptr<Program> program, LoraLayout layout, std::vector<float> base);
 
  private:
   void project(std::span<const float> gradient, std::span<float> row) const;
