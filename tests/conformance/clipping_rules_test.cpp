@@ -1,7 +1,10 @@
 // Clipping rules with one defect each, and the rule of the conformance suite that notices it.
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "broken.hpp"
+#include "privgrad/optimizer.hpp"
 #include "right_clipping.hpp"
 
 namespace clipping_rules_test {
@@ -80,6 +83,127 @@ struct WithMomentum final : RightAdaptive {
   mutable double velocity_ = 0.0;
 };
 
+/// Divides each coordinate by the root mean square of what was released of it, and one.
+class RightScaling : public Right, public CoordinateScaling, public Checkpointable {
+ public:
+  using Right::Right;
+  void start(std::span<const ParameterGroup> groups) override {
+    squares_.assign(groups.back().offset + groups.back().size, 1.0f);
+    shift_.assign(squares_.size(), 0.0f);
+    find_scale();
+  }
+  std::span<const float> shift() const override { return shift_; }
+  std::span<const float> scale() const override { return scale_; }
+  void learn(const Released& release) override {
+    for (std::size_t i = 0; i < squares_.size(); ++i) {
+      const float value = release.values()[i];
+      if (std::abs(value) < 1e15f) squares_[i] = 0.5f * squares_[i] + 0.5f * value * value + 1e-3f;
+    }
+    find_scale();
+  }
+  std::span<const float> state() const override { return squares_; }
+  void restore(std::span<const float> state) override {
+    if (state.size() != squares_.size()) throw ConfigError("another length");
+    squares_.assign(state.begin(), state.end());
+    find_scale();
+  }
+
+ protected:
+  virtual void find_scale() {
+    scale_.clear();
+    for (const float square : squares_) scale_.push_back(std::sqrt(square));
+  }
+  std::vector<float> shift_, squares_, scale_;
+};
+struct ScalesToZero final : RightScaling {
+  using RightScaling::RightScaling;
+  void find_scale() override {
+    RightScaling::find_scale();
+    if (scale_.back() != 1.0f) scale_.back() = 0.0f;
+  }
+};
+struct ShiftsByNan final : RightScaling {
+  using RightScaling::RightScaling;
+  void learn(const Released& release) override {
+    RightScaling::learn(release);
+    shift_.front() = release.values().front();
+  }
+};
+struct ScalesTooFew final : RightScaling {
+  using RightScaling::RightScaling;
+  std::span<const float> scale() const override { return std::span(scale_).first(3); }
+};
+struct ScalesByNorms final : RightScaling {
+  using RightScaling::RightScaling;
+  void factors(std::span<const double> squared_norms, double clip_norm,
+               std::span<double> factors) const override {
+    Right::factors(squared_norms, clip_norm, factors);
+    largest_ = std::max(largest_, squared_norms.front());
+  }
+  void learn(const Released& release) override {
+    RightScaling::learn(release);
+    scale_.front() += static_cast<float>(std::min(1.0, largest_));
+  }
+  mutable double largest_ = 0.0;
+};
+struct ScalesByNormsAtOnce final : RightScaling {
+  using RightScaling::RightScaling;
+  void factors(std::span<const double> squared_norms, double clip_norm,
+               std::span<double> factors) const override {
+    Right::factors(squared_norms, clip_norm, factors);
+    shown_ = scale_;
+    shown_.front() = static_cast<float>(1.0 + std::min(1.0, squared_norms.front()));
+  }
+  std::span<const float> scale() const override { return shown_.empty() ? scale_ : shown_; }
+  mutable std::vector<float> shown_;
+};
+struct NeverForgets final : RightScaling {
+  using RightScaling::RightScaling;
+  void start(std::span<const ParameterGroup> groups) override {
+    const std::vector<float> before = squares_;
+    RightScaling::start(groups);
+    if (before.size() == squares_.size()) restore(before);
+  }
+};
+struct SavesTooSoon final : RightScaling {
+  using RightScaling::RightScaling;
+  std::span<const float> state() const override {
+    static const std::vector<float> kSome(3, 1.0f);
+    return squares_.empty() ? kSome : squares_;
+  }
+};
+struct RestoresHalf final : RightScaling {
+  using RightScaling::RightScaling;
+  void restore(std::span<const float> state) override {
+    if (state.size() != squares_.size()) throw ConfigError("another length");
+    squares_.assign(state.begin(), state.end());  // and leaves the scale as it was
+  }
+};
+struct RestoresAnything final : RightScaling {
+  using RightScaling::RightScaling;
+  void restore(std::span<const float> state) override {
+    squares_.resize(state.size());
+    RightScaling::restore(state);
+  }
+};
+struct RestoresThenRefuses final : RightScaling {
+  using RightScaling::RightScaling;
+  void restore(std::span<const float> state) override {
+    squares_.front() = state.front();
+    RightScaling::restore(state);
+  }
+};
+struct NotSaved final : Right, CoordinateScaling {
+  using Right::Right;
+  void start(std::span<const ParameterGroup> groups) override {
+    ones_.assign(groups.back().offset + groups.back().size, 1.0f);
+  }
+  std::span<const float> shift() const override { return ones_; }
+  std::span<const float> scale() const override { return ones_; }
+  void learn(const Released&) override {}
+  std::vector<float> ones_;
+};
+
 template <class Impl>
 Findings findings() {
   return findings_on<Clipping, Impl>();
@@ -122,6 +246,32 @@ TEST_CASE("each rule of adaptive clip norms can fail") {
     if (find_rule(plain, finding.rule) == nullptr) own.push_back(finding);
   }
   CHECK(own.size() == 4);
+  check_rules_can_fail(own, broken);
+}
+
+TEST_CASE("each rule of clippings that scale coordinates can fail") {
+  const Findings right = findings<RightScaling>();
+  CHECK(findings_text(right, privgrad::testing::Verdict::failed) == "");
+  std::vector<Broken> broken{
+      {"scaling_stays_finite_and_above_0", "a scale is 0", findings<ScalesToZero>()},
+      {"scaling_stays_finite_and_above_0", "a shift is inf", findings<ShiftsByNan>()},
+      {"scaling_stays_finite_and_above_0", "and 3 numbers", findings<ScalesTooFew>()},
+      {"scaling_follows_from_releases_alone", "other examples", findings<ScalesByNorms>()},
+      {"scaling_follows_from_releases_alone", "norms moved", findings<ScalesByNormsAtOnce>()},
+      {"scaling_starts_anew", "still knows", findings<NeverForgets>()},
+      {"scaling_is_empty_before_start", "before start()", findings<SavesTooSoon>()},
+      {"scaling_resumes_as_if_uninterrupted", "restored after 1", findings<RestoresHalf>()},
+      {"scaling_resumes_as_if_uninterrupted", "not Checkpointable", findings<NotSaved>()},
+      {"scaling_refuses_a_state_of_the_wrong_length", "another number",
+       findings<RestoresAnything>()},
+      {"scaling_refuses_a_state_of_the_wrong_length", "changed the scaling",
+       findings<RestoresThenRefuses>()}};
+  Findings own;
+  const Findings plain = findings<Right>();
+  for (const auto& finding : right) {
+    if (find_rule(plain, finding.rule) == nullptr) own.push_back(finding);
+  }
+  CHECK(own.size() == 6);
   check_rules_can_fail(own, broken);
 }
 

@@ -84,6 +84,18 @@ const std::vector<Kind> kKinds = {
     {"clip norm that adapts, sampled",
      {"clipping=adaptive", "sampler={kind: poisson, sample_rate: 0.3}", "privacy.accountant=rdp",
       "privacy.adjacency=add_or_remove_one"}},
+    {"coordinates that are scaled", {"clipping=adaclip"}},
+    {"coordinates that are scaled, replace_one",
+     {"clipping=adaclip", "privacy.adjacency=replace_one"}},
+    {"coordinates that are scaled, in floating point",
+     {"clipping=adaclip", "aggregator.arithmetic=float"}},
+    {"coordinates that are scaled, on a grid",
+     {"clipping=adaclip", "aggregator={kind: discrete_gaussian, grid_levels: 4096}"}},
+    {"coordinates that are scaled, sampled",
+     {"clipping=adaclip", "sampler={kind: poisson, sample_rate: 0.3}", "privacy.accountant=rdp",
+      "privacy.adjacency=add_or_remove_one"}},
+    {"coordinates that are scaled, noise that follows the losses",
+     {"clipping=adaclip", kDescentCheck}},
     {"noise that follows the losses", {kDescentCheck}},
     {"noise that follows the losses, replace_one",
      {kDescentCheck, "privacy.adjacency=replace_one"}},
@@ -190,6 +202,36 @@ class KnowingClipNorm final : public Clipping, public AdaptiveClipNorm {
   double next_clip_norm(double, double) const override { return 1.0 + secret(); }
 };
 
+/// \param knows  whether what it scales by follows from the rows: from the second step on.
+template <bool knows>
+class Scaling final : public Clipping, public CoordinateScaling, public Checkpointable {
+ public:
+  explicit Scaling(const Params&) {}
+  void start(std::span<const ParameterGroup> groups) override {
+    shift_.assign(groups.back().offset + groups.back().size, 0.0f);
+    scale_.assign(shift_.size(), 1.0f);
+  }
+  void factors(std::span<const double> squared_norms, double clip_norm,
+               std::span<double> factors) const override {
+    double square = 0.0;
+    for (const double one : squared_norms) square += one;
+    std::fill(factors.begin(), factors.end(), std::min(1.0, clip_norm / std::sqrt(square)));
+  }
+  std::span<const float> shift() const override { return shift_; }
+  std::span<const float> scale() const override { return scale_; }
+  void learn(const Released&) override {
+    const auto next = static_cast<float>(1.5 + (knows ? 1e-3 * secret() : 0.0));
+    std::fill(scale_.begin(), scale_.end(), next);
+  }
+  std::span<const float> state() const override { return scale_; }
+  void restore(std::span<const float> state) override { scale_.assign(state.begin(), state.end()); }
+
+ private:
+  std::vector<float> shift_, scale_;
+};
+using PlainScaling = Scaling<false>;
+using KnowingScaling = Scaling<true>;
+
 class KnowingNoise final : public Schedule, public AdaptiveSchedule {
  public:
   explicit KnowingNoise(const Params&) {}
@@ -241,6 +283,8 @@ const Catalog& knowing_house() {
   static const Catalog catalog = house_with(
       {offer<Transform, Spy>("spy"), offer<Optimizer, KnowingOptimizer>("knowing_optimizer"),
        offer<Clipping, KnowingClipNorm>("knowing_clip_norm"),
+       offer<Clipping, PlainScaling>("plain_scaling"),
+       offer<Clipping, KnowingScaling>("knowing_scaling"),
        offer<Schedule, KnowingNoise>("knowing_noise"),
        offer<Schedule, KnowingIterations>("knowing_iterations"),
        offer<Sampler, KnowingParticipation>("knowing_participation")});
@@ -272,6 +316,7 @@ TEST_CASE("every released number of runs that follow what they released is made 
   CHECK(falsified({kTree, kShuffle}).coordinates == all);
   // The count is one number more of each step.
   CHECK(falsified({"clipping=adaptive"}).coordinates == all + worlds * neighbours * steps);
+  CHECK(falsified({"clipping=adaclip"}).coordinates == all);
   // Measured before the steps 3, 6 and 9.
   CHECK(falsified({kDescentCheck}).coordinates == all + worlds * neighbours * 3);
   // Means and mean squares of four features, twice.
@@ -313,6 +358,9 @@ TEST_CASE("an optimizer that knows the rows is found by the parameters") {
 
 TEST_CASE("a rule that knows the rows is found by what it decides about") {
   CHECK(names(with_spy({"clipping=knowing_clip_norm"}), "clip norm"));
+  CHECK(names(with_spy({"clipping=knowing_scaling"}), "release"));
+  CHECK(names(with_spy({"clipping=knowing_scaling"}), "parameters"));
+  CHECK(with_spy({"clipping=plain_scaling"}).differences.empty());
   CHECK(names(with_spy({"schedules.noise_multiplier=knowing_noise"}), "noise"));
   CHECK(names(with_spy({kClients, "federated.local_iterations=knowing_iterations"}), "status"));
   CHECK(names(with_spy({kClients, "federated.participation=knowing_participation"}), "status"));

@@ -1,7 +1,10 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "privgrad/plan/exact_plan.hpp"
+#include "privgrad/studies/audit.hpp"
 #include "train.hpp"
+#include "verify.hpp"
 
 using namespace privgrad;
 
@@ -42,7 +45,8 @@ TEST_CASE("clipping is flat unless the manifest says otherwise", "[run][clipping
 }
 
 TEST_CASE("every clipping costs the same and learns", "[run][clipping]") {
-  const std::string name = GENERATE("flat", "per_layer", "automatic", "normalized", "adaptive");
+  const std::string name =
+      GENERATE("flat", "per_layer", "automatic", "normalized", "adaptive", "adaclip");
   Experiment experiment(kClipping, {"clipping=" + name, "steps=100"});
   Experiment flat(kClipping, {"steps=100"});
   const auto result = experiment.run();
@@ -134,4 +138,86 @@ TEST_CASE("adaptive clipping is the same on any number of threads", "[run][clipp
   CHECK(one.parameters() == two.parameters());
   CHECK(first.summary.at("clip_norm") == second.summary.at("clip_norm"));
   CHECK(first.summary.at("clip_norm") != 1.0);
+}
+
+TEST_CASE(
+    "scaled coordinates are exact, charged as one Gaussian release a step, stated, and verify",
+    "[run][clipping][privacy]") {
+  const std::vector<std::string> overrides{"clipping=adaclip"};
+  Experiment scaled(kClipping, overrides), flat(kClipping);
+  CHECK(scaled.plan().covers_bits());
+  CHECK(scaled.plan().event == flat.plan().event);
+  CHECK(scaled.plan().noise_multiplier == flat.plan().noise_multiplier);
+  const auto result = scaled.run(1);
+  flat.run();
+  CHECK(scaled.parameters() != flat.parameters());
+  CHECK(result.statement.at("floating_point") == "exact");
+  CHECK(result.statement.at("mechanism").at("scales_coordinates") == true);
+  CHECK(verify::all_of(verify::check(scaled.run_dir()).problems) == "");
+  Experiment threads(kClipping, overrides);
+  threads.run(3);
+  CHECK(threads.parameters() == scaled.parameters());
+}
+
+TEST_CASE("with a mean of zero and one variance for all, adaclip is flat clipping to another norm",
+          "[run][clipping]") {
+  // With 106 parameters b is sqrt(v) sqrt(106) for all of them, so that a clip norm of C / b of
+  // scaled gradients is one of C of gradients. b is no power of two: rows round otherwise.
+  const double b = 0.5 * std::sqrt(106.0);
+  const std::string with =
+      "clipping={kind: adaclip, mean_decay: 1, variance_decay: 1, least_variance: 0.25, "
+      "most_variance: 0.25}";
+  Experiment flat(kClipping, {"schedules.clip_norm=1.5"});
+  Experiment scaled(kClipping, {with, "schedules.clip_norm=" + std::to_string(1.5 / b)});
+  REQUIRE(flat.plan().parameters == 106);
+  flat.run();
+  scaled.run();
+  const std::vector<float> a = flat.parameters(), c = scaled.parameters();
+  REQUIRE(a.size() == c.size());
+  for (std::size_t i = 0; i < a.size(); ++i) CHECK_THAT(a[i], WithinAbs(c[i], 1e-3));
+}
+
+TEST_CASE("a release is brought back by what its own step was scaled by", "[run][clipping]") {
+  // What the first step teaches is for the second.
+  const auto with = [](const std::string& decays) {
+    return "clipping={kind: adaclip, least_variance: 0.0001, most_variance: 1" + decays + "}";
+  };
+  const auto parameters = [&](const std::string& decays, const std::string& steps) {
+    Experiment experiment(kClipping, {with(decays), "steps=" + steps});
+    experiment.run();
+    return experiment.parameters();
+  };
+  const std::string keeps = ", mean_decay: 1, variance_decay: 1";
+  const std::string forgets = ", mean_decay: 0.5, variance_decay: 0";
+  CHECK(parameters(keeps, "1") == parameters(forgets, "1"));
+  CHECK(parameters(keeps, "2") != parameters(forgets, "2"));
+}
+
+TEST_CASE("adaclip refuses where its noise would not be what is said", "[plan][clipping]") {
+  const auto refused = [](std::vector<std::string> overrides, const std::string& why) {
+    overrides.insert(overrides.begin(), "clipping=adaclip");
+    INFO(overrides.back());
+    Experiment experiment(kClipping, overrides);
+    CHECK_THROWS_WITH(experiment.plan(), ContainsSubstring(why) && ContainsSubstring("adaclip"));
+  };
+  const std::string federated = "federated={clients: 2, rounds: 2, local_iterations: 1";
+  refused({federated + "}"}, "is for central runs");
+  refused({"clipping=flat", federated + ", aggregation: dp_fed_avg, client_clip_norm: 1, "
+                                        "client_clipping: adaclip}"},
+          "is for central runs");
+  refused({"schedules.noise_multiplier=null", "schedules.noise_std=1"}, "in units of gradients");
+  refused({"clipping={kind: adaclip, least_variance: 2, most_variance: 1}"}, "least_variance is 2");
+  Experiment tree(kClipping, {"clipping=adaclip", "aggregator={kind: tree, momentum: 0.9}",
+                              "sampler={kind: shuffle, batch_size: 40}",
+                              "privacy.adjacency=zero_out", "privacy.accountant=zcdp"});
+  CHECK_THROWS_WITH(tree.plan(), ContainsSubstring("clipping") &&
+                                     ContainsSubstring("scales the coordinates of gradients anew"));
+}
+
+TEST_CASE("audits refuse a clipping under which no gradient is still a contribution",
+          "[audit][clipping]") {
+  Experiment experiment(kClipping,
+                        {"clipping=adaclip", "sampler=full_batch", "privacy.adjacency=zero_out"});
+  CHECK_THROWS_WITH(core::audit(experiment.plan(), {}),
+                    ContainsSubstring("audit the plan with another clipping"));
 }

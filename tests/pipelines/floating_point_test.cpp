@@ -141,15 +141,17 @@ TEST_CASE(
     "[plan][privacy]") {
   struct Case {
     const char* backend;
-    bool central, differences, discrete;  // whether it is listed
+    bool central, differences, discrete, scaled;  // whether it is listed
   };
-  for (const Case& one : {Case{"plain", true, true, true}, Case{"rows", false, false, false},
-                          Case{"clipping", false, true, true}}) {
+  for (const Case& one :
+       {Case{"plain", true, true, true, true}, Case{"rows", false, false, false, false},
+        Case{"clipping", false, true, true, true}}) {
     INFO(one.backend);
     const std::string backend = std::string("backend=") + one.backend;
     CHECK(causes({backend}).empty() != one.central);
     CHECK(causes(with(kDifferences, {backend})).empty() != one.differences);
     CHECK(causes(with(kDiscrete, {backend})).empty() != one.discrete);
+    CHECK(causes({"clipping=adaclip", backend}).empty() != one.scaled);
   }
   const auto found = causes({"backend=plain"});
   REQUIRE(found.size() == 1);

@@ -312,6 +312,17 @@ TEST_CASE("a run on the twin of a GPU has the model, ledger and checkpoint of on
   }
 }
 
+TEST_CASE("a run on the twin of a GPU scales coordinates as one on the processor does, or says not",
+          "[resident][privacy]") {
+  const std::vector<std::string> with = {"clipping=adaclip", "checkpoint={every_steps: 3}"};
+  const CutAndResumed cpu(with, "cpu"), twin(with, "{kind: cuda, host_twin: true}");
+  CHECK(cpu.noise_by == "");
+  CHECK(twin.noise_by == "");
+  CHECK(twin.ledger == cpu.ledger);
+  CHECK(twin.model == cpu.model);
+  CHECK(cpu.model == model_of({"clipping=adaclip"}, false));
+}
+
 TEST_CASE("a residual network has the same run on a GPU's twin, cut off and resumed or not",
           "[resident][privacy][resume]") {
   // Blocks as wrn_16_4 has them: one that keeps its shape and one that changes it.
@@ -436,6 +447,7 @@ TEST_CASE("steps of other kinds are made by the core, whoever could make them", 
   for (const std::vector<std::string>& other : std::vector<std::vector<std::string>>{
            {"optimizer={kind: normalized_sgd}"},
            {"privacy.noise=off"},
+           {"clipping=adaclip"},
            {"aggregator={kind: gaussian, arithmetic: float}"},
            {"aggregator=discrete_gaussian", "privacy.accountant=zcdp",
             "sampler={kind: poisson, sample_rate: 0.2, amplification: false}"}}) {

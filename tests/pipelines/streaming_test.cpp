@@ -182,6 +182,12 @@ TEST_CASE("streaming: a run is the run on the same rows in memory, bit for bit")
   SECTION("with any number of threads") { check_same(memory, streamed.run(true, overrides, 4)); }
 }
 
+TEST_CASE("streaming: a run that scales coordinates is the run in memory, bit for bit") {
+  Streamed streamed;
+  check_same(streamed.run(false, {"clipping=adaclip"}),
+             streamed.run(true, {"clipping=adaclip"}, 3));
+}
+
 TEST_CASE("streaming: nothing is kept unless the call says so") {
   Streamed streamed;
   streamed.keeps = false;

@@ -2,7 +2,9 @@
 
 #include <cmath>
 
+#include "forged_release.hpp"
 #include "house_plugins.hpp"
+#include "privgrad/optimizer.hpp"
 
 using namespace privgrad;
 
@@ -98,4 +100,50 @@ TEST_CASE("adaptive: the count's noise is a twentieth of the batch unless given"
   CHECK(adaptive(given).count_noise(512, 3.99) == 2.0);
   CHECK_THROWS_WITH(adaptive(given).count_noise(512, 4.0),
                     ContainsSubstring("count_noise is 2") && ContainsSubstring("half"));
+}
+
+TEST_CASE("adaclip: scales by sqrt(s) sqrt(sum s), and follows releases less their noise",
+          "[clipping]") {
+  // The geometric mean of the least variance and the most is 1/4, so s is 1/2, twice, and b is
+  // sqrt(1/2) sqrt(1).
+  const auto rule = clipping("adaclip", {{"mean_decay", 0.75, {}},
+                                         {"variance_decay", 0.5, {}},
+                                         {"least_variance", 0.0625, {}},
+                                         {"most_variance", 1.0, {}}});
+  auto& scaling = dynamic_cast<CoordinateScaling&>(*rule);
+  CHECK(factors(*rule, {3, 4}, 2.5) == std::vector<double>{0.5, 0.5});
+  CHECK(factors(*rule, {3, 4}, 50) == std::vector<double>{1, 1});
+  const auto both = [&](float m0, float m1, double b0, double b1) {
+    CHECK_THAT(scaling.shift()[0], WithinAbs(m0, 1e-6));
+    CHECK_THAT(scaling.shift()[1], WithinAbs(m1, 1e-6));
+    CHECK_THAT(scaling.scale()[0], WithinRel(static_cast<float>(b0), 1e-6f));
+    CHECK_THAT(scaling.scale()[1], WithinRel(static_cast<float>(b1), 1e-6f));
+  };
+  both(0, 0, std::sqrt(0.5), std::sqrt(0.5));
+  // b^2 (r^2 - sigma^2) = (4 - 3) / 2 and (1 - 3) / 2, which is below the least.
+  scaling.learn(TrustBase::release({-2.0f, 1.0f}, std::sqrt(3.0)));
+  const double s0 = std::sqrt(0.125 + 0.25), s1 = std::sqrt(0.125 + 0.03125);
+  const double m0 = -0.25 * 2 * std::sqrt(0.5), m1 = 0.25 * std::sqrt(0.5);
+  const double b0 = std::sqrt(s0 * (s0 + s1)), b1 = std::sqrt(s1 * (s0 + s1));
+  both(static_cast<float>(m0), static_cast<float>(m1), b0, b1);
+  // E ||w||^2 = sum s^2 / b^2 = 1.
+  CHECK_THAT(s0 * s0 / (b0 * b0) + s1 * s1 / (b1 * b1), WithinRel(1.0, 1e-12));
+  // Above the most, which is 1; a number that is none tells nothing.
+  scaling.learn(TrustBase::release({1e3f, INFINITY}, 1.0));
+  const double t0 = std::sqrt(0.5 * s0 * s0 + 0.5);
+  both(static_cast<float>(m0 + 0.25 * b0 * 1e3), static_cast<float>(m1), std::sqrt(t0 * (t0 + s1)),
+       std::sqrt(s1 * (t0 + s1)));
+  CHECK_THROWS_AS(scaling.learn(TrustBase::release({1.0f}, 1.0)), PluginError);
+}
+
+TEST_CASE("adaclip: a state that no run can have left is refused", "[clipping]") {
+  const auto rule = clipping("adaclip");
+  auto& saved = dynamic_cast<Checkpointable&>(*rule);
+  const std::vector<float> state(saved.state().begin(), saved.state().end());
+  REQUIRE(state.size() == 4);
+  for (const std::vector<float>& bad : std::vector<std::vector<float>>{
+           {0, 0, 1, 0}, {0, 0, 1, -1}, {NAN, 0, 1, 1}, {0, 0, 1, INFINITY}, {0, 0, 1}}) {
+    CHECK_THROWS_AS(saved.restore(bad), ConfigError);
+  }
+  CHECK(std::vector<float>(saved.state().begin(), saved.state().end()) == state);
 }

@@ -127,6 +127,7 @@ inline const std::vector<std::pair<std::string, Overrides>>& kinds() {
                "optimizer=normalized_sgd"})},
         {"correlated, of a seed", with(shuffled, {tree + "0.9}", "seed=3"})},
         {"a clip norm that adapts", {"clipping={kind: adaptive, quantile: 0.5}"}},
+        {"coordinates that are scaled", {"clipping=adaclip"}},
         {"noise that adapts",
          {"sampler=full_batch", "privacy.accountant=zcdp", "privacy.adjacency=zero_out",
           "schedules.noise_multiplier={kind: descent_check, initial: 20, every: 4, raise: 0.5, "

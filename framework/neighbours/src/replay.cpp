@@ -161,7 +161,7 @@ Contribution Replay::contribution(const Batch& one) const {
   }
   const AugmentedStep augmented(*program_, augmentation_key_, step_);
   const auto* exact = dynamic_cast<const ExactClipping*>(program_.get());
-  const bool by_cells = exact != nullptr && plan_.grid_levels == 0;
+  const bool by_cells = exact != nullptr && plan_.grid_levels == 0 && made_.scaling == nullptr;
   made.cells.push_back(by_cells ? exact_cells(*exact, one) : row_cells(*program_, one));
   made.within_bound = are_within(made.cells.front(), levels_);
   return made;
@@ -220,6 +220,7 @@ std::vector<std::int64_t> Replay::row_cells(const Program& program, const Batch&
   const std::uint64_t count = count_cells(clip.count_share);
   std::vector<float> row(program.parameter_count(), std::numeric_limits<float>::quiet_NaN());
   program.gradient_rows(one, row);
+  if (made_.scaling != nullptr) scale(row);
   std::vector<double> norms, factors(clip.groups.size());
   for (const ParameterGroup& group : clip.groups)
     norms.push_back(squared_norm_at_most(std::span(row).subspan(group.offset, group.size)));
@@ -236,7 +237,24 @@ std::vector<std::int64_t> Replay::row_cells(const Program& program, const Batch&
   return cells;
 }
 
+/// Moves each coordinate by the shift and divides it by the scale, in double, and then to float32.
+void Replay::scale(std::span<float> row) const {
+  const std::span<const float> shift = made_.scaling->shift(), by = made_.scaling->scale();
+  constexpr double kMost = std::numeric_limits<float>::max();
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    double value = row[i];
+    value -= shift[i];
+    value /= by[i];
+    if (std::isfinite(value)) value = std::max(-kMost, std::min(kMost, value));
+    row[i] = static_cast<float>(value);
+  }
+}
+
 // ---- releases
+
+void Replay::learn(const Released& release) {
+  if (made_.scaling != nullptr) made_.scaling->learn(release);
+}
 
 double Replay::noise_stddev() const {
   const double multiplier = multiplier_of(made_.aggregator->recipe(step_));

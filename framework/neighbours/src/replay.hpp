@@ -54,6 +54,10 @@ class Replay {
   /// The clip norm that follows from a release of the step, where it adapts.
   double next_clip_norm(std::span<const float> released) const;
 
+  /// Scales the coordinates of the steps to come as a release of the step says, where the clipping
+  /// does that.
+  void learn(const Released& release);
+
   /// A release beside the steps, from some numbers of each example.
   struct Beside {
     std::string_view purpose;  ///< The purpose that its key is derived for.
@@ -75,6 +79,7 @@ class Replay {
   Contribution contribution(const Batch& one) const;
   std::vector<std::int64_t> exact_cells(const ExactClipping& program, const Batch& one) const;
   std::vector<std::int64_t> row_cells(const Program& program, const Batch& one) const;
+  void scale(std::span<float> row) const;
   void add_differences(const Batch& one, Contribution& made) const;
   std::vector<float> release_once(std::vector<std::int64_t> sum) const;
   void change_noise(std::uint64_t step);

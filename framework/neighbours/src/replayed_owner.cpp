@@ -132,6 +132,7 @@ void ReplayedOwner::compare_gradient(const RecordedRelease& here, const Recorded
   }
   if (has_last(there)) add(there, worlds_.last, *in_b_, rows_there, in_b);
   compare_sums(here, there, std::move(in_a), std::move(in_b));
+  for (Replay* replay : {in_a_.get(), in_b_.get()}) replay->learn(here.own.front());
   if (plan_.clip_norm_adapts()) clip_norm_ = in_a_->next_clip_norm(here.own.front().values());
 }
 

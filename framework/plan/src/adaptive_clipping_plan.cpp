@@ -27,6 +27,26 @@ void check_adaptive_clipping(const Manifest& manifest, const StepSchedules& sche
   });
 }
 
+void check_coordinate_scaling(const Manifest& manifest, const StepSchedules& schedules,
+                              const Components& made) {
+  if (made.scaling == nullptr) return;
+  const std::string who = manifest.clipping.component->full_name();
+  if (dynamic_cast<const Checkpointable*>(made.clipping.get()) == nullptr) {
+    throw PluginError(who +
+                      ": broke its contract: it scales coordinates by what it has learnt, and has "
+                      "no way to save that (it is not Checkpointable)");
+  }
+  if (made.adaptive_clip_norm != nullptr)
+    throw PluginError(who + ": broke its contract: it scales coordinates, and releases a count");
+  if (!schedules.noise_is_std) return;
+  manifest.noise_std.with_position([&] {
+    throw ConfigError("fixes the noise in units of gradients, but under " +
+                      manifest.clipping.name() +
+                      " clipping it is added to gradients whose coordinates are scaled; use "
+                      "noise_multiplier");
+  });
+}
+
 CountRelease plan_count(const Manifest& manifest, const StepPlan& steps, const Components& made) {
   CountRelease count;
   if (made.adaptive_clip_norm == nullptr) return count;

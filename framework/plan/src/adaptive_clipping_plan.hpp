@@ -13,6 +13,13 @@ namespace privgrad::core {
 void check_adaptive_clipping(const Manifest& manifest, const StepSchedules& schedules,
                              const Components& made);
 
+/// Checks a clipping that scales coordinates: that it can be resumed, and that nothing in the plan
+/// is in units of gradients where the noise is in units of scaled ones.
+/// \throws ManifestError if the schedules say otherwise; PluginError for a clipping that breaks the
+///   contract of CoordinateScaling.
+void check_coordinate_scaling(const Manifest& manifest, const StepSchedules& schedules,
+                              const Components& made);
+
 /// PlanNumbers::count_noise and count_share.
 struct CountRelease {
   std::vector<double> noise, share;

@@ -30,6 +30,7 @@ Components make_components(const Manifest& manifest, std::span<const ParameterGr
   made.clipping = manifest.clipping.make<Clipping>();
   manifest.clipping.with_position([&] { made.clipping->start(groups); });
   made.adaptive_clip_norm = dynamic_cast<const AdaptiveClipNorm*>(made.clipping.get());
+  made.scaling = dynamic_cast<CoordinateScaling*>(made.clipping.get());
   made.differences = dynamic_cast<UsesGradientDifferences*>(made.aggregator.get());
   made.order = dynamic_cast<PublicOrder*>(made.sampler.get());
   return made;

@@ -55,6 +55,12 @@ void refuse_changing_sums(const StepSetting& setting, const StepPlan& steps) {
   };
   refuse_changes(steps.values.clip_norm, manifest.clip_norm);
   refuse_changes(steps.values.batch_size, manifest.batch_size);
+  if (setting.made.scaling != nullptr) {
+    manifest.clipping.with_position([&] {
+      throw ConfigError("scales the coordinates of gradients anew in each step" + why +
+                        " of gradients that are scaled alike; use aggregator gaussian");
+    });
+  }
   if (setting.made.adaptive_clip_norm == nullptr) return;
   manifest.clipping.with_position([&] {
     throw ConfigError("changes the clip norm" + why +

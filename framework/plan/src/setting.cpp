@@ -67,7 +67,8 @@ ExactAbilities program_abilities(const Manifest& manifest, const Setting& settin
   const std::unique_ptr<Executor> executor = make_executor(1);
   ComponentPtr<Backend> backend;
   const auto program = compile_program(manifest, setting, backend, *executor);
-  return {.clipping = has_exact_clipping(*program), .rows = has_reproducible_rows(*program)};
+  return {.clipping = has_exact_clipping(*program) && !setting.scales_coordinates,
+          .rows = has_reproducible_rows(*program)};
 }
 
 /// The size that everybody may know.
@@ -163,6 +164,27 @@ void check_augmentation(const Manifest& manifest, const Setting& setting) {
   if (manifest.federated) refuse("is for central runs");
 }
 
+/// \returns whether the clipping shifts and scales coordinates. Refuses to where it has no place.
+bool scales_coordinates(const Manifest& manifest) {
+  const auto scales = [](const ComponentUse& use) {
+    const auto clipping = use.make<Clipping>();
+    return dynamic_cast<const CoordinateScaling*>(clipping.get()) != nullptr;
+  };
+  const auto refuse_in = [&](const ComponentUse& use) {
+    if (!scales(use)) return;
+    use.with_position([&] {
+      throw ConfigError(use.name() +
+                        " scales the coordinates of gradients by what a run has released, and is "
+                        "for central runs; use another clipping");
+    });
+  };
+  if (!manifest.federated) return scales(manifest.clipping);
+  refuse_in(manifest.clipping);
+  if (manifest.federated->client_clipping.is_given())
+    refuse_in(manifest.federated->client_clipping);
+  return false;
+}
+
 /// Fills in everything that follows from the data's headers and counts.
 void complete(const Manifest& manifest, Setting& setting) {
   // Where the number of rows is declared or released, nobody may learn that there are none.
@@ -185,6 +207,7 @@ void complete(const Manifest& manifest, Setting& setting) {
   check_augmentation(manifest, setting);
   setting.parameters = setting.lora ? setting.lora->parameters() : parameter_count(setting.network);
   setting.groups = setting.lora ? setting.lora->groups() : parameter_groups(setting.network);
+  setting.scales_coordinates = scales_coordinates(manifest);
   setting.program = program_abilities(manifest, setting);
 }
 

@@ -50,6 +50,7 @@ AutoValues::~AutoValues() = default;
 Backend::~Backend() = default;
 BoundedStatistic::~BoundedStatistic() = default;
 Contribution::~Contribution() = default;
+CoordinateScaling::~CoordinateScaling() = default;
 ContributionsInPieces::~ContributionsInPieces() = default;
 CellsInPieces::~CellsInPieces() = default;
 Checkpointable::~Checkpointable() = default;

@@ -147,6 +147,7 @@ Json mechanism(const Plan& plan, const Outcome& outcome, const PlanNumbers& stat
             {"noise_multiplier", range(std::span(stated.noise_multiplier).first(steps))},
             {"adaptive_clip_norm", plan.clip_norm_adapts()},
             {"charged_as", charged_as(plan, stated, steps)}};
+  if (plan.setting->scales_coordinates) json["scales_coordinates"] = true;
   if (plan.correlated && !manifest.noise_off) json["correlated"] = correlated(plan, steps);
   if (plan.noise_adapts) {
     json["adaptive_noise"] = adaptive_noise(plan, outcome);

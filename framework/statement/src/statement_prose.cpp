@@ -315,7 +315,11 @@ std::string procedure(const Json& statement) {
       augmentation(statement) +
       (is_per_client(statement) ? " Each client's change was clipped by "
                                 : " Each example's gradient was clipped by ") +
-      text(mechanism, "clipping") + " to an L2 norm of at most ";
+      text(mechanism, "clipping") +
+      (mechanism.contains("scales_coordinates")
+           ? ", once each coordinate was shifted and scaled by what the steps before had released,"
+           : "") +
+      " to an L2 norm of at most ";
   if (mechanism.at("adaptive_clip_norm").get<bool>()) {
     sentence += "a clip norm that begins at " +
                 short_number(mechanism.at("first_clip_norm").get<double>(), 5) +

@@ -18,6 +18,7 @@ bool Trainer::can_stay(Workbench& bench) const {
   if (manifest_.noise_off || processes_ != nullptr || plan_.unit != PrivacyUnit::example)
     return false;
   if (plan_.arithmetic != Arithmetic::exact || plan_.grid_levels != 0) return false;
+  if (made_.scaling != nullptr) return false;
   if (correlated_ || differences_ || adaptive_noise_ || plan_.clip_norm_adapts()) return false;
   const Optimizer* optimizer = made_.optimizer.get();
   return dynamic_cast<const StepsByRule*>(optimizer) != nullptr &&

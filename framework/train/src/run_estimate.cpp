@@ -13,6 +13,7 @@
 #include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/random_key.hpp"
+#include "privgrad/trust/scaled_rows.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -71,11 +72,16 @@ double estimated_seconds(const Plan& plan) {
                   .clip_norm = plan.clip_norm.front(),
                   .count_share = plan.count_share.empty() ? 0.0 : plan.count_share.front()};
   const AugmentedStep augmented(*program, RandomKey::from_seed(0), 0);
+  const std::unique_ptr<Program> scaled =
+      made.scaling == nullptr
+          ? nullptr
+          : scaled_rows(*program, {made.scaling->shift(), made.scaling->scale()});
+  const Program& summed = scaled == nullptr ? *program : *scaled;
   const auto step = [&] {
     if (plan.arithmetic == Arithmetic::exact) {
-      exact_sum(*program, data, batch, clip, *executor, 0, &memory);
+      exact_sum(summed, data, batch, clip, *executor, 0, &memory);
     } else {
-      clipped_sum(*program, data, batch, clip, *executor);
+      clipped_sum(summed, data, batch, clip, *executor);
     }
   };
   step();  // the first one also makes what the others keep

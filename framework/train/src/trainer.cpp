@@ -208,6 +208,8 @@ void Trainer::save(StateWriter& out, Between where) const {
   }
   if (differences_) differences_->save(out);
   if (adaptive_noise_) adaptive_noise_->save(out);
+  if (made_.scaling != nullptr)
+    save_component(out, dynamic_cast<const Checkpointable*>(made_.clipping.get()));
   contribution_checks_.save(out);
   if (sampling_watch_) sampling_watch_->save(out);
 }
@@ -223,6 +225,8 @@ void Trainer::restore(StateReader& in, Between where) {
   if (correlated_) correlated_->restore(in);
   if (differences_) differences_->restore(in);
   if (adaptive_noise_) adaptive_noise_->restore(in);
+  if (made_.scaling != nullptr)
+    restore_component(in, dynamic_cast<Checkpointable*>(made_.clipping.get()));
   contribution_checks_.restore(in);
   if (manifest_.noise_off) return;
   watch_sampling();
@@ -282,6 +286,15 @@ void Trainer::begin_round(std::span<const float> model) {
 }
 
 void Trainer::forget_clip_norm() { clip_norm_ = plan_.clip_norm.front(); }
+
+void Trainer::show_steps_to(std::function<void(const StepSeen&)> witness) {
+  if (made_.scaling != nullptr) {
+    throw ConfigError("under " + manifest_.clipping.name() +
+                      " clipping a row without a gradient is not one without a contribution, as "
+                      "audits take it to be; audit the plan with another clipping");
+  }
+  witness_ = std::move(witness);
+}
 
 void Trainer::lead_by(ReleaseWitness* witness, std::optional<std::size_t> client) {
   leader_ = witness;
@@ -369,15 +382,21 @@ std::vector<Released> Trainer::release_step(std::uint64_t step, const Clip& clip
       [&] {
         if (differences_) {
           released = release_differences(step, clip, bench, checked);
+        } else if (made_.scaling != nullptr) {
+          const auto rows = scaled_rows(*bench.program, scaling());
+          released.push_back(release_sum(step, clip, *rows, bench.memory, checked));
         } else {
-          released.push_back(release_sum(step, clip, bench, checked));
+          released.push_back(release_sum(step, clip, *bench.program, bench.memory, checked));
         }
       });
   if (check) contribution_checks_.add(*check);
   return released;
 }
 
-/// The gradient for the optimizer, and the next clip norm, from released values alone.
+Scaling Trainer::scaling() const { return {made_.scaling->shift(), made_.scaling->scale()}; }
+
+/// The gradient for the optimizer, and the next clip norm or the next step's scaling, from released
+/// values alone.
 /// \returns nothing where the gradient is the one release of the step.
 std::optional<Released> Trainer::gradient_of(std::uint64_t step, const Clip& clip,
                                              std::span<const Released> released) {
@@ -388,6 +407,14 @@ std::optional<Released> Trainer::gradient_of(std::uint64_t step, const Clip& cli
                                              is_charged()));
     });
     return combined;
+  }
+  if (made_.scaling != nullptr) {
+    std::optional<Released> gradient;
+    in_run_of(manifest_.clipping.component->full_name(), [&] {
+      gradient.emplace(unscaled(released.front(), scaling()));
+      made_.scaling->learn(released.front());
+    });
+    return gradient;
   }
   if (!plan_.clip_norm_adapts()) return std::nullopt;
   JointParts parts = take_apart(released.front(), clip.clip_norm, clip.count_share);
@@ -408,25 +435,24 @@ void Trainer::adapt_clip_norm(double unclipped) {
   clip_norm_ = std::clamp(next, kSmallestClipNorm, kLargestClipNorm);
 }
 
-Released Trainer::release_sum(std::uint64_t step, const Clip& clip, Workbench& bench,
-                              ContributionCheck* check) {
+Released Trainer::release_sum(std::uint64_t step, const Clip& clip, const Program& program,
+                              SumMemory& memory, ContributionCheck* check) {
   const double divisor = plan_.batch_size[step];
-  const Program& program = *bench.program;
   if (is_charged() && plan_.grid_levels == 0 && plan_.arithmetic == Arithmetic::exact) {
     // Correlated noise keeps whole sums from step to step.
-    return release(
-        correlated_ ? exact_sum(program, data_, batch_, clip, executor_, manifest_.microbatch_size,
-                                &bench.memory, plan_.unit, check)
-                    : exact_sum_to_come(program, data_, batch_, clip, executor_,
-                                        manifest_.microbatch_size, bench.memory, plan_.unit, check),
-        divisor);
+    return release(correlated_
+                       ? exact_sum(program, data_, batch_, clip, executor_,
+                                   manifest_.microbatch_size, &memory, plan_.unit, check)
+                       : exact_sum_to_come(program, data_, batch_, clip, executor_,
+                                           manifest_.microbatch_size, memory, plan_.unit, check),
+                   divisor);
   }
   if (check != nullptr) check_row(program, data_, batch_, *check);
   if (!is_charged()) {
     Bounded sum = plan_.arithmetic == Arithmetic::floating
                       ? clipped_sum(program, data_, batch_, clip, executor_, plan_.unit)
                       : sum_for_no_noise(program, data_, batch_, clip, executor_,
-                                         manifest_.microbatch_size, &bench.memory, plan_.unit);
+                                         manifest_.microbatch_size, &memory, plan_.unit);
     return correlated_ ? correlated_->release_without_noise(std::move(sum), divisor)
                        : mechanism_.release_without_noise(std::move(sum), divisor);
   }

@@ -9,6 +9,7 @@
 
 #include "privgrad/export.hpp"
 #include "privgrad/network.hpp"
+#include "privgrad/privacy.hpp"
 
 namespace privgrad {
 
@@ -103,6 +104,42 @@ class PRIVGRAD_API AdaptiveClipNorm {
   ///   the same bits on every processor, so that a run goes on elsewhere as it would have here. The
   ///   C library's `exp` and its like are not that; `privgrad/powers.hpp` is.
   virtual double next_clip_norm(double clip_norm, double unclipped) const = 0;
+};
+
+/// Optional ability, found with dynamic_cast: a rule that wants each coordinate of the gradients
+/// shifted and scaled before an example's norms are taken.
+///
+/// An example with the gradient g then contributes what follows from
+///
+///     w_i = (g_i - shift_i) / scale_i
+///
+/// in place of g: w is what factors() sees the norms of, what the clip norm bounds, what is added up
+/// and noised. The core makes w, and of the release r it makes the gradient that the optimizer gets,
+/// scale_i r_i + shift_i. An example without a gradient contributes, too, unless the shift is zero.
+///
+/// Shift and scale are the same for all examples of a step, and follow from what the steps before
+/// released: the rule sees releases only. A rule with this ability is also a Checkpointable, whose
+/// restore() brings back the shift and the scale to the last bit, and its start() forgets everything.
+///
+/// Threads: const functions may run concurrently; learn() does not run beside anything.
+class PRIVGRAD_API CoordinateScaling {
+ public:
+  virtual ~CoordinateScaling();
+
+  /// Of the next step.
+  /// \returns finite numbers, [parameters]: as many as the groups of start() have together. The
+  ///   span is valid until learn(), start() or restore().
+  virtual std::span<const float> shift() const = 0;
+
+  /// \returns finite numbers > 0, [parameters], as shift().
+  virtual std::span<const float> scale() const = 0;
+
+  /// Learns from a step's release. What follows has the same bits on every processor, so that a run
+  /// goes on elsewhere as it would have here: add up in a fixed order, and use no function of the C
+  /// library but `sqrt`.
+  /// \param release  [parameters]: of shifted and scaled gradients, as it was released. A value may
+  ///   be anything, also infinite or NaN. Its noise_stddev() is that of each of its coordinates.
+  virtual void learn(const Released& release) = 0;
 };
 
 }  // namespace privgrad

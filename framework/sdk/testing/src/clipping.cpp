@@ -225,6 +225,8 @@ void check_clipping(Checker& checker) {
   if (const auto* adaptive = dynamic_cast<const AdaptiveClipNorm*>(clipping.get())) {
     check_adaptive(checker, *adaptive);
   }
+  if (dynamic_cast<const CoordinateScaling*>(clipping.get()) != nullptr)
+    check_coordinate_scaling(checker, layouts);
   check_range_ends(checker, [&](const Params& params) {
     for (const auto& groups : sample_layouts()) {
       const auto other = checker.make<Clipping>(params);

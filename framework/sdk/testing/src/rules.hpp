@@ -9,6 +9,7 @@
 #include "privgrad/accountant.hpp"
 #include "privgrad/aggregator.hpp"
 #include "privgrad/backend.hpp"
+#include "privgrad/clipping.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/network.hpp"
 #include "privgrad/optimizer.hpp"
@@ -31,6 +32,11 @@ void check_sampler(Checker& checker);
 bool starts_somewhere(const Checker& checker);
 void check_schedule(Checker& checker);
 void check_transform(Checker& checker);
+
+/// The rules of CoordinateScaling.
+/// \param layouts  groups that the clipping accepts; not empty.
+void check_coordinate_scaling(Checker& checker,
+                              const std::vector<std::vector<ParameterGroup>>& layouts);
 
 /// The rules of BoundedStatistic.
 /// \param shapes  shapes of examples that the transform accepts.

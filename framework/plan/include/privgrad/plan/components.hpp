@@ -22,6 +22,7 @@ struct Components {
 
   /// Abilities, null where a component lacks them.
   const AdaptiveClipNorm* adaptive_clip_norm = nullptr;
+  CoordinateScaling* scaling = nullptr;
   UsesGradientDifferences* differences = nullptr;
   PublicOrder* order = nullptr;
 };

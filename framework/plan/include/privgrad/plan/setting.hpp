@@ -63,7 +63,11 @@ struct Setting {
   std::optional<LoraLayout> lora;
   std::size_t parameters = 0;          ///< Number of trained parameters.
   std::vector<ParameterGroup> groups;  ///< Groups of the parameters, for clipping.
-  ExactAbilities program;  ///< Promises of the program that will run; none without noise.
+  /// Whether the clipping shifts and scales the coordinates of gradients (CoordinateScaling).
+  bool scales_coordinates = false;
+  /// Promises of the program that will run; none without noise. Of rows that are scaled no cells are
+  /// made by it.
+  ExactAbilities program;
   /// The recorded facts that the setting was made from, if not from the data.
   std::optional<PublicFacts> recorded;
   /// The key for the plan's draws: public orders of examples, and which client has which

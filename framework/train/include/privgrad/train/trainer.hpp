@@ -26,6 +26,7 @@
 #include "privgrad/trust/random_key.hpp"
 #include "privgrad/trust/resident_run.hpp"
 #include "privgrad/trust/sampling_watch.hpp"
+#include "privgrad/trust/scaled_rows.hpp"
 
 namespace privgrad::core {
 
@@ -183,9 +184,9 @@ class Trainer {
 
   /// Shows every step from now on to `witness`, on the thread that takes it. For audits, never for
   /// a run's outputs.
-  void show_steps_to(std::function<void(const StepSeen&)> witness) {
-    witness_ = std::move(witness);
-  }
+  /// \throws ConfigError for a clipping that scales coordinates: audits take a row without a
+  ///   gradient for one without a contribution.
+  void show_steps_to(std::function<void(const StepSeen&)> witness);
 
   /// Tells `listener` of each batch, once it is drawn and before its examples are looked at, on the
   /// thread that takes the step. Private.
@@ -262,8 +263,9 @@ class Trainer {
   std::optional<Released> gradient_of(std::uint64_t step, const Clip& clip,
                                       std::span<const Released> released);
   void adapt_clip_norm(double unclipped);
-  Released release_sum(std::uint64_t step, const Clip& clip, Workbench& bench,
-                       ContributionCheck* check);
+  Scaling scaling() const;
+  Released release_sum(std::uint64_t step, const Clip& clip, const Program& program,
+                       SumMemory& memory, ContributionCheck* check);
   Released release(BoundedOnGrid sum, double divisor);
   std::vector<Released> release_differences(std::uint64_t step, const Clip& clip,
                                             const Workbench& bench, ContributionCheck* check);

@@ -1,0 +1,160 @@
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "../norms.hpp"
+#include "privgrad/clipping.hpp"
+#include "privgrad/optimizer.hpp"
+#include "privgrad/plugin.hpp"
+
+namespace {
+
+/// Clips w = (g - m) / b as `flat` clips g, coordinate by coordinate with a mean m and
+///   b_i = sqrt(s_i) sqrt(sum_j s_j),
+/// where s_i^2 is a variance. With the true ones of the examples' gradients, E ||w||^2 is 1, and the
+/// noise of all coordinates together, sum b_i^2, is the least that goes with that (Theorem 2).
+///
+/// Both follow from the releases r, noise of standard deviation sigma in each coordinate included:
+/// the gradient of a step is b r + m, so that it is b r from the mean, and b^2 (r^2 - sigma^2) is an
+/// estimate of its variance.
+///   s^2 <- variance_decay s^2 + (1 - variance_decay) clamp(b^2 (r^2 - sigma^2))
+///   m <- mean_decay m + (1 - mean_decay) (b r + m)
+/// These are products, sums and square roots in a fixed order: the same bits on every processor.
+///
+/// (A mean of B examples varies B times less than they do: s is too small by sqrt(B) where they
+/// share no direction, and w is clipped. Proportions and clip norm are what is left of it. The paper
+/// has h_1 and h_2 for the least and the most variance, and this very estimate.)
+///
+/// State: m, then s^2; b follows from it.
+class AdaClip final : public privgrad::Clipping,
+                      public privgrad::CoordinateScaling,
+                      public privgrad::Checkpointable {
+ public:
+  explicit AdaClip(const privgrad::Params& params)
+      : mean_decay_(params.real("mean_decay")),
+        variance_decay_(params.real("variance_decay")),
+        least_(params.real("least_variance")),
+        most_(params.real("most_variance")) {
+    if (least_ > most_) {
+      throw privgrad::ConfigError("adaclip: least_variance is " + privgrad::format_number(least_) +
+                                  ", allowed is at most most_variance, which is " +
+                                  privgrad::format_number(most_));
+    }
+  }
+
+  void start(std::span<const privgrad::ParameterGroup> groups) override {
+    const auto size =
+        std::accumulate(groups.begin(), groups.end(), std::size_t{0},
+                        [](std::size_t sum, const auto& group) { return sum + group.size; });
+    state_.assign(2 * size, 0.0f);
+    std::fill(state_.begin() + static_cast<std::ptrdiff_t>(size), state_.end(),
+              static_cast<float>(std::sqrt(least_) * std::sqrt(most_)));
+    find_scale();
+  }
+
+  void factors(std::span<const double> squared_norms, double clip_norm,
+               std::span<double> factors) const override {
+    const double norm = privgrad::clippings::whole_norm(squared_norms);
+    std::fill(factors.begin(), factors.end(), privgrad::clippings::clip_to(clip_norm, norm));
+  }
+
+  std::span<const float> shift() const override { return std::span(state_).first(size()); }
+  std::span<const float> scale() const override { return scale_; }
+
+  void learn(const privgrad::Released& release) override {
+    const std::span<const float> released = release.values();
+    if (size() == 0 || released.size() != size()) {
+      throw privgrad::PluginError("adaclip: got a release of " + std::to_string(released.size()) +
+                                  " numbers, started for " + std::to_string(size()));
+    }
+    const double noise = release.noise_stddev() * release.noise_stddev();
+    for (std::size_t i = 0; i < size(); ++i) {
+      if (!std::isfinite(released[i])) continue;  // tells nothing of a size
+      const auto r = static_cast<double>(released[i]), b = static_cast<double>(scale_[i]);
+      float &mean = state_[i], &variance = state_[size() + i];
+      const double found = std::clamp(b * b * (r * r - noise), least_, most_);
+      variance = static_cast<float>(variance_decay_ * static_cast<double>(variance) +
+                                    (1.0 - variance_decay_) * found);
+      const double next = static_cast<double>(mean) + (1.0 - mean_decay_) * (b * r);
+      mean = static_cast<float>(std::clamp(next, -kLargestMean, kLargestMean));
+    }
+    find_scale();
+  }
+
+  std::span<const float> state() const override { return state_; }
+
+  void restore(std::span<const float> state) override {
+    if (state_.empty() || state.size() != state_.size()) {
+      throw privgrad::ConfigError("adaclip: the state has " + std::to_string(state.size()) +
+                                  " values, expected " + std::to_string(state_.size()));
+    }
+    const auto variances = state.subspan(size());
+    if (!std::all_of(state.begin(), state.end(), [](float x) { return std::isfinite(x); }) ||
+        !std::all_of(variances.begin(), variances.end(), [](float x) { return x > 0.0f; })) {
+      throw privgrad::ConfigError("adaclip: the state holds values that no run can have left");
+    }
+    std::copy(state.begin(), state.end(), state_.begin());
+    find_scale();
+  }
+
+ private:
+  /// Far above all gradients, and below what float32 can hold.
+  static constexpr double kLargestMean = 1e30;
+
+  std::size_t size() const { return state_.size() / 2; }
+
+  void find_scale() {
+    double sum = 0.0;
+    scale_.resize(size());
+    for (std::size_t i = 0; i < size(); ++i)
+      sum += std::sqrt(static_cast<double>(state_[size() + i]));
+    for (std::size_t i = 0; i < size(); ++i) {
+      const double deviation = std::sqrt(static_cast<double>(state_[size() + i]));
+      scale_[i] = static_cast<float>(std::sqrt(deviation) * std::sqrt(sum));
+    }
+  }
+
+  double mean_decay_, variance_decay_, least_, most_;
+  std::vector<float> state_;  // m, then s^2; empty before start()
+  std::vector<float> scale_;
+};
+
+void register_components(privgrad::Registrar& registrar) {
+  using namespace privgrad::param;
+  registrar.add<privgrad::Clipping, AdaClip>({
+      .name = "adaclip",
+      .summary = "Flat, on gradients whose coordinates are centred and scaled by what the steps "
+                 "before released; the clip norm is that of scaled gradients.",
+      .reference = "Pichapati, Suresh, Yu, Reddi and Kumar 2019 (AdaCliP: Adaptive Clipping for "
+                   "Private SGD), Algorithm 1",
+      .params =
+          {real("mean_decay", "Share of the mean that is kept in a step.")
+               .at_least(0)
+               .at_most(1)
+               .defaults_to(0.99),
+           real("variance_decay", "Share of the variance that is kept in a step.")
+               .at_least(0)
+               .at_most(1)
+               .defaults_to(0.9),
+           real("least_variance",
+                "The least variance that a step may find in a coordinate, of gradients. The first "
+                "step's is the geometric mean of the least and the most. Releases vary less than "
+                "the gradients of examples do, so that the variance comes down to the least where "
+                "they agree little: then clipping is flat, to clip_norm times the root of "
+                "least_variance times the number of parameters.")
+               .at_least(1e-30)
+               .at_most(1e30)
+               .defaults_to(1e-4),
+           real("most_variance", "The most that it may find.")
+               .at_least(1e-30)
+               .at_most(1e30)
+               .defaults_to(1.0)},
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("privgrad.adaclip", "0.1.0", register_components)
