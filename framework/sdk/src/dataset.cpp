@@ -18,9 +18,9 @@ void check_targets(const ExampleShape& shape, std::span<const float> targets) {
     const bool is_class = target >= 0.0f && target == std::floor(target) &&
                           target < static_cast<float>(shape.classes);
     if (!std::isfinite(target) || (shape.classes > 0 && !is_class)) {
-      throw IoError("row " + std::to_string(i) + ": the label is not a " +
-                    (shape.classes > 0 ? "class below " + std::to_string(shape.classes)
-                                       : "finite number"));
+      throw IoError(
+          "row " + std::to_string(i) + ": the label is not a " +
+          (shape.classes > 0 ? "class below " + std::to_string(shape.classes) : "finite number"));
     }
   }
 }
