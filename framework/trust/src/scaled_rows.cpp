@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "privgrad/error.hpp"
+#include "privgrad/row_evaluations.hpp"
+#include "privgrad/trust/program_around.hpp"
 #include "trust_base.hpp"
 
 namespace privgrad::core {
@@ -19,11 +21,12 @@ float narrowed(double value) {
   return static_cast<float>(std::isfinite(value) ? std::clamp(value, -kLargest, kLargest) : value);
 }
 
-class ScaledRows : public Program {
+class ScaledRows final : public Keeping<ReproducibleRows, RowEvaluations> {
  public:
   ScaledRows(const Program& program, const Scaling& scaling)
       : program_(program), scaling_(scaling) {}
 
+  const Program& inside() const override { return program_; }
   std::size_t parameter_count() const override { return program_.parameter_count(); }
   void load_parameters(std::span<const float>) override {
     throw PluginError("the parameters of a program changed while its rows were added up");
@@ -46,10 +49,6 @@ class ScaledRows : public Program {
   const Scaling scaling_;
 };
 
-struct ReproducibleScaledRows final : ScaledRows, ReproducibleRows {
-  using ScaledRows::ScaledRows;
-};
-
 }  // namespace
 
 void check_scaling(const Scaling& scaling, std::size_t parameters) {
@@ -69,8 +68,6 @@ void check_scaling(const Scaling& scaling, std::size_t parameters) {
 
 std::unique_ptr<Program> scaled_rows(const Program& program, const Scaling& scaling) {
   check_scaling(scaling, program.parameter_count());
-  if (dynamic_cast<const ReproducibleRows*>(&program) != nullptr)
-    return std::make_unique<ReproducibleScaledRows>(program, scaling);
   return std::make_unique<ScaledRows>(program, scaling);
 }
 

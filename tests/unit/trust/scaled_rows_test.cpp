@@ -10,6 +10,7 @@
 #include "fake_program.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/trust/exact_sum.hpp"
+#include "privgrad/trust/program_around.hpp"
 #include "privgrad/trust/testing.hpp"
 #include "support.hpp"
 #include "trust_support.hpp"
@@ -86,7 +87,7 @@ TEST_CASE("scaled rows are (g - shift) / scale, and what is not finite stays so"
   const std::vector<float> zeros(4, 0.0f), ones(4, 1.0f);
   const auto of_exact = core::scaled_rows(exact, {zeros, ones});
   CHECK(dynamic_cast<const ExactClipping*>(of_exact.get()) == nullptr);
-  CHECK(dynamic_cast<const ReproducibleRows*>(of_exact.get()) == nullptr);
+  CHECK(core::ability_of<ReproducibleRows>(*of_exact) == nullptr);
   struct Promises final : Program, ReproducibleRows {
     std::size_t parameter_count() const override { return 4; }
     void load_parameters(std::span<const float>) override {}
@@ -95,7 +96,7 @@ TEST_CASE("scaled rows are (g - shift) / scale, and what is not finite stays so"
   };
   const Promises promises;
   const auto of_rows = core::scaled_rows(promises, {zeros, ones});
-  CHECK(dynamic_cast<const ReproducibleRows*>(of_rows.get()) != nullptr);
+  CHECK(core::ability_of<ReproducibleRows>(*of_rows) != nullptr);
 }
 
 TEST_CASE(

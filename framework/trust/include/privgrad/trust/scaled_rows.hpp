@@ -36,8 +36,9 @@ void check_scaling(const Scaling& scaling, std::size_t parameters);
 /// the parameters themselves follow from earlier releases. Of a release, unscaled() is a function of
 /// it and of `scaling`: post-processing.
 ///
-/// A row that is not finite stays so, and counts as zero. It has none of the abilities of `program`
-/// but ReproducibleRows: product forms of a gradient's norm know nothing of coordinates.
+/// A row that is not finite stays so, and counts as zero. Of the abilities of `program` it keeps
+/// ReproducibleRows, and RowEvaluations, which is not about gradients; product forms of a gradient's
+/// norm know nothing of coordinates.
 /// \param program, scaling  outlive the result; checked.
 std::unique_ptr<Program> scaled_rows(const Program& program, const Scaling& scaling);
 
