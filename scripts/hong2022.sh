@@ -25,7 +25,7 @@ mkdir -p "$folder"
 "$program" influence $manifest --quiet --out "$folder/influence-network" --points 11 --repeats 20 \
   --set 'model.hidden=[100]'
 
-for study in theorem curvature auxiliary synthetic baselines data-scale data-scale-squared momentum epsilon \
+for study in theorem curvature auxiliary synthetic baselines adaclip data-scale data-scale-squared momentum epsilon \
              data-efficiency mnist35 mnist cifar10; do
   "$program" ablate examples/studies/hong2022/$study.yaml --quiet --cache="$folder/.cache" --out "$folder/$study" \
     >/dev/null
