@@ -212,6 +212,7 @@ void note_throw(const std::type_info& type, void* thrown) {
 
 // Stands before the C++ library's function, for plugins and the command. `type` is a std::type_info*;
 // the compiler's own declaration says void*.
+// NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming): the ABI's name
 extern "C" [[noreturn, gnu::visibility("default")]] void __cxa_throw(void* thrown, void* type,
                                                                      void (*destroy)(void*)) {
   privgrad::tool::note_throw(*static_cast<const std::type_info*>(type), thrown);

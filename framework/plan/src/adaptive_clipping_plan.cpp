@@ -7,6 +7,7 @@
 #include "privgrad/trust/joint_release.hpp"
 
 namespace privgrad::core {
+namespace {
 
 void check_adaptive_clipping(const Manifest& manifest, const StepSchedules& schedules,
                              const Components& made) {
@@ -45,6 +46,14 @@ void check_coordinate_scaling(const Manifest& manifest, const StepSchedules& sch
                       " clipping it is added to gradients whose coordinates are scaled; use "
                       "noise_multiplier");
   });
+}
+
+}  // namespace
+
+void check_clipping(const Manifest& manifest, const StepSchedules& schedules,
+                    const Components& made) {
+  check_adaptive_clipping(manifest, schedules, made);
+  check_coordinate_scaling(manifest, schedules, made);
 }
 
 CountRelease plan_count(const Manifest& manifest, const StepPlan& steps, const Components& made) {

@@ -7,18 +7,13 @@
 
 namespace privgrad::core {
 
-/// Checks that a clip norm that follows a released count begins with one number, which the noise
-/// follows.
-/// \throws ManifestError if the schedules say otherwise.
-void check_adaptive_clipping(const Manifest& manifest, const StepSchedules& schedules,
-                             const Components& made);
-
-/// Checks a clipping that scales coordinates: that it can be resumed, and that nothing in the plan
-/// is in units of gradients where the noise is in units of scaled ones.
+/// Checks a clipping that adapts. A clip norm that follows a released count begins with one number,
+/// which the noise follows. One that scales coordinates can be resumed, and nothing in the plan is in
+/// units of gradients where the noise is in units of scaled ones.
 /// \throws ManifestError if the schedules say otherwise; PluginError for a clipping that breaks the
 ///   contract of CoordinateScaling.
-void check_coordinate_scaling(const Manifest& manifest, const StepSchedules& schedules,
-                              const Components& made);
+void check_clipping(const Manifest& manifest, const StepSchedules& schedules,
+                    const Components& made);
 
 /// PlanNumbers::count_noise and count_share.
 struct CountRelease {

@@ -118,8 +118,7 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
   StepSchedules schedules = plan_schedules(manifest, owner, steps, noise_adapts.has_value());
   std::vector<double> learning_rate =
       keep(*setting->kept, schedules, plan_learning_rate(manifest, owner, *made.optimizer, count));
-  check_adaptive_clipping(manifest, schedules, made);
-  check_coordinate_scaling(manifest, schedules, made);
+  check_clipping(manifest, schedules, made);
 
   // ---- their cost, and their noise
   std::vector<PlannedStatistic> statistics = plan_statistics(manifest, *setting);
