@@ -1,8 +1,12 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
+#include "privgrad/data/executor.hpp"
 #include "privgrad/plan/exact_plan.hpp"
+#include "privgrad/plan/read_data.hpp"
 #include "privgrad/studies/audit.hpp"
+#include "privgrad/train/trainer.hpp"
 #include "train.hpp"
 #include "verify.hpp"
 
@@ -191,6 +195,42 @@ TEST_CASE("a release is brought back by what its own step was scaled by", "[run]
   const std::string forgets = ", mean_decay: 0.5, variance_decay: 0";
   CHECK(parameters(keeps, "1") == parameters(forgets, "1"));
   CHECK(parameters(keeps, "2") != parameters(forgets, "2"));
+}
+
+// The gradients are lost in the noise, so that what a step changes is the noise. Of two independent
+// ones the correlation is normal with variance 1/106.
+TEST_CASE("the noise of a step follows what its coordinates are scaled by",
+          "[run][clipping][privacy]") {
+  const auto changed_by_step = [](const std::string& least_variance) {
+    Experiment experiment(kClipping, {"clipping={kind: adaclip, least_variance: " + least_variance +
+                                          ", most_variance: 1}",
+                                      "schedules.noise_multiplier=1000"});
+    const core::Plan& plan = experiment.plan();
+    const auto executor = core::make_executor(1);
+    core::Workbench bench = core::make_workbench(plan, *executor);
+    const core::RandomKey key = core::RandomKey::from_seed(1);
+    const std::vector<float> before = core::initial_parameters(plan, key);
+    bench.load(before);
+    const core::RunData data = core::read_data(*plan.manifest, *plan.setting);
+    core::Trainer trainer(plan, data.train, std::nullopt, key, *executor);
+    trainer.open_ledger(experiment.dir() / "ledger.jsonl", nlohmann::json::object());
+    trainer.use_key_of_step(core::RandomKey::from_seed(2));
+    REQUIRE(trainer.pay_for(0));
+    REQUIRE(trainer.take_step(0, bench));
+    std::vector<double> change(before.begin(), before.end());
+    for (std::size_t i = 0; i < change.size(); ++i)
+      change[i] = static_cast<double>(bench.parameters[i]) - change[i];
+    return change;
+  };
+  const auto correlation = [](const std::vector<double>& a, const std::vector<double>& b) {
+    const auto dot = [](const auto& x, const auto& y) {
+      return std::inner_product(x.begin(), x.end(), y.begin(), 0.0);
+    };
+    return dot(a, b) / std::sqrt(dot(a, a) * dot(b, b));
+  };
+  const std::vector<double> one = changed_by_step("0.25");
+  CHECK_THAT(correlation(one, changed_by_step("0.25")), WithinAbs(1.0, 1e-9));
+  CHECK(std::fabs(correlation(one, changed_by_step("0.25001"))) < 6.0 / std::sqrt(106.0));
 }
 
 TEST_CASE("adaclip refuses where its noise would not be what is said", "[plan][clipping]") {

@@ -139,9 +139,24 @@ void Trainer::reopen_ledger(const std::filesystem::path& file, const nlohmann::j
   for (Receipt& receipt : ledger_->take_receipts_in_hand()) receipts_.push_back(std::move(receipt));
 }
 
+namespace {
+
+/// Two copies of a state whose scalings differ, by a rounding of one processor, say, would release
+/// other sums: their noise has nothing in common.
+RandomKey key_of_scaled(const RandomKey& noise_key, const Scaling& scaling) {
+  const auto bytes = [](std::span<const float> numbers) {
+    const auto raw = std::as_bytes(numbers);
+    return std::string(reinterpret_cast<const char*>(raw.data()), raw.size());
+  };
+  return noise_key.derive("scaled\n" + bytes(scaling.shift) + bytes(scaling.scale));
+}
+
+}  // namespace
+
 void Trainer::use_key_of_step(const RandomKey& key) {
   if (secret_draws_) sampler_random_ = make_random_source(key.derive("sampler"));
-  const RandomKey noise_key = key.derive("noise");
+  RandomKey noise_key = key.derive("noise");
+  if (made_.scaling != nullptr) noise_key = key_of_scaled(noise_key, scaling());
   mechanism_.use_key(noise_key);
   augmentation_key_ = key.derive("augmentation");
   if (correlated_) correlated_->use_key(noise_key);
