@@ -156,7 +156,8 @@ RandomKey key_of_scaled(const RandomKey& noise_key, const Scaling& scaling) {
 void Trainer::use_key_of_step(const RandomKey& key) {
   if (secret_draws_) sampler_random_ = make_random_source(key.derive("sampler"));
   RandomKey noise_key = key.derive("noise");
-  if (made_.scaling != nullptr) noise_key = key_of_scaled(noise_key, scaling());
+  if (made_.scaling != nullptr)
+    noise_key = key_of_scaled(noise_key, {made_.scaling->shift(), made_.scaling->scale()});
   mechanism_.use_key(noise_key);
   augmentation_key_ = key.derive("augmentation");
   if (correlated_) correlated_->use_key(noise_key);
@@ -398,7 +399,11 @@ std::vector<Released> Trainer::release_step(std::uint64_t step, const Clip& clip
         if (differences_) {
           released = release_differences(step, clip, bench, checked);
         } else if (made_.scaling != nullptr) {
-          const auto rows = scaled_rows(*bench.program, scaling());
+          // Copied before the clipping sees norms of these rows: nothing of them can move it.
+          const Scaling now{made_.scaling->shift(), made_.scaling->scale()};
+          shift_.assign(now.shift.begin(), now.shift.end());
+          scale_.assign(now.scale.begin(), now.scale.end());
+          const auto rows = scaled_rows(*bench.program, {shift_, scale_});
           released.push_back(release_sum(step, clip, *rows, bench.memory, checked));
         } else {
           released.push_back(release_sum(step, clip, *bench.program, bench.memory, checked));
@@ -407,8 +412,6 @@ std::vector<Released> Trainer::release_step(std::uint64_t step, const Clip& clip
   if (check) contribution_checks_.add(*check);
   return released;
 }
-
-Scaling Trainer::scaling() const { return {made_.scaling->shift(), made_.scaling->scale()}; }
 
 /// The gradient for the optimizer, and the next clip norm or the next step's scaling, from released
 /// values alone.
@@ -426,7 +429,7 @@ std::optional<Released> Trainer::gradient_of(std::uint64_t step, const Clip& cli
   if (made_.scaling != nullptr) {
     std::optional<Released> gradient;
     in_run_of(manifest_.clipping.component->full_name(), [&] {
-      gradient.emplace(unscaled(released.front(), scaling()));
+      gradient.emplace(unscaled(released.front(), {shift_, scale_}));
       made_.scaling->learn(released.front());
     });
     return gradient;

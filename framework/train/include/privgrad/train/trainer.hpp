@@ -263,7 +263,6 @@ class Trainer {
   std::optional<Released> gradient_of(std::uint64_t step, const Clip& clip,
                                       std::span<const Released> released);
   void adapt_clip_norm(double unclipped);
-  Scaling scaling() const;
   Released release_sum(std::uint64_t step, const Clip& clip, const Program& program,
                        SumMemory& memory, ContributionCheck* check);
   Released release(BoundedOnGrid sum, double divisor);
@@ -294,7 +293,8 @@ class Trainer {
   bool paid_elsewhere_ = false;
   std::vector<std::uint32_t> batch_;
   double clip_norm_;
-  bool secret_draws_;  // of each step by its own key, where keys change
+  std::vector<float> shift_, scale_;  // what the coordinates of the last step were scaled by
+  bool secret_draws_;                 // of each step by its own key, where keys change
   std::optional<double> clipped_fraction_;
   double gradient_noise_ = 0.0;
   std::function<void(const StepSeen&)> witness_;
