@@ -18,6 +18,7 @@
 #include "drawn_rows.hpp"
 #include "privgrad/data/executor.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/plan/components.hpp"
 #include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/plan/read_data.hpp"
 #include "privgrad/record/scratch_folder.hpp"

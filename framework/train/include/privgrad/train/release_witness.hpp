@@ -34,6 +34,14 @@ struct ReleaseSeen {
   double clip_norm = 0.0;          ///< A gradient's, as in use; any other release's bound.
 };
 
+/// A step of a trainer, between its release and the optimizer. Private, as the batch is.
+struct StepSeen {
+  std::uint64_t step = 0;
+  std::span<const std::uint32_t> batch;  ///< Rows of the data set, as they were drawn.
+  const Released& gradient;
+  double clip_norm = 0.0;  ///< The step's; the next step's where it adapts.
+};
+
 /// Stands between the releases of a run and everything that follows from them. A run shows here
 /// every use that it makes of private rows; all that it does afterwards may follow from the values
 /// given back, and from nothing else. So a run on other rows that is given the releases of the

@@ -1,8 +1,8 @@
 // The trainer that makes the private steps on one owner's data, and accounts for each of them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -10,86 +10,34 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "privgrad/plan/components.hpp"
+#include "privgrad/dataset.hpp"
 #include "privgrad/plan/plan.hpp"
 #include "privgrad/train/adaptive_noise.hpp"
-#include "privgrad/train/gradient_differences.hpp"
 #include "privgrad/train/release_witness.hpp"
-#include "privgrad/trust/contribution_check.hpp"
-#include "privgrad/trust/correlated_mechanism.hpp"
-#include "privgrad/trust/exact_sum.hpp"
+#include "privgrad/train/run_checks.hpp"
+#include "privgrad/train/workbench.hpp"
 #include "privgrad/trust/ledger.hpp"
-#include "privgrad/trust/mechanism.hpp"
 #include "privgrad/trust/random_key.hpp"
-#include "privgrad/trust/resident_run.hpp"
 #include "privgrad/trust/sampling_watch.hpp"
-#include "privgrad/trust/scaled_rows.hpp"
+#include "privgrad/trust/state_bytes.hpp"
 
 namespace privgrad::core {
 
-/// The program, memory and parameters with which a model is trained. Of the trainer that used it
-/// last, only the parameters are left in it, so trainers may take turns.
-struct Workbench {
-  ComponentPtr<Backend> backend;
-  std::unique_ptr<Program> program;
-  SumMemory memory;
-  std::vector<float> parameters, previous;
-
-  /// \param values  become the parameters, also those of the program.
-  void load(std::vector<float> values);
-};
-
-/// \param plan  with a model and a network.
-/// \param backend  made if it is null and the model does not execute itself; outlives the program,
-///   as does the executor.
-/// \throws as make_workbench()
-std::unique_ptr<Program> make_program(const Plan& plan, ComponentPtr<Backend>& backend,
-                                      Executor& executor);
-
-/// \param plan  with a model and a network.
-/// \param executor  outlives the workbench.
-/// \throws ConfigError, PluginError if the backend cannot execute the network.
-Workbench make_workbench(const Plan& plan, Executor& executor);
-
-/// \returns the initial parameters of the layers that are trained: the model's, or those that
-///   model.weights has for them.
-/// \param key  the run's.
-std::vector<float> initial_parameters(const Plan& plan, const RandomKey& key);
-
-/// The checks that were made during a run, and passed; a check that fails ends the run.
-struct RunChecks {
-  std::uint64_t contributions = 0;  ///< Steps in which one example's contribution was checked.
-  std::uint64_t batches = 0;        ///< Batches that were checked against the sampler's law.
-  /// Contributions that differed from the gradient by more than rounding does: private.
-  std::uint64_t reported_differences = 0;
-  /// The owner of the program that made the noise, checked in each step (ResidentRun); "": the
-  /// trust base made it.
-  std::string noise_by{};
-
-  RunChecks& operator+=(const RunChecks& other);
-};
-
-/// A step of a trainer, between its release and the optimizer. Private, as the batch is.
-struct StepSeen {
-  std::uint64_t step = 0;
-  std::span<const std::uint32_t> batch;  ///< Rows of the data set, as they were drawn.
-  const Released& gradient;
-  double clip_norm = 0.0;  ///< The step's; the next step's where it adapts.
-};
-
 class ProcessGroup;
+class SharedSteps;
+class StepEngine;
 struct StepOrder;
+struct StepState;
 
 /// Whether the steps cost less because nobody knows which examples they took. Otherwise the order
 /// may be public, and a sampler may draw it for many steps at once.
 bool rest_on_secret_draws(std::span<const Charge> charges);
 
-/// Trains on the data of one owner, and answers for the privacy cost to that owner: it holds the
-/// sampler, the mechanism with its noise, the ledger and its receipts, and the optimizer. A central
-/// run has one, a federated run one per client.
+/// Trains on the data of one owner, and answers for the privacy cost to that owner: it draws the
+/// batches, holds the ledger and its receipts, and has an engine make the steps. A central run has
+/// one, a federated run one per client.
 ///
 /// Threads: calls on one trainer never overlap; trainers of different workbenches may run at once.
 class Trainer {
@@ -108,6 +56,7 @@ class Trainer {
           const RandomKey& key, Executor& executor, ProcessGroup* processes = nullptr);
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
+  ~Trainer();
 
   /// To be called before the first step, unless noise is off.
   /// \param facts  further ones for the ledger's first line.
@@ -216,7 +165,7 @@ class Trainer {
   void lead_by(ReleaseWitness* witness, std::optional<std::size_t> client = std::nullopt);
 
   /// Standard deviation of the noise in each coordinate of the last step's gradient.
-  double gradient_noise() const noexcept { return gradient_noise_; }
+  double gradient_noise() const noexcept;
   /// Null unless the noise adapts.
   const AdaptiveNoise* adaptive_noise() const noexcept {
     return adaptive_noise_ ? &*adaptive_noise_ : nullptr;
@@ -225,84 +174,32 @@ class Trainer {
   Ledger* ledger() noexcept { return ledger_ ? &*ledger_ : nullptr; }
   const Ledger* ledger() const noexcept { return ledger_ ? &*ledger_ : nullptr; }
   /// The clip norm of the last step; with adaptive clipping, of the next one.
-  double clip_norm() const noexcept { return clip_norm_; }
+  double clip_norm() const noexcept;
   RunChecks checks() const;
   /// The share of the last batch that was clipped, as released; adaptive clipping only.
-  std::optional<double> clipped_fraction() const noexcept { return clipped_fraction_; }
+  std::optional<double> clipped_fraction() const noexcept;
 
  private:
-  static auto of_last_step(auto& self) {
-    return std::tie(self.clip_norm_, self.clipped_fraction_, self.gradient_noise_);
-  }
   void draw_batch(std::uint64_t step);
-  Clip clip_of_step(std::uint64_t step);
-  std::vector<Released> release_step(std::uint64_t step, const Clip& clip, Workbench& bench);
-  void update(std::span<float> parameters, const Released& gradient, std::uint64_t step);
-  // For steps that stay with their program: resident_steps.cpp.
-  bool can_stay(Workbench& bench) const;
-  bool take_resident_step(std::uint64_t step, Workbench& bench);
-  std::vector<float> resident_state() const;
-  void save_optimizer(StateWriter& out) const;
-  void restore_optimizer(StateReader& in);
-
-  // With others: trainer_together.cpp.
-  struct Together;
-  bool takes_slices() const;
-  bool take_step_together(std::uint64_t step, Workbench& bench);
-  StepOrder order_of_step(std::uint64_t step, const Clip& clip, const ContributionCheck* check);
-  Together make_slice(const StepOrder& order, Workbench& bench, ContributionCheck* check);
-  std::vector<BoundedOnGrid> slices_of_sums(const StepOrder& order,
-                                            std::span<const std::uint32_t> share, Workbench& bench,
-                                            ContributionCheck* check);
-  bool any_differs(bool mine) const;
-  std::vector<Released> release_slices(std::vector<BoundedOnGrid> slices, const StepOrder& order);
-  Released without_count(const StepOrder& order, const Released& slice, Together& made) const;
-  std::vector<float> whole_state(std::span<const float> own) const;
-  std::vector<float> state_of_slice(std::span<const float> whole) const;
-
-  std::optional<Released> gradient_of(std::uint64_t step, const Clip& clip,
-                                      std::span<const Released> released);
-  void adapt_clip_norm(double unclipped);
-  Released release_sum(std::uint64_t step, const Clip& clip, const Program& program,
-                       SumMemory& memory, ContributionCheck* check);
-  Released release(BoundedOnGrid sum, double divisor);
-  std::vector<Released> release_differences(std::uint64_t step, const Clip& clip,
-                                            const Workbench& bench, ContributionCheck* check);
-  Receipt take_receipt();
-  bool is_charged() const noexcept { return ledger_ || paid_elsewhere_; }
   void watch_sampling();
 
   const Plan& plan_;
-  const Manifest& manifest_;
   const Dataset& data_;
   std::optional<std::span<const std::uint32_t>> rows_;  // nothing: all
-  Executor& executor_;
-  Components made_;
+  std::unique_ptr<StepState> state_;
+  std::unique_ptr<StepEngine> engine_;
+  SharedSteps* shared_ = nullptr;  // the engine, where processes share the steps
+  RandomKey device_checks_key_;
   std::shared_ptr<const RandomSource> sampler_random_;
-  Mechanism mechanism_;
-  RandomKey augmentation_key_, resident_checks_key_;
-  std::optional<CorrelatedMechanism> correlated_;  // instead of mechanism_
-  std::optional<AdaptiveNoise> adaptive_noise_;
-  std::optional<GradientDifferences> differences_;  // of an aggregator that uses them
+  bool secret_draws_;  // of each step by its own key, where keys change
   std::optional<SamplingWatch> sampling_watch_;
-  ContributionChecks contribution_checks_;
+  std::optional<AdaptiveNoise> adaptive_noise_;
   ComponentPtr<Accountant> accountant_;
   std::optional<Ledger> ledger_;
-  std::deque<Receipt> receipts_;
   LedgerReopening restored_;  // of a ledger that is still to be taken up
-  bool paid_elsewhere_ = false;
+  bool is_paid_elsewhere_ = false;
   std::vector<std::uint32_t> batch_;
-  double clip_norm_;
-  std::vector<float> shift_, scale_;  // what the coordinates of the last step were scaled by
-  bool secret_draws_;                 // of each step by its own key, where keys change
-  std::optional<double> clipped_fraction_;
-  double gradient_noise_ = 0.0;
-  std::function<void(const StepSeen&)> witness_;
   std::function<void(std::span<const std::uint32_t>)> listener_;
-  std::unique_ptr<ResidentRun> resident_;  // null: steps are made here
-  ProcessGroup* processes_;                // null: this process is alone
-  ReleaseWitness* leader_ = nullptr;
-  std::optional<std::size_t> client_;
 };
 
 }  // namespace privgrad::core

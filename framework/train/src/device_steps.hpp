@@ -1,0 +1,39 @@
+// The engine whose sums, noise and optimizer stay where the program lives.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "privgrad/trust/random_key.hpp"
+#include "privgrad/trust/resident_run.hpp"
+#include "step_engine.hpp"
+
+namespace privgrad::core {
+
+/// The steps that stay where the program lives, on a device, say (ResidentSteps). Their releases and
+/// the state that they leave have the bits of the steps that are made in this process.
+class DeviceSteps final : public StepEngine {
+ public:
+  /// \returns whether program and optimizer are able to, and nobody is shown the releases.
+  static bool can_make(const StepState& state, Program& program);
+
+  /// From here on the vectors of the optimizer's state are the program's.
+  /// \param bench  of all steps to come; outlives the engine.
+  /// \param key  chooses the places that are checked.
+  /// \throws PluginError for an optimizer whose state is not as it said.
+  DeviceSteps(StepState& state, Workbench& bench, const RandomKey& key);
+
+  bool take(const DrawnStep& drawn, Workbench& bench) override;
+  /// \throws PluginError as ResidentRun::bring_parameters().
+  void bring_home(Workbench& bench) override;
+  void were_loaded() override { run_.forget_parameters(); }
+  std::string noise_by() const override { return state_.program; }
+  void save_optimizer(StateWriter& out) const override;
+
+ private:
+  std::vector<float> whole_state() const;
+
+  ResidentRun run_;
+};
+
+}  // namespace privgrad::core

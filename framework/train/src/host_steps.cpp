@@ -1,0 +1,194 @@
+#include "host_steps.hpp"
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "privgrad/model/augmented_program.hpp"
+#include "privgrad/trust/clipped_sum.hpp"
+#include "privgrad/trust/exact_sum.hpp"
+#include "privgrad/trust/scaled_rows.hpp"
+
+namespace privgrad::core {
+namespace {
+
+/// A step whose contributions are clipped, as one of the engines below sums them up.
+struct ClippedStep {
+  const DrawnStep& drawn;
+  const Clip& clip;
+  const Program& program;  ///< Of the gradients, as they are summed up.
+  Workbench& bench;
+  ContributionCheck* check;  ///< Null: no contribution is looked at.
+  double divisor;
+};
+
+/// What all steps in this process have in common.
+class HostSteps : public StepEngine {
+ public:
+  using StepEngine::StepEngine;
+
+  bool take(const DrawnStep& drawn, Workbench& bench) final {
+    const Clip clip = state_.clip_of_step(drawn.step);
+    std::vector<Released> own = release(drawn, clip, bench);
+    const std::span<const Released> released = led_by(state_.leader,
+                                                      {.what = ReleaseSeen::What::gradient,
+                                                       .client = state_.client,
+                                                       .step = drawn.step,
+                                                       .batch = drawn.batch,
+                                                       .model = bench.parameters,
+                                                       .reached = {},
+                                                       .clip_norm = clip.clip_norm},
+                                                      own);
+    const std::optional<Released> made = gradient_of(drawn.step, clip, released);
+    const Released& gradient = made ? *made : released.front();
+    state_.gradient_noise = gradient.noise_stddev();
+    if (state_.witness) {
+      state_.witness({.step = drawn.step,
+                      .batch = drawn.batch,
+                      .gradient = gradient,
+                      .clip_norm = state_.clip_norm});
+    }
+    bench.previous = bench.parameters;
+    state_.update(bench.parameters, gradient, drawn.step);
+    return bench.keep_if_finite();
+  }
+
+ protected:
+  /// Sums up and releases. From here on nothing depends on the rows but by what is returned.
+  virtual std::vector<Released> release_sums(const ClippedStep& now) = 0;
+  virtual std::optional<Released> gradient_of(std::uint64_t, const Clip& clip,
+                                              std::span<const Released> released) {
+    return state_.gradient_of(clip, released.front());
+  }
+
+  /// Looks at the checked example, for sums that do not do so by themselves.
+  void look(const ClippedStep& now) const {
+    if (now.check != nullptr) check_row(now.program, state_.data, now.drawn.batch, *now.check);
+  }
+
+ private:
+  std::vector<Released> release(const DrawnStep& drawn, const Clip& clip, Workbench& bench) {
+    const bool is_charged = state_.receipts.are_expected();
+    if (!is_charged && state_.plan.noise_multiplier[drawn.step] != 0.0)
+      throw PrivacyError("a step with noise needs a ledger, and none was opened");
+    // A client's change is computed once: it is no function of its number that could be asked
+    // again.
+    std::optional<ContributionCheck> check;
+    if (is_charged && state_.plan.unit == PrivacyUnit::example)
+      check = state_.contribution_checks.draw(drawn.step, drawn.batch.size());
+    std::unique_ptr<Program> scaled;
+    std::vector<Released> released;
+    const AugmentedStep augmented(*bench.program, state_.augmentation_key, drawn.step);
+    state_.in_program([&] {
+      if (state_.made.scaling != nullptr) {
+        state_.copy_scaling();
+        scaled = scaled_rows(*bench.program, {state_.shift, state_.scale});
+      }
+      released = release_sums({.drawn = drawn,
+                               .clip = clip,
+                               .program = scaled ? *scaled : *bench.program,
+                               .bench = bench,
+                               .check = check ? &*check : nullptr,
+                               .divisor = state_.plan.batch_size[drawn.step]});
+    });
+    if (check) state_.contribution_checks.add(*check);
+    return released;
+  }
+};
+
+std::vector<Released> one(Released released) {
+  std::vector<Released> all;
+  all.push_back(std::move(released));
+  return all;
+}
+
+/// Steps of exact sums.
+class ExactSteps final : public HostSteps {
+  using HostSteps::HostSteps;
+  std::vector<Released> release_sums(const ClippedStep& now) override {
+    const std::size_t most_rows = state_.manifest.microbatch_size;
+    SumMemory& memory = now.bench.memory;
+    // Correlated noise keeps whole sums from step to step.
+    return one(state_.release(
+        state_.correlated
+            ? exact_sum(now.program, state_.data, now.drawn.batch, now.clip, state_.executor,
+                        most_rows, &memory, state_.plan.unit, now.check)
+            : exact_sum_to_come(now.program, state_.data, now.drawn.batch, now.clip,
+                                state_.executor, most_rows, memory, state_.plan.unit, now.check),
+        now.divisor));
+  }
+};
+
+/// Steps of sums on the aggregator's own grid.
+class GridSteps final : public HostSteps {
+  using HostSteps::HostSteps;
+  std::vector<Released> release_sums(const ClippedStep& now) override {
+    look(now);
+    return one(state_.release(
+        clipped_sum_on_grid(now.program, state_.data, now.drawn.batch, now.clip,
+                            state_.plan.grid_levels, state_.executor, state_.plan.unit),
+        now.divisor));
+  }
+};
+
+/// Steps of sums in floating point.
+class FloatingSteps final : public HostSteps {
+  using HostSteps::HostSteps;
+  std::vector<Released> release_sums(const ClippedStep& now) override {
+    look(now);
+    return one(state_.release(clipped_sum(now.program, state_.data, now.drawn.batch, now.clip,
+                                          state_.executor, state_.plan.unit),
+                              now.divisor));
+  }
+};
+
+/// Steps without noise, for comparisons.
+class NoiselessSteps final : public HostSteps {
+  using HostSteps::HostSteps;
+  std::vector<Released> release_sums(const ClippedStep& now) override {
+    return one(state_.release_without_noise(
+        state_.plan.arithmetic == Arithmetic::floating
+            ? clipped_sum(now.program, state_.data, now.drawn.batch, now.clip, state_.executor,
+                          state_.plan.unit)
+            : sum_for_no_noise(now.program, state_.data, now.drawn.batch, now.clip, state_.executor,
+                               state_.manifest.microbatch_size, &now.bench.memory,
+                               state_.plan.unit),
+        now.divisor));
+  }
+};
+
+/// Steps of an aggregator that uses differences of gradients.
+class DifferenceSteps final : public HostSteps {
+  using HostSteps::HostSteps;
+  std::vector<Released> release_sums(const ClippedStep& now) override {
+    look(now);
+    const GradientDifferences::Step step{now.drawn.step, now.bench.parameters, now.program,
+                                         state_.data,    now.drawn.batch,      now.clip};
+    CorrelatedMechanism& mechanism = *state_.correlated;
+    if (!state_.receipts.are_expected())
+      return mechanism.release_without_noise(state_.differences->sums(step), now.divisor);
+    if (state_.plan.arithmetic == Arithmetic::exact) {
+      return mechanism.release(state_.differences->exact_sums(step), state_.receipts.take(),
+                               now.divisor);
+    }
+    return mechanism.release(state_.differences->sums(step), state_.receipts.take(), now.divisor);
+  }
+
+  std::optional<Released> gradient_of(std::uint64_t step, const Clip& clip,
+                                      std::span<const Released> released) override {
+    return state_.combined_gradient(step, clip, released);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<StepEngine> make_host_steps(StepState& state) {
+  const Plan& plan = state.plan;
+  if (state.differences) return std::make_unique<DifferenceSteps>(state);
+  if (plan.manifest->noise_off) return std::make_unique<NoiselessSteps>(state);
+  if (plan.grid_levels != 0) return std::make_unique<GridSteps>(state);
+  if (plan.arithmetic == Arithmetic::exact) return std::make_unique<ExactSteps>(state);
+  return std::make_unique<FloatingSteps>(state);
+}
+
+}  // namespace privgrad::core

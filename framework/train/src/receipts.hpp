@@ -1,0 +1,41 @@
+// The receipts for an owner's steps that are paid for and not yet made.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <utility>
+
+#include "privgrad/error.hpp"
+#include "privgrad/trust/ledger.hpp"
+
+namespace privgrad::core {
+
+/// A queue of receipts: one for each step that is paid for and not yet made, in the steps' order.
+class Receipts {
+ public:
+  /// From now on no step is made without one: its noise is charged.
+  void expect() noexcept { are_expected_ = true; }
+  bool are_expected() const noexcept { return are_expected_; }
+
+  std::size_t size() const noexcept { return left_.size(); }
+  void add(Receipt receipt) { left_.push_back(std::move(receipt)); }
+
+  /// \throws PrivacyError if there is none.
+  void need_one() const {
+    if (left_.empty()) throw PrivacyError("a step is about to be made that nobody paid for");
+  }
+  /// \returns the receipt of the next step.
+  /// \throws as need_one()
+  Receipt take() {
+    need_one();
+    Receipt receipt = std::move(left_.front());
+    left_.pop_front();
+    return receipt;
+  }
+
+ private:
+  std::deque<Receipt> left_;
+  bool are_expected_ = false;
+};
+
+}  // namespace privgrad::core

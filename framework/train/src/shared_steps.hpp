@@ -1,0 +1,60 @@
+// The engine that makes steps together with other processes.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "privgrad/train/process_group.hpp"
+#include "privgrad/trust/slice.hpp"
+#include "step_engine.hpp"
+
+namespace privgrad::core {
+
+/// The steps that several processes make together. Process 0 pays, draws the batch and gives the
+/// order; from there on all do the same: each sums up its share of the batch, gets its slice of the
+/// sum of all, noises it, and moves its slice of the parameters.
+class SharedSteps final : public StepEngine {
+ public:
+  /// \param processes  outlives the engine.
+  SharedSteps(StepState& state, ProcessGroup& processes);
+
+  /// The number of parameters that the optimizer of this process moves, at least 1.
+  std::size_t optimizer_size() const;
+
+  /// At process 0.
+  bool take(const DrawnStep& drawn, Workbench& bench) override;
+  /// At the others, with the receipt of the step in hand where the noise is correlated.
+  /// \throws as take(); IoError for a process that is gone.
+  void take_part(const StepOrder& order, Workbench& bench);
+
+  void begin_saving(StateWriter& out) const override;
+  void save_optimizer(StateWriter& out) const override;
+  void restore_optimizer(StateReader& in) override;
+
+ private:
+  /// The results of a step that every process keeps.
+  struct Made {
+    /// At process 0, where the optimizer needs whole gradients: the releases.
+    std::vector<Released> whole;
+    double noise_stddev = 0.0;
+    double unclipped = 0.0;      // as released, where the clip norm adapts
+    bool check_differs = false;  // in the process that has the example
+  };
+  bool takes_slices() const;
+  StepOrder order_of(const DrawnStep& drawn, const Clip& clip, const ContributionCheck* check);
+  Made make_slice(const StepOrder& order, Workbench& bench, ContributionCheck* check);
+  std::vector<BoundedOnGrid> slices_of_sums(const StepOrder& order,
+                                            std::span<const std::uint32_t> share, Workbench& bench,
+                                            ContributionCheck* check);
+  bool any_differs(bool mine) const;
+  std::vector<Released> release_slices(std::vector<BoundedOnGrid> slices, const StepOrder& order);
+  Released without_count(const StepOrder& order, const Released& slice, Made& made) const;
+  std::vector<float> whole_state(std::span<const float> own) const;
+  std::vector<float> state_of_slice(std::span<const float> whole) const;
+
+  ProcessGroup& processes_;
+};
+
+}  // namespace privgrad::core

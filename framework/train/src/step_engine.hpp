@@ -1,0 +1,54 @@
+// The interface of what makes an owner's steps, wherever sums, noise and optimizer are.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "privgrad/train/workbench.hpp"
+#include "privgrad/trust/state_bytes.hpp"
+#include "step_state.hpp"
+
+namespace privgrad::core {
+
+/// A step whose batch is drawn, and checked against the law that it was charged by. Private.
+struct DrawnStep {
+  std::uint64_t step = 0;
+  std::span<const std::uint32_t> batch;  ///< Rows of the data set.
+};
+
+/// Makes the steps of one owner: sums up the gradients of a batch, uses the step's receipt up for
+/// the release, and moves the parameters. All engines make the same releases, bit for bit, of a plan
+/// that they support.
+///
+/// Threads: calls never overlap.
+class StepEngine {
+ public:
+  /// \param state  the owner's; outlives the engine.
+  explicit StepEngine(StepState& state) : state_(state) {}
+  StepEngine(const StepEngine&) = delete;
+  StepEngine& operator=(const StepEngine&) = delete;
+  virtual ~StepEngine() = default;
+
+  /// \returns false if the parameters are no longer finite; the last finite ones are kept.
+  /// \throws PluginError if a check proves a plugin faulty; nothing is then released for the step.
+  virtual bool take(const DrawnStep& drawn, Workbench& bench) = 0;
+
+  /// Brings the parameters to the workbench, if they moved elsewhere.
+  virtual void bring_home(Workbench&) {}
+  /// To be called once the workbench was given other parameters.
+  virtual void were_loaded() {}
+  /// RunChecks::noise_by.
+  virtual std::string noise_by() const { return ""; }
+
+  /// To be called before anything is saved; processes that share the steps call it together.
+  virtual void begin_saving(StateWriter&) const {}
+  virtual void save_optimizer(StateWriter& out) const;
+  /// \throws IoError for the state of another optimizer.
+  virtual void restore_optimizer(StateReader& in);
+
+ protected:
+  StepState& state_;
+};
+
+}  // namespace privgrad::core

@@ -1,0 +1,186 @@
+#include "step_state.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "privgrad/error.hpp"
+#include "privgrad/optimizer.hpp"
+#include "privgrad/plan/exact_plan.hpp"
+#include "privgrad/trust/clip_factors.hpp"
+#include "privgrad/trust/joint_release.hpp"
+#include "privgrad/trust/scaled_rows.hpp"
+#include "privgrad/value.hpp"
+#include "step_engine.hpp"
+
+namespace privgrad::core {
+namespace {
+
+/// Two copies of a state whose scalings differ, by a rounding of one processor, say, would release
+/// other sums: their noise has nothing in common.
+RandomKey key_of_scaled(const RandomKey& noise_key, const Scaling& scaling) {
+  const auto bytes = [](std::span<const float> numbers) {
+    const auto raw = std::as_bytes(numbers);
+    return std::string(reinterpret_cast<const char*>(raw.data()), raw.size());
+  };
+  return noise_key.derive("scaled\n" + bytes(scaling.shift) + bytes(scaling.scale));
+}
+
+auto of_last_step(auto& state) {
+  return std::tie(state.clip_norm, state.clipped_fraction, state.gradient_noise);
+}
+
+}  // namespace
+
+StepState::StepState(const Plan& the_plan, const Dataset& the_data, const RandomKey& key,
+                     Executor& the_executor, std::optional<Slice> slice)
+    : plan(the_plan),
+      manifest(*the_plan.manifest),
+      data(the_data),
+      executor(the_executor),
+      program(program_owner(manifest, *the_plan.setting)),
+      clipping(manifest.clipping.component->full_name()),
+      made(start_components(the_plan)),
+      mechanism(*made.aggregator, key.derive("noise"), the_executor),
+      augmentation_key(key.derive("augmentation")),
+      contribution_checks(key, the_plan.steps(), program, clipping),
+      clip_norm(the_plan.clip_norm.front()) {
+  if (plan.correlated) {
+    correlated.emplace(plan.correlated->parts, key.derive("noise"), executor,
+                       most_rows(manifest, plan), slice);
+  }
+  if (made.differences != nullptr) differences.emplace(plan, *made.differences, executor);
+}
+
+void StepState::use_key_of_step(const RandomKey& key) {
+  RandomKey noise_key = key.derive("noise");
+  if (made.scaling != nullptr)
+    noise_key = key_of_scaled(noise_key, {made.scaling->shift(), made.scaling->scale()});
+  mechanism.use_key(noise_key);
+  augmentation_key = key.derive("augmentation");
+  if (correlated) correlated->use_key(noise_key);
+}
+
+Clip StepState::clip_of_step(std::uint64_t step) {
+  const bool adaptive = plan.clip_norm_adapts();
+  if (!adaptive || step == 0) clip_norm = plan.clip_norm[step];
+  return {.rule = *made.clipping,
+          .groups = plan.setting->groups,
+          .clip_norm = clip_norm,
+          .count_share = adaptive ? plan.count_share[step] : 0.0};
+}
+
+void StepState::copy_scaling() {
+  const Scaling now{made.scaling->shift(), made.scaling->scale()};
+  shift.assign(now.shift.begin(), now.shift.end());
+  scale.assign(now.scale.begin(), now.scale.end());
+}
+
+Released StepState::release(BoundedOnGrid sum, double divisor) {
+  if (correlated) return correlated->release(std::move(sum), receipts.take(), divisor);
+  return mechanism.release(std::move(sum), manifest.adjacency, receipts.take(), divisor);
+}
+
+Released StepState::release(Bounded sum, double divisor) {
+  if (correlated) return correlated->release(std::move(sum), receipts.take(), divisor);
+  return mechanism.release(std::move(sum), receipts.take(), divisor);
+}
+
+Released StepState::release_without_noise(Bounded sum, double divisor) {
+  if (correlated) return correlated->release_without_noise(std::move(sum), divisor);
+  return mechanism.release_without_noise(std::move(sum), divisor);
+}
+
+std::optional<Released> StepState::gradient_of(const Clip& clip, const Released& released) {
+  if (made.scaling != nullptr) {
+    std::optional<Released> gradient;
+    in_run_of(clipping, [&] {
+      gradient.emplace(unscaled(released, {shift, scale}));
+      made.scaling->learn(released);
+    });
+    return gradient;
+  }
+  if (!plan.clip_norm_adapts()) return std::nullopt;
+  JointParts parts = take_apart(released, clip.clip_norm, clip.count_share);
+  adapt_clip_norm(parts.unclipped);
+  return std::move(parts.gradients);
+}
+
+Released StepState::combined_gradient(std::uint64_t step, const Clip& clip,
+                                      std::span<const Released> released) {
+  std::optional<Released> combined;
+  in_run_of(manifest.aggregator.component->full_name(), [&] {
+    combined.emplace(differences->combine(step, released, clip.clip_norm, plan.batch_size[step],
+                                          receipts.are_expected()));
+  });
+  return std::move(*combined);
+}
+
+void StepState::adapt_clip_norm(double unclipped) {
+  clipped_fraction = 1.0 - unclipped;
+  double next = 0.0;
+  in_run_of(clipping,
+            [&] { next = made.adaptive_clip_norm->next_clip_norm(clip_norm, unclipped); });
+  if (!std::isfinite(next) || next <= 0.0) {
+    throw PluginError(clipping + ": gave a clip norm of " + format_number(next) +
+                      ", expected a finite number above 0");
+  }
+  clip_norm = std::clamp(next, kSmallestClipNorm, kLargestClipNorm);
+}
+
+void StepState::update(std::span<float> parameters, const Released& gradient, std::uint64_t step) {
+  in_run_of(manifest.optimizer.component->full_name(), [&] {
+    made.optimizer->step(parameters, gradient,
+                         {.step = step, .learning_rate = plan.learning_rate[step]});
+  });
+}
+
+void StepState::save(StateWriter& out) const {
+  save_component(out, dynamic_cast<const Checkpointable*>(made.aggregator.get()));
+  out.put(of_last_step(*this));
+  mechanism.save(out);
+  if (correlated) correlated->save(out);
+  if (differences) differences->save(out);
+  if (made.scaling != nullptr)
+    save_component(out, dynamic_cast<const Checkpointable*>(made.clipping.get()));
+  contribution_checks.save(out);
+}
+
+void StepState::restore(StateReader& in) {
+  restore_component(in, dynamic_cast<Checkpointable*>(made.aggregator.get()));
+  in.get(of_last_step(*this));
+  mechanism.restore(in);
+  if (correlated) correlated->restore(in);
+  if (differences) differences->restore(in);
+  if (made.scaling != nullptr)
+    restore_component(in, dynamic_cast<Checkpointable*>(made.clipping.get()));
+  contribution_checks.restore(in);
+}
+
+void save_component(StateWriter& out, const Checkpointable* component) {
+  out.word(component != nullptr ? 1 : 0);
+  if (component != nullptr) out.array(component->state());
+}
+
+void restore_component(StateReader& in, Checkpointable* component) {
+  const bool is_saved = in.word() == 1;
+  if (is_saved != (component != nullptr)) in.fail("a component's state is missing or too many");
+  if (!is_saved) return;
+  const std::vector<float> state = in.array<float>();
+  try {
+    component->restore(state);
+  } catch (const ConfigError& problem) {
+    in.fail(problem.what());
+  }
+}
+
+void StepEngine::save_optimizer(StateWriter& out) const {
+  save_component(out, dynamic_cast<const Checkpointable*>(state_.made.optimizer.get()));
+}
+
+void StepEngine::restore_optimizer(StateReader& in) {
+  restore_component(in, dynamic_cast<Checkpointable*>(state_.made.optimizer.get()));
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,100 @@
+// The state of one owner's steps that does not depend on which engine makes them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "privgrad/data/breach.hpp"
+#include "privgrad/plan/components.hpp"
+#include "privgrad/plan/plan.hpp"
+#include "privgrad/train/gradient_differences.hpp"
+#include "privgrad/train/release_witness.hpp"
+#include "privgrad/train/trainer.hpp"
+#include "privgrad/trust/contribution_check.hpp"
+#include "privgrad/trust/correlated_mechanism.hpp"
+#include "privgrad/trust/mechanism.hpp"
+#include "privgrad/trust/slice.hpp"
+#include "receipts.hpp"
+
+namespace privgrad::core {
+
+/// The state of one owner's steps: the components, the mechanism with its noise, and what follows
+/// from releases alone, as the next clip norm does.
+struct StepState {
+  /// \param slice  the part of sums, noise and optimizer that this process has; nothing: all.
+  StepState(const Plan& plan, const Dataset& data, const RandomKey& key, Executor& executor,
+            std::optional<Slice> slice);
+
+  /// The key for noise and augmentation of the next step, in a run whose keys change.
+  void use_key_of_step(const RandomKey& key);
+
+  // ---- a step, in this order
+
+  /// The step's clipping, with the clip norm in use.
+  Clip clip_of_step(std::uint64_t step);
+  /// Copies the scaling of the coordinates, before the clipping sees norms of the step's rows:
+  /// nothing of them can move it.
+  void copy_scaling();
+  /// Uses the step's receipt up.
+  /// \throws PrivacyError
+  Released release(BoundedOnGrid sum, double divisor);
+  Released release(Bounded sum, double divisor);
+  Released release_without_noise(Bounded sum, double divisor);
+  /// The gradient for the optimizer, and the next clip norm or the next step's scaling, from a
+  /// released value alone.
+  /// \returns nothing where the gradient is the release itself.
+  std::optional<Released> gradient_of(const Clip& clip, const Released& released);
+  /// The gradient where the aggregator uses differences, from all releases of the step.
+  Released combined_gradient(std::uint64_t step, const Clip& clip,
+                             std::span<const Released> released);
+  /// The share of the batch that was not clipped, as released: the next clip norm costs nothing
+  /// more.
+  void adapt_clip_norm(double unclipped);
+  void update(std::span<float> parameters, const Released& gradient, std::uint64_t step);
+
+  /// Runs `body` so that what it throws names the program and the clipping.
+  template <class Body>
+  void in_program(const Body& body) const {
+    in_run_of(program + " or " + clipping, body);
+  }
+
+  /// Saves all but the optimizer, whose place is its engine's matter.
+  void save(StateWriter& out) const;
+  void restore(StateReader& in);
+
+  const Plan& plan;
+  const Manifest& manifest;
+  const Dataset& data;
+  Executor& executor;
+  const std::string program, clipping;  // full names, for errors
+  Components made;
+  Mechanism mechanism;
+  RandomKey augmentation_key;
+  std::optional<CorrelatedMechanism> correlated;   // instead of mechanism
+  std::optional<GradientDifferences> differences;  // of an aggregator that uses them
+  ContributionChecks contribution_checks;
+  Receipts receipts;
+
+  // of the last step
+  double clip_norm;
+  std::optional<double> clipped_fraction;
+  double gradient_noise = 0.0;
+  std::vector<float> shift, scale;  // what the coordinates were scaled by
+
+  // for audits and comparisons
+  std::function<void(const StepSeen&)> witness;
+  ReleaseWitness* leader = nullptr;
+  std::optional<std::size_t> client;
+};
+
+/// A component's state, or that it has none.
+void save_component(StateWriter& out, const Checkpointable* component);
+/// \throws IoError if the state is missing or another component's.
+void restore_component(StateReader& in, Checkpointable* component);
+
+}  // namespace privgrad::core

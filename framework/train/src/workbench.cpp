@@ -1,0 +1,51 @@
+#include "privgrad/train/workbench.hpp"
+
+#include <cstddef>
+#include <span>
+#include <utility>
+
+#include "privgrad/finite.hpp"
+
+namespace privgrad::core {
+
+void Workbench::load(std::vector<float> values) {
+  parameters = std::move(values);
+  program->load_parameters(parameters);
+}
+
+bool Workbench::keep_if_finite() {
+  const bool finite = all_finite(parameters);
+  if (!finite) parameters = previous;
+  program->load_parameters(parameters);
+  return finite;
+}
+
+std::unique_ptr<Program> make_program(const Plan& plan, ComponentPtr<Backend>& backend,
+                                      Executor& executor) {
+  return compile_program(*plan.manifest, *plan.setting, backend, executor);
+}
+
+Workbench make_workbench(const Plan& plan, Executor& executor) {
+  Workbench bench;
+  bench.program = make_program(plan, bench.backend, executor);
+  return bench;
+}
+
+std::vector<float> initial_parameters(const Plan& plan, const RandomKey& key) {
+  const Setting& setting = *plan.setting;
+  std::vector<float> parameters(parameter_count(setting.whole));
+  const auto source = make_random_source(key.derive("model"));
+  const auto random = source->stream(0);
+  plan.manifest->model.with_position(
+      [&] { setting.model->initialise(setting.whole, *random, parameters); });
+  if (setting.initial) setting.initial->put_into(parameters);
+  if (setting.lora) {
+    const auto adapters = make_random_source(key.derive("lora"))->stream(0);
+    return setting.lora->beginning(std::span(parameters).subspan(setting.frozen_parameters),
+                                   *adapters);
+  }
+  return {parameters.begin() + static_cast<std::ptrdiff_t>(setting.frozen_parameters),
+          parameters.end()};
+}
+
+}  // namespace privgrad::core
