@@ -7,6 +7,9 @@
 #include <utility>
 #include <variant>
 
+#include "layers/embedding.hpp"
+#include "layers/make_step.hpp"
+#include "loops.hpp"
 #include "losses.hpp"
 #include "privgrad/error.hpp"
 
@@ -87,7 +90,7 @@ PlainSum::PlainSum(const Network& network, Executor& executor)
     if (std::holds_alternative<Shortcut>(network.layers[s]))
       throw ConfigError("the plain step has no shortcuts to be compared with");
     steps_.push_back(
-        cpu::make_step(network.layers[s], s, std::span(shapes).first(s + 1), shapes[s + 1]));
+        cpu::make_step(network.layers[s], s, {std::span(shapes).first(s + 1), shapes[s + 1]}));
     steps_[s]->place_at(parameters);
     parameters += steps_[s]->parameter_count();
     if (parameters > 0) first_with_parameters_ = std::min(first_with_parameters_, s);
@@ -118,10 +121,8 @@ void PlainSum::make_stages() {
   for (std::size_t s = 0; s < steps_.size();) {
     Stage stage{s, s + 1, is_dense(s)};
     if (stage.is_dense) {
-      if (stage.last < steps_.size() &&
-          std::holds_alternative<Activation>(network_.layers[stage.last])) {
-        ++stage.last;
-      }
+      if (stage.last < steps_.size()) stage.function = steps_[stage.last]->function();
+      if (stage.function != nullptr) ++stage.last;
     } else {
       while (stage.last < steps_.size() && !is_dense(stage.last)) ++stage.last;
     }
@@ -201,8 +202,7 @@ void PlainSum::add_pieces(std::size_t s) {
 /// Whether step s writes its output over its input.
 bool PlainSum::shares_memory(std::size_t s) const {
   if (!steps_[s]->works_in_place()) return false;
-  return std::holds_alternative<Flatten>(network_.layers[s]) ||
-         (s > 0 && steps_[s - 1]->gives_output_away());
+  return steps_[s]->passes_on() || (s > 0 && steps_[s - 1]->gives_output_away());
 }
 
 void PlainSum::make_memory() {
@@ -277,10 +277,9 @@ void PlainSum::dense_forward(const Stage& stage) {
                   }
                   multiply(rows, columns, inputs, {in + row * inputs, inputs},
                            {step.weights() + column * inputs, inputs, true}, true, tile, units);
-                  if (stage.last == stage.first + 1) return;
-                  const auto kind = std::get<Activation>(network_.layers[stage.first + 1]).kind;
+                  if (stage.function == nullptr) return;
                   for (std::size_t i = 0; i < rows; ++i) {
-                    cpu::activate(kind, tile + i * units, columns, tile + i * units);
+                    stage.function->apply(tile + i * units, columns, tile + i * units);
                   }
                 });
 }
@@ -347,10 +346,9 @@ void PlainSum::dense_backward(std::size_t k) {
   const std::size_t inputs = step.inputs();
   const std::size_t units = step.outputs();
   float* delta = deltas_[k].get();
-  if (stage.last > s + 1) {
+  if (stage.function != nullptr) {
     for_each_block(batch_.rows(), 32, [&](std::size_t first, std::size_t count) {
-      cpu::activate_backward(std::get<Activation>(network_.layers[s + 1]).kind,
-                             leaving_[s] + first * units, count * units, delta + first * units);
+      stage.function->hand_down(leaving_[s] + first * units, count * units, delta + first * units);
     });
   }
   if (s <= first_with_parameters_) return;

@@ -8,7 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "layer_steps.hpp"
+#include "layers/convolution.hpp"
+#include "layers/dense.hpp"
 #include "privgrad/backend.hpp"
 
 namespace privgrad::bench {
@@ -44,6 +45,7 @@ class PlainSum {
   struct Stage {
     std::size_t first = 0, last = 0;  // steps [first, last)
     bool is_dense = false;
+    const cpu::Elementwise* function = nullptr;  // after a dense layer, in place
   };
 
   /// One piece of the sum: of step s, columns of units [first, end), inputs [left, right).

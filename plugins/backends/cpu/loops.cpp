@@ -184,32 +184,4 @@ PRIVGRAD_LOOP(void, hand_down_windows,
                float* below, int* taken),
               (windows, corner, out, delta, below, taken))
 
-void activate(ActivationKind kind, const float* in, std::size_t count, float* out) {
-  switch (kind) {
-    case ActivationKind::relu:
-      relu(in, count, out);
-      return;
-    case ActivationKind::tanh:
-      tanh(in, count, out);
-      return;
-    case ActivationKind::sigmoid:
-      sigmoid(in, count, out);
-      return;
-  }
-}
-
-void activate_backward(ActivationKind kind, const float* y, std::size_t count, float* delta) {
-  switch (kind) {
-    case ActivationKind::relu:
-      relu_backward(y, count, delta);
-      return;
-    case ActivationKind::tanh:
-      tanh_backward(y, count, delta);
-      return;
-    case ActivationKind::sigmoid:
-      sigmoid_backward(y, count, delta);
-      return;
-  }
-}
-
 }  // namespace privgrad::cpu

@@ -4,8 +4,6 @@
 #include <cstddef>
 #include <cstring>
 
-#include "privgrad/network.hpp"
-
 // The loops are compiled for several instruction sets, one of which is chosen at run time. They use
 // no fused multiply-adds, so that elementwise results are the same on every processor; sums add up
 // sixteen lanes, also the same on every processor.
@@ -37,18 +35,15 @@ void add(const float* values, std::size_t count, float* sum);
 /// sum += factor * values, each product and each sum rounded to float32.
 void add_scaled(float factor, const float* values, std::size_t count, float* sum);
 
-/// out = max(in, 0); NaN stays.
-/// \param out  may be in.
-void relu(const float* in, std::size_t count, float* out);
-
-/// delta = 0 where y, an output of relu, is 0.
-void relu_backward(const float* y, std::size_t count, float* delta);
-
-/// The activation, and the product of delta with its derivative from its output y. A NaN passes
+/// Activations, and the products of delta with their derivatives from their values y. A NaN passes
 /// through every activation: an example that went wrong must not look right.
 /// \param out  may be in.
-void activate(ActivationKind kind, const float* in, std::size_t count, float* out);
-void activate_backward(ActivationKind kind, const float* y, std::size_t count, float* delta);
+void relu(const float* in, std::size_t count, float* out);
+void tanh(const float* in, std::size_t count, float* out);
+void sigmoid(const float* in, std::size_t count, float* out);
+void relu_backward(const float* y, std::size_t count, float* delta);
+void tanh_backward(const float* y, std::size_t count, float* delta);
+void sigmoid_backward(const float* y, std::size_t count, float* delta);
 
 /// One row of the windows that a pool moves over an image: `columns` of them, `step` floats apart,
 /// each with the pixels of `depth` channels at `places` offsets from its corner.

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "layer_steps.hpp"
+#include "layers/convolution.hpp"
 
 namespace privgrad::cpu {
 

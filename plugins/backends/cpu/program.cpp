@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "layers/make_step.hpp"
+#include "loops.hpp"
 #include "losses.hpp"
 #include "privgrad/error.hpp"
 
@@ -37,13 +39,13 @@ Batch part(const Batch& batch, std::size_t inputs, std::size_t first, std::size_
 }  // namespace
 
 CpuProgram::CpuProgram(Network network, Executor& executor)
-    : network_(std::move(network)), executor_(executor), shortcuts_(network_) {
+    : network_(std::move(network)), executor_(executor) {
   const std::vector<Shape> shapes = layer_shapes(network_);
   std::size_t parameters = 0;
   inputs_ = widest_ = element_count(shapes.front());
   outputs_ = element_count(shapes.back());
   for (std::size_t i = 0; i < network_.layers.size(); ++i) {
-    auto step = make_step(network_.layers[i], i, std::span(shapes).first(i + 1), shapes[i + 1]);
+    auto step = make_step(network_.layers[i], i, {std::span(shapes).first(i + 1), shapes[i + 1]});
     step->place_at(parameters);
     if (parameters == 0) first_with_parameters_ = i;
     parameters += step->parameter_count();
@@ -54,7 +56,8 @@ CpuProgram::CpuProgram(Network network, Executor& executor)
   check_network(network_);
   parameters_.resize(parameters);
   for (auto& step : steps_) step->load(parameters_.data() + step->offset());
-  engine_ = std::make_unique<ExactEngine>(network_, shortcuts_, steps_, executor);
+  sources_ = Sources(steps_);
+  engine_ = std::make_unique<ExactEngine>(network_, sources_, steps_, executor);
   // Enough for efficient products, few enough that what they leave behind stays in a cache.
   constexpr std::size_t kFloats = std::size_t{1} << 20;
   evaluation_rows_ = std::clamp<std::size_t>(kFloats / (values_per_example_ + 1), 32, 256);
@@ -105,10 +108,8 @@ void CpuProgram::forward(const Batch& batch, Block& block) const {
   float* out = block.storage.data();
   for (std::size_t s = 0; s < steps_.size(); ++s) {
     steps_[s]->forward(block.count, block.values.back(), out, block.scratch);
-    if (const std::size_t source = shortcuts_.source_of[s]; source != s) {
-      static_cast<const ShortcutStep&>(*steps_[s])
-          .add_earlier(block.count, block.values[source], out, block.scratch);
-    }
+    if (const std::size_t source = sources_.of[s]; source != s)
+      steps_[s]->add_earlier(block.count, block.values[source], out, block.scratch);
     block.values.push_back(out);
     out += block.count * steps_[s]->outputs();
   }
@@ -124,20 +125,15 @@ void CpuProgram::backward(const Batch& batch, Block& block, std::span<float> row
   }
   std::vector<std::vector<float>> added(steps_.size());  // derivatives that shortcuts hand down
   for (std::size_t s = 0; s < steps_.size(); ++s) {
-    if (shortcuts_.is_source[s]) added[s].resize(block.count * steps_[s]->inputs());
+    if (sources_.is_source[s]) added[s].resize(block.count * steps_[s]->inputs());
   }
   for (std::size_t s = steps_.size(); s-- > first_with_parameters_;) {
     const Step& step = *steps_[s];
     float* const own = rows.data() + step.offset();
-    if (const std::size_t source = shortcuts_.source_of[s]; source != s) {
-      const auto& shortcut = static_cast<const ShortcutStep&>(step);
-      shortcut.projection_rows(block.count, block.values[source], delta, own, parameter_count(),
-                               block.scratch);
-      shortcut.add_backward(block.count, delta, added[source].data(), block.scratch);
-    } else {
-      step.gradient_rows(block.count, block.values[s], delta, own, parameter_count(),
-                         block.scratch);
-    }
+    const std::size_t source = sources_.of[s];
+    step.gradient_rows(block.count, block.values[source], delta, own, parameter_count(),
+                       block.scratch);
+    if (source != s) step.add_backward(block.count, delta, added[source].data(), block.scratch);
     if (s == first_with_parameters_) return;
     delta = step.backward(block.count, block.values[s], block.values[s + 1], delta,
                           delta == one.data() ? other.data() : one.data(), block.scratch);

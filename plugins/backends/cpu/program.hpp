@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "exact.hpp"
-#include "layer_steps.hpp"
 #include "privgrad/backend.hpp"
 #include "privgrad/row_evaluations.hpp"
 
@@ -79,8 +78,8 @@ class CpuProgram final : public Program,
 
   Network network_;
   Executor& executor_;
-  Shortcuts shortcuts_;
-  std::vector<std::unique_ptr<Step>> steps_;
+  Steps steps_;
+  Sources sources_;
   std::vector<float> parameters_;
   std::size_t inputs_ = 0;
   std::size_t outputs_ = 0;

@@ -5,7 +5,7 @@
 #include "products.hpp"
 #include "rounding.hpp"
 
-// The roundings are those of the backend `cpu` (plugins/backends/cpu/exact_cells.cpp has the
+// The roundings are those of the backend `cpu` (plugins/backends/cpu/layers/dense.cpp has the
 // reasons): the same forward pass gives the same cells. The reported length is computed from the
 // whole numbers that are added up, in integers, and there is no atomic addition of floats.
 namespace privgrad::cuda {

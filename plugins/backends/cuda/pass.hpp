@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "device.hpp"
+#include "layers/step.hpp"
 #include "privgrad/backend.hpp"
-#include "steps.hpp"
 
 namespace privgrad::cuda {
 

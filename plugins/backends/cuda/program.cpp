@@ -4,8 +4,8 @@
 #include <cmath>
 #include <string>
 #include <utility>
-#include <variant>
 
+#include "layers/make_step.hpp"
 #include "pass.hpp"
 #include "privgrad/error.hpp"
 
@@ -63,8 +63,8 @@ CudaProgram::CudaProgram(Network network, std::shared_ptr<Device> device, Precis
   outputs_ = element_count(shapes.back());
   first_with_parameters_ = network_.layers.size();
   for (std::size_t i = 0; i < network_.layers.size(); ++i) {
-    auto step =
-        make_step(network_.layers[i], i, std::span(shapes).first(i + 1), shapes[i + 1], precision);
+    auto step = make_step(network_.layers[i], i,
+                          {std::span(shapes).first(i + 1), shapes[i + 1], precision});
     parameter_count_ += step->parameter_count();
     if (step->parameter_count() > 0) {
       first_with_parameters_ = std::min(first_with_parameters_, i);
@@ -203,9 +203,8 @@ std::unique_ptr<CudaPass> CudaProgram::make(const std::shared_ptr<Device>& devic
     place_sums = std::max(place_sums, step.place_sums());
   }
   for (std::size_t s = 0; s < steps_.size(); ++s) {
-    const auto* shortcut = std::get_if<Shortcut>(&network_.layers[s]);
-    if (shortcut == nullptr) continue;
-    const std::size_t source = s - shortcut->over;
+    if (steps_[s]->reaches_back() == 0) continue;
+    const std::size_t source = s - steps_[s]->reaches_back();
     StepPass& from = pass->steps[source];
     pass->steps[s].earlier = from.in;
     // In front of all parameters nobody asks for derivatives.

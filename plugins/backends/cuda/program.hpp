@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "device.hpp"
+#include "layers/step.hpp"
 #include "privgrad/backend.hpp"
 #include "privgrad/operand_precision.hpp"
-#include "steps.hpp"
 
 namespace privgrad::cuda {
 

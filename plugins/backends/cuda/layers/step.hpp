@@ -1,10 +1,9 @@
-// The layers of a network on a device: which kernels each launches in a pass.
+// One layer of a network on a device, with all of its part in a pass: which kernels it launches.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <span>
 
 #include "launch.hpp"
 #include "privgrad/network.hpp"
@@ -78,6 +77,8 @@ class Step {
 
   /// Whether the output is the input.
   virtual bool passes_on() const { return false; }
+  /// How many steps before this one the value enters that StepPass::earlier is; 0: none.
+  virtual std::size_t reaches_back() const { return 0; }
   /// The numbers per example that GroupPass::place_sums must have room for.
   virtual std::size_t place_sums() const { return 0; }
 
@@ -112,12 +113,10 @@ class Step {
   std::size_t offset_ = 0;
 };
 
-/// \param entering  the shapes that enter the layers up to this one.
-/// \param precision  of its forward and backward products; gradients of its parameters, norms and
-///   cells are computed from unrounded inputs and derivatives in any precision.
-/// \throws ConfigError naming the layer if it is one that only its model can execute.
-std::unique_ptr<Step> make_step(const Layer& layer, std::size_t index,
-                                std::span<const Shape> entering, const Shape& out,
-                                Precision precision);
+/// The largest size of each row, and its sum of squares.
+inline void find_statistics(Queue& queue, std::size_t rows, std::size_t length, const float* values,
+                            float* largest, double* squares) {
+  launch(queue, RowStatistics{rows, length, values, largest, squares});
+}
 
 }  // namespace privgrad::cuda

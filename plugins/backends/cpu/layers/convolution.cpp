@@ -1,0 +1,192 @@
+// Convolutions: outputs, derivatives and gradients; convolution_cells.cpp has the exact part.
+#include "layers/convolution.hpp"
+
+#include <algorithm>
+
+#include "chains.hpp"
+#include "layers/make_step.hpp"
+#include "loops.hpp"
+
+namespace privgrad::cpu {
+
+std::unique_ptr<Step> step_of(const Conv2d& layer, const Place& place) {
+  return std::make_unique<ConvStep>(layer, place.in(), place.out);
+}
+
+ConvStep::ConvStep(const Conv2d& layer, const Shape& in, const Shape& out)
+    : Step(in, out),
+      layer_(layer),
+      height_(in[0]),
+      width_(in[1]),
+      depth_(channels_of(in)),
+      rows_(out[0]),
+      columns_(out[1]),
+      places_(rows_ * columns_),
+      patch_(element_count({layer.kernel, layer.kernel, depth_})) {
+  parameter_count_ = element_count({layer.channels, patch_}) + layer.channels;
+  element_count({places_, patch_});
+  zeros_.resize(layer.channels);
+}
+
+/// Calls body(where a row of a patch begins in the padded image, where in the patches), for every
+/// place and row of the kernel.
+template <class Body>
+void ConvStep::for_each_patch_row(const Body& body) const {
+  const std::size_t across = (width_ + 2 * layer_.padding) * depth_;  // floats in a padded row
+  std::size_t element = 0;
+  for (std::size_t i = 0; i < rows_; ++i) {
+    for (std::size_t j = 0; j < columns_; ++j) {
+      std::size_t pixel = i * layer_.stride * across + j * layer_.stride * depth_;
+      for (std::size_t u = 0; u < layer_.kernel; ++u, pixel += across) {
+        body(pixel, element);
+        element += layer_.kernel * depth_;
+      }
+    }
+  }
+}
+
+std::size_t ConvStep::padded_size() const {
+  return (height_ + 2 * layer_.padding) * (width_ + 2 * layer_.padding) * depth_;
+}
+
+std::size_t ConvStep::padded_row(std::size_t row) const {
+  return ((row + layer_.padding) * (width_ + 2 * layer_.padding) + layer_.padding) * depth_;
+}
+
+/// \returns the image with its padding: itself where there is none.
+const float* ConvStep::with_padding(const float* image, std::vector<float>& padded) const {
+  if (layer_.padding == 0) return image;
+  padded.assign(padded_size(), 0.0f);
+  for (std::size_t row = 0; row < height_; ++row) {
+    std::copy_n(image + row * width_ * depth_, width_ * depth_, padded.data() + padded_row(row));
+  }
+  return padded.data();
+}
+
+void ConvStep::gather_patches(const float* image, float* patches) const {
+  std::vector<float> padded;
+  image = with_padding(image, padded);
+  const std::size_t run = layer_.kernel * depth_;
+  for_each_patch_row([&](std::size_t pixel, std::size_t element) {
+    copy_short(image + pixel, run, patches + element);
+  });
+}
+
+void ConvStep::add_patches(const float* patches, float* image) const {
+  const std::size_t run = layer_.kernel * depth_;
+  std::vector<float> padded;
+  float* to = image;
+  if (layer_.padding > 0) {
+    padded.assign(padded_size(), 0.0f);
+    to = padded.data();
+  } else {
+    std::fill_n(image, inputs_, 0.0f);
+  }
+  for_each_patch_row(
+      [&](std::size_t pixel, std::size_t element) { add(patches + element, run, to + pixel); });
+  for (std::size_t row = 0; row < height_ && layer_.padding > 0; ++row) {
+    std::copy_n(to + padded_row(row), width_ * depth_, image + row * width_ * depth_);
+  }
+}
+
+void ConvStep::prepare() {
+  by_patch_.resize(patch_ * channels());
+  transpose(channels(), patch_, weights(), patch_, by_patch_.data(), channels());
+}
+
+void ConvStep::multiply_patches(const float* patches, float* out) const {
+  multiply_chains(places_, channels(), patch_, {patches, patch_, 1}, by_patch_.data(), channels(),
+                  {.of_rows = nullptr, .of_columns = biases(), .at_product = false}, out,
+                  channels());
+}
+
+void ConvStep::gradient_row(const float* patches, const float* delta, float* row) const {
+  multiply_chains(channels(), patch_, places_, {delta, 1, channels()}, patches, patch_, {}, row,
+                  patch_);
+  sum_errors(delta, row + channels() * patch_);
+}
+
+void ConvStep::sum_errors(const float* delta, float* biases) const {
+  std::fill_n(biases, channels(), 0.0f);
+  for (std::size_t place = 0; place < places_; ++place) {
+    add(delta + place * channels(), channels(), biases);
+  }
+}
+
+void ConvStep::patches_backward(const float* delta, float* patches) const {
+  multiply_chains(places_, patch_, channels(), {delta, channels(), 1}, weights(), patch_, {},
+                  patches, patch_);
+}
+
+/// First every pixel beside the one that the next place sees where this one sees it, then runs of
+/// these, cut where a tile of the operand ends.
+void ConvStep::gather_place_pairs(const float* image, const Rounding& rounding, Scratch& scratch,
+                                  std::uint32_t* inputs) const {
+  image = with_padding(image, scratch.padded);
+  const std::size_t size = padded_size();
+  const std::size_t across = (width_ + 2 * layer_.padding) * depth_;
+  const std::size_t next = layer_.stride * depth_;
+  if (scratch.shifted.size() < size) scratch.shifted.resize(size);
+  pair_with_next(image, size, next, rounding, scratch.shifted.data());
+  const std::size_t run = layer_.kernel * depth_;
+  const std::size_t pairs = place_pairs();
+  std::size_t pair = 0;
+  for (std::size_t i = 0; i < rows_; ++i) {
+    for (std::size_t j = 0; j < columns_; j += 2, ++pair) {
+      const std::uint32_t* from = scratch.shifted.data() + i * layer_.stride * across + j * next;
+      std::size_t element = 0;
+      for (std::size_t u = 0; u < layer_.kernel; ++u, from += across) {
+        for (std::size_t at = 0; at < run;) {
+          const std::size_t lane = element % kInputTile;
+          const std::size_t some = std::min(run - at, kInputTile - lane);
+          copy_short(from + at, some, inputs + (element - lane) * pairs + pair * kInputTile + lane);
+          at += some;
+          element += some;
+        }
+      }
+    }
+  }
+}
+
+void ConvStep::round_errors(const float* delta, const Rounding& rounding,
+                            std::uint32_t* units) const {
+  const std::size_t pairs = place_pairs();
+  std::size_t pair = 0;
+  for (std::size_t i = 0; i < rows_; ++i) {
+    for (std::size_t j = 0; j < columns_; j += 2, ++pair) {
+      const float* first = delta + (i * columns_ + j) * channels();
+      const float* second = j + 1 < columns_ ? first + channels() : zeros_.data();
+      round_pair_units(first, second, rounding, rounding, channels(), units + pair * kUnitTile,
+                       pairs * kUnitTile);
+    }
+  }
+}
+
+void ConvStep::forward(std::size_t count, const float* in, float* out, Scratch& scratch) const {
+  float* patches = at_least(scratch.patches, places_ * patch_);
+  for (std::size_t i = 0; i < count; ++i) {
+    gather_patches(in + i * inputs_, patches);
+    multiply_patches(patches, out + i * outputs_);
+  }
+}
+
+float* ConvStep::backward(std::size_t count, const float*, const float*, float* delta, float* below,
+                          Scratch& scratch) const {
+  float* patches = at_least(scratch.patches, places_ * patch_);
+  for (std::size_t i = 0; i < count; ++i) {
+    patches_backward(delta + i * outputs_, patches);
+    add_patches(patches, below + i * inputs_);
+  }
+  return below;
+}
+
+void ConvStep::gradient_rows(std::size_t count, const float* in, const float* delta, float* rows,
+                             std::size_t stride, Scratch& scratch) const {
+  float* patches = at_least(scratch.patches, places_ * patch_);
+  for (std::size_t i = 0; i < count; ++i) {
+    gather_patches(in + i * inputs_, patches);
+    gradient_row(patches, delta + i * outputs_, rows + i * stride);
+  }
+}
+
+}  // namespace privgrad::cpu

@@ -1,0 +1,94 @@
+// A convolution on the processor, and what is made of one: products over the places of an image.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "cells.hpp"
+#include "layers/step.hpp"
+
+namespace privgrad::cpu {
+
+/// A convolution as a matrix product. One example's image becomes a matrix of `places` rows, one
+/// for each place of the output, with the `patch` pixels that are seen from there.
+///
+/// An example's gradient is kept as int16 numbers (place_sums.hpp), that of the biases as floats;
+/// both are truncated where they are used.
+class ConvStep final : public Step {
+ public:
+  ConvStep(const Conv2d& layer, const Shape& in, const Shape& out);
+
+  std::size_t places() const noexcept { return places_; }
+  std::size_t patch() const noexcept { return patch_; }
+  std::size_t channels() const noexcept { return layer_.channels; }
+  const float* weights() const noexcept { return own_; }  // [channels, patch]
+  const float* biases() const noexcept { return own_ + layer_.channels * patch_; }
+
+  /// \param patches  out: [places, patch].
+  void gather_patches(const float* image, float* patches) const;
+
+  /// One example's outputs from its patches, [places, channels]; after prepare().
+  void multiply_patches(const float* patches, float* out) const;
+
+  /// One example's gradient, [parameter_count()], from its patches and delta.
+  void gradient_row(const float* patches, const float* delta, float* row) const;
+
+  /// One example's gradient of the biases, [channels()], the sum of its delta over the places.
+  void sum_errors(const float* delta, float* biases) const;
+
+  /// The derivatives by one example's patches, from its delta.
+  void patches_backward(const float* delta, float* patches) const;
+
+  /// Pairs of neighbouring places in a row of the output; where the row has an odd number of them,
+  /// the last has one.
+  std::size_t place_pairs() const noexcept { return rows_ * ((columns_ + 1) / 2); }
+
+  /// The patches of pairs of places as whole numbers.
+  /// \param inputs  out: an operand of products (cells.hpp), of place_pairs() pairs.
+  void gather_place_pairs(const float* image, const Rounding& rounding, Scratch& scratch,
+                          std::uint32_t* inputs) const;
+
+  /// The derivatives at pairs of places as whole numbers.
+  /// \param units  out: an operand of products (cells.hpp), of place_pairs() pairs.
+  void round_errors(const float* delta, const Rounding& rounding, std::uint32_t* units) const;
+
+  /// The transpose of gather_patches(): adds each patch to the pixels that it was taken from.
+  void add_patches(const float* patches, float* image) const;
+
+  void prepare() override;
+  void forward(std::size_t count, const float* in, float* out, Scratch& scratch) const override;
+  float* backward(std::size_t count, const float* in, const float* out, float* delta, float* below,
+                  Scratch& scratch) const override;
+  void gradient_rows(std::size_t count, const float* in, const float* delta, float* rows,
+                     std::size_t stride, Scratch& scratch) const override;
+
+  std::size_t kept_floats() const override { return parameter_count_ / 2; }
+  void allocate(StepPass& pass) const override;
+  void find_norms(std::size_t first, std::size_t count, const float* delta, StepPass& pass,
+                  Scratch& scratch) const override;
+  void make_cells(std::size_t pair, const bool* truncates, StepPass& pass,
+                  Wide* squares) const override;
+  void choose(std::span<const std::uint8_t> taken, StepPass& pass) const override;
+  std::vector<Piece> pieces() const override;
+  void add_cells(const Piece& piece, std::span<const std::uint8_t> taken, const StepPass& pass,
+                 const Target& target) const override;
+
+ private:
+  std::size_t weight_count() const { return layer_.channels * patch_; }
+  template <class Body>
+  void for_each_patch_row(const Body& body) const;
+  const float* with_padding(const float* image, std::vector<float>& padded) const;
+  std::size_t padded_size() const;                // floats of the image with its padding
+  std::size_t padded_row(std::size_t row) const;  // where a row of the image begins in it
+
+  Conv2d layer_;
+  std::size_t height_, width_, depth_;  // of the input
+  std::size_t rows_, columns_;          // of the output
+  std::size_t places_, patch_;
+  std::vector<float> by_patch_;  // the weights, [patch, channels]
+  std::vector<float> zeros_;     // [channels]
+};
+
+}  // namespace privgrad::cpu

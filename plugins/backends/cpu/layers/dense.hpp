@@ -1,0 +1,60 @@
+// A dense layer on the processor, which works on whole batches.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "cells.hpp"
+#include "layers/step.hpp"
+
+namespace privgrad::cpu {
+
+/// An example's gradient is a product of two vectors, and so are its cells: of whole numbers for
+/// the inputs and for the errors. Their sum over examples is a matrix product of whole numbers.
+class DenseStep final : public Step {
+ public:
+  DenseStep(const Dense& layer, const Shape& in, const Shape& out);
+
+  const float* weights() const noexcept { return own_; }  // [outputs, inputs]
+  const float* biases() const noexcept { return own_ + inputs_ * outputs_; }
+
+  void forward(std::size_t count, const float* in, float* out, Scratch& scratch) const override;
+  float* backward(std::size_t count, const float* in, const float* out, float* delta, float* below,
+                  Scratch& scratch) const override;
+  void gradient_rows(std::size_t count, const float* in, const float* delta, float* rows,
+                     std::size_t stride, Scratch& scratch) const override;
+
+  bool works_on_batches() const override { return true; }
+  std::size_t panel_width() const override { return inputs_; }
+  void forward_batch(const WholeBatch& batch, const StepPass& pass, float* out) const override;
+  void backward_batch(const WholeBatch& batch, const StepPass& pass, const float* out,
+                      float* errors, float* below) const override;
+
+  std::size_t kept_floats() const override { return (inputs_ + outputs_) / 2; }
+  void allocate(StepPass& pass) const override;
+  bool may_lengthen() const override { return true; }
+  void make_cells(std::size_t pair, const bool* truncates, StepPass& pass,
+                  Wide* squares) const override;
+  void choose(std::span<const std::uint8_t> taken, StepPass& pass) const override;
+  void undo_choice(std::span<const std::uint8_t> taken, StepPass& pass) const override;
+  std::vector<Piece> pieces() const override;
+  void add_cells(const Piece& piece, std::span<const std::uint8_t> taken, const StepPass& pass,
+                 const Target& target) const override;
+
+ private:
+  /// How one example's numbers become whole.
+  struct Roundings {
+    Rounding of_inputs, of_units;
+    Wide bias_squares = 0;
+  };
+  Roundings round_example(std::size_t row, bool truncates, const StepPass& pass) const;
+  void add_products(const Piece& piece, const StepPass& pass, const Target& target) const;
+  void add_biases(const Piece& piece, std::span<const std::uint8_t> taken, const StepPass& pass,
+                  const Target& target) const;
+
+  std::vector<float> zeros_;  // in place of an example that is not there
+};
+
+}  // namespace privgrad::cpu

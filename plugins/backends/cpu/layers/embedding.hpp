@@ -1,0 +1,46 @@
+// A table of rows, one for each token.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "layers/step.hpp"
+
+namespace privgrad::cpu {
+
+/// A gradient has rows for the tokens that occur, and zeros elsewhere: the derivatives by the
+/// outputs are kept, and added up token by token, and truncated, where they are used.
+class EmbeddingStep final : public Step {
+ public:
+  EmbeddingStep(const Embedding& layer, const Shape& in, const Shape& out);
+  void forward(std::size_t count, const float* in, float* out, Scratch& scratch) const override;
+  float* backward(std::size_t count, const float* in, const float* out, float* delta, float* below,
+                  Scratch& scratch) const override;
+  void gradient_rows(std::size_t count, const float* in, const float* delta, float* rows,
+                     std::size_t stride, Scratch& scratch) const override;
+
+  std::size_t kept_floats() const override { return outputs_; }
+  void allocate(StepPass& pass) const override;
+  void find_norms(std::size_t first, std::size_t count, const float* delta, StepPass& pass,
+                  Scratch& scratch) const override;
+  void make_cells(std::size_t pair, const bool* truncates, StepPass& pass,
+                  Wide* squares) const override;
+  std::vector<Piece> pieces() const override { return {{.until = parameter_count_}}; }
+  void add_cells(const Piece& piece, std::span<const std::uint8_t> taken, const StepPass& pass,
+                 const Target& target) const override;
+
+  /// Calls body(first element of the row of the table, its gradient [width]) once for each
+  /// different token of one example, in their order.
+  /// \returns whether all of them are tokens; body is not called when not.
+  bool for_each_row(const float* in, const float* delta,
+                    const std::function<void(std::size_t, std::span<const float>)>& body) const;
+
+ private:
+  bool is_token(float value) const;
+  Embedding layer_;
+};
+
+}  // namespace privgrad::cpu

@@ -1,0 +1,12 @@
+// Convolutions on a device.
+#include "layers/convolution.hpp"
+
+#include "layers/make_step.hpp"
+
+namespace privgrad::cuda {
+
+std::unique_ptr<Step> step_of(const Conv2d& layer, const Place& place) {
+  return std::make_unique<ConvStep>(layer, place.in(), place.out, place.precision);
+}
+
+}  // namespace privgrad::cuda

@@ -1,0 +1,153 @@
+// A convolution on a device, and what is made of one.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <memory>
+
+#include "layers/step.hpp"
+
+namespace privgrad::cuda {
+
+class ConvStep : public Step {
+ public:
+  ConvStep(const Conv2d& layer, const Shape& in, const Shape& out, Precision precision)
+      : Step(in, out), precision_(precision) {
+    conv_ = {.height = in[0],
+             .width = in[1],
+             .depth = in.size() == 3 ? in[2] : 1,
+             .rows = out[0],
+             .columns = out[1],
+             .channels = layer.channels,
+             .kernel = layer.kernel,
+             .stride = layer.stride,
+             .padding = layer.padding};
+    weights_ = element_count({conv_.channels, conv_.kernel, conv_.kernel, conv_.depth});
+    parameter_count_ = weights_ + conv_.channels;
+    element_count({conv_.places(), conv_.patch()});
+  }
+
+  std::size_t place_sums() const override { return weights_; }
+
+  void allocate(const std::shared_ptr<Device>& device, std::size_t rows, PassUse use,
+                StepPass& pass) const override {
+    if (use < PassUse::cells) return;
+    pass.kept = {device, rows * conv_.channels};
+    pass.whole = {device, rows * weights_};
+    pass.place_roundings = {device, rows};
+  }
+
+  void forward(Queue& queue, std::size_t rows, const StepPass& pass) const override {
+    ConvForward product{};
+    product.rows = rows * conv_.places();
+    product.columns = conv_.channels;
+    product.inner = conv_.patch();
+    product.batches = 1;
+    product.conv = conv_;
+    product.in = input(pass);
+    product.weights = own_;
+    product.biases = own_ + weights_;
+    product.out = pass.out;
+    launch_product(queue, precision_, product);
+  }
+
+  void backward(Queue& queue, std::size_t rows, const StepPass& pass) const override {
+    convolve_backward(queue, rows, pass.delta, pass.below);
+  }
+
+  void gradient_rows(Queue& queue, std::size_t rows, const StepPass& pass, float* gradients,
+                     std::size_t stride) const override {
+    ConvGradient product{};
+    product.rows = conv_.channels;
+    product.columns = conv_.patch();
+    product.inner = conv_.places();
+    product.batches = rows;
+    product.conv = conv_;
+    product.in = input(pass);
+    product.delta = pass.delta;
+    product.gradients = gradients;
+    product.stride = stride;
+    launch_product(queue, product);
+    find_bias_gradients(queue, rows, pass, gradients + weights_, stride);
+  }
+
+  void find_norms(Queue& queue, std::size_t rows, const StepPass& pass,
+                  const GroupPass& group) const override {
+    find_statistics(queue, rows, inputs_, input(pass), group.largest_input, group.input_squares);
+    find_statistics(queue, rows, outputs_, pass.delta, group.largest_error, group.error_squares);
+    launch_each(queue, ChoosePlaceRoundings{rows, group.groups, group.group, largest_factor(),
+                                            group.largest_input, group.largest_error, group.shares,
+                                            pass.place_roundings.data()});
+    launch_product(
+        queue, PlaceSums{conv_.channels, conv_.patch(), conv_.places(), rows, conv_, input(pass),
+                         pass.delta, pass.place_roundings.data(), group.place_sums});
+    find_bias_gradients(queue, rows, pass, pass.kept.data(), conv_.channels);
+    find_statistics(queue, rows, conv_.channels, pass.kept.data(), group.largest_error,
+                    group.error_squares);
+    launch(queue,
+           ShrinkPlaceSums{rows, weights_, group.groups, group.group, pass.place_roundings.data(),
+                           group.place_sums, group.error_squares, pass.whole.data(), group.shares});
+  }
+
+  void make_cells(Queue& queue, std::size_t rows, const StepPass& pass,
+                  const GroupPass& group) const override {
+    launch(queue, RowSquares{rows, conv_.channels, weights_, group.groups, group.group,
+                             group.shares, pass.kept.data(), pass.whole.data(), group.squares});
+  }
+
+  void add_cells(Queue& queue, std::size_t rows, const StepPass& pass, const GroupPass& group,
+                 std::uint64_t* sum) const override {
+    launch_each(queue, WholeSums{weights_, rows, group.groups, group.group, group.shares,
+                                 pass.whole.data(), group.taken, sum});
+    launch_each(queue, RowSums{conv_.channels, rows, group.groups, group.group, group.shares,
+                               pass.kept.data(), group.taken, sum + weights_});
+  }
+
+  void find_factors(Queue& queue, std::size_t rows, const StepPass& pass, const GroupPass& group,
+                    const FactorPlaces& at) const override {
+    launch_each(queue, WholeFactors{rows * at.count, at.of(offset(), weights_), group.groups,
+                                    group.group, group.shares, pass.whole.data()});
+    launch_each(queue, RowFactors{rows * at.count, at.of(offset() + weights_, conv_.channels),
+                                  group.groups, group.group, group.shares, pass.kept.data()});
+  }
+
+ protected:
+  void convolve_backward(Queue& queue, std::size_t rows, const float* delta, float* below) const {
+    if (precision_ == Precision::float32) {
+      launch_each(queue, ConvBackward{rows * inputs_, conv_, delta, own_, below});
+      return;
+    }
+    ConvBackwardProduct product{};
+    product.rows = rows * conv_.height * conv_.width;
+    product.columns = conv_.depth;
+    product.inner = conv_.kernel * conv_.kernel * conv_.channels;
+    product.batches = 1;
+    product.conv = conv_;
+    product.delta = delta;
+    product.weights = own_;
+    product.below = below;
+    launch_rounded(queue, precision_, product);
+  }
+  /// The values that are convolved.
+  virtual const float* input(const StepPass& pass) const { return pass.in; }
+
+ private:
+  void find_bias_gradients(Queue& queue, std::size_t rows, const StepPass& pass, float* biases,
+                           std::size_t stride) const {
+    launch_each(queue, ConvBiases{rows * conv_.channels, conv_, pass.delta, biases, stride});
+  }
+
+  /// The largest whole number whose square, at all places, is within int32.
+  double largest_factor() const {
+    const double most = std::numeric_limits<std::int32_t>::max();
+    return std::min(std::floor(std::sqrt(most / static_cast<double>(conv_.places()))), 0x1p14);
+  }
+
+  Precision precision_;
+  Convolution conv_{};
+  std::size_t weights_ = 0;
+};
+
+}  // namespace privgrad::cuda

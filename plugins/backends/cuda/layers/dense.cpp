@@ -1,0 +1,98 @@
+// Dense layers on a device: products of a whole batch, and cells that are products.
+#include "layers/make_step.hpp"
+
+namespace privgrad::cuda {
+namespace {
+
+class DenseStep final : public Step {
+ public:
+  DenseStep(const Dense&, const Shape& in, const Shape& out, Precision precision)
+      : Step(in, out), precision_(precision) {
+    parameter_count_ = element_count({outputs_, inputs_}) + outputs_;
+  }
+
+  void allocate(const std::shared_ptr<Device>& device, std::size_t rows, PassUse use,
+                StepPass& pass) const override {
+    if (use < PassUse::cells) return;
+    pass.whole_inputs = {device, rows * inputs_};
+    pass.whole_units = {device, rows * outputs_};
+    pass.dense_roundings = {device, rows};
+  }
+
+  void forward(Queue& queue, std::size_t rows, const StepPass& pass) const override {
+    DenseForward product{};
+    set_extents(product, rows, outputs_, inputs_);
+    product.in = pass.in;
+    product.weights = own_;
+    product.biases = own_ + inputs_ * outputs_;
+    product.out = pass.out;
+    launch_product(queue, precision_, product);
+  }
+
+  void backward(Queue& queue, std::size_t rows, const StepPass& pass) const override {
+    DenseBackward product{};
+    set_extents(product, rows, inputs_, outputs_);
+    product.delta = pass.delta;
+    product.weights = own_;
+    product.below = pass.below;
+    launch_product(queue, precision_, product);
+  }
+
+  void gradient_rows(Queue& queue, std::size_t rows, const StepPass& pass, float* gradients,
+                     std::size_t stride) const override {
+    launch_each(queue, DenseGradient{rows * parameter_count_, outputs_, inputs_, pass.in,
+                                     pass.delta, gradients, stride});
+  }
+
+  void find_norms(Queue& queue, std::size_t rows, const StepPass& pass,
+                  const GroupPass& group) const override {
+    find_statistics(queue, rows, inputs_, pass.in, group.largest_input, group.input_squares);
+    find_statistics(queue, rows, outputs_, pass.delta, group.largest_error, group.error_squares);
+    launch_each(queue,
+                DenseNorm{rows, group.groups, group.group, group.largest_input, group.largest_error,
+                          group.input_squares, group.error_squares, group.shares});
+  }
+
+  void make_cells(Queue& queue, std::size_t rows, const StepPass& pass,
+                  const GroupPass& group) const override {
+    launch_each(queue, ChooseDenseRoundings{rows, group.groups, group.group, group.shares,
+                                            group.truncates, pass.dense_roundings.data()});
+    launch(queue,
+           RoundOperands{rows, inputs_, outputs_, pass.in, pass.delta, pass.dense_roundings.data(),
+                         pass.whole_inputs.data(), pass.whole_units.data(), group.squares});
+  }
+
+  void add_cells(Queue& queue, std::size_t rows, const StepPass& pass, const GroupPass& group,
+                 std::uint64_t* sum) const override {
+    launch_product(queue, CellProduct{outputs_, inputs_, rows, 1, pass.whole_units.data(),
+                                      pass.whole_inputs.data(), group.taken, sum});
+    launch_each(queue, BiasSums{outputs_, rows, pass.delta, pass.dense_roundings.data(),
+                                group.taken, sum + inputs_ * outputs_});
+  }
+
+  void find_factors(Queue& queue, std::size_t rows, const StepPass& pass, const GroupPass&,
+                    const FactorPlaces& at) const override {
+    launch_each(queue, DenseFactors{rows * at.count, at.of(offset(), parameter_count_), inputs_,
+                                    outputs_, pass.whole_units.data(), pass.whole_inputs.data(),
+                                    pass.delta, pass.dense_roundings.data()});
+  }
+
+ private:
+  static void set_extents(FloatProduct& product, std::size_t rows, std::size_t columns,
+                          std::size_t inner) {
+    product.rows = rows;
+    product.columns = columns;
+    product.inner = inner;
+    product.batches = 1;
+  }
+
+  Precision precision_;
+};
+
+}  // namespace
+
+std::unique_ptr<Step> step_of(const Dense& layer, const Place& place) {
+  return std::make_unique<DenseStep>(layer, place.in(), place.out, place.precision);
+}
+
+}  // namespace privgrad::cuda

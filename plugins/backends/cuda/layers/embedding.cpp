@@ -1,0 +1,58 @@
+// A table of rows, one for each token, on a device.
+#include "layers/make_step.hpp"
+
+namespace privgrad::cuda {
+namespace {
+
+class EmbeddingStep final : public Step {
+ public:
+  EmbeddingStep(const Embedding& layer, const Shape& in, const Shape& out)
+      : Step(in, out),
+        table_{.vocabulary = layer.vocabulary, .width = layer.width, .length = inputs_} {
+    parameter_count_ = element_count({layer.vocabulary, layer.width});
+  }
+
+  void forward(Queue& queue, std::size_t rows, const StepPass& pass) const override {
+    launch_each(queue, EmbeddingForward{rows * outputs_, table_, pass.in, own_, pass.out});
+  }
+  /// Tokens have no derivative; the first layer is not asked for one.
+  void backward(Queue&, std::size_t, const StepPass&) const override {}
+
+  void gradient_rows(Queue& queue, std::size_t rows, const StepPass& pass, float* gradients,
+                     std::size_t stride) const override {
+    launch_each(queue,
+                EmbeddingGradient{rows * outputs_, table_, pass.in, pass.delta, gradients, stride});
+  }
+  void find_norms(Queue& queue, std::size_t rows, const StepPass& pass,
+                  const GroupPass& group) const override {
+    launch_each(queue, TokenNorm{rows, group.groups, group.group, table_, pass.in, pass.delta,
+                                 group.shares});
+  }
+  void make_cells(Queue& queue, std::size_t rows, const StepPass& pass,
+                  const GroupPass& group) const override {
+    launch_each(queue, TokenSquares{rows, group.groups, group.group, table_, group.shares, pass.in,
+                                    pass.delta, group.squares});
+  }
+  void add_cells(Queue& queue, std::size_t rows, const StepPass& pass, const GroupPass& group,
+                 std::uint64_t* sum) const override {
+    launch_each(queue, TokenSums{table_.width, rows, group.groups, group.group, table_,
+                                 group.shares, pass.in, pass.delta, group.taken, sum});
+  }
+  void find_factors(Queue& queue, std::size_t rows, const StepPass& pass, const GroupPass& group,
+                    const FactorPlaces& at) const override {
+    launch_each(queue,
+                TokenFactors{rows * at.count, at.of(offset(), parameter_count_), group.groups,
+                             group.group, table_, group.shares, pass.in, pass.delta});
+  }
+
+ private:
+  Table table_;
+};
+
+}  // namespace
+
+std::unique_ptr<Step> step_of(const Embedding& layer, const Place& place) {
+  return std::make_unique<EmbeddingStep>(layer, place.in(), place.out);
+}
+
+}  // namespace privgrad::cuda

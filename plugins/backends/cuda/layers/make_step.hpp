@@ -1,0 +1,41 @@
+// The table of the layers that a device executes.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "layers/step.hpp"
+#include "privgrad/network.hpp"
+
+namespace privgrad::cuda {
+
+/// Where a layer lies in its network, and how it is executed.
+struct Place {
+  std::span<const Shape> entering;  ///< The shapes that enter the layers up to this one.
+  const Shape& out;
+  /// Of forward and backward products; gradients of parameters, norms and cells are computed from
+  /// unrounded inputs and derivatives in any precision.
+  Precision precision;
+  const Shape& in() const { return entering.back(); }
+  /// What enters the layer `over` layers before this one.
+  const Shape& earlier(std::size_t over) const { return entering[entering.size() - 1 - over]; }
+};
+
+// One for each kind of Layer, in the file of its name.
+std::unique_ptr<Step> step_of(const Activation& layer, const Place& place);
+std::unique_ptr<Step> step_of(const Conv2d& layer, const Place& place);
+std::unique_ptr<Step> step_of(const Dense& layer, const Place& place);
+std::unique_ptr<Step> step_of(const Embedding& layer, const Place& place);
+std::unique_ptr<Step> step_of(const Flatten& layer, const Place& place);
+std::unique_ptr<Step> step_of(const GroupNorm& layer, const Place& place);
+std::unique_ptr<Step> step_of(const LayerNorm& layer, const Place& place);
+std::unique_ptr<Step> step_of(const Opaque& layer, const Place& place);  // null: it is its model's
+std::unique_ptr<Step> step_of(const Pool& layer, const Place& place);
+std::unique_ptr<Step> step_of(const Shortcut& layer, const Place& place);
+
+/// \param index  of the layer, for messages.
+/// \throws ConfigError naming the layer if it is one that only its model can execute.
+std::unique_ptr<Step> make_step(const Layer& layer, std::size_t index, const Place& place);
+
+}  // namespace privgrad::cuda

@@ -1,0 +1,63 @@
+// Group and layer normalisation on a device, whose gradients are kept as rows.
+#include "layers/kept_rows.hpp"
+#include "layers/make_step.hpp"
+
+namespace privgrad::cuda {
+namespace {
+
+class NormStep final : public KeptRows {
+ public:
+  NormStep(const GroupNorm& layer, const Shape& in, const Shape& out) : KeptRows(in, out) {
+    const std::size_t places = inputs_ / in.back();
+    set(in, places, in.back() / layer.groups, layer.epsilon);
+  }
+  NormStep(const LayerNorm& layer, const Shape& in, const Shape& out) : KeptRows(in, out) {
+    set(in, 1, in.back(), layer.epsilon);
+  }
+
+  void allocate(const std::shared_ptr<Device>& device, std::size_t rows, PassUse use,
+                StepPass& pass) const override {
+    KeptRows::allocate(device, rows, use, pass);
+    pass.moments = {device, rows * norm_.sets()};
+  }
+
+  void forward(Queue& queue, std::size_t rows, const StepPass& pass) const override {
+    launch_each(queue, NormMoments{rows * norm_.sets(), norm_, pass.in, pass.moments.data()});
+    launch_each(queue,
+                NormForward{rows * outputs_, norm_, pass.in, own_, pass.moments.data(), pass.out});
+  }
+  void backward(Queue& queue, std::size_t rows, const StepPass& pass) const override {
+    launch_each(queue, NormBackward{rows * norm_.sets(), norm_, pass.in, own_, pass.delta,
+                                    pass.moments.data(), pass.below});
+  }
+  void gradient_rows(Queue& queue, std::size_t rows, const StepPass& pass, float* gradients,
+                     std::size_t stride) const override {
+    launch_each(queue, NormGradient{rows * norm_.channels, norm_, pass.in, pass.delta,
+                                    pass.moments.data(), gradients, stride});
+  }
+
+ private:
+  void set(const Shape& in, std::size_t places_per_set, std::size_t channels_per_set,
+           double epsilon) {
+    norm_ = {.places = inputs_ / in.back(),
+             .channels = in.back(),
+             .places_per_set = places_per_set,
+             .channels_per_set = channels_per_set,
+             .epsilon = epsilon};
+    parameter_count_ = 2 * in.back();
+  }
+
+  Norm norm_{};
+};
+
+}  // namespace
+
+std::unique_ptr<Step> step_of(const GroupNorm& layer, const Place& place) {
+  return std::make_unique<NormStep>(layer, place.in(), place.out);
+}
+
+std::unique_ptr<Step> step_of(const LayerNorm& layer, const Place& place) {
+  return std::make_unique<NormStep>(layer, place.in(), place.out);
+}
+
+}  // namespace privgrad::cuda

@@ -1,0 +1,38 @@
+// The largest value, or the mean, of each window of an image, on a device.
+#include "layers/make_step.hpp"
+
+namespace privgrad::cuda {
+namespace {
+
+class PoolStep final : public Step {
+ public:
+  PoolStep(const Pool& layer, const Shape& in, const Shape& out) : Step(in, out) {
+    pool_ = {.height = in[0],
+             .width = in[1],
+             .depth = in.size() == 3 ? in[2] : 1,
+             .rows = out[0],
+             .columns = out[1],
+             .window = layer.window,
+             .stride = layer.stride,
+             .largest = layer.kind == PoolKind::max};
+  }
+
+  void forward(Queue& queue, std::size_t rows, const StepPass& pass) const override {
+    launch_each(queue, PoolForward{rows * outputs_, pool_, pass.in, pass.out});
+  }
+  void backward(Queue& queue, std::size_t rows, const StepPass& pass) const override {
+    launch_each(queue,
+                PoolBackward{rows * inputs_, pool_, pass.in, pass.out, pass.delta, pass.below});
+  }
+
+ private:
+  Pooling pool_{};
+};
+
+}  // namespace
+
+std::unique_ptr<Step> step_of(const Pool& layer, const Place& place) {
+  return std::make_unique<PoolStep>(layer, place.in(), place.out);
+}
+
+}  // namespace privgrad::cuda
