@@ -103,7 +103,8 @@ def table_of(study, copies):
     baseline = results["baseline"]
     key = results["levels"]["keys"][0] if results["levels"] else None
     print(f"\n### {study}\n")
-    print(f"| {key or 'level'} | arm | steps | mean along the run | less {baseline} | p | last iterate | less {baseline} | p |")
+    print(f"| {key or 'level'} | arm | steps | mean along the run | less {baseline} | p |", end="")
+    print(f" last iterate | less {baseline} | p |")
     print("|---|---|---:|---:|---:|---:|---:|---:|---:|")
     for level, variants in table.items():
         for variant, rows in variants.items():
@@ -118,22 +119,26 @@ def table_of(study, copies):
                 cells += [shown(pairs), f"{interval(pairs)[3]:.2g}"]
             print("| " + " | ".join(cells) + " |")
     if key and len(table) > 1:
-        slopes_of(table, key)
+        slopes_of(table, key, baseline)
 
 
-def slopes_of(table, key):
-    print(f"\n| arm | slope in {key}: of the mean along the run | of the last iterate | the theorem's |")
-    print("|---|---:|---:|---:|")
-    first = next(iter(table.values()))
-    for variant in first:
-        levels = [level for level in table if variant in table[level]]
+def slopes_by_seed(table, variant, column):
+    levels = [level for level in table if variant in table[level]]
+    xs = [float(level) for level in levels]
+    seeds = table[levels[0]][variant]
+    return [slope(xs, [float(table[level][variant][seed][column]) for level in levels]) for seed in seeds]
+
+
+def slopes_of(table, key, baseline):
+    print(f"\n| arm | slope in {key}, of the mean along the run | less {baseline}'s | of the last iterate |", end="")
+    print(f" less {baseline}'s | the theorem's |")
+    print("|---|---:|---:|---:|---:|---:|")
+    for variant in next(iter(table.values())):
         cells = [variant]
         for column in ("mean_norm", "last_norm"):
-            found = []
-            for seed in first[variant]:
-                ys = [float(table[level][variant][seed][column]) for level in levels]
-                found.append(slope([float(level) for level in levels], ys))
-            cells.append(shown(found))
+            found = slopes_by_seed(table, variant, column)
+            of_baseline = slopes_by_seed(table, baseline, column)
+            cells += [shown(found), "-" if variant == baseline else shown([a - b for a, b in zip(found, of_baseline)])]
         rate = RATES.get(key, {}).get(variant)
         print("| " + " | ".join(cells + ["-" if rate is None else f"{rate:.3g}"]) + " |")
 
