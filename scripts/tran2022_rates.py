@@ -97,6 +97,11 @@ def shown(values, digits=3):
     return f"{mean:.{digits}g} [{low:.{digits}g}, {high:.{digits}g}]"
 
 
+def has_mean(rows):
+    """Whether runs measured often enough for a mean along them."""
+    return min(int(row["measured"]) for row in rows.values()) >= 10
+
+
 def table_of(study, copies):
     results = json.loads((copies / f"{study}.json").read_text())
     table = read(copies / f"{study}-norms.csv")
@@ -110,6 +115,9 @@ def table_of(study, copies):
         for variant, rows in variants.items():
             cells = [level, variant, next(iter(rows.values()))["steps"]]
             for column in ("mean_norm", "last_norm"):
+                if column == "mean_norm" and not (has_mean(rows) and has_mean(variants[baseline])):
+                    cells += [shown([float(row[column]) for row in rows.values()]) if has_mean(rows) else "-", "-", "-"]
+                    continue
                 values = {seed: float(row[column]) for seed, row in rows.items()}
                 cells.append(shown(list(values.values())))
                 if variant == baseline:
@@ -118,7 +126,7 @@ def table_of(study, copies):
                 pairs = [values[seed] - float(variants[baseline][seed][column]) for seed in values]
                 cells += [shown(pairs), f"{interval(pairs)[3]:.2g}"]
             print("| " + " | ".join(cells) + " |")
-    if key and len(table) > 1:
+    if key and len(table) > 2:
         slopes_of(table, key, baseline)
 
 
