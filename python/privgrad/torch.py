@@ -49,6 +49,7 @@ _ORIGIN = ("name", "mode", "epsilon", "delta", "unit", "adjacency", "unaccounted
 
 _ACTIVATIONS: dict[str, Callable[[], torch.nn.Module]] = {
     "relu": torch.nn.ReLU, "tanh": torch.nn.Tanh, "sigmoid": torch.nn.Sigmoid,
+    "gelu": torch.nn.GELU,  # exact: approximate="none"
 }
 _POOLS: dict[str, Callable[[int, int], torch.nn.Module]] = {
     "max": torch.nn.MaxPool2d, "average": torch.nn.AvgPool2d,
@@ -60,6 +61,14 @@ class ChannelNorm(torch.nn.LayerNorm):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """Normalise."""
+        return super().forward(input.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+
+
+class ChannelLinear(torch.nn.Linear):
+    """A dense layer on the channels of each place of [n, channels, height, width]."""
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """Multiply."""
         return super().forward(input.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
 
 
@@ -121,6 +130,8 @@ class _Layers:
         return ((math.prod(self._shape),), (0,)) if image is None else (tuple(image), (2, 0, 1))
 
     def _add_dense(self, layer: Mapping[str, Any]) -> torch.nn.Module:
+        if layer.get("per_place", False) and len(self._shape) > 1:
+            return self._add_dense_per_place(layer["units"])
         split, axes = self._order()
         units, inputs = layer["units"], math.prod(self._shape)
         shape = (units, inputs)
@@ -130,6 +141,13 @@ class _Layers:
         is_flat = len(self._shape) == 1
         self._shape, self._flattened = (units,), None
         return torch.nn.Linear(inputs, units) if is_flat else _FlatLinear(inputs, units)
+
+    def _add_dense_per_place(self, units: int) -> torch.nn.Module:
+        *places, width = self._shape
+        self.blocks[f"{self._name}.weight"] = _same(units, width)
+        self.blocks[f"{self._name}.bias"] = _same(units)
+        self._shape = (*places, units)
+        return (ChannelLinear if len(self._shape) == 3 else torch.nn.Linear)(width, units)
 
     def _add_activation(self, layer: Mapping[str, Any]) -> torch.nn.Module:
         return _ACTIVATIONS[layer["kind"]]()

@@ -69,6 +69,26 @@ NETWORKS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
         {"kind": "shortcut", "over": 2},
         {"kind": "activation", "function": "tanh"},
     ]}),
+    "dense at each place": (COLOUR, {"kind": "cnn", "layers": [
+        {"kind": "dense", "units": 4, "per_place": True},
+        {"kind": "activation", "function": "relu"},
+        {"kind": "conv2d", "channels": 6, "kernel": 3, "stride": 3},
+        {"kind": "dense", "units": 5, "per_place": True},
+        {"kind": "shortcut", "over": 1},
+        {"kind": "activation", "function": "tanh"},
+    ]}),
+    "dense in each row": (GREY, {"kind": "cnn", "layers": [
+        {"kind": "dense", "units": 5, "per_place": True},
+        {"kind": "layer_norm"},
+        {"kind": "dense", "units": 4, "per_place": True},
+        {"kind": "activation", "function": "tanh"},
+    ]}),
+    **{f"every activation: {name}": (GREY, {"kind": "cnn", "layers": [
+        {"kind": "conv2d", "channels": 3, "kernel": 4, "stride": 3},
+        {"kind": "activation", "function": name},
+        {"kind": "dense", "units": 6},
+        {"kind": "activation", "function": name},
+    ]}) for name in privgrad_torch._ACTIVATIONS},
     "norms of vectors": (GREY, {"kind": "cnn", "layers": [
         {"kind": "conv2d", "channels": 3, "kernel": 4, "stride": 3},
         {"kind": "flatten"},

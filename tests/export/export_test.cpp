@@ -176,8 +176,7 @@ struct Exporting : Cli {
 TEST_CASE("dense networks give the same probabilities and values by onnxruntime") {
   NEEDS_ONNXRUNTIME();
   const Exporting exporting;
-  for (const ActivationKind kind :
-       {ActivationKind::relu, ActivationKind::tanh, ActivationKind::sigmoid}) {
+  for (const auto& [kind, name] : kActivations) {
     INFO(to_text(kind));
     const Json about = exporting.check_network(
         {{{5}, 3}, {Dense{8}, Activation{kind}, Dense{3}}, Loss::cross_entropy});
@@ -203,7 +202,7 @@ TEST_CASE("every layer on images gives the same by onnxruntime") {
   const Exporting exporting;
   const Activation relu{ActivationKind::relu};
   // Two extents are one channel; heights and widths differ, so that none can be mistaken.
-  const std::vector<std::pair<Shape, std::vector<Layer>>> networks{
+  std::vector<std::pair<Shape, std::vector<Layer>>> networks{
       {{9, 7}, {Conv2d{.channels = 4, .kernel = 3}, relu, Dense{3}}},
       {{9, 7, 2}, {Conv2d{.channels = 4, .kernel = 3, .stride = 2, .padding = 1}, relu, Dense{3}}},
       {{8, 9, 2},
@@ -238,6 +237,14 @@ TEST_CASE("every layer on images gives the same by onnxruntime") {
         Shortcut{.over = 4, .stride = 2}, GroupNorm{.groups = 2}, relu,
         Pool{PoolKind::average, 4, 4}, Dense{3}}},
   };
+  const auto each = [](std::size_t units) { return Dense{.units = units, .per_place = true}; };
+  networks.insert(
+      networks.end(),
+      {{{6, 4}, {each(5), relu, each(3), Dense{3}}},
+       {{6, 5, 4}, {Conv2d{.channels = 3, .kernel = 2}, each(7), relu, each(2), Dense{3}}},
+       {{6, 5, 4}, {each(2), Conv2d{.channels = 3, .kernel = 2}, Dense{3}}},
+       {{1, 5}, {each(3)}},
+       {{5}, {each(3)}}});
   for (const auto& [shape, layers] : networks) {
     std::string words;
     for (const Layer& layer : layers) words += to_text(layer) + "; ";

@@ -141,7 +141,8 @@ class OneLayerBackend : public privgrad::Backend {
   explicit OneLayerBackend(const privgrad::Params&) {}
   std::unique_ptr<privgrad::Program> compile(const privgrad::Network& network,
                                              privgrad::Executor& executor) override {
-    if (network.layers.size() != 1 || !std::holds_alternative<privgrad::Dense>(network.layers[0]))
+    const auto* dense = std::get_if<privgrad::Dense>(&network.layers.front());
+    if (network.layers.size() != 1 || dense == nullptr || dense->per_place)
       throw privgrad::ConfigError("only one dense layer");
     if constexpr (std::is_constructible_v<Impl, privgrad::Network, privgrad::Executor&>) {
       return std::make_unique<Impl>(network, executor);

@@ -69,7 +69,8 @@ std::vector<Network> networks() {
           network_of({12, 12}, {Conv2d{.channels = 6, .kernel = 5}, relu, pool,
                                 Conv2d{.channels = 20, .kernel = 3}, GroupNorm{.groups = 5}, relu,
                                 Flatten{}, Dense{4}}),
-          network_of({5}, {Embedding{.vocabulary = 11, .width = 6}, LayerNorm{}, Dense{4}})};
+          network_of({5}, {Embedding{.vocabulary = 11, .width = 6},
+                           Dense{.units = 8, .per_place = true}, LayerNorm{}, Dense{4}})};
 }
 
 Dataset make_data(const Network& network, std::size_t rows) {

@@ -108,12 +108,15 @@ std::unique_ptr<core::LoraProgram> program_of(const Network& network,
       normals(parameter_count(network), 7, 0.4f));
 }
 
-/// A dense layer, a convolution with strides and zeros around it, and an embedding.
+/// Dense layers, one of them at each place, a convolution with strides and zeros around it, and an
+/// embedding.
 std::vector<Network> small_networks() {
   return {classifier({5}, {Dense{8}, Activation{ActivationKind::tanh}, Dense{3}}),
           classifier({5, 4, 2}, {Conv2d{.channels = 6, .kernel = 3, .stride = 2, .padding = 1},
                                  Activation{ActivationKind::tanh}, Flatten{}, Dense{3}}),
-          classifier({4}, {Embedding{.vocabulary = 7, .width = 5}, LayerNorm{}, Dense{3}})};
+          classifier({4}, {Embedding{.vocabulary = 7, .width = 5}, LayerNorm{}, Dense{3}}),
+          classifier({4, 6}, {Dense{.units = 5, .per_place = true},
+                              Activation{ActivationKind::tanh}, Dense{3}})};
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "privgrad/error.hpp"
+#include "privgrad/model/network_json.hpp"
 #include "privgrad/verify/verify.hpp"
 #include "train.hpp"
 
@@ -260,6 +261,34 @@ TEST_CASE(
   };
   check_refused(file_refusal(with_units(4294967295u)), "fewer than 2^31");
   check_refused(file_refusal(with_units(5)), "'layers.0.weight' is 4 x 3");
+}
+
+TEST_CASE("a described network comes back, and those of versions before can be read") {
+  const Dense each{.units = 4, .per_place = true};
+  const Network network{
+      {{6, 5, 2}, 3},
+      {each, Conv2d{.channels = 4, .kernel = 3, .stride = 1, .padding = 1}, Activation{},
+       Shortcut{.over = 2}, GroupNorm{.groups = 2, .epsilon = 0.5},
+       Pool{.kind = PoolKind::average, .window = 2, .stride = 1}, Flatten{}, Dense{3}},
+      Loss::squared};
+  const Json described = core::to_json(network);
+  CHECK(core::to_json(core::network_from_json(described)) == described);
+  CHECK(described["layers"][0] == Json({{"layer", "dense"}, {"units", 4}, {"per_place", true}}));
+  // As every version has written it: a dense layer that flattens says nothing of places.
+  CHECK(described["layers"][7] == Json({{"layer", "dense"}, {"units", 3}}));
+  CHECK(described["layers"][4] == Json({{"layer", "group_norm"}, {"groups", 2}, {"epsilon", 0.5}}));
+  Json wrong = described;
+  wrong["layers"][0]["per_place"] = 1;
+  CHECK_THROWS_WITH(core::network_from_json(wrong),
+                    ContainsSubstring("network.layers.0.per_place is neither true nor false"));
+  wrong = described;
+  wrong["layers"][1]["per_place"] = true;
+  CHECK_THROWS_WITH(core::network_from_json(wrong),
+                    ContainsSubstring("has members that it does not know"));
+  wrong = described;
+  wrong["layers"][1]["layer"] = "batch_norm";
+  CHECK_THROWS_WITH(core::network_from_json(wrong),
+                    ContainsSubstring("network.layers.1 is of a kind that this version"));
 }
 
 TEST_CASE("what the date is said to be is the environment's, or an error") {

@@ -102,7 +102,8 @@ inline std::vector<Network> networks() {
   const Pool max = pool(PoolKind::max, 2, 2);
   const Pool average = pool(PoolKind::average, 3, 2);
   const Embedding table{.vocabulary = 9, .width = 5};
-  return {
+  const auto each = [](std::size_t units) { return Dense{.units = units, .per_place = true}; };
+  std::vector<Network> networks{
       make_network({5}, {Dense{3}}),
       make_network({7}, {kTanh, Dense{40}, kRelu, Dense{3}}),
       make_network({2, 3}, {Flatten{}, Dense{129}, kRelu, Dense{257}, kSigmoid, Dense{3}, kTanh}),
@@ -132,7 +133,24 @@ inline std::vector<Network> networks() {
                          Shortcut{.over = 3}, kRelu, Dense{3}}),
       make_network({4, 4}, {conv(2, 3), kTanh, Flatten{}, Dense{8}, Shortcut{.over = 1}, Dense{3}}),
       small_residual_network(),
+      // Dense layers at each place: of tokens, with odd and even numbers of them, of pixels, of a
+      // single place, with a shortcut around them, and in front of everything.
+      make_network({7}, {table, each(12), kTanh, each(5), Shortcut{.over = 3}, LayerNorm{}, each(9),
+                         kRelu, Dense{3}}),
+      make_network({6, 5}, {each(50), kRelu, each(4), Flatten{}, Dense{3}}),
+      make_network({4, 3, 6}, {each(10), kSigmoid, conv(4, 2), each(3), Dense{3}}, Loss::squared),
+      make_network({1, 9}, {each(20), kTanh, each(3)}),
+      make_network({9}, {each(20), kRelu, each(3)}),
   };
+  // Every activation where nothing is in place for it: first, behind and in front of dense layers,
+  // convolutions and itself, where a shortcut begins and where one ends.
+  for (const auto& [kind, name] : kActivations) {
+    const Activation f{kind};
+    networks.push_back(make_network(
+        {9}, {f, Dense{20}, f, f, Dense{20}, Shortcut{.over = 3}, f, LayerNorm{}, f, Dense{3}, f}));
+    networks.push_back(make_network({7, 6, 2}, {conv(5, 3), f, max, f, Flatten{}, f, Dense{3}}));
+  }
+  return networks;
 }
 
 /// Of each built-in model.
@@ -210,12 +228,16 @@ struct Compiled {
       }
     }
     program->load_parameters(parameters);
+    const std::vector<Shape> shapes = layer_shapes(network);
     for (std::size_t layer = 0; layer < network.layers.size(); ++layer) {
       for (const ParameterBlock& block : parameter_blocks(network)) {
         if (block.name != "layers." + std::to_string(layer) + ".weight") continue;
         offsets.push_back(block.offset);
-        dense.push_back(std::holds_alternative<Dense>(network.layers[layer]));
-        convolution.push_back(std::holds_alternative<Conv2d>(network.layers[layer]) ||
+        const auto* own = std::get_if<Dense>(&network.layers[layer]);
+        const Shape& in = shapes[layer];
+        const bool at_places = own != nullptr && own->per_place && element_count(in) > in.back();
+        dense.push_back(own != nullptr && !at_places);
+        convolution.push_back(at_places || std::holds_alternative<Conv2d>(network.layers[layer]) ||
                               std::holds_alternative<Shortcut>(network.layers[layer]));
         weights.push_back(element_count(block.shape));
       }
@@ -228,8 +250,8 @@ struct Compiled {
   std::size_t size, groups;
   std::vector<std::size_t> offsets;  // of each group, and the end
   std::vector<std::size_t> weights;  // of each group
-  std::vector<bool> dense;           // whether the group is a dense layer
-  std::vector<bool> convolution;     // or a convolution, or a shortcut's projection
+  std::vector<bool> dense;           // whether the group is a dense layer of one place
+  std::vector<bool> convolution;     // or of several, a convolution, or a shortcut's projection
 };
 
 inline Floats gradient_rows(const Compiled& one, const Batch& batch) {

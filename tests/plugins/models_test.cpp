@@ -224,6 +224,16 @@ TEST_CASE("cnn: any stack of layers, as listed", "[model]") {
         (27 + 1) * 4 + 2 * 4 + (4 + 1) * 6 + (24 + 1) * 5 + 2 * 5 + (5 + 1) * 7);
 }
 
+TEST_CASE("cnn: dense layers at each place, if it is said", "[model]") {
+  const auto cnn =
+      cnn_of({layer({{"kind", "dense", {}}, {"units", 5, {}}, {"per_place", true, {}}}),
+              layer({{"kind", "dense", {}}, {"units", 4, {}}, {"per_place", false, {}}})});
+  const Network network = cnn->network({{12, 12, 3}, 7});
+  CHECK(to_text(network.layers[0]) == "dense 5 per place");
+  CHECK(to_text(network.layers[1]) == "dense 4");
+  CHECK(parameter_count(network) == (3 + 1) * 5 + (144 * 5 + 1) * 4 + (4 + 1) * 7);
+}
+
 TEST_CASE("cnn: a layer without what it needs, or with what it has not, is named", "[model]") {
   CHECK_THROWS_WITH(cnn_of({layer({{"kind", "flatten", {}}}),
                             layer({{"kind", "conv2d", {}}, {"channels", 4, {}}})}),

@@ -21,6 +21,8 @@ double activate(privgrad::ActivationKind kind, double x) {
       return std::tanh(x);
     case privgrad::ActivationKind::sigmoid:
       return 1.0 / (1.0 + std::exp(-x));
+    default:
+      break;
   }
   throw privgrad::ConfigError("@NAME@: unknown activation");
 }
@@ -34,6 +36,8 @@ double slope(privgrad::ActivationKind kind, double y) {
       return 1.0 - y * y;
     case privgrad::ActivationKind::sigmoid:
       return y * (1.0 - y);
+    default:
+      break;
   }
   throw privgrad::ConfigError("@NAME@: unknown activation");
 }
@@ -246,14 +250,29 @@ class @CLASS@ final : public privgrad::Backend {
     privgrad::check_network(network);
     for (const privgrad::Layer& layer : network.layers) {
       // What is refused here, by name, is all that a backend may leave out.
-      if (!std::holds_alternative<privgrad::Dense>(layer) &&
-          !std::holds_alternative<privgrad::Activation>(layer)) {
+      if (!executes(layer)) {
         throw privgrad::ConfigError("@NAME@: cannot execute the layer " +
                                     privgrad::to_text(layer) +
-                                    "; it executes dense layers and activations");
+                                    "; it executes dense layers that flatten, relu, tanh and "
+                                    "sigmoid");
       }
     }
     return std::make_unique<LoopProgram>(network, executor);
+  }
+
+ private:
+  static bool executes(const privgrad::Layer& layer) {
+    if (const auto* dense = std::get_if<privgrad::Dense>(&layer)) return !dense->per_place;
+    const auto* activation = std::get_if<privgrad::Activation>(&layer);
+    if (activation == nullptr) return false;
+    switch (activation->kind) {
+      case privgrad::ActivationKind::relu:
+      case privgrad::ActivationKind::tanh:
+      case privgrad::ActivationKind::sigmoid:
+        return true;
+      default:
+        return false;
+    }
   }
 };
 

@@ -4,10 +4,12 @@
 #include <cmath>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "privgrad/error.hpp"
 
@@ -19,42 +21,29 @@ using Json = nlohmann::json;
 constexpr std::uint64_t kMostOfNetwork = std::uint64_t{1} << 32;
 constexpr std::size_t kMostLayers = 10'000;
 
-Json layer_json(const Dense& layer) { return {{"layer", "dense"}, {"units", layer.units}}; }
-Json layer_json(const Activation& layer) {
-  return {{"layer", "activation"}, {"kind", to_text(layer.kind)}};
-}
-Json layer_json(const Conv2d& layer) {
-  return {{"layer", "conv2d"},
-          {"channels", layer.channels},
-          {"kernel", layer.kernel},
-          {"stride", layer.stride},
-          {"padding", layer.padding}};
-}
-Json layer_json(const Pool& layer) {
-  return {{"layer", "pool"},
-          {"kind", to_text(layer.kind)},
-          {"window", layer.window},
-          {"stride", layer.stride}};
-}
-Json layer_json(const Flatten&) { return {{"layer", "flatten"}}; }
-Json layer_json(const GroupNorm& layer) {
-  return {{"layer", "group_norm"}, {"groups", layer.groups}, {"epsilon", layer.epsilon}};
-}
-Json layer_json(const LayerNorm& layer) {
-  return {{"layer", "layer_norm"}, {"epsilon", layer.epsilon}};
-}
-Json layer_json(const Embedding& layer) {
-  return {{"layer", "embedding"}, {"vocabulary", layer.vocabulary}, {"width", layer.width}};
-}
-Json layer_json(const Opaque& layer) {
-  Json tensors = Json::array();
-  for (const Opaque::Tensor& tensor : layer.tensors)
-    tensors.push_back({{"name", tensor.name}, {"shape", tensor.shape}, {"fan_in", tensor.fan_in}});
-  return {{"layer", "opaque"}, {"tensors", std::move(tensors)}, {"outputs", layer.outputs}};
-}
+/// Writes the members of a layer, as it names them.
+struct MemberWriter {
+  Json& json;
 
-Json layer_json(const Shortcut& layer) {
-  return {{"layer", "shortcut"}, {"over", layer.over}, {"stride", layer.stride}};
+  void operator()(const char* name, std::size_t number) const { json[name] = number; }
+  void operator()(const char* name, double number) const { json[name] = number; }
+  void operator()(const char* name, bool holds) const {
+    if (holds) json[name] = true;
+  }
+  void operator()(const char* name, ActivationKind kind) const { json[name] = to_text(kind); }
+  void operator()(const char* name, PoolKind kind) const { json[name] = to_text(kind); }
+  void operator()(const char* name, const std::vector<Opaque::Tensor>& tensors) const {
+    Json& list = json[name] = Json::array();
+    for (const Opaque::Tensor& one : tensors)
+      list.push_back({{"name", one.name}, {"shape", one.shape}, {"fan_in", one.fan_in}});
+  }
+};
+
+template <class Kind>
+Json layer_json(const Kind& layer) {
+  Json json{{"layer", Kind::kKind}};
+  Kind::members(layer, MemberWriter{json});
+  return json;
 }
 
 /// An object, member by member: nothing is taken for something else, and nothing is left over.
@@ -69,6 +58,14 @@ class Members {
     if (found == json_.end()) throw ConfigError(where_ + " has no '" + key + "'");
     ++read_;
     return *found;
+  }
+  bool has(const char* key) const { return json_.contains(key); }
+  /// False where it is not there.
+  bool flag(const char* key) {
+    if (!has(key)) return false;
+    const Json& value = at(key);
+    if (!value.is_boolean()) throw ConfigError(where_ + "." + key + " is neither true nor false");
+    return value.get<bool>();
   }
   std::size_t number(const char* key) { return number_of(at(key), where_ + "." + key); }
   double real(const char* key) {
@@ -90,6 +87,7 @@ class Members {
     for (const Json& extent : value) shape.push_back(number_of(extent, where_ + "." + key));
     return shape;
   }
+  const std::string& where() const { return where_; }
   /// \throws ConfigError if there are members that nobody asked for.
   void done() const {
     if (read_ != json_.size()) throw ConfigError(where_ + " has members that it does not know");
@@ -115,55 +113,59 @@ void check_tensor_name(const std::string& name) {
     throw ConfigError("an opaque layer has a tensor without a proper name");
 }
 
-Opaque opaque_from(Members& members, const std::string& where) {
-  Opaque layer;
-  const Json& tensors = members.at("tensors");
-  if (!tensors.is_array() || tensors.size() > kMostLayers)
-    throw ConfigError(where + ".tensors is no list");
-  for (const Json& one : tensors) {
-    Members tensor(one, where + ".tensors");
-    layer.tensors.push_back({.name = tensor.text("name"),
-                             .shape = tensor.shape("shape"),
-                             .fan_in = tensor.number("fan_in")});
+std::vector<Opaque::Tensor> tensors_from(const Json& list, const std::string& where) {
+  if (!list.is_array() || list.size() > kMostLayers) throw ConfigError(where + " is no list");
+  std::vector<Opaque::Tensor> tensors;
+  for (const Json& one : list) {
+    Members tensor(one, where);
+    tensors.push_back({.name = tensor.text("name"),
+                       .shape = tensor.shape("shape"),
+                       .fan_in = tensor.number("fan_in")});
     tensor.done();
-    check_tensor_name(layer.tensors.back().name);
+    check_tensor_name(tensors.back().name);
   }
-  layer.outputs = members.number("outputs");
-  return layer;
+  return tensors;
+}
+
+/// Reads the members of a layer, as it names them.
+struct MemberReader {
+  Members& members;
+
+  void operator()(const char* name, std::size_t& number) const { number = members.number(name); }
+  void operator()(const char* name, double& number) const { number = members.real(name); }
+  void operator()(const char* name, bool& holds) const { holds = members.flag(name); }
+  void operator()(const char* name, ActivationKind& kind) const {
+    kind = activation_from_text(members.text(name));
+  }
+  void operator()(const char* name, PoolKind& kind) const {
+    kind = pool_from_text(members.text(name));
+  }
+  void operator()(const char* name, std::vector<Opaque::Tensor>& tensors) const {
+    tensors = tensors_from(members.at(name), members.where() + "." + name);
+  }
+};
+
+/// The layer of this kind, of all that a layer can be; none of another.
+template <std::size_t... Kinds>
+std::optional<Layer> layer_of_kind(std::string_view kind, Members& members,
+                                   std::index_sequence<Kinds...>) {
+  std::optional<Layer> found;
+  const auto read = [&]<class Kind>(Kind layer) {
+    if (Kind::kKind != kind) return;
+    Kind::members(layer, MemberReader{members});
+    found = std::move(layer);
+  };
+  (read(std::variant_alternative_t<Kinds, Layer>{}), ...);
+  return found;
 }
 
 Layer layer_from(const Json& json, const std::string& where) {
   Members members(json, where);
   const std::string kind = members.text("layer");
-  auto layer = [&]() -> Layer {
-    if (kind == "dense") return Dense{.units = members.number("units")};
-    if (kind == "activation") return Activation{activation_from_text(members.text("kind"))};
-    if (kind == "conv2d") {
-      return Conv2d{.channels = members.number("channels"),
-                    .kernel = members.number("kernel"),
-                    .stride = members.number("stride"),
-                    .padding = members.number("padding")};
-    }
-    if (kind == "pool") {
-      return Pool{.kind = pool_from_text(members.text("kind")),
-                  .window = members.number("window"),
-                  .stride = members.number("stride")};
-    }
-    if (kind == "flatten") return Flatten{};
-    if (kind == "group_norm")
-      return GroupNorm{.groups = members.number("groups"), .epsilon = members.real("epsilon")};
-    if (kind == "layer_norm") return LayerNorm{.epsilon = members.real("epsilon")};
-    if (kind == "embedding") {
-      return Embedding{.vocabulary = members.number("vocabulary"),
-                       .width = members.number("width")};
-    }
-    if (kind == "shortcut")
-      return Shortcut{.over = members.number("over"), .stride = members.number("stride")};
-    if (kind == "opaque") return opaque_from(members, where);
-    throw ConfigError(where + " is of a kind that this version does not know");
-  }();
+  auto layer = layer_of_kind(kind, members, std::make_index_sequence<std::variant_size_v<Layer>>{});
+  if (!layer) throw ConfigError(where + " is of a kind that this version does not know");
   members.done();
-  return layer;
+  return *std::move(layer);
 }
 
 constexpr std::size_t kMostValues = std::size_t{1} << 26;

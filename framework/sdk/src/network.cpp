@@ -17,21 +17,18 @@ using Names = std::array<std::pair<Enum, std::string_view>, N>;
 constexpr Names<Loss, 3> kLosses{{{Loss::cross_entropy, "cross_entropy"},
                                   {Loss::squared, "squared"},
                                   {Loss::logistic, "logistic"}}};
-constexpr Names<ActivationKind, 3> kActivations{{{ActivationKind::relu, "relu"},
-                                                 {ActivationKind::tanh, "tanh"},
-                                                 {ActivationKind::sigmoid, "sigmoid"}}};
 constexpr Names<PoolKind, 2> kPools{{{PoolKind::max, "max"}, {PoolKind::average, "average"}}};
 
-template <class Enum, std::size_t N>
-std::string_view name_of(const Names<Enum, N>& names, Enum value) {
+template <class Names, class Enum>
+std::string_view name_of(const Names& names, Enum value) {
   for (const auto& [candidate, name] : names) {
     if (candidate == value) return name;
   }
   throw ConfigError("value outside its enumeration");
 }
 
-template <class Enum, std::size_t N>
-Enum value_of(const Names<Enum, N>& names, std::string_view what, std::string_view text) {
+template <class Names>
+auto value_of(const Names& names, std::string_view what, std::string_view text) {
   std::vector<std::string> all;
   std::string listed;
   for (const auto& [value, name] : names) {
@@ -75,9 +72,13 @@ std::size_t channels_of(const Shape& shape) {
   return shape.back();
 }
 
-Shape output_of(const Dense& layer, const Shape&) {
+Shape output_of(const Dense& layer, const Shape& in) {
   need_size(layer.units, "has no units; it needs at least 1 and fewer than 2^31");
-  return {layer.units};
+  if (!layer.per_place) return {layer.units};
+  channels_of(in);
+  Shape out = in;
+  out.back() = layer.units;
+  return out;
 }
 
 Shape output_of(const Activation& layer, const Shape& in) {
@@ -153,7 +154,9 @@ Shape output_of(const Other& layer, const std::vector<Shape>& entering) {
   return output_of(layer, entering.back());
 }
 
-std::string words_of(const Dense& layer) { return "dense " + std::to_string(layer.units); }
+std::string words_of(const Dense& layer) {
+  return "dense " + std::to_string(layer.units) + (layer.per_place ? " per place" : "");
+}
 std::string words_of(const Activation& layer) { return std::string(to_text(layer.kind)); }
 std::string words_of(const Conv2d& layer) {
   return "conv2d " + std::to_string(layer.channels) + " kernel " + std::to_string(layer.kernel) +
@@ -185,7 +188,7 @@ std::vector<ParameterBlock> blocks_of(const Layer& layer, std::span<const Shape>
     return ParameterBlock{std::move(name), std::move(shape), 0, fan_in, fan_out, initial};
   };
   if (const auto* dense = std::get_if<Dense>(&layer)) {
-    const std::size_t inputs = element_count(in);
+    const std::size_t inputs = dense->per_place ? in.back() : element_count(in);
     return {block("weight", {dense->units, inputs}, inputs, dense->units),
             block("bias", {dense->units})};
   }
@@ -224,6 +227,11 @@ Loss loss_from_text(std::string_view text) { return value_of(kLosses, "loss", te
 std::string_view to_text(ActivationKind activation) { return name_of(kActivations, activation); }
 ActivationKind activation_from_text(std::string_view text) {
   return value_of(kActivations, "activation", text);
+}
+std::vector<std::string> activation_names() {
+  std::vector<std::string> names;
+  for (const auto& [kind, name] : kActivations) names.emplace_back(name);
+  return names;
 }
 
 std::string_view to_text(PoolKind pool) { return name_of(kPools, pool); }

@@ -37,8 +37,9 @@ constexpr double kNearZero = 0x1p-2;
 
 std::string refusal(const Plan& plan) {
   const Network& network = plan.setting->network;
-  if (plan.setting->lora || network.layers.size() != 1 ||
-      !std::holds_alternative<Dense>(network.layers.front()) || network.loss != Loss::squared)
+  const auto* dense = std::get_if<Dense>(&network.layers.front());
+  if (plan.setting->lora || network.layers.size() != 1 || dense == nullptr || dense->per_place ||
+      network.loss != Loss::squared)
     return "crafted rows are for the model linear with the squared loss";
   if (plan.correlated || plan.clip_norm_adapts())
     return "crafted rows are for independent noise and a clip norm that does not adapt";

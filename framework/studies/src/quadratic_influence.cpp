@@ -63,9 +63,10 @@ const Dense& dense_layer_of(const Setting& setting) {
   const Network& network = setting.network;
   if (setting.lora) refuse("this model has adapters (model.lora)");
   if (network.loss != Loss::squared) refuse("this loss is another one");
-  if (network.layers.size() != 1 || !std::holds_alternative<Dense>(network.layers.front()))
+  const auto* dense = std::get_if<Dense>(&network.layers.front());
+  if (network.layers.size() != 1 || dense == nullptr || dense->per_place)
     refuse("this model has other layers");
-  return std::get<Dense>(network.layers.front());
+  return *dense;
 }
 
 std::vector<LinearDescent::Coefficients> linear_rule_of(const ComponentUse& use,

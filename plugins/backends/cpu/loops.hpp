@@ -1,4 +1,4 @@
-// Fast loops over long arrays, such as sums of squares and activations, the same on all processors.
+// Fast loops over long arrays, such as sums of squares and windows, the same on all processors.
 #pragma once
 
 #include <cstddef>
@@ -34,16 +34,6 @@ void add(const float* values, std::size_t count, float* sum);
 
 /// sum += factor * values, each product and each sum rounded to float32.
 void add_scaled(float factor, const float* values, std::size_t count, float* sum);
-
-/// Activations, and the products of delta with their derivatives from their values y. A NaN passes
-/// through every activation: an example that went wrong must not look right.
-/// \param out  may be in.
-void relu(const float* in, std::size_t count, float* out);
-void tanh(const float* in, std::size_t count, float* out);
-void sigmoid(const float* in, std::size_t count, float* out);
-void relu_backward(const float* y, std::size_t count, float* delta);
-void tanh_backward(const float* y, std::size_t count, float* delta);
-void sigmoid_backward(const float* y, std::size_t count, float* delta);
 
 /// One row of the windows that a pool moves over an image: `columns` of them, `step` floats apart,
 /// each with the pixels of `depth` channels at `places` offsets from its corner.

@@ -5,7 +5,7 @@
 
 // The functions consist of additions, multiplications and divisions in the same fixed order as in
 // the backend `cpu` (tests/cuda/programs_test.cpp compares them), which has their error bounds:
-// plugins/backends/cpu/elementary.hpp and loops.cpp.
+// plugins/backends/cpu/elementary.hpp.
 namespace privgrad::cuda {
 
 constexpr double kLn2High = 0x1.62e42fee00000p-1;
@@ -70,44 +70,6 @@ PRIVGRAD_HD double log1p_fixed(double x) {
   rest *= z;
   const auto power = static_cast<double>(k);
   return power * kLn2High + (f - (s * (f - rest) - (power * kLn2Low + missing)));
-}
-
-/// e^x for x <= 0 in float32; NaN for NaN.
-PRIVGRAD_HD float exp_of_negative(float x) {
-  constexpr float kRound = 0x1.8p23f;
-  x = x < -87.0f ? -87.0f : x;
-  const float shifted = x * 0x1.715476p+0f + kRound;
-  const float n = shifted - kRound;
-  const float r = (x - n * 0x1.62ep-1f) - n * 0x1.0bfbe8p-15f;
-  float p = 0x1.6d4926p-10f;
-  p = p * r + 0x1.121072p-7f;
-  p = p * r + 0x1.5554e4p-5f;
-  p = p * r + 0x1.5554d8p-3f;
-  p = p * r + 0.5f;
-  p = p * (r * r) + r + 1.0f;
-  const uint32_t exponent = (bits_of(shifted) + 127u) << 23;
-  return p * float_of(exponent);
-}
-
-PRIVGRAD_HD float tanh_fixed(float x) {
-  const float size = size_of(x);
-  const float z = x * x;
-  float p = 0x1.22c3dap-9f;
-  p = p * z - 0x1.0f312ap-7f;
-  p = p * z + 0x1.644fd6p-6f;
-  p = p * z - 0x1.ba031ap-5f;
-  p = p * z + 0x1.1110dap-3f;
-  p = p * z - 0x1.555556p-2f;
-  const float near = x + x * (z * p);
-  const float e = exp_of_negative(-2.0f * size);
-  const float far =
-      float_of((bits_of((1.0f - e) / (1.0f + e)) & 0x7fffffffu) | (bits_of(x) & 0x80000000u));
-  return size < 0.65f ? near : far;
-}
-
-PRIVGRAD_HD float sigmoid_fixed(float x) {
-  const float e = exp_of_negative(-size_of(x));
-  return (x < 0.0f ? e : 1.0f) / (1.0f + e);
 }
 
 }  // namespace privgrad::cuda

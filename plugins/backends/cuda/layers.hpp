@@ -1,58 +1,13 @@
 // Kernels for the layers that are no matrix products, and for the losses.
 #pragma once
 
+#include "activations.hpp"
 #include "elementary.hpp"
 #include "products.hpp"
 
 // Forward, backward, and the gradients of parameters. One thread computes each sum for one example,
 // in the order of the backend `cpu`.
 namespace privgrad::cuda {
-
-// --- Activations.
-
-enum class ActivationCode : uint32_t { relu, tanh, sigmoid };
-
-struct Activate {
-  uint64_t count;
-  ActivationCode kind;
-  const float* in;
-  float* out;
-  PRIVGRAD_HD void operator()(uint64_t i) const {
-    const float x = in[i];
-    switch (kind) {
-      case ActivationCode::relu:
-        out[i] = x <= 0.0f ? 0.0f : x;
-        return;
-      case ActivationCode::tanh:
-        out[i] = tanh_fixed(x);
-        return;
-      case ActivationCode::sigmoid:
-        out[i] = sigmoid_fixed(x);
-        return;
-    }
-  }
-};
-
-struct ActivateBackward {
-  uint64_t count;
-  ActivationCode kind;
-  const float *out, *delta;
-  float* below;
-  PRIVGRAD_HD void operator()(uint64_t i) const {
-    const float y = out[i];
-    switch (kind) {
-      case ActivationCode::relu:
-        below[i] = y == 0.0f ? 0.0f : delta[i];
-        return;
-      case ActivationCode::tanh:
-        below[i] = delta[i] * ((1.0f - y) * (1.0f + y));
-        return;
-      case ActivationCode::sigmoid:
-        below[i] = delta[i] * (y * (1.0f - y));
-        return;
-    }
-  }
-};
 
 // --- Shortcuts.
 

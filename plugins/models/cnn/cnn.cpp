@@ -89,7 +89,7 @@ void register_components(privgrad::Registrar& registrar) {
                   .example("fedavg_cnn"),
               cnn::layers_parameter(),
               param::text("activation", "Of a preset, instead of its own.")
-                  .one_of({"relu", "tanh", "sigmoid"})
+                  .one_of(privgrad::activation_names())
                   .optional(),
               dense_models::loss_parameter(),
               param::text("initialisation",

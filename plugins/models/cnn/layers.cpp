@@ -22,7 +22,7 @@ const std::vector<Kind>& kinds() {
                                        {"max_pool", {"window"}, {"stride"}},
                                        {"avg_pool", {"window"}, {"stride"}},
                                        {"flatten", {}, {}},
-                                       {"dense", {"units"}, {}},
+                                       {"dense", {"units"}, {"per_place"}},
                                        {"activation", {"function"}, {}},
                                        {"group_norm", {"groups"}, {}},
                                        {"layer_norm", {}, {}},
@@ -63,7 +63,10 @@ class Entry {
     if (kind == "max_pool") return pool(PoolKind::max);
     if (kind == "avg_pool") return pool(PoolKind::average);
     if (kind == "flatten") return Flatten{};
-    if (kind == "dense") return Dense{size("units")};
+    if (kind == "dense") {
+      return Dense{.units = size("units"),
+                   .per_place = given_.has("per_place") && given_.boolean("per_place")};
+    }
     if (kind == "activation") return Activation{activation_from_text(given_.text("function"))};
     if (kind == "group_norm") return GroupNorm{.groups = size("groups")};
     if (kind == "shortcut") return Shortcut{.over = size("over"), .stride = size("stride", 1)};
@@ -126,8 +129,12 @@ ParamSpec layers_parameter() {
       number("stride",
              "conv2d, max_pool, avg_pool, shortcut: pixels from one window to the next; if not "
              "given, 1, or for pools the window."),
-      number("units", "dense: outputs; it flattens what enters it."),
-      text("function", "activation: which one.").one_of({"relu", "tanh", "sigmoid"}).optional(),
+      number("units", "dense: outputs; it flattens what enters it, unless per_place."),
+      boolean("per_place",
+              "dense: whether it works on the last extent at each place by itself, such as the "
+              "channels of each pixel; false if not given.")
+          .optional(),
+      text("function", "activation: which one.").one_of(activation_names()).optional(),
       number("groups", "group_norm: groups of channels that are normalised together."),
       number("over",
              "shortcut: layers that it goes round. It adds what entered the first of them to what "

@@ -53,7 +53,7 @@ void register_components(privgrad::Registrar& registrar) {
                   .at_least_items(1)
                   .defaults_to(Value::List{1000}),
               param::text("activation", "After every hidden layer.")
-                  .one_of({"relu", "tanh", "sigmoid"})
+                  .one_of(privgrad::activation_names())
                   .defaults_to("relu"),
               dense_models::loss_parameter(),
               param::text(

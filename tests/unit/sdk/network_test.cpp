@@ -75,6 +75,22 @@ TEST_CASE("network: what blocks say for initialisation", "[network]") {
   CHECK(table[1].shape == Shape{10, 72});
 }
 
+TEST_CASE("network: a dense layer at each place replaces the last extent", "[network]") {
+  const Dense each{.units = 5, .per_place = true};
+  const Network network = network_of({7, 6, 3}, {each, Activation{}, Dense{10}});
+  const auto shapes = layer_shapes(network);
+  CHECK(shapes[1] == Shape{7, 6, 5});
+  CHECK(shapes[3] == Shape{10});
+  const auto blocks = parameter_blocks(network);
+  CHECK(blocks[0].shape == Shape{5, 3});
+  CHECK(blocks[0].fan_in == 3);
+  CHECK(blocks[0].fan_out == 5);
+  CHECK(blocks[1].shape == Shape{5});
+  CHECK(blocks[2].shape == Shape{10, 7 * 6 * 5});
+  CHECK(to_text(network.layers[0]) == "dense 5 per place");
+  CHECK(layer_shapes(network_of({4}, {each}))[1] == Shape{5});
+}
+
 TEST_CASE("network: a layer that does not fit is refused by number, words and reason",
           "[network]") {
   struct Case {
@@ -101,6 +117,7 @@ TEST_CASE("network: a layer that does not fit is refused by number, words and re
       {{4}, Embedding{.vocabulary = 0, .width = 2}, "vocabulary outside [1, 2^24]"},
       {{4}, Embedding{.vocabulary = 5, .width = 0}, "no width"},
       {{4}, Dense{0}, "no units"},
+      {{4, 4}, Dense{.units = 0, .per_place = true}, "no units"},
   };
   for (const Case& one : cases) {
     const Network network = network_of(one.features, {one.layer, Dense{10}});

@@ -1,5 +1,6 @@
 #include "onnx_layers.hpp"
 
+#include <cmath>
 #include <limits>
 #include <span>
 #include <tuple>
@@ -41,16 +42,31 @@ class LayerGraph {
   }
 
  private:
-  void add_layer(const Dense&) {
+  void add_layer(const Dense& layer) {
+    if (layer.per_place && before().size() > 1) return add_at_each_place();
     flatten();
     value_ = graph_.add("Gemm", {value_, parameter("weight"), parameter("bias")},
                         {{"transB", std::int64_t{1}}});
   }
   void add_layer(const Activation& layer) {
-    const char* operation = layer.kind == ActivationKind::relu   ? "Relu"
-                            : layer.kind == ActivationKind::tanh ? "Tanh"
-                                                                 : "Sigmoid";
-    value_ = graph_.add(operation, {value_});
+    switch (layer.kind) {
+      case ActivationKind::relu:
+        value_ = graph_.add("Relu", {value_});
+        return;
+      case ActivationKind::tanh:
+        value_ = graph_.add("Tanh", {value_});
+        return;
+      case ActivationKind::sigmoid:
+        value_ = graph_.add("Sigmoid", {value_});
+        return;
+      case ActivationKind::gelu: {  // Gelu itself needs opset 20
+        const std::string scaled = graph_.add("Div", {value_, graph_.scalar(std::sqrt(2.0f))});
+        const std::string above =
+            graph_.add("Add", {graph_.add("Erf", {scaled}), graph_.scalar(1.0f)});
+        value_ = graph_.add("Mul", {graph_.add("Mul", {value_, graph_.scalar(0.5f)}), above});
+        return;
+      }
+    }
   }
   void add_layer(const Conv2d& layer) {
     to_image();
@@ -110,6 +126,19 @@ class LayerGraph {
     layer_ = here;
     if (projection) convolve(*projection);
     value_ = graph_.add("Add", {direct, value_});
+  }
+  /// A dense layer on the last extent.
+  void add_at_each_place() {
+    channels_last();
+    const ParameterBlock& one = block("weight");
+    const std::span<const float> given = values_of(one);
+    const std::size_t units = one.shape[0], width = one.shape[1];
+    std::vector<float> turned(given.size());
+    for (std::size_t u = 0; u < units; ++u) {
+      for (std::size_t k = 0; k < width; ++k) turned[k * units + u] = given[u * width + k];
+    }
+    value_ = graph_.add("MatMul", {value_, graph_.constant(turned, {width, units}, one.name)});
+    value_ = graph_.add("Add", {value_, parameter("bias")});
   }
   void add_layer(const Opaque&) {
     throw ConfigError(

@@ -184,7 +184,7 @@ class PRIVGRAD_API CellsInPieces {
 
 /// Executes networks on some device.
 ///
-/// Example, a backend that knows dense layers alone. DenseProgram implements Program, and also
+/// Example, a backend that knows dense layers that flatten, and nothing else. DenseProgram implements Program, and also
 /// ReproducibleRows and Outputs if it keeps their promises.
 ///
 ///     class DenseOnly final : public Backend {
@@ -192,7 +192,8 @@ class PRIVGRAD_API CellsInPieces {
 ///       explicit DenseOnly(const Params&) {}
 ///       std::unique_ptr<Program> compile(const Network& network, Executor& executor) override {
 ///         for (const Layer& layer : network.layers) {
-///           if (!std::holds_alternative<Dense>(layer))
+///           const auto* dense = std::get_if<Dense>(&layer);
+///           if (dense == nullptr || dense->per_place)
 ///             throw ConfigError("dense_only: cannot execute the layer '" + to_text(layer) + "'");
 ///         }
 ///         return std::make_unique<DenseProgram>(network, executor);
@@ -201,7 +202,7 @@ class PRIVGRAD_API CellsInPieces {
 class PRIVGRAD_API Backend {
  public:
   static constexpr std::string_view kKind = "backend";
-  static constexpr int kInterfaceVersion = 3;
+  static constexpr int kInterfaceVersion = 4;
   static constexpr std::string_view kSees = "private rows";
 
   virtual ~Backend();

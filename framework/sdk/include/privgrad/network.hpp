@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "privgrad/activations.hpp"
 #include "privgrad/dataset.hpp"
 #include "privgrad/export.hpp"
 
@@ -16,17 +17,34 @@ namespace privgrad {
 // Images have the shape [height, width, channels], or [height, width] with one channel; sequences
 // of tokens [length] become [length, width] by Embedding. Every layer below has the meaning that
 // its comment states, for one example at a time.
+//
+// Each has a name, kKind, and members(), which calls use(name, member) for each of its members: so
+// model files are written and read without knowing the kinds. A bool that is false is not written.
 
-/// y = W x + b, with W of shape [units, inputs] and b of shape [units]; flattens its input.
+/// y = W x + b, with W of shape [units, inputs] and b of shape [units]; flattens its input, or
+/// works at each place by itself: y[t] = W x[t] + b with the places t of all extents but the last,
+/// which is the inputs before and the units after it.
 struct Dense {
   std::size_t units = 0;
-};
+  bool per_place = false;
 
-enum class ActivationKind { relu = 1, tanh, sigmoid };
+  static constexpr std::string_view kKind = "dense";
+  template <class Self, class Use>
+  static void members(Self& self, const Use& use) {
+    use("units", self.units);
+    use("per_place", self.per_place);
+  }
+};
 
 /// Elementwise.
 struct Activation {
   ActivationKind kind = ActivationKind::relu;
+
+  static constexpr std::string_view kKind = "activation";
+  template <class Self, class Use>
+  static void members(Self& self, const Use& use) {
+    use("kind", self.kind);
+  }
 };
 
 /// Cross-correlation of an image with square kernels:
@@ -39,6 +57,15 @@ struct Conv2d {
   std::size_t kernel = 0;
   std::size_t stride = 1;
   std::size_t padding = 0;  ///< Zeros on every side; below kernel, or some outputs would see none.
+
+  static constexpr std::string_view kKind = "conv2d";
+  template <class Self, class Use>
+  static void members(Self& self, const Use& use) {
+    use("channels", self.channels);
+    use("kernel", self.kernel);
+    use("stride", self.stride);
+    use("padding", self.padding);
+  }
 };
 
 enum class PoolKind { max = 1, average };
@@ -50,10 +77,22 @@ struct Pool {
   PoolKind kind = PoolKind::max;
   std::size_t window = 0;
   std::size_t stride = 0;
+
+  static constexpr std::string_view kKind = "pool";
+  template <class Self, class Use>
+  static void members(Self& self, const Use& use) {
+    use("kind", self.kind);
+    use("window", self.window);
+    use("stride", self.stride);
+  }
 };
 
 /// One extent instead of several.
-struct Flatten {};
+struct Flatten {
+  static constexpr std::string_view kKind = "flatten";
+  template <class Self, class Use>
+  static void members(Self&, const Use&) {}
+};
 
 /// (x - mean) / sqrt(variance + epsilon) * weight[c] + bias[c], with mean and (biased) variance
 /// over all places and the channels of a group: channel c, the last extent, belongs to group c /
@@ -61,12 +100,25 @@ struct Flatten {};
 struct GroupNorm {
   std::size_t groups = 1;  ///< Divides the channels.
   double epsilon = 1e-5;
+
+  static constexpr std::string_view kKind = "group_norm";
+  template <class Self, class Use>
+  static void members(Self& self, const Use& use) {
+    use("groups", self.groups);
+    use("epsilon", self.epsilon);
+  }
 };
 
 /// As GroupNorm, but with mean and variance over the last extent, for each place by itself. Ba,
 /// Kiros and Hinton 2016.
 struct LayerNorm {
   double epsilon = 1e-5;
+
+  static constexpr std::string_view kKind = "layer_norm";
+  template <class Self, class Use>
+  static void members(Self& self, const Use& use) {
+    use("epsilon", self.epsilon);
+  }
 };
 
 /// Row x[t] of a table W of shape [vocabulary, width], for each token t of the input; the input of
@@ -75,6 +127,13 @@ struct LayerNorm {
 struct Embedding {
   std::size_t vocabulary = 0;
   std::size_t width = 0;
+
+  static constexpr std::string_view kKind = "embedding";
+  template <class Self, class Use>
+  static void members(Self& self, const Use& use) {
+    use("vocabulary", self.vocabulary);
+    use("width", self.width);
+  }
 };
 
 /// Parameters of a model with mathematics of its own (SelfExecuting); backends cannot execute it.
@@ -86,6 +145,13 @@ struct Opaque {
   };
   std::vector<Tensor> tensors;
   std::size_t outputs = 0;
+
+  static constexpr std::string_view kKind = "opaque";
+  template <class Self, class Use>
+  static void members(Self& self, const Use& use) {
+    use("tensors", self.tensors);
+    use("outputs", self.outputs);
+  }
 };
 
 /// y = x + P(e), with e what entered the layer `over` layers before this one: the end of a residual
@@ -97,6 +163,13 @@ struct Opaque {
 struct Shortcut {
   std::size_t over = 0;  ///< At least 1, and no more than there are layers before this one.
   std::size_t stride = 1;
+
+  static constexpr std::string_view kKind = "shortcut";
+  template <class Self, class Use>
+  static void members(Self& self, const Use& use) {
+    use("over", self.over);
+    use("stride", self.stride);
+  }
 };
 
 /// No layer mixes examples (as batch normalisation does): per-example gradients would not exist.
@@ -115,6 +188,7 @@ PRIVGRAD_API std::string_view to_text(Loss loss);
 PRIVGRAD_API Loss loss_from_text(std::string_view text);  ///< \throws ConfigError
 PRIVGRAD_API std::string_view to_text(ActivationKind activation);
 PRIVGRAD_API ActivationKind activation_from_text(std::string_view text);  ///< \throws ConfigError
+PRIVGRAD_API std::vector<std::string> activation_names();
 PRIVGRAD_API std::string_view to_text(PoolKind pool);
 PRIVGRAD_API PoolKind pool_from_text(std::string_view text);  ///< \throws ConfigError
 

@@ -59,6 +59,18 @@ std::vector<Network> sample_networks() {
        Dense{1}},
       Loss::squared);
   add({4}, 2, {Embedding{.vocabulary = 7, .width = 3}, LayerNorm{}, Dense{1}}, Loss::logistic);
+  // Dense layers at each place: of tokens, of an image's pixels, of one place.
+  const auto each = [](std::size_t units) { return Dense{.units = units, .per_place = true}; };
+  add({5}, 2,
+      {Embedding{.vocabulary = 7, .width = 3}, each(4), tanh, each(3), Shortcut{.over = 3},
+       Dense{2}},
+      Loss::cross_entropy);
+  add({3, 2, 2}, 3, {each(4), GroupNorm{.groups = 2}, tanh, each(1), Dense{3}},
+      Loss::cross_entropy);
+  add({4}, 0, {each(3), sigmoid, each(1)}, Loss::squared);
+  // Every activation, behind a dense layer and behind itself.
+  for (const auto& [kind, name] : kActivations)
+    add({4}, 3, {Dense{5}, Activation{kind}, Activation{kind}, Dense{3}}, Loss::cross_entropy);
   return networks;
 }
 

@@ -31,6 +31,8 @@ double activated(ActivationKind kind, double x) {
       return std::tanh(x);
     case ActivationKind::sigmoid:
       return 1.0 / (1.0 + std::exp(-x));
+    case ActivationKind::gelu:
+      return x * std::erfc(-x / std::sqrt(2.0)) / 2.0;
   }
   return 0.0;
 }
@@ -62,12 +64,14 @@ struct LayerInput {
 using Values = std::vector<double>;
 
 Values defined(const Dense& layer, const LayerInput& in, const Shape&) {
-  const std::size_t inputs = in.values.size();
-  Values out(layer.units);
-  for (std::size_t unit = 0; unit < layer.units; ++unit) {
-    out[unit] = in.parameter(layer.units * inputs + unit);
-    for (std::size_t i = 0; i < inputs; ++i) {
-      out[unit] += in.parameter(unit * inputs + i) * in.values[i];
+  const std::size_t inputs = layer.per_place ? in.shape.back() : in.values.size();
+  Values out;
+  for (std::size_t at = 0; at < in.values.size(); at += inputs) {
+    for (std::size_t unit = 0; unit < layer.units; ++unit) {
+      double sum = in.parameter(layer.units * inputs + unit);
+      for (std::size_t i = 0; i < inputs; ++i)
+        sum += in.parameter(unit * inputs + i) * in.values[at + i];
+      out.push_back(sum);
     }
   }
   return out;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "chains.hpp"
+#include "layers/convolution.hpp"
 #include "layers/make_step.hpp"
 #include "loops.hpp"
 
@@ -43,7 +44,16 @@ void for_each_number(std::size_t units, std::size_t pairs, std::size_t row, std:
 
 }  // namespace
 
+/// At several places a gradient is a sum over them, as that of a convolution of kernel 1 is, with
+/// the same parameters: the places are an image of one row.
 std::unique_ptr<Step> step_of(const Dense& layer, const Place& place) {
+  const std::size_t places =
+      layer.per_place ? element_count(place.in()) / place.in().back() : std::size_t{1};
+  if (places > 1) {
+    return std::make_unique<ConvStep>(Conv2d{.channels = layer.units, .kernel = 1},
+                                      Shape{1, places, place.in().back()},
+                                      Shape{1, places, layer.units});
+  }
   return std::make_unique<DenseStep>(layer, place.in(), place.out);
 }
 

@@ -78,10 +78,11 @@ struct Target {
   }
 };
 
-/// A function of each element by itself whose derivative follows from its value.
+/// A function of each element by itself; hand_down() multiplies delta with its derivative, by what
+/// that follows from: the function's value, where it is said to work in place.
 struct Elementwise {
   void (*apply)(const float* in, std::size_t count, float* out);
-  void (*hand_down)(const float* y, std::size_t count, float* delta);  // delta *= the derivative
+  void (*hand_down)(const float* from, std::size_t count, float* delta);
 };
 
 /// The memory that a step on whole batches works in.

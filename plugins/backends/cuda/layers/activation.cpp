@@ -7,29 +7,18 @@ namespace {
 class ActivationStep final : public Step {
  public:
   ActivationStep(const Activation& layer, const Shape& in, const Shape& out)
-      : Step(in, out), kind_(code_of(layer.kind)) {}
+      : Step(in, out), kind_(layer.kind) {}
 
   void forward(Queue& queue, std::size_t rows, const StepPass& pass) const override {
     launch_each(queue, Activate{rows * outputs_, kind_, pass.in, pass.out});
   }
   void backward(Queue& queue, std::size_t rows, const StepPass& pass) const override {
-    launch_each(queue, ActivateBackward{rows * outputs_, kind_, pass.out, pass.delta, pass.below});
+    launch_each(
+        queue, ActivateBackward{rows * outputs_, kind_, pass.in, pass.out, pass.delta, pass.below});
   }
 
  private:
-  static ActivationCode code_of(ActivationKind kind) {
-    switch (kind) {
-      case ActivationKind::relu:
-        return ActivationCode::relu;
-      case ActivationKind::tanh:
-        return ActivationCode::tanh;
-      case ActivationKind::sigmoid:
-        break;
-    }
-    return ActivationCode::sigmoid;
-  }
-
-  ActivationCode kind_;
+  ActivationKind kind_;
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
 // Dense layers on a device: products of a whole batch, and cells that are products.
+#include "layers/convolution.hpp"
 #include "layers/make_step.hpp"
 
 namespace privgrad::cuda {
@@ -91,7 +92,15 @@ class DenseStep final : public Step {
 
 }  // namespace
 
+/// At several places it is a convolution of kernel 1, as in the backend `cpu`.
 std::unique_ptr<Step> step_of(const Dense& layer, const Place& place) {
+  const std::size_t places =
+      layer.per_place ? element_count(place.in()) / place.in().back() : std::size_t{1};
+  if (places > 1) {
+    return std::make_unique<ConvStep>(Conv2d{.channels = layer.units, .kernel = 1},
+                                      Shape{1, places, place.in().back()},
+                                      Shape{1, places, layer.units}, place.precision);
+  }
   return std::make_unique<DenseStep>(layer, place.in(), place.out, place.precision);
 }
 

@@ -8,8 +8,7 @@
 namespace privgrad::core {
 
 /// A network as a saved model describes it: {"input", "classes", "loss", "layers"}, each layer an
-/// object with its "layer" ("dense", "activation", "conv2d", "pool", "flatten", "group_norm",
-/// "layer_norm", "embedding", "shortcut", "opaque") and its numbers under the names of network.hpp.
+/// object with its kind as "layer", and its members under the names of network.hpp.
 nlohmann::json to_json(const Network& network);
 
 /// The inverse.
