@@ -296,7 +296,8 @@ TEST_CASE("what cannot be shared among processes is refused before anything is w
   };
   refused({"--set", "aggregator={kind: gaussian, arithmetic: float}"}, "arithmetic exact");
   refused({"--set", "privacy.noise=off"}, "runs without noise");
-  refused({"--set", "clipping=adaclip"}, "(adaclip) is not shared among processes");
+  refused({"--set", "clipping=adaclip"},
+          "is not shared among processes (trait coordinate_scaling of clipping adaclip)");
   // What is wrong for all of them is said once.
   const Outcome wrong = call(in_processes(cli, 3, {"run", "small.yaml", "--set", "steps=0"}));
   CHECK(wrong.exit_code == 2);

@@ -100,8 +100,12 @@ struct UntoldNoise final : Differing {
 };
 
 template <class Impl>
-Findings findings() {
-  return findings_on<Aggregator, Impl>();
+Findings findings(std::vector<std::string> traits = {}) {
+  return findings_on<Aggregator, Impl>({.name = "fixture",
+                                        .summary = "A component made for a test.",
+                                        .reference = "none: a definition",
+                                        .params = {},
+                                        .traits = std::move(traits)});
 }
 
 }  // namespace
@@ -129,15 +133,18 @@ TEST_CASE("each rule of aggregators can fail") {
        {"differences_can_be_run", "bound is 2.5 at step 5", findings<TooLong>()},
        {"differences_can_be_run", "cannot be run at step 0", findings<NoiselessDifference>()},
        {"differences_can_be_run", "the noise of 1 steps", findings<UntoldNoise>()},
+       {"traits_are_declared", "does not declare the trait 'correlated'", findings<Correlated>()},
+       {"traits_are_declared", "does not declare the trait 'quantized'", findings<OnGrid>()},
        {"noise_follows_the_plan", "no more noise at step 0", findings<OwnNoise>()}});
 }
 
 TEST_CASE("an aggregator on a grid conforms") {
-  CHECK(findings_text(findings<OnGrid>(), privgrad::testing::Verdict::failed) == "");
+  CHECK(findings_text(findings<OnGrid>({"quantized"}), privgrad::testing::Verdict::failed) == "");
 }
 
 TEST_CASE("an aggregator with correlated noise conforms") {
-  CHECK(findings_text(findings<Correlated>(), privgrad::testing::Verdict::failed) == "");
+  CHECK(findings_text(findings<Correlated>({"correlated"}), privgrad::testing::Verdict::failed) ==
+        "");
 }
 
 TEST_CASE("an aggregator of differences of gradients conforms") {

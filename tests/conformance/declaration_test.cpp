@@ -85,6 +85,10 @@ TEST_CASE("a poor declaration is found") {
   caught("declares_itself", "summary is empty", declared([](auto& it) { it.summary = ""; }));
   caught("declares_itself", "one line", declared([](auto& it) { it.summary = "a\nb"; }));
   caught("declares_itself", "reference", declared([](auto& it) { it.reference = ""; }));
+  caught("declares_known_traits", "the nearest is 'correlated': no engine supports it",
+         declared([](auto& it) {
+           it.traits = {"adaptive_noise", "corelated"};
+         }));
   caught("declares_parameter_names", "'Beta'",
          with_param(param::real("Beta", "A share.").example(1)));
   caught("declares_parameter_names", "'kind' is a key",

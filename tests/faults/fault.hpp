@@ -47,10 +47,13 @@ void add_rows(std::vector<Fault>& faults, const Table& table, const std::string&
   const auto add = [&]<std::size_t Row>() {
     const auto& row = table[Row];
     privgrad::Registrar registrar;
-    registrar.add<Interface, Impl<Row>>({.name = row.told.id,
-                                         .summary = "Broken on purpose.",
-                                         .reference = "none: a definition",
-                                         .params = params});
+    registrar.add<Interface, Impl<Row>>(
+        {.name = row.told.id,
+         .summary = "Broken on purpose.",
+         .reference = "none: a definition",
+         .params = params,
+         // All, so that none is found by that alone.
+         .traits = {privgrad::trait::kAll.begin(), privgrad::trait::kAll.end()}});
     faults.push_back({.id = kind + "/" + row.told.id,
                       .imitates = row.told.imitates,
                       .factory = registrar.factories().front(),

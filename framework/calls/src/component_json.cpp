@@ -141,6 +141,7 @@ nlohmann::json description_json(const Component& component) {
   json["sees"] = factory.sees;
   json["reference"] = factory.info.reference;
   if (!factory.info.certified_by.empty()) json["certified_by"] = factory.info.certified_by;
+  json["traits"] = factory.info.traits;
   json["parameters"] = params_json(factory.info.params);
   return json;
 }

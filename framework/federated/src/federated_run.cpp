@@ -84,7 +84,7 @@ class FederatedRun final : ResumableRun {
     if ((remote_ || options_.cluster != nullptr) && federated_.at_server)
       server_->tell_batches_to([&](std::span<const std::uint32_t> drawn) { train_ahead(drawn); });
     if (options_.cluster == nullptr) return;
-    if (const std::string why = why_rounds_are_not_shared(plan_); !why.empty())
+    if (const std::string why = why_not(Engine::shared_rounds, plan_); !why.empty())
       throw ConfigError(why);
     processes_.emplace(*options_.cluster, plan_, options_, data_, *executor_);
   }

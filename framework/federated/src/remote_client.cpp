@@ -122,7 +122,7 @@ class RemoteClient::Part {
     check_wish();
     part_ = own != nullptr ? part_of_own_data(manifest, *own, wish_.number, kept())
                            : part_of_all_data(manifest, kept());
-    if (const std::string why = why_clients_are_not_remote(part_.plan); !why.empty())
+    if (const std::string why = why_not(Engine::remote_clients, part_.plan); !why.empty())
       throw PrivacyError("a client cannot be a program of its own: " + why);
     check_trust();
     options_.directory = wish_.directory;

@@ -46,35 +46,13 @@ std::string hash_of_ground(const Plan& plan, const std::string& lock) {
   return sha256_hex(ground.dump());
 }
 
-std::string why_clients_are_not_remote(const Plan& plan) {
-  const Manifest& manifest = *plan.manifest;
-  if (!plan.federated) return "the manifest has no section federated";
-  if (manifest.noise_off)
-    return "privacy.noise is off: what leaves a client would be exact, and nobody is trusted with "
-           "it";
-  if (plan.federated->estimates && manifest.federated->estimates == EstimateMode::unaccounted)
-    return "federated.estimates: unaccounted are exact values of private examples, which stay with "
-           "their client";
-  if (manifest.weights) return "model.weights are not sent to clients";
-  if (manifest.account) return "privacy.account is a file of one machine";
-  if (manifest.gradient_norm)
-    return "gradient_norm is measured on examples, and the server has none";
-  const std::vector<Statistic>& statistics = plan.setting->statistics;
-  for (std::size_t i = 0; i < statistics.size(); ++i) {
-    if (statistics[i] != Statistic::none && statistics[i] != Statistic::is_public)
-      return "transform " + manifest.transforms[i].name() +
-             " learns from the examples of all clients, and no one has them";
-  }
-  return "";
-}
-
 RemoteRounds::RemoteRounds(RemoteClients& clients, const Plan& plan, const std::string& lock)
     : remote_(clients),
       plan_(plan),
       // A run of its own, also where a seed makes all else the same.
       run_(sha256_hex(RandomKey::from_operating_system().public_hex()).substr(0, 32)),
       ground_(hash_of_ground(plan, lock)) {
-  if (const std::string why = why_clients_are_not_remote(plan); !why.empty())
+  if (const std::string why = why_not(Engine::remote_clients, plan); !why.empty())
     throw PrivacyError("clients cannot be programs of their own: " + why);
 }
 

@@ -123,17 +123,6 @@ bool is_charged(const FederatedPlan& federated, std::size_t client) {
 
 }  // namespace
 
-std::string why_rounds_are_not_shared(const Plan& plan) {
-  const FederatedPlan& federated = *plan.federated;
-  if (plan.manifest->noise_off) return "runs without noise are not shared among processes";
-  if (plan.grid_levels != 0 || plan.arithmetic != Arithmetic::exact)
-    return "only sums of aggregator.arithmetic exact are the same on any number of processes";
-  if (federated.estimates && plan.manifest->federated->estimates == EstimateMode::unaccounted)
-    return "federated.estimates: unaccounted are exact values of private examples, and stay where "
-           "these are: they are not shared among processes";
-  return "";
-}
-
 SharedRounds::SharedRounds(Cluster& cluster, const Plan& plan, const RunOptions& options,
                            const RunData& data, Executor& executor)
     : cluster_(cluster),

@@ -75,9 +75,6 @@ class SharedRounds {
   std::vector<bool> told_;           // whether a client's owner has its kept state
 };
 
-/// The reason why the rounds of this plan cannot be shared among processes; "": they can.
-std::string why_rounds_are_not_shared(const Plan& plan);
-
 /// The part of every process but process 0 in a federated run.
 /// \throws as work_for_others()
 void make_rounds_for_others(const Manifest& manifest, const RunOptions& options);

@@ -24,6 +24,7 @@ struct Key {
   std::string LockedPlugin::*field;
   bool (*accepts)(std::string_view) noexcept;
   std::string_view expected;
+  bool is_optional = false;
 };
 
 bool is_file_name(std::string_view text) noexcept {
@@ -34,12 +35,18 @@ bool is_sha256(std::string_view text) noexcept {
   return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == text.npos;
 }
 
-constexpr std::array<Key, 5> kKeys{{
+bool is_trait_list(std::string_view text) noexcept {
+  return is_plain_text(text) &&
+         text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_. ") == text.npos;
+}
+
+constexpr std::array<Key, 6> kKeys{{
     {"name", &LockedPlugin::name, is_plugin_name, "letters, digits, '.', '_' and '-'"},
     {"version", &LockedPlugin::version, is_plain_text, "printable ASCII"},
     {"file", &LockedPlugin::file, is_file_name, "a file name *.privgrad.so without directory"},
     {"sha256", &LockedPlugin::sha256, is_sha256, "64 lower-case hex digits"},
     {"abi", &LockedPlugin::abi, is_plain_text, "printable ASCII"},
+    {"traits", &LockedPlugin::traits, is_trait_list, "names with a blank between", true},
 }};
 
 std::string_view trim(std::string_view text) {
@@ -133,7 +140,8 @@ class Reader {
     const auto key = std::find_if(kKeys.begin(), kKeys.end(),
                                   [&](const Key& candidate) { return candidate.name == name; });
     if (key == kKeys.end()) {
-      fail("unknown key '" + printable(name) + "'; there are name, version, file, sha256, abi");
+      fail("unknown key '" + printable(name) +
+           "'; there are name, version, file, sha256, abi and traits");
     }
     if (!given_.insert(key->name).second) fail("'" + std::string(name) + "' is given twice");
     const std::size_t end = value.starts_with('"') ? value.find('"', 1) : value.npos;
@@ -151,7 +159,7 @@ class Reader {
   void finish_section() {
     if (lock_.plugins.empty()) return;
     for (const Key& key : kKeys) {
-      if (!given_.contains(key.name)) {
+      if (!key.is_optional && !given_.contains(key.name)) {
         fail("the [[plugin]] above has no '" + std::string(key.name) + "'");
       }
     }
@@ -176,6 +184,15 @@ class Reader {
   std::optional<std::string> count_;  // as written; without it a cut between sections goes unseen
 };
 
+std::string words_of(const std::map<std::string, std::set<std::string>>& traits,
+                     const std::string& plugin) {
+  const auto found = traits.find(plugin);
+  std::string words;
+  if (found == traits.end()) return words;
+  for (const std::string& one : found->second) words += (words.empty() ? "" : " ") + one;
+  return words;
+}
+
 }  // namespace
 
 std::multimap<std::string, std::string> LockFile::pins() const {
@@ -184,12 +201,13 @@ std::multimap<std::string, std::string> LockFile::pins() const {
   return pins;
 }
 
-std::string lock_file_text(std::span<const PluginIdentity> used) {
+std::string lock_file_text(std::span<const PluginIdentity> used,
+                           const std::map<std::string, std::set<std::string>>& traits) {
   std::map<std::string, LockedPlugin> sorted;
   for (const PluginIdentity& plugin : used) {
     sorted.emplace(plugin.name,
                    LockedPlugin{plugin.name, plugin.version, fs::path(plugin.file).filename(),
-                                plugin.sha256, plugin.abi_tag});
+                                plugin.sha256, plugin.abi_tag, words_of(traits, plugin.name)});
   }
   std::string text =
       "# The plugins that this run used. `privgrad run --locked` loads these files and no others.\n"
@@ -200,6 +218,7 @@ std::string lock_file_text(std::span<const PluginIdentity> used) {
     text += "\n[[plugin]]\n";
     for (const Key& key : kKeys) {
       const std::string& value = plugin.*(key.field);
+      if (key.is_optional && value.empty()) continue;
       if (!key.accepts(value)) {
         throw IoError("plugin " + name + ": its " + std::string(key.name) +
                       " cannot be put in a lock file; expected " + std::string(key.expected));

@@ -95,7 +95,7 @@ class Library {
   }
 
   void register_into(Registrar& registrar) const {
-    constexpr const char* kEntry = "privgrad_plugin_register_v1";
+    constexpr const char* kEntry = "privgrad_plugin_register_v2";
     if (!handle_.has(kEntry)) {
       throw PluginError(std::string("has no function ") + kEntry +
                         "; build it with privgrad_add_plugin() and PRIVGRAD_PLUGIN");

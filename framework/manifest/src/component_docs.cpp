@@ -127,6 +127,16 @@ std::string title_of(const Component& component) {
   return component.factory.kind + "/" + component.factory.info.name;
 }
 
+/// The traits that engines must support, each between quotes.
+std::string trait_words(const ComponentInfo& info, const std::string& quote) {
+  std::string words;
+  for (const std::string& name : info.traits) {
+    if (!words.empty()) words += ", ";
+    words.append(quote).append(name).append(quote);
+  }
+  return words;
+}
+
 }  // namespace
 
 std::string type_text(const ParamSpec& spec) {
@@ -185,6 +195,7 @@ std::string component_page(const Component& component) {
   page += "- Plugin: `" + component.plugin->name + "`\n";
   page += "- Follows: " + info.reference + "\n";
   if (!info.certified_by.empty()) page += "- Certified by: `" + info.certified_by + "`\n";
+  if (!info.traits.empty()) page += "- Traits: " + trait_words(info, "`") + "\n";
   page += "- Sees: " + component.factory.sees + "\n\n## Parameters\n\n";
   if (info.params.empty()) {
     page += "None.\n";
@@ -205,6 +216,7 @@ std::string component_text(const Component& component) {
   std::string text = title_of(component) + "\n" + wrapped(info.summary, 2) + "\n";
   text += labelled("Follows", info.reference);
   if (!info.certified_by.empty()) text += labelled("Certified by", info.certified_by);
+  if (!info.traits.empty()) text += labelled("Traits", trait_words(info, ""));
   text += labelled("Sees", component.factory.sees);
   text += labelled("Plugin", plugin.name + " " + plugin.version);
   text += labelled("File", plugin.file);

@@ -11,6 +11,7 @@
 
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/utf8.hpp"
+#include "privgrad/trust/program_around.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -99,7 +100,7 @@ void TrainedModel::make_program(const Catalog& catalog) {
   }
   if (program_ == nullptr || program_->parameter_count() != file_.parameters.size())
     throw PluginError(maker.name + ": gave no program for the network of " + name_);
-  outputs_ = dynamic_cast<const Outputs*>(program_.get());
+  outputs_ = ability_of<Outputs>(*program_);
   if (outputs_ == nullptr) {
     throw ConfigError(name_ + ": cannot be applied: " + maker.name +
                       " can train and does not give outputs (its program is no Outputs)");

@@ -16,6 +16,7 @@
 #include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/joint_release.hpp"
 #include "privgrad/trust/longest_stay.hpp"
+#include "privgrad/trust/program_around.hpp"
 #include "privgrad/trust/rounded_gaussian.hpp"
 #include "privgrad/trust/row_sum.hpp"
 
@@ -160,7 +161,7 @@ Contribution Replay::contribution(const Batch& one) const {
     return made;
   }
   const AugmentedStep augmented(*program_, augmentation_key_, step_);
-  const auto* exact = dynamic_cast<const ExactClipping*>(program_.get());
+  const auto* exact = ability_of<ExactClipping>(*program_);
   const bool by_cells = exact != nullptr && plan_.grid_levels == 0 && made_.scaling == nullptr;
   made.cells.push_back(by_cells ? exact_cells(*exact, one) : row_cells(*program_, one));
   made.within_bound = are_within(made.cells.front(), levels_);

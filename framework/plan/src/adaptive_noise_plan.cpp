@@ -7,6 +7,7 @@
 
 #include "guard.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/plan/engines.hpp"
 #include "privgrad/plan/plan.hpp"
 #include "privgrad/record/short_numbers.hpp"
 #include "privgrad/schedule.hpp"
@@ -32,7 +33,7 @@ namespace {
 
 /// Refuses settings whose error belongs to the noise's own place in the manifest.
 void refuse_setting(const Manifest& manifest, const std::string& name) {
-  if (manifest.federated) {
+  if (manifest.federated && !supports(Engine::federated, Trait::adaptive_noise)) {
     throw ConfigError(name +
                       " follows what the run releases, which federated runs do not support; give "
                       "a schedule that is fixed beforehand");

@@ -12,6 +12,7 @@
 #include "privgrad/data/kept_features.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/model/network_json.hpp"
+#include "privgrad/trust/program_around.hpp"
 #include "privgrad/trust/sha256.hpp"
 
 namespace privgrad::core {
@@ -89,7 +90,7 @@ std::unique_ptr<Program> compile_frozen_layers(const Manifest& manifest, const S
   const Network layers = first_part(setting.whole, setting.frozen_layers);
   backend = manifest.backend.make<Backend>();
   auto program = manifest.backend.with_position([&] { return backend->compile(layers, executor); });
-  if (dynamic_cast<const Outputs*>(program.get()) == nullptr) {
+  if (ability_of<Outputs>(*program) == nullptr) {
     throw error_at(manifest, kFrozenKey,
                    "freezes layers, but the programs of backend " + manifest.backend.name() +
                        " do not give the outputs of a layer");
@@ -107,7 +108,7 @@ void apply_frozen_layers(const Manifest& manifest, const Setting& setting, RunDa
   const std::vector<float> whole = whole_parameters(setting, nothing);
   const auto frozen = std::span(whole).first(setting.frozen_parameters);
   program->load_parameters(frozen);
-  const auto& layers = dynamic_cast<const Outputs&>(*program);
+  const Outputs& layers = *ability_of<Outputs>(*program);
   const Shape& shape = setting.network.input.features;
   const std::size_t row_size = element_count(shape);
   if (cache != nullptr && manifest.backend.component->plugin->sha256.empty()) {

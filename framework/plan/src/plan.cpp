@@ -16,7 +16,19 @@ namespace privgrad::core {
 
 namespace {
 
+/// Refuses traits that the engine does not support which the manifest asks for.
+void check_engine(const Plan& plan, const Manifest& manifest) {
+  const auto check = [&](bool is_asked_for, Engine engine, std::string_view key) {
+    if (!is_asked_for) return;
+    const std::string why = why_not(engine, plan);
+    if (!why.empty()) throw error_at(manifest, key, "does not go with this manifest: " + why);
+  };
+  check(manifest.federated.has_value(), Engine::federated, "federated");
+  check(manifest.streaming.has_value(), Engine::streamed, "data.streaming");
+}
+
 Plan plan_for(const Manifest& manifest, const std::shared_ptr<const Setting>& setting) {
+  check_traits_are_known(manifest);
   if (manifest.federated) {  // refuses them
     plan_statistics(manifest, *setting);
     plan_report(manifest, *setting, manifest.steps);
@@ -26,6 +38,8 @@ Plan plan_for(const Manifest& manifest, const std::shared_ptr<const Setting>& se
                   : plan_owner(manifest, setting,
                                {.dataset_size = setting->dataset_size, .steps = manifest.steps});
   if (!manifest.federated) plan.unaccounted = list_unaccounted(plan);
+  plan.traits = traits_of(plan);
+  check_engine(plan, manifest);
   check_account(plan);
   plan.account = setting->recorded ? setting->recorded->account : account_facts(manifest);
   return plan;

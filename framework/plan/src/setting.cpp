@@ -15,7 +15,9 @@
 #include "privgrad/model/promised_bits.hpp"
 #include "privgrad/model/trainable_layers.hpp"
 #include "privgrad/partition.hpp"
+#include "privgrad/plan/engines.hpp"
 #include "privgrad/plan/plan.hpp"
+#include "privgrad/trust/program_around.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -161,7 +163,8 @@ void check_augmentation(const Manifest& manifest, const Setting& setting) {
     refuse("alters images, [height, width] or [height, width, channels]; the model sees " +
            privgrad::to_text(shape));
   }
-  if (manifest.federated) refuse("is for central runs");
+  if (manifest.federated && !supports(Engine::federated, Trait::augmentation))
+    refuse("is for central runs");
 }
 
 /// \returns whether the clipping shifts and scales coordinates. Refuses to where it has no place.
@@ -178,7 +181,8 @@ bool scales_coordinates(const Manifest& manifest) {
                         "for central runs; use another clipping");
     });
   };
-  if (!manifest.federated) return scales(manifest.clipping);
+  if (!manifest.federated || supports(Engine::federated, Trait::coordinate_scaling))
+    return scales(manifest.clipping);
   refuse_in(manifest.clipping);
   if (manifest.federated->client_clipping.is_given())
     refuse_in(manifest.federated->client_clipping);
@@ -267,7 +271,7 @@ namespace {
 
 std::unique_ptr<Program> adapted(const Manifest& manifest, const Setting& setting,
                                  std::unique_ptr<Program> program) {
-  if (dynamic_cast<const Outputs*>(program.get()) == nullptr) {
+  if (ability_of<Outputs>(*program) == nullptr) {
     throw error_at(manifest, manifest.lora ? "model.lora" : "model.train",
                    std::string(manifest.lora ? "adapts layers" : "freezes layers behind others") +
                        ", but the programs of " + program_owner(manifest, setting) +

@@ -10,6 +10,7 @@
 #include "privgrad/bounded_statistic.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/utf8.hpp"
+#include "privgrad/plan/engines.hpp"
 #include "privgrad/plan/plan.hpp"
 #include "privgrad/plan/setting.hpp"
 #include "privgrad/schedule.hpp"
@@ -51,7 +52,7 @@ bool adapts_noise(const Manifest& manifest) {
 
 /// Refuses settings that such statistics cannot be combined with.
 void refuse_setting(const Manifest& manifest, const std::string& name) {
-  if (manifest.federated) {
+  if (manifest.federated && !supports(Engine::federated, Trait::released_statistics)) {
     throw ConfigError(name +
                       " learns from one sum over all rows, which no client of a federated run "
                       "holds; give its numbers in the manifest, or use a transform that learns "
@@ -162,7 +163,7 @@ std::optional<PlannedReport> plan_report(const Manifest& manifest, const Setting
   if (!manifest.report_accuracy) return std::nullopt;
   constexpr const char* kKey = "report.train_accuracy";
   const auto refuse = [&](const std::string& what) { throw error_at(manifest, kKey, what); };
-  if (manifest.federated)
+  if (manifest.federated && !supports(Engine::federated, Trait::accuracy_report))
     refuse("is one sum over all rows, which no client of a federated run holds; leave it out");
   if (setting.network.input.classes == 0) refuse("is of classes, and the targets are reals");
   if (adapts_noise(manifest)) {
@@ -227,7 +228,7 @@ PlannedStatistic plan_count(const Manifest& manifest, PlannedStatistic planned,
   const auto refuse = [&](const std::string& what) {
     throw error_at(manifest, planned.name, what);
   };
-  if (manifest.federated)
+  if (manifest.federated && !supports(Engine::federated, Trait::released_statistics))
     refuse(
         "is one sum over all rows, which no client of a federated run holds; give it as a "
         "number, or leave it out");

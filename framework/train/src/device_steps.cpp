@@ -38,11 +38,7 @@ std::span<const float> optimizer_state(const StepState& state) {
 }  // namespace
 
 bool DeviceSteps::can_make(const StepState& state, Program& program) {
-  const Plan& plan = state.plan;
-  if (plan.manifest->noise_off || plan.unit != PrivacyUnit::example) return false;
-  if (plan.arithmetic != Arithmetic::exact || plan.grid_levels != 0) return false;
-  if (state.made.scaling != nullptr || state.correlated || state.differences) return false;
-  if (plan.noise_adapts || plan.clip_norm_adapts()) return false;
+  if (!why_not(Engine::device, state.plan).empty()) return false;
   const Optimizer* optimizer = state.made.optimizer.get();
   return state.leader == nullptr && !state.witness &&
          dynamic_cast<const StepsByRule*>(optimizer) != nullptr &&

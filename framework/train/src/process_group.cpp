@@ -168,19 +168,4 @@ StateWriter::Whole ProcessGroup::whole() const {
   };
 }
 
-std::string why_not_shared(const Plan& plan) {
-  const Manifest& manifest = *plan.manifest;
-  if (!plan.statistics.empty())
-    return "statistics that are released before the first step are not shared among processes";
-  if (plan.report) return "a report of the training accuracy is not shared among processes";
-  if (manifest.noise_off) return "runs without noise are not shared among processes";
-  if (plan.setting->scales_coordinates) {
-    return "a clipping that scales the coordinates of gradients by what was released (" +
-           manifest.clipping.name() + ") is not shared among processes";
-  }
-  if (plan.grid_levels != 0 || plan.arithmetic != Arithmetic::exact)
-    return "only sums of aggregator.arithmetic exact are the same on any number of processes";
-  return "";
-}
-
 }  // namespace privgrad::core

@@ -75,7 +75,8 @@ class Training final : ResumableRun {
   /// \throws ConfigError if the steps cannot be shared, or a process is not like this one.
   void gather_processes(std::string_view state) {
     if (options_.cluster == nullptr) return;
-    if (const std::string why = why_not_shared(plan_); !why.empty()) throw ConfigError(why);
+    if (const std::string why = why_not(Engine::processes, plan_); !why.empty())
+      throw ConfigError(why);
     processes_.emplace(*options_.cluster, plan_, *bench_.program);
     share_plan(*options_.cluster, plan_, options_);
     processes_->join(common_ground(data_), state);

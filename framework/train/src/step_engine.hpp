@@ -19,7 +19,7 @@ struct DrawnStep {
 
 /// Makes the steps of one owner: sums up the gradients of a batch, uses the step's receipt up for
 /// the release, and moves the parameters. All engines make the same releases, bit for bit, of a plan
-/// that they support.
+/// that they support; which engine supports which traits is said in plan/engines.hpp.
 ///
 /// Threads: calls never overlap.
 class StepEngine {

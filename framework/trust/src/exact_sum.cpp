@@ -11,6 +11,7 @@
 #include "grid_sum.hpp"
 #include "microbatches.hpp"
 #include "pass_to_come.hpp"
+#include "privgrad/trust/program_around.hpp"
 #include "trust_base.hpp"
 
 namespace privgrad::core {
@@ -23,7 +24,7 @@ class PassSum {
   PassSum(const Program& program, const CellsInPieces* pieces, const CellGrid& grid,
           std::size_t batch_rows, ContributionCheck* check, Executor& executor)
       : program_(program),
-        exact_(dynamic_cast<const ExactClipping&>(program)),
+        exact_(*ability_of<ExactClipping>(program)),
         pieces_(pieces),
         grid_(grid),
         batch_rows_(batch_rows),
@@ -121,7 +122,7 @@ BoundedOnGrid sum_up(const Program& program, const CellsInPieces* pieces, const 
   check_batch(batch, data.rows());
   check_groups(clip, program);
   const CellGrid grid(clip);
-  if (const auto* exact = dynamic_cast<const ExactClipping*>(&program)) {
+  if (const auto* exact = ability_of<ExactClipping>(program)) {
     PassSum sum(program, pieces, grid, batch.size(), check, executor);
     for_each_microbatch(*exact, data, batch, executor, most_rows, memory,
                         [&](const Batch& examples, SumMemory& used) { sum.take(examples, used); });

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "privgrad/error.hpp"
+#include "privgrad/trust/program_around.hpp"
 
 namespace privgrad::core {
 
@@ -35,7 +36,7 @@ void check_groups(const Clip& clip, const Program& program) {
       throw PluginError("groups of parameters leave a gap before " + group.name);
     end += group.size;
   }
-  const auto* exact = dynamic_cast<const ExactClipping*>(&program);
+  const auto* exact = ability_of<ExactClipping>(program);
   const std::size_t groups = exact == nullptr ? clip.groups.size() : exact->groups();
   if (end == program.parameter_count() && groups == clip.groups.size()) return;
   throw PluginError("the program has " + std::to_string(program.parameter_count()) +

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "privgrad/error.hpp"
+#include "privgrad/trust/program_around.hpp"
 #include "release_memory.hpp"
 
 namespace privgrad::core {
@@ -15,8 +16,8 @@ constexpr std::size_t kLargestPiece = std::size_t{1} << 17;
 }  // namespace
 
 const CellsInPieces* PassToCome::ability(const Program& program) {
-  const auto* pieces = dynamic_cast<const CellsInPieces*>(&program);
-  if (pieces == nullptr || dynamic_cast<const ExactClipping*>(&program) == nullptr) return nullptr;
+  const auto* pieces = ability_of<CellsInPieces>(program);
+  if (pieces == nullptr || ability_of<ExactClipping>(program) == nullptr) return nullptr;
   std::size_t begin = 0, largest = 0;
   for (const std::size_t end : pieces->piece_ends()) {
     if (end <= begin) throw PluginError("the program's pieces of its parameters do not ascend");

@@ -10,6 +10,7 @@
 #include "microbatches.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/joint_release.hpp"
+#include "privgrad/trust/program_around.hpp"
 #include "privgrad/trust/row_sum.hpp"
 #include "trust_base.hpp"
 
@@ -97,7 +98,7 @@ std::vector<double> plain_sum(const Program& program, const Dataset& data,
                               std::span<const ParameterGroup> groups, const Factors& factors,
                               Executor& executor, std::size_t most_rows, SumMemory& memory) {
   std::vector<double> total(program.parameter_count(), 0.0);
-  if (const auto* exact = dynamic_cast<const ExactClipping*>(&program)) {
+  if (const auto* exact = ability_of<ExactClipping>(program)) {
     std::vector<std::int64_t> cells;
     for_each_microbatch(*exact, data, batch, executor, most_rows, memory,
                         [&](const Batch& examples, SumMemory& used) {

@@ -63,6 +63,7 @@ void register_components(privgrad::Registrar& registrar) {
                      .at_least(1)
                      .at_most(std::int64_t{1} << 28)
                      .defaults_to(std::int64_t{1} << 24)},
+      .traits = {std::string(privgrad::trait::quantized)},
   });
 }
 

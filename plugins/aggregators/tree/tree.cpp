@@ -228,6 +228,7 @@ void register_components(privgrad::Registrar& registrar) {
            boolean("variance_reduction",
                    "Whether each block is estimated from all nodes below it too (Honaker).")
                .defaults_to(false)},
+      .traits = {std::string(privgrad::trait::correlated)},
   });
 }
 

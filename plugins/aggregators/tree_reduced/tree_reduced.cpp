@@ -432,6 +432,7 @@ void register_components(privgrad::Registrar& registrar) {
                .at_most(1)
                .or_auto()
                .defaults_to("auto")},
+      .traits = {std::string(privgrad::trait::correlated)},
   });
 }
 

@@ -7,7 +7,7 @@ endif()
 foreach(plugin IN LISTS plugins)
   execute_process(COMMAND ${NM} -D --defined-only --format=just-symbols ${plugin}
                   OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
-  if(NOT symbols STREQUAL "privgrad_plugin_note\nprivgrad_plugin_register_v1\n")
+  if(NOT symbols STREQUAL "privgrad_plugin_note\nprivgrad_plugin_register_v2\n")
     message(SEND_ERROR "${plugin} exports:\n${symbols}")
   endif()
   execute_process(COMMAND ${READELF} --dynamic ${plugin} OUTPUT_VARIABLE dynamic COMMAND_ERROR_IS_FATAL ANY)

@@ -69,7 +69,7 @@ TEST_CASE("what is wrong with a plugin is said in one line that begins with its 
       {{"foreign_abi", "rebuild the plugin against this framework"},
        {"fails_to_register", "registration failed: no licence found buy one"},
        {"missing_symbol", "cannot be loaded: undefined symbol: _Z15defined_nowherev; rebuild"},
-       {"no_entry", "has no function privgrad_plugin_register_v1; build it with"},
+       {"no_entry", "has no function privgrad_plugin_register_v2; build it with"},
        {"registers_twice", "registration failed: schedule 'zero' is registered twice"}}));
   const std::string refusal = refusal_of(fixture(name));
   CHECK_THAT(refusal, Catch::Matchers::StartsWith(fixture(name).string() + ": "));

@@ -1,18 +1,29 @@
 // Every plugin includes this: it registers the components and exports the entry point.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <exception>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "privgrad/abi.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/export.hpp"
 #include "privgrad/params.hpp"
+#include "privgrad/traits.hpp"
 
 namespace privgrad {
+
+class AdaptiveClipNorm;
+class AdaptiveLocalIterations;
+class AdaptiveSchedule;
+class BoundedStatistic;
+class CoordinateScaling;
+class SelfExecuting;
+class UsesGradientDifferences;
 
 /// The description that a component registers itself with.
 struct PRIVGRAD_API ComponentInfo {
@@ -24,7 +35,14 @@ struct PRIVGRAD_API ComponentInfo {
   /// must share a point with. For methods whose own error is an estimate: the core composes both,
   /// shows what they have in common, and the proven interval where they have nothing in common.
   std::string certified_by = {};
+  /// What steps with the component do that not every engine can: the names of privgrad/traits.hpp
+  /// for every trait that it has with some of its parameters. Those that are abilities, and that of
+  /// a parameter of statistics_param(), are added by add() below.
+  std::vector<std::string> traits = {};
 };
+
+/// Whether the parameters have that of statistics_param().
+PRIVGRAD_API bool has_statistics_param(const std::vector<ParamSpec>& params);
 
 /// A component that the plugin offers. Plain function pointers: no type-erased deleter or closure
 /// of the plugin's ends up inside framework containers.
@@ -36,6 +54,24 @@ struct PRIVGRAD_API Factory {
   void* (*create)(const Params&) = nullptr;  ///< Returns Interface*, as void*.
   void (*destroy)(void*) noexcept = nullptr;
 };
+
+/// Adds the traits that follow from the abilities of `Impl`, and from its parameters, where they are
+/// not there yet.
+template <class Impl>
+void add_known_traits(ComponentInfo& info) {
+  const auto add = [&](bool has, std::string_view name) {
+    if (has && std::find(info.traits.begin(), info.traits.end(), name) == info.traits.end())
+      info.traits.emplace_back(name);
+  };
+  add(std::is_base_of_v<UsesGradientDifferences, Impl>, trait::gradient_differences);
+  add(std::is_base_of_v<AdaptiveClipNorm, Impl>, trait::adaptive_clip_norm);
+  add(std::is_base_of_v<CoordinateScaling, Impl>, trait::coordinate_scaling);
+  add(std::is_base_of_v<AdaptiveSchedule, Impl>, trait::adaptive_noise);
+  add(std::is_base_of_v<AdaptiveLocalIterations, Impl>, trait::adaptive_iterations);
+  add(std::is_base_of_v<BoundedStatistic, Impl>, trait::released_statistics);
+  add(std::is_base_of_v<SelfExecuting, Impl>, trait::own_program);
+  add(has_statistics_param(info.params), trait::unreleased_statistics);
+}
 
 template <class T, class Interface>
 concept ComponentOf = std::derived_from<T, Interface> && std::constructible_from<T, const Params&>;
@@ -66,6 +102,7 @@ class PRIVGRAD_API Registrar {
     factory.interface_version = Interface::kInterfaceVersion;
     factory.sees = std::string(Interface::kSees);
     factory.info = std::move(info);
+    add_known_traits<Impl>(factory.info);
     factory.create = [](const Params& params) -> void* {
       return static_cast<Interface*>(new Impl(params));
     };
@@ -95,7 +132,7 @@ using RegisterFunction = int(Registrar*);
   [[gnu::section(".privgrad.abi"),                                                           \
     gnu::used]] constinit const ::privgrad::AbiNote privgrad_plugin_note =                   \
       ::privgrad::make_note(PRIVGRAD_ABI_TAG, name, version);                                \
-  PRIVGRAD_PLUGIN_EXPORT int privgrad_plugin_register_v1(::privgrad::Registrar* registrar) { \
+  PRIVGRAD_PLUGIN_EXPORT int privgrad_plugin_register_v2(::privgrad::Registrar* registrar) { \
     try {                                                                                    \
       register_function(*registrar);                                                         \
       return 0;                                                                              \

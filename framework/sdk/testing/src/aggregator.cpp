@@ -105,6 +105,17 @@ void require_finite(const Aggregator& aggregator, std::uint64_t steps) {
   }
 }
 
+/// The traits that the recipes show.
+void require_traits(const Checker& checker, const Aggregator& aggregator, std::uint64_t steps) {
+  for (std::uint64_t step = 0; step < steps; ++step) {
+    const ReleaseRecipe recipe = aggregator.recipe(step);
+    if (recipe.keep != 0.0 || !recipe.earlier.empty())
+      require_declared(checker, trait::correlated, "its recipes depend on earlier steps");
+    if (recipe.grid_levels != 0)
+      require_declared(checker, trait::quantized, "its recipes have a grid");
+  }
+}
+
 /// The recipes of differences, and their bounds, as the core will ask for them.
 void require_differences(const Aggregator& aggregator, std::uint64_t steps) {
   const auto* differences = dynamic_cast<const UsesGradientDifferences*>(&aggregator);
@@ -224,6 +235,9 @@ void check_aggregator(Checker& checker) {
   });
   checker.rule("grids_can_be_run", [&] {
     for (const std::uint64_t steps : kPlans) require_one_grid(*started(steps, 1.0), steps);
+  });
+  checker.rule("traits_are_declared", [&] {
+    for (const std::uint64_t steps : kPlans) require_traits(checker, *started(steps, 1.0), steps);
   });
   checker.rule("differences_can_be_run", [&] {
     for (const std::uint64_t steps : kPlans) require_differences(*started(steps, 1.0), steps);

@@ -163,6 +163,13 @@ Thrown outcome_of(const std::function<void()>& function, std::string* message) {
   }
 }
 
+void require_declared(const Checker& checker, std::string_view trait, const std::string& shown) {
+  const std::vector<std::string>& traits = checker.component().factory.info.traits;
+  require(std::find(traits.begin(), traits.end(), trait) != traits.end(),
+          shown + ", and it does not declare the trait '" + std::string(trait) +
+              "' (ComponentInfo::traits): runs with it would be refused");
+}
+
 void require_throws(Thrown expected, const std::string& what,
                     const std::function<void()>& function) {
   std::string message;

@@ -115,6 +115,10 @@ std::string_view to_text(Thrown thrown);
 /// \returns which of the SDK's errors it threw; anything else passes through.
 Thrown outcome_of(const std::function<void()>& function, std::string* message = nullptr);
 
+/// Breaks the rule unless the component declares the trait.
+/// \param shown  what it did: "its recipe continues earlier noise".
+void require_declared(const Checker& checker, std::string_view trait, const std::string& shown);
+
 /// Breaks the rule unless the function throws exactly this. `what` completes "... must throw".
 void require_throws(Thrown expected, const std::string& what,
                     const std::function<void()>& function);

@@ -231,6 +231,17 @@ void check_declaration(Checker& checker) {
             "certified_by is for accountants");
     require(info.certified_by != info.name, "certified_by names the component itself");
   });
+  checker.rule("declares_known_traits", [&] {
+    for (const std::string& name : info.traits) {
+      const bool is_known =
+          std::find(trait::kAll.begin(), trait::kAll.end(), name) != trait::kAll.end();
+      const std::vector<std::string> known(trait::kAll.begin(), trait::kAll.end());
+      const std::string near = is_known ? "" : nearest_name(name, known);
+      require(is_known, "the trait '" + name + "' is not one of privgrad/traits.hpp" +
+                            (near.empty() ? "" : "; the nearest is '" + near + "'") +
+                            ": no engine supports it");
+    }
+  });
   checker.rule("declares_parameter_names", [&] {
     check_names(info.params);
     for (const ParamSpec& spec : info.params) {

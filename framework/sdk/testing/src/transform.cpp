@@ -449,6 +449,8 @@ void check_statistics(Checker& checker, const Shape& shape) {
             "it learns from the training examples and lacks the parameter of statistics_param()");
     require(statistic_with(checker, "unaccounted") == Statistic::unaccounted,
             "with statistic: unaccounted, statistic() says otherwise");
+    require_declared(checker, trait::unreleased_statistics,
+                     "it learns from the training examples in memory");
     require(statistic_with(checker, "public") == Statistic::declared_public,
             "with statistic: public, statistic() says otherwise");
     require(spec->default_value.has_value() &&

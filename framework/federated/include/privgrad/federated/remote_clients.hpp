@@ -42,7 +42,4 @@ class RemoteClients {
 /// own.
 nlohmann::json common_ground_of(const Manifest& manifest, const std::string& lock);
 
-/// The reason why the clients of this plan cannot be programs of their own; "": they can.
-std::string why_clients_are_not_remote(const Plan& plan);
-
 }  // namespace privgrad::core

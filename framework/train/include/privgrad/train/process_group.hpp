@@ -139,7 +139,4 @@ class ProcessGroup {
   std::vector<float> parameters_;  // at process 0: what all have
 };
 
-/// The reason why the steps of this plan cannot be shared among processes; "": they can.
-std::string why_not_shared(const Plan& plan);
-
 }  // namespace privgrad::core

@@ -50,7 +50,7 @@ class Trainer {
   /// \param executor  makes sums and noise in parallel, with the same result on any number of
   ///   threads.
   /// \param processes  the processes that make the steps together, each with a trainer that has a
-  ///   slice of the sums, the noise and the optimizer; the plan can be shared (why_not_shared()).
+  ///   slice of the sums, the noise and the optimizer; the plan can be shared (Engine::processes).
   ///   Null: this process is alone.
   Trainer(const Plan& plan, const Dataset& data, std::optional<std::span<const std::uint32_t>> rows,
           const RandomKey& key, Executor& executor, ProcessGroup* processes = nullptr);

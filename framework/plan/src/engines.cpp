@@ -1,0 +1,407 @@
+#include "privgrad/plan/engines.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "privgrad/error.hpp"
+#include "privgrad/model.hpp"
+#include "privgrad/params.hpp"
+#include "privgrad/plan/federated_plan.hpp"
+#include "privgrad/plan/plan.hpp"
+#include "privgrad/traits.hpp"
+
+namespace privgrad::core {
+namespace {
+
+struct TraitFacts {
+  Trait trait;
+  std::string_view name;
+  std::string_view meaning;
+};
+
+constexpr TraitFacts kTraits[] = {
+    {Trait::correlated, trait::correlated, "releases depend on sums or noise of earlier steps"},
+    {Trait::gradient_differences, trait::gradient_differences,
+     "differences of gradients are released beside gradients"},
+    {Trait::quantized, trait::quantized, "sums on the aggregator's own grid, with discrete noise"},
+    {Trait::adaptive_clip_norm, trait::adaptive_clip_norm,
+     "the clip norm follows a count that is released in each step"},
+    {Trait::coordinate_scaling, trait::coordinate_scaling,
+     "the coordinates of gradients are scaled by what was released"},
+    {Trait::adaptive_noise, trait::adaptive_noise, "the noise follows what the run releases"},
+    {Trait::adaptive_iterations, trait::adaptive_iterations,
+     "the number of local steps follows what clients estimate"},
+    {Trait::released_statistics, trait::released_statistics,
+     "statistics of all rows are released before the first step"},
+    {Trait::unreleased_statistics, trait::unreleased_statistics,
+     "transforms learn from all rows in memory, at no charge"},
+    {Trait::own_program, trait::own_program, "the model executes itself"},
+    {Trait::no_noise, "no_noise", "nothing is noised or charged"},
+    {Trait::floating_sums, "floating_sums", "sums and noise in floating point"},
+    {Trait::accuracy_report, "accuracy_report", "the training accuracy is released"},
+    {Trait::random_iterate, "random_iterate", "the model before a random step is kept"},
+    {Trait::moving_average, "moving_average", "a moving average of the models is made"},
+    {Trait::gradient_norms, "gradient_norms", "the norm of the mean gradient is measured"},
+    {Trait::augmentation, "augmentation", "gradients are means over changed copies of an example"},
+    {Trait::adapters, "adapters", "low-rank adapters of the weights are trained"},
+    {Trait::initial_weights, "initial_weights", "training begins from weights in a file"},
+    {Trait::account, "account", "an account file pays for the run"},
+    {Trait::streamed_rows, "streamed_rows", "rows are read from a file as they are needed"},
+    {Trait::clients, "clients", "the rows are shared out among clients"},
+    {Trait::client_unit, "client_unit", "the steps sum up what whole clients contribute"},
+    {Trait::private_estimates, "private_estimates", "noised estimates of clients' losses"},
+    {Trait::unaccounted_estimates, "unaccounted_estimates", "exact estimates of clients' losses"},
+};
+
+/// A trait that an engine does not support, and the reason.
+struct Refusal {
+  Trait trait;
+  std::string_view why;
+};
+
+struct EngineFacts {
+  Engine engine;
+  std::string_view name;
+  std::string_view meaning;
+  std::vector<Trait> supports;
+  /// Reasons in words, for traits that it does not support; the others are told apart by name.
+  std::vector<Refusal> reasons = {};
+};
+
+using enum Trait;
+
+EngineFacts host() {
+  return {Engine::host,
+          "host",
+          "one process, rows in memory",
+          {correlated,
+           gradient_differences,
+           quantized,
+           adaptive_clip_norm,
+           coordinate_scaling,
+           adaptive_noise,
+           released_statistics,
+           unreleased_statistics,
+           own_program,
+           no_noise,
+           floating_sums,
+           accuracy_report,
+           random_iterate,
+           moving_average,
+           gradient_norms,
+           augmentation,
+           adapters,
+           initial_weights,
+           account,
+           client_unit}};
+}
+
+EngineFacts streamed() {
+  return {
+      Engine::streamed,
+      "streamed",
+      "one process, rows read from a file",
+      {correlated,
+       gradient_differences,
+       quantized,
+       adaptive_clip_norm,
+       coordinate_scaling,
+       adaptive_noise,
+       released_statistics,
+       own_program,
+       no_noise,
+       floating_sums,
+       accuracy_report,
+       random_iterate,
+       moving_average,
+       gradient_norms,
+       augmentation,
+       adapters,
+       initial_weights,
+       account,
+       streamed_rows,
+       clients,
+       client_unit,
+       adaptive_iterations,
+       private_estimates,
+       unaccounted_estimates},
+      {{unreleased_statistics,
+        "transforms that learn from all training rows in memory are what data.streaming is there "
+        "to avoid"}}};
+}
+
+EngineFacts device() {
+  return {
+      Engine::device,
+      "device",
+      "sums, noise and optimizer on a device",
+      {released_statistics, unreleased_statistics, accuracy_report, random_iterate, moving_average,
+       gradient_norms, augmentation, adapters, initial_weights, account, streamed_rows}};
+}
+
+EngineFacts processes() {
+  return {
+      Engine::processes,
+      "processes",
+      "several processes that share each step",
+      {correlated, gradient_differences, adaptive_clip_norm, adaptive_noise, unreleased_statistics,
+       own_program, random_iterate, moving_average, gradient_norms, augmentation, adapters,
+       initial_weights, account, streamed_rows},
+      {{released_statistics,
+        "statistics that are released before the first step are not shared among processes"},
+       {accuracy_report, "a report of the training accuracy is not shared among processes"},
+       {no_noise, "runs without noise are not shared among processes"},
+       {coordinate_scaling,
+        "a clipping that scales the coordinates of gradients by what was released is not shared "
+        "among processes"},
+       {quantized,
+        "only sums of aggregator.arithmetic exact are the same on any number of "
+        "processes"},
+       {floating_sums,
+        "only sums of aggregator.arithmetic exact are the same on any number of "
+        "processes"}}};
+}
+
+EngineFacts federated() {
+  return {Engine::federated,
+          "federated",
+          "rounds of clients in one process",
+          {correlated, gradient_differences, quantized, adaptive_clip_norm, adaptive_iterations,
+           unreleased_statistics, own_program, no_noise, floating_sums, moving_average,
+           gradient_norms, adapters, initial_weights, account, streamed_rows, clients, client_unit,
+           private_estimates, unaccounted_estimates},
+          {{released_statistics,
+            "a statistic is one sum over all rows, which no client of a federated run holds"},
+           {accuracy_report,
+            "a report is one sum over all rows, which no client of a federated run holds"}}};
+}
+
+EngineFacts shared_rounds() {
+  return {Engine::shared_rounds,
+          "shared_rounds",
+          "several processes that share the clients of a round",
+          {correlated, gradient_differences, adaptive_clip_norm, adaptive_iterations,
+           unreleased_statistics, own_program, moving_average, gradient_norms, adapters,
+           initial_weights, account, streamed_rows, clients, client_unit, private_estimates},
+          {{no_noise, "runs without noise are not shared among processes"},
+           {quantized,
+            "only sums of aggregator.arithmetic exact are the same on any number of "
+            "processes"},
+           {floating_sums,
+            "only sums of aggregator.arithmetic exact are the same on any number of "
+            "processes"},
+           {unaccounted_estimates,
+            "federated.estimates: unaccounted are exact values of private examples, and stay where "
+            "these are: they are not shared among processes"}}};
+}
+
+EngineFacts remote_clients() {
+  return {
+      Engine::remote_clients,
+      "remote_clients",
+      "clients that are programs of their own",
+      {correlated, gradient_differences, quantized, adaptive_clip_norm, adaptive_iterations,
+       own_program, floating_sums, moving_average, adapters, streamed_rows, clients, client_unit,
+       private_estimates},
+      {{no_noise,
+        "privacy.noise is off: what leaves a client would be exact, and nobody is trusted with "
+        "it"},
+       {unaccounted_estimates,
+        "federated.estimates: unaccounted are exact values of private examples, which stay with "
+        "their client"},
+       {initial_weights, "model.weights are not sent to clients"},
+       {account, "privacy.account is a file of one machine"},
+       {gradient_norms, "gradient_norm is measured on examples, and the server has none"},
+       {unreleased_statistics,
+        "a transform that learns from the examples of all clients would need somebody who has "
+        "them"}}};
+}
+
+const std::vector<EngineFacts>& declarations() {
+  static const std::vector<EngineFacts> all{
+      host(), streamed(), device(), processes(), federated(), shared_rounds(), remote_clients()};
+  return all;
+}
+
+const EngineFacts& facts_of(Engine engine) {
+  for (const EngineFacts& facts : declarations()) {
+    if (facts.engine == engine) return facts;
+  }
+  throw ConfigError("engine outside its enumeration");
+}
+
+const TraitFacts& facts_of(Trait trait) {
+  for (const TraitFacts& facts : kTraits) {
+    if (facts.trait == trait) return facts;
+  }
+  throw ConfigError("trait outside its enumeration");
+}
+
+bool contains(const auto& list, const auto& value) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
+
+}  // namespace
+
+std::string_view to_text(Trait trait) { return facts_of(trait).name; }
+std::string_view to_text(Engine engine) { return facts_of(engine).name; }
+std::string_view meaning_of(Trait trait) { return facts_of(trait).meaning; }
+std::string_view meaning_of(Engine engine) { return facts_of(engine).meaning; }
+
+std::span<const Trait> all_traits() {
+  static const auto all = [] {
+    std::array<Trait, std::size(kTraits)> traits{};
+    for (std::size_t i = 0; i < traits.size(); ++i) traits[i] = kTraits[i].trait;
+    return traits;
+  }();
+  return all;
+}
+
+std::span<const Engine> all_engines() {
+  static const auto all = [] {
+    std::vector<Engine> engines;
+    for (const EngineFacts& facts : declarations()) engines.push_back(facts.engine);
+    return engines;
+  }();
+  return all;
+}
+
+bool supports(Engine engine, Trait trait) { return contains(facts_of(engine).supports, trait); }
+
+std::optional<std::string> why_not(Engine engine, Trait trait) {
+  if (supports(engine, trait)) return std::nullopt;
+  const EngineFacts& facts = facts_of(engine);
+  for (const Refusal& refusal : facts.reasons) {
+    if (refusal.trait == trait) return std::string(refusal.why);
+  }
+  return std::string(meaning_of(trait)) + ", which " + std::string(facts.meaning) +
+         (engine == Engine::host || engine == Engine::streamed ? " does not" : " do not") +
+         " support";
+}
+
+std::string why_not(Engine engine, const Plan& plan) {
+  const bool is_of_clients = engine == Engine::federated || engine == Engine::shared_rounds ||
+                             engine == Engine::remote_clients;
+  if (is_of_clients && !plan.federated) return "the manifest has no section federated";
+  for (const PlannedTrait& planned : plan.traits) {
+    if (const auto why = why_not(engine, planned.trait)) {
+      const std::string of =
+          planned.of == nullptr ? "" : " of " + planned.of->where + " " + planned.of->name();
+      return *why + " (trait " + std::string(to_text(planned.trait)) + of + ")";
+    }
+  }
+  return "";
+}
+
+// ---- the traits of a plan
+
+namespace {
+
+/// Collects traits, and holds components to what they declare.
+class Collector {
+ public:
+  void add(bool has, Trait trait) {
+    if (has) found_.push_back({trait});
+  }
+  void add(bool has, Trait trait, const ComponentUse& of) {
+    if (!has) return;
+    if (!contains(of.component->factory.info.traits, to_text(trait))) {
+      throw PluginError(of.component->full_name() + ": has the trait " +
+                        std::string(to_text(trait)) + " (" + std::string(meaning_of(trait)) +
+                        "), which it does not declare (ComponentInfo::traits)");
+    }
+    found_.push_back({trait, &of});
+  }
+  std::vector<PlannedTrait> take() { return std::move(found_); }
+
+ private:
+  std::vector<PlannedTrait> found_;
+};
+
+void add_statistics(Collector& traits, const Plan& plan) {
+  for (std::size_t i = 0; i < plan.manifest->transforms.size(); ++i) {
+    const Statistic statistic = plan.setting->statistics[i];
+    const ComponentUse& use = plan.manifest->transforms[i];
+    traits.add(statistic == Statistic::released, Trait::released_statistics, use);
+    traits.add(statistic == Statistic::unaccounted || statistic == Statistic::declared_public,
+               Trait::unreleased_statistics, use);
+  }
+  const auto is_count = [](const PlannedStatistic& one) {
+    return one.of != StatisticOf::transform;
+  };
+  traits.add(std::any_of(plan.statistics.begin(), plan.statistics.end(), is_count),
+             Trait::released_statistics);
+}
+
+void add_clients(Collector& traits, const Plan& plan) {
+  const Federated& wish = *plan.manifest->federated;
+  traits.add(true, Trait::clients);
+  traits.add(plan.federated->is_adaptive(), Trait::adaptive_iterations, wish.local_iterations);
+  if (!plan.federated->estimates) return;
+  traits.add(wish.estimates == EstimateMode::private_sums, Trait::private_estimates);
+  traits.add(wish.estimates == EstimateMode::unaccounted, Trait::unaccounted_estimates);
+}
+
+}  // namespace
+
+std::vector<PlannedTrait> traits_of(const Plan& plan) {
+  const Manifest& manifest = *plan.manifest;
+  Collector traits;
+  traits.add(plan.correlated != nullptr, Trait::correlated, manifest.aggregator);
+  traits.add(plan.correlated && plan.correlated->parts.size() > 1, Trait::gradient_differences,
+             manifest.aggregator);
+  traits.add(plan.grid_levels != 0, Trait::quantized, manifest.aggregator);
+  traits.add(plan.clip_norm_adapts(), Trait::adaptive_clip_norm, manifest.clipping);
+  traits.add(plan.setting->scales_coordinates, Trait::coordinate_scaling, manifest.clipping);
+  traits.add(plan.noise_adapts.has_value(), Trait::adaptive_noise, manifest.noise_multiplier);
+  add_statistics(traits, plan);
+  traits.add(dynamic_cast<const SelfExecuting*>(plan.setting->model.get()) != nullptr,
+             Trait::own_program, manifest.model);
+  traits.add(manifest.noise_off, Trait::no_noise);
+  traits.add(plan.arithmetic == Arithmetic::floating, Trait::floating_sums);
+  traits.add(plan.report.has_value(), Trait::accuracy_report);
+  traits.add(manifest.random_iterate, Trait::random_iterate);
+  traits.add(manifest.ema_decay.has_value(), Trait::moving_average);
+  traits.add(manifest.gradient_norm, Trait::gradient_norms);
+  traits.add(manifest.augmentation.has_value(), Trait::augmentation);
+  traits.add(plan.setting->lora.has_value(), Trait::adapters);
+  traits.add(manifest.weights.has_value(), Trait::initial_weights);
+  traits.add(manifest.account.has_value(), Trait::account);
+  traits.add(manifest.streaming.has_value(), Trait::streamed_rows);
+  traits.add(plan.unit == PrivacyUnit::client, Trait::client_unit);
+  if (plan.federated) add_clients(traits, plan);
+  return traits.take();
+}
+
+void check_traits_are_known(const Manifest& manifest) {
+  std::vector<std::string> known;
+  for (const Trait trait : all_traits()) known.emplace_back(to_text(trait));
+  for (const ComponentUse* use : components_of(manifest)) {
+    for (const std::string& name : use->component->factory.info.traits) {
+      if (contains(known, name)) continue;
+      const std::string near = nearest_name(name, known);
+      use->with_position([&] {
+        throw ConfigError(use->name() + " declares the trait '" + name +
+                          "', which no engine of this version knows" +
+                          (near.empty() ? "" : "; the nearest known one is '" + near + "'"));
+      });
+    }
+  }
+}
+
+std::string engines_table() {
+  std::string head = "| trait | meaning |", rule = "|---|---|", rows;
+  for (const Engine engine : all_engines()) {
+    head += " " + std::string(to_text(engine)) + " |";
+    rule += ":-:|";
+  }
+  for (const Trait trait : all_traits()) {
+    rows += "| `" + std::string(to_text(trait)) + "` | " + std::string(meaning_of(trait)) + " |";
+    for (const Engine engine : all_engines()) rows += supports(engine, trait) ? " yes |" : " |";
+    rows += "\n";
+  }
+  return head + "\n" + rule + "\n" + rows;
+}
+
+}  // namespace privgrad::core
