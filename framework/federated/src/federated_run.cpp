@@ -12,6 +12,7 @@
 #include "federated_record.hpp"
 #include "privgrad/federated/client.hpp"
 #include "privgrad/federated/client_program.hpp"
+#include "privgrad/plan/engines.hpp"
 #include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/statement/plan_json.hpp"
 #include "privgrad/train/moving_average.hpp"

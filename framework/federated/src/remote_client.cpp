@@ -12,6 +12,7 @@
 #include "privgrad/federated/client.hpp"
 #include "privgrad/federated/remote_clients.hpp"
 #include "privgrad/partition.hpp"
+#include "privgrad/plan/engines.hpp"
 #include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/plan/read_data.hpp"
 #include "privgrad/record/checkpoint_folder.hpp"

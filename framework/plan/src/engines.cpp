@@ -60,172 +60,185 @@ struct Refusal {
   std::string_view why;
 };
 
+using enum Trait;
+
+constexpr std::string_view kExactAlone =
+    "only sums of aggregator.arithmetic exact are the same on any number of processes";
+
+// What each engine supports, and reasons in words for some of what it does not.
+
+constexpr Trait kHost[] = {correlated,
+                           gradient_differences,
+                           quantized,
+                           adaptive_clip_norm,
+                           coordinate_scaling,
+                           adaptive_noise,
+                           released_statistics,
+                           unreleased_statistics,
+                           own_program,
+                           no_noise,
+                           floating_sums,
+                           accuracy_report,
+                           random_iterate,
+                           moving_average,
+                           gradient_norms,
+                           augmentation,
+                           adapters,
+                           initial_weights,
+                           account,
+                           client_unit};
+
+constexpr Trait kStreamed[] = {correlated,
+                               gradient_differences,
+                               quantized,
+                               adaptive_clip_norm,
+                               coordinate_scaling,
+                               adaptive_noise,
+                               released_statistics,
+                               own_program,
+                               no_noise,
+                               floating_sums,
+                               accuracy_report,
+                               random_iterate,
+                               moving_average,
+                               gradient_norms,
+                               augmentation,
+                               adapters,
+                               initial_weights,
+                               account,
+                               streamed_rows,
+                               clients,
+                               client_unit,
+                               adaptive_iterations,
+                               private_estimates,
+                               unaccounted_estimates};
+constexpr Refusal kStreamedReasons[] = {
+    {unreleased_statistics,
+     "transforms that learn from all training rows in memory are what data.streaming is there "
+     "to avoid"}};
+
+constexpr Trait kDevice[] = {released_statistics, unreleased_statistics,
+                             accuracy_report,     random_iterate,
+                             moving_average,      gradient_norms,
+                             augmentation,        adapters,
+                             initial_weights,     account,
+                             streamed_rows,       own_program};
+
+constexpr Trait kProcesses[] = {correlated,
+                                gradient_differences,
+                                adaptive_clip_norm,
+                                adaptive_noise,
+                                unreleased_statistics,
+                                own_program,
+                                random_iterate,
+                                moving_average,
+                                gradient_norms,
+                                augmentation,
+                                adapters,
+                                initial_weights,
+                                account,
+                                streamed_rows};
+constexpr Refusal kProcessesReasons[] = {
+    {released_statistics,
+     "statistics that are released before the first step are not shared among processes"},
+    {accuracy_report, "a report of the training accuracy is not shared among processes"},
+    {no_noise, "runs without noise are not shared among processes"},
+    {coordinate_scaling,
+     "a clipping that scales the coordinates of gradients by what was released is not shared "
+     "among processes"},
+    {quantized, kExactAlone},
+    {floating_sums, kExactAlone}};
+
+constexpr Trait kFederated[] = {correlated,
+                                gradient_differences,
+                                quantized,
+                                adaptive_clip_norm,
+                                adaptive_iterations,
+                                unreleased_statistics,
+                                own_program,
+                                no_noise,
+                                floating_sums,
+                                moving_average,
+                                gradient_norms,
+                                adapters,
+                                initial_weights,
+                                account,
+                                streamed_rows,
+                                clients,
+                                client_unit,
+                                private_estimates,
+                                unaccounted_estimates};
+constexpr Refusal kFederatedReasons[] = {
+    {released_statistics,
+     "a statistic is one sum over all rows, which no client of a federated run holds"},
+    {accuracy_report,
+     "a report is one sum over all rows, which no client of a federated run holds"}};
+
+constexpr Trait kSharedRounds[] = {correlated,
+                                   gradient_differences,
+                                   adaptive_clip_norm,
+                                   adaptive_iterations,
+                                   unreleased_statistics,
+                                   own_program,
+                                   moving_average,
+                                   gradient_norms,
+                                   adapters,
+                                   initial_weights,
+                                   account,
+                                   streamed_rows,
+                                   clients,
+                                   client_unit,
+                                   private_estimates};
+constexpr Refusal kSharedRoundsReasons[] = {
+    {no_noise, "runs without noise are not shared among processes"},
+    {quantized, kExactAlone},
+    {floating_sums, kExactAlone},
+    {unaccounted_estimates,
+     "federated.estimates: unaccounted are exact values of private examples, and stay where "
+     "these are: they are not shared among processes"}};
+
+constexpr Trait kRemoteClients[] = {
+    correlated,  gradient_differences, quantized,        adaptive_clip_norm, adaptive_iterations,
+    own_program, floating_sums,        moving_average,   adapters,           streamed_rows,
+    clients,     client_unit,          private_estimates};
+constexpr Refusal kRemoteClientsReasons[] = {
+    {no_noise,
+     "privacy.noise is off: what leaves a client would be exact, and nobody is trusted with "
+     "it"},
+    {unaccounted_estimates,
+     "federated.estimates: unaccounted are exact values of private examples, which stay with "
+     "their client"},
+    {initial_weights, "model.weights are not sent to clients"},
+    {account, "privacy.account is a file of one machine"},
+    {gradient_norms, "gradient_norm is measured on examples, and the server has none"},
+    {unreleased_statistics,
+     "a transform that learns from the examples of all clients would need somebody who has "
+     "them"}};
+
 struct EngineFacts {
   Engine engine;
   std::string_view name;
   std::string_view meaning;
-  std::vector<Trait> supports;
-  /// Reasons in words, for traits that it does not support; the others are told apart by name.
-  std::vector<Refusal> reasons = {};
+  std::span<const Trait> supports;
+  std::span<const Refusal> reasons;
 };
 
-using enum Trait;
-
-EngineFacts host() {
-  return {Engine::host,
-          "host",
-          "one process, rows in memory",
-          {correlated,
-           gradient_differences,
-           quantized,
-           adaptive_clip_norm,
-           coordinate_scaling,
-           adaptive_noise,
-           released_statistics,
-           unreleased_statistics,
-           own_program,
-           no_noise,
-           floating_sums,
-           accuracy_report,
-           random_iterate,
-           moving_average,
-           gradient_norms,
-           augmentation,
-           adapters,
-           initial_weights,
-           account,
-           client_unit}};
-}
-
-EngineFacts streamed() {
-  return {
-      Engine::streamed,
-      "streamed",
-      "one process, rows read from a file",
-      {correlated,
-       gradient_differences,
-       quantized,
-       adaptive_clip_norm,
-       coordinate_scaling,
-       adaptive_noise,
-       released_statistics,
-       own_program,
-       no_noise,
-       floating_sums,
-       accuracy_report,
-       random_iterate,
-       moving_average,
-       gradient_norms,
-       augmentation,
-       adapters,
-       initial_weights,
-       account,
-       streamed_rows,
-       clients,
-       client_unit,
-       adaptive_iterations,
-       private_estimates,
-       unaccounted_estimates},
-      {{unreleased_statistics,
-        "transforms that learn from all training rows in memory are what data.streaming is there "
-        "to avoid"}}};
-}
-
-EngineFacts device() {
-  return {
-      Engine::device,
-      "device",
-      "sums, noise and optimizer on a device",
-      {released_statistics, unreleased_statistics, accuracy_report, random_iterate, moving_average,
-       gradient_norms, augmentation, adapters, initial_weights, account, streamed_rows}};
-}
-
-EngineFacts processes() {
-  return {
-      Engine::processes,
-      "processes",
-      "several processes that share each step",
-      {correlated, gradient_differences, adaptive_clip_norm, adaptive_noise, unreleased_statistics,
-       own_program, random_iterate, moving_average, gradient_norms, augmentation, adapters,
-       initial_weights, account, streamed_rows},
-      {{released_statistics,
-        "statistics that are released before the first step are not shared among processes"},
-       {accuracy_report, "a report of the training accuracy is not shared among processes"},
-       {no_noise, "runs without noise are not shared among processes"},
-       {coordinate_scaling,
-        "a clipping that scales the coordinates of gradients by what was released is not shared "
-        "among processes"},
-       {quantized,
-        "only sums of aggregator.arithmetic exact are the same on any number of "
-        "processes"},
-       {floating_sums,
-        "only sums of aggregator.arithmetic exact are the same on any number of "
-        "processes"}}};
-}
-
-EngineFacts federated() {
-  return {Engine::federated,
-          "federated",
-          "rounds of clients in one process",
-          {correlated, gradient_differences, quantized, adaptive_clip_norm, adaptive_iterations,
-           unreleased_statistics, own_program, no_noise, floating_sums, moving_average,
-           gradient_norms, adapters, initial_weights, account, streamed_rows, clients, client_unit,
-           private_estimates, unaccounted_estimates},
-          {{released_statistics,
-            "a statistic is one sum over all rows, which no client of a federated run holds"},
-           {accuracy_report,
-            "a report is one sum over all rows, which no client of a federated run holds"}}};
-}
-
-EngineFacts shared_rounds() {
-  return {Engine::shared_rounds,
-          "shared_rounds",
-          "several processes that share the clients of a round",
-          {correlated, gradient_differences, adaptive_clip_norm, adaptive_iterations,
-           unreleased_statistics, own_program, moving_average, gradient_norms, adapters,
-           initial_weights, account, streamed_rows, clients, client_unit, private_estimates},
-          {{no_noise, "runs without noise are not shared among processes"},
-           {quantized,
-            "only sums of aggregator.arithmetic exact are the same on any number of "
-            "processes"},
-           {floating_sums,
-            "only sums of aggregator.arithmetic exact are the same on any number of "
-            "processes"},
-           {unaccounted_estimates,
-            "federated.estimates: unaccounted are exact values of private examples, and stay where "
-            "these are: they are not shared among processes"}}};
-}
-
-EngineFacts remote_clients() {
-  return {
-      Engine::remote_clients,
-      "remote_clients",
-      "clients that are programs of their own",
-      {correlated, gradient_differences, quantized, adaptive_clip_norm, adaptive_iterations,
-       own_program, floating_sums, moving_average, adapters, streamed_rows, clients, client_unit,
-       private_estimates},
-      {{no_noise,
-        "privacy.noise is off: what leaves a client would be exact, and nobody is trusted with "
-        "it"},
-       {unaccounted_estimates,
-        "federated.estimates: unaccounted are exact values of private examples, which stay with "
-        "their client"},
-       {initial_weights, "model.weights are not sent to clients"},
-       {account, "privacy.account is a file of one machine"},
-       {gradient_norms, "gradient_norm is measured on examples, and the server has none"},
-       {unreleased_statistics,
-        "a transform that learns from the examples of all clients would need somebody who has "
-        "them"}}};
-}
-
-const std::vector<EngineFacts>& declarations() {
-  static const std::vector<EngineFacts> all{
-      host(), streamed(), device(), processes(), federated(), shared_rounds(), remote_clients()};
-  return all;
-}
+constexpr EngineFacts kEngines[] = {
+    {Engine::host, "host", "one process, rows in memory", kHost, {}},
+    {Engine::streamed, "streamed", "one process, rows read from a file", kStreamed,
+     kStreamedReasons},
+    {Engine::device, "device", "sums, noise and optimizer on a device", kDevice, {}},
+    {Engine::processes, "processes", "several processes that share each step", kProcesses,
+     kProcessesReasons},
+    {Engine::federated, "federated", "rounds of clients in one process", kFederated,
+     kFederatedReasons},
+    {Engine::shared_rounds, "shared_rounds", "several processes that share the clients of a round",
+     kSharedRounds, kSharedRoundsReasons},
+    {Engine::remote_clients, "remote_clients", "clients that are programs of their own",
+     kRemoteClients, kRemoteClientsReasons}};
 
 const EngineFacts& facts_of(Engine engine) {
-  for (const EngineFacts& facts : declarations()) {
+  for (const EngineFacts& facts : kEngines) {
     if (facts.engine == engine) return facts;
   }
   throw ConfigError("engine outside its enumeration");
@@ -261,7 +274,7 @@ std::span<const Trait> all_traits() {
 std::span<const Engine> all_engines() {
   static const auto all = [] {
     std::vector<Engine> engines;
-    for (const EngineFacts& facts : declarations()) engines.push_back(facts.engine);
+    for (const EngineFacts& facts : kEngines) engines.push_back(facts.engine);
     return engines;
   }();
   return all;
@@ -284,7 +297,7 @@ std::string why_not(Engine engine, const Plan& plan) {
   const bool is_of_clients = engine == Engine::federated || engine == Engine::shared_rounds ||
                              engine == Engine::remote_clients;
   if (is_of_clients && !plan.federated) return "the manifest has no section federated";
-  for (const PlannedTrait& planned : plan.traits) {
+  for (const PlannedTrait& planned : traits_of(plan)) {
     if (const auto why = why_not(engine, planned.trait)) {
       const std::string of =
           planned.of == nullptr ? "" : " of " + planned.of->where + " " + planned.of->name();
@@ -375,8 +388,7 @@ std::vector<PlannedTrait> traits_of(const Plan& plan) {
 }
 
 void check_traits_are_known(const Manifest& manifest) {
-  std::vector<std::string> known;
-  for (const Trait trait : all_traits()) known.emplace_back(to_text(trait));
+  const std::vector<std::string> known(trait::kAll.begin(), trait::kAll.end());
   for (const ComponentUse* use : components_of(manifest)) {
     for (const std::string& name : use->component->factory.info.traits) {
       if (contains(known, name)) continue;

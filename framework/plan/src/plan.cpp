@@ -6,6 +6,7 @@
 #include "owner_plan.hpp"
 #include "privgrad/plan/account_plan.hpp"
 #include "privgrad/plan/components.hpp"
+#include "privgrad/plan/engines.hpp"
 #include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/trust/checked_answer.hpp"
 #include "privgrad/trust/files.hpp"
@@ -16,15 +17,15 @@ namespace privgrad::core {
 
 namespace {
 
-/// Refuses traits that the engine does not support which the manifest asks for.
-void check_engine(const Plan& plan, const Manifest& manifest) {
-  const auto check = [&](bool is_asked_for, Engine engine, std::string_view key) {
-    if (!is_asked_for) return;
+/// Refuses a plan with a trait that an engine does not support which the manifest asks for.
+void check_engines(const Plan& plan, const Manifest& manifest) {
+  const auto check = [&](Engine engine, std::string_view key) {
     const std::string why = why_not(engine, plan);
     if (!why.empty()) throw error_at(manifest, key, "does not go with this manifest: " + why);
   };
-  check(manifest.federated.has_value(), Engine::federated, "federated");
-  check(manifest.streaming.has_value(), Engine::streamed, "data.streaming");
+  if (manifest.federated) check(Engine::federated, "federated");
+  if (manifest.streaming) check(Engine::streamed, "data.streaming");
+  if (!manifest.federated && !manifest.streaming) check(Engine::host, "steps");
 }
 
 Plan plan_for(const Manifest& manifest, const std::shared_ptr<const Setting>& setting) {
@@ -38,8 +39,7 @@ Plan plan_for(const Manifest& manifest, const std::shared_ptr<const Setting>& se
                   : plan_owner(manifest, setting,
                                {.dataset_size = setting->dataset_size, .steps = manifest.steps});
   if (!manifest.federated) plan.unaccounted = list_unaccounted(plan);
-  plan.traits = traits_of(plan);
-  check_engine(plan, manifest);
+  check_engines(plan, manifest);
   check_account(plan);
   plan.account = setting->recorded ? setting->recorded->account : account_facts(manifest);
   return plan;

@@ -7,6 +7,7 @@
 
 #include "privgrad/error.hpp"
 #include "privgrad/optimizer.hpp"
+#include "privgrad/plan/engines.hpp"
 #include "privgrad/step_rule.hpp"
 
 namespace privgrad::core {

@@ -165,7 +165,7 @@ class DifferenceSteps final : public HostSteps {
     const GradientDifferences::Step step{now.drawn.step, now.bench.parameters, now.program,
                                          state_.data,    now.drawn.batch,      now.clip};
     CorrelatedMechanism& mechanism = *state_.correlated;
-    if (!state_.receipts.are_expected())
+    if (state_.manifest.noise_off)
       return mechanism.release_without_noise(state_.differences->sums(step), now.divisor);
     if (state_.plan.arithmetic == Arithmetic::exact) {
       return mechanism.release(state_.differences->exact_sums(step), state_.receipts.take(),

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "privgrad/plan/engines.hpp"
 #include "privgrad/statement/plan_json.hpp"
 #include "privgrad/statement/schedule_record.hpp"
 #include "privgrad/train/accuracy_report.hpp"

@@ -6,7 +6,7 @@
 #include <functional>
 #include <optional>
 #include <span>
-#include <tuple>
+#include <string>
 #include <vector>
 
 #include "privgrad/data/breach.hpp"
@@ -14,7 +14,6 @@
 #include "privgrad/plan/plan.hpp"
 #include "privgrad/train/gradient_differences.hpp"
 #include "privgrad/train/release_witness.hpp"
-#include "privgrad/train/trainer.hpp"
 #include "privgrad/trust/contribution_check.hpp"
 #include "privgrad/trust/correlated_mechanism.hpp"
 #include "privgrad/trust/mechanism.hpp"

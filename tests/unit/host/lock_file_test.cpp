@@ -59,6 +59,20 @@ TEST_CASE("a lock file reads back as it was written, sorted by name", "[lock]") 
                                                                {"two.privgrad.so", kHashB}});
 }
 
+TEST_CASE("a lock file names the traits of the components in use", "[lock]") {
+  const std::string text =
+      lock_file_text(std::vector{plugin("a.one", "one.privgrad.so", kHashA),
+                                 plugin("b.two", "two.privgrad.so", kHashB)},
+                     {{"b.two", {"quantized", "correlated"}}, {"a.one", {}}});
+  CHECK_THAT(text, ContainsSubstring("traits = \"correlated quantized\"\n"));
+  const LockFile lock = read_text(text);
+  REQUIRE(lock.plugins.size() == 2);
+  CHECK(lock.plugins[0].traits.empty());
+  CHECK(lock.plugins[1].traits == "correlated quantized");
+  CHECK_THAT(refusal_of(replaced(text, "correlated quantized", "corr\x1b[31m")),
+             ContainsSubstring("'traits' is 'corr?[31m'"));
+}
+
 TEST_CASE("the same plugins make the same lock file, in any order and number", "[lock]") {
   const auto one = plugin("a.one", "one.privgrad.so", kHashA);
   const auto two = plugin("b.two", "two.privgrad.so", kHashB);

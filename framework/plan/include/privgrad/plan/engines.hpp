@@ -85,11 +85,12 @@ std::optional<std::string> why_not(Engine engine, Trait trait);
 /// \returns the reason for which the engine cannot make the steps of this plan; "": it can.
 std::string why_not(Engine engine, const Plan& plan);
 
-/// The traits of the plan, which has all but these.
+/// The traits of the plan, from what its components do and its manifest asks for.
 /// \throws PluginError for a component with a trait that it does not declare.
 std::vector<PlannedTrait> traits_of(const Plan& plan);
 
-/// Checks that every trait which a component of the manifest declares is one of Trait.
+/// Checks that every trait which a component of the manifest declares is one of
+/// privgrad/traits.hpp.
 /// \throws ManifestError with the component's place for one that is not: no engine knows what it
 ///   asks for.
 void check_traits_are_known(const Manifest& manifest);

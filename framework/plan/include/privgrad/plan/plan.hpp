@@ -14,7 +14,6 @@
 #include "privgrad/manifest/manifest.hpp"
 #include "privgrad/plan/adaptive_noise_plan.hpp"
 #include "privgrad/plan/correlated_plan.hpp"
-#include "privgrad/plan/engines.hpp"
 #include "privgrad/plan/public_facts.hpp"
 #include "privgrad/plan/setting.hpp"
 #include "privgrad/plan/statistics_plan.hpp"
@@ -139,7 +138,6 @@ struct Plan : PlanNumbers {
   std::vector<Unaccounted> unaccounted;
   std::optional<std::string> order_key{};  ///< As in PublicFacts.
   std::optional<AccountFacts> account{};   ///< The account that pays for the run, if any.
-  std::vector<PlannedTrait> traits{};      ///< What an engine must support to make the steps.
 
   /// Whether the proof is about the very bits that are released; false without noise.
   bool covers_bits() const;
