@@ -60,10 +60,9 @@ TEST_CASE("a lock file reads back as it was written, sorted by name", "[lock]") 
 }
 
 TEST_CASE("a lock file names the traits of the components in use", "[lock]") {
-  const std::string text =
-      lock_file_text(std::vector{plugin("a.one", "one.privgrad.so", kHashA),
-                                 plugin("b.two", "two.privgrad.so", kHashB)},
-                     {{"b.two", {"quantized", "correlated"}}, {"a.one", {}}});
+  const std::string text = lock_file_text(std::vector{plugin("a.one", "one.privgrad.so", kHashA),
+                                                      plugin("b.two", "two.privgrad.so", kHashB)},
+                                          {{"b.two", {"quantized", "correlated"}}, {"a.one", {}}});
   CHECK_THAT(text, ContainsSubstring("traits = \"correlated quantized\"\n"));
   const LockFile lock = read_text(text);
   REQUIRE(lock.plugins.size() == 2);
