@@ -75,10 +75,8 @@ wheel: $(BUILD)/.configured ## Make a wheel that needs nothing but an interprete
 	@sh tests/wheel/wheel_test.sh $(BUILD)
 
 fuzz: ## Feed every reader made-up files, TIME seconds each [TIME=60]
-	@scripts/install-dependencies.sh --fuzz
-	@$(MAKE) --no-print-directory PRESET=fuzz build-fuzz/.configured
-	@scripts/alone.sh $(JOBS) cmake --build build-fuzz --target privgrad_fuzz
-	@scripts/fuzz.sh build-fuzz $(TIME) $(JOBS)
+	@$(MAKE) --no-print-directory build PRESET=asan TARGETS=privgrad_fuzz
+	@scripts/fuzz.sh build-asan $(TIME) $(JOBS)
 
 format: ## Format all sources
 	@scripts/install-dependencies.sh --format
@@ -94,10 +92,10 @@ lint: ## Run clang-tidy on every source that is not listed as clean [FILES="fram
 	@scripts/lint.py build-lint $(JOBS) $(FILES)
 
 clean: ## Delete every build folder
-	@rm -rf build build-ci build-dev build-asan build-tsan build-fuzz build-lint
+	@rm -rf build build-ci build-dev build-asan build-tsan build-lint
 
 dependencies:
-	@scripts/install-dependencies.sh
+	@scripts/install-dependencies.sh $(if $(filter asan,$(PRESET)),--sanitizers)
 
 test-dependencies:
 	@scripts/install-dependencies.sh --test

@@ -8,7 +8,7 @@
 #                                              scripts/python-test.sh installs in the build folder
 #   scripts/install-dependencies.sh --format   and the formatter that the continuous checks run
 #   scripts/install-dependencies.sh --lint     and the linter
-#   scripts/install-dependencies.sh --fuzz     and the compiler with libFuzzer
+#   scripts/install-dependencies.sh --sanitizers   and the compiler of the preset asan, with libFuzzer
 #   scripts/install-dependencies.sh --cuda     and, where PyPI can be reached, the compiler of CUDA 13 in a folder of
 #                                              its own (100 MB), with which the kernels for GPUs are compiled; Debian
 #                                              12's own is of CUDA 11, too old for C++20
@@ -77,8 +77,8 @@ LIST
     echo 'clang-tidy-14                 looks for common mistakes in the sources'
     echo 'python3                       keeps the list of the sources that it found clean'
   fi
-  if [ "$with_fuzz" = 1 ]; then
-    echo 'clang-14                      the compiler that libFuzzer comes with'
+  if [ "$with_sanitizers" = 1 ]; then
+    echo 'clang-14                      the compiler of the preset asan, which libFuzzer comes with'
     echo 'libclang-rt-14-dev            libFuzzer and the sanitizers'
   fi
 }
@@ -91,7 +91,7 @@ stop() {
 with_format=0
 with_test=0
 with_lint=0
-with_fuzz=0
+with_sanitizers=0
 with_python=0
 with_cuda=0
 list_only=0
@@ -100,11 +100,11 @@ for argument in "$@"; do
     --format) with_format=1 ;;
     --test) with_test=1 ;;
     --lint) with_lint=1 ;;
-    --fuzz) with_fuzz=1 ;;
+    --sanitizers) with_sanitizers=1 ;;
     --python) with_python=1 ;;
     --cuda) with_cuda=1 ;;
     --list) list_only=1 ;;
-    *) stop "unknown argument '$argument'; allowed are --cuda, --format, --fuzz, --lint, --list, --python and --test" ;;
+    *) stop "unknown argument '$argument'; allowed are --cuda, --format, --lint, --list, --python, --sanitizers and --test" ;;
   esac
 done
 

@@ -2,7 +2,7 @@
 # `make presubmit`: whether the continuous checks would pass, in minutes. Usage: scripts/presubmit.sh JOBS
 #
 # What was seen to pass is not run again as long as nothing that it depends on has changed: a source on the list of clean
-# ones (scripts/lint.py); types and docstrings, by a hash of the package; a test program, by a hash of the program; a page,
+# ones (scripts/lint.py); the Python package, by a hash of it and of the program; a test program, by a hash of the program; a page,
 # by a hash of its text. So a first call takes as long as everything does. What programs that call the command test
 # depends on all of it: of these, the changed ones and those that carry the label `fast` run here, the others in .ci/run.
 set -uo pipefail
@@ -29,9 +29,10 @@ unless_seen() {
   echo "$hash" >"$seen/$name"
 }
 
-types() {
-  unless_seen types "$(hash_of pyproject.toml python/packages.txt $(git ls-files python))" \
-    scripts/python-test.sh "$build" "$jobs" python/tests/test_types.py
+# What the package says follows from all of the library, which is linked into the program as well.
+python_package() {
+  unless_seen python "$(hash_of pyproject.toml python/packages.txt $(git ls-files python) "$build/bin/privgrad")" \
+    scripts/python-test.sh "$build" "$jobs"
 }
 
 build_all() {
@@ -62,7 +63,7 @@ changed_pages() {
 part  1 "form" make --no-print-directory check-form
 part  2 "clang-tidy" env PRIVGRAD_LINT_SECONDS=200 make --no-print-directory lint
 part  3 "build as the continuous checks do" build_all
-part  1 "types and docstrings of the Python package" types
+part  5 "Python package" python_package
 part 10 "test programs that changed" changed_programs  # of a first call; later seconds
 part  1 "compile tests" ctest --preset ci --parallel "$jobs" -R '^(compile_fail|plugins\.)'
 part  1 "pages that changed" changed_pages
