@@ -85,6 +85,7 @@ class StudyRunner {
     return problem;
   }
 
+  /// A run that was cut off, and is refused for that, begins anew: its noise has a seed.
   void make(const calls::OpenRun& run) const {
     const std::string& arm = plan_.arms[run.arm].arm->name;
     core::RunOptions options;
@@ -94,10 +95,17 @@ class StudyRunner {
     options.features = keeping_.features();
     options.stop = watch_.stop;
     options.resume = core::can_be_resumed(options);
-    if (!options.resume) {
-      core::discard_state(options);
-      directory_.clear(arm, run.seed);
+    try {
+      if (options.resume) return make(run, arm, options);
+    } catch (const PrivacyError&) {
+      options.resume = false;
     }
+    core::discard_state(options);
+    directory_.clear(arm, run.seed);
+    make(run, arm, options);
+  }
+
+  void make(const calls::OpenRun& run, const std::string& arm, core::RunOptions options) const {
     core::Manifest manifest =
         options.resume ? core::load_manifest(options.directory / "manifest.yaml", {}, catalog_)
                        : core::load_manifest(directory_.arm_manifest(arm),

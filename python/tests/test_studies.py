@@ -250,6 +250,25 @@ def test_a_study_goes_on_where_it_was_stopped(command: Any, study: dict[str, Any
     assert {file: file.read_bytes() for file in made} == dates
 
 
+def test_a_run_that_cannot_go_on_begins_anew(command: Any, study: dict[str, Any]) -> None:
+    study["base"] |= {
+        "sampler": {"kind": "shuffle", "batch_size": 1, "fresh": False},
+        "aggregator": {"kind": "tree", "momentum": 0.9, "arithmetic": "float"},
+        "steps": 5000}
+    study["base"]["privacy"]["accountant"] = "gdp"
+    Path("study.yaml").write_text(json.dumps(study))
+    call = subprocess.Popen([command.program, "ablate", "study.yaml", "--out", "study", "--jobs", "1"])
+    ledger = Path("study/runs/0.1/seed-1/ledger.jsonl")
+    while not ledger.exists() or ledger.stat().st_size < 100_000:
+        assert call.poll() is None
+        time.sleep(0.01)
+    call.kill()
+    call.wait()
+    assert not Path("study/runs/0.1/seed-1/summary.json").exists()
+    done = privgrad.ablate("study.yaml", out="study")
+    assert [arm.runs for arm in done.arms] == [2, 2]
+
+
 def test_an_audit_is_the_commands(command: Any, small: dict[str, Any]) -> None:
     Path("m.yaml").write_text(privgrad.plan(small).manifest)
     here = privgrad.audit("m.yaml", canaries=50)

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <memory>
 #include <system_error>
@@ -65,6 +66,7 @@ class ChildRuns::Child {
   }
 
   int pipe() const { return pipe_; }
+  void ask_to_end() const { ::kill(pid_, SIGTERM); }
 
   /// \returns false once there is no more: then finish().
   bool read() {
@@ -112,7 +114,13 @@ void ChildRuns::start(std::size_t number, const ChildCall& call) {
   running_.emplace(number, std::make_unique<Child>(call));
 }
 
-void ChildRuns::kill_all() { running_.clear(); }
+void ChildRuns::stop(int most_ms) {
+  using Clock = std::chrono::steady_clock;
+  for (const auto& [number, child] : running_) child->ask_to_end();
+  const auto until = Clock::now() + std::chrono::milliseconds(most_ms);
+  while (running() > 0 && Clock::now() < until) wait(100);
+  running_.clear();
+}
 
 std::vector<ChildRuns::Ended> ChildRuns::wait(int most_ms) {
   std::vector<pollfd> wanted;
@@ -132,20 +140,6 @@ std::vector<ChildRuns::Ended> ChildRuns::wait(int most_ms) {
     at = running_.erase(at);
   }
   return ended;
-}
-
-void run_children(const std::vector<ChildCall>& calls, int at_once, const std::atomic<bool>& stop,
-                  const ChildObserver& observer) {
-  ChildRuns runs;
-  std::size_t next = 0;
-  while (!stop.load() && (next < calls.size() || runs.running() > 0)) {
-    while (next < calls.size() && runs.running() < static_cast<std::size_t>(at_once)) {
-      runs.start(next, calls[next]);
-      observer.started(next++);
-    }
-    for (const ChildRuns::Ended& ended : runs.wait(200)) observer.ended(ended.number, ended.end);
-    observer.waiting();
-  }
 }
 
 }  // namespace privgrad::tool

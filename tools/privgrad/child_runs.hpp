@@ -1,9 +1,7 @@
 // Runs calls of this program as child processes, several at a time, and collects how they end.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -38,7 +36,7 @@ class ChildRuns {
   ChildRuns();
   ChildRuns(const ChildRuns&) = delete;
   ChildRuns& operator=(const ChildRuns&) = delete;
-  /// As kill_all().
+  /// Kills those that run.
   ~ChildRuns();
 
   /// \param number  its name in wait(); not the number of a running one.
@@ -48,25 +46,12 @@ class ChildRuns {
   /// Waits until one writes something or ends, or until that time has passed.
   /// \returns those that have ended.
   std::vector<Ended> wait(int most_ms);
-  void kill_all();
+  /// Asks all to end in an orderly way (SIGTERM), and kills those that have not after that time.
+  void stop(int most_ms);
 
  private:
   class Child;
   std::map<std::size_t, std::unique_ptr<Child>> running_;
 };
-
-/// Callbacks about the calls; all run in the thread that runs the calls.
-struct ChildObserver {
-  std::function<void(std::size_t call)> started;
-  std::function<void(std::size_t call, const ChildEnd& end)> ended;
-  std::function<void()> waiting;  ///< A few times a second.
-};
-
-/// Makes all calls, at most `at_once` at a time, in order of their numbers (ChildRuns).
-///
-/// \param stop  when it becomes true, the running ones are killed and nothing more is started.
-/// \throws IoError if no process can be created.
-void run_children(const std::vector<ChildCall>& calls, int at_once, const std::atomic<bool>& stop,
-                  const ChildObserver& observer);
 
 }  // namespace privgrad::tool

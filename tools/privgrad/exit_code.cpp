@@ -16,8 +16,6 @@
 namespace privgrad::tool {
 namespace {
 
-enum ExitCode { kOther = 1, kWrongCall = 2, kRefusedForPrivacy = 3, kInputOutput = 4 };
-
 int report(const std::exception& problem, ExitCode code) {
   const std::string what = problem.what();
   report_failure(what.empty() ? "an exception without a message was thrown: " +

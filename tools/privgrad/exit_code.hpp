@@ -5,6 +5,8 @@
 
 namespace privgrad::tool {
 
+enum ExitCode { kOther = 1, kWrongCall = 2, kRefusedForPrivacy = 3, kInputOutput = 4 };
+
 /// Calls `action` and turns its exception into one line on standard error and an exit code: 2 for
 /// a wrong call or manifest, 3 refused for privacy, 4 a file or device, 1 anything else.
 /// \returns the result of `action` if nothing was thrown.

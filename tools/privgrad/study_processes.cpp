@@ -23,6 +23,7 @@
 #include "privgrad/trust/files.hpp"
 #include "privgrad/trust/sha256.hpp"
 #include "privgrad/trust/state_bytes.hpp"
+#include "study_children.hpp"
 
 namespace privgrad::tool {
 namespace {
@@ -237,10 +238,10 @@ class Leader {
         directory_(directory),
         open_(open),
         names_(names),
-        arguments_(arguments),
         stop_(stop),
         recorder_(recorder),
-        cluster_(cluster) {}
+        cluster_(cluster),
+        own_(plan, arguments) {}
 
   void make(int jobs) {
     core::broadcast_text(cluster_,
@@ -251,16 +252,15 @@ class Leader {
     while (true) {
       for (const ChildRuns::Ended& ended : own_.wait(kMeetingMs)) {
         sharing.ended(0);
-        take(ended);
+        recorder_.ended(open_[ended.number], ended.end, "");
       }
       const std::vector<std::string> reports = core::gathered_texts(cluster_, "");
       for (std::size_t rank = 1; rank < reports.size(); ++rank) take(reports[rank], rank, sharing);
       const Orders orders = next_orders(sharing);
       core::broadcast_text(cluster_, core::state_text(orders));
-      if (orders.what_now != Orders::State::go_on) return;
+      if (orders.what_now != Orders::State::go_on) return own_.stop();
       for (const std::uint64_t run : orders.start.front())
-        own_.start(
-            run, call_for(plan_, place_in(directory_, plan_, open_[run]), open_[run], arguments_));
+        own_.start(run, open_[run], place_in(directory_, plan_, open_[run]));
       recorder_.waiting();
     }
   }
@@ -305,13 +305,6 @@ class Leader {
     return orders;
   }
 
-  void take(const ChildRuns::Ended& ended) {
-    const OpenRun& run = open_[ended.number];
-    const bool is_made = recorder_.ended(run, ended.end, "");
-    if (!is_made && !ended.end.by_signal && !stop_.load())
-      discard_run(place_in(directory_, plan_, run));
-  }
-
   void take(const std::string& text, std::size_t rank, Sharing& sharing) {
     core::StateReader in(text, "what " + names_[rank] + " reports");
     std::vector<Report> reports;
@@ -331,11 +324,10 @@ class Leader {
   const core::StudyDirectory& directory_;
   const std::vector<OpenRun>& open_;
   const std::vector<std::string>& names_;
-  const Arguments& arguments_;
   const std::atomic<bool>& stop_;
   StudyRecorder& recorder_;
   Cluster& cluster_;
-  ChildRuns own_;
+  StudyChildren own_;
 };
 
 // ---- the others
@@ -345,10 +337,10 @@ class Helper {
  public:
   Helper(const core::StudyPlan& plan, const Arguments& arguments, Cluster& cluster, Job job)
       : plan_(plan),
-        arguments_(arguments),
         cluster_(cluster),
         job_(std::move(job)),
-        folder_(calls::default_state_directory() / "studies" / job_.folder) {
+        folder_(calls::default_state_directory() / "studies" / job_.folder),
+        runs_(plan, arguments) {
     core::make_directories(folder_);
     fs::permissions(folder_, fs::perms::owner_all);
     core::write_atomically(folder_ / "privgrad.lock", plugins_of(plan));
@@ -370,7 +362,7 @@ class Helper {
                                                           "what process 0 orders");
       for (const Report& report : reports) forget(report);  // process 0 has it
       if (orders.what_now == Orders::State::over) clean_up();
-      if (orders.what_now != Orders::State::go_on) return;
+      if (orders.what_now != Orders::State::go_on) return runs_.stop();
       for (const std::uint64_t run : orders.start.at(cluster_.rank())) start(run);
     }
   }
@@ -400,7 +392,7 @@ class Helper {
     const RunPlace place = place_of(run);
     fs::path lock = place.directory;
     held_[number] = std::make_unique<HeldFile>(lock += ".lock");
-    runs_.start(number, call_for(plan_, place, run, arguments_));
+    runs_.start(number, run, place);
   }
 
   std::vector<Report> reports_of(const std::vector<ChildRuns::Ended>& ended) const {
@@ -408,12 +400,7 @@ class Helper {
     for (const ChildRuns::Ended& one : ended) {
       const RunPlace place = place_of(job_.runs[one.number]);
       Report report{.run = one.number, .end = one.end, .files = {}};
-      if (fs::exists(place.directory / "summary.json")) {
-        report.files = files_of(place.directory);
-      } else if (!one.end.by_signal) {
-        // A run that cannot go on begins anew in the next call of the study: its noise has a seed.
-        discard_run(place);
-      }
+      if (fs::exists(place.directory / "summary.json")) report.files = files_of(place.directory);
       reports.push_back(std::move(report));
     }
     return reports;
@@ -436,11 +423,10 @@ class Helper {
   }
 
   const core::StudyPlan& plan_;
-  const Arguments& arguments_;
   Cluster& cluster_;
   Job job_;
   fs::path folder_;
-  ChildRuns runs_;
+  StudyChildren runs_;
   std::map<std::uint64_t, std::unique_ptr<HeldFile>> held_;
 };
 

@@ -32,7 +32,7 @@ class StudyProcesses {
   ~StudyProcesses() = default;
 
   /// Makes the runs, at most once.
-  /// \param stop  when it becomes true, the running ones are killed, on all machines.
+  /// \param stop  when it becomes true, the running ones are ended (StudyChildren::stop), on all machines.
   /// \returns the failed ones, each as a line.
   std::vector<std::string> make(const core::StudyDirectory& directory,
                                 const std::vector<OpenRun>& open, const std::atomic<bool>& stop,

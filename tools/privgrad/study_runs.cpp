@@ -11,6 +11,7 @@
 #include "privgrad/train/run_estimate.hpp"
 #include "stop_signals.hpp"
 #include "study_calls.hpp"
+#include "study_children.hpp"
 #include "study_recorder.hpp"
 
 namespace privgrad::tool {
@@ -39,21 +40,18 @@ std::vector<std::string> run_all(const core::StudyPlan& plan, const core::StudyD
                                  const std::vector<OpenRun>& open, int jobs,
                                  const Arguments& arguments, const StopSignals& signals,
                                  StudyRecorder& recorder) {
-  std::vector<ChildCall> calls;
-  calls.reserve(open.size());
-  for (const OpenRun& run : open)
-    calls.push_back(call_for(plan, place_in(directory, plan, run), run, arguments));
-  const ChildObserver observer{.started = [&](std::size_t i) { recorder.started(open[i]); },
-                               .ended =
-                                   [&](std::size_t i, const ChildEnd& end) {
-                                     const bool is_made = recorder.ended(open[i], end, "");
-                                     // A run that cannot go on begins anew in the next call of the
-                                     // study: its noise has a seed.
-                                     if (!is_made && !end.by_signal && !signals.flag())
-                                       discard_run(place_in(directory, plan, open[i]));
-                                   },
-                               .waiting = [&] { recorder.waiting(); }};
-  run_children(calls, jobs, signals.flag(), observer);
+  StudyChildren runs(plan, arguments);
+  std::size_t next = 0;
+  while (!signals.flag() && (next < open.size() || runs.running() > 0)) {
+    for (; next < open.size() && runs.running() < static_cast<std::size_t>(jobs); ++next) {
+      runs.start(next, open[next], place_in(directory, plan, open[next]));
+      recorder.started(open[next]);
+    }
+    for (const ChildRuns::Ended& one : runs.wait(200))
+      recorder.ended(open[one.number], one.end, "");
+    recorder.waiting();
+  }
+  runs.stop();
   return recorder.failed();
 }
 
