@@ -37,7 +37,8 @@ class Framework:
         adjacency: str,
         target_epsilon: float,
         target_delta: float,
-        sample_rate: float,
+        sample_rate: float | None,
+        allocation: int | None,
         steps: int | None,
         noise_multiplier: float | None,
     ) -> str: ...

@@ -123,7 +123,8 @@ def calibrate(
     accountant: str | Mapping[str, Any],
     target_epsilon: float,
     target_delta: float,
-    sample_rate: float,
+    sample_rate: float | None = None,
+    allocation: int | None = None,
     steps: int | None = None,
     noise_multiplier: float | None = None,
     adjacency: str = "add_or_remove_one",
@@ -137,8 +138,11 @@ def calibrate(
         Its name, or with parameters ``{"kind": "zcdp", "conversion": "classic"}``.
     target_epsilon, target_delta : float
         The guarantee: above 0, and in (0, 1).
-    sample_rate : float
+    sample_rate : float, optional
         Probability of an example to be in a batch (Poisson sampling), in (0, 1].
+    allocation : int, optional
+        Instead of it: the steps of an epoch, in which every example draws its step (random
+        allocation).
     steps : int, optional
         The noise multiplier is computed.
     noise_multiplier : float, optional
@@ -161,8 +165,8 @@ def calibrate(
         If the accountant has no proof, or only estimates.
     """
     answer = framework(plugin_dirs).calibrate(
-        _accountant(accountant), adjacency, target_epsilon, target_delta, sample_rate, steps,
-        noise_multiplier,
+        _accountant(accountant), adjacency, target_epsilon, target_delta, sample_rate,
+        allocation, steps, noise_multiplier,
     )
     return Calibration._of(json.loads(answer))
 

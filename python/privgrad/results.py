@@ -74,7 +74,8 @@ class Calibration:
 
     noise_multiplier: float
     steps: int
-    sample_rate: float
+    sample_rate: float | None
+    allocation: int | None
     epsilon: float
     delta: float
     target_epsilon: float

@@ -177,12 +177,14 @@ std::string Framework::account(const std::string& accountant, const std::string&
 }
 
 std::string Framework::calibrate(const std::string& accountant, const std::string& adjacency,
-                                 double target_epsilon, double target_delta, double sample_rate,
+                                 double target_epsilon, double target_delta,
+                                 std::optional<double> sample_rate,
+                                 std::optional<std::uint64_t> allocation,
                                  std::optional<std::uint64_t> steps,
                                  std::optional<double> noise_multiplier) const {
   const calls::AccountantCall call(accountant, adjacency_from_text(adjacency), catalog());
   return calls::to_json(call, calls::calibrate(call, {target_epsilon, target_delta, sample_rate,
-                                                      steps, noise_multiplier}))
+                                                      allocation, steps, noise_multiplier}))
       .dump();
 }
 

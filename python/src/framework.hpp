@@ -105,7 +105,8 @@ class Framework {
                       const std::string& event, std::optional<double> delta,
                       std::optional<double> epsilon) const;
   std::string calibrate(const std::string& accountant, const std::string& adjacency,
-                        double target_epsilon, double target_delta, double sample_rate,
+                        double target_epsilon, double target_delta,
+                        std::optional<double> sample_rate, std::optional<std::uint64_t> allocation,
                         std::optional<std::uint64_t> steps,
                         std::optional<double> noise_multiplier) const;
   std::string plugins() const;

@@ -85,15 +85,17 @@ void add_calls(nb::class_<Framework>& framework) {
       .def(
           "calibrate",
           [](const Framework& self, const std::string& accountant, const std::string& adjacency,
-             double target_epsilon, double target_delta, double sample_rate,
-             std::optional<std::uint64_t> steps, std::optional<double> noise_multiplier) {
+             double target_epsilon, double target_delta, std::optional<double> sample_rate,
+             std::optional<std::uint64_t> allocation, std::optional<std::uint64_t> steps,
+             std::optional<double> noise_multiplier) {
             return unlocked([&] {
               return self.calibrate(accountant, adjacency, target_epsilon, target_delta,
-                                    sample_rate, steps, noise_multiplier);
+                                    sample_rate, allocation, steps, noise_multiplier);
             });
           },
-          "accountant"_a, "adjacency"_a, "target_epsilon"_a, "target_delta"_a, "sample_rate"_a,
-          "steps"_a.none(), "noise_multiplier"_a.none())
+          "accountant"_a, "adjacency"_a, "target_epsilon"_a, "target_delta"_a,
+          "sample_rate"_a.none(), "allocation"_a.none(), "steps"_a.none(),
+          "noise_multiplier"_a.none())
       .def("plugins", &Framework::plugins)
       .def("describe", &Framework::describe, "component"_a)
       .def("schema", &Framework::schema, "of_studies"_a)

@@ -107,6 +107,54 @@ TEST_CASE("calibrate finds noise and steps, from below the target") {
   CHECK(steps.at("steps").get<int>() > 500);  // 314 with integer orders and the classic conversion
 }
 
+TEST_CASE("calibrate finds noise and steps of random allocation, of whole epochs") {
+  const Cli cli;
+  const auto calibrate = [&](const std::string& option, const std::string& value) {
+    const Outcome outcome =
+        cli({"calibrate", "--accountant", "pld", "--target-epsilon", "2", "--target-delta", "1e-5",
+             "--allocation", "20", option, value, "--json"});
+    INFO(outcome.err);
+    CHECK(outcome.exit_code == 0);
+    return Json::parse(outcome.out);
+  };
+  const Json noise = calibrate("--steps", "90");
+  CHECK(noise.at("epsilon").get<double>() <= 2.0);
+  CHECK(noise.at("epsilon").get<double>() >= 2.0 * (1 - 1e-3));
+  CHECK(noise.at("lower").get<double>() >= 2.0 * (1 - 1e-3));
+  CHECK(noise.at("allocation") == 20);
+  CHECK(noise.at("sample_rate").is_null());
+  // What is begun is paid for.
+  CHECK(calibrate("--steps", "100").at("noise_multiplier") == noise.at("noise_multiplier"));
+  const Json steps = calibrate("--noise-multiplier", "1.1");
+  CHECK(steps.at("epsilon").get<double>() <= 2.0);
+  CHECK(steps.at("steps").get<int>() > 0);
+  CHECK(steps.at("steps").get<int>() % 20 == 0);
+  check_one_error_line(
+      cli({"calibrate", "--accountant", "pld", "--target-epsilon", "2", "--target-delta", "1e-5",
+           "--allocation", "20", "--sample-rate", "0.1", "--steps", "10"}),
+      2);
+}
+
+TEST_CASE("who has no theorem for random allocation refuses it by name of one that has") {
+  const Cli cli;
+  write_file(cli.dir() / "event.json", R"({"event": "random_allocation", "steps": 100,
+    "of": {"event": "gaussian", "noise_multiplier": 1.0}})");
+  for (const std::string accountant : {"rdp", "zcdp", "gdp", "saddle_point"}) {
+    const Outcome outcome =
+        cli({"account", "--accountant", accountant, "--event", "event.json", "--delta", "1e-5"});
+    check_one_error_line(outcome, 3);
+    CHECK_THAT(outcome.err, ContainsSubstring("other accountants that take it: pld"));
+  }
+  const Outcome outcome =
+      cli({"account", "--accountant", "pld", "--event", "event.json", "--delta", "1e-5", "--json"});
+  const Json json = Json::parse(outcome.out);  // 0.62094 is the golden value
+  CHECK_THAT(json.at("epsilon").get<double>(), WithinRel(0.62094, 2e-4));
+  CHECK(json.at("epsilon").get<double>() >= json.at("lower").get<double>());
+  check_one_error_line(cli({"account", "--accountant", "pld", "--event", "event.json", "--delta",
+                            "1e-5", "--adjacency", "replace_one"}),
+                       3);
+}
+
 TEST_CASE("ALI-DPFL's number of steps for epsilon 2 is 314, not the printed 317") {
   const Cli cli;
   std::string orders;

@@ -124,8 +124,33 @@ class Itself final : public Model, public SelfExecuting {
   }
 };
 
+/// Poisson sampling that is charged as random allocation.
+class Allocating final : public Sampler {
+ public:
+  explicit Allocating(const Params&) {}
+  void start(const SamplingPlan& plan) override { size_ = static_cast<double>(plan.dataset_size); }
+  double expected_batch_size(std::uint64_t) const override { return size_ / 3.0; }
+  std::vector<Event> charges(std::span<const Event> releases) const override {
+    std::vector<Event> charged(releases.size(), Event::nothing());
+    for (std::size_t step = 0; step < releases.size(); step += 3)
+      charged[step] = Event::random_allocation(3, releases[step]);
+    return charged;
+  }
+  void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
+              std::vector<std::uint32_t>& batch) override {
+    const auto stream = random.stream(step);
+    batch.clear();
+    for (std::uint32_t row = 0; row < rows; ++row)
+      if (stream->uniform_below(3) == 0) batch.push_back(row);
+  }
+
+ private:
+  double size_ = 0.0;
+};
+
 const Catalog& catalog() {
-  static const Catalog made = house_with({offer<Model, Itself>("itself")});
+  static const Catalog made =
+      house_with({offer<Model, Itself>("itself"), offer<Sampler, Allocating>("allocating")});
   return made;
 }
 
@@ -323,6 +348,11 @@ TEST_CASE("engines: what a component does and does not declare is refused, as is
   CHECK_THAT(outcome_of({"correlated", "own_enclave"}),
              ContainsSubstring("declares the trait 'own_enclave', which no engine"));
   CHECK_THAT(outcome_of({"corelated"}), ContainsSubstring("the nearest known one is 'correlated'"));
+}
+
+TEST_CASE("engines: epochs of random allocation are drawn by none yet", "[engines][privacy]") {
+  CHECK_THROWS_WITH(experiment_of({"sampler=allocating", "privacy.accountant=pld"})->plan(),
+                    ContainsSubstring("charges random_allocation, which no engine"));
 }
 
 TEST_CASE("engines: the page shows the table of the declarations", "[engines][docs]") {

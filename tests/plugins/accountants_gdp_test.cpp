@@ -124,6 +124,7 @@ TEST_CASE("gdp: what is no Gaussian is refused, and nothing is added", "[account
   for (const Event& event :
        {sampled(0.1, 1.0), Event::laplace(1.0), Event::zcdp(0.1), Event::discrete_gaussian(2.0, 1),
         Event::sampled_without_replacement(9, 3, Event::gaussian(1.0)),
+        Event::random_allocation(3, Event::gaussian(1.0)),
         Event::composed({Event::gaussian(1.0), Event::self_composed(2, Event::laplace(1.0))}),
         Event::unsupported("a mystery")}) {
     REQUIRE(accountant->refuses(event));

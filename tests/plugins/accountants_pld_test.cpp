@@ -434,6 +434,10 @@ TEST_CASE("pld: what has no proof is refused, and nothing is added", "[accountan
           Event::self_composed(2, laplace), Event::unsupported("a mystery"), Event::zcdp(0.1),
           Event::sampled_without_replacement(9, 3, Event::gaussian(0.1)),
           Event::discrete_gaussian(1e6, 1), Event::poisson_sampled(0.1, Event::non_private()),
+          Event::random_allocation(3, Event::laplace(1.0)),
+          Event::random_allocation(3, Event::gaussian(0.01)),
+          Event::random_allocation(std::int64_t{1} << 40, Event::gaussian(1.0)),
+          Event::poisson_sampled(0.1, Event::random_allocation(3, Event::gaussian(1.0))),
           Event::poisson_sampled(1.0, Event::zcdp(0.1)),
           Event::poisson_sampled(0.1,
                                  Event::composed({Event::gaussian(1.0), Event::laplace(1.0)}))}) {

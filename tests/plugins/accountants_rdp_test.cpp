@@ -317,6 +317,7 @@ TEST_CASE("rdp: what has no proof is refused, and nothing is added", "[accountan
          {laplace, Event::composed({Event::gaussian(1.0), laplace}),
           Event::self_composed(2, laplace), Event::unsupported("a mystery"),
           Event::sampled_without_replacement(9, 3, Event::zcdp(0.1)),
+          Event::random_allocation(3, Event::gaussian(1.0)),
           Event::poisson_sampled(0.1, Event::poisson_sampled(0.1, Event::gaussian(1.0)))}) {
       REQUIRE(accountant->refuses(event));
       CHECK_THROWS_AS(accountant->compose(event, 1), privgrad::PrivacyError);

@@ -440,7 +440,7 @@ TEST_CASE("saddle_point: what it has no proof for is refused, and nothing is add
   for (const Event& event :
        {Event::laplace(1.0), Event::discrete_gaussian(3.0, 1), Event::zcdp(0.1),
         Event::sampled_without_replacement(100, 10, gaussian), Event::unsupported("a mystery"),
-        Event::poisson_sampled(0.1, Event::laplace(1.0)),
+        Event::random_allocation(100, gaussian), Event::poisson_sampled(0.1, Event::laplace(1.0)),
         Event::poisson_sampled(0.1, Event::non_private()),
         Event::poisson_sampled(0.0, Event::unsupported("a mystery")),
         Event::poisson_sampled(0.1, Event::composed({gaussian, Event::laplace(2.0)})),

@@ -147,7 +147,8 @@ TEST_CASE("zcdp: subsampling is refused with the way out, and nothing is added",
   const Event poisson = Event::poisson_sampled(0.01, Event::gaussian(1.0));
   const Event subset = Event::sampled_without_replacement(100, 10, Event::gaussian(1.0));
   for (const Event& event :
-       {poisson, subset, Event::composed({Event::gaussian(1.0), poisson}),
+       {poisson, subset, Event::random_allocation(100, Event::gaussian(1.0)),
+        Event::composed({Event::gaussian(1.0), poisson}),
         Event::self_composed(5, Event::composed({subset})), Event::unsupported("a mystery")}) {
     const auto reason = accountant->refuses(event);
     REQUIRE(reason);

@@ -17,18 +17,29 @@ double required(const Arguments& arguments, const std::string& option, const Int
 }
 
 calls::CalibrationQuestion question_of(const Arguments& arguments) {
+  constexpr int kMostSteps = std::numeric_limits<int>::max();
+  const auto steps_in = [&](const std::string& option) {
+    return static_cast<std::uint64_t>(whole_number(option, arguments.text(option), 1, kMostSteps));
+  };
   calls::CalibrationQuestion question{
       .target_epsilon = required(arguments, "target-epsilon", {0.0, HUGE_VAL}),
       .target_delta = required(arguments, "target-delta", {0.0, 1.0}),
-      .sample_rate =
-          required(arguments, "sample-rate", {.low = 0.0, .high = 1.0, .with_high = true}),
+      .sample_rate = {},
+      .allocation = {},
       .steps = {},
       .noise_multiplier = {}};
+  if (arguments.has("sample-rate") && arguments.has("allocation"))
+    throw UsageError("give one of --sample-rate and --allocation");
+  if (arguments.has("allocation")) {
+    question.allocation = steps_in("allocation");
+  } else {
+    question.sample_rate =
+        required(arguments, "sample-rate", {.low = 0.0, .high = 1.0, .with_high = true});
+  }
   if (arguments.has("steps") == arguments.has("noise-multiplier"))
     throw UsageError("give one of --steps and --noise-multiplier; the other one is computed");
   if (arguments.has("steps")) {
-    question.steps = static_cast<std::uint64_t>(
-        whole_number("steps", arguments.text("steps"), 1, std::numeric_limits<int>::max()));
+    question.steps = steps_in("steps");
   } else {
     question.noise_multiplier =
         number_in("noise-multiplier", arguments.text("noise-multiplier"), {0.0, HUGE_VAL});
@@ -39,9 +50,13 @@ calls::CalibrationQuestion question_of(const Arguments& arguments) {
 std::string text_of(const AccountantCall& call, const calls::Calibration& made) {
   const PrivacyAnswer& result = made.result;
   return "noise multiplier  " + format_number(made.noise_multiplier) + "\nsteps             " +
-         std::to_string(made.steps) + "\nsample rate       " +
-         format_number(made.question.sample_rate) + "\nepsilon           " +
-         short_bound(result.value) + " (" + std::string(to_text(result.bound)) + "), target " +
+         std::to_string(made.steps) +
+         (made.question.allocation
+              ? "\nallocation        one of " + std::to_string(*made.question.allocation) +
+                    " steps of an epoch"
+              : "\nsample rate       " + format_number(*made.question.sample_rate)) +
+         "\nepsilon           " + short_bound(result.value) + " (" +
+         std::string(to_text(result.bound)) + "), target " +
          format_number(made.question.target_epsilon) + "\ndelta             " +
          format_number(made.question.target_delta) + "\naccountant        " + call.name() + ", " +
          std::string(to_text(call.adjacency())) + "\n" +
@@ -79,6 +94,11 @@ Command calibrate_command() {
                  .value = "Q",
                  .doc =
                      "Probability of an example to be in a batch (Poisson sampling), in (0, 1]."},
+                {.name = "allocation",
+                 .value = "T",
+                 .doc =
+                     "Instead of it: epochs of T steps, in each of which every example draws its "
+                     "step (random allocation)."},
                 {.name = "steps", .value = "T", .doc = "The noise multiplier is computed."},
                 {.name = "noise-multiplier",
                  .value = "S",
@@ -92,7 +112,9 @@ Command calibrate_command() {
                {"privgrad calibrate --accountant zcdp --target-epsilon 2 --target-delta 1e-5 "
                 "--sample-rate 1 --steps 100",
                 "privgrad calibrate --accountant zcdp --target-epsilon 2 --target-delta 1e-5 "
-                "--sample-rate 1 --noise-multiplier 30 --json"}},
+                "--sample-rate 1 --noise-multiplier 30 --json",
+                "privgrad calibrate --accountant pld --target-epsilon 2 --target-delta 1e-5 "
+                "--allocation 100 --steps 500"}},
       .run = do_calibrate};
 }
 

@@ -51,14 +51,20 @@ double checked_range(const char* name, double value, double low, double high,
 void check_question(const CalibrationQuestion& question) {
   checked_range("target_epsilon", question.target_epsilon, 0.0, HUGE_VAL);
   checked_range("target_delta", question.target_delta, 0.0, 1.0);
-  checked_range("sample_rate", question.sample_rate, 0.0, 1.0, false, true);
+  if (question.sample_rate.has_value() == question.allocation.has_value())
+    throw ConfigError("give one of sample_rate and allocation, the steps of an epoch");
+  if (question.sample_rate)
+    checked_range("sample_rate", *question.sample_rate, 0.0, 1.0, false, true);
   if (question.steps.has_value() == question.noise_multiplier.has_value())
     throw ConfigError("give one of steps and noise_multiplier; the other one is computed");
   constexpr std::uint64_t kMostSteps = std::numeric_limits<int>::max();
-  if (question.steps && (*question.steps == 0 || *question.steps > kMostSteps)) {
-    throw ConfigError("steps is " + std::to_string(*question.steps) + ", allowed is [1, " +
+  const auto check_steps = [](const char* name, const std::optional<std::uint64_t>& steps) {
+    if (!steps || (*steps > 0 && *steps <= kMostSteps)) return;
+    throw ConfigError(std::string(name) + " is " + std::to_string(*steps) + ", allowed is [1, " +
                       std::to_string(kMostSteps) + "]");
-  }
+  };
+  check_steps("steps", question.steps);
+  check_steps("allocation", question.allocation);
   if (question.noise_multiplier)
     checked_range("noise_multiplier", *question.noise_multiplier, 0.0, HUGE_VAL);
 }
@@ -126,14 +132,32 @@ nlohmann::json to_json(const AccountantCall& call, const Account& account) {
           {"note", account.answer.note}};
 }
 
+namespace {
+
+/// Every example in every step needs no sampling, which not every accountant has.
+Event charged(const CalibrationQuestion& question, Event noise) {
+  if (question.allocation)
+    return Event::random_allocation(static_cast<std::int64_t>(*question.allocation),
+                                    std::move(noise));
+  if (*question.sample_rate == 1.0) return noise;
+  return Event::poisson_sampled(*question.sample_rate, std::move(noise));
+}
+
+template <class Number>
+nlohmann::json or_null(const std::optional<Number>& number) {
+  return number ? nlohmann::json(*number) : nlohmann::json(nullptr);
+}
+
+}  // namespace
+
 Calibration calibrate(const AccountantCall& call, const CalibrationQuestion& question) {
   check_question(question);
-  // Every example in every step needs no sampling, which not every accountant has.
+  // What is charged at a time: a step, or a whole epoch.
+  const std::uint64_t charged_steps = question.allocation.value_or(1);
   const auto answer = [&](double noise_multiplier, std::uint64_t steps) {
-    const Event noise = Event::gaussian(noise_multiplier);
-    const Event step =
-        question.sample_rate == 1.0 ? noise : Event::poisson_sampled(question.sample_rate, noise);
-    return core::checked_guard(call.after(step, steps)->epsilon(question.target_delta),
+    const std::uint64_t charges = (steps + charged_steps - 1) / charged_steps;
+    const Event charge = charged(question, Event::gaussian(noise_multiplier));
+    return core::checked_guard(call.after(charge, charges)->epsilon(question.target_delta),
                                call.name());
   };
   Calibration made{
@@ -143,9 +167,12 @@ Calibration calibrate(const AccountantCall& call, const CalibrationQuestion& que
         core::smallest_scale([&](double candidate) { return answer(candidate, made.steps).value; },
                              question.target_epsilon);
   } else {
-    made.steps = core::largest_count(
-        [&](std::uint64_t candidate) { return answer(made.noise_multiplier, candidate).value; },
-        question.target_epsilon);
+    made.steps =
+        charged_steps * core::largest_count(
+                            [&](std::uint64_t candidate) {
+                              return answer(made.noise_multiplier, charged_steps * candidate).value;
+                            },
+                            question.target_epsilon);
   }
   made.result = answer(made.noise_multiplier, made.steps);
   if (made.steps == 0) {
@@ -159,7 +186,8 @@ nlohmann::json to_json(const AccountantCall& call, const Calibration& calibratio
   const CalibrationQuestion& question = calibration.question;
   return {{"noise_multiplier", calibration.noise_multiplier},
           {"steps", calibration.steps},
-          {"sample_rate", question.sample_rate},
+          {"sample_rate", or_null(question.sample_rate)},
+          {"allocation", or_null(question.allocation)},
           {"epsilon", core::json_number(calibration.result.value)},
           {"delta", question.target_delta},
           {"target_epsilon", question.target_epsilon},

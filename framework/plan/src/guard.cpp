@@ -56,6 +56,13 @@ std::vector<Charge> sampled_charges(const Manifest& manifest, const Sampler& sam
     throw PluginError(manifest.sampler.component->full_name() +
                       ": broke its contract: charges nothing for the first release");
   }
+  // No engine keeps the coins of an epoch, or holds its batches against such a charge.
+  if (std::any_of(costs.begin(), costs.end(), [](const Event& cost) {
+        return std::holds_alternative<RandomAllocationEvent>(cost.kind());
+      })) {
+    throw PrivacyError(manifest.sampler.component->full_name() +
+                       ": charges random_allocation, which no engine of this version draws");
+  }
   std::vector<Charge> charges;
   charges.reserve(costs.size());
   for (std::uint64_t i = 0; i < costs.size(); ++i)

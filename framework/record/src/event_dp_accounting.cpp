@@ -34,6 +34,13 @@ struct Writer {
     return "dp.SampledWithoutReplacementDpEvent(" + std::to_string(e.source_dataset_size) + ", " +
            std::to_string(e.sample_size) + ", " + to_dp_accounting(*e.of) + ")";
   }
+  std::string operator()(const RandomAllocationEvent&) const {
+    throw ConfigError(
+        "random_allocation: release 0.6.0 of dp_accounting has no event for it, and what a later "
+        "one "
+        "calls so has not been compared with this one; what that release can account for is "
+        "poisson_sampled with sampling probability 1 / steps, which is another mechanism");
+  }
   std::string operator()(const ComposedEvent& e) const {
     std::string parts;
     for (const Event& part : e.of) parts += (parts.empty() ? "" : ", ") + to_dp_accounting(part);

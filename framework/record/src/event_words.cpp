@@ -29,6 +29,10 @@ struct Describer {
     return "sampled without replacement, " + std::to_string(e.sample_size) + " of " +
            std::to_string(e.source_dataset_size) + ", of " + describe(*e.of);
   }
+  std::string operator()(const RandomAllocationEvent& e) const {
+    return "random allocation to one of " + std::to_string(e.steps) + " steps of " +
+           describe(*e.of);
+  }
   std::string operator()(const ComposedEvent& e) const {
     if (e.of.empty()) return "nothing";
     std::string first = describe(e.of.front());

@@ -57,6 +57,11 @@ void check(const Event::Kind& kind) {
                 static_cast<double>(e.sample_size));
             require_inner(e.of, "sampled_without_replacement");
           },
+          [](const RandomAllocationEvent& e) {
+            require(e.steps >= 1, "random_allocation needs steps of at least 1",
+                    static_cast<double>(e.steps));
+            require_inner(e.of, "random_allocation");
+          },
           [](const ComposedEvent&) {},
           [](const SelfComposedEvent& e) {
             require(e.count >= 0, "self_composed needs a count of at least 0",
@@ -120,6 +125,9 @@ Event Event::sampled_without_replacement(std::int64_t source_dataset_size, std::
   return Event(
       SampledWithoutReplacementEvent{source_dataset_size, sample_size, shared(std::move(of))});
 }
+Event Event::random_allocation(std::int64_t steps, Event of) {
+  return Event(RandomAllocationEvent{steps, shared(std::move(of))});
+}
 Event Event::composed(std::vector<Event> of) { return Event(ComposedEvent{std::move(of)}); }
 Event Event::self_composed(std::int64_t count, Event of) {
   return Event(SelfComposedEvent{count, shared(std::move(of))});
@@ -131,8 +139,9 @@ std::string_view Event::name() const noexcept {
   constexpr std::string_view kNames[] = {"gaussian",          "laplace",
                                          "discrete_gaussian", "zcdp",
                                          "poisson_sampled",   "sampled_without_replacement",
-                                         "composed",          "self_composed",
-                                         "non_private",       "unsupported"};
+                                         "random_allocation", "composed",
+                                         "self_composed",     "non_private",
+                                         "unsupported"};
   static_assert(std::size(kNames) == std::variant_size_v<Kind>);
   return kNames[kind_.index()];
 }
@@ -160,6 +169,10 @@ bool operator==(const Event& a, const Event& b) {
             const auto& other = std::get<SampledWithoutReplacementEvent>(b.kind());
             return e.source_dataset_size == other.source_dataset_size &&
                    e.sample_size == other.sample_size && *e.of == *other.of;
+          },
+          [&](const RandomAllocationEvent& e) {
+            const auto& other = std::get<RandomAllocationEvent>(b.kind());
+            return e.steps == other.steps && *e.of == *other.of;
           },
           [&](const ComposedEvent& e) { return e.of == std::get<ComposedEvent>(b.kind()).of; },
           [&](const SelfComposedEvent& e) {

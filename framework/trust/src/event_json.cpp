@@ -25,6 +25,9 @@ struct Writer {
             {"sample_size", e.sample_size},
             {"of", to_json(*e.of)}};
   }
+  nlohmann::json operator()(const RandomAllocationEvent& e) const {
+    return {{"steps", e.steps}, {"of", to_json(*e.of)}};
+  }
   nlohmann::json operator()(const ComposedEvent& e) const {
     nlohmann::json of = nlohmann::json::array();
     for (const Event& event : e.of) of.push_back(to_json(event));

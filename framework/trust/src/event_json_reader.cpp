@@ -22,8 +22,9 @@ constexpr int kDeepest = 64;
 const std::vector<std::string> kEvents{"gaussian",          "laplace",
                                        "discrete_gaussian", "zcdp",
                                        "poisson_sampled",   "sampled_without_replacement",
-                                       "composed",          "self_composed",
-                                       "non_private",       "unsupported"};
+                                       "random_allocation", "composed",
+                                       "self_composed",     "non_private",
+                                       "unsupported"};
 
 /// The reader's place in the document, for its errors; a linked list on the stack.
 struct Place {
@@ -88,6 +89,10 @@ class Reader {
       return Event::sampled_without_replacement(integer(json, "source_dataset_size", place),
                                                 integer(json, "sample_size", place),
                                                 inner(json, place));
+    }
+    if (name == "random_allocation") {
+      only(json, {"steps", "of"}, place);
+      return Event::random_allocation(integer(json, "steps", place), inner(json, place));
     }
     if (name == "self_composed") {
       only(json, {"count", "of"}, place);

@@ -108,6 +108,11 @@ void LeastCost::compose(const Event& event, std::uint64_t count) {
         q *= static_cast<double>(subset->sample_size) /
              static_cast<double>(subset->source_dataset_size) * (1.0 - kRounding);
         of = subset->of.get();
+      } else if (const auto* epoch = std::get_if<RandomAllocationEvent>(&of->kind())) {
+        // Who sees the epoch's first step alone sees a batch that the example is in with
+        // probability 1 / steps.
+        q *= 1.0 / static_cast<double>(epoch->steps) * (epoch->steps == 1 ? 1.0 : 1.0 - kRounding);
+        of = epoch->of.get();
       } else {
         break;
       }

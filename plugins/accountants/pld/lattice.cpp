@@ -140,8 +140,9 @@ class Walk {
   bool finished(std::int64_t at, const Tails& here) const {
     const double g = loss_at(grid_, static_cast<double>(at));
     if (direction_ > 0) {
-      return here.p_above == 0.0 || excess_above(g, here).value <= grid_.top_cut ||
-             g > kLargestLoss;
+      // What Q never does is at infinity, and no node gets nearer to it.
+      return here.p_above == 0.0 || here.q_above == 0.0 ||
+             excess_above(g, here).value <= grid_.top_cut || g > kLargestLoss;
     }
     return here.p_below == 0.0 || tilted(here.p_below, at) <= grid_.bottom_cut || g < -kLargestLoss;
   }

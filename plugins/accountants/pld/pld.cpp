@@ -14,6 +14,8 @@
 #include "privgrad/joint_gaussian.hpp"
 #include "privgrad/plugin.hpp"
 #include "privgrad/value.hpp"
+#include "ratio_law.hpp"
+#include "ratio_pair.hpp"
 
 namespace {
 
@@ -27,11 +29,11 @@ using privgrad::Overloaded;
 
 /// A release whose loss distribution is known, with the numbers that decide it.
 struct Mechanism {
-  enum class Kind { gaussian, sampled_gaussian, laplace, discrete_gaussian };
+  enum class Kind { gaussian, sampled_gaussian, laplace, discrete_gaussian, allocation };
   Kind kind;
   double noise = 0.0;       // noise multiplier, scale or sigma, rounded down
   double most_noise = 0.0;  // the same, rounded up
-  double parameter = 0.0;   // sampling probability or sensitivity
+  double parameter = 0.0;   // sampling probability, sensitivity, or steps of an epoch
 
   friend bool operator<(const Mechanism& a, const Mechanism& b) {
     return std::tie(a.kind, a.noise, a.most_noise, a.parameter) <
@@ -56,7 +58,11 @@ struct Mechanism {
 ///   sigma still relative to the norm of one contribution;
 /// - several Gaussians sampled together are one (joint_gaussian.hpp). Its noise is rounded down for
 ///   the upper bound and up for the lower one: less noise dominates more, which is less with noise
-///   added.
+///   added;
+/// - random_allocation of a gaussian, add_or_remove_one: the pair of ratio_law.hpp, in both
+///   directions, from a law above it and one below. zero_out: the same, because an example without a
+///   contribution leaves the same sums as one without a step. replace_one: refused, no tight pair is
+///   known.
 class Pld final : public privgrad::Accountant {
  public:
   explicit Pld(const privgrad::Params& params)
@@ -67,11 +73,16 @@ class Pld final : public privgrad::Accountant {
     adjacency_ = adjacency;
     spent_.clear();
     unbounded_ = false;
+    laws_.clear();
     forget_answers();
   }
 
   std::optional<std::string> refuses(const Event& event) const override {
-    return privgrad::first_refusal(event, refuses_release);
+    return privgrad::first_refusal(
+        event, Overloaded{[this](const Event& release) { return refuses_release(release); },
+                          [this](const privgrad::RandomAllocationEvent& epoch) {
+                            return refuses_allocation(epoch);
+                          }});
   }
 
   void compose(const Event& event, std::uint64_t count) override {
@@ -104,6 +115,9 @@ class Pld final : public privgrad::Accountant {
  private:
   static constexpr double kLargestDiscreteSigma = 1e5;
   static constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 53;
+  static constexpr std::int64_t kMostEpochSteps = std::int64_t{1} << 32;
+  static constexpr std::size_t kAllocationNodes = 1300;
+  static constexpr double kAllocatedWidth = 5e-5;
 
   /// flatten(), with what is "sampled" with probability 1 as if it was not.
   static std::vector<privgrad::CountedEvent> releases_of(const Event& event) {
@@ -127,14 +141,37 @@ class Pld final : public privgrad::Accountant {
     return privgrad::ConfigError("pld: more than 2^53 releases of one kind");
   }
 
-  static std::optional<std::string> refuses_release(const Event& event) {
-    using Reason = std::optional<std::string>;
+  using Reason = std::optional<std::string>;
+
+  Reason refuses_allocation(const privgrad::RandomAllocationEvent& epoch) const {
+    const auto* gaussian = std::get_if<privgrad::GaussianEvent>(&epoch.of->kind());
+    if (gaussian == nullptr) {
+      return "random_allocation of " + std::string(epoch.of->name()) +
+             ": pld has a proven pair of distributions only for one gaussian a step";
+    }
+    if (adjacency_ == Adjacency::replace_one) {
+      return "random_allocation: no pair of distributions is known that is tight under "
+             "replace_one, "
+             "where two contributions may be in two different steps; use zero_out or "
+             "add_or_remove_one";
+    }
+    if (epoch.steps > kMostEpochSteps) {
+      return "random_allocation: " + std::to_string(epoch.steps) + " steps, allowed are at most " +
+             std::to_string(kMostEpochSteps);
+    }
+    if (gaussian->noise_multiplier < pld::kSmallestAllocatedNoise) {
+      return "random_allocation: the noise multiplier is " +
+             privgrad::format_number(gaussian->noise_multiplier) + ", allowed is at least " +
+             privgrad::format_number(pld::kSmallestAllocatedNoise);
+    }
+    return {};
+  }
+
+  Reason refuses_release(const Event& event) const {
     return std::visit(
         Overloaded{
-            [](const privgrad::PoissonSampledEvent& e) -> Reason {
-              if (e.sampling_probability == 1.0) {
-                return privgrad::first_refusal(*e.of, refuses_release);
-              }
+            [this](const privgrad::PoissonSampledEvent& e) -> Reason {
+              if (e.sampling_probability == 1.0) return refuses(*e.of);
               if (const auto joint = privgrad::joint_gaussian(*e.of); joint && joint->low > 0.0) {
                 return {};
               }
@@ -180,6 +217,10 @@ class Pld final : public privgrad::Accountant {
               if (q == 0.0 || std::isinf(joint.low)) return;
               add({Mechanism::Kind::sampled_gaussian, joint.low, joint.high, q}, count);
             },
+            [&](const privgrad::RandomAllocationEvent& e) {
+              const double noise = std::get<privgrad::GaussianEvent>(e.of->kind()).noise_multiplier;
+              add({Mechanism::Kind::allocation, noise, noise, static_cast<double>(e.steps)}, count);
+            },
             [&](const auto&) { unbounded_ = true; },  // non_private
         },
         event.kind());
@@ -200,7 +241,8 @@ class Pld final : public privgrad::Accountant {
     const std::pair<bool, double> key(question.wants_epsilon, question.given);
     auto found = answers_.find(key);
     if (found == answers_.end()) {
-      pld::Interval interval = pld::answer(directions(), question, relative_width_, most_points_);
+      pld::Interval interval = pld::answer(directions(), question, width(), most_points_);
+      if (has_laws()) interval.note = "the interval of epochs is as wide as their laws' nodes lie";
       if (!(interval.lower <= interval.upper)) {
         throw privgrad::NumericError(
             "pld: the bounds contradict each other: " + privgrad::format_number(interval.lower) +
@@ -220,7 +262,7 @@ class Pld final : public privgrad::Accountant {
 
   /// The lists of steps to compose: one if all pairs are symmetric, else removing and adding.
   std::vector<std::vector<pld::Step>> directions() const {
-    std::vector<pld::Step> steps;
+    std::vector<pld::Step> removing, adding;
     bool symmetric = true;
     long double square = 0.0L;  // of the mu of all Gaussians together
     std::uint64_t terms = 0;
@@ -232,25 +274,53 @@ class Pld final : public privgrad::Accountant {
         ++terms;
         continue;
       }
+      if (mechanism.kind == Mechanism::Kind::allocation) {
+        const pld::RatioBracket& law = law_of(mechanism);
+        removing.push_back({pld::pair_of_ratio(law.upper), pld::pair_of_ratio(law.lower), count});
+        adding.push_back({pld::reversed_pair_of_ratio(law.upper),
+                          pld::reversed_pair_of_ratio(law.lower), count});
+        symmetric = false;
+        continue;
+      }
       const pld::LossPairPtr above = pair_of(mechanism, mechanism.noise, sensitivity);
       const pld::LossPairPtr below = mechanism.noise == mechanism.most_noise
                                          ? above
                                          : pair_of(mechanism, mechanism.most_noise, sensitivity);
-      symmetric = symmetric && above->symmetric();
-      steps.push_back({above, below, count});
+      removing.push_back({above, below, count});
+      adding.push_back({above, below, count});
+      if (above->symmetric()) continue;
+      symmetric = false;
+      adding.back().above = pld::reversed(above);
+      adding.back().below = above == below ? adding.back().above : pld::reversed(below);
     }
-    if (terms > 0) steps.push_back(gaussians(square, terms, steps.empty()));
-    std::vector<std::vector<pld::Step>> result{steps};
-    if (!symmetric) {
-      for (pld::Step& step : steps) {
-        if (step.above->symmetric()) continue;
-        const bool same = step.above == step.below;
-        step.above = pld::reversed(step.above);
-        step.below = same ? step.above : pld::reversed(step.below);
-      }
-      result.push_back(std::move(steps));
+    if (terms > 0) {
+      removing.push_back(gaussians(square, terms, removing.empty()));
+      adding.push_back(removing.back());
     }
-    return result;
+    if (symmetric) return {std::move(removing)};
+    return {std::move(removing), std::move(adding)};
+  }
+
+  bool has_laws() const {
+    return std::any_of(spent_.begin(), spent_.end(), [](const auto& one) {
+      return one.first.kind == Mechanism::Kind::allocation;
+    });
+  }
+
+  /// What a law on so many nodes is wide, no grid makes narrower.
+  double width() const {
+    return has_laws() ? std::max(relative_width_, kAllocatedWidth) : relative_width_;
+  }
+
+  /// Laws are asked for again with every release that joins them.
+  const pld::RatioBracket& law_of(const Mechanism& epoch) const {
+    constexpr std::size_t kMostLaws = 256;
+    const auto found = laws_.find(epoch);
+    if (found != laws_.end()) return found->second;
+    if (laws_.size() >= kMostLaws) laws_.clear();
+    const auto steps = static_cast<std::uint64_t>(epoch.parameter);
+    return laws_.emplace(epoch, pld::allocation_ratio(steps, epoch.noise, kAllocationNodes))
+        .first->second;
   }
 
   pld::LossPairPtr pair_of(const Mechanism& m, double noise, double sensitivity) const {
@@ -288,6 +358,7 @@ class Pld final : public privgrad::Accountant {
   bool unbounded_ = false;
   mutable std::mutex mutex_;
   mutable std::map<std::pair<bool, double>, privgrad::PrivacyAnswer> answers_;
+  mutable std::map<Mechanism, pld::RatioBracket> laws_;
 };
 
 void register_components(privgrad::Registrar& registrar) {
@@ -295,7 +366,8 @@ void register_components(privgrad::Registrar& registrar) {
       .name = "pld",
       .summary = "Privacy loss distributions on a grid: a certified interval, as narrow as asked.",
       .reference = "Doroshenko et al. 2022 (connect the dots); Zhu, Dong and Wang 2022 (dominating "
-                   "pairs); Gopi, Lee and Wutschitz 2021 (composition by Fourier transforms)",
+                   "pairs); Gopi, Lee and Wutschitz 2021 (composition by Fourier transforms); "
+                   "Chua et al. 2025 (random allocation)",
       .params = {privgrad::param::real(
                      "relative_width",
                      "How wide the interval between the lower and the upper bound may "

@@ -8,8 +8,8 @@
 
 namespace pld {
 
-/// A dominating pair and how often it is composed. The two pairs differ by roundings at most:
-/// `above` dominates the mechanism, which dominates `below`.
+/// A dominating pair and how often it is composed. The two pairs differ by little: `above`
+/// dominates the mechanism, which dominates `below`.
 struct Step {
   LossPairPtr above, below;
   std::uint64_t count = 0;

@@ -17,4 +17,6 @@ TEST_CASE("events are written as dp_accounting writes them", "[event_dp_accounti
       core::to_dp_accounting(Event::self_composed(3, Event::discrete_gaussian(2.0, 2))),
       ContainsSubstring("no event for it as of release 0.6.0") &&
           ContainsSubstring("dp.ZCDpEvent(0.5)"));
+  CHECK_THROWS_WITH(core::to_dp_accounting(Event::random_allocation(9, Event::gaussian(2.0))),
+                    ContainsSubstring("no event for it"));
 }

@@ -20,6 +20,7 @@ TEST_CASE("events outside their ranges cannot be made", "[event]") {
   CHECK_THROWS_AS(Event::poisson_sampled(1.1, Event::gaussian(1)), ConfigError);
   CHECK_THROWS_AS(Event::poisson_sampled(nan, Event::gaussian(1)), ConfigError);
   CHECK_THROWS_AS(Event::sampled_without_replacement(10, 11, Event::gaussian(1)), ConfigError);
+  CHECK_THROWS_AS(Event::random_allocation(0, Event::gaussian(1)), ConfigError);
   CHECK_THROWS_AS(Event::self_composed(-1, Event::gaussian(1)), ConfigError);
 }
 
@@ -32,6 +33,11 @@ TEST_CASE("equality looks at every number and every level", "[event]") {
   CHECK_FALSE(make(0.1, 1.0, 5) == make(0.1, 1.1, 5));
   CHECK_FALSE(make(0.1, 1.0, 5) == make(0.1, 1.0, 6));
   CHECK_FALSE(Event::gaussian(1.0) == Event::laplace(1.0));
+  const Event epoch = Event::random_allocation(10, Event::gaussian(1.0));
+  CHECK(epoch == Event::random_allocation(10, Event::gaussian(1.0)));
+  CHECK_FALSE(epoch == Event::random_allocation(11, Event::gaussian(1.0)));
+  CHECK_FALSE(epoch == Event::random_allocation(10, Event::gaussian(1.1)));
+  CHECK(epoch.name() == "random_allocation");
 }
 
 TEST_CASE("compose_runs counts equal neighbours and drops what is nothing", "[event]") {

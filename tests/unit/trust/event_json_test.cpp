@@ -16,7 +16,7 @@ Event parse(const std::string& text) { return event_from_json(text, "e.json"); }
 
 Event random_event(std::mt19937& random, int depth) {
   const auto real = [&] { return 0.1 + static_cast<double>(random() % 1000) / 7.0; };
-  switch (random() % (depth > 0 ? 9 : 5)) {
+  switch (random() % (depth > 0 ? 10 : 5)) {
     case 0:
       return Event::gaussian(real());
     case 1:
@@ -34,6 +34,9 @@ Event random_event(std::mt19937& random, int depth) {
       return Event::sampled_without_replacement(100, static_cast<std::int64_t>(random() % 100),
                                                 random_event(random, depth - 1));
     case 7:
+      return Event::random_allocation(1 + static_cast<std::int64_t>(random() % 100),
+                                      random_event(random, depth - 1));
+    case 8:
       return Event::self_composed(static_cast<std::int64_t>(random()),
                                   random_event(random, depth - 1));
     default: {
@@ -59,6 +62,9 @@ TEST_CASE("the contract's examples are read", "[event_json]") {
       parse(R"({"event":"sampled_without_replacement","source_dataset_size":60000,"sample_size":600,
                   "of":{"event":"composed","of":[{"event":"non_private"}]}})") ==
       Event::sampled_without_replacement(60000, 600, Event::composed({Event::non_private()})));
+  CHECK(parse(R"({"event":"random_allocation","steps":100,
+                  "of":{"event":"gaussian","noise_multiplier":1.1}})") ==
+        Event::random_allocation(100, Event::gaussian(1.1)));
 }
 
 TEST_CASE("what is written is read back as the same event", "[event_json][long]") {

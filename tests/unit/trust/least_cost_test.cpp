@@ -51,6 +51,11 @@ TEST_CASE("what one release spends at least is what it spends", "[least_cost][pr
                    0.12693673750664395);
   check_just_below(least_of(sampled(0.01, 1.0)).delta(0.0), 0.0038292492254802623);
   check_just_below(least_of(sampled(0.01, 1.0)).delta(1.0), 2.7320092615461311e-09, 1e-6);
+  // Of an epoch of 100 steps one step alone is such a batch.
+  check_just_below(least_of(Event::random_allocation(100, Event::gaussian(1.0))).delta(1.0),
+                   2.7320092615461311e-09, 1e-6);
+  check_just_below(least_of(Event::random_allocation(1, Event::gaussian(1.0))).delta(1.0),
+                   0.12693673750664395);
   check_just_below(least_of(Event::laplace(0.5)).delta(1.0), 0.39346934028736658);
   check_just_below(least_of(Event::zcdp(0.5)).delta(1.0), 0.12693673750664395);
   // Far out, where e^epsilon is no double: mu = 50 at epsilon 1000 and 2000.

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <variant>
 
 #include "privgrad/event.hpp"
@@ -56,7 +57,7 @@ struct PrivacyAnswer {
 class PRIVGRAD_API Accountant {
  public:
   static constexpr std::string_view kKind = "accountant";
-  static constexpr int kInterfaceVersion = 1;
+  static constexpr int kInterfaceVersion = 2;
   static constexpr std::string_view kSees = "public values";
 
   virtual ~Accountant();
@@ -106,10 +107,12 @@ class PRIVGRAD_API ComposesAdaptively {
 /// The answer of Accountant::refuses() for a method that composes whatever it can account: the
 /// first reason among the event's releases, found by walking through "composed" and
 /// "self_composed". What happens zero times is not a release, and "unsupported" is refused with the
-/// reason that it brings.
+/// reason that it brings. So is "random_allocation", whose cost is neither that of its release nor
+/// that of a sampled one, unless the method says that it knows the event.
 /// \param refuses_release  callable as `std::optional<std::string>(const Event&)`; is asked about
 ///   every other event, in order, up to the first reason. Events inside a sampled one are its own
-///   to look at.
+///   to look at. A method that has a theorem for "random_allocation" makes it callable as
+///   `std::optional<std::string>(const RandomAllocationEvent&)`, too.
 template <class RefusesRelease>
 std::optional<std::string> first_refusal(const Event& event,
                                          const RefusesRelease& refuses_release) {
@@ -125,6 +128,14 @@ std::optional<std::string> first_refusal(const Event& event,
   if (const auto* unsupported = std::get_if<UnsupportedEvent>(&event.kind())) {
     return "unsupported: " +
            (unsupported->reason.empty() ? "nothing is proved about it" : unsupported->reason);
+  }
+  if (const auto* allocated = std::get_if<RandomAllocationEvent>(&event.kind())) {
+    if constexpr (std::is_invocable_v<const RefusesRelease&, const RandomAllocationEvent&>) {
+      return refuses_release(*allocated);
+    } else {
+      return "random_allocation: no theorem here bounds an epoch in which each example draws its "
+             "step";
+    }
   }
   return refuses_release(event);
 }

@@ -44,6 +44,13 @@ struct SampledWithoutReplacementEvent {
   std::int64_t sample_size = 0;
   std::shared_ptr<const Event> of;
 };
+/// An epoch of that many steps, each of which runs `of` on a batch of its own: before it, every
+/// example draws one of the steps, each as likely as any other, independently of all others and of
+/// the data, and is in the batch of that step alone.
+struct RandomAllocationEvent {
+  std::int64_t steps = 0;  ///< >= 1.
+  std::shared_ptr<const Event> of;
+};
 /// Several events, one after the other, on the same data. Empty: nothing was released.
 struct ComposedEvent {
   std::vector<Event> of;
@@ -64,9 +71,10 @@ struct UnsupportedEvent {
 /// Cheap to copy; never changes once made.
 class PRIVGRAD_API Event {
  public:
-  using Kind = std::variant<GaussianEvent, LaplaceEvent, DiscreteGaussianEvent, ZcdpEvent,
-                            PoissonSampledEvent, SampledWithoutReplacementEvent, ComposedEvent,
-                            SelfComposedEvent, NonPrivateEvent, UnsupportedEvent>;
+  using Kind =
+      std::variant<GaussianEvent, LaplaceEvent, DiscreteGaussianEvent, ZcdpEvent,
+                   PoissonSampledEvent, SampledWithoutReplacementEvent, RandomAllocationEvent,
+                   ComposedEvent, SelfComposedEvent, NonPrivateEvent, UnsupportedEvent>;
 
   /// \throws ConfigError if a number is outside the range that its field states.
   explicit Event(Kind kind);
@@ -78,6 +86,7 @@ class PRIVGRAD_API Event {
   static Event poisson_sampled(double sampling_probability, Event of);
   static Event sampled_without_replacement(std::int64_t source_dataset_size,
                                            std::int64_t sample_size, Event of);
+  static Event random_allocation(std::int64_t steps, Event of);
   static Event composed(std::vector<Event> of);
   static Event self_composed(std::int64_t count, Event of);
   static Event non_private();

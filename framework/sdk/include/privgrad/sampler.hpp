@@ -76,7 +76,9 @@ class PRIVGRAD_API Sampler {
 
   /// Draws the batch of a step. Steps come in order, but a resumed run may begin anywhere.
   /// \param rows    the number of training examples that are really there.
-  /// \param random  streams of this sampler; use indices that follow from `step`.
+  /// \param random  streams of this sampler; use indices that follow from `step`. The streams are
+  ///   the same in all steps of an epoch that was charged as "random_allocation", and may change
+  ///   with any other step.
   /// \param batch   out: row numbers below `rows`; may be empty, which is a step like any other.
   /// \throws ConfigError if `rows` breaks what start() was told and the proof needs (fixed sizes).
   virtual void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,

@@ -26,6 +26,8 @@ inline constexpr std::string_view coordinate_scaling = "coordinate_scaling";
 inline constexpr std::string_view adaptive_noise = "adaptive_noise";
 /// Of a schedule: it has the ability AdaptiveLocalIterations, so that clients estimate losses.
 inline constexpr std::string_view adaptive_iterations = "adaptive_iterations";
+/// Of a sampler: it charges epochs as "random_allocation", so that secret coins last for an epoch.
+inline constexpr std::string_view epoch_coins = "epoch_coins";
 /// Of a transform: it has the ability BoundedStatistic, so that a sum over all rows is released.
 inline constexpr std::string_view released_statistics = "released_statistics";
 /// Of a transform: it learns from all training rows in memory, and nobody pays for that.
@@ -34,10 +36,9 @@ inline constexpr std::string_view unreleased_statistics = "unreleased_statistics
 inline constexpr std::string_view own_program = "own_program";
 // NOLINTEND(readability-identifier-naming)
 /// All of them.
-inline constexpr std::array<std::string_view, 10> kAll{
-    correlated,          gradient_differences, quantized,
-    adaptive_clip_norm,  coordinate_scaling,   adaptive_noise,
-    adaptive_iterations, released_statistics,  unreleased_statistics,
-    own_program};
+inline constexpr std::array<std::string_view, 11> kAll{
+    correlated,          gradient_differences,  quantized,           adaptive_clip_norm,
+    coordinate_scaling,  adaptive_noise,        adaptive_iterations, epoch_coins,
+    released_statistics, unreleased_statistics, own_program};
 
 }  // namespace privgrad::trait

@@ -43,6 +43,7 @@ std::vector<Event> sample_events() {
           Event::zcdp(0.1),
           Event::poisson_sampled(0.01, Event::gaussian(1.1)),
           Event::sampled_without_replacement(1000, 10, gaussian),
+          Event::random_allocation(3, gaussian),
           Event::composed({gaussian, Event::gaussian(2.0)}),
           Event::self_composed(5, gaussian),
           Event::self_composed(3, Event::poisson_sampled(0.1, gaussian)),
@@ -52,9 +53,12 @@ std::vector<Event> sample_events() {
 
 std::vector<Event> unsupported_events() {
   const Event unknown = Event::unsupported("nobody has proved anything about it");
-  return {unknown, Event::composed({Event::gaussian(1.0), unknown}),
-          Event::self_composed(2, unknown), Event::poisson_sampled(0.5, unknown),
-          Event::sampled_without_replacement(10, 5, unknown)};
+  return {unknown,
+          Event::composed({Event::gaussian(1.0), unknown}),
+          Event::self_composed(2, unknown),
+          Event::poisson_sampled(0.5, unknown),
+          Event::sampled_without_replacement(10, 5, unknown),
+          Event::random_allocation(2, unknown)};
 }
 
 std::string text_of(const Event& event, Adjacency adjacency) {
@@ -225,6 +229,30 @@ KnownCase known_gaussians(double sensitivity, double sigma, std::uint64_t count,
       [mu](double epsilon) { return gaussian_delta(epsilon, mu); }};
 }
 
+/// Random allocation to one of two steps, noise multiplier 1. The ratio is M = (Y + Z) / 2 with
+/// independent lognormal Y, Z of mean 1 (N(-1/2, 1) in the logarithm), and given Y, the means of
+/// (M - e^epsilon)_+ (one example less) and of (1 - e^epsilon M)_+ (one more) are options on Z
+/// (Black and Scholes 1973). Over Y by the trapezoidal rule.
+double two_steps_delta(double epsilon) {
+  const auto call = [](double strike) {  // E (Z - strike)_+
+    if (strike <= 0.0) return 1.0 - strike;
+    return upper_tail(std::log(strike) - 0.5) - strike * upper_tail(std::log(strike) + 0.5);
+  };
+  const double bound = std::exp(epsilon);
+  double less = 0.0, more = 0.0;
+  constexpr int kPoints = 4000;
+  for (int k = -kPoints; k <= kPoints; ++k) {
+    const double z = 10.0 * k / kPoints;
+    const double weight =
+        10.0 / kPoints * std::exp(-0.5 * z * z) / std::sqrt(2.0 * std::numbers::pi);
+    const double y = std::exp(z - 0.5);
+    const double put = 2.0 / bound - y;  // (strike - Z)_+ = (Z - strike)_+ - (Z - strike)
+    less += weight * 0.5 * call(2.0 * bound - y);
+    if (put > 0.0) more += weight * 0.5 * bound * (call(put) - (1.0 - put));
+  }
+  return std::max(less, more);
+}
+
 std::vector<KnownCase> known_cases(Adjacency adjacency) {
   const double sensitivity = sensitivity_of_unit_bound(adjacency);
   std::vector<KnownCase> cases;
@@ -249,6 +277,9 @@ std::vector<KnownCase> known_cases(Adjacency adjacency) {
                      [q](double epsilon) {
                        return q * gaussian_delta(std::log1p(std::expm1(epsilon) / q), 1.0);
                      }});
+    cases.push_back({"random_allocation(2, gaussian(1))",
+                     {{Event::random_allocation(2, Event::gaussian(1.0)), 1}},
+                     two_steps_delta});
   }
   return cases;
 }
@@ -517,6 +548,7 @@ void check_noise(Checker& checker) {
       vary([](double noise) { return Event::gaussian(noise); });
       vary([](double noise) { return Event::laplace(noise); });
       vary([](double noise) { return Event::poisson_sampled(0.05, Event::gaussian(noise)); });
+      vary([](double noise) { return Event::random_allocation(20, Event::gaussian(noise)); });
       vary([](double noise) {
         return Event::sampled_without_replacement(1000, 50, Event::gaussian(noise));
       });

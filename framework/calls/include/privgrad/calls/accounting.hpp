@@ -58,9 +58,12 @@ nlohmann::json to_json(const AccountantCall& call, const Account& account);
 
 /// The target guarantee, the sampling, and either the noise or the steps; the other is computed.
 struct CalibrationQuestion {
-  double target_epsilon = 0.0;  ///< > 0, finite.
-  double target_delta = 0.0;    ///< In (0, 1).
-  double sample_rate = 0.0;     ///< In (0, 1].
+  double target_epsilon = 0.0;        ///< > 0, finite.
+  double target_delta = 0.0;          ///< In (0, 1).
+  std::optional<double> sample_rate;  ///< Poisson sampling: in (0, 1].
+  /// Instead of it: random allocation with epochs of so many steps, > 0. Epochs that are not
+  /// finished count in full, and steps that are computed are those of whole epochs.
+  std::optional<std::uint64_t> allocation;
   std::optional<std::uint64_t> steps;
   std::optional<double> noise_multiplier;  ///< > 0, finite.
 };

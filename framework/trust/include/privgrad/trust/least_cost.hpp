@@ -24,7 +24,9 @@ namespace privgrad::core {
 ///   contribution of norm 1 and in the other with none. Under every adjacency these may be
 ///   neighbours, whatever else they allow; P = (1-q) Q + q P', and so
 ///   sup_A P(A) - e^eps Q(A) = q (sup_A P'(A) - (1 + (e^eps - 1) / q) Q(A)), the release's own
-///   divergence at the larger epsilon ln(1 + (e^eps - 1) / q), for a sensitivity of 1.
+///   divergence at the larger epsilon ln(1 + (e^eps - 1) / q), for a sensitivity of 1;
+/// - of an epoch of random allocation its first step alone, whose batch the example is in with
+///   probability 1 / steps: the same with q = 1 / steps.
 /// Nothing is claimed about discrete Gaussians.
 ///
 /// Rounding: downwards, so that a right accountant is never contradicted.

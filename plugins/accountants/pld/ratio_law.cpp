@@ -1,0 +1,211 @@
+#include "ratio_law.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "ratio_nodes.hpp"
+
+namespace pld {
+namespace {
+
+constexpr double kUlp = std::numeric_limits<double>::epsilon();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kSqrtHalf = 0.70710678118654752440;
+
+enum class Side { upper, lower };
+
+/// The masses of cells between nodes, and their means: cell 0 is below the first node and begins at
+/// 0, the last one is above the last node.
+///
+/// Roundings: every mass and every moment that is added up has a relative error of at most `error`.
+class Cells {
+ public:
+  explicit Cells(std::vector<double> nodes)
+      : node_(std::move(nodes)), mass_(node_.size() + 1), moment_(node_.size() + 1) {}
+
+  std::size_t size() const { return mass_.size(); }
+  double begin(std::size_t cell) const { return cell == 0 ? 0.0 : node_[cell - 1]; }
+  double end(std::size_t cell) const { return cell < node_.size() ? node_[cell] : kInfinity; }
+  std::size_t cell_of(double value) const {
+    return static_cast<std::size_t>(std::upper_bound(node_.begin(), node_.end(), value) -
+                                    node_.begin());
+  }
+  /// \param moment  the mass times how far its values are above begin(cell).
+  void add(std::size_t cell, double mass, double moment) {
+    mass_[cell] += mass;
+    moment_[cell] += moment;
+  }
+
+  RatioLaw closed(Side side, double error) const {
+    return side == Side::upper ? upper(error) : lower(error);
+  }
+
+ private:
+  /// To the upper end goes moment / width, to the lower end the rest, whose error is that of the
+  /// mass, twice: it is added, since a larger measure is an upper bound all the more. Of the last
+  /// cell all goes to its lower end, and what the mean is above that to infinity.
+  RatioLaw upper(double error) const {
+    RatioLaw law;
+    law.value.reserve(size());
+    law.value.push_back(0.0);
+    law.value.insert(law.value.end(), node_.begin(), node_.end());
+    law.mass.assign(size(), 0.0);
+    for (std::size_t cell = 0; cell + 1 < size(); ++cell) {
+      const double up = std::min(moment_[cell] / (end(cell) - begin(cell)), mass_[cell]);
+      law.mass[cell + 1] += up;
+      law.mass[cell] += (mass_[cell] - up) + 2.0 * (error + 4.0 * kUlp) * mass_[cell];
+    }
+    law.mass.back() += mass_.back();
+    law.beyond = moment_.back();
+    return law;
+  }
+
+  RatioLaw lower(double) const {
+    RatioLaw law;
+    for (std::size_t cell = 0; cell < size(); ++cell) {
+      if (mass_[cell] == 0.0) continue;
+      law.value.push_back(std::min(begin(cell) + moment_[cell] / mass_[cell], end(cell)));
+      law.mass.push_back(mass_[cell]);
+    }
+    return law;
+  }
+
+  std::vector<double> node_, mass_, moment_;
+};
+
+// ---- one step
+
+/// Eight-point Gauss-Legendre on [0, 1].
+constexpr std::array<double, 8> kPlace{0.01985507175123188, 0.10166676129318664, 0.2372337950418355,
+                                       0.4082826787521751,  0.5917173212478249,  0.7627662049581645,
+                                       0.8983332387068134,  0.9801449282487681};
+constexpr std::array<double, 8> kWeight{
+    0.05061426814518813, 0.11119051722668724, 0.15685332293894363, 0.1813418916891810,
+    0.1813418916891810,  0.15685332293894363, 0.11119051722668724, 0.05061426814518813};
+
+/// Adds the cell between two values z of a standard normal, whose ratio is e^(s (z - from)) times
+/// that at `from`, by quadrature: no differences of tails, which would cancel. In pieces of
+/// 1 / (10 + s) the derivative that counts, the 16th, is below (|z| + s + 8)^16 times the
+/// integrand; with |z| <= 10 + s the remainder is below 1e-17 of the piece.
+void integrate(double s, double from, double to, double ratio, std::size_t cell, Cells& cells) {
+  const auto pieces = static_cast<int>(std::ceil((to - from) * (10.0 + s)));
+  const double length = (to - from) / pieces;
+  double mass = 0.0, moment = 0.0;
+  for (int piece = 0; piece < pieces; ++piece) {
+    for (std::size_t k = 0; k < kPlace.size(); ++k) {
+      const double above = (piece + kPlace[k]) * length;
+      const double z = from + above;
+      const double weight = kWeight[k] * length * std::exp(-0.5 * z * z);
+      mass += weight;
+      moment += weight * std::expm1(s * above);
+    }
+  }
+  constexpr double kDensity = 0.39894228040143267794;
+  cells.add(cell, mass * kDensity, moment * ratio * kDensity);
+}
+
+/// exp(s Z - s^2/2), between the first and the last node; outside, masses under Q and P.
+RatioLaw lognormal(double sigma, const std::vector<double>& nodes, Side side) {
+  const double s = 1.0 / sigma;
+  const auto z_of = [&](double value) { return (std::log(value) + 0.5 * s * s) / s; };
+  const auto below = [](double z) { return 0.5 * std::erfc(-z * kSqrtHalf); };
+  Cells cells(nodes);
+  const double first = z_of(nodes.front()), last = z_of(nodes.back());
+  cells.add(0, below(first), below(first - s));
+  for (std::size_t cell = 1; cell + 1 < cells.size(); ++cell)
+    integrate(s, z_of(nodes[cell - 1]), z_of(nodes[cell]), nodes[cell - 1], cell, cells);
+  // Above, for the upper side more of the mean than there is, for the lower side nothing.
+  if (side == Side::upper) cells.add(cells.size() - 1, below(-last), below(s - last));
+  // exp, log and erfc to 4 units in the last place; exp(-z^2/2) to 4 + z^2 of them.
+  const double farthest = std::max(std::fabs(first), std::fabs(last));
+  const double error = kUlp * (64.0 + 4.0 * farthest * farthest);
+  RatioLaw law = cells.closed(side, error);
+  law.mass_error = error;
+  // A node and its z are the same place but for roundings of the logarithm.
+  law.value_error = 8.0 * kUlp * (1.0 + s * (s + farthest));
+  return law;
+}
+
+// ---- sums
+
+/// Adds the sums of one value with all of `b` (if `is_square`, with those up to itself, others of
+/// them twice) to their cells. Values grow, and so do the cells.
+void add_row(double value, double weight, const RatioLaw& b, std::size_t end, bool is_square,
+             Cells& cells) {
+  std::size_t cell = cells.cell_of(value + b.value.front());
+  double low = cells.begin(cell), high = cells.end(cell);
+  double mass = 0.0, moment = 0.0;
+  for (std::size_t j = 0; j < end; ++j) {
+    const double sum = value + b.value[j];
+    if (sum >= high) {
+      cells.add(cell, weight * mass, weight * moment);
+      mass = moment = 0.0;
+      while (sum >= high) high = cells.end(++cell);
+      low = cells.begin(cell);
+    }
+    const double own = is_square && j + 1 < end ? 2.0 * b.mass[j] : b.mass[j];
+    mass += own;
+    moment += own * (sum - low);
+  }
+  cells.add(cell, weight * mass, weight * moment);
+}
+
+double total(const std::vector<double>& masses) {
+  double sum = 0.0;
+  for (const double mass : masses) sum += mass;
+  return sum;
+}
+
+RatioLaw sum_of(const RatioLaw& a, const RatioLaw& b, const std::vector<double>& nodes, Side side) {
+  Cells cells(nodes);
+  const bool is_square = &a == &b;
+  for (std::size_t i = 0; i < a.value.size(); ++i) {
+    if (a.mass[i] == 0.0) continue;
+    add_row(a.value[i], a.mass[i], b, is_square ? i + 1 : b.value.size(), is_square, cells);
+  }
+  // A cell's terms are added up row by row: at most so many additions behind each other.
+  const double error = kUlp * (8.0 + static_cast<double>(a.value.size() + b.value.size()));
+  RatioLaw law = cells.closed(side, error);
+  law.mass_error = a.mass_error + b.mass_error + error + 4.0 * kUlp;
+  law.value_error = std::max(a.value_error, b.value_error) + 2.0 * error;
+  if (side == Side::upper) law.beyond += a.beyond * total(b.mass) + b.beyond * total(a.mass);
+  return law;
+}
+
+RatioBracket sum_of(const RatioBracket& a, const RatioBracket& b, std::size_t count) {
+  const std::vector<double> nodes = nodes_of_sum(a.lower, b.lower, count);
+  return {sum_of(a.upper, b.upper, nodes, Side::upper),
+          sum_of(a.lower, b.lower, nodes, Side::lower)};
+}
+
+/// The mean of so many, from their sum, with masses that are certainly on its side: under Q, and
+/// under P, where an error of a value is one of the mass, too.
+void finish(RatioLaw& law, double direction, double steps) {
+  const double certain = 1.0 + direction * 2.0 * (law.mass_error + law.value_error);
+  for (double& value : law.value) value /= steps;
+  for (double& mass : law.mass) mass *= certain;
+  law.beyond *= certain / steps;
+  law.value_error += kUlp;
+  law.mass_error = 0.0;
+}
+
+}  // namespace
+
+RatioBracket allocation_ratio(std::uint64_t steps, double sigma, std::size_t nodes) {
+  const std::vector<double> first = nodes_of_lognormal(sigma, nodes);
+  RatioBracket power{lognormal(sigma, first, Side::upper), lognormal(sigma, first, Side::lower)};
+  std::optional<RatioBracket> sum;
+  for (std::uint64_t left = steps; left > 0; left /= 2) {
+    if (left % 2 == 1) sum = sum ? sum_of(*sum, power, nodes) : power;
+    if (left > 1) power = sum_of(power, power, nodes);
+  }
+  finish(sum->upper, 1.0, static_cast<double>(steps));
+  finish(sum->lower, -1.0, static_cast<double>(steps));
+  return std::move(*sum);
+}
+
+}  // namespace pld
