@@ -79,6 +79,36 @@ TEST_CASE("bound sgd: momentum changes what the noise of sampling adds") {
   CHECK(json.at("sampling") == sgd({}).at("sampling"));
 }
 
+// Theorems 6 and 9 and their lemmas, evaluated in Python (scripts/tran2022_rates.py).
+TEST_CASE("bound tree and tree-reduced: the norms that Tran and Cutkosky's theorems promise") {
+  struct Row {
+    const char *parameters, *epsilon, *examples;
+    double steps_of_6, printed_6, proved_6, steps_of_9, printed_9, proved_9;
+  };
+  const Row rows[] = {{"106", "1", "200", 156.973395014, 34.3293970265, 25.3060728368,
+                       10443.9811596, 30201.7772517, 8760.25178084},
+                      {"106", "8", "800", 10925.0197381, 6.93145127193, 6.17641774388,
+                       4244169.38994, 4303.07864998, 1261.11665213},
+                      {"12730", "4", "1000000", 367230266.7, 1.23079684389, 1.15610335073,
+                       1.16464719757e+12, 501.998169551, 147.724557317}};
+  for (const Row& row : rows) {
+    for (const char* kind : {"tree", "tree-reduced"}) {
+      INFO(kind << ", " << row.examples << " examples");
+      const Json json =
+          bound({kind, "--parameters", row.parameters, "--clip-norm", "1", "--smoothness", "1",
+                 "--examples", row.examples, "--initial-gap", "0.6931471805599453",
+                 "--target-epsilon", row.epsilon, "--target-delta", "1e-5"});
+      const bool is_6 = std::string(kind) == "tree";
+      CHECK_THAT(json.at("steps").get<double>(),
+                 WithinRel(is_6 ? row.steps_of_6 : row.steps_of_9, 1e-9));
+      CHECK_THAT(json.at("norms").at("printed").get<double>(),
+                 WithinRel(is_6 ? row.printed_6 : row.printed_9, 1e-9));
+      CHECK_THAT(json.at("norms").at("proved").get<double>(),
+                 WithinRel(is_6 ? row.proved_6 : row.proved_9, 1e-9));
+    }
+  }
+}
+
 TEST_CASE("bound tables: every row has its number") {
   const Json json = bound({"tables", "--examples", "1000", "--parameters", "60", "--target-epsilon",
                            "4", "--target-delta", "1e-8"});

@@ -112,6 +112,45 @@ TEST_CASE("ali_dpfl: rounds enough for every step: one step each, and nothing is
     CHECK(round.at("local_iterations") == 1);
 }
 
+TEST_CASE("ali_dpfl: a client with a small budget need not slow down the others",
+          "[federated][ali]") {
+  // Batches of 10 are a larger part of a small shard, whose client's budget ends earlier.
+  const auto paced_by = [](const std::string& pace) {
+    return std::vector<std::string>{
+        kAli,
+        "steps=1000",
+        "federated.rounds=200",
+        "sampler={kind: poisson, batch_size: 10}",
+        "federated.estimates=from_models",
+        "federated.partition={kind: dirichlet, alpha: 0.7, at_least: 20}",
+        "federated.paced_by=" + pace};
+  };
+  const auto most_iterations = [](const Experiment& experiment) {
+    std::uint64_t most = 0;
+    for (const Json& round : lines_of(experiment.run_dir() / "rounds.jsonl"))
+      most = std::max(most, round.at("local_iterations").get<std::uint64_t>());
+    return most;
+  };
+  Experiment smallest(kBase, paced_by("smallest_budget"));
+  REQUIRE(smallest.plan().federated->affordable_steps <= 200);
+  REQUIRE(smallest.plan().federated->most_affordable_steps > 400);
+  const Json slowed = smallest.run().statement;
+  CHECK(most_iterations(smallest) == 1);
+  CHECK_THAT(slowed.at("remarks").dump(), ContainsSubstring("federated.paced_by: largest_budget"));
+
+  Experiment largest(kBase, paced_by("largest_budget"));
+  const Json free = largest.run().statement;
+  CHECK(most_iterations(largest) > 1);
+  CHECK(free.at("remarks").dump().find("paced_by") == std::string::npos);
+  CHECK(free.at("epsilon") == slowed.at("epsilon"));
+  const auto books = ledgers(largest, 4);
+  for (std::size_t i = 0; i < books.size(); ++i) {
+    const core::Plan& client = *largest.plan().federated->clients[i].plan;
+    CHECK(books[i].releases.size() <= client.affordable_steps);
+    CHECK(books[i].releases.back().epsilon <= client.epsilon().value);
+  }
+}
+
 TEST_CASE("ali_dpfl: estimates that would leave no more steps than rounds are not bought",
           "[federated][ali]") {
   // Half of the budget for estimates leaves fewer than 100 steps, for which 100 rounds are enough;

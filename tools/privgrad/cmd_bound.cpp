@@ -11,6 +11,7 @@
 #include "accountant_call.hpp"
 #include "command.hpp"
 #include "output.hpp"
+#include "privgrad/manifest/norm_bound.hpp"
 #include "privgrad/manifest/utility_bound.hpp"
 #include "privgrad/trust/event_json.hpp"
 #include "table.hpp"
@@ -271,6 +272,40 @@ Json tables(const Numbers& numbers) {
            "no risk"}};
 }
 
+core::NormFacts norm_facts(const Numbers& numbers) {
+  return {.parameters = numbers.above_zero("parameters"),
+          .clip_norm = numbers.above_zero("clip-norm"),
+          .smoothness = numbers.above_zero("smoothness"),
+          .examples = numbers.above_zero("examples"),
+          .initial_gap = numbers.above_zero("initial-gap"),
+          .epsilon = numbers.above_zero("target-epsilon"),
+          .delta = numbers.in("target-delta", 0.0, 1.0)};
+}
+
+Json answer_of(const core::NormBound& bound, const char* theorem) {
+  if (!(bound.steps >= 2.0)) {
+    throw UsageError("with these numbers the theorem takes " + short_number(bound.steps, 3) +
+                     " steps, and says nothing of fewer than 2");
+  }
+  return {{"steps", number(bound.steps)},
+          {"norms", {{"printed", number(bound.printed)}, {"proved", number(bound.proved)}}},
+          {"theorem", theorem},
+          {"note",
+           "no gradient of a loss as assumed is longer than --clip-norm, so that a bound above it "
+           "says nothing"}};
+}
+
+Json tree(const Numbers& numbers) {
+  return answer_of(core::norm_bound_of_tree(norm_facts(numbers)),
+                   "Tran and Cutkosky 2022, Theorem 6, and what Lemmas 5, 11 and 12 give");
+}
+
+Json reduced_tree(const Numbers& numbers) {
+  return answer_of(core::norm_bound_of_reduced_tree(norm_facts(numbers)),
+                   "Tran and Cutkosky 2022, Theorem 9, and what Lemmas 5, 7 and 11 give; its proof "
+                   "is not whole");
+}
+
 struct Kind {
   const char* name;
   Json (*answer)(const Numbers&);
@@ -281,7 +316,9 @@ constexpr Kind kKinds[] = {{"descent", descent},
                            {"sgd", sgd},
                            {"risk-stability", risk_stability},
                            {"risk-probability", risk_probability},
-                           {"tables", tables}};
+                           {"tables", tables},
+                           {"tree", tree},
+                           {"tree-reduced", reduced_tree}};
 
 const Kind& kind_named(const std::string& name) {
   std::vector<std::string> names;
@@ -314,6 +351,14 @@ std::string page_of(const Json& json) {
       table.add({row["table"], row["algorithm"], row["formula"], text_of(row["value"])});
     }
     return page + table.text(2) + "\n" + json["note"].get<std::string>() + "\n";
+  }
+  if (json.contains("norms")) {
+    Table table({Align::left, Align::right});
+    table.add({"", "norm"});
+    table.add({"as printed", text_of(json["norms"]["printed"])});
+    table.add({"by its lemmas", text_of(json["norms"]["proved"])});
+    return page + table.text(2) + "\n" + json["theorem"].get<std::string>() +
+           "\nnote: " + json["note"].get<std::string>() + "\n";
   }
   const bool risk = json["schedules"]["uniform"].contains("true_risk");
   Table table({Align::left, Align::right, Align::right, Align::right});
@@ -395,9 +440,12 @@ Command bound_command() {
                "  sgd               descent with what the noise of sampling adds\n"
                "  risk-stability    the expected true excess risk of descent\n"
                "  risk-probability  the true excess risk of descent, but for a small probability\n"
-               "  tables            the rows of the paper's tables, every constant taken as 1\n\n"
+               "  tables            the rows of the paper's tables, every constant taken as 1\n"
+               "  tree              the gradient norm of momentum by tree aggregation\n"
+               "  tree-reduced      the same with the variance reduced\n\n"
                "Hong, Wang and Zhou 2022, with the errors of the printed formulas mended: "
-               "docs/algorithms/dynamic-budget.md.",
+               "docs/algorithms/dynamic-budget.md. The last two: Tran and Cutkosky 2022, "
+               "docs/experiments/tran2022.md.",
            .examples = {"privgrad bound descent --kappa 10 --alpha 1e-3",
                         "privgrad bound momentum --kappa 10 --alpha 1e-5 --beta 0.5 --json",
                         "privgrad bound tables --examples 1000 --parameters 60 --target-epsilon 4 "

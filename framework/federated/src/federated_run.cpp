@@ -39,7 +39,7 @@ class FederatedRun final : ResumableRun {
         estimator_(wish_.estimates, plan.parameters) {
     if (!federated_.at_server) participation_ = start_participation(manifest_);
     if (chooser_.rule != nullptr)
-      chooser_.rule->start_rounds(wish_.rounds, federated_.affordable_steps);
+      chooser_.rule->start_rounds(wish_.rounds, federated_.paced_steps(wish_));
   }
 
   RunResult run() {
@@ -365,11 +365,11 @@ class FederatedRun final : ResumableRun {
     FederatedProgress progress;
     progress.round = round;
     progress.rounds_left = wish_.rounds - round;
-    progress.steps_left = std::numeric_limits<std::uint64_t>::max();
+    progress.steps_left = steps_left();
     std::uint64_t step = 0;
     for (const auto& client : clients_) {
       step = std::max(step, client->steps_done());
-      if (client->steps_left() > 0)
+      if (!wish_.paced_by_largest && client->steps_left() > 0)
         progress.steps_left = std::min(progress.steps_left, client->steps_left());
     }
     progress.last = last_iterations_;

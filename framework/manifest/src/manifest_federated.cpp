@@ -35,6 +35,7 @@ void ManifestReader::read_federated(Manifest& manifest) {
   federated.estimate_share = params.real("estimate_share");
   if (params.has("estimate_noise")) federated.estimate_noise = params.real("estimate_noise");
   federated.estimate_bound = params.real("estimate_bound");
+  federated.paced_by_largest = params.text("paced_by") == "largest_budget";
   federated.server_learning_rate = params.real("server_learning_rate");
   if (params.has("client_clip_norm")) federated.client_clip_norm = params.real("client_clip_norm");
   const bool at_server = federated.aggregation == Aggregation::dp_fed_avg;
@@ -74,8 +75,8 @@ void ManifestReader::read_sizes(Federated& federated, const Params& params, cons
 
 void ManifestReader::keep_federated_of_one_kind(Value& resolved, const Params& params,
                                                 const Value& node, bool at_server) {
-  const std::string_view of_clients[] = {"weights", "estimates", "estimate_share", "estimate_noise",
-                                         "estimate_bound"};
+  const std::string_view of_clients[] = {"weights",        "estimates",      "estimate_share",
+                                         "estimate_noise", "estimate_bound", "paced_by"};
   const std::string_view of_server[] = {"client_clip_norm", "server_learning_rate",
                                         "client_clipping", "server_optimizer"};
   const auto refuse = [&](std::string_view key, const char* which) {
@@ -93,7 +94,7 @@ void ManifestReader::keep_federated_of_one_kind(Value& resolved, const Params& p
     }
   } else {
     for (const std::string_view key : of_server) refuse(key, "dp_fed_avg");
-    keep(resolved, params, {"weights", "estimates", "estimate_bound"});
+    keep(resolved, params, {"weights", "estimates", "estimate_bound", "paced_by"});
     const bool by_noise = params.has("estimate_noise");
     keep(resolved, params, {by_noise ? "estimate_noise" : "estimate_share"});
     const Value* share = node.find("estimate_share");

@@ -528,6 +528,13 @@ std::vector<ParamSpec> estimate_keys() {
           .at_least(kSmallestClipNorm)
           .at_most(kLargestClipNorm)
           .defaults_to(0.5),
+      param::text("paced_by",
+                  "Whose steps an adaptive local_iterations shares out among the rounds, where "
+                  "clients' budgets pay for different numbers of them: smallest_budget, so that "
+                  "all clients go on to the end, or largest_budget, where a client whose budget "
+                  "is spent stays away from later rounds.")
+          .one_of({"smallest_budget", "largest_budget"})
+          .defaults_to("smallest_budget"),
   };
 }
 

@@ -17,10 +17,15 @@ namespace {
 /// The plans that clients of the same size share, by the number of a client's examples.
 using PlansBySize = std::map<std::uint64_t, std::shared_ptr<const Plan>>;
 
-std::uint64_t affordable(const PlansBySize& sizes) {
-  std::uint64_t least = sizes.begin()->second->affordable_steps;
-  for (const auto& [size, plan] : sizes) least = std::min(least, plan->affordable_steps);
-  return least;
+/// Notes the fewest and the most steps that a client's budget pays for.
+void note_affordable(const PlansBySize& sizes, FederatedPlan& federated) {
+  federated.affordable_steps = sizes.begin()->second->affordable_steps;
+  federated.most_affordable_steps = 0;
+  for (const auto& [size, plan] : sizes) {
+    federated.affordable_steps = std::min(federated.affordable_steps, plan->affordable_steps);
+    federated.most_affordable_steps =
+        std::max(federated.most_affordable_steps, plan->affordable_steps);
+  }
 }
 
 void refuse_correlated(const Manifest& manifest, const Plan& plan) {
@@ -93,7 +98,7 @@ class ClientPlanner {
   /// Asks whether the rounds will be chosen by estimates, and plans what these cost.
   void plan_estimates(AdaptiveLocalIterations& chooser, PlansBySize& plans) {
     wish_.local_iterations.with_position(
-        [&] { federated_.estimates = chooser.start_rounds(wish_.rounds, affordable(plans)); });
+        [&] { federated_.estimates = starts_rounds(chooser, plans); });
     if (!federated_.estimates || wish_.estimates == EstimateMode::from_models) return;
     federated_.estimate_batch_size = estimate_batch_size(manifest_, most_steps_);
     if (wish_.estimates != EstimateMode::private_sums || manifest_.noise_off) return;
@@ -104,7 +109,12 @@ class ClientPlanner {
     }
     federated_.estimate_noise = estimate_noise();
     plans = plans_with(federated_.estimate_noise);
-    if (!chooser.start_rounds(wish_.rounds, affordable(plans))) leave_out_estimates(plans);
+    if (!starts_rounds(chooser, plans)) leave_out_estimates(plans);
+  }
+
+  bool starts_rounds(AdaptiveLocalIterations& chooser, const PlansBySize& plans) {
+    note_affordable(plans, federated_);
+    return chooser.start_rounds(wish_.rounds, federated_.paced_steps(wish_));
   }
 
   /// With estimates, the rest of the budget has a round for every step, so nothing would ask for
@@ -183,7 +193,7 @@ Plan plan_fed_avg(const Manifest& manifest, const std::shared_ptr<const Setting>
   const PlansBySize plans = ClientPlanner(manifest, setting, shards, steps, federated).plans();
   for (std::size_t i = 0; i < shards.sizes.size(); ++i)
     federated.clients[i].plan = plans.at(shards.sizes[i]);
-  federated.affordable_steps = affordable(plans);
+  note_affordable(plans, federated);
   const auto epsilon = [&](std::size_t client) {
     return federated.clients[client].plan->epsilon().value;
   };

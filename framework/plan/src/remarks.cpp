@@ -18,6 +18,22 @@ std::uint64_t units(const Plan& plan) {
   return plan.unit == PrivacyUnit::client ? plan.manifest->federated->clients : plan.dataset_size;
 }
 
+/// One client whose budget pays for no more steps than there are rounds makes the local iterations
+/// of all clients 1, as far as they go by the smallest budget.
+std::optional<std::string> slowed_by_one(const Plan& plan) {
+  if (!plan.federated || !plan.federated->is_adaptive()) return std::nullopt;
+  const Federated& wish = *plan.manifest->federated;
+  const FederatedPlan& federated = *plan.federated;
+  if (wish.paced_by_largest || wish.rounds < federated.affordable_steps ||
+      wish.rounds >= federated.most_affordable_steps)
+    return std::nullopt;
+  return "the smallest budget of a client pays for " + std::to_string(federated.affordable_steps) +
+         " local steps, the largest for " + std::to_string(federated.most_affordable_steps) +
+         "; by the smallest, " + std::to_string(wish.rounds) +
+         " rounds are enough for all, and nothing is left for " + wish.local_iterations.name() +
+         " to choose; federated.paced_by: largest_budget lets the others go on";
+}
+
 }  // namespace
 
 std::optional<std::string> large_delta(const Plan& plan) {
@@ -43,6 +59,7 @@ std::vector<std::string> remarks(const Plan& plan, double epsilon) {
                   std::string(to_text(plan.unit)) +
                   " may make an outcome e^20 times as likely and more");
   }
+  if (auto slowed = slowed_by_one(plan)) all.push_back(*std::move(slowed));
   return all;
 }
 

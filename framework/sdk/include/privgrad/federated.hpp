@@ -16,7 +16,7 @@ namespace privgrad {
 struct FederatedProgress {
   std::uint64_t round = 0;          ///< 0-based, of the round to come.
   std::uint64_t rounds_left = 0;    ///< Including the one to come, > 0.
-  std::uint64_t steps_left = 0;     ///< Local steps that every client's budget still pays for, > 0.
+  std::uint64_t steps_left = 0;     ///< Local steps that are left of the budget that paces, > 0.
   std::uint64_t last = 0;           ///< Local steps of the last round; 0 before the first.
   std::size_t parameters = 0;       ///< Number of the model's parameters.
   double learning_rate = 0.0;       ///< For the next local step.
@@ -43,7 +43,8 @@ class PRIVGRAD_API AdaptiveLocalIterations {
   /// Called before the others, and again when estimates turn out to leave fewer steps, or are left
   /// out; the last call counts.
   /// \param rounds  communication rounds, > 0.
-  /// \param steps  local steps that every client's budget pays for, > 0.
+  /// \param steps  local steps that the budget that paces pays for, > 0: the clients' smallest, or
+  ///   largest (federated.paced_by).
   /// \returns whether the rounds to come will be chosen by estimates; if not, none are made or
   ///   paid.
   virtual bool start_rounds(std::uint64_t rounds, std::uint64_t steps) = 0;

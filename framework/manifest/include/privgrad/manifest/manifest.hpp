@@ -58,6 +58,7 @@ struct Federated {
   double estimate_share = 0.0;
   std::optional<double> estimate_noise;
   double estimate_bound = 0.0;
+  bool paced_by_largest = false;  ///< Adaptive local iterations share out the largest budget.
   double client_clip_norm = 0.0;  ///< For dp_fed_avg, as the next two.
   double server_learning_rate = 0.0;
   ComponentUse client_clipping, server_optimizer;

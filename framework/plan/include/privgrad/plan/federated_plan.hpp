@@ -56,6 +56,8 @@ struct FederatedPlan {
   std::vector<double> estimate_batch_size;
   /// Local steps that every client's budget pays for.
   std::uint64_t affordable_steps = 0;
+  /// Local steps that the budget of some client pays for, of fed_avg.
+  std::uint64_t most_affordable_steps = 0;
   std::size_t weakest = 0;  ///< The client with the largest epsilon.
       /// For dp_fed_avg: rounds are charged less because nobody knows who takes part (amplification
       /// by sampling), so neither the names nor the number of the participants may be shown.
@@ -63,6 +65,11 @@ struct FederatedPlan {
 
   /// Whether releases choose the local iterations (AdaptiveLocalIterations).
   bool is_adaptive() const { return local_iterations.empty(); }
+
+  /// The local steps that an adaptive number of local iterations shares out among the rounds.
+  std::uint64_t paced_steps(const Federated& wish) const {
+    return wish.paced_by_largest ? most_affordable_steps : affordable_steps;
+  }
 };
 
 /// The key of the server of dp_fed_avg. It is not the run's own, which is also the first client's:

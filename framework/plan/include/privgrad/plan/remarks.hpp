@@ -1,4 +1,5 @@
-// Warnings about guarantees that are proved but promise little: a large delta or a large epsilon.
+// Warnings about plans that hold what they promise and yet are hardly meant: a large delta, a large
+// epsilon, a client that slows down all others.
 #pragma once
 
 #include <optional>
@@ -17,7 +18,8 @@ namespace privgrad::core {
 std::optional<std::string> large_delta(const Plan& plan);
 
 /// Remarks about a guarantee that is proved and promises little all the same: a large delta, and an
-/// epsilon above 20. One sentence each.
+/// epsilon above 20; and about the budget of one client which makes all clients exchange models
+/// after every step. One sentence each.
 /// \param epsilon  the stated one; none about infinity, which every output mentions already.
 std::vector<std::string> remarks(const Plan& plan, double epsilon);
 
