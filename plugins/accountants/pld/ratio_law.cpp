@@ -29,7 +29,10 @@ class Cells {
 
   std::size_t size() const { return mass_.size(); }
   double begin(std::size_t cell) const { return cell == 0 ? 0.0 : node_[cell - 1]; }
-  double end(std::size_t cell) const { return cell < node_.size() ? node_[cell] : kInfinity; }
+  double end(std::size_t cell) const {
+    if (cell == node_.size()) return kInfinity;
+    return node_[cell];
+  }
   std::size_t cell_of(double value) const {
     return static_cast<std::size_t>(std::upper_bound(node_.begin(), node_.end(), value) -
                                     node_.begin());
