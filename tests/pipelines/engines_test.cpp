@@ -125,7 +125,7 @@ class Itself final : public Model, public SelfExecuting {
 };
 
 /// Poisson sampling that is charged as random allocation.
-class Allocating final : public Sampler {
+class Allocating : public Sampler {
  public:
   explicit Allocating(const Params&) {}
   void start(const SamplingPlan& plan) override { size_ = static_cast<double>(plan.dataset_size); }
@@ -148,9 +148,21 @@ class Allocating final : public Sampler {
   double size_ = 0.0;
 };
 
+/// The same, among other charges.
+class AllocatingAmongOthers final : public Allocating {
+ public:
+  using Allocating::Allocating;
+  std::vector<Event> charges(std::span<const Event> releases) const override {
+    std::vector<Event> charged = Allocating::charges(releases);
+    for (Event& charge : charged) charge = Event::composed({charge, Event::gaussian(1e3)});
+    return charged;
+  }
+};
+
 const Catalog& catalog() {
   static const Catalog made =
-      house_with({offer<Model, Itself>("itself"), offer<Sampler, Allocating>("allocating")});
+      house_with({offer<Model, Itself>("itself"), offer<Sampler, Allocating>("allocating"),
+                  offer<Sampler, AllocatingAmongOthers>("allocating_among_others")});
   return made;
 }
 
@@ -351,8 +363,10 @@ TEST_CASE("engines: what a component does and does not declare is refused, as is
 }
 
 TEST_CASE("engines: epochs of random allocation are drawn by none yet", "[engines][privacy]") {
-  CHECK_THROWS_WITH(experiment_of({"sampler=allocating", "privacy.accountant=pld"})->plan(),
-                    ContainsSubstring("charges random_allocation, which no engine"));
+  for (const std::string name : {"allocating", "allocating_among_others"}) {
+    CHECK_THROWS_WITH(experiment_of({"sampler=" + name, "privacy.accountant=pld"})->plan(),
+                      ContainsSubstring("charges random_allocation, which no engine"));
+  }
 }
 
 TEST_CASE("engines: the page shows the table of the declarations", "[engines][docs]") {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "privgrad/error.hpp"
 #include "privgrad/trust/calibrate.hpp"
@@ -17,6 +18,14 @@ namespace {
 bool is_nothing(const Event& event) {
   const auto* composed = std::get_if<ComposedEvent>(&event.kind());
   return composed != nullptr && composed->of.empty();
+}
+
+/// Whether an epoch of random allocation is charged, by itself or with others.
+bool allocates(const Event& cost) {
+  const std::vector<CountedEvent> parts = flatten(cost);
+  return std::any_of(parts.begin(), parts.end(), [](const CountedEvent& part) {
+    return std::holds_alternative<RandomAllocationEvent>(part.event.kind());
+  });
 }
 
 /// \param accountant  made from this use.
@@ -57,9 +66,7 @@ std::vector<Charge> sampled_charges(const Manifest& manifest, const Sampler& sam
                       ": broke its contract: charges nothing for the first release");
   }
   // No engine keeps the coins of an epoch, or holds its batches against such a charge.
-  if (std::any_of(costs.begin(), costs.end(), [](const Event& cost) {
-        return std::holds_alternative<RandomAllocationEvent>(cost.kind());
-      })) {
+  if (std::any_of(costs.begin(), costs.end(), allocates)) {
     throw PrivacyError(manifest.sampler.component->full_name() +
                        ": charges random_allocation, which no engine of this version draws");
   }
