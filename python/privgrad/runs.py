@@ -32,7 +32,8 @@ class Run:
         Who proves it.
     metrics : dict of str to float or None
         ``train_loss``, ``train_accuracy``, ``test_loss``, ``test_accuracy``; None where there is
-        none, or it may not be shown.
+        none, or it may not be shown. With ``gradient_norm: true`` also ``gradient_norm``, of the
+        final model, and ``mean_gradient_norm``, along the run.
     unaccounted : tuple of str
         What nobody was charged for.
     mode : str

@@ -1,6 +1,7 @@
 // Studies that search each arm's hyper-parameters first, and studies that stop when they are precise.
 #include <functional>
 #include <map>
+#include <sstream>
 
 #include "cli.hpp"
 
@@ -394,4 +395,38 @@ metrics: [test_loss]
                WithinRel(std::min(1.0, 3.0 * once.at("p_sign_flip").get<double>()), 1e-9));
     CHECK(versus.at("ci95").at(0) < once.at("ci95").at(0));
   }
+}
+
+TEST_CASE("studies compare means of gradient norms along runs, and search by them") {
+  const Searched work(R"(study: 1
+base: small.yaml
+set: {gradient_norm: true, evaluate_every: 1, steps: 5}
+axes: {optimizer: [sgd, {kind: momentum, beta: 0.5}]}
+search:
+  over: {schedules.learning_rate: [0.1, 0.5]}
+  seeds: [101]
+  score: mean_gradient_norm
+  set: {data.seed: 5}
+seeds: 2
+metrics: [mean_gradient_norm]
+)");
+  const Outcome outcome = work.ablate();
+  INFO(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  for (const Json& arm : work.results().at("arms")) {
+    const Json& values = arm.at("metrics").at("mean_gradient_norm").at("values");
+    REQUIRE(values.size() == 2);
+    for (std::size_t i = 0; i < 2; ++i) {
+      const fs::path run = work.out("s") / "runs" / arm.at("name").get<std::string>() /
+                           ("seed-" + std::to_string(i + 1));
+      std::istringstream lines(read_file(run / "metrics.jsonl"));
+      double sum = 0.0;
+      for (std::string line; std::getline(lines, line);)
+        sum += Json::parse(line).at("gradient_norm").get<double>();
+      CHECK_THAT(values[i].get<double>(), WithinRel(sum / 5.0, 1e-14));
+    }
+  }
+  CHECK_THAT(read_file(work.out("s") / "results.csv"),
+             ContainsSubstring(",test_accuracy,mean_gradient_norm\n"));
+  CHECK(work.problems().empty());
 }

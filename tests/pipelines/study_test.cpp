@@ -307,6 +307,20 @@ TEST_CASE("the script of improvements runs each of their studies", "[study]") {
   check_runs_all("improvements");
 }
 
+TEST_CASE("a study of means along runs has arms that measure them often enough", "[study]") {
+  const std::string means = "metrics: [mean_gradient_norm, gradient_norm]\n";
+  CHECK_THAT(error_of<core::ManifestError>(means),
+             ContainsSubstring("error: gradient_norm: is not measured"));
+  CHECK(planned(means, house(), {"gradient_norm=true"}).study->metrics.size() == 2);
+  // 12 steps: every step of them, or at least 10.
+  CHECK_THAT(error_of<core::ManifestError>(means, {"gradient_norm=true", "evaluate_every=2"}),
+             ContainsSubstring("evaluate_every: is 2, allowed is at most 1 of 12"));
+  const std::vector<std::string> enough{"gradient_norm=true", "evaluate_every=2", "steps=20"};
+  CHECK(planned(means, house(), enough).arms.size() == 1);
+  const std::string last = "metrics: [gradient_norm]\n";
+  CHECK(planned(last, house(), {"gradient_norm=true", "evaluate_every=12"}).arms.size() == 1);
+}
+
 TEST_CASE("the studies of Tran and Cutkosky compare their methods and others at one guarantee",
           "[study]") {
   const std::filesystem::path folder = kSource / "examples/studies/tran2022";

@@ -1,4 +1,5 @@
 #include "verify.hpp"
+#include "privgrad/train/run_output.hpp"
 #include "privgrad/trust/event_json.hpp"
 
 #include <sys/stat.h>
@@ -321,6 +322,36 @@ TEST_CASE(
   };
   CHECK_THAT(problems_of_last("epsilon", estimated.value), ContainsSubstring("derived again"));
   CHECK_THAT(problems_of_last("bound", "exact"), ContainsSubstring("another delta or bound"));
+}
+
+TEST_CASE("the mean of gradient norms along a run is made again by verify", "[verify]") {
+  Experiment experiment(kCentral, {"gradient_norm=true", "steps=6", "evaluate_every=4"});
+  experiment.run();
+  const fs::path run = experiment.run_dir();
+  const std::vector<Json> measured = json_lines(run / "metrics.jsonl");
+  REQUIRE(measured.size() == 2);  // behind steps 4 and 6
+  Json summary = Json::parse(read_file(run / "summary.json"));
+  CHECK(summary.at("metrics").at("mean_gradient_norm") ==
+        (measured[0].at("gradient_norm").get<double>() +
+         measured[1].at("gradient_norm").get<double>()) /
+            2.0);
+  CHECK(check(run).verified());
+  summary["metrics"]["mean_gradient_norm"] = measured[1].at("gradient_norm");
+  write_file(run / "summary.json", summary.dump(2) + "\n");
+  CHECK_THAT(all_of(check(run).problems), ContainsSubstring("says 'mean_gradient_norm' otherwise"));
+}
+
+TEST_CASE("the mean along a run is of norms behind its steps, and none where one is not finite",
+          "[verify]") {
+  const std::string start = "{\"gradient_norm\":7.0,\"step\":0}\n";
+  const std::string two =
+      "{\"gradient_norm\":1.0,\"step\":1}\n{\"gradient_norm\":2.5,\"step\":3}\n";
+  CHECK(core::mean_gradient_norm_along(start + two) == 1.75);
+  CHECK(std::isnan(core::mean_gradient_norm_along(start)));
+  CHECK(std::isnan(core::mean_gradient_norm_along(two + "{\"gradient_norm\":null,\"step\":4}\n")));
+  for (const std::string& line : {std::string("{\"gradient_norm\":1.0}"), std::string("{"),
+                                  std::string(100, '[') + std::string(100, ']')})
+    CHECK_THROWS_AS(core::mean_gradient_norm_along(two + line + "\n"), IoError);
 }
 
 TEST_CASE("a statement that is bound anew is held against the ledger", "[verify][privacy]") {

@@ -217,7 +217,8 @@ const Section& root_section() {
               .optional(),
           param::boolean("gradient_norm",
                          "Whether measurements include the norm of the gradient of the mean "
-                         "training loss, without clipping or noise; research mode only.")
+                         "training loss, without clipping or noise, and the summary its mean along "
+                         "the run; research mode only.")
               .optional(),
           param::integer("microbatch_size",
                          "Most examples whose layer outputs and gradients are in memory at once; "

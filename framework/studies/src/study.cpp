@@ -470,7 +470,7 @@ class StudyReader {
                   (text ? "has '" + one_line(*text, 80) + "', which no run measures"
                         : "has an element that is no text") +
                       (nearest.empty() ? "; there are test_accuracy, test_loss, train_accuracy, "
-                                         "train_loss, gradient_norm"
+                                         "train_loss, gradient_norm, mean_gradient_norm"
                                        : "; did you mean '" + nearest + "'?"));
     return std::nullopt;
   }
@@ -492,11 +492,9 @@ class StudyReader {
 }  // namespace
 
 const std::vector<StudyMetric>& known_metrics() {
-  static const std::vector<StudyMetric> metrics{{"test_accuracy", true},
-                                                {"test_loss", false},
-                                                {"train_accuracy", true},
-                                                {"train_loss", false},
-                                                {"gradient_norm", false}};
+  static const std::vector<StudyMetric> metrics{
+      {"test_accuracy", true}, {"test_loss", false},     {"train_accuracy", true},
+      {"train_loss", false},   {"gradient_norm", false}, {"mean_gradient_norm", false}};
   return metrics;
 }
 

@@ -67,8 +67,10 @@ std::optional<RunRecord> record_of(const Json& summary) {
   for (const char* metric : {"train_loss", "train_accuracy", "test_loss", "test_accuracy"}) {
     record.metrics[metric] = number_at(summary.at("metrics"), metric);
   }
-  if (summary.at("metrics").contains("gradient_norm"))
-    record.metrics["gradient_norm"] = number_at(summary.at("metrics"), "gradient_norm");
+  for (const char* metric : {"gradient_norm", "mean_gradient_norm"}) {
+    if (summary.at("metrics").contains(metric))
+      record.metrics[metric] = number_at(summary.at("metrics"), metric);
+  }
   return record;
 }
 

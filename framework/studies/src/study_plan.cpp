@@ -200,6 +200,20 @@ void check_guarantee(const Plan& plan) {
           std::to_string(plan.steps()) + " steps");
 }
 
+/// A mean along a run is one of at least so many of its steps (rounds), or of all.
+constexpr std::uint64_t kFewestMeasurements = 10;
+
+void check_is_measured_often(const Plan& plan) {
+  const std::uint64_t every = plan.evaluate_every();
+  const std::uint64_t all = plan.federated ? plan.manifest->federated->rounds : plan.steps();
+  const std::uint64_t most = std::max<std::uint64_t>(1, all / kFewestMeasurements);
+  if (every <= most) return;
+  throw error_at(*plan.manifest, "evaluate_every",
+                 "is " + std::to_string(every) + ", allowed is at most " + std::to_string(most) +
+                     " of " + std::to_string(all) +
+                     " for a study that asks for mean_gradient_norm");
+}
+
 void check_metrics(const Plan& plan, const Study& study) {
   for (const StudyMetric& metric : study.metrics) {
     const bool needs_test = metric.name.starts_with("test_");
@@ -207,10 +221,11 @@ void check_metrics(const Plan& plan, const Study& study) {
       throw error_at(*plan.manifest, "data",
                      "there are no test examples, but the study asks for " + metric.name);
     }
-    if (metric.name == "gradient_norm" && !plan.manifest->gradient_norm) {
+    if (metric.name.ends_with("gradient_norm") && !plan.manifest->gradient_norm) {
       throw error_at(*plan.manifest, "gradient_norm",
                      "is not measured, but the study asks for it; set gradient_norm: true");
     }
+    if (metric.name == "mean_gradient_norm") check_is_measured_often(plan);
     if (metric.name.ends_with("accuracy") && plan.setting->network.input.classes == 0) {
       throw error_at(*plan.manifest, "data",
                      "has no classes, but the study asks for " + metric.name);

@@ -385,6 +385,8 @@ nlohmann::json to_json(const Metrics& metrics) {
             {"test_loss", optional_json(metrics.test_loss)},
             {"test_accuracy", optional_json(metrics.test_accuracy)}};
   if (metrics.gradient_norm) json["gradient_norm"] = json_number(*metrics.gradient_norm);
+  if (metrics.mean_gradient_norm)
+    json["mean_gradient_norm"] = json_number(*metrics.mean_gradient_norm);
   return json;
 }
 

@@ -1,6 +1,8 @@
 #include "privgrad/train/run_output.hpp"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -21,6 +23,7 @@
 #include "privgrad/train/process_group.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/event_json.hpp"
+#include "privgrad/trust/json_depth.hpp"
 #include "privgrad/trust/sha256.hpp"
 
 namespace privgrad::core {
@@ -33,6 +36,8 @@ std::string version() {
       PRIVGRAD_VERSION_MINOR) "." PRIVGRAD_TEXT(PRIVGRAD_VERSION_PATCH);
 }
 
+constexpr int kDeepestLine = 64;
+
 std::string facts_text(const Plan& plan) { return to_json(facts_of(plan)).dump() + "\n"; }
 
 }  // namespace
@@ -42,6 +47,23 @@ Json checks_json(const RunChecks& checks, Mode mode) {
   if (mode == Mode::research) json["reported_differences"] = checks.reported_differences;
   if (!checks.noise_by.empty()) json["noise_by"] = checks.noise_by;
   return json;
+}
+
+double mean_gradient_norm_along(const std::string& lines) {
+  std::istringstream all(lines);
+  double sum = 0.0;
+  std::uint64_t count = 0;
+  for (std::string line; std::getline(all, line);) {
+    const Json json =
+        nested_deeper_than(kDeepestLine, line) ? Json() : Json::parse(line, nullptr, false);
+    if (!json.is_object() || !json.contains("step") || !json["step"].is_number_unsigned())
+      throw IoError("metrics.jsonl: has a line that is no measurement of a step");
+    if (json["step"] == 0U) continue;
+    const auto norm = json.find("gradient_norm");
+    sum += norm != json.end() && norm->is_number() ? norm->get<double>() : std::nan("");
+    ++count;
+  }
+  return sum / static_cast<double>(count);
 }
 
 void RunOutput::open(const DataCommitment& data) {
@@ -197,6 +219,10 @@ void RunOutput::close(RunResult& result, const std::vector<float>& parameters,
                       const std::function<void(const Json&)>& close_ledgers,
                       const std::function<std::string(const std::string&)>& settled) {
   result.metrics = last_metrics_;
+  if (plan_.manifest->gradient_norm) {
+    result.metrics.mean_gradient_norm = mean_gradient_norm_along(
+        read_whole(options_.directory / "metrics.jsonl", std::size_t{1} << 30));
+  }
   result.data = data_;
   result.date = date_;
   result.statement = privacy_statement(plan_, result);

@@ -426,6 +426,11 @@ class Verifier {
     if (nested_deeper_than(kDeepest, last)) throw IoError("metrics.jsonl: is nested too deep");
     const Json json = Json::parse(last, nullptr, false);
     for (const auto& [key, value] : summary_metrics_.items()) {
+      if (key == "mean_gradient_norm") {
+        if (value == json_number(mean_gradient_norm_along(lines))) continue;
+        problem("summary.json: says 'mean_gradient_norm' otherwise than metrics.jsonl");
+        return;
+      }
       if (json.is_object() && json.value(key, Json()) == value) continue;
       problem("summary.json: says '" + key + "' otherwise than the last line of metrics.jsonl");
       return;

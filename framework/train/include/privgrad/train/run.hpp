@@ -23,6 +23,7 @@ class RemoteClients;
 struct Metrics {
   std::optional<double> train_loss, train_accuracy, test_loss, test_accuracy;
   std::optional<double> gradient_norm;  ///< The mean training loss's, if the manifest asks for it.
+  std::optional<double> mean_gradient_norm;  ///< mean_gradient_norm_along(); of a run's end alone.
 };
 
 nlohmann::json to_json(const Metrics& metrics);

@@ -26,6 +26,13 @@ namespace privgrad::core {
 /// in research mode only.
 nlohmann::json checks_json(const RunChecks& checks, Mode mode);
 
+/// The mean of the gradient norms that a run measured behind its steps, which is the expected norm
+/// at a step that is drawn from these uniformly. The initial parameters are none of them.
+/// \param lines  of metrics.jsonl, of a run with `gradient_norm: true`.
+/// \returns NaN where there is no such line, or one without a finite norm.
+/// \throws IoError for a line that is no JSON object with a step, or is nested too deep.
+double mean_gradient_norm_along(const std::string& lines);
+
 /// The length of a file of lines and the hash of its content, for a checkpoint.
 struct FilePosition {
   std::uint64_t bytes = 0;
