@@ -174,6 +174,109 @@ TEST_CASE("noise-error writes a page with the table and a chart of every step") 
   CHECK(series[0].at("points").size() == 60);
 }
 
+// Noise is in units of the clip norm, whatever it is added to: twice the clip norm is twice the noise.
+TEST_CASE("noise-error of two manifests: both predictions, their ratio, and which is lower") {
+  const Cli cli;
+  write_file(cli.dir() / "a.yaml", kManifest);
+  const auto compared = [&](const std::string& clip_norm) {
+    std::string other = kManifest;
+    other.replace(other.find("clip_norm: 2.0"), 14, "clip_norm: " + clip_norm);
+    write_file(cli.dir() / "b.yaml", other);
+    return Json::parse(cli({"noise-error", "a.yaml", "b.yaml", "--windows", "1,20", "--json"}).out);
+  };
+  const Json twice = compared("4.0");
+  REQUIRE(twice.at("comparison").size() == 3);  // all steps, and two windows
+  for (const Json& measure : twice.at("comparison")) {
+    CHECK_THAT(measure.at("ratio").get<double>(), WithinRel(2.0, 1e-5));
+    CHECK(measure.at("ratio") ==
+          measure.at("values")[1].get<double>() / measure.at("values")[0].get<double>());
+    CHECK(measure.at("lower") == "a.yaml");
+  }
+  CHECK(twice.at("notes").empty());
+  CHECK(compared("1.0").at("comparison")[0].at("lower") == "b.yaml");
+  // Within 10 % of the lower one, either way.
+  CHECK(compared("2.19").at("comparison")[0].at("lower").is_null());
+  CHECK(compared("2.21").at("comparison")[0].at("lower") == "a.yaml");
+  CHECK(compared("1.82").at("comparison")[0].at("lower").is_null());
+  CHECK(compared("1.81").at("comparison")[0].at("lower") == "b.yaml");
+
+  const std::string page = cli({"noise-error", "a.yaml", "b.yaml"}).out;
+  CHECK_THAT(page, ContainsSubstring("b.yaml is lower") && ContainsSubstring("all steps (rms)") &&
+                       ContainsSubstring("mean of 20"));
+  CHECK_THAT(cli({"noise-error", "a.yaml", "a.yaml"}).out, ContainsSubstring("cannot be told"));
+}
+
+TEST_CASE("noise-error of two manifests predicts of each what it predicts of it alone") {
+  const Cli cli;
+  write_file(cli.dir() / "a.yaml", kManifest);
+  std::string other = kManifest;
+  other.replace(other.find("{kind: tree, momentum: 0.95}"), 28, "gaussian");
+  write_file(cli.dir() / "b.yaml", other);
+  const Json both = Json::parse(cli({"noise-error", "a.yaml", "b.yaml", "--json"}).out);
+  const Json alone = Json::parse(cli({"noise-error", "a.yaml", "--json"}).out).at("mechanisms");
+  // Independent noise is summed up with the other's momentum.
+  CHECK(both.at("manifests")[1].at("momentum") == 0.95);
+  CHECK(both.at("windows") == Json({20}));
+  for (const auto& [side, mechanism] : {std::pair{0, 1}, std::pair{1, 0}}) {
+    for (const char* key : {"noise_multiplier", "stddev", "root_mean_square", "averaged"})
+      CHECK(both.at("manifests")[side].at(key) == alone[mechanism].at(key));
+  }
+}
+
+TEST_CASE("noise-error of two manifests compares theorems' own steps, and says what it does not") {
+  const Cli cli;
+  std::string theorem = kManifest;
+  theorem.replace(theorem.find("{kind: sgd}"), 11, "{kind: normalized_sgd}");
+  theorem.replace(theorem.find("learning_rate: 0.1"), 18, "learning_rate: auto");
+  theorem.replace(theorem.find("target_epsilon: 2"), 17, "target_epsilon: 8");
+  theorem.replace(theorem.find("steps: 60"), 9, "steps: auto");
+  theorem.replace(theorem.find("0.95"), 4, "auto");
+  write_file(cli.dir() / "tree.yaml", theorem);
+  theorem.replace(theorem.find("kind: tree"), 10, "kind: tree_reduced, smoothness: 1");
+  write_file(cli.dir() / "reduced.yaml", theorem);
+  const Outcome outcome = cli({"noise-error", "tree.yaml", "reduced.yaml", "--json"});
+  INFO(outcome.err);
+  const Json json = Json::parse(outcome.out);
+  for (const Json& side : json.at("manifests")) {
+    const Json plan =
+        Json::parse(cli({"plan", side.at("manifest").get<std::string>(), "--json"}).out);
+    CHECK(side.at("steps") == plan.at("steps"));
+    CHECK(side.at("stddev").size() == plan.at("steps"));
+    CHECK(side.at("momentum") < 1.0);
+  }
+  CHECK(json.at("manifests")[0].at("steps") != json.at("manifests")[1].at("steps"));
+  CHECK_THAT(json.at("notes")[0].get<std::string>(),
+             ContainsSubstring("does not say which run ends better"));
+}
+
+TEST_CASE("noise-error of two manifests refuses what cannot be compared") {
+  const Cli cli;
+  write_file(cli.dir() / "a.yaml", kManifest);
+  const auto refused = [&](const std::string& from, const std::string& to, const Words& more) {
+    std::string other = kManifest;
+    if (!from.empty()) other.replace(other.find(from), from.size(), to);
+    write_file(cli.dir() / "b.yaml", other);
+    Words call{"noise-error", "a.yaml", "b.yaml"};
+    call.insert(call.end(), more.begin(), more.end());
+    const Outcome outcome = cli(call);
+    check_one_error_line(outcome, 2);
+    return outcome.err;
+  };
+  CHECK_THAT(refused("target_epsilon: 2", "target_epsilon: 3", {}),
+             ContainsSubstring("a.yaml has epsilon 2, ") && ContainsSubstring("b.yaml epsilon 3"));
+  CHECK_THAT(refused("replace_one", "zero_out", {}), ContainsSubstring("at one guarantee"));
+  CHECK_THAT(refused(", momentum: 0.95", "", {}), ContainsSubstring("b.yaml releases prefix sums"));
+  CHECK_THAT(refused("", "", {"--momentum", "0.9"}), ContainsSubstring("--momentum is for noise"));
+  CHECK_THAT(refused("", "", {"--set", "aggregator=gaussian"}),
+             ContainsSubstring("which momentum?"));
+  CHECK_THAT(refused("", "", {"--restart-every", "5"}), ContainsSubstring("for one manifest"));
+  CHECK_THAT(refused("", "", {"--smoothness", "1"}), ContainsSubstring("for one manifest"));
+  CHECK_THAT(refused("", "", {"--report", "x.html"}), ContainsSubstring("for one manifest"));
+  CHECK_THAT(refused("steps: 60", "steps: 40", {"--windows", "50"}),
+             ContainsSubstring("in [1, 40]"));
+  CHECK_THAT(refused("", "", {"a.yaml"}), ContainsSubstring("is one too many"));
+}
+
 TEST_CASE("noise-error refuses what it cannot compare") {
   const Cli cli;
   write_file(cli.dir() / "m.yaml", kManifest);

@@ -89,7 +89,9 @@ std::string wrapped(const std::string& text, std::size_t indent, std::size_t wid
 
 std::string call_line(const Usage& usage) {
   std::string line = "privgrad " + usage.name;
-  for (const std::string& operand : usage.operands) line += " " + operand;
+  const std::size_t required = usage.operands.size() - usage.optional_operands;
+  for (std::size_t i = 0; i < usage.operands.size(); ++i)
+    line += i < required ? " " + usage.operands[i] : " [" + usage.operands[i] + "]";
   return line + (usage.options.empty() ? "" : " [OPTION]...");
 }
 
@@ -134,12 +136,12 @@ Arguments parse(const Usage& usage, const std::vector<std::string>& given) {
     values.push_back(!token.value.empty() ? token.value.front() : option->implied.value_or(""));
   }
   const bool is_replaced = !usage.instead.empty() && arguments.has(usage.instead);
-  const std::size_t wanted = is_replaced ? 0 : usage.operands.size();
-  if (arguments.operands_.size() < wanted) {
+  const std::size_t most = is_replaced ? 0 : usage.operands.size();
+  if (!is_replaced && arguments.operands_.size() < most - usage.optional_operands) {
     fail(usage, usage.operands[arguments.operands_.size()] + " is missing: " + call_line(usage));
   }
-  if (arguments.operands_.size() > wanted) {
-    fail(usage, "'" + arguments.operands_[wanted] + "' is one too many: " + call_line(usage));
+  if (arguments.operands_.size() > most) {
+    fail(usage, "'" + arguments.operands_[most] + "' is one too many: " + call_line(usage));
   }
   return arguments;
 }

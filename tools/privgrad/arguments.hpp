@@ -34,7 +34,8 @@ Option quiet_option();
 struct Usage {
   std::string name;                   ///< "plugins list".
   std::string summary;                ///< One line.
-  std::vector<std::string> operands;  ///< "MANIFEST"; all are required.
+  std::vector<std::string> operands;  ///< "MANIFEST"; all are required, but for the last ones:
+  std::size_t optional_operands = 0;  ///< so many of them may be left out.
   std::vector<Option> options;
   std::string details = {};  ///< Paragraphs after the options; ends without a line break.
   std::vector<std::string> examples;
@@ -51,6 +52,7 @@ class Arguments {
   /// All values of the option, in the order given; none if it was not given.
   std::vector<std::string> texts(const std::string& option) const;
   const std::string& operand(std::size_t i) const { return operands_.at(i); }
+  std::size_t operand_count() const { return operands_.size(); }
 
  private:
   friend Arguments parse(const Usage& usage, const std::vector<std::string>& given);

@@ -1,22 +1,19 @@
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "accountant_call.hpp"
-#include "averaged_noise.hpp"
 #include "command.hpp"
 #include "manifest_call.hpp"
+#include "noise_of_two.hpp"
 #include "output.hpp"
 #include "plan_page.hpp"
 #include "plugins.hpp"
-#include "privgrad/plan/components.hpp"
+#include "predicted_noise.hpp"
 #include "privgrad/plan/plan.hpp"
 #include "privgrad/report/noise_error.hpp"
-#include "privgrad/trust/correlated_recipes.hpp"
 #include "privgrad/trust/event_json.hpp"
 #include "privgrad/trust/files.hpp"
 #include "table.hpp"
@@ -39,18 +36,10 @@ struct Question {
 /// The answer for one way to add noise.
 struct Arm {
   std::string name;
-  std::string aggregator;             ///< As a manifest writes it.
-  std::string refused = {};           ///< Why there are no numbers; empty if there are.
-  double noise_multiplier = 0;        ///< For the first step's own noise.
-  std::vector<double> stddev = {};    ///< For each coordinate of the release, per step.
-  std::vector<double> averaged = {};  ///< For the mean over a window, for each window.
+  std::string aggregator;    ///< As a manifest writes it.
+  std::string refused = {};  ///< Why there are no numbers; empty if there are.
+  PredictedNoise noise = {};
   bool needs_order = false;  ///< Each epoch in the same order: other manifests are no mistake.
-
-  double root_mean_square() const {
-    double squares = 0.0;
-    for (const double value : stddev) squares += value * value;
-    return std::sqrt(squares / static_cast<double>(stddev.size()));
-  }
 };
 
 Arm reduced_arm(const Question& question, const std::string& momentum) {
@@ -86,36 +75,6 @@ std::vector<Arm> arms_for(const Question& question) {
   return arms;
 }
 
-/// Noise that is independent between steps, summed up as the momentum does it.
-std::vector<double> summed_independent_noise(const core::Plan& plan, double momentum) {
-  std::vector<double> stddev;
-  double variance = 0.0;
-  for (std::uint64_t step = 0; step < plan.steps(); ++step) {
-    const double own = plan.clip_norm[step] * plan.noise_multiplier[step] / plan.batch_size[step];
-    variance = momentum * momentum * variance + own * own;
-    stddev.push_back((momentum < 1.0 ? 1.0 - momentum : 1.0) * std::sqrt(variance));
-  }
-  return stddev;
-}
-
-std::vector<double> correlated_noise(const core::Plan& plan) {
-  const core::Components made = core::start_components(plan);
-  if (made.differences != nullptr) {
-    std::vector<double> stddev = made.differences->combined_noise();
-    for (std::uint64_t step = 0; step < plan.steps(); ++step)
-      stddev[step] *= plan.clip_norm[step] / plan.batch_size[step];
-    return stddev;
-  }
-  const core::CorrelatedRecipes& recipes = plan.correlated->parts.front().recipes;
-  core::NoiseVariance variance(recipes);
-  std::vector<double> stddev;
-  for (std::uint64_t step = 0; step < plan.steps(); ++step) {
-    stddev.push_back(std::fabs(recipes.scale(step)) * plan.clip_norm[step] *
-                     std::sqrt(variance.next()) / plan.batch_size[step]);
-  }
-  return stddev;
-}
-
 void answer(Arm& arm, const Arguments& arguments, const Catalog& catalog,
             const Question& question) {
   if (!arm.refused.empty()) return;
@@ -125,59 +84,13 @@ void answer(Arm& arm, const Arguments& arguments, const Catalog& catalog,
   overrides.push_back("steps=" + std::to_string(question.steps));
   const core::Manifest manifest = core::load_manifest(arguments.operand(0), overrides, catalog);
   try {
-    const core::Plan plan = core::make_plan(manifest);
-    const double target = *manifest.target_epsilon;
-    if (plan.affordable_steps < plan.steps() || plan.epsilon().value < target * (1.0 - 1e-6)) {
-      throw UsageError(
-          "mechanisms are compared at the same guarantee; leave the scale of "
-          "schedules.noise_multiplier open, so that each of them spends privacy.target_epsilon");
-    }
-    arm.noise_multiplier = plan.noise_multiplier.front();
-    arm.stddev = plan.correlated ? correlated_noise(plan)
-                                 : summed_independent_noise(plan, question.momentum);
-    if (!question.windows.empty())
-      arm.averaged = averaged_noise(plan, question.momentum, question.windows);
+    arm.noise = predicted_noise(core::make_plan(manifest), question.momentum, question.windows);
   } catch (const PrivacyError& problem) {
     arm.refused = problem.what();
   } catch (const core::ManifestError& problem) {
     if (!arm.needs_order) throw;
     arm.refused = problem.what();
   }
-}
-
-double momentum_of(const core::Manifest& manifest) {
-  const Params& params = manifest.aggregator.params;
-  if (!params.is_auto("momentum")) return params.real("momentum");
-  const core::Plan plan = core::make_plan(manifest);
-  const auto found =
-      std::find_if(plan.auto_values.begin(), plan.auto_values.end(),
-                   [](const auto& chosen) { return chosen.where == "aggregator.momentum"; });
-  if (found == plan.auto_values.end()) throw PluginError("the aggregator hides its auto momentum");
-  return found->value;
-}
-
-/// The default windows to average over: as many steps as the momentum remembers, and ten times as
-/// many, where the run has them.
-std::vector<std::uint64_t> remembered_steps(double momentum, std::uint64_t steps) {
-  if (momentum >= 1.0) return {};
-  const double remembered = std::round(1.0 / (1.0 - momentum));
-  std::vector<std::uint64_t> windows;
-  for (const double window : {remembered, 10.0 * remembered}) {
-    if (window <= static_cast<double>(steps)) windows.push_back(static_cast<std::uint64_t>(window));
-  }
-  return windows;
-}
-
-std::vector<std::uint64_t> windows_of(const std::string& text, std::uint64_t steps) {
-  std::vector<std::uint64_t> windows;
-  std::istringstream items(text);
-  for (std::string item; std::getline(items, item, ',');) {
-    const int most = static_cast<int>(std::min<std::uint64_t>(steps, 1'000'000'000));
-    windows.push_back(static_cast<std::uint64_t>(whole_number("windows", item, 1, most)));
-  }
-  if (windows.empty())
-    throw UsageError("--windows is empty, expected numbers of steps as in 100,1000");
-  return windows;
 }
 
 Question question_of(const Arguments& arguments, const core::Manifest& manifest) {
@@ -211,14 +124,14 @@ Question question_of(const Arguments& arguments, const core::Manifest& manifest)
   }
   question.steps = manifest.steps > 0 ? manifest.steps : core::make_plan(manifest).steps();
   question.windows = arguments.has("windows")
-                         ? windows_of(arguments.text("windows"), question.steps)
+                         ? windows_given(arguments.text("windows"), question.steps)
                          : remembered_steps(question.momentum, question.steps);
   return question;
 }
 
 std::uint64_t steps_of(const std::vector<Arm>& arms) {
   std::size_t steps = 0;
-  for (const Arm& arm : arms) steps = std::max(steps, arm.stddev.size());
+  for (const Arm& arm : arms) steps = std::max(steps, arm.noise.stddev.size());
   return steps;
 }
 
@@ -231,10 +144,10 @@ nlohmann::json json_of(const std::vector<Arm>& arms, const core::Manifest& manif
         {"aggregator", arm.aggregator},
         {"refused", arm.refused.empty() ? nlohmann::json(nullptr) : nlohmann::json(arm.refused)}};
     if (arm.refused.empty()) {
-      one["noise_multiplier"] = arm.noise_multiplier;
-      one["stddev"] = arm.stddev;
-      one["root_mean_square"] = arm.root_mean_square();
-      one["averaged"] = arm.averaged;
+      one["noise_multiplier"] = arm.noise.noise_multiplier;
+      one["stddev"] = arm.noise.stddev;
+      one["root_mean_square"] = arm.noise.root_mean_square();
+      one["averaged"] = arm.noise.averaged;
     }
     mechanisms.push_back(std::move(one));
   }
@@ -257,7 +170,7 @@ std::string page_of(const std::vector<Arm>& arms, const core::Manifest& manifest
   const std::uint64_t steps = steps_of(arms);
   const std::uint64_t last = steps - 1;
   const auto at = [&](const Arm& arm, std::uint64_t step) {
-    return short_number(arm.stddev[std::min(step, last)]);
+    return short_number(arm.noise.stddev[std::min(step, last)]);
   };
   std::vector<std::string> head{"",         "node noise", "step 1",
                                 "half way", "last step",  "all steps (rms)"};
@@ -271,11 +184,11 @@ std::string page_of(const std::vector<Arm>& arms, const core::Manifest& manifest
       refusals += "\n" + arm.name + ": refused\n  " + arm.refused + "\n";
       continue;
     }
-    std::vector<std::string> row{arm.name,      short_number(arm.noise_multiplier),
+    std::vector<std::string> row{arm.name,      short_number(arm.noise.noise_multiplier),
                                  at(arm, 0),    at(arm, steps / 2),
-                                 at(arm, last), short_number(arm.root_mean_square())};
-    for (const double averaged : arm.averaged) row.push_back(short_number(averaged));
-    row.push_back(sparkline(arm.stddev, kCurveWidth, speaks_utf8()));
+                                 at(arm, last), short_number(arm.noise.root_mean_square())};
+    for (const double averaged : arm.noise.averaged) row.push_back(short_number(averaged));
+    row.push_back(sparkline(arm.noise.stddev, kCurveWidth, speaks_utf8()));
     table.add(std::move(row));
   }
   return manifest.name + ": standard deviation of the noise in each coordinate of the " +
@@ -288,11 +201,8 @@ std::string page_of(const std::vector<Arm>& arms, const core::Manifest& manifest
 
 int do_noise_error(const Arguments& arguments) {
   const host::PluginHost host = load_plugins(arguments);
-  const core::Manifest manifest =
-      core::load_manifest(arguments.operand(0), arguments.texts("set"), host.catalog());
-  if (!manifest.target_epsilon || manifest.noise_off) {
-    throw UsageError("mechanisms are compared at the same guarantee; give privacy.target_epsilon");
-  }
+  if (arguments.operand_count() == 2) return compare_noise_of_two(arguments, host.catalog());
+  const core::Manifest manifest = manifest_with_target(arguments, 0, host.catalog());
   const Question question = question_of(arguments, manifest);
   std::vector<Arm> arms = arms_for(question);
   for (Arm& arm : arms) answer(arm, arguments, host.catalog(), question);
@@ -316,14 +226,17 @@ Command noise_error_command() {
       .usage =
           {.name = "noise-error",
            .summary = "Predicts the noise in released momentum or prefix sums, step by step, for "
-                      "independent noise\nand for trees, at the guarantee of a manifest. Trains "
-                      "nothing and releases nothing.",
-           .operands = {"MANIFEST"},
+                      "independent noise\nand for trees, at the guarantee of a manifest; or for "
+                      "two manifests of one guarantee, each with\nits own aggregator and steps. "
+                      "Trains nothing and releases nothing.",
+           .operands = {"MANIFEST", "MANIFEST"},
+           .optional_operands = 1,
            .options = {set_option(),
                        {.name = "momentum",
                         .value = "M",
                         .doc = "In [0, 1); 1 is prefix sums. Default: that of the manifest's "
-                               "aggregator tree."},
+                               "aggregator tree. Of two manifests: for the one whose noise is "
+                               "independent; default: the other's."},
                        {.name = "restart-every",
                         .value = "N",
                         .doc = "Compares trees that are restarted after N steps too. Default: that "
@@ -336,7 +249,8 @@ Command noise_error_command() {
                         .value = "N,...",
                         .doc = "Also the noise in the mean of so many releases in a row, which is "
                                "what moves a model. Default: as many as the momentum remembers, "
-                               "1 / (1 - M), and ten times as many; of prefix sums none."},
+                               "1 / (1 - M), and ten times as many; of prefix sums none; of two "
+                               "manifests those of both."},
                        {.name = "report",
                         .value = "FILE",
                         .doc = "Write the table and a chart of every step as one HTML page."},
@@ -351,9 +265,13 @@ Command noise_error_command() {
                "public (shuffle, sequential, full_batch), and tree_reduced one whose "
                "epochs are\nall in the same order.\n\nMeans of releases are simulated by the "
                "run's own recipes, with a fixed seed, to 1.6 % (4.5 % beyond\n24 000 "
-               "steps).",
+               "steps). Of two manifests the lower noise is named where the two are more than 10 % "
+               "apart, and\nelse that it cannot be told. Less noise says nothing of which run "
+               "ends better if they take\ndifferent numbers of steps. --restart-every, "
+               "--smoothness and --report are for one manifest.",
            .examples = {"privgrad noise-error m.yaml --momentum 0.99",
-                        "privgrad noise-error m.yaml --momentum 1 --restart-every 1000 --json"}},
+                        "privgrad noise-error m.yaml --momentum 1 --restart-every 1000 --json",
+                        "privgrad noise-error tree.yaml reduced.yaml"}},
       .run = do_noise_error};
 }
 
