@@ -18,12 +18,12 @@ const std::filesystem::path kStudies = kSource / "examples/studies/ali-dpfl";
 
 /// Rows as many as the study's, of two numbers each, and a small model: neither decides about what
 /// steps cost.
-core::StudyPlan planned_study(const std::string& name, const std::string& rows = "50000") {
-  return core::plan_study(core::read_study(kStudies / (name + ".yaml")),
-                          {"data={kind: synthetic, rows: " + rows +
-                               ", test_rows: 10, dimensions: 2, shape: gaussian, classes: 10}",
-                           "data.size=" + rows, "data.test_is_public=true", "model=linear"},
-                          house());
+core::StudyPlan planned_study(const std::string& name, const std::string& rows = "50000",
+                              const Overrides& more = {}) {
+  const Overrides set{"data={kind: synthetic, rows: " + rows +
+                          ", test_rows: 10, dimensions: 2, shape: gaussian, classes: 10}",
+                      "data.size=" + rows, "data.test_is_public=true", "model=linear"};
+  return core::plan_study(core::read_study(kStudies / (name + ".yaml")), with(set, more), house());
 }
 
 const core::Plan& arm_of(const core::StudyPlan& plan, const std::string& name) {
@@ -103,6 +103,20 @@ TEST_CASE("the tables of Ling et al.: what each budget pays for, in every arm", 
       }
     }
     CHECK(plan.arms.size() == arms);
+  }
+}
+
+// docs/experiments/ali-dpfl.md; the counts of fixed numbers are those of docs/algorithms/ali-dpfl.md.
+TEST_CASE("the same federation by pld pays for the steps that its page says", "[ali][study]") {
+  const core::StudyPlan plan =
+      planned_study("table-3-fashion-mnist", "50000", {"privacy.accountant=pld"});
+  struct Column {
+    std::string epsilon;
+    std::uint64_t fixed, ali_dpfl;
+  };
+  for (const Column& column : {Column{"2", 716, 706}, Column{"2.5", 1115, 1099}}) {
+    CHECK(arm_of(plan, column.epsilon + "+tau-9").affordable_steps == column.fixed);
+    CHECK(arm_of(plan, column.epsilon + "+ali-dpfl").affordable_steps == column.ali_dpfl);
   }
 }
 
