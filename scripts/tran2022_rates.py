@@ -186,37 +186,33 @@ def printed_9(facts):
     )
 
 
-def without_noise(facts, steps, alpha):
-    """What Lemmas 5 and 11 leave of the expected norm, at the theorems' learning rate."""
+def by_lemmas(facts, steps, alpha, noise):
+    """Lemmas 5 and 11, mended (docs/algorithms/momentum-aggregation.md), at the theorems' learning rate."""
     n, g, l = facts["N"], facts["G"], facts["L"]
     eta = 1 / math.sqrt(n * steps)
-    return (
-        1.5 * facts["R"] / (eta * steps)
-        + 0.75 * eta * l
-        + 6 * g * math.sqrt(alpha)
-        + 6 * eta * n * l
-        + 3 * eta * l / alpha
-    )
+    start, order = g * (1 - alpha) / (alpha * steps), g * math.sqrt(alpha / (2 - alpha))
+    epoch, memory = 2 * eta * l * (n - 1), eta * l * (1 - alpha) / alpha
+    return facts["R"] / (eta * steps) + eta * l / 2 + 2 * (start + order + epoch + memory + noise)
 
 
 def proved_6(facts):
-    """Lemmas 5, 11 and 12 at the theorem's values; the printed line lacks sqrt(log2 T) ln^(1/4)(1/delta) on R."""
-    n, epsilon, steps = facts["N"], facts["epsilon"], steps_of_6(facts)
-    root = math.sqrt(facts["d"] * math.log(1 / facts["delta"]))
-    alpha = epsilon * n / (steps * math.log2(steps) * root)
-    noise = 4 * alpha * facts["G"] * math.log2(steps) * root * math.sqrt(steps / n) / epsilon
-    return without_noise(facts, steps, alpha) + 3 * noise
+    """Lemmas 5, 11 and 12 at the theorem's values; V is at most (log2(N) + 3) T/N."""
+    n, d, epsilon, steps = facts["N"], facts["d"], facts["epsilon"], steps_of_6(facts)
+    log = math.log(1 / facts["delta"])
+    alpha = epsilon * n / (steps * math.log2(steps) * math.sqrt(d * log))
+    sigma, nodes, v = 2 * math.sqrt(log) / epsilon, math.log2(steps) + 1, (math.log2(n) + 3) * steps / n
+    return by_lemmas(facts, steps, alpha, 4 * alpha * facts["G"] * sigma * math.sqrt(d * v * nodes))
 
 
 def proved_9(facts):
-    """Lemmas 5, 11 and 7 at the theorem's values."""
+    """Lemmas 5 and 11, and 7 as printed, at the theorem's values."""
     n, d, epsilon, g, l = (facts[key] for key in ("N", "d", "epsilon", "G", "L"))
     steps = steps_of_9(facts)
     alpha = (n / steps) ** 0.75 * epsilon / math.sqrt(d)
     eta = 1 / math.sqrt(n * steps)
     unit = alpha * math.log2(steps) * math.sqrt(d * math.log(1 / facts["delta"])) / epsilon
     noise = 192 * g + 128 * (g + 2 * l) * math.sqrt(eta * steps) + 16 * eta * l * math.sqrt(3 * steps * n)
-    return without_noise(facts, steps, alpha) + 3 * noise * unit
+    return by_lemmas(facts, steps, alpha, noise * unit)
 
 
 def least_examples(facts, holds):

@@ -21,16 +21,35 @@ double steps_with(double product) {
   return steps;
 }
 
-/// What Lemmas 5 and 11 leave of the norm without noise: descent, its steps' curvature, the first
-/// gradients, the order of the examples, and what momentum remembers of other iterates.
-double without_noise(const NormFacts& facts, double steps, double alpha) {
+/// The bound of Lemmas 5 and 11 at the theorems' learning rate.
+/// \param noise  how long the noise in momentum is on average.
+double with_noise(const NormFacts& facts, double steps, double alpha, double noise) {
   const double eta = 1.0 / std::sqrt(facts.examples * steps);
-  return 1.5 * facts.initial_gap / (eta * steps) + 0.75 * eta * facts.smoothness +
-         6.0 * facts.clip_norm * std::sqrt(alpha) + 6.0 * eta * facts.examples * facts.smoothness +
-         3.0 * eta * facts.smoothness / alpha;
+  const MomentumFacts momentum{.clip_norm = facts.clip_norm,
+                               .smoothness = facts.smoothness,
+                               .examples = facts.examples,
+                               .learning_rate = eta,
+                               .alpha = alpha};
+  // The mean of (1 - alpha)^t is no more than the whole series over T.
+  const double error = momentum_error(momentum, (1.0 - alpha) / (alpha * steps)) + noise;
+  return norm_along_descent(facts.initial_gap, eta, facts.smoothness, steps, error);
 }
 
 }  // namespace
+
+double norm_along_descent(double fall, double learning_rate, double smoothness, double steps,
+                          double mean_error) {
+  return fall / (learning_rate * steps) + 0.5 * learning_rate * smoothness + 2.0 * mean_error;
+}
+
+double momentum_error(const MomentumFacts& facts, double share_of_start) {
+  const double start = share_of_start * facts.clip_norm;
+  const double order = facts.clip_norm * std::sqrt(facts.alpha / (2.0 - facts.alpha));
+  const double a_step = facts.learning_rate * facts.smoothness;
+  const double epoch = 2.0 * (facts.examples - 1.0) * a_step;
+  const double memory = a_step * (1.0 - facts.alpha) / facts.alpha;
+  return start + order + epoch + memory;
+}
 
 NormBound norm_bound_of_tree(const NormFacts& facts) {
   const double n = facts.examples, g = facts.clip_norm, l = facts.smoothness;
@@ -43,8 +62,9 @@ NormBound norm_bound_of_tree(const NormFacts& facts) {
                          0.75 * l * std::sqrt(root * levels / facts.epsilon) * std::pow(n, -1.5) +
                          6.0 * g / std::sqrt(n) + 6.0 * g * levels * root / budget;
   const double alpha = budget / (steps * levels * root);
-  const double noise = 4.0 * alpha * g * levels * root * std::sqrt(steps / n) / facts.epsilon;
-  return {steps, printed, without_noise(facts, steps, alpha) + 3.0 * noise};
+  const double of_a_node = 8.0 * alpha * g * root / facts.epsilon;  // times the root of V
+  const double noise = of_a_node * std::sqrt((std::log2(n) + 3.0) * (levels + 1.0) * steps / n);
+  return {steps, printed, with_noise(facts, steps, alpha, noise)};
 }
 
 NormBound norm_bound_of_reduced_tree(const NormFacts& facts) {
@@ -60,7 +80,7 @@ NormBound norm_bound_of_reduced_tree(const NormFacts& facts) {
   const double unit = alpha * levels * std::sqrt(d * log_of_delta(facts)) / facts.epsilon;
   const double noise = 192.0 * g + 128.0 * (g + 2.0 * l) * std::sqrt(eta * steps) +
                        16.0 * eta * l * std::sqrt(3.0 * steps * n);
-  return {steps, printed, without_noise(facts, steps, alpha) + 3.0 * noise * unit};
+  return {steps, printed, with_noise(facts, steps, alpha, noise * unit)};
 }
 
 }  // namespace privgrad::core

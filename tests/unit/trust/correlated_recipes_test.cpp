@@ -1,6 +1,7 @@
 #include "privgrad/trust/correlated_recipes.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 #include <string>
@@ -190,6 +191,20 @@ TEST_CASE("the variance of correlated noise is the diagonal of its covariance", 
     const auto recipes = CorrelatedRecipes::of(*aggregator, kSteps);
     core::NoiseVariance variance(*recipes);
     for (std::size_t t = 0; t < kSteps; ++t) CHECK_THAT(variance.next(), WithinRel(s[t][t], 1e-12));
+  }
+}
+
+// Erratum: Lemma 12 of Tran and Cutkosky 2022 counts at most log2(T) nodes in a release of T steps.
+TEST_CASE("a release of 2^k - 1 steps has the noise of k nodes, more than log2 of them",
+          "[correlated]") {
+  constexpr std::uint64_t kSteps = 127;
+  const auto aggregator = tree(kSteps, options(1.0 - 1e-9, 0, false, false), 1.0);
+  const auto recipes = CorrelatedRecipes::of(*aggregator, kSteps);
+  core::NoiseVariance variance(*recipes);
+  for (std::uint64_t t = 1; t <= kSteps; ++t) {
+    const double nodes = variance.next(), log = std::log2(static_cast<double>(t));
+    CHECK(nodes <= log + 1.0);
+    if (std::has_single_bit(t + 1)) CHECK(nodes > log);
   }
 }
 
