@@ -16,6 +16,7 @@
 #include <optional>
 #include <random>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -101,6 +102,7 @@ class Payments {
   }
 
   core::Receipt next() {
+    if (receipts_.empty()) throw std::out_of_range("a bench makes more steps than it has paid for");
     core::Receipt receipt = std::move(receipts_.front());
     receipts_.pop_front();
     return receipt;

@@ -13,9 +13,9 @@
 #include "support.hpp"
 
 /// ExactEcho with cells in pieces, each a part of those that add_cells() adds.
-class PiecewiseEcho final : public privgrad::Program,
-                            public privgrad::ExactClipping,
-                            public privgrad::CellsInPieces {
+class PiecewiseEcho : public privgrad::Program,
+                      public privgrad::ExactClipping,
+                      public privgrad::CellsInPieces {
  public:
   /// \param lies  adds one too many to the first cell of each piece.
   PiecewiseEcho(std::size_t groups, std::vector<std::size_t> ends, bool lies = false)

@@ -25,8 +25,8 @@ struct CheckedPass {
   const ScalesOf& scales;  ///< By the clipping.
   SumMemory& memory;
   std::span<const ParameterGroup> groups;
-  std::span<std::int64_t> before;       ///< The sum without the pass; overwritten.
-  std::span<const std::int64_t> after;  ///< The sum with it.
+  std::span<const std::int64_t> before;  ///< The sum without the pass; empty: zeros.
+  std::span<const std::int64_t> after;   ///< The sum with it.
 };
 
 /// \throws PluginError as ContributionCheck says.

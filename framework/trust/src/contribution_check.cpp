@@ -94,47 +94,83 @@ Batch example_of(const Batch& batch, std::size_t place) {
 
 constexpr std::string_view kAlone = " in a pass of its own than beside others";
 
-/// Makes an example's cells in a pass of its own, which the next example will use: the same norms and
-/// length as in the pass of all.
-void make_alone(const CheckedPass& pass, std::size_t place, std::string_view who) {
+/// Makes an example's cells in a pass of its own: the same norms and length as in the pass of all.
+/// \param number  of the pass; a new example may have the pass of one that is done with.
+ExactClipping::Pass& make_alone(const CheckedPass& pass, std::size_t place, std::size_t number,
+                                std::string_view who) {
   SumMemory& memory = pass.memory;
   const std::size_t groups = pass.program.groups();
-  if (memory.pass_of_one == nullptr) memory.pass_of_one = pass.program.make_pass(1);
-  if (memory.pass_of_one == nullptr) refuse(who, "the program makes no memory for a pass");
+  while (memory.passes_of_one.size() <= number)
+    memory.passes_of_one.push_back(pass.program.make_pass(1));
+  if (memory.passes_of_one[number] == nullptr)
+    refuse(who, "the program makes no memory for a pass");
+  ExactClipping::Pass& alone = *memory.passes_of_one[number];
   std::vector<double> norms(groups, std::numeric_limits<double>::quiet_NaN());
-  pass.program.backward(example_of(pass.batch, place), *memory.pass_of_one, norms);
+  pass.program.backward(example_of(pass.batch, place), alone, norms);
   if (!same_norms(norms, std::span(memory.squared_norms).subspan(place * groups, groups)))
     refuse(who, std::string("an example has other gradient norms").append(kAlone));
   SquaredLength length{~std::uint64_t{0}, 0};
-  pass.program.make_cells(*memory.pass_of_one,
-                          std::span(memory.scales).subspan(place * groups, groups), pass.most,
-                          std::span(&length, 1));
+  pass.program.make_cells(alone, std::span(memory.scales).subspan(place * groups, groups),
+                          pass.most, std::span(&length, 1));
   if (length != memory.lengths[place])
     refuse(who, std::string("an example's cells have another length").append(kAlone));
+  return alone;
 }
 
-/// Calls take(begin, cells) for all cells of the example that make_alone() was called for, from the
-/// first on, as they come.
-template <class Take>
-void for_cells_alone(const CheckedPass& pass, std::size_t place, const CellsInPieces* pieces,
-                     const Take& take) {
-  ExactClipping::Pass& alone = *pass.memory.pass_of_one;
-  const std::uint8_t taken = pass.memory.taken[place];
-  std::vector<std::size_t> ends{pass.after.size()};
-  if (pieces != nullptr) {
-    ends.assign(pieces->piece_ends().begin(), pieces->piece_ends().end());
-    pieces->choose(alone, std::span(&taken, 1));
+/// The cells of some examples of a pass, in pieces where the program has them: a piece stays in the
+/// caches while it is compared.
+class SomeCells {
+ public:
+  /// \param taken  [rows of `pass`]: 0 takes an example out.
+  SomeCells(const CheckedPass& checked, ExactClipping::Pass& pass, std::vector<std::uint8_t> taken)
+      : program_(checked.program),
+        pieces_(PassToCome::ability(checked.rows)),
+        pass_(pass),
+        taken_(std::move(taken)) {
+    if (pieces_ != nullptr) pieces_->choose(pass_, taken_);
   }
-  Cells cells;
-  for (std::size_t piece = 0, begin = 0; piece < ends.size(); begin = ends[piece++]) {
-    cells.assign(ends[piece] - begin, 0);
-    if (pieces != nullptr) {
-      pieces->add_piece(alone, piece, cells);
+
+  /// \returns where the pieces of a sum end.
+  static std::vector<std::size_t> ends(const CheckedPass& checked) {
+    const CellsInPieces* const pieces = PassToCome::ability(checked.rows);
+    if (pieces == nullptr) return {checked.after.size()};
+    return {pieces->piece_ends().begin(), pieces->piece_ends().end()};
+  }
+
+  /// \param out  overwritten by the cells of a piece.
+  void copy_piece(std::size_t piece, std::span<std::int64_t> out) const {
+    std::fill(out.begin(), out.end(), 0);
+    if (pieces_ != nullptr) {
+      pieces_->add_piece(pass_, piece, out);
     } else {
-      pass.program.add_cells(alone, std::span(&taken, 1), cells);
+      program_.add_cells(pass_, taken_, out);
     }
-    take(begin, std::span<const std::int64_t>(cells));
   }
+
+ private:
+  const ExactClipping& program_;
+  const CellsInPieces* pieces_;
+  ExactClipping::Pass& pass_;
+  std::vector<std::uint8_t> taken_;
+};
+
+/// Calls take(piece, begin, added) for all pieces of a sum from the first on, with what the pass added
+/// to them; `added` may be overwritten.
+template <class Take>
+void for_pieces(const CheckedPass& pass, const Take& take) {
+  Cells added;
+  std::size_t piece = 0, begin = 0;
+  for (const std::size_t end : SomeCells::ends(pass)) {
+    added.resize(end - begin);
+    for (std::size_t j = begin; j < end; ++j)
+      added[j - begin] = minus(pass.after[j], pass.before.empty() ? 0 : pass.before[j]);
+    take(piece++, begin, std::span(added));
+    begin = end;
+  }
+}
+
+void subtract(std::span<const std::int64_t> cells, std::span<std::int64_t> from) {
+  for (std::size_t j = 0; j < from.size(); ++j) from[j] = minus(from[j], cells[j]);
 }
 
 /// The length of an example's cells, as they come.
@@ -169,7 +205,9 @@ void check_again(const CheckedPass& pass, std::string_view who) {
   std::vector<SquaredLength> lengths(rows, SquaredLength{~std::uint64_t{0}, 0});
   pass.program.make_cells(*memory.pass, std::span(memory.scales).first(rows * groups), pass.most,
                           lengths);
+  // Not in pieces, whose sum it may be: the two must be the same.
   Cells sum(pass.before.begin(), pass.before.end());
+  sum.resize(pass.after.size(), 0);
   pass.program.add_cells(*memory.pass, std::span(memory.taken).first(rows), sum);
   const bool is_same = same_norms(norms, std::span(memory.squared_norms).first(norms.size())) &&
                        std::equal(lengths.begin(), lengths.end(), memory.lengths.begin()) &&
@@ -219,6 +257,15 @@ void check_factors(const CheckedPass& pass, std::size_t place, std::string_view 
     refuse(who, "gave other factors for the same gradient norms");
 }
 
+/// The examples whose cells a pass added, without some.
+std::vector<std::uint8_t> taken_without(const CheckedPass& pass,
+                                        std::span<const std::size_t> places) {
+  const auto rows = static_cast<std::ptrdiff_t>(pass.batch.rows());
+  std::vector<std::uint8_t> others(pass.memory.taken.begin(), pass.memory.taken.begin() + rows);
+  for (const std::size_t place : places) others[place] = 0;
+  return others;
+}
+
 /// One example's cells, as the pass of all has them.
 Cells cells_in_pass(const CheckedPass& pass, std::size_t place) {
   std::vector<std::uint8_t> taken(pass.batch.rows(), 0);
@@ -235,26 +282,13 @@ Cells cells_in_pass(const CheckedPass& pass, std::size_t place) {
     const Cells own = cells_in_pass(pass, place);
     CellsLength length(pass.most);
     length.add(own);
-    if (pass.memory.taken[place] != 0) length.check(pass.memory.lengths[place], who);
-    make_alone(pass, place, who);
-    for_cells_alone(pass, place, nullptr, [&](std::size_t, std::span<const std::int64_t> cells) {
-      if (!std::equal(own.begin(), own.end(), cells.begin()))
-        refuse(who, std::string("an example has other cells").append(kAlone));
-    });
+    const std::uint8_t taken = pass.memory.taken[place];
+    if (taken != 0) length.check(pass.memory.lengths[place], who);
+    Cells alone(own.size(), 0);
+    pass.program.add_cells(make_alone(pass, place, 0, who), std::span(&taken, 1), alone);
+    if (own != alone) refuse(who, std::string("an example has other cells").append(kAlone));
   }
   refuse(who, "a sum of cells is not that of its examples' cells");
-}
-
-/// Makes of the sum before a pass what the pass added for the examples that are looked at: in the end
-/// what is neither theirs nor that of the others.
-void take_others_away(const CheckedPass& pass, std::span<const std::size_t> places) {
-  std::vector<std::uint8_t> others(
-      pass.memory.taken.begin(),
-      pass.memory.taken.begin() + static_cast<std::ptrdiff_t>(pass.batch.rows()));
-  for (const std::size_t place : places) others[place] = 0;
-  pass.program.add_cells(*pass.memory.pass, others, pass.before);
-  for (std::size_t j = 0; j < pass.before.size(); ++j)
-    pass.before[j] = minus(pass.after[j], pass.before[j]);
 }
 
 std::vector<float> rows_of(const Program& program, const Dataset& data,
@@ -286,31 +320,37 @@ void check_pass(const CheckedPass& pass, ContributionCheck& check) {
   const std::vector<std::size_t> places = examples_of(check, pass.first, pass.batch.rows());
   for (const std::size_t place : places) check_factors(pass, place, check.clipping);
   if (check.is_of_all) check_again(pass, check.program);
-  take_others_away(pass, places);
-  const CellsInPieces* pieces = PassToCome::ability(pass.rows);
-  std::vector<CellsLength> lengths;
   // An example left out for its length adds nothing, which is near no gradient.
   std::optional<DistanceFromRow> distance;
   const std::size_t drawn = check.place - pass.first;
   if (pass.memory.taken[drawn] != 0) distance.emplace(pass, drawn);
-  for (const std::size_t place : places) {
-    make_alone(pass, place, check.program);
-    CellsLength& length = lengths.emplace_back(pass.most);
-    for_cells_alone(pass, place, pieces,
-                    [&](std::size_t begin, std::span<const std::int64_t> cells) {
-                      length.add(cells);
-                      if (place == drawn && distance) distance->add(begin, cells);
-                      const auto left = pass.before.subspan(begin, cells.size());
-                      for (std::size_t j = 0; j < left.size(); ++j)
-                        left[j] = minus(left[j], cells[j]);
-                    });
-  }
-  const bool is_sum = std::all_of(pass.before.begin(), pass.before.end(),
-                                  [](std::int64_t cell) { return cell == 0; });
-  if (!is_sum) refuse_sum(pass, places, check.program);
+  std::vector<CellsLength> lengths(places.size(), CellsLength(pass.most));
+  std::vector<SomeCells> alone;
+  const SomeCells others(pass, *pass.memory.pass, taken_without(pass, places));
+  bool is_sum = true;
+  Cells cells;
+  for_pieces(pass, [&](std::size_t piece, std::size_t begin, std::span<std::int64_t> added) {
+    cells.resize(added.size());
+    others.copy_piece(piece, cells);
+    subtract(cells, added);
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      // A sum of one piece is done with an example when the next is made, in the same memory.
+      const std::size_t number = added.size() == pass.after.size() ? 0 : i;
+      if (piece == 0)
+        alone.emplace_back(pass, make_alone(pass, places[i], number, check.program),
+                           std::vector{pass.memory.taken[places[i]]});
+      alone[i].copy_piece(piece, cells);
+      lengths[i].add(cells);
+      if (places[i] == drawn && distance) distance->add(begin, cells);
+      subtract(cells, added);
+    }
+    is_sum = is_sum &&
+             std::all_of(added.begin(), added.end(), [](std::int64_t cell) { return cell == 0; });
+  });
   for (std::size_t i = 0; i < places.size(); ++i)
     if (pass.memory.taken[places[i]] != 0)
       lengths[i].check(pass.memory.lengths[places[i]], check.program);
+  if (!is_sum) refuse_sum(pass, places, check.program);
   check.differs = distance && distance->is_large();
 }
 

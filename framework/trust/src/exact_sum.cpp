@@ -44,9 +44,8 @@ class PassSum {
     }
     const auto sum = parameters();
     if (grid_.count != 0) total_.back() += made.count;
-    const std::vector<std::int64_t> before = is_checked
-                                                 ? std::vector<std::int64_t>(sum.begin(), sum.end())
-                                                 : std::vector<std::int64_t>();
+    std::vector<std::int64_t> before;
+    if (is_checked && first != 0) before.assign(sum.begin(), sum.end());
     if (in_pieces) {
       add_pieces(made, memory);
     } else {
@@ -85,7 +84,7 @@ class PassSum {
   }
 
   void look_at(const Batch& examples, SumMemory& memory, std::size_t first,
-               std::vector<std::int64_t> before) {
+               std::span<const std::int64_t> before) {
     const ScalesOf scales = [&](std::span<const double> norms, std::span<double> out) {
       grid_.scale(norms, out);
     };

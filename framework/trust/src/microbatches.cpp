@@ -37,7 +37,7 @@ void for_each_microbatch(const ExactClipping& program, const Dataset& data,
   if (microbatch_rows > memory.microbatch_rows) {
     memory.pass.reset();
     // First, so that what is said to fit leaves room for the looks at single examples.
-    if (memory.pass_of_one == nullptr) memory.pass_of_one = program.make_pass(1);
+    if (memory.passes_of_one.empty()) memory.passes_of_one.push_back(program.make_pass(1));
     memory.pass = program.make_pass(microbatch_rows);
     if (memory.pass == nullptr) throw PluginError("the program makes no memory for a pass");
     memory.microbatch_rows = microbatch_rows;

@@ -293,3 +293,32 @@ TEST_CASE("a program whose pieces are not what add_cells() adds is found by the 
     }
   }
 }
+
+TEST_CASE("one piece of a sum that is not its examples' is found, whichever it is",
+          "[exact][checks][privacy]") {
+  /// Adds one cell too many to one piece, where several examples are added and none is left out.
+  struct AddsOne final : PiecewiseEcho {
+    explicit AddsOne(std::size_t piece) : PiecewiseEcho(50, {7, 90, 100}), wrong(piece) {}
+    void choose(Pass& pass, std::span<const std::uint8_t> taken) const override {
+      PiecewiseEcho::choose(pass, taken);
+      const bool is_all = std::find(taken.begin(), taken.end(), 0) == taken.end();
+      if (taken.size() > 1) is_wrong = is_all ? &pass : nullptr;
+    }
+    void add_piece(Pass& pass, std::size_t piece, std::span<std::int64_t> sum) const override {
+      PiecewiseEcho::add_piece(pass, piece, sum);
+      if (is_wrong == &pass && piece == wrong) ++sum[0];
+    }
+    std::size_t wrong;
+    mutable const Pass* is_wrong = nullptr;
+  };
+  const Dataset data = examples(100, 19);  // the last pass has three examples
+  for (const std::size_t piece : {0u, 1u, 2u}) {
+    const AddsOne program(piece);
+    const Setting setting{program, data};
+    SumMemory memory;
+    core::ContributionCheck check{
+        .place = 17, .others = {1}, .program = "test/program", .clipping = "test/clipping"};
+    CHECK_THROWS_WITH(core::cells_for_testing(setting.to_come(first_rows(19), memory, &check)),
+                      ContainsSubstring("a sum of cells is not that of its examples' cells"));
+  }
+}

@@ -27,7 +27,8 @@ class ReleaseMemory;
 /// Memory that steps of a run use one after the other, so that it is asked for once. Belongs to one
 /// program and must not outlive it.
 struct SumMemory {
-  std::unique_ptr<ExactClipping::Pass> pass, pass_of_one;
+  std::unique_ptr<ExactClipping::Pass> pass;
+  std::vector<std::unique_ptr<ExactClipping::Pass>> passes_of_one;  ///< For looks at examples.
   std::size_t microbatch_rows = 0;
   std::vector<float> features, targets;
   std::vector<double> squared_norms, scales;
