@@ -245,8 +245,10 @@ TEST_CASE("noise-error of two manifests compares theorems' own steps, and says w
     CHECK(side.at("momentum") < 1.0);
   }
   CHECK(json.at("manifests")[0].at("steps") != json.at("manifests")[1].at("steps"));
+  REQUIRE(json.at("notes").size() == 2);
   CHECK_THAT(json.at("notes")[0].get<std::string>(),
              ContainsSubstring("does not say which run ends better"));
+  CHECK_THAT(json.at("notes")[1].get<std::string>(), ContainsSubstring("of older iterates"));
 }
 
 TEST_CASE("noise-error of two manifests refuses what cannot be compared") {

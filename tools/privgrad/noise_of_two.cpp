@@ -131,6 +131,11 @@ std::vector<std::string> notes_of(const Side& first, const Side& second) {
                     std::to_string(second.plan.steps()) +
                     " steps, so that less noise does not say which run ends better");
   }
+  if (first.momentum != second.momentum) {
+    notes.push_back(
+        "the one with more momentum averages over more gradients, of older iterates: it has less "
+        "noise for that alone");
+  }
   if (first.plan.parameters != second.plan.parameters) {
     notes.push_back("their models have " + std::to_string(first.plan.parameters) + " and " +
                     std::to_string(second.plan.parameters) +
@@ -173,7 +178,7 @@ Json json_of(const Side& first, const Side& second, const std::vector<std::uint6
 
 std::string page_of(const Side& first, const Side& second, const std::vector<Measure>& measures) {
   Table table({Align::left, Align::right, Align::right, Align::right, Align::left});
-  table.add({"", first.file, second.file, "ratio", ""});
+  table.add({"", first.file, second.file, "second / first", ""});
   const auto row = [&](const char* name, const auto& value) {
     table.add({name, value(first), value(second)});
   };
