@@ -167,6 +167,7 @@ void check_kind(std::vector<Fault> faults) {
 }  // namespace
 
 TEST_CASE("faults of samplers") { check_kind(sampler_faults()); }
+TEST_CASE("faults of samplers of random allocation") { check_kind(allocation_faults()); }
 TEST_CASE("faults of aggregators") { check_kind(aggregator_faults()); }
 TEST_CASE("faults of accountants") { check_kind(accountant_faults()); }
 TEST_CASE("faults of clippings") { check_kind(clipping_faults()); }

@@ -40,6 +40,7 @@ const std::string kValidation =
     "schedules.noise_multiplier={kind: validation, initial: 20, every: 3, factor: 0.8}";
 const std::string kTree = "aggregator={kind: tree, momentum: 0.9}";
 const std::string kShuffle = "sampler={kind: shuffle, batch_size: 20}";
+const std::string kAllocation = "sampler={kind: allocation, steps_per_epoch: 4}";
 const std::string kClients =
     "federated={clients: 4, rounds: 4, local_iterations: 3, partition: iid}";
 const std::string kAli =
@@ -94,6 +95,12 @@ const std::vector<Kind> kKinds = {
     {"coordinates that are scaled, sampled",
      {"clipping=adaclip", "sampler={kind: poisson, sample_rate: 0.3}", "privacy.accountant=rdp",
       "privacy.adjacency=add_or_remove_one"}},
+    {"random allocation",
+     {kAllocation, "privacy.accountant=pld", "privacy.adjacency=add_or_remove_one"}},
+    {"random allocation, zero_out", {kAllocation, "privacy.accountant=pld"}},
+    {"random allocation, a clip norm that adapts, reports on the way",
+     {kAllocation, "privacy.accountant=pld", "privacy.adjacency=add_or_remove_one",
+      "clipping=adaptive", kReports}},
     {"coordinates that are scaled, noise that follows the losses",
      {"clipping=adaclip", kDescentCheck}},
     {"noise that follows the losses", {kDescentCheck}},
@@ -135,6 +142,9 @@ const std::vector<Kind> kKinds = {
     {"dp_fed_avg, sampled clients",
      {kServer, "federated.participation={kind: poisson, sample_rate: 0.6}",
       "privacy.accountant=rdp"}},
+    {"dp_fed_avg, clients that draw their round",
+     {kServer, "federated.participation={kind: allocation, steps_per_epoch: 2}",
+      "federated.client_drop_rate=0.3", "privacy.accountant=pld"}},
     {"dp_fed_avg with a clip norm that adapts", {kServer, "federated.client_clipping=adaptive"}},
 };
 

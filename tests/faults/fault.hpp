@@ -74,6 +74,7 @@ std::vector<Fault> faults_of(const Table& table, const std::string& kind, const 
 
 // One file each. The first fault of each is none: the component as it should be.
 std::vector<Fault> sampler_faults();
+std::vector<Fault> allocation_faults();
 std::vector<Fault> aggregator_faults();
 std::vector<Fault> accountant_faults();
 std::vector<Fault> clipping_faults();

@@ -1,4 +1,4 @@
-// Samplers as they should be, of four laws, for others to break.
+// Samplers as they should be, of five laws, for others to break.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,7 @@ enum class SamplingLaw {
   subset,  ///< Of a fixed size, anew in each step.
   epochs,  ///< Each row once in five steps.
   all,
+  allocation,  ///< Each row once in five steps, in one that it draws by itself.
 };
 
 class RightSampler : public privgrad::Sampler {
@@ -45,6 +46,7 @@ class RightSampler : public privgrad::Sampler {
       batch.resize(rows);
       return std::iota(batch.begin(), batch.end(), 0u);
     }
+    if (law_ == SamplingLaw::allocation) return allocation(step / 5, step % 5, rows, random, batch);
     if (rows != plan_.dataset_size) throw privgrad::ConfigError("the size is fixed");
     const bool anew = law_ == SamplingLaw::subset;
     const Rows order = shuffled(anew ? step : step / 5, rows, random);
@@ -61,6 +63,15 @@ class RightSampler : public privgrad::Sampler {
     batch.clear();
     for (std::uint32_t row = 0; row < rows; ++row) {
       if (stream->uniform() < rate) batch.push_back(row);
+    }
+  }
+  /// The rows that have drawn a step of five.
+  static void allocation(std::uint64_t epoch, std::uint64_t within, std::size_t rows,
+                         const privgrad::RandomSource& random, Rows& batch) {
+    const auto stream = random.stream(epoch);
+    batch.clear();
+    for (std::uint32_t row = 0; row < rows; ++row) {
+      if (stream->uniform_below(5) == within) batch.push_back(row);
     }
   }
   /// Rows in an order of the stream's making.
@@ -89,6 +100,8 @@ class RightSampler : public privgrad::Sampler {
     if (law == SamplingLaw::subset)
       return Event::sampled_without_replacement(static_cast<std::int64_t>(plan_.dataset_size),
                                                 static_cast<std::int64_t>(whole_fifth()), release);
+    if (law == SamplingLaw::allocation)
+      return step % 5 == 0 ? Event::random_allocation(5, release) : Event::nothing();
     // Parts of an epoch are disjoint: its first step pays for all of them.
     return law == SamplingLaw::all || step % 5 == 0 ? release : Event::nothing();
   }

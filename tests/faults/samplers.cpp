@@ -5,67 +5,12 @@
 #include <random>
 #include <thread>
 
-#include "fault.hpp"
-#include "right_sampler.hpp"
+#include "faulty_sampler.hpp"
 
 using namespace privgrad;
 
 namespace samplers {
-
-using Law = SamplingLaw;
-using Events = RightSampler::Events;
-using Releases = RightSampler::Releases;
-using Rows = RightSampler::Rows;
-constexpr double kRate = RightSampler::kRate;
-
-class Base : public RightSampler {
- public:
-  using RightSampler::RightSampler;
-  Rows last_;
-  mutable std::uint64_t calls_ = 0;
-  std::size_t drawn_ = 0;
-};
-
-/// A batch to be drawn.
-struct Draw {
-  Base& self;
-  std::uint64_t step;
-  std::size_t rows;
-  const RandomSource& random;
-  Rows& batch;
-
-  std::size_t fifth() const { return rows / 5; }
-  void right() const { self.RightSampler::sample(step, rows, random, batch); }
-  void poisson(double rate) const { self.poisson(step, rows, rate, random, batch); }
-  /// The batch of another step.
-  void poisson_at(std::uint64_t other) const { self.poisson(other, rows, kRate, random, batch); }
-  void subset(std::size_t size) const {
-    batch = self.shuffled(step, rows, random);
-    batch.resize(size);
-  }
-  bool holds(std::uint32_t row) const {
-    return std::find(batch.begin(), batch.end(), row) != batch.end();
-  }
-};
-
-struct Row {
-  Told told;
-  Law law = Law::poisson;
-  void (*draw)(const Draw&) = nullptr;
-  /// Of each release.
-  Event (*cost)(const Event& release) = nullptr;
-  Events (*charges)(const Base&, Releases) = nullptr;
-  /// Right charges of these steps, and nothing for the others.
-  bool (*pays)(std::size_t step) = nullptr;
-  /// Right charges of another law.
-  Law charged_as = {};
-  double (*size)(const Base&) = nullptr;
-};
-
-Event quieter(const Event& release, double factor) {
-  const auto* gaussian = std::get_if<GaussianEvent>(&release.kind());
-  return gaussian == nullptr ? release : Event::gaussian(factor * gaussian->noise_multiplier);
-}
+namespace {
 
 const std::array kTable = std::to_array<Row>({
     {.told = {"right_poisson", "nothing: the control"}},
@@ -434,37 +379,12 @@ const std::array kTable = std::to_array<Row>({
 });
 
 template <std::size_t I>
-class Faulty final : public Base {
- public:
-  explicit Faulty(const Params& params) : Base(params, kTable[I].law) {}
-  double expected_batch_size(std::uint64_t step) const override {
-    return kTable[I].size != nullptr ? kTable[I].size(*this) : Base::expected_batch_size(step);
-  }
-  Events charges(Releases releases) const override {
-    if (kTable[I].charges != nullptr) return kTable[I].charges(*this, releases);
-    const bool as_drawn = kTable[I].charged_as == Law{};
-    Events all = charges_as(as_drawn ? kTable[I].law : kTable[I].charged_as, releases);
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      if (kTable[I].cost != nullptr) all[i] = kTable[I].cost(releases[i]);
-      if (kTable[I].pays != nullptr && !kTable[I].pays(i)) all[i] = Event::nothing();
-    }
-    return all;
-  }
-  void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
-              Rows& batch) override {
-    if (kTable[I].draw == nullptr) return Base::sample(step, rows, random, batch);
-    kTable[I].draw({*this, step, rows, random, batch});
-  }
-};
+using OfTable = Faulty<kTable, I>;
 
+}  // namespace
 }  // namespace samplers
 
 std::vector<Fault> sampler_faults() {
   using namespace samplers;
-  return faults_of<Sampler, Faulty>(kTable, "sampler", [](const Row& row) {
-    const bool poisson = row.law == Law::poisson;
-    return std::vector<std::string>{
-        std::string("sampler=") + row.told.id, "privacy.accountant=rdp",
-        std::string("privacy.adjacency=") + (poisson ? "add_or_remove_one" : "replace_one")};
-  });
+  return faults_of<Sampler, OfTable>(kTable, "sampler", place_of);
 }

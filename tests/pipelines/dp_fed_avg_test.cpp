@@ -53,6 +53,8 @@ TEST_CASE("dp_fed_avg: the server's ledger is not above its budget, whatever hap
       {},
       {"federated.client_drop_rate=0.5", "federated.straggler_rate=0.5"},
       {"federated.participation={kind: poisson, sample_rate: 0.6}"},
+      {"federated.participation={kind: allocation, steps_per_epoch: 2}", "privacy.accountant=pld",
+       "schedules.noise_multiplier=1.4", "federated.client_drop_rate=0.3"},
       {"federated.partition={kind: dirichlet, alpha: 1, at_least: 20}",
        "sampler={kind: poisson, batch_size: 15}"}};
   for (const auto& where : circumstances) {
@@ -224,16 +226,20 @@ TEST_CASE("dp_fed_avg: participation that is amplified stays secret", "[federate
                                       "federated.client_clip_norm=1", "federated.clients=20",
                                       "privacy.target_epsilon=200", "data.size=400"};
   struct Case {
-    const char *participation, *adjacency;
+    const char *participation, *adjacency, *accountant;
     bool is_secret;
   };
-  for (const Case& one : {Case{"{kind: poisson, sample_rate: 0.3}", "add_or_remove_one", true},
-                          Case{"{kind: fixed_size, batch_size: 2}", "replace_one", true},
-                          Case{"full_batch", "zero_out", false}}) {
+  for (const Case& one :
+       {Case{"{kind: poisson, sample_rate: 0.3}", "add_or_remove_one", "rdp", true},
+        Case{"{kind: allocation, steps_per_epoch: 3}", "add_or_remove_one", "pld", true},
+        Case{"{kind: allocation, steps_per_epoch: 3}", "zero_out", "pld", true},
+        Case{"{kind: fixed_size, batch_size: 2}", "replace_one", "rdp", true},
+        Case{"full_batch", "zero_out", "rdp", false}}) {
     INFO(one.participation);
     std::vector<std::string> set = base;
     set.push_back(std::string("federated.participation=") + one.participation);
     set.push_back(std::string("privacy.adjacency=") + one.adjacency);
+    set.push_back(std::string("privacy.accountant=") + one.accountant);
     Experiment released(yaml, set), shown(kBase, set);
     const auto result = released.run();
     shown.run();

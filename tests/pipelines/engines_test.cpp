@@ -53,6 +53,9 @@ const Overrides kInOrder{"sampler={kind: sequential, batch_size: 12}", "privacy.
 const std::string kClients = "federated={clients: 3, rounds: 2, local_iterations: 2}";
 const std::string kAdaptiveClients =
     "federated={clients: 3, rounds: 2, local_iterations: {kind: ali_dpfl}, estimates: ";
+const std::string kServer =
+    "federated={clients: 3, rounds: 2, local_iterations: 2, aggregation: dp_fed_avg, "
+    "client_clip_norm: 1";
 const std::string kNetwork = "model={kind: mlp, hidden: [4], activation: tanh";
 
 const std::vector<Case>& cases() {
@@ -70,6 +73,11 @@ const std::vector<Case>& cases() {
        with(kWholeBatches, {"privacy.target_epsilon=2",
                             "schedules.noise_multiplier={kind: validation, initial: 20, every: 2, "
                             "threshold: 0.01, factor: 0.8}"})},
+      {epoch_coins, {"sampler={kind: allocation, steps_per_epoch: 3}", "privacy.accountant=pld"}},
+      {epoch_coins,
+       {kServer + ", participation: {kind: allocation, steps_per_epoch: 2}}",
+        "privacy.adjacency=add_or_remove_one", "privacy.accountant=pld"},
+       {clients, client_unit}},
       {adaptive_iterations, {kAdaptiveClients + "from_models}"}, {clients}},
       {released_statistics,
        {"data.transforms=[{kind: standardize, statistic: private, range: [-3, 3], "
@@ -94,11 +102,7 @@ const std::vector<Case>& cases() {
        {"data={kind: csv, train: t.csv, target: label, classes: 2, columns: [{name: '*', type: "
         "number, fill: 0}], streaming: true}"}},
       {clients, {kClients}},
-      {client_unit,
-       {"federated={clients: 3, rounds: 2, local_iterations: 2, aggregation: dp_fed_avg, "
-        "client_clip_norm: 1}",
-        "privacy.adjacency=add_or_remove_one"},
-       {clients}},
+      {client_unit, {kServer + "}", "privacy.adjacency=add_or_remove_one"}, {clients}},
       {private_estimates,
        {kAdaptiveClients + "private, estimate_noise: 20}"},
        {clients, adaptive_iterations}},
@@ -124,45 +128,8 @@ class Itself final : public Model, public SelfExecuting {
   }
 };
 
-/// Poisson sampling that is charged as random allocation.
-class Allocating : public Sampler {
- public:
-  explicit Allocating(const Params&) {}
-  void start(const SamplingPlan& plan) override { size_ = static_cast<double>(plan.dataset_size); }
-  double expected_batch_size(std::uint64_t) const override { return size_ / 3.0; }
-  std::vector<Event> charges(std::span<const Event> releases) const override {
-    std::vector<Event> charged(releases.size(), Event::nothing());
-    for (std::size_t step = 0; step < releases.size(); step += 3)
-      charged[step] = Event::random_allocation(3, releases[step]);
-    return charged;
-  }
-  void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
-              std::vector<std::uint32_t>& batch) override {
-    const auto stream = random.stream(step);
-    batch.clear();
-    for (std::uint32_t row = 0; row < rows; ++row)
-      if (stream->uniform_below(3) == 0) batch.push_back(row);
-  }
-
- private:
-  double size_ = 0.0;
-};
-
-/// The same, among other charges.
-class AllocatingAmongOthers final : public Allocating {
- public:
-  using Allocating::Allocating;
-  std::vector<Event> charges(std::span<const Event> releases) const override {
-    std::vector<Event> charged = Allocating::charges(releases);
-    for (Event& charge : charged) charge = Event::composed({charge, Event::gaussian(1e3)});
-    return charged;
-  }
-};
-
 const Catalog& catalog() {
-  static const Catalog made =
-      house_with({offer<Model, Itself>("itself"), offer<Sampler, Allocating>("allocating"),
-                  offer<Sampler, AllocatingAmongOthers>("allocating_among_others")});
+  static const Catalog made = house_with({offer<Model, Itself>("itself")});
   return made;
 }
 
@@ -360,13 +327,6 @@ TEST_CASE("engines: what a component does and does not declare is refused, as is
   CHECK_THAT(outcome_of({"correlated", "own_enclave"}),
              ContainsSubstring("declares the trait 'own_enclave', which no engine"));
   CHECK_THAT(outcome_of({"corelated"}), ContainsSubstring("the nearest known one is 'correlated'"));
-}
-
-TEST_CASE("engines: epochs of random allocation are drawn by none yet", "[engines][privacy]") {
-  for (const std::string name : {"allocating", "allocating_among_others"}) {
-    CHECK_THROWS_WITH(experiment_of({"sampler=" + name, "privacy.accountant=pld"})->plan(),
-                      ContainsSubstring("charges random_allocation, which no engine"));
-  }
 }
 
 TEST_CASE("engines: the page shows the table of the declarations", "[engines][docs]") {

@@ -55,6 +55,10 @@ checkpoint: {every_steps: 3}
 
 using Overrides = std::vector<std::string>;
 
+/// Epochs of random allocation, of which checkpoints are made in the middle.
+inline const Overrides kAllocation{"sampler={kind: allocation, steps_per_epoch: 5}",
+                                   "privacy.accountant=pld", "schedules.noise_multiplier=2"};
+
 /// Two transforms, of which the second learns from rows as the first leaves them.
 inline const std::string kStatistics =
     "data.transforms=[{kind: standardize, statistic: private, range: [-2, 2], share: 0.1}, "
@@ -83,6 +87,9 @@ inline std::vector<std::pair<std::string, Overrides>> federated_kinds() {
       {"dp_fed_avg, secret participation",
        rounds(server + ", " + some + ", " + accidents + ", server_optimizer: {kind: momentum}",
               {})},
+      {"dp_fed_avg, random allocation of rounds",
+       rounds(server + ", participation: {kind: allocation, steps_per_epoch: 3}, " + accidents,
+              {"privacy.accountant=pld", "schedules.noise_multiplier=2"})},
       {"dp_fed_avg, for release", rounds(server + ", " + some, {"mode=release", "data.size=60"})},
       {"dp_fed_avg, of a seed", rounds(server + ", server_optimizer: adam", {"seed=7"})},
       {"dp_fed_avg, correlated",
@@ -118,6 +125,7 @@ inline const std::vector<std::pair<std::string, Overrides>>& kinds() {
          {"sampler={kind: fixed_size, batch_size: 9}", "privacy.adjacency=replace_one",
           "optimizer=adam"}},
         {"a shuffled epoch over checkpoints", shuffled},
+        {"random allocation", kAllocation},
         {"correlated, in whole numbers", with(shuffled, {"aggregator=tree", "optimizer=ftrl"})},
         {"correlated, in fractions", with(shuffled, {tree + "0.9}"})},
         {"correlated, of differences",

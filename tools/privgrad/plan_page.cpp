@@ -8,6 +8,7 @@
 #include "manifest_call.hpp"
 #include "output.hpp"
 #include "privgrad/manifest/manifest_problems.hpp"
+#include "privgrad/plan/allocation_price.hpp"
 #include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/plan/remarks.hpp"
 #include "privgrad/record/event_words.hpp"
@@ -232,6 +233,14 @@ std::string privacy_section(const core::Plan& plan) {
                               std::string(to_text(plan.unit))});
   table.add({"sampling", plan.sampling_words()});
   table.add({"accounted as", core::describe(plan.event)});
+  if (const auto price = core::price_of_allocation(plan)) {
+    table.add({"with allocation",
+               "epsilon " + short_bound(price->epsilon) + " under " +
+                   std::string(to_text(price->adjacency)) +
+                   ", at the same noise, if each example drew its step of an epoch by itself: "
+                   "sampler {kind: allocation, steps_per_epoch: " +
+                   std::to_string(price->steps_per_epoch) + "}, accountant pld"});
+  }
   if (plan.correlated && !manifest.noise_off) table.add({"per example", participation_text(plan)});
   table.add({"unaccounted", unaccounted_text(plan)});
   for (const std::string& remark : core::remarks(plan, plan.epsilon().value))

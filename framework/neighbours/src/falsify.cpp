@@ -28,7 +28,8 @@ constexpr std::uint64_t kMostRuns = 16;
 
 bool is_amplified(const Event& event) {
   return std::holds_alternative<PoissonSampledEvent>(event.kind()) ||
-         std::holds_alternative<SampledWithoutReplacementEvent>(event.kind());
+         std::holds_alternative<SampledWithoutReplacementEvent>(event.kind()) ||
+         std::holds_alternative<RandomAllocationEvent>(event.kind());
 }
 
 bool is_before_steps(ReleaseSeen::What what) {

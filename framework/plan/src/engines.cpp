@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <utility>
+#include <variant>
 
 #include "privgrad/error.hpp"
 #include "privgrad/model.hpp"
@@ -32,6 +33,7 @@ constexpr TraitFacts kTraits[] = {
     {Trait::adaptive_noise, trait::adaptive_noise, "the noise follows what the run releases"},
     {Trait::adaptive_iterations, trait::adaptive_iterations,
      "the number of local steps follows what clients estimate"},
+    {Trait::epoch_coins, trait::epoch_coins, "each example draws its step of an epoch beforehand"},
     {Trait::released_statistics, trait::released_statistics,
      "statistics of all rows are released before the first step"},
     {Trait::unreleased_statistics, trait::unreleased_statistics,
@@ -73,6 +75,7 @@ constexpr Trait kHost[] = {correlated,
                            adaptive_clip_norm,
                            coordinate_scaling,
                            adaptive_noise,
+                           epoch_coins,
                            released_statistics,
                            unreleased_statistics,
                            own_program,
@@ -94,6 +97,7 @@ constexpr Trait kStreamed[] = {correlated,
                                adaptive_clip_norm,
                                coordinate_scaling,
                                adaptive_noise,
+                               epoch_coins,
                                released_statistics,
                                own_program,
                                no_noise,
@@ -117,26 +121,27 @@ constexpr Refusal kStreamedReasons[] = {
      "transforms that learn from all training rows in memory are what data.streaming is there "
      "to avoid"}};
 
-constexpr Trait kDevice[] = {released_statistics, unreleased_statistics,
-                             accuracy_report,     random_iterate,
-                             moving_average,      gradient_norms,
-                             augmentation,        adapters,
-                             initial_weights,     account,
-                             streamed_rows,       own_program};
+constexpr Trait kDevice[] = {epoch_coins,
+                             released_statistics,
+                             unreleased_statistics,
+                             accuracy_report,
+                             random_iterate,
+                             moving_average,
+                             gradient_norms,
+                             augmentation,
+                             adapters,
+                             initial_weights,
+                             account,
+                             streamed_rows,
+                             own_program};
 
-constexpr Trait kProcesses[] = {correlated,
-                                gradient_differences,
-                                adaptive_clip_norm,
-                                adaptive_noise,
-                                unreleased_statistics,
-                                own_program,
-                                random_iterate,
-                                moving_average,
-                                gradient_norms,
-                                augmentation,
-                                adapters,
-                                initial_weights,
-                                account,
+constexpr Trait kProcesses[] = {correlated,         gradient_differences,
+                                adaptive_clip_norm, adaptive_noise,
+                                epoch_coins,        unreleased_statistics,
+                                own_program,        random_iterate,
+                                moving_average,     gradient_norms,
+                                augmentation,       adapters,
+                                initial_weights,    account,
                                 streamed_rows};
 constexpr Refusal kProcessesReasons[] = {
     {released_statistics,
@@ -154,6 +159,7 @@ constexpr Trait kFederated[] = {correlated,
                                 quantized,
                                 adaptive_clip_norm,
                                 adaptive_iterations,
+                                epoch_coins,
                                 unreleased_statistics,
                                 own_program,
                                 no_noise,
@@ -174,21 +180,14 @@ constexpr Refusal kFederatedReasons[] = {
     {accuracy_report,
      "a report is one sum over all rows, which no client of a federated run holds"}};
 
-constexpr Trait kSharedRounds[] = {correlated,
-                                   gradient_differences,
-                                   adaptive_clip_norm,
-                                   adaptive_iterations,
-                                   unreleased_statistics,
-                                   own_program,
-                                   moving_average,
-                                   gradient_norms,
-                                   adapters,
-                                   initial_weights,
-                                   account,
-                                   streamed_rows,
-                                   clients,
-                                   client_unit,
-                                   private_estimates};
+constexpr Trait kSharedRounds[] = {correlated,         gradient_differences,
+                                   adaptive_clip_norm, adaptive_iterations,
+                                   epoch_coins,        unreleased_statistics,
+                                   own_program,        moving_average,
+                                   gradient_norms,     adapters,
+                                   initial_weights,    account,
+                                   streamed_rows,      clients,
+                                   client_unit,        private_estimates};
 constexpr Refusal kSharedRoundsReasons[] = {
     {no_noise, "runs without noise are not shared among processes"},
     {quantized, kExactAlone},
@@ -368,6 +367,11 @@ std::vector<PlannedTrait> traits_of(const Plan& plan) {
   traits.add(plan.clip_norm_adapts(), Trait::adaptive_clip_norm, manifest.clipping);
   traits.add(plan.setting->scales_coordinates, Trait::coordinate_scaling, manifest.clipping);
   traits.add(plan.noise_adapts.has_value(), Trait::adaptive_noise, manifest.noise_multiplier);
+  traits.add(std::any_of(plan.charges.begin(), plan.charges.end(),
+                         [](const Charge& charge) {
+                           return std::holds_alternative<RandomAllocationEvent>(charge.cost.kind());
+                         }),
+             Trait::epoch_coins, manifest.sampler);
   add_statistics(traits, plan);
   traits.add(dynamic_cast<const SelfExecuting*>(plan.setting->model.get()) != nullptr,
              Trait::own_program, manifest.model);

@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "guard.hpp"
 #include "owner_plan.hpp"
@@ -37,6 +38,23 @@ void refuse_correlated(const Manifest& manifest, const Plan& plan) {
   });
 }
 
+/// A client that misses a round has paid for steps that it never makes: of an epoch of random
+/// allocation the rest would be drawn by coins that nobody has.
+void refuse_epochs(const Manifest& manifest, const Plan& plan) {
+  const bool has_epochs =
+      std::any_of(plan.charges.begin(), plan.charges.end(), [](const Charge& charge) {
+        return std::holds_alternative<RandomAllocationEvent>(charge.cost.kind());
+      });
+  if (!has_epochs) return;
+  manifest.sampler.with_position([&] {
+    throw ConfigError(
+        manifest.sampler.name() +
+        " draws whole epochs, of which a client of fed_avg that misses a round leaves "
+        "steps out; use poisson, or federated.aggregation: dp_fed_avg with this "
+        "sampler as federated.participation");
+  });
+}
+
 /// The batch sizes given to the sampler of estimates: as for the first step, unless a target finds
 /// it.
 std::vector<double> estimate_batch_size(const Manifest& manifest, std::uint64_t most_steps) {
@@ -63,6 +81,7 @@ class ClientPlanner {
     check_size();
     PlansBySize plans = plans_with({});
     refuse_correlated(manifest_, *plans.begin()->second);
+    refuse_epochs(manifest_, *plans.begin()->second);
     const LocalIterationsRule chooser = start_local_iterations(wish_);
     if (chooser.rule != nullptr) plan_estimates(*chooser.rule, plans);
     return plans;

@@ -10,6 +10,7 @@
 #include "privgrad/trust/certified_accountant.hpp"
 #include "privgrad/trust/checked_answer.hpp"
 #include "privgrad/trust/least_cost.hpp"
+#include "privgrad/trust/sampling_watch.hpp"
 #include "privgrad/value.hpp"
 
 namespace privgrad::core {
@@ -20,12 +21,53 @@ bool is_nothing(const Event& event) {
   return composed != nullptr && composed->of.empty();
 }
 
-/// Whether an epoch of random allocation is charged, by itself or with others.
-bool allocates(const Event& cost) {
-  const std::vector<CountedEvent> parts = flatten(cost);
-  return std::any_of(parts.begin(), parts.end(), [](const CountedEvent& part) {
-    return std::holds_alternative<RandomAllocationEvent>(part.event.kind());
-  });
+bool is_epoch(const Event& cost) {
+  return std::holds_alternative<RandomAllocationEvent>(cost.kind());
+}
+
+/// Whether an epoch of random allocation is charged among others, or many at once.
+bool hides_epoch(const Event& cost) {
+  const auto has = [](const Event& part) { return is_epoch(part) || hides_epoch(part); };
+  if (const auto* all = std::get_if<ComposedEvent>(&cost.kind()))
+    return std::any_of(all->of.begin(), all->of.end(), has);
+  if (const auto* many = std::get_if<SelfComposedEvent>(&cost.kind())) return has(*many->of);
+  return false;
+}
+
+/// Whether the epoch's cost is that of these steps. Those of other noise than its own have more, and
+/// adding noise to what its steps release gives what they do. Fewer steps than it has may be left
+/// over at the end of a run; elsewhere, examples would draw from fewer than are charged.
+bool covers(const RandomAllocationEvent& epoch, std::span<const Charge> steps, bool at_end) {
+  const auto count = static_cast<std::uint64_t>(epoch.steps);
+  const auto* own = std::get_if<GaussianEvent>(&epoch.of->kind());
+  return (steps.size() == count || (at_end && steps.size() < count)) &&
+         std::all_of(steps.begin(), steps.end(), [&](const Charge& step) {
+           const auto* noise = std::get_if<GaussianEvent>(&step.release.kind());
+           return step.release == *epoch.of || is_nothing(step.release) ||
+                  (own != nullptr && noise != nullptr &&
+                   noise->noise_multiplier >= own->noise_multiplier);
+         });
+}
+
+/// Of epochs of random allocation the run keeps the coins, and holds the batches against the charge
+/// (SamplingWatch), if each is charged by itself, at its first step.
+void check_epochs(const std::string& sampler, std::span<const Charge> charges) {
+  for (const Charge& charge : charges) {
+    if (hides_epoch(charge.cost)) {
+      throw PrivacyError(sampler +
+                         ": charges random_allocation together with others; batches are held "
+                         "against it only where it is charged by itself");
+    }
+    const auto* epoch = std::get_if<RandomAllocationEvent>(&charge.cost.kind());
+    if (epoch == nullptr) continue;
+    const SamplingLaw law = sampling_law(charges, charge.step);
+    if (covers(*epoch, charges.subspan(law.first, law.last - law.first + 1),
+               law.last + 1 == charges.size()))
+      continue;
+    throw PluginError(sampler + ": broke its contract: the epoch that is charged at step " +
+                      std::to_string(charge.step) +
+                      " has another number of steps, or more noise, than those that it pays for");
+  }
 }
 
 /// \param accountant  made from this use.
@@ -65,15 +107,12 @@ std::vector<Charge> sampled_charges(const Manifest& manifest, const Sampler& sam
     throw PluginError(manifest.sampler.component->full_name() +
                       ": broke its contract: charges nothing for the first release");
   }
-  // No engine keeps the coins of an epoch, or holds its batches against such a charge.
-  if (std::any_of(costs.begin(), costs.end(), allocates)) {
-    throw PrivacyError(manifest.sampler.component->full_name() +
-                       ": charges random_allocation, which no engine of this version draws");
-  }
   std::vector<Charge> charges;
   charges.reserve(costs.size());
   for (std::uint64_t i = 0; i < costs.size(); ++i)
     charges.push_back({i, releases[i], std::move(costs[i]), what});
+  manifest.sampler.with_position(
+      [&] { check_epochs(manifest.sampler.component->full_name(), charges); });
   return charges;
 }
 

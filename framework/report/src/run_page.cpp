@@ -193,6 +193,7 @@ class RunPage {
     if (prose.empty()) html += paragraph("This run left no statement.");
     if (audit_) html += statement_paragraph(audit_paragraph(*audit_)) + audit_bar(*audit_);
     html += accountant_table();
+    html += with_allocation();
     html += epsilon_chart();
     return section("privacy", "Privacy statement", html);
   }
@@ -225,6 +226,22 @@ class RunPage {
           digits(number(other, "steps", statement_file_), 15) + ", planned");
     }
     return table.html();
+  }
+
+  /// The price of the planned steps with another sampler.
+  std::string with_allocation() const {
+    const Json& sampling = members(statement_, "sampling", statement_file_);
+    if (!sampling.contains("with_allocation")) return "";
+    const Json& price = members(sampling, "with_allocation", statement_file_);
+    const auto epsilon = number(price, "epsilon", statement_file_);
+    return paragraph(
+        "If each example drew its step of an epoch by itself (the sampler allocation "
+        "with steps_per_epoch " +
+        digits(number(price, "steps_per_epoch", statement_file_), 15) +
+        "), the planned steps would cost epsilon " +
+        (epsilon ? short_bound(*epsilon, kBoundDigits) : "infinite") + " under " +
+        text(price, "adjacency", statement_file_).value_or("unknown") +
+        " at the same noise, by the accountant pld.");
   }
 
   std::string epsilon_chart() {

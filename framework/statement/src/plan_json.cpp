@@ -80,6 +80,12 @@ nlohmann::json to_json(const std::vector<PlannedStatistic>& statistics) {
   return list;
 }
 
+nlohmann::json to_json(const AllocationPrice& price) {
+  return {{"steps_per_epoch", price.steps_per_epoch},
+          {"adjacency", to_text(price.adjacency)},
+          {"epsilon", price.epsilon}};
+}
+
 nlohmann::json to_json(const Plan& plan) {
   const Manifest& manifest = *plan.manifest;
   Json accountants = Json::object();
@@ -112,6 +118,7 @@ nlohmann::json to_json(const Plan& plan) {
             {"mode", mode_name(manifest)},
             {"reproducible", manifest.seed.has_value()},
             {"event", to_json(plan.event)}};
+  if (const auto price = price_of_allocation(plan)) json["with_allocation"] = to_json(*price);
   if (!plan.auto_values.empty()) {
     json["auto"] = Json::object();
     for (const PlannedAuto& chosen : plan.auto_values)

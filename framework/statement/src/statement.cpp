@@ -71,9 +71,11 @@ Json range(std::span<const double> values) {
 
 Json sampling(const Plan& plan, const PlanNumbers& stated, std::uint64_t steps) {
   const Component& sampler = *plan.manifest->sampler.component;
-  return {{"sampler", sampler.full_name()},
-          {"means", plan.sampling_words()},
-          {"expected_batch_size", range(std::span(stated.batch_size).first(steps))}};
+  Json json{{"sampler", sampler.full_name()},
+            {"means", plan.sampling_words()},
+            {"expected_batch_size", range(std::span(stated.batch_size).first(steps))}};
+  if (const auto price = price_of_allocation(plan)) json["with_allocation"] = to_json(*price);
+  return json;
 }
 
 /// The charges of correlated releases as the one Gaussian that they compose to: the cost of the

@@ -27,12 +27,17 @@ std::uint64_t steps_per_payment(std::uint64_t steps) {
   return std::max<std::uint64_t>(1, (steps + 63) / 64);
 }
 
+bool allocates(const Charge& charge) {
+  return std::holds_alternative<RandomAllocationEvent>(charge.cost.kind());
+}
+
 }  // namespace
 
 bool rest_on_secret_draws(std::span<const Charge> charges) {
   return std::any_of(charges.begin(), charges.end(), [](const Charge& charge) {
     return std::holds_alternative<PoissonSampledEvent>(charge.cost.kind()) ||
-           std::holds_alternative<SampledWithoutReplacementEvent>(charge.cost.kind());
+           std::holds_alternative<SampledWithoutReplacementEvent>(charge.cost.kind()) ||
+           allocates(charge);
   });
 }
 
@@ -46,9 +51,10 @@ Trainer::Trainer(const Plan& plan, const Dataset& data,
           plan, data, key, executor,
           processes == nullptr ? std::nullopt : std::optional(processes->parameters()))),
       device_checks_key_(key.derive("resident checks")),
-      sampler_random_(plan.correlated ? plan.correlated->random
-                                      : make_random_source(key.derive("sampler"))),
-      secret_draws_(!plan.correlated && rest_on_secret_draws(plan.charges)) {
+      sampler_key_(key.derive("sampler")),
+      sampler_random_(plan.correlated ? plan.correlated->random : make_random_source(sampler_key_)),
+      secret_draws_(!plan.correlated && rest_on_secret_draws(plan.charges)),
+      draws_epochs_(std::any_of(plan.charges.begin(), plan.charges.end(), allocates)) {
   if (plan.noise_adapts)
     adaptive_noise_.emplace(plan, *state_->made.aggregator, data, key, executor);
   std::size_t optimizer_size = plan.parameters;
@@ -99,7 +105,10 @@ void Trainer::reopen_ledger(const std::filesystem::path& file, const nlohmann::j
 }
 
 void Trainer::use_key_of_step(const RandomKey& key) {
-  if (secret_draws_) sampler_random_ = make_random_source(key.derive("sampler"));
+  if (secret_draws_) {
+    sampler_key_ = key.derive("sampler");
+    sampler_random_ = make_random_source(sampler_key_);
+  }
   state_->use_key_of_step(key);
   if (adaptive_noise_) adaptive_noise_->use_key(key);
 }
@@ -112,6 +121,8 @@ void Trainer::save(StateWriter& out, Between where) const {
   if (where == Between::steps) engine_->save_optimizer(out);
   state_->save(out);
   if (adaptive_noise_) adaptive_noise_->save(out);
+  out.put(coins_.has_value());
+  if (coins_) out.put(coins_->first, coins_->last, coins_->key);
   if (sampling_watch_) sampling_watch_->save(out);
 }
 
@@ -122,6 +133,11 @@ void Trainer::restore(StateReader& in, Between where) {
   if (where == Between::steps) engine_->restore_optimizer(in);
   state_->restore(in);
   if (adaptive_noise_) adaptive_noise_->restore(in);
+  if (in.flag()) {
+    const std::uint64_t first = in.word(), last = in.word();
+    coins_.emplace(EpochCoins{first, last, in.key()});
+    epoch_random_ = make_random_source(coins_->key);
+  }
   if (plan_.manifest->noise_off) return;
   watch_sampling();
   if (sampling_watch_) sampling_watch_->restore(in);
@@ -223,11 +239,35 @@ void Trainer::take_part(const StepOrder& order, Workbench& bench) {
   shared_->take_part(order, bench);
 }
 
+/// Of an epoch in which each example draws its step beforehand, all batches follow from the coins of
+/// the first one's step: others would draw other steps for examples that have had theirs.
+const RandomSource& Trainer::coins_of(std::uint64_t step) {
+  if (!draws_epochs_) return *sampler_random_;
+  if (coins_ && step > coins_->first && step <= coins_->last) return *epoch_random_;
+  forget_coins();
+  const SamplingLaw law = sampling_law(plan_.charges, step);
+  if (law.kind != SamplingLaw::Kind::allocated) return *sampler_random_;
+  if (step != law.first) {
+    throw PrivacyError("the coins that drew the epoch of step " + std::to_string(step) +
+                       " are gone, and others would draw other batches than were charged");
+  }
+  coins_.emplace(EpochCoins{law.first, law.last, sampler_key_});
+  epoch_random_ = sampler_random_;
+  return *epoch_random_;
+}
+
+void Trainer::forget_coins() {
+  coins_.reset();
+  epoch_random_.reset();
+}
+
 void Trainer::draw_batch(std::uint64_t step) {
   const std::size_t rows = rows_ ? rows_->size() : data_.rows();
   in_run_of(plan_.manifest->sampler.component->full_name(),
-            [&] { state_->made.sampler->sample(step, rows, *sampler_random_, batch_); });
+            [&] { state_->made.sampler->sample(step, rows, coins_of(step), batch_); });
   if (sampling_watch_) sampling_watch_->check(step, rows, batch_);
+  // Whoever found the coins of an epoch that is over would know who was in which of its batches.
+  if (coins_ && step == coins_->last) forget_coins();
   if (plan_.correlated &&
       !plan_.correlated->participation->covers(step, batch_, *state_->made.order)) {
     throw PluginError(plan_.manifest->sampler.component->full_name() + ": the batch of step " +

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 #include <variant>
 
@@ -28,6 +29,9 @@ double price(std::size_t bet, double rate) { return std::log1p(rate * std::expm1
 constexpr double kSlack = 1.0;
 
 constexpr double kLooks = 4.0;
+
+/// Of a row that was in no batch of the epoch yet.
+constexpr std::uint32_t kNotYet = std::numeric_limits<std::uint32_t>::max();
 
 /// ln(1 / alpha) of each look at the whole batch.
 double evidence_of_a_look() { return std::log(kLooks / SamplingWatch::kFalseAlarm); }
@@ -57,8 +61,13 @@ SamplingLaw sampling_law(std::span<const Charge> charges, std::uint64_t step) {
   law.first = law.last = step;
   while (law.first > 0 && is_nothing(charges[law.first].cost)) --law.first;
   while (law.last + 1 < charges.size() && is_nothing(charges[law.last + 1].cost)) ++law.last;
-  if (law.first == law.last) return law;
   const Event& paid = charges[law.first].cost;
+  if (const auto* epoch = std::get_if<RandomAllocationEvent>(&paid.kind())) {
+    law.kind = SamplingLaw::Kind::allocated;
+    law.steps = static_cast<std::uint64_t>(epoch->steps);
+    return law;
+  }
+  if (law.first == law.last) return law;
   for (std::uint64_t other = law.first; other <= law.last; ++other)
     if (charges[other].release == paid) law.kind = SamplingLaw::Kind::once;
   return law;
@@ -93,6 +102,8 @@ void SamplingWatch::save(StateWriter& out) const {
       if (lately_[row]) seen.push_back(static_cast<std::uint32_t>(row));
   }
   out.array(seen);
+  // Empty but for an epoch that is under way. Its coins are kept beside, and say the same.
+  out.array(step_of_);
 }
 
 void SamplingWatch::restore(StateReader& in) {
@@ -107,8 +118,10 @@ void SamplingWatch::restore(StateReader& in) {
   }
   const std::vector<std::uint32_t> seen = in.array<std::uint32_t>();
   constexpr std::uint64_t kMostRows = std::uint64_t{1} << 32;
-  if (rows_ > kMostRows || kind > static_cast<std::uint64_t>(SamplingLaw::Kind::once))
+  step_of_ = in.array<std::uint32_t>();
+  if (rows_ > kMostRows || kind > static_cast<std::uint64_t>(SamplingLaw::Kind::allocated))
     in.fail("its sampling watch is of no run");
+  if (!step_of_.empty()) restore_epoch(in, first, last);
   if (kind != static_cast<std::uint64_t>(SamplingLaw::Kind::once)) return;
   law_ = {.kind = SamplingLaw::Kind::once, .first = first, .last = last};
   lately_.assign(rows_, false);
@@ -116,6 +129,15 @@ void SamplingWatch::restore(StateReader& in) {
     if (row >= rows_) in.fail("its sampling watch names a row that does not exist");
     lately_[row] = true;
   }
+}
+
+void SamplingWatch::restore_epoch(StateReader& in, std::uint64_t first, std::uint64_t last) {
+  if (first < charges_.size()) law_ = sampling_law(charges_, first);
+  const auto is_known = [&](std::uint32_t step) { return step == kNotYet || step < law_.steps; };
+  if (law_.kind != SamplingLaw::Kind::allocated || law_.first != first || law_.last != last ||
+      step_of_.size() != rows_ || !std::all_of(step_of_.begin(), step_of_.end(), is_known))
+    in.fail("its sampling watch has an epoch of another run");
+  not_yet_ = static_cast<std::size_t>(std::count(step_of_.begin(), step_of_.end(), kNotYet));
 }
 
 SamplingWatch::SamplingWatch(std::span<const Charge> charges, std::string sampler)
@@ -136,15 +158,16 @@ void SamplingWatch::check(std::uint64_t step, std::size_t rows,
   if (law_.kind == SamplingLaw::Kind::any) return;
   ++batches_;
   rows_ = rows;
-  drawn_.resize(rows);
   if (law_.kind == SamplingLaw::Kind::once) return check_once(law_, batch);
+  if (law_.kind == SamplingLaw::Kind::allocated) return check_allocated(step, batch);
   check_draw(step, law_, batch);
 }
 
 void SamplingWatch::check_draw(std::uint64_t step, const SamplingLaw& law,
                                std::span<const std::uint32_t> batch) {
+  drawn_.resize(rows_);
   if (law.kind == SamplingLaw::Kind::poisson) {
-    check_sizes(step, law.rate, batch.size());
+    check_sizes(step, rows_, law.rate, batch.size());
   } else if (rows_ != law.rows || batch.size() != law.size) {
     refuse(step, "have another size, or come of another number of rows, than");
   }
@@ -152,12 +175,13 @@ void SamplingWatch::check_draw(std::uint64_t step, const SamplingLaw& law,
   check_rows(step, law.rate, batch);
 }
 
-void SamplingWatch::check_sizes(std::uint64_t step, double rate, std::size_t size) {
-  const auto rows = static_cast<double>(rows_);
-  sizes_.add(rows, rate, static_cast<double>(size));
+void SamplingWatch::check_sizes(std::uint64_t step, std::size_t rows, double rate,
+                                std::size_t size) {
+  const auto coins = static_cast<double>(rows);
+  sizes_.add(coins, rate, static_cast<double>(size));
   if (sizes_.is_refuted(evidence_of_a_look())) refuse(step, "are larger or smaller than");
-  // E (-1)^size = (1 - 2 rate)^rows
-  odd_.add(1.0, (1.0 - std::pow(1.0 - 2.0 * rate, rows)) / 2.0, size % 2 == 0 ? 0.0 : 1.0);
+  // E (-1)^size = (1 - 2 rate)^coins
+  odd_.add(1.0, (1.0 - std::pow(1.0 - 2.0 * rate, coins)) / 2.0, size % 2 == 0 ? 0.0 : 1.0);
   if (odd_.is_refuted(evidence_of_a_look())) refuse(step, "vary less, or otherwise, than");
 }
 
@@ -221,6 +245,65 @@ void SamplingWatch::check_once(const SamplingLaw& law, std::span<const std::uint
     }
     lately_[row] = true;
   }
+}
+
+void SamplingWatch::check_allocated(std::uint64_t step, std::span<const std::uint32_t> batch) {
+  const std::uint64_t within = step - law_.first;
+  if (within == 0) {
+    step_of_.assign(rows_, kNotYet);
+    not_yet_ = rows_;
+  }
+  if (step_of_.size() != rows_) refuse_epoch("the steps before are not known");
+  if (within >= law_.steps) refuse_epoch("more steps are made than were charged");
+  for (const std::uint32_t row : batch)
+    if (step_of_[row] != kNotYet) refuse_epoch("a row is in two batches");
+  // At the last step there is nothing left to draw.
+  const bool is_last = within + 1 == law_.steps;
+  if (!is_last) check_coins(step, 1.0 / static_cast<double>(law_.steps - within), batch);
+  for (const std::uint32_t row : batch) step_of_[row] = static_cast<std::uint32_t>(within);
+  not_yet_ -= batch.size();
+  if (is_last && not_yet_ > 0) refuse_epoch("a row is in no batch");
+  if (is_last) end_epoch();
+}
+
+void SamplingWatch::check_coins(std::uint64_t step, double rate,
+                                std::span<const std::uint32_t> batch) {
+  check_sizes(step, not_yet_, rate, batch.size());
+  check_together(step, rate, batch);
+}
+
+void SamplingWatch::check_together(std::uint64_t step, double rate,
+                                   std::span<const std::uint32_t> batch) {
+  if (step_before_.size() != rows_ || batch.empty()) return;
+  const std::uint32_t first = *std::min_element(batch.begin(), batch.end());
+  const std::uint32_t old = step_before_[first];
+  double trials = 0.0, together = 0.0;
+  for (std::size_t at = begins_before_[old]; at < begins_before_[old + 1]; ++at) {
+    const std::uint32_t row = rows_before_[at];
+    if (row > first && step_of_[row] == kNotYet) trials += 1.0;
+  }
+  for (const std::uint32_t row : batch)
+    if (row != first && step_before_[row] == old) together += 1.0;
+  returns_.add(trials, rate, together);
+  if (returns_.is_refuted(evidence_of_a_look()))
+    refuse(step, "name the rows of earlier ones more often, or less, than");
+}
+
+/// Sorts the rows by the steps that they had.
+void SamplingWatch::end_epoch() {
+  begins_before_.assign(law_.steps + 1, 0);
+  for (const std::uint32_t step : step_of_) ++begins_before_[step + 1];
+  std::partial_sum(begins_before_.begin(), begins_before_.end(), begins_before_.begin());
+  std::vector<std::size_t> next(begins_before_.begin(), begins_before_.end() - 1);
+  rows_before_.resize(rows_);
+  for (std::uint32_t row = 0; row < rows_; ++row) rows_before_[next[step_of_[row]]++] = row;
+  step_before_ = std::exchange(step_of_, {});
+}
+
+void SamplingWatch::refuse_epoch(const std::string& what) const {
+  throw PluginError(sampler_ + ": in the epoch of steps " + std::to_string(law_.first) + " to " +
+                    std::to_string(law_.last) + ", " + what +
+                    ", and each row was charged for one step of it");
 }
 
 void SamplingWatch::refuse(std::uint64_t step, const std::string& what) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <vector>
@@ -278,4 +279,188 @@ TEST_CASE("a batch that repeats or invents rows is refused", "[checks][sampling]
     CHECK_THROWS_AS(watch.check(0, 4, Rows{1, 1}), PluginError);
     CHECK_THROWS_AS(watch.check(0, 4, Rows{4}), PluginError);
   }
+}
+
+namespace {
+
+/// Epochs of random allocation, each charged at its first step.
+std::vector<Charge> allocated(std::uint64_t steps, std::uint64_t epoch) {
+  std::vector<Charge> charges = charges_of(steps, Event::nothing());
+  for (Charge& charge : charges)
+    if (charge.step % epoch == 0)
+      charge.cost = Event::random_allocation(static_cast<std::int64_t>(epoch), kRelease);
+  return charges;
+}
+
+/// Draws the steps of an epoch when its first one comes.
+class Epochs {
+ public:
+  using Steps = std::vector<std::uint64_t>;
+  /// \param steps_of  the step of each row.
+  Epochs(std::uint64_t epoch, std::function<Steps(std::uint64_t number, Random&)> steps_of)
+      : epoch_(epoch), steps_of_(std::move(steps_of)) {}
+  Rows operator()(std::uint64_t step, Random& random) {
+    if (step % epoch_ == 0) drawn_ = steps_of_(step / epoch_, random);
+    Rows batch;
+    for (std::uint32_t row = 0; row < drawn_.size(); ++row)
+      if (drawn_[row] == step % epoch_) batch.push_back(row);
+    return batch;
+  }
+  static Steps right(Random& random, std::size_t rows, std::uint64_t epoch) {
+    Steps steps(rows);
+    std::uniform_int_distribution<std::uint64_t> step(0, epoch - 1);
+    for (std::uint64_t& one : steps) one = step(random);
+    return steps;
+  }
+
+ private:
+  std::uint64_t epoch_;
+  std::function<Steps(std::uint64_t, Random&)> steps_of_;
+  Steps drawn_;
+};
+
+bool epochs_end(std::uint64_t epochs, std::uint64_t epoch, std::size_t rows,
+                const std::function<Epochs::Steps(std::uint64_t, Random&)>& steps_of,
+                std::uint64_t seed = 1) {
+  return ends(allocated(epochs * epoch, epoch), rows, Epochs(epoch, steps_of), seed);
+}
+
+}  // namespace
+
+TEST_CASE("the law of an epoch of random allocation is that of all its steps",
+          "[checks][sampling][allocation]") {
+  const auto charges = allocated(8, 3);
+  for (std::uint64_t step = 0; step < charges.size(); ++step) {
+    const auto law = core::sampling_law(charges, step);
+    CHECK(law.kind == SamplingLaw::Kind::allocated);
+    CHECK(law.steps == 3);
+    CHECK(law.first == step / 3 * 3);
+    CHECK(law.last == std::min<std::uint64_t>(law.first + 2, 7));
+  }
+}
+
+TEST_CASE("samplers that draw epochs as they are charged never end a run",
+          "[checks][sampling][allocation][long]") {
+  const int runs = trials(2'000, "runs of epochs that are drawn as they are charged");
+  int ended = 0;
+  for (int run = 0; run < runs; ++run) {
+    const auto seed = static_cast<std::uint64_t>(run);
+    for (const auto& [epoch, rows] :
+         {std::pair<std::uint64_t, std::size_t>{20, 101}, {2, 101}, {1, 7}, {60, 5}, {7, 0}}) {
+      ended += epochs_end(
+          12, epoch, rows, [&](auto, Random& random) { return Epochs::right(random, rows, epoch); },
+          seed);
+    }
+  }
+  CHECK(ended == 0);
+}
+
+TEST_CASE("a sampler whose epochs are not drawn as they are charged ends the run",
+          "[checks][sampling][allocation][privacy]") {
+  constexpr std::uint64_t kEpoch = 20;
+  const auto right = [](auto, Random& random) {
+    return Epochs::right(random, kWatchedRows, kEpoch);
+  };
+  CHECK_FALSE(epochs_end(50, kEpoch, kWatchedRows, right));
+
+  SECTION("a row in two batches of an epoch, at once") {
+    auto draw = Epochs(kEpoch, right);
+    CHECK(ends(allocated(kEpoch, kEpoch), kWatchedRows, [&](std::uint64_t step, Random& random) {
+      Rows batch = draw(step, random);
+      if (std::find(batch.begin(), batch.end(), 7u) == batch.end() && step % 2 == 0)
+        batch.push_back(7);
+      return batch;
+    }));
+  }
+  SECTION("a row in no batch, at the end of the epoch") {
+    CHECK(epochs_end(1, kEpoch, kWatchedRows, [&](auto number, Random& random) {
+      auto steps = right(number, random);
+      steps[7] = kEpoch;
+      return steps;
+    }));
+  }
+  SECTION("a permutation that is cut into batches, within 5 epochs") {
+    CHECK(epochs_end(5, kEpoch, kWatchedRows, [](auto, Random& random) {
+      Epochs::Steps steps(kWatchedRows);
+      const Rows order = shuffled(random, kWatchedRows);
+      for (std::size_t i = 0; i < kWatchedRows; ++i) steps[order[i]] = i / 50;
+      return steps;
+    }));
+  }
+  SECTION("the first epoch's steps again, in the second") {
+    Epochs::Steps first;
+    CHECK(epochs_end(2, kEpoch, kWatchedRows, [&](auto number, Random& random) {
+      if (number == 0) first = right(number, random);
+      return first;
+    }));
+  }
+  SECTION("the first epoch's batches again in another order, in the second") {
+    Epochs::Steps first;
+    CHECK(epochs_end(2, kEpoch, kWatchedRows, [&](auto number, Random& random) {
+      if (number == 0) first = right(number, random);
+      Epochs::Steps steps = first;
+      for (std::uint64_t& step : steps) step = (7 * step + 3 * number) % kEpoch;
+      return steps;
+    }));
+  }
+  SECTION("all in the first half of the steps, at once") {
+    CHECK(epochs_end(1, kEpoch, kWatchedRows, [](auto, Random& random) {
+      return Epochs::right(random, kWatchedRows, kEpoch / 2);
+    }));
+  }
+  SECTION("no more than 50 in a batch, and those beyond in the next one, within 10 epochs") {
+    CHECK(epochs_end(10, kEpoch, kWatchedRows, [&](auto number, Random& random) {
+      auto steps = right(number, random);
+      std::vector<int> sizes(kEpoch + 1, 0);
+      for (std::uint64_t& step : steps) {
+        while (step + 1 < kEpoch && sizes[step] == 50) ++step;
+        ++sizes[step];
+      }
+      return steps;
+    }));
+  }
+  SECTION("more steps than were charged, at once") {
+    auto charges = allocated(8, 8);
+    charges[0].cost = Event::random_allocation(4, kRelease);
+    CHECK(ends(charges, 10,
+               Epochs(8, [](auto, Random& random) { return Epochs::right(random, 10, 8); })));
+  }
+  SECTION("from the middle of an epoch on, of which nothing is known") {
+    const auto charges = allocated(8, 4);
+    SamplingWatch watch(charges, "test/sampler");
+    CHECK_THROWS_WITH(watch.check(2, 8, Rows{4, 5}),
+                      ContainsSubstring("the steps before are not known"));
+  }
+}
+
+TEST_CASE("a watch that goes on in the middle of an epoch knows who had a step",
+          "[checks][sampling][allocation][privacy]") {
+  const auto charges = allocated(8, 4);
+  SamplingWatch watch(charges, "test/sampler");
+  watch.check(0, 4, Rows{2});
+  watch.check(1, 4, Rows{});
+  const auto saved = [&] {
+    core::StateWriter out;
+    watch.save(out);
+    return out.text();
+  };
+  const std::string text = saved();
+  const auto restored = [&](const std::vector<Charge>& of, const std::string& from) {
+    auto made = std::make_unique<SamplingWatch>(of, "test/sampler");
+    core::StateReader in(from, "a checkpoint");
+    made->restore(in);
+    return made;
+  };
+  CHECK_THROWS_WITH(restored(charges, text)->check(2, 4, Rows{2}),
+                    ContainsSubstring("a row is in two batches"));
+  const auto made = restored(charges, text);
+  made->check(2, 4, Rows{0, 1});
+  CHECK_THROWS_WITH(made->check(3, 4, Rows{}), ContainsSubstring("a row is in no batch"));
+  // Not of this run: its step 0 begins no such epoch, or it has no row 4.
+  CHECK_THROWS_AS(restored(allocated(8, 1), text), IoError);
+  CHECK_THROWS_AS(restored(coins(8, 0.25), text), IoError);
+  // Of an epoch that is over nothing is saved: who had which step is over with it.
+  watch.check(2, 4, Rows{0, 1});
+  watch.check(3, 4, Rows{3});
+  CHECK(saved().size() == text.size() - 4 * sizeof(std::uint32_t));
 }

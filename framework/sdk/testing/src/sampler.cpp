@@ -8,11 +8,10 @@
 #include "inputs.hpp"
 #include "parameters.hpp"
 #include "rules.hpp"
+#include "sampler_epochs.hpp"
 
 namespace privgrad::testing {
 namespace {
-
-using Batch = std::vector<std::uint32_t>;
 
 constexpr Adjacency kAdjacencies[] = {Adjacency::add_or_remove_one, Adjacency::replace_one,
                                       Adjacency::zero_out};
@@ -61,16 +60,21 @@ void require_rows(const Batch& batch, std::size_t rows, const std::string& where
 }
 
 /// Checked before anyone counts by row number.
-std::vector<Batch> batches(Sampler& sampler, const SamplingPlan& plan, std::uint64_t first = 0) {
+std::vector<Batch> batches(Sampler& sampler, const SamplingPlan& plan, std::size_t rows,
+                           std::uint64_t first = 0) {
   const PublicSource random(kSeed);
   std::vector<Batch> all;
   for (std::uint64_t step = first; step < plan.steps; ++step) {
     Batch batch{4000000000u, 7u, 7u};  // an out parameter: what it held must not matter
-    sampler.sample(step, plan.dataset_size, random, batch);
-    require_rows(batch, plan.dataset_size, " in " + text_of(plan));
+    sampler.sample(step, rows, random, batch);
+    require_rows(batch, rows, " in " + text_of(plan));
     all.push_back(std::move(batch));
   }
   return all;
+}
+
+std::vector<Batch> batches(Sampler& sampler, const SamplingPlan& plan) {
+  return batches(sampler, plan, plan.dataset_size);
 }
 
 /// \returns nothing if the sampler refuses, as it may, for want of a proof.
@@ -115,6 +119,9 @@ double releases_paid(const Event& event, Adjacency adjacency) {
   if (const auto* subset = std::get_if<SampledWithoutReplacementEvent>(&event.kind())) {
     return releases_paid(*subset->of, adjacency);
   }
+  if (const auto* epoch = std::get_if<RandomAllocationEvent>(&event.kind())) {
+    return releases_paid(*epoch->of, adjacency);
+  }
   // No finite epsilon at all.
   if (std::holds_alternative<NonPrivateEvent>(event.kind()) ||
       std::holds_alternative<UnsupportedEvent>(event.kind())) {
@@ -140,10 +147,11 @@ void require_participation_paid(const std::vector<Batch>& chosen, const std::vec
   }
 }
 
-/// The two events that promise a way of drawing batches.
+/// The events that promise a way of drawing batches.
 struct Amplification {
   double probability = 0.0;  ///< Probability that a given example is in a given batch.
   bool fixed_size = false;
+  std::uint64_t epoch_steps = 0;  ///< Of an epoch with one step for each example; 0: no epochs.
 };
 
 std::optional<Amplification> amplification(const Event& event) {
@@ -155,16 +163,11 @@ std::optional<Amplification> amplification(const Event& event) {
         static_cast<double>(subset->sample_size) / static_cast<double>(subset->source_dataset_size),
         true};
   }
+  if (const auto* epoch = std::get_if<RandomAllocationEvent>(&event.kind())) {
+    return Amplification{1.0 / static_cast<double>(epoch->steps), false,
+                         static_cast<std::uint64_t>(epoch->steps)};
+  }
   return std::nullopt;
-}
-
-/// Breaks the rule if a sum of independent draws with this mean and variance is unbelievably far
-/// off: 8 standard deviations, and 4 for sums so small that they are no normal variable. A right
-/// sampler fails less than once in 10^8 times; the streams are fixed, so it always or never fails.
-void require_near(double sum, double mean, double variance, const std::string& what) {
-  require(std::abs(sum - mean) <= 8.0 * std::sqrt(variance) + 4.0,
-          what + " is " + format_number(sum) + ", expected " + format_number(mean) + " +- " +
-              format_number(std::sqrt(variance)));
 }
 
 /// Compares what sample() does over many steps with what the charge says about it: how often each
@@ -216,6 +219,20 @@ void require_drawn_as_charged(const std::vector<Batch>& chosen, const Amplificat
   // Pairs of consecutive batches overlap in their neighbours' examples, hence the factor 3.
   require_near(shared, (steps - 1.0) * n * q * q, 3.0 * steps * n * q * q,
                "the number of examples that consecutive batches share");
+}
+
+/// Epochs of random allocation, of however many rows there are: no row's step may depend on that.
+void require_epochs_as_charged(const Checker& checker, std::uint64_t epoch_steps,
+                               const SamplingPlan& plan) {
+  for (const std::size_t rows :
+       {std::size_t(plan.dataset_size), std::size_t{2}, std::size_t{51}, std::size_t{150}}) {
+    const auto sampler = started(checker, plan);
+    std::vector<Batch> drawn;
+    // Where the size is public, it may insist on it.
+    if (accepted("sample() of other rows", {Thrown::config},
+                 [&] { drawn = batches(*sampler, plan, rows); }))
+      require_epochs(drawn, epoch_steps, rows);
+  }
 }
 
 /// A batch of Poisson sampling from however many rows there are: what is charged is the probability
@@ -408,11 +425,16 @@ void check_charges(Checker& checker, const std::vector<SamplingPlan>& plans) {
       if (!paid) continue;
       require_participation_paid(batches(*started(checker, plan), plan), *paid, plan);
       if (!amplification(paid->front())) continue;
+      const Amplification how = *amplification(paid->front());
+      if (how.epoch_steps > 0) {
+        compared = true;
+        require_epochs_as_charged(checker, how.epoch_steps, plan);
+        continue;
+      }
       const bool steady = std::all_of(paid->begin(), paid->end(),
                                       [&](const Event& event) { return event == paid->front(); });
       if (!steady) throw NotChecked{"its charges differ from step to step"};
       compared = true;
-      const Amplification how = *amplification(paid->front());
       require_drawn_as_charged(batches(*sampler, plan), how, plan);
       if (!how.fixed_size)
         require_drawn_from_any_rows(*started(checker, plan), how.probability, plan);
@@ -430,7 +452,7 @@ void check_charges(Checker& checker, const std::vector<SamplingPlan>& plans) {
       const auto how = amplification(paid->front());
       const bool steady = std::all_of(paid->begin(), paid->end(),
                                       [&](const Event& event) { return event == paid->front(); });
-      if (!how || !steady) continue;
+      if (!how || !(steady || how->epoch_steps > 0)) continue;
       compared = true;
       require_drawn_by_stream(checker, how->probability, plan);
     }
@@ -472,7 +494,7 @@ void check_batches(Checker& checker, const std::vector<SamplingPlan>& plans) {
       const std::vector<Batch> all = batches(*started(checker, plan), plan);
       for (const std::uint64_t first : {plan.steps / 2, plan.steps - 1}) {
         const std::vector<Batch> rest(all.begin() + static_cast<std::ptrdiff_t>(first), all.end());
-        require(rest == batches(*started(checker, plan), plan, first),
+        require(rest == batches(*started(checker, plan), plan, plan.dataset_size, first),
                 "resumed at step " + std::to_string(first) + ", the batches differ in " +
                     text_of(plan));
       }

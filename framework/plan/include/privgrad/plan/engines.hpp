@@ -24,6 +24,7 @@ enum class Trait {
   coordinate_scaling,
   adaptive_noise,
   adaptive_iterations,
+  epoch_coins,
   released_statistics,
   unreleased_statistics,
   own_program,

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "privgrad/plan/allocation_price.hpp"
 #include "privgrad/plan/plan.hpp"
 #include "privgrad/statement/outcome.hpp"
 
@@ -21,6 +22,9 @@ nlohmann::json to_json(const AdaptiveNoisePlan& adapts, const NoiseRecord* made 
 
 /// The released statistics, with their noise: a list.
 nlohmann::json to_json(const std::vector<PlannedStatistic>& statistics);
+
+/// What the plan would cost in epochs of random allocation.
+nlohmann::json to_json(const AllocationPrice& price);
 
 /// How good a plan's noise is by the influence that it was made from.
 struct InfluenceFacts {

@@ -86,7 +86,8 @@ class Trainer {
   /// The number of receipts in hand from the ledger of a restored trainer.
   std::uint64_t receipts_to_take_up() const noexcept { return restored_.in_hand; }
 
-  /// For a run whose keys change with its steps: the key for the draws of the next step.
+  /// For a run whose keys change with its steps: the key for the draws of the next step. An epoch
+  /// that is charged as random allocation keeps the coins of its first step.
   void use_key_of_step(const RandomKey& key);
 
   /// The place of a checkpoint. Between rounds the optimizer has nothing to keep: begin_round().
@@ -180,7 +181,15 @@ class Trainer {
   std::optional<double> clipped_fraction() const noexcept;
 
  private:
+  /// The key of the coins by which each example has drawn its step of an epoch.
+  struct EpochCoins {
+    std::uint64_t first = 0, last = 0;  // its steps
+    RandomKey key;
+  };
+
   void draw_batch(std::uint64_t step);
+  const RandomSource& coins_of(std::uint64_t step);
+  void forget_coins();
   void watch_sampling();
 
   const Plan& plan_;
@@ -190,8 +199,11 @@ class Trainer {
   std::unique_ptr<StepEngine> engine_;
   SharedSteps* shared_ = nullptr;  // the engine, where processes share the steps
   RandomKey device_checks_key_;
-  std::shared_ptr<const RandomSource> sampler_random_;
-  bool secret_draws_;  // of each step by its own key, where keys change
+  RandomKey sampler_key_;
+  std::shared_ptr<const RandomSource> sampler_random_, epoch_random_;
+  bool secret_draws_;                // of each step by its own key, where keys change
+  bool draws_epochs_;                // some of which are charged as random allocation
+  std::optional<EpochCoins> coins_;  // of the epoch that is under way
   std::optional<SamplingWatch> sampling_watch_;
   std::optional<AdaptiveNoise> adaptive_noise_;
   ComponentPtr<Accountant> accountant_;

@@ -20,17 +20,20 @@ struct SamplingLaw {
     poisson,              ///< Each row by a coin of its own.
     without_replacement,  ///< `size` of `rows`, each such set as likely as any other.
     once,                 ///< One release pays for several steps: a row is in one of them at most.
+    allocated,            ///< Each row is in one step of an epoch, which it drew by itself.
   };
   Kind kind = Kind::any;
   double rate = 0.0;                  ///< For each row; poisson, without_replacement.
   std::uint64_t rows = 0, size = 0;   ///< without_replacement.
-  std::uint64_t first = 0, last = 0;  ///< once: the steps that are paid for together.
+  std::uint64_t first = 0, last = 0;  ///< once, allocated: the steps that are paid for together.
+  std::uint64_t steps = 0;            ///< allocated: of a whole epoch; the last one may have fewer.
 };
 
 /// Reads the law of a step off what was charged for it: poisson_sampled and
 /// sampled_without_replacement say it. A cost that is the release of one of the steps that it pays
 /// for, its own and those behind it that cost nothing, is parallel composition, and holds where no
-/// row is in two of them. Any other cost claims nothing about the draw that could be looked for.
+/// row is in two of them. random_allocation is for its own step and those behind it that cost
+/// nothing. Any other cost claims nothing about the draw that could be looked for.
 /// \param step  below charges.size().
 SamplingLaw sampling_law(std::span<const Charge> charges, std::uint64_t step);
 
@@ -69,6 +72,17 @@ class CountLaw {
 ///   - every row: how often it was drawn. One that is favoured, or never drawn.
 /// For batches that are charged together: that no row is in two of them.
 ///
+/// Of an epoch of t steps in which each row drew its own: given all batches before step j, 0 <= j <
+/// t, each row that was in none of them is in this one by a coin of 1 / (t - j) of its own. Looked at
+/// are
+///   - rows that are in two batches of an epoch, or, once it is over, in none: neither can be;
+///   - the sizes, and whether they are odd, by those coins;
+///   - rows that come together again: go through the rows by number, and let the first that is drawn
+///     have been in batch o of the epoch before. How many behind it that were in o, too, are drawn
+///     now, is then a matter of their own coins. With the batches of an old epoch, in whatever order,
+///     all of them are. With batches of one row none is, and nothing is seen. A watch that was
+///     restored begins with a new epoch.
+///
 /// False alarms: a sampler that keeps to the law, on whatever data, ends the run with a probability
 /// of at most kFalseAlarm, over all steps of the run together, since each of the four looks has a
 /// quarter of that and each row an equal share of its look's (see CountLaw). The draws are
@@ -81,7 +95,7 @@ class CountLaw {
 /// that is never drawn is noticed after about 70 expected draws, one that is always drawn after
 /// about 70 / ln(1 / rate) steps.
 ///
-/// Memory: 5 bytes a row. Threads: calls never overlap.
+/// Memory: 5 bytes a row; of epochs in which rows draw their steps 12, and 8 for each step. Threads: calls never overlap.
 class SamplingWatch {
  public:
   static constexpr double kFalseAlarm = 0x1p-64;
@@ -117,12 +131,18 @@ class SamplingWatch {
   };
 
   void check_draw(std::uint64_t step, const SamplingLaw& law, std::span<const std::uint32_t> batch);
-  void check_sizes(std::uint64_t step, double rate, std::size_t size);
+  void check_sizes(std::uint64_t step, std::size_t rows, double rate, std::size_t size);
   void check_returns(std::uint64_t step, double rate, std::span<const std::uint32_t> batch);
   void check_rows(std::uint64_t step, double rate, std::span<const std::uint32_t> batch);
   void check_once(const SamplingLaw& law, std::span<const std::uint32_t> batch);
+  void check_allocated(std::uint64_t step, std::span<const std::uint32_t> batch);
+  void check_coins(std::uint64_t step, double rate, std::span<const std::uint32_t> batch);
+  void check_together(std::uint64_t step, double rate, std::span<const std::uint32_t> batch);
+  void end_epoch();
+  void restore_epoch(StateReader& in, std::uint64_t first, std::uint64_t last);
   Limits limits_of_a_row() const;
   [[noreturn]] void refuse(std::uint64_t step, const std::string& what) const;
+  [[noreturn]] void refuse_epoch(const std::string& what) const;
 
   std::span<const Charge> charges_;
   std::string sampler_;
@@ -135,6 +155,11 @@ class SamplingWatch {
   double checked_least_ = -1.0;                  // all rows were drawn more often than this
   std::vector<bool> lately_;                     // [rows]: in a batch since the window began
   std::size_t in_window_ = 0;
+  // Of epochs that are drawn: each row's step, or kNotYet; the rows before by their steps.
+  std::vector<std::uint32_t> step_of_, rows_before_;
+  std::vector<std::uint32_t> step_before_;  // [rows]
+  std::vector<std::size_t> begins_before_;  // [steps + 1], of each step in rows_before_
+  std::size_t not_yet_ = 0;
 };
 
 }  // namespace privgrad::core

@@ -1,0 +1,80 @@
+#include "privgrad/plan/allocation_price.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "privgrad/error.hpp"
+#include "privgrad/trust/certified_accountant.hpp"
+#include "privgrad/trust/sampling_watch.hpp"
+#include "privgrad/value.hpp"
+
+namespace privgrad::core {
+namespace {
+
+/// 0 where the sampler has no epochs to compare.
+std::uint64_t steps_of_epoch(const Plan& plan) {
+  const SamplingLaw law = sampling_law(plan.charges, 0);
+  const bool has_epochs = law.kind == SamplingLaw::Kind::once;
+  if (!has_epochs && law.kind != SamplingLaw::Kind::without_replacement) return 0;
+  const double epoch = static_cast<double>(plan.dataset_size) / plan.batch_size.front();
+  return static_cast<std::uint64_t>(has_epochs ? std::ceil(epoch) : std::round(epoch));
+}
+
+/// The smallest noise multiplier of steps; nothing where one releases something else.
+std::optional<double> least_noise(std::span<const Charge> steps) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const Charge& step : steps) {
+    const auto* gaussian = std::get_if<GaussianEvent>(&step.release.kind());
+    if (gaussian == nullptr) return std::nullopt;
+    least = std::min(least, gaussian->noise_multiplier);
+  }
+  return least;
+}
+
+/// Everything that the plan pays for, its steps in epochs.
+std::optional<Event> in_epochs(const Plan& plan, std::uint64_t epoch) {
+  std::vector<Event> costs;
+  for (const Charge& charge : plan.beside) costs.push_back(charge.cost);
+  const auto steps = std::span<const Charge>(plan.charges).first(plan.affordable_steps);
+  for (std::size_t begin = 0; begin < steps.size(); begin += epoch) {
+    const auto noise =
+        least_noise(steps.subspan(begin, std::min<std::size_t>(epoch, steps.size() - begin)));
+    if (!noise) return std::nullopt;
+    costs.push_back(
+        Event::random_allocation(static_cast<std::int64_t>(epoch), Event::gaussian(*noise)));
+  }
+  return compose_runs(costs);
+}
+
+}  // namespace
+
+std::optional<AllocationPrice> price_of_allocation(const Plan& plan) {
+  const Manifest& manifest = *plan.manifest;
+  if (manifest.noise_off || plan.federated || plan.correlated || plan.noise_adapts ||
+      plan.affordable_steps == 0)
+    return std::nullopt;
+  AllocationPrice price{.steps_per_epoch = steps_of_epoch(plan)};
+  if (price.steps_per_epoch < 2) return std::nullopt;
+  const std::optional<Event> cost = in_epochs(plan, price.steps_per_epoch);
+  if (!cost) return std::nullopt;
+  if (manifest.adjacency != Adjacency::replace_one) price.adjacency = manifest.adjacency;
+  try {
+    const Component& pld = manifest.accountant.catalog->find<Accountant>("pld");
+    const auto accountant = make_guard(
+        pld, Params::make(pld.full_name(), pld.factory.info.params, Value::Object{}), nullptr);
+    accountant->start(price.adjacency);
+    if (accountant->refuses(*cost)) return std::nullopt;
+    accountant->compose(*cost, 1);
+    price.epsilon = accountant->epsilon(manifest.target_delta).value;
+  } catch (const ConfigError&) {  // there is none of this name, or several
+    return std::nullopt;
+  }
+  if (!std::isfinite(price.epsilon)) return std::nullopt;
+  return price;
+}
+
+}  // namespace privgrad::core
