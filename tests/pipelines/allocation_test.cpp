@@ -1,5 +1,6 @@
 // Runs in which each example draws its step of an epoch by itself.
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -365,6 +366,20 @@ TEST_CASE("plans say what they would cost with random allocation", "[allocation]
       "4, 5, 4, 6, 6]}";
   CHECK(price({shuffle, "privacy.adjacency=zero_out", noise})->epsilon ==
         epsilon_of({"steps=12", "privacy.adjacency=zero_out", noise}));
+  // Twelve epochs of as many noises are taken at eight: an upper bound, at most by 3^(1/8) less noise.
+  const auto falling = [](double first) {
+    std::string values = "schedules.noise_multiplier={kind: list, values: [";
+    for (int step = 0; step < 24; ++step)
+      values +=
+          std::to_string(first * std::pow(3.0, -(step / 2) / 11.0)) + (step < 23 ? ", " : "]}");
+    return values;
+  };
+  const Overrides two = {"steps=24", "sampler.steps_per_epoch=2", "privacy.adjacency=zero_out"};
+  const double most = price({"sampler={kind: shuffle, batch_size: 30}",
+                             "privacy.adjacency=zero_out", "steps=24", falling(9.0)})
+                          ->epsilon;
+  CHECK(most > epsilon_of(with(two, {falling(9.0)})));
+  CHECK(most < epsilon_of(with(two, {falling(9.0 / std::pow(3.0, 1.0 / 8.0))})));
   for (const Overrides& set : std::vector<Overrides>{
            {"privacy.accountant=pld"},
            {"sampler={kind: poisson, batch_size: 12}", "privacy.accountant=rdp"},

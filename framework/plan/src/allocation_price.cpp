@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -14,6 +15,8 @@
 
 namespace privgrad::core {
 namespace {
+
+constexpr std::size_t kMostNoises = 8;
 
 /// 0 where the sampler has no epochs to compare.
 std::uint64_t steps_of_epoch(const Plan& plan) {
@@ -35,18 +38,32 @@ std::optional<double> least_noise(std::span<const Charge> steps) {
   return least;
 }
 
-/// Everything that the plan pays for, its steps in epochs.
+/// Epochs of more noises than kMostNoises with as many, each at most the epoch's own: each noise costs
+/// a sweep of the accountant, and a plan is not to wait for hundreds of them.
+void round_down(std::span<double> noises) {
+  if (std::set<double>(noises.begin(), noises.end()).size() <= kMostNoises) return;
+  const auto [least, most] = std::minmax_element(noises.begin(), noises.end());
+  const double begin = *least, part = std::log(*most / begin) / kMostNoises;
+  for (double& noise : noises)
+    noise = std::min(noise, begin * std::exp(part * std::floor(std::log(noise / begin) / part)));
+}
+
+/// What the plan's releases cost in epochs of so many steps, with all that is paid for beside them.
 std::optional<Event> in_epochs(const Plan& plan, std::uint64_t epoch) {
-  std::vector<Event> costs;
-  for (const Charge& charge : plan.beside) costs.push_back(charge.cost);
   const auto steps = std::span<const Charge>(plan.charges).first(plan.affordable_steps);
+  std::vector<double> noises;
   for (std::size_t begin = 0; begin < steps.size(); begin += epoch) {
     const auto noise =
         least_noise(steps.subspan(begin, std::min<std::size_t>(epoch, steps.size() - begin)));
     if (!noise) return std::nullopt;
-    costs.push_back(
-        Event::random_allocation(static_cast<std::int64_t>(epoch), Event::gaussian(*noise)));
+    noises.push_back(*noise);
   }
+  round_down(noises);
+  std::vector<Event> costs;
+  for (const Charge& charge : plan.beside) costs.push_back(charge.cost);
+  for (const double noise : noises)
+    costs.push_back(
+        Event::random_allocation(static_cast<std::int64_t>(epoch), Event::gaussian(noise)));
   return compose_runs(costs);
 }
 

@@ -194,17 +194,15 @@ std::vector<CountedEvent> flatten(const Event& event) {
 }
 
 Event compose_runs(const std::vector<Event>& sequence) {
+  std::vector<const Event*> charged;
+  for (const Event& event : sequence)
+    if (!is_nothing(event)) charged.push_back(&event);
   std::vector<Event> runs;
-  std::size_t begin = 0;
-  while (begin < sequence.size()) {
-    std::size_t end = begin + 1;
-    while (end < sequence.size() && sequence[end] == sequence[begin]) ++end;
-    if (!is_nothing(sequence[begin])) {
-      runs.push_back(end - begin == 1 ? sequence[begin]
-                                      : Event::self_composed(static_cast<std::int64_t>(end - begin),
-                                                             sequence[begin]));
-    }
-    begin = end;
+  for (std::size_t begin = 0, end = 0; begin < charged.size(); begin = end) {
+    const Event& event = *charged[begin];
+    while (end < charged.size() && *charged[end] == event) ++end;
+    const auto count = static_cast<std::int64_t>(end - begin);
+    runs.push_back(count == 1 ? event : Event::self_composed(count, event));
   }
   if (runs.size() == 1) return runs.front();
   return Event::composed(std::move(runs));

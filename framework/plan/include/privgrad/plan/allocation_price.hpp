@@ -18,7 +18,8 @@ struct AllocationPrice {
 
 /// What the plan would cost with the sampler `allocation`, with as many steps, epochs and noise, and
 /// with what is charged beside the steps: by the accountant `pld`. Under `replace_one`, about whose
-/// epochs nothing is proved, that of `zero_out` is given.
+/// epochs nothing is proved, that of `zero_out` is given. Where epochs have more noises than eight,
+/// it is that of eight, none of which is above an epoch's own.
 /// \returns nothing but for samplers that go through the rows epoch by epoch or draw batches of a
 ///   fixed size, for steps that are accounted one by one with Gaussian noise, and where `pld` is
 ///   there and takes all of it.
