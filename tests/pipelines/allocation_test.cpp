@@ -197,6 +197,7 @@ class Ratcheting {
     REQUIRE((is_paid && is_finite));
     return batch_;
   }
+  const std::vector<float>& parameters() const { return bench_.parameters; }
   std::string saved() const {
     core::StateWriter out;
     trainer_.save(out, core::Trainer::Between::steps);
@@ -210,7 +211,7 @@ class Ratcheting {
     trainer_.tell_batches_to([&](auto batch) { batch_.assign(batch.begin(), batch.end()); });
   }
 
-  Experiment experiment_{kAllocated};
+  Experiment experiment_{kAllocated, {"schedules.noise_multiplier=1000"}};
   const core::Plan& plan_ = experiment_.plan();
   std::unique_ptr<Executor> executor_ = core::make_executor(1);
   core::Workbench bench_ = core::make_workbench(plan_, *executor_);
@@ -252,6 +253,42 @@ TEST_CASE("a run that goes on in the middle of an epoch draws the rest of it",
     const std::string saved = whole.saved();
     Ratcheting resumed(whole, saved);
     for (std::uint64_t step = at; step < 15; ++step) CHECK(resumed.step(step) == whole.step(step));
+  }
+}
+
+TEST_CASE("the noise of a step follows the coins of its epoch", "[allocation][privacy]") {
+  Ratcheting run;
+  run.step(0);
+  const std::string saved = run.saved();
+  const core::RandomKey drawn_by = Ratcheting::coins_of(0);
+  const auto coins = drawn_by.secret_bytes();
+  const std::string own(coins.begin(), coins.end());
+  const auto next = [&](const core::RandomKey& key) {
+    std::string edited = saved;
+    const auto bytes = key.secret_bytes();
+    std::copy(bytes.begin(), bytes.end(),
+              edited.begin() + static_cast<std::ptrdiff_t>(edited.find(own)));
+    Ratcheting copy(run, edited);
+    copy.step(1);
+    return copy.parameters();
+  };
+  const std::vector<float> expected = next(Ratcheting::coins_of(0));
+  CHECK(next(Ratcheting::coins_of(0)) == expected);
+  int gone_on = 0;
+  for (std::uint64_t other = 1; gone_on < 3; ++other) {
+    std::vector<float> changed;
+    try {
+      changed = next(core::RandomKey::from_seed(other));
+    } catch (const PluginError&) {  // a row of step 0 is in step 1 as well
+      continue;
+    }
+    ++gone_on;
+    // With the same noise, sums of at most 60 rows of length 1 differ by 120 in all, and models by
+    // that times 0.5 / 12.
+    double square = 0.0;
+    for (std::size_t i = 0; i < changed.size(); ++i)
+      square += std::pow(static_cast<double>(changed[i]) - static_cast<double>(expected[i]), 2);
+    CHECK(std::sqrt(square) > 120 * 0.5 / 12);
   }
 }
 

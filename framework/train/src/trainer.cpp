@@ -1,6 +1,7 @@
 #include "privgrad/train/trainer.hpp"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <variant>
 
@@ -25,6 +26,13 @@ namespace {
 /// other way round cannot happen.
 std::uint64_t steps_per_payment(std::uint64_t steps) {
   return std::max<std::uint64_t>(1, (steps + 63) / 64);
+}
+
+/// Two copies of a state whose coins differ, since somebody has edited one of them, would release other
+/// sums in the rest of the epoch: their noise has nothing in common.
+RandomKey key_with_coins(const RandomKey& key, const RandomKey& coins) {
+  const auto bytes = coins.secret_bytes();
+  return key.derive("coins\n" + std::string(bytes.begin(), bytes.end()));
 }
 
 bool allocates(const Charge& charge) {
@@ -109,7 +117,7 @@ void Trainer::use_key_of_step(const RandomKey& key) {
     sampler_key_ = key.derive("sampler");
     sampler_random_ = make_random_source(sampler_key_);
   }
-  state_->use_key_of_step(key);
+  state_->use_key_of_step(coins_ ? key_with_coins(key, coins_->key) : key);
   if (adaptive_noise_) adaptive_noise_->use_key(key);
 }
 
