@@ -159,7 +159,7 @@ TEST_CASE("killed in any of its processes, a run goes on with another number of 
   for (const auto& [name, steps, change] : kinds) {
     INFO(name);
     const Cli cli;
-    const auto to = [&](const std::string& run) {
+    const auto to = [&, &steps = steps, &change = change](const std::string& run) {
       Words words{"run",
                   "small.yaml",
                   "--quiet",

@@ -4,6 +4,7 @@
 #include <random>
 
 #include "privgrad/federated/any_run.hpp"
+#include "privgrad/trust/ledger_reader.hpp"
 #include "resumed_run.hpp"
 #include "trials.hpp"
 

@@ -345,11 +345,12 @@ TEST_CASE("samplers that draw epochs as they are charged never end a run",
   int ended = 0;
   for (int run = 0; run < runs; ++run) {
     const auto seed = static_cast<std::uint64_t>(run);
-    for (const auto& [epoch, rows] :
-         {std::pair<std::uint64_t, std::size_t>{20, 101}, {2, 101}, {1, 7}, {60, 5}, {7, 0}}) {
-      ended += epochs_end(
-          12, epoch, rows, [&](auto, Random& random) { return Epochs::right(random, rows, epoch); },
-          seed);
+    using StepsAndRows = std::pair<std::uint64_t, std::size_t>;
+    for (const auto& of : {StepsAndRows{20, 101}, {2, 101}, {1, 7}, {60, 5}, {7, 0}}) {
+      const auto draw = [&of](auto, Random& random) {
+        return Epochs::right(random, of.second, of.first);
+      };
+      ended += epochs_end(12, of.first, of.second, draw, seed);
     }
   }
   CHECK(ended == 0);
