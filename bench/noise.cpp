@@ -8,6 +8,7 @@
 #include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -90,23 +91,29 @@ double discrete_rate(const RandomKey& key, std::uint64_t sigma) {
   return kChunks * kDiscreteChunk / seconds;
 }
 
-/// Releases of rounded Gaussian noise, on 64 KiB of sums: elements per second, and the
-/// shares of them that went on to the tiers for one element at a time.
-Json rounded_rates(const RandomKey& key, double sigma, unsigned shift, const RoundingWay& way) {
-  RoundedGaussianStream stream(key, 0, way);
+/// Seconds an element of releases of rounded Gaussian noise, on 64 KiB of sums.
+double release_seconds(RoundedGaussianStream& stream, std::span<const double> sigmas,
+                       unsigned shift) {
   std::vector<std::int64_t> sums(std::size_t{1} << 13), out(sums.size());
   for (std::size_t i = 0; i < sums.size(); ++i)
     sums[i] = static_cast<std::int64_t>(i * 0x9e3779b97f4a7c15 >> 20);
   std::uint64_t first = 0;
   const double seconds = best_seconds(400, [&] {
-    stream.release(first, sigma, shift, sums, out);
+    stream.release(first, sigmas, shift, sums, out);
     first += sums.size();
   });
+  return seconds / static_cast<double>(sums.size());
+}
+
+/// Elements per second, and the shares of them that went on to the tiers for one element at a time.
+Json rounded_rates(const RandomKey& key, double sigma, unsigned shift, const RoundingWay& way) {
+  RoundedGaussianStream stream(key, 0, way);
+  const double seconds = release_seconds(stream, {&sigma, 1}, shift);
   const auto share = [&](std::uint64_t count) {
     return static_cast<double>(count) / static_cast<double>(stream.counts().elements);
   };
   Json rates;
-  rates["million_per_second"] = static_cast<double>(sums.size()) / seconds * 1e-6;
+  rates["million_per_second"] = 1e-6 / seconds;
   rates["undecided_by_vectors"] = share(stream.counts().fine);
   rates["undecided_by_96_bits"] = share(stream.counts().exact);
   return rates;
@@ -122,6 +129,29 @@ Json rounded(const RandomKey& key, const RoundingWay& way) {
       result[name] =
           rounded_rates(key, std::ldexp(1.0, size + static_cast<int>(shift)), shift, way);
     }
+  }
+  return result;
+}
+
+/// Nanoseconds an element of releases of several terms, sigma 2^26 and coarse cells
+/// of 2^17 fine ones: the sigmas are those of the inverse square root of prefix sums (BISR).
+Json of_terms(const RandomKey& key, const RoundingVariant& variant) {
+  Json result;
+  for (const std::size_t terms : {1u, 2u, 4u, 8u, 16u}) {
+    std::vector<RandomKey> keys;
+    std::vector<double> sigmas;
+    for (std::size_t j = 0; j < terms; ++j) {
+      const auto number = static_cast<double>(j);
+      keys.push_back(RoundedGaussianStream::own_key(key, j));
+      sigmas.push_back(j == 0 ? 0x1p26 : sigmas.back() * (number - 1.5) / number);
+    }
+    auto stream = RoundedGaussianStream::of_own_keys(keys, {{}, &variant});
+    const double seconds = release_seconds(stream, sigmas, 17);
+    Json row;
+    row["nanoseconds"] = seconds * 1e9;
+    row["undecided_by_vectors"] =
+        static_cast<double>(stream.counts().fine) / static_cast<double>(stream.counts().elements);
+    result[std::to_string(terms)] = row;
   }
   return result;
 }
@@ -155,6 +185,7 @@ int main() try {
     result["rounded_gaussian"][level] = rounded(key, {{}, &variant});
     result["rounded_gaussian_doubles"][level] =
         rounded_rates(key, 1024.0, 0, {RoundingTier::doubles, &variant});
+    result["rounded_gaussian_by_terms"][level] = of_terms(key, variant);
   }
   result["rounded_gaussian_fine"] = rounded_rates(key, 1024.0, 0, {RoundingTier::fine});
   result["rounded_gaussian_exact"] = rounded_rates(key, 1024.0, 0, {RoundingTier::exact});

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "native_words.hpp"
 #include "privgrad/error.hpp"
@@ -17,10 +18,42 @@ constexpr std::uint64_t kWords = 0;  // domain of the cipher
 constexpr std::uint64_t kBlocksPerChunk = sizeof(NormalWords) / CounterCipher::kBlockBytes;
 constexpr std::size_t kPairs = NormalWords::kPairs;
 
+bool in_range(double size) {  // false for NaN
+  return size >= kSmallestRoundedSigma && size <= kLargestRoundedSigma;
+}
+
 void require_sigma(double sigma) {
-  if (sigma >= kSmallestRoundedSigma && sigma <= kLargestRoundedSigma) return;  // false for NaN
+  if (in_range(sigma)) return;
   throw ConfigError("rounded Gaussian noise: sigma is " + std::to_string(sigma) +
                     " cells, allowed is 2^-64 to 2^60");
+}
+
+void require_sigmas(std::span<const double> sigmas, std::size_t streams) {
+  if (sigmas.size() != streams)
+    throw ConfigError("rounded Gaussian noise: " + std::to_string(sigmas.size()) + " sigmas for " +
+                      std::to_string(streams) + " streams, allowed is one for each");
+  require_sigma(sigmas[0]);
+  for (std::size_t j = 1; j < sigmas.size(); ++j) {
+    if (sigmas[j] == 0.0 || in_range(std::abs(sigmas[j]))) continue;
+    throw ConfigError("rounded Gaussian noise: sigma of term " + std::to_string(j) + " is " +
+                      std::to_string(sigmas[j]) +
+                      " cells, allowed is 0 or a size of 2^-64 to 2^60");
+  }
+}
+
+/// Two streams of one cipher would be one, whatever is charged for two.
+void require_keys(std::span<const RandomKey> own_keys) {
+  if (own_keys.empty() || own_keys.size() > kMostNoiseTerms)
+    throw ConfigError("rounded Gaussian noise of " + std::to_string(own_keys.size()) +
+                      " streams, allowed is 1 to " + std::to_string(kMostNoiseTerms));
+  const auto of_cipher = [&](std::size_t j) { return own_keys[j].secret_bytes().first<16>(); };
+  for (std::size_t j = 1; j < own_keys.size(); ++j) {
+    for (std::size_t i = 0; i < j; ++i) {
+      if (!std::ranges::equal(of_cipher(i), of_cipher(j))) continue;
+      throw ConfigError("rounded Gaussian noise: terms " + std::to_string(i) + " and " +
+                        std::to_string(j) + " have one key, allowed is a key for each");
+    }
+  }
 }
 
 void require_shift(unsigned shift) {
@@ -42,14 +75,20 @@ constexpr int kSizeForDoubles = 25;
 constexpr int kSizeForFine = 43;
 
 RoundingTier first_tier(const RoundingScale& scale, const std::optional<RoundingTier>& wanted) {
+  // The doubles are for one term. Releases of several are in cells (release_shift()) for which the
+  // floats do.
+  const bool several = scale.terms > 1;
+  const int size_for_floats = several ? kLargestSizeOfFloats : kSizeForFloats;
+  const int size_for_doubles = several ? size_for_floats : kSizeForDoubles;
   if (!wanted) {
-    return scale.size <= kSizeForFloats    ? RoundingTier::floats
-           : scale.size <= kSizeForDoubles ? RoundingTier::doubles
-           : scale.size <= kSizeForFine    ? RoundingTier::fine
-                                           : RoundingTier::exact;
+    return scale.size <= size_for_floats    ? RoundingTier::floats
+           : scale.size <= size_for_doubles ? RoundingTier::doubles
+           : scale.size <= kSizeForFine     ? RoundingTier::fine
+                                            : RoundingTier::exact;
   }
-  const bool too_large = (*wanted == RoundingTier::floats && scale.size > kLargestSizeOfFloats) ||
-                         (*wanted == RoundingTier::doubles && scale.size > kLargestSizeOfDoubles);
+  const bool too_large =
+      (*wanted == RoundingTier::floats && scale.size > kLargestSizeOfFloats) ||
+      (*wanted == RoundingTier::doubles && (several || scale.size > kLargestSizeOfDoubles));
   return too_large ? RoundingTier::fine : *wanted;
 }
 
@@ -95,28 +134,39 @@ class OpenElements {
 
 class RoundedGaussianStream::State {
  public:
-  State(const RandomKey& key, const RoundingWay& way) : words_(key), extensions_(key), way_(way) {}
+  State(std::span<const RandomKey> keys, const RoundingWay& way) : way_(way) {
+    streams_.reserve(keys.size());
+    for (const RandomKey& key : keys) streams_.emplace_back(key);
+  }
 
   using Sums = std::span<const std::int64_t, kNormalsPerChunk>;
   using Out = std::span<std::int64_t, kNormalsPerChunk>;
 
+  std::size_t streams() const { return streams_.size(); }
+
+  /// What follows is for these sigmas, one for each stream.
+  RoundingScale scale_of(std::span<const double> sigmas, unsigned shift) {
+    std::array<double, kMostNoiseTerms> in_use{};
+    terms_.clear();
+    for (std::size_t j = 0; j < sigmas.size(); ++j) {
+      if (sigmas[j] == 0.0) continue;
+      in_use[terms_.size()] = sigmas[j];
+      terms_.push_back(&streams_[j]);
+    }
+    return {std::span(in_use).first(terms_.size()), shift};
+  }
+
   /// The elements [begin, end) of a chunk; what it writes for others is of no use.
   void release(std::uint64_t chunk, std::size_t begin, std::size_t end, const RoundingScale& scale,
                Sums sums, Out out) {
-    NormalWords words;
-    words_.read(kWords, chunk * kBlocksPerChunk, bytes_of(words));
-    to_native(words);
     RoundedChunk rounded;
-    const RoundingTier tier = round(words, scale, sums, rounded);
+    const RoundingTier tier = round(chunk, scale, sums, rounded);
     OpenElements open;
     open.collect(rounded, sums);
     way_.variant->add(rounded, scale.shift, sums, out);
     for (const auto& [element, sum] : open.all()) {
       if (element < begin || element >= end) continue;
-      const std::size_t i = element % kPairs;
-      const RoundingAddress address{chunk * kPairs + i, words.radius[i], words.angle[i],
-                                    element >= kPairs};
-      const std::int64_t k = round_one(address, scale, remainder_of(sum, scale.shift), tier);
+      const std::int64_t k = round_one(chunk, element, scale, remainder_of(sum, scale.shift), tier);
       out[element] = static_cast<std::int64_t>(static_cast<std::uint64_t>(sum >> scale.shift) +
                                                static_cast<std::uint64_t>(k));
     }
@@ -126,14 +176,38 @@ class RoundedGaussianStream::State {
   const Counts& counts() const { return counts_; }
 
  private:
+  struct Stream {
+    explicit Stream(const RandomKey& key) : words(key), extensions(key) {}
+
+    CounterCipher words;
+    CounterCipher extensions;  // apart from the other, which reads on fastest where it stopped
+    NormalWords chunk;         // the words that were read last
+  };
+
+  const NormalWords& read(std::uint64_t chunk, Stream& stream) {
+    stream.words.read(kWords, chunk * kBlocksPerChunk, bytes_of(stream.chunk));
+    to_native(stream.chunk);
+    return stream.chunk;
+  }
+
   /// \returns the tier that what is left goes to.
-  RoundingTier round(const NormalWords& words, const RoundingScale& scale, Sums sums,
-                     RoundedChunk& rounded) const {
+  RoundingTier round(std::uint64_t chunk, const RoundingScale& scale, Sums sums,
+                     RoundedChunk& rounded) {
     const RoundingTier first = first_tier(scale, way_.first);
+    const RoundingVariant& variant = *way_.variant;
+    if (first == RoundingTier::floats && terms_.size() > 1) {
+      FloatSums added{};
+      for (std::size_t j = 0; j < terms_.size(); ++j)
+        variant.add_term(read(chunk, *terms_[j]), scale, j, added);
+      variant.round_terms(added, scale, sums, rounded);
+      return RoundingTier::fine;
+    }
+    for (Stream* const stream : terms_) read(chunk, *stream);
+    const NormalWords& words = terms_[0]->chunk;
     if (first == RoundingTier::floats) {
-      way_.variant->floats(words, scale, sums, rounded);
+      variant.floats(words, scale, sums, rounded);
     } else if (first == RoundingTier::doubles) {
-      way_.variant->doubles(words, scale, sums, rounded);
+      variant.doubles(words, scale, sums, rounded);
     } else {
       rounded.k.fill(0);
       rounded.undecided.fill(3);
@@ -142,19 +216,31 @@ class RoundedGaussianStream::State {
     return RoundingTier::fine;
   }
 
-  std::int64_t round_one(const RoundingAddress& address, const RoundingScale& scale,
+  std::int64_t round_one(std::uint64_t chunk, std::size_t element, const RoundingScale& scale,
                          std::uint64_t remainder, RoundingTier tier) {
+    const std::size_t i = element % kPairs;
+    std::array<RoundingAddress, kMostNoiseTerms> addresses;
+    std::array<CounterCipher*, kMostNoiseTerms> extensions;
+    for (std::size_t j = 0; j < terms_.size(); ++j) {
+      Stream& stream = *terms_[j];
+      addresses[j] = {chunk * kPairs + i, stream.chunk.radius[i], stream.chunk.angle[i],
+                      element >= kPairs};
+      extensions[j] = &stream.extensions;
+    }
+    const auto terms = std::span<const RoundingAddress>(addresses).first(terms_.size());
     if (tier == RoundingTier::fine) {
       ++counts_.fine;
-      const RoundingBits bits = read_extension(address.pair, 0, extensions_);
-      if (const auto k = way_.variant->fine(address, scale, remainder, bits)) return *k;
+      std::array<RoundingBits, kMostNoiseTerms> bits;
+      for (std::size_t j = 0; j < terms.size(); ++j)
+        bits[j] = read_extension(terms[j].pair, 0, *extensions[j]);
+      if (const auto k = way_.variant->fine(terms, scale, remainder, bits)) return *k;
     }
     ++counts_.exact;
-    return round_exactly(address, scale, remainder, extensions_);
+    return round_exactly(terms, scale, remainder, extensions);
   }
 
-  CounterCipher words_;
-  CounterCipher extensions_;  // apart from the other, which reads on fastest where it stopped
+  std::vector<Stream> streams_;
+  std::vector<Stream*> terms_;  // those whose sigma is not 0
   RoundingWay way_;
   Counts counts_;
 };
@@ -164,13 +250,23 @@ RoundedGaussianStream::RoundedGaussianStream(const RandomKey& key, std::uint64_t
 
 RoundedGaussianStream::RoundedGaussianStream(const RandomKey& key, std::uint64_t stream,
                                              const RoundingWay& way)
-    : state_(std::make_unique<State>(own_key(key, stream), way)) {}
+    : RoundedGaussianStream(of_own_keys(std::array{own_key(key, stream)}, way)) {}
 
 RoundedGaussianStream::RoundedGaussianStream(std::unique_ptr<State> state)
     : state_(std::move(state)) {}
 
 RoundedGaussianStream RoundedGaussianStream::of_own_key(const RandomKey& own_key) {
-  return RoundedGaussianStream(std::make_unique<State>(own_key, RoundingWay{}));
+  return of_own_keys({&own_key, 1});
+}
+
+RoundedGaussianStream RoundedGaussianStream::of_own_keys(std::span<const RandomKey> own_keys) {
+  return of_own_keys(own_keys, RoundingWay{});
+}
+
+RoundedGaussianStream RoundedGaussianStream::of_own_keys(std::span<const RandomKey> own_keys,
+                                                         const RoundingWay& way) {
+  require_keys(own_keys);
+  return RoundedGaussianStream(std::make_unique<State>(own_keys, way));
 }
 
 RandomKey RoundedGaussianStream::own_key(const RandomKey& key, std::uint64_t stream) {
@@ -188,10 +284,16 @@ const RoundedGaussianStream::Counts& RoundedGaussianStream::counts() const {
 void RoundedGaussianStream::release(std::uint64_t first, double sigma, unsigned shift,
                                     std::span<const std::int64_t> sums,
                                     std::span<std::int64_t> out) {
-  require_sigma(sigma);
+  release(first, {&sigma, 1}, shift, sums, out);
+}
+
+void RoundedGaussianStream::release(std::uint64_t first, std::span<const double> sigmas,
+                                    unsigned shift, std::span<const std::int64_t> sums,
+                                    std::span<std::int64_t> out) {
+  require_sigmas(sigmas, state_->streams());
   require_shift(shift);
   require_sizes(sums.size(), out.size());
-  const RoundingScale scale(sigma, shift);
+  const RoundingScale scale = state_->scale_of(sigmas, shift);
   while (!sums.empty()) {
     const std::uint64_t chunk = first / kNormalsPerChunk;
     const std::size_t begin = first % kNormalsPerChunk;

@@ -51,6 +51,17 @@ PRIVGRAD_INLINE std::int32_t rounded_to(Integer z, Integer remainder, Integer bo
   return static_cast<std::int32_t>(x >> fixed.fraction_bits);
 }
 
+/// Rounds the two elements of pair i.
+template <class Integer, class Remainder>
+PRIVGRAD_INLINE void round_pair(std::size_t i, const Pair<Integer>& z, Integer bound,
+                                const Fixed<Integer>& fixed, const Remainder& remainder,
+                                RoundedChunk& out) {
+  bool first = false, second = false;
+  out.k[i] = rounded_to(z.cosine, remainder(i), bound, fixed, first);
+  out.k[kPairs + i] = rounded_to(z.sine, remainder(kPairs + i), bound, fixed, second);
+  out.undecided[i] = (first ? 1u : 0u) | (second ? 2u : 0u);
+}
+
 /// Calls `loop` with the function that gives the remainder of sum i in fixed point, rounded down:
 /// one of three, so that the loop has to do no more than it must. (It is less than one unit.)
 template <class Integer, class Loop>
@@ -72,38 +83,87 @@ PRIVGRAD_INLINE void with_remainders(const Fixed<Integer>& fixed, unsigned shift
   }
 }
 
+// r < 6.8, so |Z| < 6.8 2^size is less than 2^30 units: x + bound fits.
+PRIVGRAD_INLINE int bits_of_floats(const RoundingScale& scale) {
+  constexpr int kMostBits = 24;
+  return std::min(kMostBits, 27 - scale.size);
+}
+
+PRIVGRAD_INLINE Pair<std::int32_t> truncated(const Pair<float>& z) {
+  return {static_cast<std::int32_t>(z.cosine), static_cast<std::int32_t>(z.sine)};
+}
+
 /// Z's distance from the float that stands for it, over sigma 2^-24 (all roundings are relative, of
 /// at most 2^-24): the radius's error, then that of the angle's function times r, then r times
 /// three: sigma to float, sigma r, sigma r cos. What is left out (products of errors) is less than
 /// 2^-20 of the rest, for which there is a factor.
-///
+constexpr double kFloatSlope = kFloatRadiusSlope + kFloatAngleError + 3.0;
+constexpr double kFloatSlack = 1.0 + 0x1p-10;
+
 /// In units of 2^-F there are three more: the float is truncated to an integer, so is the
 /// remainder, and so is the bound.
 PRIVGRAD_INLINE void floats(const NormalWords& words, const RoundingScale& scale, Sums sums,
                             RoundedChunk& out) {
-  // r < 6.8, so |Z| < 6.8 2^size is less than 2^30 units: x + bound fits. The bound is at most
-  // 2^(27 - 24) (6.8 * 6.74 + 0.72) + 3 < 400, less than half a cell if F >= 10, which
-  // kLargestSizeOfFloats sees to.
-  constexpr int kMostBits = 24;
-  const int bits = std::min(kMostBits, 27 - scale.size);
+  // The bound is at most 2^(27 - 24) (6.8 * 6.74 + 0.72) + 3 < 400, less than half a cell if
+  // F >= 10, which kLargestSizeOfFloats sees to.
+  const int bits = bits_of_floats(scale);
   const auto fixed = fixed_point<std::int32_t>(bits);
-  const double unit_sigma = std::ldexp(scale.coarse_sigma, bits);
-  constexpr double kSlack = 1.0 + 0x1p-10;
-  constexpr double kSlope = kFloatRadiusSlope + kFloatAngleError + 3.0;
+  const double unit_sigma = std::ldexp(scale.coarse_sigmas[0], bits);
+  const double step = unit_sigma * 0x1p-24 * kFloatSlack;
   const auto factor = static_cast<float>(unit_sigma);
-  const auto slope = static_cast<float>(unit_sigma * 0x1p-24 * kSlope * kSlack);
-  const auto offset = static_cast<float>(unit_sigma * 0x1p-24 * kFloatRadiusOffset * kSlack + 3.0);
+  const auto slope = static_cast<float>(step * kFloatSlope);
+  const auto offset = static_cast<float>(step * kFloatRadiusOffset + 3.0);
   with_remainders(fixed, scale.shift, sums, [&](const auto& remainder) PRIVGRAD_ALWAYS {
     for (std::size_t i = 0; i < kPairs; ++i) {
       const float r = radius_of(words.radius[i]);
       const Pair<float> z = turned(words.angle[i], r * factor);
       const auto error = static_cast<std::int32_t>(multiply_add(r, slope, offset));
       const std::int32_t bound = radius_is_coarse(words.radius[i]) ? fixed.half : error;
-      bool first = false, second = false;
-      out.k[i] = rounded_to(static_cast<std::int32_t>(z.cosine), remainder(i), bound, fixed, first);
-      out.k[kPairs + i] = rounded_to(static_cast<std::int32_t>(z.sine), remainder(kPairs + i),
-                                     bound, fixed, second);
-      out.undecided[i] = (first ? 1u : 0u) | (second ? 2u : 0u);
+      round_pair(i, truncated(z), bound, fixed, remainder, out);
+    }
+  });
+}
+
+/// The distance of one term from its integer, as above, in units: (the radius's offset, and that
+/// of a coarse word, is in 2^-24 sigma) and one more, since the float is truncated. A word without
+/// a bound gets half a cell, with which no element is decided.
+///
+/// That all bounds are sums of floats costs at most 20 roundings (slope and offset, the product's,
+/// the sums' of 16 terms, round_terms()'s), which lower them by less than 2^-19 of what they are,
+/// and the 2 of round_terms() is at most 2 of 3 parts of it; the slack is on all else, the unit
+/// included. That unit has also room, 2^-10, for what floats below 2^-126 lose.
+PRIVGRAD_INLINE void add_term(const NormalWords& words, const RoundingScale& scale,
+                              std::size_t term, FloatSums& to) {
+  const int bits = bits_of_floats(scale);
+  const double unit_sigma = std::ldexp(scale.coarse_sigmas[term], bits);
+  const double step = std::abs(unit_sigma) * 0x1p-24 * kFloatSlack;
+  const auto factor = static_cast<float>(unit_sigma);
+  const auto slope = static_cast<float>(step * kFloatSlope);
+  const auto offset = static_cast<float>(step * kFloatRadiusOffset + kFloatSlack);
+  const auto coarse = static_cast<float>(step * kFloatCoarseRadiusOffset + kFloatSlack);
+  const auto half = static_cast<float>(fixed_point<std::int32_t>(bits).half);
+  for (std::size_t i = 0; i < kPairs; ++i) {
+    const std::uint32_t word = words.radius[i];
+    const float r = radius_of(word);
+    const Pair<std::int32_t> z = truncated(turned(words.angle[i], r * factor));
+    const float fixed_part = radius_is_coarse(word) ? coarse : offset;
+    to.z[i] += z.cosine;
+    to.z[kPairs + i] += z.sine;
+    to.bound[i] += multiply_add(r, slope, radius_has_no_bound(word) ? half : fixed_part);
+  }
+}
+
+/// Two more units: the remainder is truncated, and so is the bound.
+PRIVGRAD_INLINE void round_terms(const FloatSums& of, const RoundingScale& scale, Sums sums,
+                                 RoundedChunk& out) {
+  const auto fixed = fixed_point<std::int32_t>(bits_of_floats(scale));
+  const auto half = static_cast<float>(fixed.half);
+  with_remainders(fixed, scale.shift, sums, [&](const auto& remainder) PRIVGRAD_ALWAYS {
+    for (std::size_t i = 0; i < kPairs; ++i) {
+      const float error = of.bound[i] + 2.0f;
+      const auto bound = static_cast<std::int32_t>(error < half ? error : half);
+      const Pair<std::int32_t> z{of.z[i], of.z[kPairs + i]};
+      round_pair(i, z, bound, fixed, remainder, out);
     }
   });
 }
@@ -135,7 +195,7 @@ PRIVGRAD_INLINE void doubles(const NormalWords& words, const RoundingScale& scal
   constexpr int kMostBits = 40;
   const int bits = std::min(kMostBits, 48 - scale.size);  // |Z| < 6.8 2^size: units below 2^51
   const auto fixed = fixed_point<std::int64_t>(bits);
-  const double factor = std::ldexp(scale.coarse_sigma, bits);
+  const double factor = std::ldexp(scale.coarse_sigmas[0], bits);
   const double cell = factor * 0x1p-33 * 1.01;
   const double turn = factor * 0x1p-30 * 0.8;
   const auto most = static_cast<double>(fixed.half);
@@ -153,10 +213,8 @@ PRIVGRAD_INLINE void doubles(const NormalWords& words, const RoundingScale& scal
           multiply_add(turn, r, multiply_add(cell, slope_at_most(a, upper, r), 3.0));
       const double capped = error < most ? error : most;
       const std::int64_t bound = nearest(radius_is_coarse(words.radius[i]) ? most : capped);
-      bool first = false, second = false;
-      out.k[i] = rounded_to(nearest(z.cosine), remainder(i), bound, fixed, first);
-      out.k[kPairs + i] = rounded_to(nearest(z.sine), remainder(kPairs + i), bound, fixed, second);
-      out.undecided[i] = (first ? 1u : 0u) | (second ? 2u : 0u);
+      round_pair(i, Pair<std::int64_t>{nearest(z.cosine), nearest(z.sine)}, bound, fixed, remainder,
+                 out);
     }
   });
 }
@@ -176,9 +234,29 @@ PRIVGRAD_INLINE void add(const RoundedChunk& rounded, unsigned shift, Sums sums,
   }
 }
 
-/// The bound is 2^-46 sigma r for Z, and 2^-50 for the rest.
+/// One term of `fine`: sigma zeta, and |sigma| r.
+struct FineTerm {
+  double z;
+  double length;
+};
+
+PRIVGRAD_INLINE FineTerm fine_term(const RoundingAddress& address, double sigma,
+                                   const RoundingBits& bits) {
+  // Near 1 the distance from it, by inverting the bits, so that no digit is lost.
+  const std::uint64_t upper = 0 - static_cast<std::uint64_t>(address.radius >> 31);
+  const auto whole = static_cast<double>(address.radius ^ static_cast<std::uint32_t>(upper));
+  const double a = (whole + static_cast<double>(bits.radius ^ upper) * 0x1p-64) * 0x1p-32;
+  const double t = (static_cast<double>(address.angle & 0x1fffffff) +
+                    static_cast<double>(bits.angle) * 0x1p-64) *
+                   0x1p-29;
+  const double r = radius_of(a, upper) * sigma;
+  const Pair<double> z = turned(address.angle, t, r);
+  return {address.sine ? z.sine : z.cosine, std::abs(r)};
+}
+
+/// The bound is 2^-46 S for Z, S the sum of all |sigma| r, and 2^-50 for the rest.
 ///
-/// Z's error, over sigma r, where e = 2^-53 is the largest relative error of one rounding:
+/// A term's error, over sigma r, where e = 2^-53 is the largest relative error of one rounding:
 /// - ln u. a has 2 e (its two parts are rounded, then their sum), and 2^-65 for the width of its
 ///   cell. That moves L = -2 ln u by 4 e at most, where u is not near 1, and relative to L by 2.4 e
 ///   where it is; n's rounding adds another e to L. s has 2 e, p 1.2 e (its terms beyond -4 are
@@ -188,30 +266,29 @@ PRIVGRAD_INLINE void add(const RoundedChunk& rounded, unsigned shift, Sums sums,
 /// - The angle's function. t has 2 e, z 5 e; the sine ends with 5 e and the cosine with 6 e,
 ///   absolute, the fits' 2^-56 and 2^-52 included; the cell of V is 2^-93 wide.
 /// - Two products, by sigma and by the cosine or sine: 2 e.
-/// Together less than 17 e, below 2^-48. The sums with the remainder and with the bound are rounded
-/// three times, by at most e (|Z| + 2): 3 e sigma r more, and 6 e = 0.8 2^-50.
+/// Together less than 17 e. Up to 16 terms are added, 15 roundings of what is at most S. The sums
+/// with the remainder and with the bound are rounded three times, by at most e (|Z| + 2): 3 e S
+/// more, and 6 e = 0.8 2^-50. All that is 35 e S, below 2^-47 S; S itself is computed to 30 e of it.
 /// The test "double arithmetic is within an eighth of what the tiers assume" compares radii and
 /// angles with long double.
-PRIVGRAD_INLINE std::optional<std::int64_t> fine(const RoundingAddress& address,
+PRIVGRAD_INLINE std::optional<std::int64_t> fine(std::span<const RoundingAddress> terms,
                                                  const RoundingScale& scale,
                                                  std::uint64_t remainder,
-                                                 const RoundingBits& bits) {
+                                                 std::span<const RoundingBits> bits) {
   constexpr int kLargestSize = 46;  // beyond, no element would be certain, nor |Z| < 2^51
-  const bool at_the_end = address.radius == 0 || address.radius == ~std::uint32_t{0};
-  if (scale.size > kLargestSize || at_the_end) return std::nullopt;
-  // Near 1 the distance from it, by inverting the bits, so that no digit is lost.
-  const std::uint64_t upper = 0 - static_cast<std::uint64_t>(address.radius >> 31);
-  const auto whole = static_cast<double>(address.radius ^ static_cast<std::uint32_t>(upper));
-  const double a = (whole + static_cast<double>(bits.radius ^ upper) * 0x1p-64) * 0x1p-32;
-  const double t = (static_cast<double>(address.angle & 0x1fffffff) +
-                    static_cast<double>(bits.angle) * 0x1p-64) *
-                   0x1p-29;
-  const double r = radius_of(a, upper) * scale.coarse_sigma;
-  const Pair<double> z = turned(address.angle, t, r);
+  if (scale.size > kLargestSize) return std::nullopt;
+  double sum = 0.0, length = 0.0;
+  for (std::size_t j = 0; j < terms.size(); ++j) {
+    const std::uint32_t radius = terms[j].radius;
+    if (radius == 0 || radius == ~std::uint32_t{0}) return std::nullopt;
+    const FineTerm term = fine_term(terms[j], scale.coarse_sigmas[j], bits[j]);
+    sum += term.z;
+    length += term.length;
+  }
   const double fraction =
       std::ldexp(static_cast<double>(remainder), -static_cast<int>(scale.shift));
-  const double x = (address.sine ? z.sine : z.cosine) + (fraction + 0.5);
-  const double bound = r * 0x1p-46 + 0x1p-50;
+  const double x = sum + (fraction + 0.5);
+  const double bound = length * 0x1p-46 + 0x1p-50;
   const double k = std::floor(x - bound);
   if (k != std::floor(x + bound)) return std::nullopt;
   return static_cast<std::int64_t>(k);
@@ -237,10 +314,18 @@ PRIVGRAD_INLINE void float_pairs(const NormalWords& words, FloatPairs& out) {
                                   RoundedChunk& out) {                                             \
     doubles(words, scale, sums, out);                                                              \
   }                                                                                                \
+  attributes void add_term_##level(const NormalWords& words, const RoundingScale& scale,           \
+                                   std::size_t term, FloatSums& to) {                              \
+    add_term(words, scale, term, to);                                                              \
+  }                                                                                                \
+  attributes void round_terms_##level(const FloatSums& of, const RoundingScale& scale, Sums sums,  \
+                                      RoundedChunk& out) {                                         \
+    round_terms(of, scale, sums, out);                                                             \
+  }                                                                                                \
   attributes std::optional<std::int64_t> fine_##level(                                             \
-      const RoundingAddress& address, const RoundingScale& scale, std::uint64_t remainder,         \
-      const RoundingBits& bits) {                                                                  \
-    return fine(address, scale, remainder, bits);                                                  \
+      std::span<const RoundingAddress> terms, const RoundingScale& scale, std::uint64_t remainder, \
+      std::span<const RoundingBits> bits) {                                                        \
+    return fine(terms, scale, remainder, bits);                                                    \
   }                                                                                                \
   attributes void add_##level(const RoundedChunk& rounded, unsigned shift, Sums sums,              \
                               std::span<std::int64_t, kNormalsPerChunk> out) {                     \
@@ -250,7 +335,8 @@ PRIVGRAD_INLINE void float_pairs(const NormalWords& words, FloatPairs& out) {
     float_pairs(words, out);                                                                       \
   }                                                                                                \
   constexpr RoundingVariant k_##level {                                                            \
-#level, floats_##level, doubles_##level, fine_##level, add_##level, float_pairs_##level        \
+#level, floats_##level, doubles_##level, add_term_##level, round_terms_##level, fine_##level,  \
+        add_##level, float_pairs_##level                                                           \
   }
 
 PRIVGRAD_ROUNDING_LEVEL(plain, );

@@ -4,6 +4,7 @@
 #include <mpfr.h>
 
 #include <cmath>
+#include <list>
 #include <optional>
 
 #include "native_words.hpp"
@@ -19,11 +20,16 @@ constexpr int kExtensionBits = 64;
 
 }  // namespace
 
-RoundingScale::RoundingScale(double fine_sigma, unsigned coarse_shift)
-    : sigma(fine_sigma),
-      shift(coarse_shift),
-      coarse_sigma(std::ldexp(fine_sigma, -static_cast<int>(coarse_shift))),
-      size(std::ilogb(coarse_sigma) + 1) {}
+RoundingScale::RoundingScale(std::span<const double> fine_sigmas, unsigned coarse_shift)
+    : terms(fine_sigmas.size()), sigmas{}, coarse_sigmas{}, shift(coarse_shift) {
+  double sum = 0.0;
+  for (std::size_t j = 0; j < terms; ++j) {
+    sigmas[j] = fine_sigmas[j];
+    coarse_sigmas[j] = std::ldexp(sigmas[j], -static_cast<int>(shift));
+    sum += std::abs(coarse_sigmas[j]);
+  }
+  size = std::ilogb(sum) + 1;
+}
 
 RoundingBits read_extension(std::uint64_t pair, std::uint64_t number, CounterCipher& extensions) {
   static_assert(sizeof(RoundingBits) == CounterCipher::kBlockBytes);
@@ -135,16 +141,15 @@ Octant octant_of(const RoundingAddress& address) {
   return {address.sine != exchanged, (address.angle >> sign_bit & 1) != 0};
 }
 
-/// z in zeta's interval becomes (remainder + sigma z) / 2^shift + 1 / 2. Sigma, the remainder and
-/// the powers of two are exact.
-void scale_and_shift(Interval& z, const RoundingScale& scale, std::uint64_t remainder) {
+/// Z's interval becomes that of (remainder + Z) / 2^shift + 1 / 2. The remainder and the powers of
+/// two are exact.
+void scale_and_shift(Interval& z, unsigned shift, std::uint64_t remainder) {
   const Whole whole(remainder);
   for (const bool high : {false, true}) {
     const mpfr_rnd_t direction = high ? MPFR_RNDU : MPFR_RNDD;
     Real& x = high ? z.high : z.low;
-    mpfr_mul_d(x, x, scale.sigma, direction);
     mpfr_add_z(x, x, whole.value_, direction);
-    mpfr_div_2ui(x, x, scale.shift, direction);
+    mpfr_div_2ui(x, x, shift, direction);
     mpfr_add_d(x, x, 0.5, direction);
   }
 }
@@ -166,35 +171,69 @@ struct FreeCaches {
   ~FreeCaches() { mpfr_free_cache(); }
 };
 
-}  // namespace
+/// A pair's two strings, as far as they have been read.
+struct Strings {
+  explicit Strings(const RoundingAddress& address)
+      : radius(address.radius), angle(address.angle & kAngleMask) {}
 
-std::int64_t round_exactly(const RoundingAddress& address, const RoundingScale& scale,
-                           std::uint64_t remainder, CounterCipher& extensions) {
-  const FreeCaches free_caches;
-  const Octant octant = octant_of(address);
-  Whole radius(address.radius), angle(address.angle & kAngleMask);
-  for (int number = 0;; ++number) {
-    const RoundingBits bits =
-        read_extension(address.pair, static_cast<std::uint64_t>(number), extensions);
+  void append(const RoundingBits& bits) {
     radius.append(bits.radius, kExtensionBits);
     angle.append(bits.angle, kExtensionBits);
-    if (radius.is_zero()) continue;  // no upper bound of the radius yet
+  }
+
+  Whole radius, angle;
+};
+
+/// sum += sigma zeta, with zeta in the interval that strings with `further` more bits leave. Sigma
+/// is exact.
+void add_term(const Strings& strings, int further, const Octant& octant, double sigma,
+              Interval& sum) {
+  const mpfr_prec_t precision = mpfr_get_prec(sum.low);
+  Interval z(precision), turn(precision);
+  set_cell(z, strings.radius, kRadiusBits + further);
+  set_cell(turn, strings.angle, kAngleBits + further);
+  set_radius(z);
+  set_sine_or_cosine(turn, octant.sine);
+  mpfr_mul(z.low, z.low, turn.low, MPFR_RNDD);
+  mpfr_mul(z.high, z.high, turn.high, MPFR_RNDU);
+  mpfr_mul_d(z.low, z.low, std::abs(sigma), MPFR_RNDD);
+  mpfr_mul_d(z.high, z.high, std::abs(sigma), MPFR_RNDU);
+  if (octant.negative != (sigma < 0.0)) {
+    mpfr_swap(z.low, z.high);
+    mpfr_neg(z.low, z.low, MPFR_RNDD);
+    mpfr_neg(z.high, z.high, MPFR_RNDU);
+  }
+  mpfr_add(sum.low, sum.low, z.low, MPFR_RNDD);
+  mpfr_add(sum.high, sum.high, z.high, MPFR_RNDU);
+}
+
+}  // namespace
+
+std::int64_t round_exactly(std::span<const RoundingAddress> terms, const RoundingScale& scale,
+                           std::uint64_t remainder, std::span<CounterCipher* const> extensions) {
+  const FreeCaches free_caches;
+  std::list<Strings> strings;
+  for (const RoundingAddress& address : terms) strings.emplace_back(address);
+  for (int number = 0;; ++number) {
     const int further = (number + 1) * kExtensionBits;
-    const mpfr_prec_t precision = further + 3 * kExtensionBits;
-    Interval z(precision), turn(precision);
-    set_cell(z, radius, kRadiusBits + further);
-    set_cell(turn, angle, kAngleBits + further);
-    set_radius(z);
-    set_sine_or_cosine(turn, octant.sine);
-    mpfr_mul(z.low, z.low, turn.low, MPFR_RNDD);
-    mpfr_mul(z.high, z.high, turn.high, MPFR_RNDU);
-    if (octant.negative) {
-      mpfr_swap(z.low, z.high);
-      mpfr_neg(z.low, z.low, MPFR_RNDD);
-      mpfr_neg(z.high, z.high, MPFR_RNDU);
+    Interval sum(further + 3 * kExtensionBits);
+    mpfr_set_zero(sum.low, 1);
+    mpfr_set_zero(sum.high, 1);
+    bool bounded = true;
+    std::size_t j = 0;
+    for (Strings& read : strings) {
+      read.append(
+          read_extension(terms[j].pair, static_cast<std::uint64_t>(number), *extensions[j]));
+      if (read.radius.is_zero()) {
+        bounded = false;  // no upper bound of the radius yet
+      } else if (bounded) {
+        add_term(read, further, octant_of(terms[j]), scale.sigmas[j], sum);
+      }
+      ++j;
     }
-    scale_and_shift(z, scale, remainder);
-    if (const auto k = decided(z)) return *k;
+    if (!bounded) continue;
+    scale_and_shift(sum, scale.shift, remainder);
+    if (const auto k = decided(sum)) return *k;
   }
 }
 

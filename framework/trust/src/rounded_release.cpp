@@ -103,8 +103,16 @@ class Release {
         own_ends_(to_come_ == nullptr ? ends_of_parts(cells_->size()) : std::vector<std::size_t>{}),
         ends_(to_come_ == nullptr ? std::span<const std::size_t>(own_ends_) : to_come_->ends()),
         size_(ends_.empty() ? 0 : ends_.back()),
-        noise_(noise),
+        shift_(noise.shift),
+        width_(noise.width),
+        first_(noise.first),
+        own_keys_{RoundedGaussianStream::own_key(noise.key, noise.node)},
+        sigmas_{noise.sigma},
         memory_(to_come_ == nullptr ? std::make_shared<ReleaseMemory>() : to_come_->memory()) {
+    for (const auto& [own_key, sigma] : noise.further) {
+      own_keys_.push_back(own_key);
+      sigmas_.push_back(sigma);
+    }
     memory_->resize_pieces(to_come_ == nullptr ? 0 : largest_piece(ends_));
     if (in_place()) {
       values_ = {cells_, reinterpret_cast<float*>(cells_->data())};
@@ -163,18 +171,18 @@ class Release {
   /// Elements from `begin` on, a chunk of the noise at a time.
   void release(std::size_t begin, std::span<const std::int64_t> sum) {
     static const ToFloats to_floats = find_to_floats();
-    RoundedGaussianStream stream(noise_.key, noise_.node);
+    RoundedGaussianStream stream = RoundedGaussianStream::of_own_keys(own_keys_);
     std::array<std::int64_t, kNormalsPerChunk> noised{};
     std::array<float, kNormalsPerChunk> values;
     while (!sum.empty()) {
-      const std::size_t place = noise_.first + begin;
+      const std::size_t place = first_ + begin;
       const std::size_t size = std::min(kNormalsPerChunk - place % kNormalsPerChunk, sum.size());
       float* const to = values_.get() + begin;
       if (to_come_ == nullptr) fetch(sum.data(), size);  // else it has just been written
       fetch(to, size);
       const auto out = std::span(noised).first(size);
-      stream.release(place, noise_.sigma, noise_.shift, sum.first(size), out);
-      if (!to_floats(out, noise_.width, in_place() ? values.data() : to)) all_finite_ = false;
+      stream.release(place, sigmas_, shift_, sum.first(size), out);
+      if (!to_floats(out, width_, in_place() ? values.data() : to)) all_finite_ = false;
       // Memory of whole numbers, in which copied bytes become floats.
       if (in_place()) std::memcpy(to, values.data(), size * sizeof(float));
       begin += size;
@@ -193,7 +201,11 @@ class Release {
   std::vector<std::size_t> own_ends_;
   std::span<const std::size_t> ends_;
   std::size_t size_;
-  const RoundedNoise& noise_;
+  unsigned shift_;
+  double width_;
+  std::size_t first_;
+  std::vector<RandomKey> own_keys_;
+  std::vector<double> sigmas_;
   std::shared_ptr<ReleaseMemory> memory_;
   std::shared_ptr<float[]> values_;
   std::atomic<bool> all_finite_ = true;

@@ -12,6 +12,12 @@
 
 namespace privgrad::core {
 
+/// A further term of rounded noise: sigma times the normals of the stream with this own key.
+struct RoundedTerm {
+  RandomKey own_key;   ///< RoundedGaussianStream::own_key().
+  double sigma = 0.0;  ///< In cells of the sum; it may be negative, or 0.
+};
+
 /// One rounded Gaussian for each element of a sum in whole cells (rounded_gaussian.hpp).
 struct RoundedNoise {
   const RandomKey& key;
@@ -20,6 +26,7 @@ struct RoundedNoise {
   unsigned shift = 0;
   double width = 0.0;     ///< Released width of a coarse cell, which is 2^shift cells of the sum.
   std::size_t first = 0;  ///< Element of the node's stream that the first element gets.
+  std::vector<RoundedTerm> further{};  ///< At most 15, the same elements of their streams.
 };
 
 /// The released values, and the memory that they are in.
@@ -29,7 +36,7 @@ struct RoundedRelease {
   bool is_finite = false;  ///< Whether all values are.
 };
 
-/// values[i] = float(width * round((sum[i] + Z[i]) / 2^shift)): the same bits for any pieces and any
+/// values[i] = float(width * round((sum[i] + Z[i]) / 2^shift)), Z the sum of the noise's terms: the same bits for any pieces and any
 /// number of threads.
 ///
 /// Nothing is written beside the values: cells that were added up before give their memory to the

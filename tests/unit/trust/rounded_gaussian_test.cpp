@@ -1,15 +1,13 @@
 #include "privgrad/trust/rounded_gaussian.hpp"
 
-#include <mpfr.h>
-
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <numbers>
 #include <vector>
 
+#include "gaussian_definition.hpp"
 #include "privgrad/data/executor.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/instruction_set.hpp"
@@ -32,9 +30,13 @@ using core::RoundingScale;
 using core::RoundingTier;
 using core::RoundingWay;
 
-namespace {
+using privgrad::Cells;
+using privgrad::Definition;
+using privgrad::differences;
+using privgrad::many_words;
+using privgrad::mixed_sums;
 
-using Cells = std::vector<std::int64_t>;
+namespace {
 
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
@@ -51,109 +53,6 @@ std::int64_t plus(std::int64_t a, std::int64_t b) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
 }
 
-/// 64-bit words of all sizes and signs, the ends of the range among them.
-Cells mixed_sums(std::size_t count, std::uint64_t seed) {
-  Cells sums(count);
-  CounterCipher(RandomKey::from_seed(seed))
-      .read(9, 0, {reinterpret_cast<std::uint8_t*>(sums.data()), count * sizeof sums[0]});
-  for (std::size_t i = 0; i < count; ++i) sums[i] = sums[i] >> (i % 64);
-  for (std::size_t i = 0; i + 4 < count; i += 97) {
-    sums[i] = kMost;
-    sums[i + 1] = kLeast;
-    sums[i + 2] = 0;
-    sums[i + 3] = -1;
-  }
-  return sums;
-}
-
-/// The definition in rounded_gaussian.hpp, computed apart from the library: from the bits of the
-/// cipher, 32 and 29 and 320 more of each, in MPFR with 800 bits, rounded to nearest at each step.
-/// Right where (sum + Z) / 2^shift is farther than sigma 2^-300 from all half-integers: always.
-class Definition {
- public:
-  Definition(const RandomKey& key, std::uint64_t stream)
-      : cipher_(key.derive("rounded normals " + std::to_string(stream))) {
-    for (mpfr_ptr x : {&u_, &v_, &pi_}) mpfr_init2(x, kPrecision);
-    mpfr_const_pi(&pi_, MPFR_RNDN);
-  }
-  Definition(const Definition&) = delete;
-  Definition& operator=(const Definition&) = delete;
-  ~Definition() {
-    for (mpfr_ptr x : {&u_, &v_, &pi_}) mpfr_clear(x);
-    mpfr_free_cache();
-  }
-
-  std::int64_t rounded(std::uint64_t element, double sigma, unsigned shift, std::int64_t sum) {
-    const std::uint64_t chunk = element / kNormalsPerChunk;
-    const std::size_t i = element % NormalWords::kPairs;
-    NormalWords words;
-    cipher_.read(0, chunk * 256, {reinterpret_cast<std::uint8_t*>(&words), sizeof words});
-    return rounded({chunk * NormalWords::kPairs + i, words.radius[i], words.angle[i],
-                    element % kNormalsPerChunk >= NormalWords::kPairs},
-                   sigma, shift, sum);
-  }
-
-  /// The pair's number chooses its further bits.
-  std::int64_t rounded(const RoundingAddress& address, double sigma, unsigned shift,
-                       std::int64_t sum) {
-    set_zeta(address);
-    mpfr_mul_d(&u_, &u_, sigma, MPFR_RNDN);
-    mpfr_add_si(&u_, &u_, sum, MPFR_RNDN);
-    mpfr_div_2ui(&u_, &u_, shift, MPFR_RNDN);
-    mpz_t whole;
-    mpz_init(whole);
-    mpfr_get_z(whole, &u_, MPFR_RNDN);
-    mpz_fdiv_r_2exp(whole, whole, 64);
-    const std::uint64_t k = mpz_get_ui(whole);
-    mpz_clear(whole);
-    return static_cast<std::int64_t>(k);
-  }
-
- private:
-  static constexpr mpfr_prec_t kPrecision = 800;
-  static constexpr int kExtensions = 5;
-
-  /// x = (whole + the further bits' fraction) 2^-bits.
-  void set(mpfr_ptr x, std::uint32_t whole, int bits, std::uint64_t pair, int half) {
-    mpfr_set_d(x, 0.5, MPFR_RNDN);
-    for (int j = kExtensions; j > 0; --j) {
-      std::array<std::uint64_t, 2> more{};
-      cipher_.read(static_cast<std::uint64_t>(j), pair,
-                   {reinterpret_cast<std::uint8_t*>(more.data()), sizeof more});
-      mpfr_add_ui(x, x, more[static_cast<std::size_t>(half)], MPFR_RNDN);
-      mpfr_div_2ui(x, x, 64, MPFR_RNDN);
-    }
-    mpfr_add_ui(x, x, whole, MPFR_RNDN);
-    mpfr_div_2ui(x, x, static_cast<unsigned long>(bits), MPFR_RNDN);
-  }
-
-  /// Into u_.
-  void set_zeta(const RoundingAddress& address) {
-    set(&u_, address.radius, 32, address.pair, 0);
-    mpfr_log(&u_, &u_, MPFR_RNDN);
-    mpfr_mul_si(&u_, &u_, -2, MPFR_RNDN);
-    mpfr_sqrt(&u_, &u_, MPFR_RNDN);
-    set(&v_, address.angle & 0x1fffffff, 29, address.pair, 1);
-    mpfr_mul(&v_, &v_, &pi_, MPFR_RNDN);
-    mpfr_div_2ui(&v_, &v_, 2, MPFR_RNDN);
-    const bool exchanged = (address.angle & 0x20000000) != 0;
-    (address.sine == exchanged ? mpfr_cos : mpfr_sin)(&v_, &v_, MPFR_RNDN);
-    mpfr_mul(&u_, &u_, &v_, MPFR_RNDN);
-    const std::uint32_t sign = address.sine ? 0x40000000 : 0x80000000;
-    if ((address.angle & sign) != 0) mpfr_neg(&u_, &u_, MPFR_RNDN);
-  }
-
-  CounterCipher cipher_;
-  __mpfr_struct u_, v_, pi_;
-};
-
-std::size_t differences(const Cells& a, const Cells& b) {
-  REQUIRE(a.size() == b.size());
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) count += a[i] != b[i];
-  return count;
-}
-
 /// A chi-square variable with k degrees of freedom is above this with probability at most 1e-9
 /// (Laurent and Massart 2000, Lemma 1).
 double chi_square_limit(std::size_t degrees) {
@@ -165,20 +64,6 @@ double chi_square_limit(std::size_t degrees) {
 long double cumulative(std::int64_t k, long double sigma) {
   return 0.5L * std::erfc(-(static_cast<long double>(k) + 0.5L) /
                           (sigma * std::numbers::sqrt2_v<long double>));
-}
-
-/// Words that are random, zeros, ones, and next to the edges of what the first tiers leave alone.
-std::vector<NormalWords> many_words(std::uint64_t random) {
-  NormalWords zeros{}, ones, edges = random_words(1000);
-  std::memset(&ones, 0xff, sizeof ones);
-  for (std::size_t i = 0; i < NormalWords::kPairs; ++i) {
-    constexpr std::array<std::uint32_t, 4> kEdges{1u << 20, 1u << 31, 0u - (1u << 14), 0};
-    edges.radius[i] = kEdges[i % 4] + static_cast<std::uint32_t>(i / 4) - 64;
-    if (i % 3 == 0) edges.angle[i] |= 0x1fffff00;
-  }
-  std::vector<NormalWords> all{zeros, ones, edges};
-  for (std::uint64_t seed = 0; seed < random; ++seed) all.push_back(random_words(seed));
-  return all;
 }
 
 }  // namespace
@@ -281,7 +166,8 @@ TEST_CASE("rounded: a tier passes on what it must, and little more", "[noise][ro
 
 TEST_CASE("rounded: the bounds of the float tier hold", "[noise][rounded][long]") {
   // Radii of all words that are not left alone, and both functions of all 2^29 angles, beside double
-  // precision at both edges of their cells. Every 1021st of them, unless all trials are asked for.
+  // precision at both edges of their cells. Every 1021st of them, unless all trials are asked for;
+  // and radii of all words that are left alone only by the releases of one term.
   const bool all = trials(10, "tenths of the words of the float tier") == 10;
   const std::uint64_t stride = all ? 1 : 1021;
   double worst_radius = -1e9, worst_angle = 0.0;
@@ -311,6 +197,24 @@ TEST_CASE("rounded: the bounds of the float tier hold", "[noise][rounded][long]"
       }
     }
   }
+  double worst_coarse = -1e9;
+  for (std::uint32_t next = 1u << 12; next < 1u << 20; next += NormalWords::kPairs) {
+    for (std::size_t i = 0; i < NormalWords::kPairs; ++i)
+      words.radius[i] = next + static_cast<std::uint32_t>(i);
+    rounding_variants().front().float_pairs(words, pairs);
+    for (std::size_t i = 0; i < NormalWords::kPairs; ++i) {
+      REQUIRE(core::radius_is_coarse(words.radius[i]));
+      REQUIRE(!core::radius_has_no_bound(words.radius[i]));
+      for (const double edge : {0.0, 1.0}) {
+        const double r = std::sqrt(-2.0 * std::log((words.radius[i] + edge) * 0x1p-32));
+        const double error = std::abs(r - static_cast<double>(pairs.radius[i])) * 0x1p24;
+        worst_coarse = std::max(
+            worst_coarse, error - core::kFloatRadiusSlope * static_cast<double>(pairs.radius[i]));
+      }
+    }
+  }
+  CHECK(worst_coarse < core::kFloatCoarseRadiusOffset);
+  CHECK(worst_coarse > core::kFloatCoarseRadiusOffset - 20.0);
   CHECK(worst_radius < core::kFloatRadiusOffset);
   CHECK(worst_angle * 0x1p24 < core::kFloatAngleError);
   CHECK(worst_radius > core::kFloatRadiusOffset - 0.2);  // or the bounds are wider than need be
@@ -370,8 +274,8 @@ TEST_CASE("rounded: all instruction sets give the same bits", "[noise][rounded]"
           for (std::size_t i = 0; i < NormalWords::kPairs; ++i) {
             const RoundingAddress address{i, words.radius[i], words.angle[i], i % 2 == 1};
             const core::RoundingBits bits{i * 0x9e3779b97f4a7c15, i * 0xc2b2ae3d27d4eb4f};
-            different +=
-                plain.fine(address, scale, 0, bits) != variant.fine(address, scale, 0, bits);
+            different += plain.fine({&address, 1}, scale, 0, {&bits, 1}) !=
+                         variant.fine({&address, 1}, scale, 0, {&bits, 1});
           }
         }
       }
@@ -390,15 +294,16 @@ TEST_CASE("rounded: pairs at the ends of u have exact elements, too", "[noise][r
   const RandomKey key = RandomKey::from_seed(46);
   Definition definition(key, 7);
   CounterCipher cipher(key.derive("rounded normals 7"));
+  const std::array extensions{&cipher};
   const RoundingScale scale(0x1.8p12, 3);
   for (std::uint32_t i = 0; i < 128; ++i) {
     const std::uint32_t size = i % 32;
     const std::uint32_t word = (std::uint32_t{1} << size) - (i / 32 % 2 == 0 ? 1 : 0);
     const RoundingAddress address{i, i < 64 ? word : ~word, i * 0x9e3779b9u, i % 3 == 0};
-    const std::int64_t expected = definition.rounded(address, scale.sigma, scale.shift, 5);
-    CHECK(core::round_exactly(address, scale, 5, cipher) == expected);
+    const std::int64_t expected = definition.rounded(address, scale.sigmas[0], scale.shift, 5);
+    CHECK(core::round_exactly({&address, 1}, scale, 5, extensions) == expected);
     const auto bits = core::read_extension(i, 0, cipher);
-    const auto fine = rounding_variants().front().fine(address, scale, 5, bits);
+    const auto fine = rounding_variants().front().fine({&address, 1}, scale, 5, {&bits, 1});
     const bool at_the_end = address.radius == 0 || ~address.radius == 0;
     CHECK(fine.has_value() == !at_the_end);
     if (fine) CHECK(*fine == expected);
@@ -423,11 +328,12 @@ TEST_CASE("rounded: the last tier reads on until it knows", "[noise][rounded]") 
   const RandomKey key = RandomKey::from_seed(47);
   Definition definition(key, 7);
   CounterCipher cipher(key.derive("rounded normals 7"));
+  const std::array extensions{&cipher};
   const RoundingScale scale(0x1.23456789abcdep120, 0);
   for (std::uint32_t i = 0; i < 100; ++i) {
     const RoundingAddress address{i, i * 0x9e3779b9u, i * 0x85ebca6bu, i % 2 == 0};
-    CHECK(core::round_exactly(address, scale, 0, cipher) ==
-          definition.rounded(address, scale.sigma, 0, 0));
+    CHECK(core::round_exactly({&address, 1}, scale, 0, extensions) ==
+          definition.rounded(address, scale.sigmas[0], 0, 0));
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "privgrad/trust/counter_cipher.hpp"
 #include "privgrad/trust/noise_words.hpp"
+#include "privgrad/trust/rounded_gaussian.hpp"
 
 namespace privgrad::core {
 
@@ -27,14 +28,19 @@ enum class RoundingTier {
 
 /// The scale of a release, in the form that the tiers need.
 struct RoundingScale {
-  /// \param fine_sigma  in [2^-64, 2^60], in fine cells.
+  /// \param fine_sigmas  of the terms, up to 16, in fine cells: of sizes in [2^-64, 2^60].
   /// \param coarse_shift  in [0, 62]: 2^shift fine cells are a coarse one.
-  RoundingScale(double fine_sigma, unsigned coarse_shift);
+  RoundingScale(std::span<const double> fine_sigmas, unsigned coarse_shift);
+  RoundingScale(double fine_sigma, unsigned coarse_shift)
+      : RoundingScale(std::span(&fine_sigma, 1), coarse_shift) {}
 
-  double sigma;
+  std::size_t terms;
+  std::array<double, kMostNoiseTerms> sigmas;         ///< The first `terms` of them.
+  std::array<double, kMostNoiseTerms> coarse_sigmas;  ///< sigma / 2^shift, which is a double.
   unsigned shift;
-  double coarse_sigma;  ///< sigma / 2^shift, which is a double.
-  int size;             ///< The least number for which coarse_sigma < 2^size.
+  /// The least number for which the sum of the coarse sigmas' sizes, up to its roundings, is below
+  /// 2^size: Z is a sum of terms that may all have one sign.
+  int size;
 };
 
 /// The answer of a vectorised tier for a chunk: k = round(Z + remainder), and where that is
@@ -45,11 +51,26 @@ struct RoundedChunk {
   std::array<std::uint32_t, NormalWords::kPairs> undecided;
 };
 
-/// The first two tiers.
+/// The first two tiers, for one term.
 /// \param sums  their remainders modulo 2^shift are added before rounding.
 using RoundFunction = void(const NormalWords& words, const RoundingScale& scale,
                            std::span<const std::int64_t, kNormalsPerChunk> sums,
                            RoundedChunk& rounded);
+
+/// What the float tier knows of a chunk's Z, as far as its terms have been added: in units of its
+/// fixed point, for each element, and for each pair a bound of the distance from the true value.
+struct FloatSums {
+  std::array<std::int32_t, kNormalsPerChunk> z;
+  std::array<float, NormalWords::kPairs> bound;
+};
+
+/// The first tier, for several terms: each is added, and then their sum is rounded.
+/// \param words  those of term `term`.
+using AddTermFunction = void(const NormalWords& words, const RoundingScale& scale, std::size_t term,
+                             FloatSums& to);
+using RoundTermsFunction = void(const FloatSums& of, const RoundingScale& scale,
+                                std::span<const std::int64_t, kNormalsPerChunk> sums,
+                                RoundedChunk& rounded);
 
 /// out[i] = floor(sums[i] / 2^shift) + k[i], modulo 2^64. `out` may be `sums`.
 using AddFunction = void(const RoundedChunk& rounded, unsigned shift,
@@ -74,12 +95,14 @@ struct RoundingBits {
 RoundingBits read_extension(std::uint64_t pair, std::uint64_t number, CounterCipher& extensions);
 
 /// The third tier.
+/// \param terms  their addresses: of one element in each stream.
 /// \param remainder  remainder of the sum modulo 2^shift.
-/// \param bits  the first ones after those of the address.
+/// \param bits  of each term, the first ones after those of the address.
 /// \returns k, if this tier can tell.
-using FineFunction = std::optional<std::int64_t>(const RoundingAddress& address,
+using FineFunction = std::optional<std::int64_t>(std::span<const RoundingAddress> terms,
                                                  const RoundingScale& scale,
-                                                 std::uint64_t remainder, const RoundingBits& bits);
+                                                 std::uint64_t remainder,
+                                                 std::span<const RoundingBits> bits);
 
 /// The intermediate values of `floats`, for the tests of its bounds.
 struct FloatPairs {
@@ -92,6 +115,8 @@ struct RoundingVariant {
   std::string_view instruction_set;
   RoundFunction* floats;
   RoundFunction* doubles;
+  AddTermFunction* add_term;
+  RoundTermsFunction* round_terms;
   FineFunction* fine;
   AddFunction* add;
   FloatPairsFunction* float_pairs;
@@ -121,11 +146,27 @@ inline bool radius_is_coarse(std::uint32_t radius) {
   return radius + kLast < kFirst + kLast;
 }
 
+/// With several terms the float tier has a bound for most of these, too: only what is below 2^-20,
+/// or within 2^-18 of 1, is left alone. Otherwise b terms would leave b 2^-12 of all elements.
+///
+/// Where u is in [2^-20, 2^-12), the middle of its cell is a float, and radius_of() is within 2^-24
+/// (2 r + 0.71) of its radius. Any u of the cell is within 2^-33 of it, and |dr / du| = 1 / (u r),
+/// which is largest where u is smallest, r = 5.265 at 2^-20: 2^-13 / 5.265 = 2.319e-5 more. The test
+/// "the bounds of the float tier hold" tries all of these words.
+inline constexpr double kFloatCoarseRadiusOffset = 2.32e-5 * 0x1p24 + kFloatRadiusOffset;
+
+inline bool radius_has_no_bound(std::uint32_t radius) {
+  constexpr std::uint32_t kFirst = std::uint32_t{1} << 12;
+  constexpr std::uint32_t kLast = std::uint32_t{1} << 14;
+  return radius + kLast < kFirst + kLast;
+}
+
 /// The fourth tier, which always can tell.
-/// \param extensions  where the pair's further bits are.
+/// \param terms  their addresses: of one element in each stream.
+/// \param extensions  where each term's further bits are.
 /// \returns k modulo 2^64.
-std::int64_t round_exactly(const RoundingAddress& address, const RoundingScale& scale,
-                           std::uint64_t remainder, CounterCipher& extensions);
+std::int64_t round_exactly(std::span<const RoundingAddress> terms, const RoundingScale& scale,
+                           std::uint64_t remainder, std::span<CounterCipher* const> extensions);
 
 /// Makes a stream work in another way than the fastest: for tests and measurements.
 struct RoundingWay {

@@ -5,12 +5,14 @@
 #include <span>
 #include <vector>
 
+#include "privgrad/executor.hpp"
 #include "privgrad/privacy.hpp"
 #include "privgrad/resident_steps.hpp"
 
 namespace privgrad::core {
 
 class BoundedOnGrid;
+class RandomKey;
 
 /// A released value made of nothing, for showing optimizers made-up gradients: the conformance
 /// suite needs gradients that no run would release, such as NaN.
@@ -28,5 +30,11 @@ void release_for_testing(const NoiseOrder& order, std::uint64_t first,
 
 /// The cells of a sum that nothing was paid for, to be compared with what they should be.
 std::vector<std::int64_t> cells_for_testing(const BoundedOnGrid& sum);
+
+/// The values that a release of a sum in whole cells has, with noise of the streams 0, 1, ... of a
+/// key, one for each sigma (src/rounded_release.hpp).
+std::vector<float> rounded_for_testing(std::vector<std::int64_t> cells, const RandomKey& key,
+                                       std::span<const double> sigmas, unsigned shift, double width,
+                                       std::size_t first, Executor& executor);
 
 }  // namespace privgrad::core
