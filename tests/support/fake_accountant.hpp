@@ -14,17 +14,22 @@ class CountingAccountant final : public privgrad::Accountant {
       : bound_(bound) {}
   void start(privgrad::Adjacency) override { spent_ = 0.0; }
   std::optional<std::string> refuses(const privgrad::Event& event) const override {
-    if (std::holds_alternative<privgrad::GaussianEvent>(event.kind())) return std::nullopt;
+    if (std::holds_alternative<privgrad::GaussianEvent>(event.kind()) || is_nothing(event))
+      return std::nullopt;
     return "counts Gaussians only";
   }
   void compose(const privgrad::Event& event, std::uint64_t count) override {
     if (const auto why = refuses(event)) throw privgrad::PrivacyError(*why);
+    if (is_nothing(event)) return;
     const double sigma = std::get<privgrad::GaussianEvent>(event.kind()).noise_multiplier;
     spent_ += static_cast<double>(count) / (sigma * sigma);
   }
   /// Breaks the contract, for tests of the code that must notice.
   void refund(double epsilon) { spent_ -= epsilon; }
+  /// How often it was asked for epsilon.
+  int asked() const { return asked_; }
   privgrad::PrivacyAnswer epsilon(double) const override {
+    ++asked_;
     return {.value = spent_, .bound = bound_, .lower = {}, .note = ""};
   }
   privgrad::PrivacyAnswer delta(double) const override {
@@ -32,6 +37,11 @@ class CountingAccountant final : public privgrad::Accountant {
   }
 
  private:
+  static bool is_nothing(const privgrad::Event& event) {
+    return event == privgrad::Event::nothing();
+  }
+
   privgrad::BoundKind bound_;
   double spent_ = 0.0;
+  mutable int asked_ = 0;
 };

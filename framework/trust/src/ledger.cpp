@@ -113,8 +113,12 @@ std::vector<Receipt> Ledger::charge(std::span<const Charge> charges) {
   if (broken_) throw IoError("the ledger failed before and accepts no further charge");
   if (exhausted_ || charges.empty()) return {};
   broken_ = true;  // until everything below has succeeded
+  // Steps of an epoch that its first has paid for leave what is spent as it is.
+  const bool costs = std::any_of(charges.begin(), charges.end(), [](const Charge& charge) {
+    return !(charge.cost == Event::nothing());
+  });
   for (const Charge& charge : charges) accountant_.compose(charge.cost, 1);
-  PrivacyAnswer spent = ask();
+  PrivacyAnswer spent = costs ? ask() : spent_;
   if (budget_.target_epsilon && spent.value > *budget_.target_epsilon) {
     exhausted_ = true;
     broken_ = false;

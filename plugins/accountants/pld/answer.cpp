@@ -25,6 +25,8 @@ constexpr double kPointsForTiny = 0x1p16;
 
 // Grids of fewer points cost next to nothing: they are refined even if the last one did not help.
 constexpr std::size_t kLargeSize = std::size_t{1} << 17;
+// Of pairs known from two sides it is seen sooner that finer ones do not help.
+constexpr std::size_t kLargeSizeOfSides = std::size_t{1} << 12;
 
 // The share of delta, relative to the width of the interval, that goes to losses taken for
 // infinite.
@@ -100,6 +102,7 @@ class Direction {
       : steps_(steps), question_(question), relative_width_(relative_width) {
     for (const Step& step : steps) {
       if (unit_ == 0.0) unit_ = step.above->atom_unit();
+      if (step.above->is_one_of_two_sides()) large_size_ = kLargeSizeOfSides;
     }
     double log_delta = std::log(question.given);
     if (!question.wants_epsilon) {
@@ -207,7 +210,7 @@ class Direction {
     width_of_last_ = upper - lower;
     lower_ = std::max(lower_, lower);
     upper_ = std::min(upper_, upper);
-    stuck_ = is_finer && layout.size >= kLargeSize && std::isfinite(before) &&
+    stuck_ = is_finer && layout.size >= large_size_ && std::isfinite(before) &&
              upper_ - lower_ > 0.8 * before;
     // The answer says better than the plan where to look.
     if (!std::isfinite(upper_) || upper_ == 0.0) return;
@@ -236,6 +239,7 @@ class Direction {
   std::optional<Scout> scout_;
   Plan plan_;
   double unit_ = 0.0;
+  std::size_t large_size_ = kLargeSize;
   double step_ = 0.0;
   double width_of_last_ = kInfinity;
   bool stuck_ = false;

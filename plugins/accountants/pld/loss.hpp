@@ -63,6 +63,10 @@ class LossPair {
   /// A lower bound on every loss, to a relative 2^-50.
   virtual double infimum() const { return -std::numeric_limits<double>::infinity(); }
 
+  /// True if the pair is known from two sides, which lie further apart than fine grids do: those make
+  /// an interval no narrower.
+  virtual bool is_one_of_two_sides() const { return false; }
+
   /// False if (Q, P) has another loss distribution than (P, Q).
   virtual bool symmetric() const { return true; }
 

@@ -89,7 +89,6 @@ class Pld final : public privgrad::Accountant {
     if (const auto reason = refuses(event)) throw privgrad::PrivacyError(*reason);
     if (count == 0) return;
     const std::vector<privgrad::CountedEvent> parts = releases_of(event);
-    if (parts.empty()) return;  // as in all steps of an epoch but its first: the answers stay
     for (const auto& part : parts) {
       if (part.count > kMostSteps / count) throw too_many();
     }

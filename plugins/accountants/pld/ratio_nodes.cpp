@@ -76,8 +76,8 @@ void add(double weight, const std::vector<double>& part, std::vector<double>& to
   for (std::size_t bin = 0; bin < kBins; ++bin) total[bin] += weight * part[bin] / sum;
 }
 
-/// Nodes per bin: some wherever mass is, and many, evenly in the ratio itself, below each of some
-/// quantiles of P: a single large ratio among many matters by its absolute width.
+/// Nodes per bin: some wherever mass is, and many, evenly in the ratio itself, between quantiles of Q
+/// below and of P above: a single ratio among many matters by its absolute width.
 std::vector<double> node_density(const Densities& of) {
   std::vector<double> total(kBins, 0.0), part(kBins);
   for (std::size_t bin = 0; bin < kBins; ++bin)
@@ -88,11 +88,14 @@ std::vector<double> node_density(const Densities& of) {
   std::vector<double> value(kBins);
   for (std::size_t bin = 0; bin < kBins; ++bin) value[bin] = of.value(bin, 0.5);
   constexpr int kLast = 10, kFirst = 2;
-  std::size_t end = kBins;
-  double above = 0.0;
+  std::size_t begin = 0, end = kBins;
+  double below = 0.0, above = 0.0;
   for (int digits = kLast; digits >= kFirst; --digits) {
-    while (end > 1 && above + of.p[end - 1] < std::pow(10.0, -digits)) above += of.p[--end];
+    const double share = std::pow(10.0, -digits);
+    while (end > 1 && above + of.p[end - 1] < share) above += of.p[--end];
+    while (begin + 1 < end && below + of.q[begin] < share) below += of.q[begin++];
     std::fill(value.begin() + static_cast<std::ptrdiff_t>(end), value.end(), 0.0);
+    std::fill(value.begin(), value.begin() + static_cast<std::ptrdiff_t>(begin), 0.0);
     add(0.5 / (kLast - kFirst + 1), value, total);
   }
   return total;

@@ -68,6 +68,7 @@ class RatioPair final : public LossPair {
     return samples;
   }
 
+  bool is_one_of_two_sides() const override { return true; }
   bool symmetric() const override { return false; }
 
  private:

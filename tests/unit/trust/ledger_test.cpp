@@ -121,6 +121,23 @@ TEST_CASE("without a target everything is allowed and still charged", "[ledger]"
   CHECK(book.ledger.spent().value == 1e6);
 }
 
+TEST_CASE("steps that cost nothing are charged without asking the accountant again", "[ledger]") {
+  Book book({.target_epsilon = 3.0, .target_delta = 1e-5});
+  book.ledger.charge(gaussians(0, 1, 1.0));
+  const int asked = book.accountant.asked();
+  std::vector<Charge> rest = gaussians(1, 2, 1.0);
+  for (Charge& charge : rest) charge.cost = Event::nothing();
+  CHECK(book.ledger.charge(rest).size() == 2);
+  CHECK(book.accountant.asked() == asked);
+  CHECK(book.ledger.spent().value == 1.0);
+  CHECK(read_ledger(book.file).releases.back().epsilon == 1.0);
+  // Among others that cost something it is asked.
+  rest.push_back(gaussians(3, 1, 1.0).front());
+  CHECK(book.ledger.charge(rest).size() == 3);
+  CHECK(book.ledger.spent().value == 2.0);
+  CHECK(book.accountant.asked() == asked + 1);
+}
+
 TEST_CASE("an estimate cannot guard a budget", "[ledger][privacy]") {
   CHECK_THROWS_AS(Book({.target_epsilon = 3.0, .target_delta = 1e-5}, BoundKind::estimate),
                   PrivacyError);
