@@ -142,9 +142,12 @@ PRIVGRAD_INLINE void add_term(const NormalWords& words, const RoundingScale& sca
   const auto offset = static_cast<float>(step * kFloatRadiusOffset + kFloatSlack);
   const auto coarse = static_cast<float>(step * kFloatCoarseRadiusOffset + kFloatSlack);
   const auto half = static_cast<float>(fixed_point<std::int32_t>(bits).half);
+  // Two loops: a processor has more of the short ones' passes under way at a time.
+  std::array<float, kPairs> radii;
+  for (std::size_t i = 0; i < kPairs; ++i) radii[i] = radius_of(words.radius[i]);
   for (std::size_t i = 0; i < kPairs; ++i) {
     const std::uint32_t word = words.radius[i];
-    const float r = radius_of(word);
+    const float r = radii[i];
     const Pair<std::int32_t> z = truncated(turned(words.angle[i], r * factor));
     const float fixed_part = radius_is_coarse(word) ? coarse : offset;
     to.z[i] += z.cosine;

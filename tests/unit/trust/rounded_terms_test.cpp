@@ -168,6 +168,38 @@ TEST_CASE("rounded terms: all tiers and instruction sets agree", "[noise][rounde
   }
 }
 
+TEST_CASE("rounded terms: next to a half, each element is rounded to its side",
+          "[noise][rounded]") {
+  // With K = round(Z) of a release in fine cells, the sum half - K + d puts sum + Z at d + (Z - K)
+  // from a half: above for d >= 1, below for d <= -1. So each element is as near to a half as is
+  // wanted, d from one fine cell on, where whatever a bound leaves out is a wrong side.
+  const RandomKey key = RandomKey::from_seed(69);
+  std::uint64_t first = 0;
+  for (const std::size_t terms : kTerms) {
+    for (const int size : {-8, -2, 3, 9, 12, 15, 30, 42}) {
+      const unsigned shift = size > 15 ? 17 : 26;
+      const std::size_t count = size > 15 ? 500 : 4096;  // the larger ones by the last tier
+      CAPTURE(terms, size);
+      const Sigmas sigmas = sigmas_of(terms, std::ldexp(1.0, size + static_cast<int>(shift)));
+      const Cells noise = released_terms(key, sigmas, 0, Cells(count), {}, first);
+      Cells sums(count), expected(count);
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::int64_t distance =
+            std::int64_t{2 + static_cast<std::int64_t>(i % 7)} << (i / 2 % (shift - 4)) >> 1;
+        const std::int64_t half = std::int64_t{1} << (shift - 1);
+        sums[i] = half - noise[i] + (i % 2 == 0 ? distance : -distance);
+        expected[i] = i % 2 == 0 ? 1 : 0;
+      }
+      for (const auto& variant : rounding_variants()) {
+        INFO(variant.instruction_set);
+        const RoundingWay way{{}, &variant};
+        CHECK(differences(released_terms(key, sigmas, shift, sums, way, first), expected) == 0);
+      }
+      first += 4096;
+    }
+  }
+}
+
 TEST_CASE("rounded terms: the float tier decides what is so for all further bits",
           "[noise][rounded]") {
   // Words of which each pair has one or two of the radii that releases of one term leave alone;

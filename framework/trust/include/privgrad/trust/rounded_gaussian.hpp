@@ -100,7 +100,7 @@ class RoundedGaussianStream {
   /// else as above.
   /// \param sigmas  one for each stream: the first in [2^-64, 2^60], each further one in that range
   ///   or its negative, or 0, and then its stream is not drawn. Fastest where the sum of |sigmas[j]|
-  ///   / 2^shift is at most 2^14; 20 to 80 nanoseconds a term from 2^17 on.
+  ///   / 2^shift is at most 2^12; from 2^17 on each term takes 50 nanoseconds.
   void release(std::uint64_t first, std::span<const double> sigmas, unsigned shift,
                std::span<const std::int64_t> sums, std::span<std::int64_t> out);
 
