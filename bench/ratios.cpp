@@ -16,6 +16,7 @@
 #include <span>
 
 #include "places.hpp"
+#include "privgrad/sampler.hpp"
 #include "privgrad/trust/contribution_check.hpp"
 #include "privgrad/trust/counter_cipher.hpp"
 #include "privgrad/trust/rounded_gaussian.hpp"
@@ -146,6 +147,51 @@ double sampling_watch_over_step(const Catalog& catalog, const Case& one) {
         });
       },
       [&] { return seconds_of_step(bench); });
+}
+
+/// Draws epochs of 234 batches of 256 from 60 000 rows, and holds them against their law.
+class Draws {
+ public:
+  static constexpr std::uint64_t kSteps = 234;
+
+  Draws(const Catalog& catalog, const std::string& sampler, const Value::Object& params)
+      : sampler_(catalog.create<Sampler>(sampler, params)) {
+    sampler_->start({.dataset_size = kRows, .steps = kSteps * kEpochs});
+    const std::vector<Event> releases(kSteps * kEpochs, Event::gaussian(1.0));
+    const std::vector<Event> costs = sampler_->charges(releases);
+    for (std::uint64_t step = 0; step < releases.size(); ++step)
+      charges_.push_back({step, releases[step], costs[step]});
+    watch_.emplace(charges_, "the sampler");
+  }
+
+  double seconds_of_epoch() {
+    return seconds_of([&] {
+      const auto coins = core::make_random_source(core::RandomKey::from_seed(step_));
+      for (std::uint64_t left = kSteps; left > 0; --left, ++step_) {
+        sampler_->sample(step_, kRows, *coins, batch_);
+        watch_->check(step_, kRows, batch_);
+      }
+    });
+  }
+
+ private:
+  static constexpr std::size_t kRows = 60'000, kEpochs = 32;
+  ComponentPtr<Sampler> sampler_;
+  std::vector<core::Charge> charges_;
+  std::optional<core::SamplingWatch> watch_;
+  std::uint64_t step_ = 0;
+  std::vector<std::uint32_t> batch_;
+};
+
+/// What a sampler's draws, and holding them against their law, take of a step. Random allocation draws
+/// an epoch at its first step, so that whole epochs are measured.
+double draws_over_step(const Catalog& catalog, const Case& one, const std::string& sampler,
+                       const Value::Object& params) {
+  Bench bench(catalog, one, 1);
+  Draws draws(catalog, sampler, params);
+  return ratio(
+      21, [&] { return draws.seconds_of_epoch(); },
+      [&] { return static_cast<double>(Draws::kSteps) * seconds_of_step(bench); });
 }
 
 /// The keys of a step of a run that can be resumed: one in the chain, those of what is drawn, and
@@ -330,6 +376,8 @@ int main(int argc, char** argv) try {
   load_step_plugins(host, plugins);
   host.load(plugins / "accountants/pld.privgrad.so");
   host.load(plugins / "accountants/saddle_point.privgrad.so");
+  host.load(plugins / "samplers/allocation.privgrad.so");
+  host.load(plugins / "samplers/poisson.privgrad.so");
   const Catalog& catalog = host.catalog();
 
   Gate gate(bounds, slack);
@@ -350,6 +398,14 @@ int main(int argc, char** argv) try {
   });
   gate.check("sampling_watch_over_step", [&] {
     return sampling_watch_over_step(catalog, {"784-1000-10", dense_network(), 256, 40});
+  });
+  const Case dense{"784-1000-10", dense_network(), 256, 40};
+  gate.check("allocation_draws_over_step", [&] {
+    constexpr auto kSteps = static_cast<std::int64_t>(Draws::kSteps);
+    return draws_over_step(catalog, dense, "allocation", {{"steps_per_epoch", kSteps, {}}});
+  });
+  gate.check("poisson_draws_over_step", [&] {
+    return draws_over_step(catalog, dense, "poisson", {{"batch_size", std::int64_t{256}, {}}});
   });
   gate.check("keys_over_step", [&] {
     return keys_over_step(catalog, {"784-1000-10", dense_network(), 256, 40});

@@ -185,6 +185,34 @@ TEST_CASE("allocation: deep tails have answers too", "[accountant][pld][allocati
   }
 }
 
+// P's mass of 1e-19 beyond a law's last value is all that there is at so large an epsilon.
+TEST_CASE("allocation: what lies beyond the last value counts, in sums and in compositions",
+          "[accountant][pld][allocation]") {
+  const auto normal = [](double z) { return 0.5 * std::erfc(-z * std::sqrt(0.5)); };
+  const auto gaussian_delta = [&](double epsilon, double mu) {
+    return normal(0.5 * mu - epsilon / mu) - std::exp(epsilon) * normal(-0.5 * mu - epsilon / mu);
+  };
+  for (const double sigma : {0.5, 1.0}) {
+    for (const std::uint64_t steps : {1, 2, 3, 8}) {
+      CAPTURE(sigma, steps);
+      const pld::RatioLaw law = pld::allocation_ratio(steps, sigma, kNodes).upper;
+      const double epsilon = std::log(law.value.back()) + 0.2;
+      const pld::Divergence upper = pld::pair_of_ratio(law)->divergence(epsilon);
+      // E (M - x)_+ with all terms of M but one at their mean, 1: no more, by Jensen's inequality.
+      const auto t = static_cast<double>(steps);
+      const double one = gaussian_delta(std::log(t * std::exp(epsilon) - t + 1.0), 1.0 / sigma) / t;
+      REQUIRE(one > 0.0);
+      CHECK(upper.value >= one);
+    }
+    const auto law = pld::allocation_ratio(1, sigma, kNodes);
+    const double epsilon = 2.0 * std::log(law.upper.value.back()) + 0.2;
+    const pld::Interval two =
+        pld::answer({{{pld::pair_of_ratio(law.upper), pld::pair_of_ratio(law.lower), 2}}},
+                    {.wants_epsilon = false, .given = epsilon}, 1e-4, 1048576.0);
+    CHECK(two.upper >= gaussian_delta(epsilon, std::sqrt(2.0) / sigma));
+  }
+}
+
 TEST_CASE("allocation: the cost falls with the steps of an epoch, from that of the full release",
           "[accountant][pld][allocation]") {
   for (const std::string direction : {"remove", "add"}) {

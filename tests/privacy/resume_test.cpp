@@ -56,7 +56,8 @@ extern "C" int rmdir(const char* path) noexcept {
 TEST_CASE("killed at any operation on a file, a run goes on to the same end",
           "[resume][privacy][long]") {
   const std::string wanted =
-      GENERATE("central", "noise that adapts", "fed_avg", "dp_fed_avg, secret participation",
+      GENERATE("central", "noise that adapts", "random allocation", "fed_avg",
+               "dp_fed_avg, secret participation", "dp_fed_avg, random allocation of rounds",
                "ali_dpfl, private estimates");
   INFO(wanted);
   const Place begun;
