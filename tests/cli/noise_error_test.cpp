@@ -268,7 +268,8 @@ TEST_CASE("noise-error of two manifests refuses what cannot be compared") {
              ContainsSubstring("a.yaml has epsilon 2, ") && ContainsSubstring("b.yaml epsilon 3"));
   CHECK_THAT(refused("replace_one", "zero_out", {}), ContainsSubstring("at one guarantee"));
   CHECK_THAT(refused(", momentum: 0.95", "", {}), ContainsSubstring("b.yaml releases prefix sums"));
-  CHECK_THAT(refused("", "", {"--momentum", "0.9"}), ContainsSubstring("--momentum is for noise"));
+  CHECK_THAT(refused("", "", {"--momentum", "0.9"}),
+             ContainsSubstring("--momentum is for releases of gradients"));
   CHECK_THAT(refused("", "", {"--set", "aggregator=gaussian"}),
              ContainsSubstring("which momentum?"));
   CHECK_THAT(refused("", "", {"--restart-every", "5"}), ContainsSubstring("for one manifest"));

@@ -218,6 +218,7 @@ TEST_CASE("lower bounds are above the proved one no more often than they may",
       {"sampler={kind: sequential, batch_size: 50}", replace},
       {"aggregator=tree", shuffle, "steps=8", zcdp},
       {"aggregator={kind: tree, momentum: 0.9}", replace, zcdp},
+      {"aggregator=matrix", shuffle, "steps=8", zcdp},
       {"aggregator=discrete_gaussian", zcdp},
       {"clipping=per_layer", "model={kind: mlp, hidden: [3]}"},
       {"clipping=adaptive", add_or_remove},
@@ -343,7 +344,8 @@ TEST_CASE("one run gets what its method gets of an ideal Gaussian",
       {"clipping=per_layer", "model={kind: mlp, hidden: [3]}"},
       {"aggregator=discrete_gaussian", "privacy.accountant=zcdp"},
       {"clipping=automatic", "aggregator.arithmetic=float"},
-      {"aggregator=tree", shuffle, "steps=20", "privacy.accountant=zcdp"}};
+      {"aggregator=tree", shuffle, "steps=20", "privacy.accountant=zcdp"},
+      {"aggregator={kind: matrix, bands: 2}", shuffle, "steps=20", "privacy.accountant=zcdp"}};
   const int audits = trials(200, "audits of each combination");
   for (const Overrides& set : combinations) {
     INFO((set.empty() ? std::string("as it is") : set.front()));

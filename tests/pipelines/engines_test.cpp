@@ -62,6 +62,7 @@ const std::vector<Case>& cases() {
   using enum Trait;
   static const std::vector<Case> all{
       {correlated, with(kInOrder, {"aggregator={kind: tree, momentum: 0.9}"})},
+      {correlated, with(kInOrder, {"aggregator={kind: matrix, bands: 3}"})},
       {gradient_differences,
        with(kInOrder, {"aggregator={kind: tree_reduced, momentum: 0.9, smoothness: 10}",
                        "optimizer=normalized_sgd", "schedules.learning_rate=0.02"}),

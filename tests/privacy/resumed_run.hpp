@@ -133,6 +133,7 @@ inline const std::vector<std::pair<std::string, Overrides>>& kinds() {
               {"sampler={kind: shuffle, batch_size: 7, fresh: false}",
                "aggregator={kind: tree_reduced, momentum: 0.9, gamma: 0.3, smoothness: 1}",
                "optimizer=normalized_sgd"})},
+        {"noise that is taken back", with(shuffled, {"aggregator={kind: matrix, bands: 4}"})},
         {"correlated, of a seed", with(shuffled, {tree + "0.9}", "seed=3"})},
         {"a clip norm that adapts", {"clipping={kind: adaptive, quantile: 0.5}"}},
         {"coordinates that are scaled", {"clipping=adaclip"}},

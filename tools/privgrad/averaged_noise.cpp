@@ -26,6 +26,7 @@ class SimulatedPart {
 
   /// \param out  gets the noise of the next release, in units of its bound.
   void next(std::mt19937_64& random, std::span<float> out) {
+    if (recipes_.window() > 0) return next_of_window(random, out);
     std::normal_distribution<float> normal;
     const double keep = recipes_.keep(step_);
     for (Kept& kept : kept_) kept.carried *= keep;
@@ -47,6 +48,21 @@ class SimulatedPart {
   }
 
  private:
+  void next_of_window(std::mt19937_64& random, std::span<float> out) {
+    std::normal_distribution<float> normal;
+    if (kept_.size() > recipes_.window()) kept_.erase(kept_.begin());
+    std::vector<float> fresh(copies_);
+    for (float& value : fresh) value = normal(random);
+    kept_.push_back({.step = step_, .noise = std::move(fresh)});
+    std::fill(out.begin(), out.end(), 0.0f);
+    for (const NoiseTerm& term : recipes_.noise(step_)) {
+      const std::vector<float>& noise = kept_[kept_.size() - 1 - recipes_.age(step_, term)].noise;
+      const auto multiplier = static_cast<float>(term.multiplier);
+      for (std::size_t i = 0; i < copies_; ++i) out[i] += multiplier * noise[i];
+    }
+    ++step_;
+  }
+
   struct Kept {
     std::uint64_t step = 0;
     std::vector<float> noise;
@@ -72,6 +88,22 @@ Releases independent_releases(const core::Plan& plan, double momentum, std::size
     const float scale = momentum < 1.0 ? 1.0f - keep : 1.0f;
     for (std::size_t i = 0; i < sum.size(); ++i) {
       sum[i] = keep * sum[i] + own * normal(random);
+      out[i] = scale * sum[i];
+    }
+  };
+}
+
+/// Gradients with noise that is partly taken back, summed up as the momentum does it.
+Releases windowed_releases(const core::Plan& plan, double momentum, std::size_t copies) {
+  return [&plan, momentum, part = SimulatedPart(plan.correlated->parts.front().recipes, copies),
+          random = std::mt19937_64(1),
+          sum = std::vector<float>(copies)](std::uint64_t step, std::span<float> out) mutable {
+    part.next(random, out);
+    const auto unit = static_cast<float>(plan.clip_norm[step] / plan.batch_size[step]);
+    const auto keep = static_cast<float>(momentum);
+    const float scale = momentum < 1.0 ? 1.0f - keep : 1.0f;
+    for (std::size_t i = 0; i < sum.size(); ++i) {
+      sum[i] = keep * sum[i] + unit * out[i];
       out[i] = scale * sum[i];
     }
   };
@@ -138,11 +170,16 @@ class WindowMeans {
 
 }  // namespace
 
+bool releases_gradients(const core::Plan& plan) {
+  return !plan.correlated || plan.correlated->parts.front().recipes.window() > 0;
+}
+
 std::vector<double> averaged_noise(const core::Plan& plan, double momentum,
                                    std::span<const std::uint64_t> windows) {
   const std::size_t copies = std::clamp(kWork / plan.steps(), kFewestCopies, kMostCopies);
-  const Releases next = plan.correlated ? correlated_releases(plan, copies)
-                                        : independent_releases(plan, momentum, copies);
+  const Releases next = !plan.correlated           ? independent_releases(plan, momentum, copies)
+                        : releases_gradients(plan) ? windowed_releases(plan, momentum, copies)
+                                                   : correlated_releases(plan, copies);
   std::vector<WindowMeans> means;
   for (const std::uint64_t window : windows) means.emplace_back(window, copies);
   std::vector<float> noise(copies);

@@ -9,6 +9,9 @@
 
 namespace privgrad::tool {
 
+/// Whether a plan's releases are gradients, so that their noise is summed up with a momentum here.
+bool releases_gradients(const core::Plan& plan);
+
 /// The noise that remains when releases are averaged over windows of steps. This noise is what
 /// moves a model: noise that changes from step to step averages out, noise that is carried along
 /// does not. Two mechanisms whose single releases are equally noisy may differ here by any factor.
@@ -17,9 +20,9 @@ namespace privgrad::tool {
 /// follow, with all sums zero. The seed is public and fixed, so that every call gives the same
 /// answer.
 ///
-/// \param plan      from a manifest with noise; independent noise is summed up with `momentum`.
-/// \param momentum  in [0, 1]; 1: prefix sums. For independent noise alone: correlated releases
-///                  have their own.
+/// \param plan      from a manifest with noise; that of gradients is summed up with `momentum`.
+/// \param momentum  in [0, 1]; 1: prefix sums. For releases of gradients alone: others have their
+///                  own.
 /// \param windows   lengths in steps, each in [1, steps of the plan]. Windows do not overlap; steps
 ///                  after the last whole one are left out.
 /// \returns for each length the standard deviation of the mean over a window, root mean square over

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "accountant_call.hpp"
+#include "averaged_noise.hpp"
 #include "output.hpp"
 #include "predicted_noise.hpp"
 #include "privgrad/plan/plan.hpp"
@@ -29,14 +30,14 @@ struct Side {
   std::string file;
   core::Manifest manifest;
   core::Plan plan;
-  std::optional<double> momentum;  ///< Nothing: its noise is independent, and is summed up here.
+  std::optional<double> momentum;  ///< Nothing: it releases gradients, which are summed up here.
   PredictedNoise noise = {};
 
   Side(const Arguments& arguments, std::size_t i, const Catalog& catalog)
       : file(arguments.operand(i)),
         manifest(manifest_with_target(arguments, i, catalog)),
         plan(core::make_plan(manifest)) {
-    if (!plan.correlated) return;
+    if (releases_gradients(plan)) return;
     momentum = manifest.aggregator.params.has("momentum") ? momentum_of(manifest) : 1.0;
   }
   Side(const Side&) = delete;
@@ -76,8 +77,8 @@ void settle_momentum(const Arguments& arguments, Side& first, Side& second) {
   const bool both = first.momentum && second.momentum;
   if (both && arguments.has("momentum")) {
     throw UsageError(
-        "--momentum is for noise that is independent, and both manifests have correlated noise "
-        "with a momentum of its own");
+        "--momentum is for releases of gradients, and both manifests release a momentum of their "
+        "own");
   }
   if (!first.momentum && !second.momentum && !arguments.has("momentum")) {
     throw UsageError(

@@ -135,6 +135,12 @@ std::string training_section(const core::Plan& plan) {
   table.add({"steps", steps});
   for (const core::PlannedAuto& chosen : plan.auto_values)
     table.add({chosen.where + ", auto", short_number(chosen.value, 6) + ": " + chosen.reason});
+  if (!plan.optimized.empty()) {
+    std::string numbers;
+    for (const double number : plan.optimized)
+      numbers += (numbers.empty() ? "" : ", ") + short_number(number, 4);
+    table.add({"aggregator, optimized", numbers});
+  }
   table.add(
       {"reproducible",
        manifest.seed ? "yes, seed " + std::to_string(*manifest.seed) + ": not for release" : "no"});

@@ -24,7 +24,34 @@ std::vector<double> summed_independent_noise(const core::Plan& plan, double mome
   return stddev;
 }
 
-std::vector<double> correlated_noise(const core::Plan& plan) {
+/// Of gradients whose noise is partly taken back, summed up in the same way. m_t = momentum m_{t-1} +
+/// z_t, and z_t shares the normals of the last steps with m_{t-1}.
+std::vector<double> summed_windowed_noise(const core::Plan& plan, double momentum) {
+  const core::CorrelatedRecipes& recipes = plan.correlated->parts.front().recipes;
+  const double scale = momentum < 1.0 ? 1.0 - momentum : 1.0;
+  std::vector<double> stddev;
+  std::vector<double> with_normals(recipes.window() + 1,
+                                   0.0);  // covariances of m, the latest first
+  double variance = 0.0;
+  for (std::uint64_t step = 0; step < plan.steps(); ++step) {
+    const double unit = plan.clip_norm[step] / plan.batch_size[step];
+    std::rotate(with_normals.rbegin(), with_normals.rbegin() + 1, with_normals.rend());
+    with_normals.front() = 0.0;
+    for (double& covariance : with_normals) covariance *= momentum;
+    variance *= momentum * momentum;
+    for (const NoiseTerm& term : recipes.noise(step)) {
+      const double own = unit * term.multiplier;
+      double& covariance = with_normals[recipes.age(step, term)];
+      variance += own * (2.0 * covariance + own);
+      covariance += own;
+    }
+    stddev.push_back(scale * std::sqrt(variance));
+  }
+  return stddev;
+}
+
+std::vector<double> correlated_noise(const core::Plan& plan, double momentum) {
+  if (releases_gradients(plan)) return summed_windowed_noise(plan, momentum);
   const core::Components made = core::start_components(plan);
   if (made.differences != nullptr) {
     std::vector<double> stddev = made.differences->combined_noise();
@@ -60,7 +87,7 @@ PredictedNoise predicted_noise(const core::Plan& plan, double momentum,
   }
   PredictedNoise noise{.noise_multiplier = plan.noise_multiplier.front()};
   noise.stddev =
-      plan.correlated ? correlated_noise(plan) : summed_independent_noise(plan, momentum);
+      plan.correlated ? correlated_noise(plan, momentum) : summed_independent_noise(plan, momentum);
   if (!windows.empty()) noise.averaged = averaged_noise(plan, momentum, windows);
   return noise;
 }

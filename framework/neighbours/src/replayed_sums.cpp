@@ -89,12 +89,23 @@ Replayed ReplayedSums::release(std::size_t part_number, std::uint64_t step_of_ru
     }
     now.error += std::fabs(factor) * part.past[from].error;
   }
-  const unsigned shift = release_shift(part.sigma_least);
-  const double sigma = recipes.own_multiplier(step) * static_cast<double>(kExactLevels);
+  const bool is_windowed = recipes.window() > 0;
+  std::vector<RandomKey> keys;
+  std::vector<double> sigmas;
+  for (const NoiseTerm& term : recipes.noise(step)) {
+    keys.push_back(RoundedGaussianStream::own_key(part.key, term.node));
+    sigmas.push_back(term.multiplier * static_cast<double>(kExactLevels));
+    if (is_windowed) continue;
+    // One draw of the step's joint variance.
+    sigmas.front() = recipes.own_multiplier(step) * static_cast<double>(kExactLevels);
+    break;
+  }
+  double size = 0.0;
+  for (const double sigma : sigmas) size += std::fabs(sigma);
+  const unsigned shift = release_shift(is_windowed ? size : part.sigma_least);
   std::vector<std::int64_t> whole(elements_);
   for (std::size_t i = 0; i < elements_; ++i) whole[i] = std::llrint(left[i]);
-  RoundedGaussianStream(part.key, recipes.noise(step).front().node)
-      .release(0, sigma, shift, whole, whole);
+  RoundedGaussianStream::of_own_keys(keys).release(0, sigmas, shift, whole, whole);
   Real largest = 0;
   for (std::size_t i = 0; i < elements_; ++i) {
     now.released[i] += std::ldexp(static_cast<Real>(whole[i]), static_cast<int>(shift));

@@ -22,6 +22,8 @@ struct Replayed {
 ///     s_t = sum over u of K(u, t) x_u,     q_t = s_t - sum_i share_i K(step_i, t) s_{step_i} +
 ///     Z_t, released_t = scale (q_t + sum_i share_i K(step_i, t) R_{step_i}).
 ///
+/// With a window, q_t = x_t and Z_t has the terms of the recipe, also those of earlier steps.
+///
 /// Where all recipes of a part are whole, this is the very number that is released. Otherwise the
 /// run carries fractions in fixed point and q_t is rounded to coarse cells there as here, each less
 /// than a five hundredth of the smallest noise: the two may differ by that much.

@@ -27,7 +27,7 @@ std::vector<CorrelatedPart> correlated_parts(const StepSetting& setting) {
 /// Refuses optimizers of prefix sums with other releases: they would train nothing.
 void refuse_other_than_sums(const StepSetting& setting, std::span<const CorrelatedPart> parts) {
   if (dynamic_cast<const OfPrefixSums*>(setting.made.optimizer.get()) == nullptr) return;
-  bool sums = parts.size() == 1;
+  bool sums = parts.size() == 1 && parts.front().recipes.window() == 0;
   for (std::uint64_t step = 0; sums && step < setting.facts.steps; ++step) {
     const CorrelatedRecipes& recipes = parts.front().recipes;
     sums = recipes.scale(step) == 1.0 && (step == 0 || recipes.keep(step) == 1.0);
@@ -38,6 +38,26 @@ void refuse_other_than_sums(const StepSetting& setting, std::span<const Correlat
                       " expects the sum of all gradients so far, which aggregator " +
                       setting.manifest.aggregator.name() +
                       " does not release as it is set; use aggregator tree without momentum");
+  });
+}
+
+/// Noise of earlier steps that is named again is drawn again, exactly; and what it is subtracted from
+/// must have the same coordinates.
+void refuse_unfit_for_windows(const StepSetting& setting) {
+  const Manifest& manifest = setting.manifest;
+  const std::string who = "aggregator " + manifest.aggregator.name();
+  if (manifest.arithmetic == Arithmetic::floating && !manifest.noise_off) {
+    manifest.aggregator.with_position([&] {
+      throw ConfigError(manifest.aggregator.name() +
+                        " draws the noise of earlier steps again, which is offered in exact "
+                        "arithmetic alone; leave out arithmetic: float");
+    });
+  }
+  if (setting.made.scaling == nullptr) return;
+  manifest.clipping.with_position([&] {
+    throw ConfigError("scales the coordinates of gradients anew in each step, but " + who +
+                      " takes back noise of earlier steps, which has other coordinates; use "
+                      "aggregator gaussian");
   });
 }
 
@@ -102,7 +122,11 @@ std::shared_ptr<const CorrelatedPlan> plan_correlated_steps(const StepSetting& s
   std::vector<CorrelatedPart> parts = correlated_parts(setting);
   refuse_other_than_sums(setting, parts);
   if (parts.empty()) return nullptr;
-  refuse_changing_sums(setting, steps);
+  if (parts.front().recipes.window() > 0) {
+    refuse_unfit_for_windows(setting);
+  } else {
+    refuse_changing_sums(setting, steps);
+  }
   return setting.manifest.sampler.with_position([&] {
     auto plan = std::make_shared<const CorrelatedPlan>(
         planner.plan(std::move(parts), order_of(setting), steps.values.batch_size));

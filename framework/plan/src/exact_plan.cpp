@@ -19,8 +19,13 @@ double most_noise(const PlanNumbers& plan, const CorrelatedPlan* correlated) {
   for (const double multiplier : plan.noise_multiplier) most = std::max(most, multiplier);
   if (correlated == nullptr) return most;
   for (const CorrelatedPart& part : correlated->parts) {
-    for (std::uint64_t step = 0; step < part.recipes.steps(); ++step)
+    for (std::uint64_t step = 0; step < part.recipes.steps(); ++step) {
       most = std::max(most, part.recipes.own_multiplier(step));
+      if (part.recipes.window() == 0) continue;
+      double all = 0.0;
+      for (const NoiseTerm& term : part.recipes.noise(step)) all += std::fabs(term.multiplier);
+      most = std::max(most, all);
+    }
   }
   return most;
 }

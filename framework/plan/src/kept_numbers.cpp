@@ -41,11 +41,16 @@ std::vector<double> KeptNumbers::Schedule::values() const {
   return distinct.size() == 1 ? std::vector<double>(steps, distinct.front()) : distinct;
 }
 
-KeptNumbers::KeptNumbers(std::vector<double> scales, std::string_view schedules)
-    : is_made_again_(true), kept_(std::move(scales)) {
+KeptNumbers::KeptNumbers(std::vector<double> scales, std::vector<double> optimized,
+                         std::string_view schedules)
+    : is_made_again_(true), kept_(std::move(scales)), optimized_(std::move(optimized)) {
   for (const double scale : kept_) {
     if (!std::isfinite(scale) || scale <= 0.0)
       throw ConfigError("has a scale that is not above 0 and finite");
+  }
+  for (const double number : optimized_) {
+    if (!std::isfinite(number))
+      throw ConfigError("has a number of the aggregator that is not finite");
   }
   if (schedules.empty()) return;
   StateReader in(schedules, "what was kept of the schedules");
@@ -65,6 +70,16 @@ double KeptNumbers::scale(const std::function<double()>& search) {
   }
   used_.push_back(is_made_again_ ? kept_[used_.size()] : search());
   return used_.back();
+}
+
+const std::vector<double>& KeptNumbers::optimized(
+    const std::function<std::vector<double>()>& search) {
+  if (!optimized_.empty()) return optimized_;
+  if (is_made_again_) {
+    throw ConfigError(
+        "has no numbers of the aggregator, and the plan needs them: it is not of this manifest");
+  }
+  return optimized_ = search();
 }
 
 std::vector<double> KeptNumbers::schedule(const std::string& slot, std::vector<double> values) {

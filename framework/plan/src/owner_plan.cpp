@@ -140,8 +140,7 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
   BudgetPlan budget =
       plan_checked_budget(manifest, count.facts, step_plan, target, beside, are_bounds);
   check_clip_norms(manifest, owner, step_plan.values.clip_norm);
-  for (PlannedAuto& value : auto_values_of(manifest, made))
-    count.auto_values.push_back(std::move(value));
+  for (auto& value : auto_values_of(manifest, made)) count.auto_values.push_back(std::move(value));
   CountRelease released_count = plan_count(manifest, step_plan, made);
 
   PlanNumbers numbers{.unit = PrivacyUnit::example,
@@ -150,6 +149,7 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
                       .planned_steps = steps,
                       .facts = count.facts,
                       .auto_values = std::move(count.auto_values),
+                      .optimized = setting->kept->optimized(),
                       .noise_multiplier = std::move(step_plan.values.noise_multiplier),
                       .clip_norm = std::move(step_plan.values.clip_norm),
                       .learning_rate = std::move(learning_rate),

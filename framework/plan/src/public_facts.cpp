@@ -29,6 +29,7 @@ void check_sizes(const PublicFacts& facts) {
 PublicFacts facts_of(const Plan& plan) {
   PublicFacts facts = facts_of_data(plan);
   facts.scales = plan.setting->kept->scales();
+  facts.optimized = plan.setting->kept->optimized();
   return facts;
 }
 
@@ -45,6 +46,7 @@ PublicFacts facts_of_data(const Plan& plan) {
                     .reading = setting.info.reading,
                     .shard_sizes = {},
                     .scales = std::nullopt,
+                    .optimized = {},
                     .order_key = plan.order_key,
                     .account = plan.account,
                     .weights = setting.weights};
@@ -79,6 +81,7 @@ Json to_json(const PublicFacts& facts) {
   if (!facts.feature_names.empty()) json["feature_names"] = facts.feature_names;
   if (!facts.reading.is_null()) json["reading"] = value_to_json(facts.reading);
   if (facts.scales) json["scales"] = *facts.scales;
+  if (!facts.optimized.empty()) json["optimized"] = facts.optimized;
   if (facts.weights) json["weights"] = to_json(*facts.weights);
   return json;
 }
@@ -110,6 +113,8 @@ PublicFacts facts_from_json(std::string_view text) {
     if (json.contains("reading")) facts.reading = value_from_json(json.at("reading"));
     facts.shard_sizes = json.at("shard_sizes").get<std::vector<std::uint64_t>>();
     if (json.contains("scales")) facts.scales = json.at("scales").get<std::vector<double>>();
+    if (json.contains("optimized"))
+      facts.optimized = json.at("optimized").get<std::vector<double>>();
     if (!json.at("order_key").is_null()) facts.order_key = json.at("order_key").get<std::string>();
     if (const Json& account = json.at("account"); !account.is_null()) {
       facts.account = {.name = account.at("name"),
@@ -142,7 +147,7 @@ std::shared_ptr<KeptNumbers> kept_numbers(const std::filesystem::path& directory
                                           const PublicFacts& recorded, std::string_view schedules) {
   try {
     if (!recorded.scales) throw ConfigError("has no scales, which every run records");
-    return std::make_shared<KeptNumbers>(*recorded.scales, schedules);
+    return std::make_shared<KeptNumbers>(*recorded.scales, recorded.optimized, schedules);
   } catch (const ConfigError& problem) {
     throw IoError((directory / "facts.json").string() + ": " + problem.what());
   }

@@ -256,7 +256,8 @@ std::shared_ptr<Setting> make_setting(const Manifest& manifest, const PublicFact
                    .reading = recorded.reading,
                    .has_test_split = recorded.has_test_rows};
   setting->recorded = recorded;
-  if (recorded.scales) setting->kept = std::make_shared<KeptNumbers>(*recorded.scales);
+  if (recorded.scales)
+    setting->kept = std::make_shared<KeptNumbers>(*recorded.scales, recorded.optimized);
   setting->plan_key = run_key(manifest);
   complete(manifest, *setting);
   if (setting->dataset_size != recorded.dataset_size) {

@@ -50,6 +50,24 @@ class StepCharger {
   CorrelatedPlanner correlated_;
 };
 
+/// Gives the aggregator the numbers that it optimises, found or kept.
+void use_optimized(const StepSetting& setting, const StepSchedules& schedules) {
+  auto* aggregator = dynamic_cast<OptimizedNumbers*>(setting.made.aggregator.get());
+  if (aggregator == nullptr) return;
+  setting.manifest.aggregator.with_position([&] {
+    aggregator->use(setting.kept.optimized([&] {
+      const StepValues values = schedules.at(1.0);
+      std::vector<double> multipliers = values.noise_multiplier;
+      if (setting.manifest.noise_off) multipliers.assign(setting.facts.steps, 1.0);
+      return aggregator->optimized({.steps = setting.facts.steps,
+                                    .noise_multipliers = multipliers,
+                                    .clip_norms = values.clip_norm,
+                                    .learning_rates = setting.learning_rate,
+                                    .facts = setting.facts});
+    }));
+  });
+}
+
 double scale_of(const StepSetting& setting, const StepSchedules& schedules,
                 std::optional<double> target, const BesideCharges& beside) {
   const ComponentUse* open = schedules.open(setting.manifest);
@@ -79,6 +97,7 @@ double scale_of(const StepSetting& setting, const StepSchedules& schedules,
 
 StepPlan plan_noise(const StepSetting& setting, const StepSchedules& schedules,
                     std::optional<double> target, const BesideCharges& beside) {
+  use_optimized(setting, schedules);
   const double scale = scale_of(setting, schedules, target, beside);
   // By a charger of its own: a plan is the same whether its scale was searched or kept.
   StepPlan plan = StepCharger(setting).charged(schedules.at(scale));
@@ -88,6 +107,7 @@ StepPlan plan_noise(const StepSetting& setting, const StepSchedules& schedules,
 }
 
 StepPlan plan_without_noise(const StepSetting& setting, const StepSchedules& schedules) {
+  use_optimized(setting, schedules);
   StepValues values = schedules.at(1.0);
   // The rules that add up data still apply; the noise in the recipes is not made.
   values.noise_multiplier.assign(setting.facts.steps, 1.0);

@@ -86,6 +86,7 @@ SelfExecuting::~SelfExecuting() = default;
 StreamedRows::~StreamedRows() = default;
 SuggestsParams::~SuggestsParams() = default;
 Transform::~Transform() = default;
+OptimizedNumbers::~OptimizedNumbers() = default;
 UsesGradientDifferences::~UsesGradientDifferences() = default;
 
 namespace {

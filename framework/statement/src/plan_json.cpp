@@ -124,6 +124,7 @@ nlohmann::json to_json(const Plan& plan) {
     for (const PlannedAuto& chosen : plan.auto_values)
       json["auto"][chosen.where] = {{"value", chosen.value}, {"reason", chosen.reason}};
   }
+  if (!plan.optimized.empty()) json["optimized"] = plan.optimized;
   if (plan.setting->weights) {
     json["initial_weights"] = to_json(*plan.setting->weights);
     json["initial_weights"]["is"] = to_text(claim_of(manifest, *plan.setting->weights));

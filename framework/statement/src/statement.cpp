@@ -100,11 +100,14 @@ Json correlated(const Plan& plan, std::uint64_t steps) {
       own.push_back(part.recipes.own_multiplier(step - part.first_step));
   }
   const RhoOfExamples rho = plan.rho_of_examples();
-  return {{"own_noise_multiplier", range(own)},
-          {"planned_steps_of_an_example",
-           {{"smallest", rho.fewest_steps}, {"largest", rho.most_steps}}},
-          {"gradient_differences", plan.correlated->parts.size() > 1},
-          {"amplification", "none"}};
+  Json json = {{"own_noise_multiplier", range(own)},
+               {"planned_steps_of_an_example",
+                {{"smallest", rho.fewest_steps}, {"largest", rho.most_steps}}},
+               {"gradient_differences", plan.correlated->parts.size() > 1},
+               {"window", plan.correlated->parts.front().recipes.window()},
+               {"amplification", "none"}};
+  if (!plan.optimized.empty()) json["coefficients"] = plan.optimized;
+  return json;
 }
 
 /// The event that the steps were charged as, in the vocabulary of the accountants.

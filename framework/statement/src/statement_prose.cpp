@@ -202,21 +202,18 @@ std::string unit(const Json& statement) {
       text(statement, "adjacency_means") + ". ";
   const std::string provenance = text(statement, "dataset_size_is");
   const std::string size = count(statement, "dataset_size");
-  if (provenance == "public") {
+  if (provenance == "public")
     return sentence + "The number of training examples, " + size +
            ", is public under this relation.";
-  }
   if (provenance == "declared") {
     return sentence + "The computation uses the number of training examples " + size +
            ", which the manifest declares; that this number is public is for its author to vouch "
            "for.";
   }
-  if (provenance == "guess") {
+  if (provenance == "guess")
     return sentence +
-           "The computation is planned with a public guess of the number of training "
-           "examples, " +
+           "The computation is planned with a public guess of the number of training examples, " +
            size + ", which need not be right.";
-  }
   return sentence + "The computation uses the number of training examples, " + size +
          ", which was read off the private data and is not covered.";
 }
@@ -230,10 +227,14 @@ std::string correlated_noise(const Json& mechanism) {
             "differences of an example's clipped gradients to those at the current iterate and at "
             "the first iterate of the epoch before, each clipped to a bound of the plan"
           : "";
-  return differences + "; from their sums " + text(mechanism, "aggregator") +
-         " made releases over many steps with correlated Gaussian noise: a release continues "
-         "earlier ones, data and noise alike, and what is new in it has noise of its own, with a "
-         "noise multiplier (standard deviation over clip norm) of " +
+  const auto window = correlated.value("window", 0);  // older statements have none
+  const std::string how =
+      window == 0 ? " made releases over many steps with correlated Gaussian noise: a release "
+                    "continues earlier ones, data and noise alike, and what is new in it has noise"
+                  : " released each step's sum with part of the Gaussian noise of up to " +
+                        std::to_string(window) + " steps before it, taken back, and with noise";
+  return differences + "; from their sums " + text(mechanism, "aggregator") + how +
+         " of its own, with a noise multiplier (standard deviation over clip norm) of " +
          range_text(correlated.at("own_noise_multiplier")) +
          "; the divisor of the sums is a constant of the plan. Together the releases are one "
          "Gaussian mechanism. It is charged for the example that it costs most in the very order "
@@ -246,9 +247,8 @@ std::string correlated_noise(const Json& mechanism) {
 
 /// Who sees what, and how steps of many clients make one guarantee.
 std::string setting(const Json& statement) {
-  if (!is_federated(statement)) {
+  if (!is_federated(statement))
     return "The setting is central: whoever ran the training sees all rows. ";
-  }
   const Json& federated = statement.at("federated");
   std::string sentence = "The setting is federated, simulated on one machine, with " +
                          count(federated, "clients") + " clients and up to " +

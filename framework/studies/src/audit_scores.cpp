@@ -55,6 +55,12 @@ AuditScores::AuditScores(const Plan& plan, const SpareLayout& layout, const Publ
 double AuditScores::unit_of(std::uint64_t step, const Released& gradient,
                             double noise_multiplier) const {
   const double mean = plan_.clip_norm[step] / plan_.batch_size[step];
+  if (plan_.correlated && plan_.correlated->parts.front().recipes.window() > 0) {
+    double squares = 0.0;
+    for (const NoiseTerm& term : plan_.correlated->parts.front().recipes.noise(step))
+      squares += term.multiplier * term.multiplier;
+    return noise_multiplier == 0.0 ? mean : gradient.noise_stddev() / std::sqrt(squares);
+  }
   if (plan_.correlated) return mean * plan_.correlated->parts.front().recipes.scale(step);
   // The clip norm may have followed from releases.
   return noise_multiplier == 0.0 ? mean : gradient.noise_stddev() / noise_multiplier;
@@ -95,6 +101,7 @@ void AuditScores::add_independent(std::uint64_t step, std::span<const double> mo
 
 void AuditScores::add_correlated(std::uint64_t step, std::span<const double> moved) {
   const CorrelatedRecipes& recipes = plan_.correlated->parts.front().recipes;
+  if (recipes.window() > 0) return add_windowed(step, moved);
   std::vector<double> sum(scores_.size());
   for (std::size_t i = 0; i < sum.size(); ++i) {
     sum[i] = (step == 0 ? 0.0 : recipes.keep(step) * sums_[step - 1][i]) +
@@ -118,6 +125,32 @@ void AuditScores::add_correlated(std::uint64_t step, std::span<const double> mov
   }
   released_.emplace_back(moved.begin(), moved.end());
   sums_.push_back(std::move(sum));
+}
+
+/// The releases are N (C X + zeta): what N leaves of each step has noise of standard deviation 1, and
+/// is moved by C times what a canary adds.
+void AuditScores::add_windowed(std::uint64_t step, std::span<const double> moved) {
+  const CorrelatedRecipes& recipes = plan_.correlated->parts.front().recipes;
+  const bool is_noised = plan_.noise_multiplier[step] != 0.0;
+  std::vector<double> fresh(moved.begin(), moved.end()), added(scores_.size());
+  for (std::size_t i = 0; i < added.size(); ++i) added[i] = parts_.takes_part(step, i) ? 1.0 : 0.0;
+  for (const NoiseTerm& term : recipes.noise(step).subspan(1)) {
+    if (!is_noised) break;
+    const std::uint64_t from = step - recipes.age(step, term);
+    for (std::size_t i = 0; i < fresh.size(); ++i) {
+      fresh[i] -= term.multiplier * released_[from][i];
+      added[i] -= term.multiplier * sums_[from][i];
+    }
+  }
+  const double own = is_noised ? recipes.own_multiplier(step) : kAlmostNoNoise;
+  for (std::size_t i = 0; i < scores_.size(); ++i) {
+    fresh[i] /= own;
+    added[i] /= own;
+    const double towards = fresh[i] * added[i];
+    scores_[i] += exchanged_ ? 2.0 * towards : towards - 0.5 * added[i] * added[i];
+  }
+  released_.push_back(std::move(fresh));
+  sums_.push_back(std::move(added));
 }
 
 }  // namespace privgrad::core

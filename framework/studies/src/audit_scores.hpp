@@ -62,6 +62,7 @@ class AuditScores {
  private:
   double unit_of(std::uint64_t step, const Released& gradient, double noise_multiplier) const;
   void add_independent(std::uint64_t step, std::span<const double> moved, double noise_multiplier);
+  void add_windowed(std::uint64_t step, std::span<const double> moved);
   void add_correlated(std::uint64_t step, std::span<const double> moved);
 
   const Plan& plan_;

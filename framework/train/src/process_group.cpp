@@ -33,7 +33,7 @@ void share_plan(Cluster& cluster, const Plan& plan, const RunOptions& options) {
   compare_common_parts(cluster, common_before_plan(*plan.manifest, options));
   StateWriter planned;
   planned.put(*plan.setting->plan_key, plan.setting->kept->scales(),
-              plan.setting->kept->schedules_text());
+              plan.setting->kept->optimized(), plan.setting->kept->schedules_text());
   broadcast_text(cluster, planned.text());
 }
 
@@ -42,12 +42,13 @@ Plan shared_plan(const Manifest& manifest, const RunOptions& options) {
   const std::string text = broadcast_text(*options.cluster, "");
   StateReader in(text, "what process 0 planned with");
   const RandomKey key = in.key();
-  std::vector<double> scales;
+  std::vector<double> scales, optimized;
   std::string schedules;
-  in.get(scales, schedules);
+  in.get(scales, optimized, schedules);
   in.end();
-  return make_shared_plan(manifest, key,
-                          std::make_shared<KeptNumbers>(std::move(scales), schedules));
+  return make_shared_plan(
+      manifest, key,
+      std::make_shared<KeptNumbers>(std::move(scales), std::move(optimized), schedules));
 }
 
 std::vector<CommonPart> common_ground(const RunData& data) {

@@ -28,6 +28,13 @@ RandomKey key_of_scaled(const RandomKey& noise_key, const Scaling& scaling) {
   return noise_key.derive("scaled\n" + bytes(scaling.shift) + bytes(scaling.scale));
 }
 
+/// Of an aggregator with a window; null for any other.
+const CorrelatedRecipes* windowed_recipes(const Plan& plan) {
+  if (!plan.correlated) return nullptr;
+  const CorrelatedRecipes& recipes = plan.correlated->parts.front().recipes;
+  return recipes.window() > 0 ? &recipes : nullptr;
+}
+
 auto of_last_step(auto& state) {
   return std::tie(state.clip_norm, state.clipped_fraction, state.gradient_noise);
 }
@@ -43,11 +50,11 @@ StepState::StepState(const Plan& the_plan, const Dataset& the_data, const Random
       program(program_owner(manifest, *the_plan.setting)),
       clipping(manifest.clipping.component->full_name()),
       made(start_components(the_plan)),
-      mechanism(*made.aggregator, key.derive("noise"), the_executor),
+      mechanism(*made.aggregator, key.derive("noise"), the_executor, windowed_recipes(the_plan)),
       augmentation_key(key.derive("augmentation")),
       contribution_checks(key, the_plan.steps(), program, clipping),
       clip_norm(the_plan.clip_norm.front()) {
-  if (plan.correlated) {
+  if (plan.correlated && windowed_recipes(plan) == nullptr) {
     correlated.emplace(plan.correlated->parts, key.derive("noise"), executor,
                        most_rows(manifest, plan), slice);
   }

@@ -74,7 +74,7 @@ struct StepState {
   Components made;
   Mechanism mechanism;
   RandomKey augmentation_key;
-  std::optional<CorrelatedMechanism> correlated;   // instead of mechanism
+  std::optional<CorrelatedMechanism> correlated;   // instead of mechanism, but for windows of noise
   std::optional<GradientDifferences> differences;  // of an aggregator that uses them
   ContributionChecks contribution_checks;
   Receipts receipts;

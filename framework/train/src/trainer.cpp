@@ -242,8 +242,8 @@ bool Trainer::take_step(std::uint64_t step, Workbench& bench) {
 }
 
 void Trainer::take_part(const StepOrder& order, Workbench& bench) {
-  // Process 0 keeps the receipt of a step with correlated noise, and gives no second one for it.
-  if (plan_.correlated) take_over(order.step, 1);
+  // Process 0 keeps the receipt of a step whose sums are carried on, and gives no second one for it.
+  if (state_->correlated) take_over(order.step, 1);
   shared_->take_part(order, bench);
 }
 

@@ -4,10 +4,12 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <unordered_set>
 #include <utility>
 
 #include "privgrad/error.hpp"
 #include "privgrad/value.hpp"
+#include "windowed_cost.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -34,13 +36,20 @@ void check_number(std::uint64_t step, const char* what, double value) {
 
 std::optional<CorrelatedRecipes> CorrelatedRecipes::of(const Aggregator& aggregator,
                                                        std::uint64_t steps) {
-  if (all_independent(aggregator, steps)) return std::nullopt;
-  return of([&](std::uint64_t step) { return aggregator.recipe(step); }, steps);
+  const std::uint64_t window = aggregator.window();
+  if (window == 0 && all_independent(aggregator, steps)) return std::nullopt;
+  return of([&](std::uint64_t step) { return aggregator.recipe(step); }, steps, window);
 }
 
 CorrelatedRecipes CorrelatedRecipes::of(
-    const std::function<ReleaseRecipe(std::uint64_t)>& recipe_of_step, std::uint64_t steps) {
+    const std::function<ReleaseRecipe(std::uint64_t)>& recipe_of_step, std::uint64_t steps,
+    std::uint64_t window) {
+  if (window > kMostNoiseWindow) {
+    throw PluginError("the aggregator's window is " + std::to_string(window) +
+                      " steps, allowed are at most " + std::to_string(kMostNoiseWindow));
+  }
   CorrelatedRecipes result;
+  result.window_ = window;
   std::optional<std::uint64_t> on_grid;  // the first such step
   for (std::uint64_t step = 0; step < steps; ++step) {
     ReleaseRecipe recipe = recipe_of_step(step);
@@ -61,7 +70,11 @@ CorrelatedRecipes CorrelatedRecipes::of(
                        " for what is new in it, which protects nothing; expected a finite number "
                        "above 0");
   }
-  result.refuse_repeated_nodes();
+  if (window > 0) {
+    result.require_window();
+  } else {
+    result.refuse_repeated_nodes();
+  }
   return result;
 }
 
@@ -84,7 +97,10 @@ void CorrelatedRecipes::add(std::uint64_t step, ReleaseRecipe recipe) {
   }
   keep_.push_back(recipe.keep);
   scale_.push_back(recipe.scale);
-  own_multiplier_.push_back(std::sqrt(squares));
+  // With a window, what is new in a step has the noise of its first node alone.
+  own_multiplier_.push_back(window_ == 0           ? std::sqrt(squares)
+                            : recipe.noise.empty() ? 0.0
+                                                   : recipe.noise.front().multiplier);
   last_use_.push_back(step);
   earlier_.insert(earlier_.end(), recipe.earlier.begin(), recipe.earlier.end());
   earlier_begins_.push_back(earlier_.size());
@@ -104,6 +120,43 @@ void CorrelatedRecipes::refuse_repeated_nodes() const {
   throw PrivacyError("noise node " + std::to_string(*twice) +
                      " is used twice; to continue the noise of an earlier step, a recipe names "
                      "that step");
+}
+
+/// The one rule about nodes that come back: a step begins with a node of its own, and whatever else it
+/// names is the first node of a step within the window, once.
+void CorrelatedRecipes::require_window() const {
+  std::unordered_set<std::uint64_t> firsts;
+  for (std::uint64_t step = 0; step < steps(); ++step) {
+    const auto refuse = [&](const std::string& what) {
+      throw PrivacyError(
+          "step " + std::to_string(step) + " " + what +
+          "; with a window of noise, a step names a new node and then first nodes of "
+          "the last " +
+          std::to_string(window_) + " steps, and keeps, continues and scales nothing");
+    };
+    if (keep_[step] != 0.0 || scale_[step] != 1.0 || !earlier(step).empty())
+      refuse("keeps, continues or scales a release");
+    const auto terms = noise(step);
+    if (!firsts.insert(terms.front().node).second)
+      refuse("begins with noise node " + std::to_string(terms.front().node) +
+             ", which an earlier step has named");
+    std::vector<std::uint64_t> ages;
+    for (const NoiseTerm& term : terms.subspan(1)) {
+      check_number(step, "a multiplier", term.multiplier);
+      const std::uint64_t age = this->age(step, term);
+      if (age == 0 || std::find(ages.begin(), ages.end(), age) != ages.end())
+        refuse("names noise node " + std::to_string(term.node) +
+               (age == 0 ? ", which is not of a step in the window" : " twice"));
+      ages.push_back(age);
+    }
+  }
+}
+
+std::uint64_t CorrelatedRecipes::age(std::uint64_t step, const NoiseTerm& term) const {
+  for (std::uint64_t age = 1; age <= std::min(step, window_); ++age) {
+    if (noise(step - age).front().node == term.node) return age;
+  }
+  return 0;
 }
 
 double CorrelatedRecipes::remembered_steps() const {
@@ -132,6 +185,8 @@ std::optional<double> CorrelatedRecipes::noise_relative_to(const CorrelatedRecip
   const auto same_earlier = [](const EarlierNoise& a, const EarlierNoise& b) {
     return a.step == b.step && a.share == b.share;
   };
+  if (window_ != other.window_) return std::nullopt;
+  if (window_ > 0) return windowed_noise_relative_to(other);
   if (keep_ != other.keep_ || earlier_begins_ != other.earlier_begins_ ||
       !std::equal(earlier_.begin(), earlier_.end(), other.earlier_.begin(), other.earlier_.end(),
                   same_earlier)) {
@@ -145,6 +200,26 @@ std::optional<double> CorrelatedRecipes::noise_relative_to(const CorrelatedRecip
     most = std::max(most, factor);
   }
   if (most > least * (1.0 + 1e-12)) return std::nullopt;
+  return least;
+}
+
+/// Each entry of N, not the diagonal alone; the room in windowed_cost() is for roundings of the last
+/// digit.
+std::optional<double> CorrelatedRecipes::windowed_noise_relative_to(
+    const CorrelatedRecipes& other) const {
+  if (noise_begins_ != other.noise_begins_) return std::nullopt;
+  double least = std::numeric_limits<double>::infinity();
+  double most = 0.0;
+  for (std::size_t i = 0; i < noise_.size(); ++i) {
+    const NoiseTerm &here = noise_[i], &there = other.noise_[i];
+    if (here.node != there.node || (here.multiplier == 0.0) != (there.multiplier == 0.0))
+      return std::nullopt;
+    if (here.multiplier == 0.0) continue;
+    const double factor = here.multiplier / there.multiplier;
+    least = std::min(least, factor);
+    most = std::max(most, factor);
+  }
+  if (!(least > 0.0) || most > least * (1.0 + kSameFactor)) return std::nullopt;
   return least;
 }
 
@@ -233,6 +308,8 @@ CorrelatedCost cost_of(std::vector<RowWriter> parts, const Participation& partic
 }  // namespace
 
 CorrelatedCost cost_of(std::span<const CorrelatedPart> parts, const Participation& participation) {
+  if (parts.size() == 1 && parts.front().recipes.window() > 0)
+    return windowed_cost(parts.front().recipes, participation);
   std::vector<RowWriter> rows;
   for (const CorrelatedPart& part : parts)
     rows.emplace_back(part.recipes, part.first_step, part.bounds);
@@ -241,6 +318,7 @@ CorrelatedCost cost_of(std::span<const CorrelatedPart> parts, const Participatio
 }
 
 CorrelatedCost cost_of(const CorrelatedRecipes& recipes, const Participation& participation) {
+  if (recipes.window() > 0) return windowed_cost(recipes, participation);
   return cost_of({RowWriter(recipes, 0, {})}, participation, recipes.steps());
 }
 
@@ -254,6 +332,12 @@ CorrelatedCost with_noise_times(CorrelatedCost cost, double factor) {
 
 double NoiseVariance::next() {
   const std::uint64_t step = step_++;
+  if (recipes_.window() > 0) {
+    double variance = 0.0;
+    for (const NoiseTerm& term : recipes_.noise(step))
+      variance += term.multiplier * term.multiplier;
+    return variance;
+  }
   for (Kept& kept : kept_) kept.carried *= recipes_.keep(step);
   // Covariances of z_t with what is kept: z_t is a sum over some of them, and new noise.
   std::vector<double> weights(kept_.size(), 0.0);

@@ -28,6 +28,8 @@
 namespace privgrad::core {
 namespace {
 
+static_assert(kMostNoiseWindow + 1 == kMostNoiseTerms);
+
 /// Standard deviation of the recipe's noise, in units of the L2 bound; its nodes must be distinct.
 double combined_multiplier(const ReleaseRecipe& recipe) {
   double squares = 0.0;
@@ -170,8 +172,15 @@ Event release_event(const Aggregator& aggregator, std::uint64_t step, Adjacency 
   return independent_event(aggregator.recipe(step), step, adjacency);
 }
 
-Mechanism::Mechanism(const Aggregator& aggregator, RandomKey noise_key, Executor& executor)
-    : aggregator_(aggregator), noise_key_(noise_key), executor_(executor) {}
+Mechanism::Mechanism(const Aggregator& aggregator, RandomKey noise_key, Executor& executor,
+                     const CorrelatedRecipes* windowed)
+    : aggregator_(aggregator), noise_key_(noise_key), executor_(executor), windowed_(windowed) {}
+
+ReleaseRecipe Mechanism::recipe_of(std::uint64_t step) const {
+  if (windowed_ == nullptr) return aggregator_.recipe(step);
+  const auto terms = windowed_->noise(step);
+  return {.noise = {terms.begin(), terms.end()}};
+}
 
 /// The recipe of the step that the receipt is for, once it is sure that it was paid for and can be
 /// run. The step and its nodes are used up.
@@ -183,21 +192,29 @@ ReleaseRecipe Mechanism::claim(const Receipt& receipt, std::uint64_t grid_levels
     throw PrivacyError("step " + std::to_string(step) +
                        " was released before; its noise must not be used again");
   }
-  ReleaseRecipe recipe = aggregator_.recipe(step);
+  if (windowed_ != nullptr && step != next_step_) {
+    throw PrivacyError("step " + std::to_string(step) + " cannot be released, the next one is " +
+                       std::to_string(next_step_) +
+                       ": its noise is that of the steps before it, too");
+  }
+  ReleaseRecipe recipe = recipe_of(step);
   if (recipe.grid_levels != grid_levels) {
     throw PrivacyError("step " + std::to_string(step) + " asks for a grid of " +
                        std::to_string(recipe.grid_levels) + " levels, its sum is on one of " +
                        std::to_string(grid_levels) + " (0: none)");
   }
+  const Event asked = windowed_ == nullptr ? event_of(recipe, adjacency)
+                                           : Event::gaussian(windowed_->own_multiplier(step));
   if (recipe.keep != 0.0 || !recipe.earlier.empty() || recipe.scale != 1.0 ||
-      (grid_levels != 0 && recipe.noise.size() != 1) ||
-      !(receipt.release() == event_of(recipe, adjacency))) {
+      (grid_levels != 0 && recipe.noise.size() != 1) || !(receipt.release() == asked)) {
     throw PrivacyError("step " + std::to_string(step) +
                        " was paid for other noise than its recipe asks for");
   }
   // Asked again, an impure aggregator may name other nodes than it did for the plan; noise that
   // comes back would cancel between two releases.
+  // (With a window, the recipes were checked once and for all.)
   for (const NoiseTerm& term : recipe.noise) {
+    if (windowed_ != nullptr) break;
     if (!used_nodes_.insert(term.node).second) {
       throw PrivacyError("step " + std::to_string(step) + " uses noise node " +
                          std::to_string(term.node) + " again");
@@ -213,6 +230,7 @@ void Mechanism::save(StateWriter& out) const {
   std::vector<std::uint64_t> nodes(used_nodes_.begin(), used_nodes_.end());
   std::sort(nodes.begin(), nodes.end());
   out.array(nodes);
+  out.put(kept_);
 }
 
 void Mechanism::restore(StateReader& in) {
@@ -220,10 +238,19 @@ void Mechanism::restore(StateReader& in) {
   next_step_ = in.word();
   const std::vector<std::uint64_t> nodes = in.array<std::uint64_t>();
   used_nodes_ = {nodes.begin(), nodes.end()};
+  in.get(kept_);
+  const std::uint64_t window = windowed_ == nullptr ? 0 : windowed_->window();
+  if (kept_.size() != std::min(window, next_step_)) in.fail("it has the noise of another window");
+  for (std::uint64_t age = 1; age <= kept_.size(); ++age) {
+    if (kept_[age - 1].node != windowed_->noise(next_step_ - age).front().node)
+      in.fail("it has the noise of other steps");
+  }
 }
 
 Released Mechanism::release(Bounded sum, Receipt receipt, double divisor) {
   check_divisor(divisor);
+  if (windowed_ != nullptr)
+    throw PrivacyError("noise of earlier steps is added again to sums on the grid alone");
   constexpr auto kAny = Adjacency::zero_out;  // Gaussian events do not depend on it
   const ReleaseRecipe recipe = claim(receipt, 0, kAny);
   const double multiplier = combined_multiplier(recipe);
@@ -245,7 +272,7 @@ Released Mechanism::release(BoundedOnGrid sum, Adjacency adjacency, Receipt rece
                             double divisor) {
   check_divisor(divisor);
   // Noise on a grid of the recipe's own is discrete; without one, it is rounded to the sum's.
-  const bool is_discrete = aggregator_.recipe(receipt.step()).grid_levels != 0;
+  const bool is_discrete = recipe_of(receipt.step()).grid_levels != 0;
   const ReleaseRecipe recipe = claim(receipt, is_discrete ? sum.levels() : 0, adjacency);
   const RandomKey key = key_of(receipt, sum.l2_bound());
   const Cells cells{sum.levels(), sum.cell_width(), sum.l2_bound()};
@@ -263,7 +290,16 @@ PaidNoise Mechanism::pay_for_noise(double l2_bound, Adjacency adjacency, Receipt
 }
 
 RandomKey Mechanism::key_of(const Receipt& receipt, double l2_bound) const {
-  return follows_payment_ ? key_of_paid(noise_key_, receipt.release(), l2_bound) : noise_key_;
+  if (!follows_payment_) return noise_key_;
+  const RandomKey paid = key_of_paid(noise_key_, receipt.release(), l2_bound);
+  if (kept_.empty()) return paid;
+  // Older noise decides what is released as well.
+  std::string older = "after\n";
+  for (const Kept& kept : kept_) {
+    const auto bytes = kept.key.secret_bytes();
+    older.append(bytes.begin(), bytes.end());
+  }
+  return paid.derive(older);
 }
 
 PaidNoise Mechanism::rounded_noise(const RandomKey& key, const ReleaseRecipe& recipe,
@@ -272,8 +308,26 @@ PaidNoise Mechanism::rounded_noise(const RandomKey& key, const ReleaseRecipe& re
   PaidNoise noise(key);
   noise.node_ = recipe.noise.front().node;
   noise.levels_ = cells.levels;
-  noise.sigma_ = product_up(multiplier, static_cast<double>(cells.levels));
-  noise.shift_ = release_shift(noise.sigma_);
+  noise.sigma_ = product_up(windowed_ == nullptr ? multiplier : recipe.noise.front().multiplier,
+                            static_cast<double>(cells.levels));
+  double size = noise.sigma_;
+  if (windowed_ != nullptr) {
+    if (cells.levels != kExactLevels)
+      throw PrivacyError("noise of earlier steps is added again on the grid of exact sums alone");
+    for (const NoiseTerm& term : std::span(recipe.noise).subspan(1)) {
+      const auto found = std::find_if(kept_.begin(), kept_.end(),
+                                      [&](const Kept& kept) { return kept.node == term.node; });
+      if (found == kept_.end()) {
+        throw PrivacyError("noise node " + std::to_string(term.node) +
+                           " of an earlier step was not drawn, or is forgotten");
+      }
+      noise.older_.push_back({found->key, term.multiplier * static_cast<double>(cells.levels)});
+      size += std::fabs(noise.older_.back().sigma);
+    }
+    kept_.insert(kept_.begin(), {noise.node_, RoundedGaussianStream::own_key(key, noise.node_)});
+    if (kept_.size() > windowed_->window()) kept_.pop_back();
+  }
+  noise.shift_ = release_shift(size);
   noise.l2_bound_ = cells.l2_bound;
   noise.width_ = std::ldexp(cells.width, static_cast<int>(noise.shift_)) / divisor;
   noise.stddev_ = cells.l2_bound * multiplier / divisor;
@@ -284,8 +338,11 @@ Released PaidNoise::release(BoundedOnGrid part, std::size_t first, Executor& exe
   if (part.levels() != levels_ || part.l2_bound() != l2_bound_)
     throw PrivacyError("noise was paid for that is not the noise of this sum");
   auto [cells, to_come] = TrustBase::take_parts(std::move(part));
-  RoundedRelease released = release_rounded(std::move(cells), std::move(to_come),
-                                            {key_, node_, sigma_, shift_, width_, first}, executor);
+  std::vector<RoundedTerm> further;
+  for (const Older& older : older_) further.push_back({older.key, older.sigma});
+  RoundedRelease released =
+      release_rounded(std::move(cells), std::move(to_come),
+                      {key_, node_, sigma_, shift_, width_, first, std::move(further)}, executor);
   return TrustBase::released(std::move(released.values), released.size, stddev_,
                              released.is_finite);
 }
@@ -295,6 +352,7 @@ std::string PaidNoise::secret_text() const {
   out.begin("paid noise");
   out.put(key_);
   out.put(numbers(*this));
+  out.put(older_);
   return out.text();
 }
 
@@ -303,6 +361,7 @@ PaidNoise PaidNoise::of(std::string_view secret_text) {
   in.begin("paid noise");
   PaidNoise noise(in.key());
   in.get(numbers(noise));
+  in.get(noise.older_);
   in.end();
   return noise;
 }

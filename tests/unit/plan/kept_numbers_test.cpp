@@ -40,7 +40,7 @@ TEST_CASE("kept numbers: a schedule that is rounded otherwise is the one of the 
   KeptNumbers first;
   CHECK(first.schedule("learning_rate", falling) == falling);
   CHECK(first.schedule("clip_norm", constant) == constant);
-  KeptNumbers again({}, first.schedules_text());
+  KeptNumbers again({}, {}, first.schedules_text());
   CHECK(again.schedule("learning_rate", times(falling, kRounding)) == falling);
   CHECK(again.schedule("clip_norm", times(constant, kRounding)) == constant);
   CHECK(again.schedules_text() == first.schedules_text());
@@ -51,7 +51,7 @@ TEST_CASE(
   const Values falling{1.0, 0.7, 0.4};
   KeptNumbers first;
   first.schedule("learning_rate", falling);
-  KeptNumbers again({}, first.schedules_text());
+  KeptNumbers again({}, {}, first.schedules_text());
   for (const Values& other : {times(falling, 1.0 + 1e-5), Values{1.0, 0.7}, Values{1.0, 0.7, 0.5}})
     CHECK(again.schedule("learning_rate", other) == other);
   const Values near = times(falling, kRounding);
@@ -64,7 +64,7 @@ TEST_CASE("kept numbers: owners whose schedules are nearly alike each have their
   KeptNumbers first;
   CHECK(first.schedule("learning_rate", server) == server);
   CHECK(first.schedule("learning_rate", client) == client);
-  KeptNumbers again({}, first.schedules_text());
+  KeptNumbers again({}, {}, first.schedules_text());
   CHECK(again.schedule("learning_rate", times(client, kRounding)) == client);
   CHECK(again.schedule("learning_rate", times(server, kRounding)) == server);
 }
@@ -76,6 +76,18 @@ TEST_CASE("kept numbers: what no run writes is refused") {
   first.schedule("learning_rate", {1.0, 0.5});
   const std::string text = first.schedules_text();
   for (std::size_t length = 1; length < text.size(); ++length)
-    CHECK_THROWS_AS(KeptNumbers({}, text.substr(0, length)), IoError);
-  CHECK_THROWS_AS(KeptNumbers({}, text + "x"), IoError);
+    CHECK_THROWS_AS(KeptNumbers({}, {}, text.substr(0, length)), IoError);
+  CHECK_THROWS_AS(KeptNumbers({}, {}, text + "x"), IoError);
+}
+
+TEST_CASE("kept numbers: what an aggregator optimises is found once, and kept") {
+  KeptNumbers first;
+  CHECK(first.optimized().empty());
+  CHECK(first.optimized([] { return Values{1.0, -0.5}; }) == Values{1.0, -0.5});
+  KeptNumbers again({}, first.optimized());
+  CHECK(again.optimized([]() -> Values { throw PluginError("searched again"); }) ==
+        Values{1.0, -0.5});
+  KeptNumbers without({1.0});
+  CHECK_THROWS_AS(without.optimized([] { return Values{1.0}; }), ConfigError);
+  CHECK_THROWS_AS(KeptNumbers({}, {0.0 / 0.0}), ConfigError);
 }

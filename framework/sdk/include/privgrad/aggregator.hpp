@@ -12,8 +12,12 @@
 namespace privgrad {
 
 /// One Gaussian vector zeta(node) ~ N(0, I) (on a grid: a discrete one), and what it is multiplied
-/// by. The same node always means the same vector, within a run, so a run names each node once: a
-/// later step that wants the noise of an earlier one names that step.
+/// by. The same node always means the same vector, within a run.
+///
+/// An aggregator without a window names each node once: a later step that wants the noise of an
+/// earlier one names that step. With a window (Aggregator::window()), the first term of a step is a
+/// node that no earlier step has named, with a multiplier above 0; the others are first terms of
+/// steps within the window, and mean the same vectors.
 struct NoiseTerm {
   std::uint64_t node = 0;
   double multiplier = 0.0;  ///< In units of the L2 bound of one unit's contribution to one step.
@@ -40,7 +44,9 @@ struct EarlierNoise {
 /// s_t - K s_u, the data of the steps u+1 to t, and that has the noise of this step's nodes. A tree
 /// is made of such recipes, and every lower-triangular matrix mechanism can be.
 ///
-/// `keep` = 0, no `earlier` and a `scale` of 1 in all steps is independent noise.
+/// `keep` = 0, no `earlier` and a `scale` of 1 in all steps is independent noise, or, with a window,
+/// that of a banded noising matrix N: z_t = sum_j N_{t,t-j} zeta(t - j). All recipes of an aggregator
+/// with a window are so, and have no grid.
 ///
 /// With a grid, everything is whole numbers of cells of width l2_bound / grid_levels: each unit's
 /// contribution is rounded to the grid, towards zero, before it is summed, and the noise is a
@@ -55,6 +61,9 @@ struct ReleaseRecipe {
   /// in every step; 0: no grid, and Gaussian noise.
   std::uint64_t grid_levels = 0;
 };
+
+/// The largest window of an aggregator.
+inline constexpr std::uint64_t kMostNoiseWindow = 15;
 
 /// The public facts of the plan that an aggregator may use.
 struct AggregationPlan {
@@ -93,7 +102,7 @@ struct AggregationPlan {
 class PRIVGRAD_API Aggregator {
  public:
   static constexpr std::string_view kKind = "aggregator";
-  static constexpr int kInterfaceVersion = 4;
+  static constexpr int kInterfaceVersion = 5;
   static constexpr std::string_view kSees = "public values";
 
   virtual ~Aggregator();
@@ -108,8 +117,28 @@ class PRIVGRAD_API Aggregator {
   /// \returns finite numbers; the same for the same step, on every call and thread.
   virtual ReleaseRecipe recipe(std::uint64_t step) const = 0;
 
+  /// The number of steps whose noise a later step may name again; fixed by start(), at most
+  /// kMostNoiseWindow. The core draws that noise anew from the keys of these steps, which it keeps:
+  /// it takes time, and no memory.
+  virtual std::uint64_t window() const { return 0; }
+
  protected:
   Aggregator() = default;
+};
+
+/// Optional ability of an aggregator, found with dynamic_cast: numbers that an optimisation finds,
+/// whose last digits depend on the processor. The core asks for them when a run is planned for the
+/// first time, and keeps them in its lock file: who resumes or verifies it uses the same ones.
+class PRIVGRAD_API OptimizedNumbers {
+ public:
+  virtual ~OptimizedNumbers();
+  /// \param plan  as for start().
+  /// \returns finite numbers that depend on the plan alone; the same for noise multipliers that
+  ///   differ in one factor.
+  virtual std::vector<double> optimized(const AggregationPlan& plan) const = 0;
+  /// Called before start(). What is charged follows from the recipes that start() makes of them.
+  /// \throws ConfigError for numbers that optimized() cannot have found.
+  virtual void use(std::span<const double> numbers) = 0;
 };
 
 /// A difference of an example's gradients, each clipped to the clip norm first, at two iterates. An

@@ -25,16 +25,24 @@ void start(Aggregator& aggregator, std::uint64_t steps, double scale) {
   std::vector<double> values = multipliers(steps, scale);
   std::vector<double> clip_norms(steps, 1.5);
   std::vector<double> learning_rates(steps, 0.01);
-  aggregator.start({.steps = steps,
-                    .noise_multipliers = values,
-                    .clip_norms = clip_norms,
-                    .learning_rates = learning_rates,
-                    .facts = {.steps = steps,
-                              .dataset_size = 12,
-                              .parameters = 10000,
-                              .batch_size = 2.0,
-                              .target_epsilon = 0.5,
-                              .target_delta = 1e-5}});
+  const AggregationPlan plan{.steps = steps,
+                             .noise_multipliers = values,
+                             .clip_norms = clip_norms,
+                             .learning_rates = learning_rates,
+                             .facts = {.steps = steps,
+                                       .dataset_size = 12,
+                                       .parameters = 10000,
+                                       .batch_size = 2.0,
+                                       .target_epsilon = 0.5,
+                                       .target_delta = 1e-5}};
+  if (auto* numbers = dynamic_cast<OptimizedNumbers*>(&aggregator)) {
+    const std::vector<double> found = numbers->optimized(plan);
+    require(!found.empty(), "optimized() found no numbers");
+    for (const double number : found)
+      require(std::isfinite(number), "optimized() found " + format_number(number));
+    numbers->use(found);
+  }
+  aggregator.start(plan);
   // The spans were valid during start() only; whoever kept one reads this.
   for (std::vector<double>* some : {&values, &clip_norms, &learning_rates}) {
     for (double& value : *some) value = -1e300;
@@ -111,8 +119,36 @@ void require_traits(const Checker& checker, const Aggregator& aggregator, std::u
     const ReleaseRecipe recipe = aggregator.recipe(step);
     if (recipe.keep != 0.0 || !recipe.earlier.empty())
       require_declared(checker, trait::correlated, "its recipes depend on earlier steps");
+    if (aggregator.window() > 0)
+      require_declared(checker, trait::correlated, "it names the noise of earlier steps");
     if (recipe.grid_levels != 0)
       require_declared(checker, trait::quantized, "its recipes have a grid");
+  }
+}
+
+/// Nodes come back within the window alone, and never first.
+void require_nodes(const Aggregator& aggregator, std::uint64_t steps) {
+  const std::uint64_t window = aggregator.window();
+  require(window <= kMostNoiseWindow, "its window is " + std::to_string(window) +
+                                          " steps, allowed are at most " +
+                                          std::to_string(kMostNoiseWindow));
+  std::map<std::uint64_t, std::uint64_t> named;  // a step's first node, or, without a window, any
+  for (std::uint64_t step = 0; step < steps; ++step) {
+    const ReleaseRecipe recipe = aggregator.recipe(step);
+    const std::string where = " at step " + std::to_string(step) + " of " + std::to_string(steps);
+    require(!recipe.noise.empty() || window == 0, "it names no noise of its own" + where);
+    for (std::size_t i = 0; i < recipe.noise.size(); ++i) {
+      const std::uint64_t node = recipe.noise[i].node;
+      const auto earlier = named.find(node);
+      if (window == 0 || i == 0) {
+        require(earlier == named.end(), "it names node " + std::to_string(node) + " again" + where);
+        named[node] = step;
+        continue;
+      }
+      require(earlier != named.end() && earlier->second != step && step - earlier->second <= window,
+              "it names node " + std::to_string(node) + ", which no step of its window began with" +
+                  where);
+    }
   }
 }
 
@@ -235,6 +271,9 @@ void check_aggregator(Checker& checker) {
   });
   checker.rule("grids_can_be_run", [&] {
     for (const std::uint64_t steps : kPlans) require_one_grid(*started(steps, 1.0), steps);
+  });
+  checker.rule("nodes_come_back_within_the_window", [&] {
+    for (const std::uint64_t steps : kPlans) require_nodes(*started(steps, 1.0), steps);
   });
   checker.rule("traits_are_declared", [&] {
     for (const std::uint64_t steps : kPlans) require_traits(checker, *started(steps, 1.0), steps);

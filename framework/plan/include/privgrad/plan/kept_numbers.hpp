@@ -24,14 +24,19 @@ class KeptNumbers {
   KeptNumbers() = default;
   /// For a plan that is made again.
   /// \param scales     as `scales()` gave them; above 0 and finite.
+  /// \param optimized  as `optimized()` gave them; finite.
   /// \param schedules  as `schedules_text()` gave them; "": they are computed, and the same but for
   ///   roundings.
-  /// \throws ConfigError for scales that are not such, IoError for such a text.
-  explicit KeptNumbers(std::vector<double> scales, std::string_view schedules = {});
+  /// \throws ConfigError for numbers that are not such, IoError for such a text.
+  explicit KeptNumbers(std::vector<double> scales, std::vector<double> optimized = {},
+                       std::string_view schedules = {});
 
   /// The next scale of the plan: the kept one, or the one that `search` finds.
   /// \throws ConfigError if fewer were kept than the plan asks for.
   double scale(const std::function<double()>& search);
+  /// The numbers of the aggregator (OptimizedNumbers): the kept ones, or those that `search` finds.
+  /// \throws ConfigError if none were kept and the plan asks for some.
+  const std::vector<double>& optimized(const std::function<std::vector<double>()>& search);
   /// The values of a schedule, as the run began with them.
   /// \param slot    "learning_rate", ...
   /// \param values  as the schedule computes them here: a first plan begins with these. They are
@@ -41,6 +46,8 @@ class KeptNumbers {
 
   /// The scales that the plan has asked for, in its order.
   const std::vector<double>& scales() const noexcept { return used_; }
+  /// The aggregator's numbers; empty if it has none.
+  const std::vector<double>& optimized() const noexcept { return optimized_; }
   std::string schedules_text() const;
 
  private:
@@ -59,6 +66,7 @@ class KeptNumbers {
 
   bool is_made_again_ = false;
   std::vector<double> kept_, used_;
+  std::vector<double> optimized_;
   std::vector<Schedule> schedules_;  // kept, or found
 };
 

@@ -71,6 +71,7 @@ struct PlanNumbers {
   std::uint64_t planned_steps = 0;
   RunFacts facts;
   std::vector<PlannedAuto> auto_values;
+  std::vector<double> optimized;  ///< What the aggregator optimised (OptimizedNumbers).
 
   /// One per step. noise_multiplier: all zero without noise; batch_size: the expected one, and
   /// the constant divisor of the noisy sum.

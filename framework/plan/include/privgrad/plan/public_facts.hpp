@@ -45,6 +45,7 @@ struct PublicFacts {
   std::vector<std::uint64_t> shard_sizes;       ///< One per client of a federated run; else none.
   /// The scales that the plan calibrated (KeptNumbers); nothing: still to be found.
   std::optional<std::vector<double>> scales;
+  std::vector<double> optimized = {};  ///< The numbers that the aggregator optimised (KeptNumbers).
   /// The key that a public order of examples was drawn with, in hex, where no seed determines it:
   /// the cost is that of the order, which nothing keeps secret, and the key draws nothing else.
   std::optional<std::string> order_key;

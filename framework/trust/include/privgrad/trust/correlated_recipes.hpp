@@ -26,24 +26,35 @@ namespace privgrad::core {
 /// because K(u, step_i) K(step_i, t) = K(u, t). Releasing all s_t + bound z_t is releasing all q_t:
 /// each follows from the other by a triangular linear map, so neither is more private. So the run
 /// is the linear mechanism R with noise m_t on row t, and SquaredSensitivity says what it costs.
+///
+/// Of an aggregator with a window, x_t + sum_j N_{t,t-j} zeta_{t-j} is released, N lower triangular
+/// with a positive diagonal: X + N zeta = N (C X + zeta) with C = N^-1. Row t of N needs rows up to
+/// t alone of Y = C X + zeta, so the releases up to t follow from Y_0 ... Y_t and the other way
+/// round, and the run is the linear mechanism C with noise 1 on each row, also if x_t depends on
+/// releases before it. N is the doubles of the recipes, and C is defined by them.
 class CorrelatedRecipes {
  public:
   /// \returns nothing if every step releases its own data with noise of its own, unscaled.
-  /// \throws PrivacyError for a step without noise of its own, with a node that was named before,
-  ///   or on a grid; PluginError for numbers that are not finite, and earlier steps that are not
-  ///   earlier.
+  /// \throws PrivacyError for a step without noise of its own, with a node that was named before
+  ///   (but for those that a window allows), or on a grid; PluginError for numbers that are not
+  ///   finite, earlier steps that are not earlier, and too large a window.
   static std::optional<CorrelatedRecipes> of(const Aggregator& aggregator, std::uint64_t steps);
 
   /// The same for any recipes, also if they are of independent noise.
   /// \param steps  > 0.
+  /// \param window  as Aggregator::window().
   static CorrelatedRecipes of(const std::function<ReleaseRecipe(std::uint64_t)>& recipe,
-                              std::uint64_t steps);
+                              std::uint64_t steps, std::uint64_t window = 0);
 
   std::uint64_t steps() const { return keep_.size(); }
   double keep(std::uint64_t step) const { return keep_[step]; }
   double scale(std::uint64_t step) const { return scale_[step]; }
   /// m_t: of the step's own nodes together.
   double own_multiplier(std::uint64_t step) const { return own_multiplier_[step]; }
+  /// The number of steps whose noise a later one may name again; 0: none is.
+  std::uint64_t window() const { return window_; }
+  /// With a window: the distance to the step that this term's noise is of; 0 for the first term.
+  std::uint64_t age(std::uint64_t step, const NoiseTerm& term) const;
   /// Latest first.
   std::span<const EarlierNoise> earlier(std::uint64_t step) const {
     return std::span(earlier_).subspan(earlier_begins_[step],
@@ -72,7 +83,10 @@ class CorrelatedRecipes {
   CorrelatedRecipes() = default;
   void add(std::uint64_t step, ReleaseRecipe recipe);
   void refuse_repeated_nodes() const;
+  void require_window() const;
+  std::optional<double> windowed_noise_relative_to(const CorrelatedRecipes& other) const;
 
+  std::uint64_t window_ = 0;
   std::vector<double> keep_, scale_, own_multiplier_;
   std::vector<std::uint64_t> last_use_;
   std::vector<std::uint64_t> earlier_begins_{0}, noise_begins_{0};

@@ -12,6 +12,7 @@
 #include "privgrad/event.hpp"
 #include "privgrad/executor.hpp"
 #include "privgrad/privacy.hpp"
+#include "privgrad/trust/correlated_recipes.hpp"
 #include "privgrad/trust/grid.hpp"
 #include "privgrad/trust/ledger.hpp"
 #include "privgrad/trust/random_key.hpp"
@@ -62,6 +63,13 @@ class PaidNoise {
   friend class Mechanism;
   friend class ResidentRun;
   explicit PaidNoise(const RandomKey& key) : key_(key) {}
+  /// Noise of an earlier step that is added again.
+  struct Older {
+    RandomKey key = RandomKey::from_seed(0);  ///< Of the stream itself (RoundedGaussianStream).
+    double sigma = 0.0;                       ///< In cells of the sum; of either sign.
+
+    static auto state(auto& self) { return std::tie(self.key, self.sigma); }
+  };
   static auto numbers(auto& self) {
     return std::tie(self.node_, self.levels_, self.shift_, self.sigma_, self.l2_bound_, self.width_,
                     self.stddev_);
@@ -72,14 +80,24 @@ class PaidNoise {
   unsigned shift_ = 0;
   double sigma_ = 0.0;  // in cells of the sum
   double l2_bound_ = 0.0, width_ = 0.0, stddev_ = 0.0;
+  std::vector<Older> older_;
 };
 
-/// Turns bounded sums into released values, each with noise of its own. The only code that does, with
-/// PaidNoise and CorrelatedMechanism.
+/// Turns bounded sums into released values, each with noise of its own, or of its own and of the last
+/// steps. The only code that does, with PaidNoise and CorrelatedMechanism.
+///
+/// With a window (Aggregator::window()), the keys of the last steps' streams are kept, 32 bytes a
+/// step, and their normals drawn again: the release is round((x + sum_j sigma_j zeta_j) / 2^h), one
+/// rounding of the real number that N (C X + zeta) has there (CorrelatedRecipes), which is
+/// post-processing of what was charged. Noise and sum are on the grid of exact_sum(), whose levels are
+/// a power of two, so that each sigma_j is exactly the multiplier that was accounted.
 class Mechanism {
  public:
   /// \param executor  makes the noise of a release in parallel: the same for any number of threads.
-  Mechanism(const Aggregator& aggregator, RandomKey noise_key, Executor& executor);
+  /// \param windowed  the recipes of an aggregator with a window, which are run instead of what the
+  ///   aggregator would answer now; null without one. It must outlive this.
+  Mechanism(const Aggregator& aggregator, RandomKey noise_key, Executor& executor,
+            const CorrelatedRecipes* windowed = nullptr);
 
   /// \param receipt  proof of payment for exactly this noise; used up.
   /// \param divisor  a constant of the plan, > 0, as in release_without_noise(); never the size of
@@ -117,15 +135,17 @@ class Mechanism {
   Released release_without_noise(BoundedOnGrid sum, double divisor);
 
   /// The noise of the releases to come is drawn with keys that are derived from this one and, for
-  /// each release, from what was paid for it and from the bound of its sum. A state that was copied
-  /// and goes on to other noise at the same step then draws other normals: the same ones, scaled by
-  /// two multipliers or two clip norms, could be taken off the two releases.
+  /// each release, from what was paid for it, from the bound of its sum and from the keys of the noise
+  /// that it adds again. A state that was copied and goes on to other noise at the same step then
+  /// draws other normals: the same ones, scaled by two multipliers or two clip norms, could be taken
+  /// off the two releases.
   void use_key(const RandomKey& noise_key) {
     noise_key_ = noise_key;
     follows_payment_ = true;
   }
 
-  /// Saves which steps and nodes are used up.
+  /// Saves which steps and nodes are used up, and the keys of the window: with these and the releases
+  /// the last steps' sums can be told, up to the noise that lies further back. As private as the rows.
   void save(StateWriter& out) const;
   /// \throws IoError
   void restore(StateReader& in);
@@ -136,8 +156,16 @@ class Mechanism {
     std::uint64_t levels;
     double width, l2_bound;
   };
-  static PaidNoise rounded_noise(const RandomKey& key, const ReleaseRecipe& recipe,
-                                 const Cells& cells, double divisor);
+  /// A stream that later steps may add again.
+  struct Kept {
+    std::uint64_t node = 0;
+    RandomKey key = RandomKey::from_seed(0);  ///< Of the stream itself.
+
+    static auto state(auto& self) { return std::tie(self.node, self.key); }
+  };
+  PaidNoise rounded_noise(const RandomKey& key, const ReleaseRecipe& recipe, const Cells& cells,
+                          double divisor);
+  ReleaseRecipe recipe_of(std::uint64_t step) const;
   Released with_discrete_noise(const RandomKey& key, const ReleaseRecipe& recipe, BoundedOnGrid sum,
                                double divisor);
   ReleaseRecipe claim(const Receipt& receipt, std::uint64_t grid_levels, Adjacency adjacency);
@@ -150,6 +178,8 @@ class Mechanism {
   bool follows_payment_ =
       false;  ///< Not with the key of the constructor: arms of studies share it.
   Executor& executor_;
+  const CorrelatedRecipes* windowed_;
+  std::vector<Kept> kept_;  ///< Of the last steps, the latest first; as many as the window has.
   std::uint64_t next_step_ = 0;
   std::unordered_set<std::uint64_t>
       used_nodes_;  ///< An aggregator may answer otherwise than when it was planned.

@@ -234,6 +234,7 @@ class StateReader {
     }
   }
   void get_one(std::string& text) { text = bytes(); }
+  void get_one(RandomKey& value) { value = key(); }
   template <class T, std::size_t N>
   void get_one(std::array<T, N>& values) {
     for (T& value : values) get_one(value);

@@ -1,0 +1,181 @@
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "privgrad/aggregator.hpp"
+#include "privgrad/plugin.hpp"
+#include "privgrad/value.hpp"
+#include "strategy.hpp"
+
+namespace {
+
+using matrix_noise::Workload;
+
+/// Independent gradients with the noise of a matrix mechanism whose inverse is banded: step t adds
+/// noise of its own, sigma_t zeta_t, and a_j sigma_{t-j} zeta_{t-j} of the bands - 1 steps before it.
+/// With a_j < 0 that takes part of the noise back that these steps have added, so that sums over
+/// steps, which training makes, have less of it (Kalinin, McKenna, Upadhyay and Lampert 2025).
+///
+/// What it costs follows from the recipes and the order of the examples, whatever the coefficients.
+class Matrix final : public privgrad::Aggregator, public privgrad::OptimizedNumbers {
+ public:
+  explicit Matrix(const privgrad::Params& params)
+      : strategy_(params.text("strategy")),
+        bands_(static_cast<std::size_t>(params.integer("bands"))),
+        momentum_(params.real("momentum")),
+        weighs_(params.text("workload") == "learning_rate") {
+    if (params.has("coefficients")) own_ = params.reals("coefficients");
+    if (params.has("participations"))
+      participations_ = static_cast<std::uint64_t>(params.integer("participations"));
+    if ((strategy_ == "coefficients") != !own_.empty()) {
+      throw privgrad::ConfigError(
+          "matrix: coefficients and strategy: coefficients belong together; give both or neither");
+    }
+    if (!own_.empty()) {
+      if (own_.front() != 1.0) {
+        throw privgrad::ConfigError("matrix: coefficients begin with " +
+                                    privgrad::format_number(own_.front()) +
+                                    ", expected 1: the noise multiplier scales them");
+      }
+      bands_ = own_.size();
+    }
+    if (bands_ > privgrad::kMostNoiseWindow + 1) {
+      throw privgrad::ConfigError("matrix: has " + std::to_string(bands_) +
+                                  " coefficients, allowed are at most 16");
+    }
+    if (strategy_ == "cgd") bands_ = 2;
+  }
+
+  std::vector<double> optimized(const privgrad::AggregationPlan& plan) const override {
+    if (!own_.empty()) return own_;
+    if (strategy_ == "bisr") return matrix_noise::power_of_inverse(0.5, momentum_, bands_);
+    return matrix_noise::minimised(workload_of(plan), bands_);
+  }
+
+  void use(std::span<const double> numbers) override {
+    const bool fits = numbers.size() == bands_ && numbers.front() == 1.0 &&
+                      (own_.empty() || std::equal(own_.begin(), own_.end(), numbers.begin()));
+    if (!fits) {
+      throw privgrad::ConfigError("matrix: was given " + std::to_string(numbers.size()) +
+                                  " coefficient(s) that are not those of its " +
+                                  std::to_string(bands_) + " bands");
+    }
+    coefficients_.assign(numbers.begin(), numbers.end());
+  }
+
+  void start(const privgrad::AggregationPlan& plan) override {
+    if (plan.noise_multipliers.size() != plan.steps) {
+      throw privgrad::ConfigError("matrix: got " + std::to_string(plan.noise_multipliers.size()) +
+                                  " noise multiplier(s) for " + std::to_string(plan.steps) +
+                                  " step(s), expected one per step");
+    }
+    if (coefficients_.empty())
+      throw privgrad::ConfigError("matrix: was started without coefficients");
+    noise_multipliers_.assign(plan.noise_multipliers.begin(), plan.noise_multipliers.end());
+  }
+
+  privgrad::ReleaseRecipe recipe(std::uint64_t step) const override {
+    privgrad::ReleaseRecipe recipe;
+    for (std::size_t j = 0; j < coefficients_.size() && j <= step; ++j) {
+      if (coefficients_[j] == 0.0) continue;
+      recipe.noise.push_back(
+          {.node = step - j, .multiplier = coefficients_[j] * noise_multipliers_.at(step - j)});
+    }
+    return recipe;
+  }
+
+  std::uint64_t window() const override { return bands_ - 1; }
+
+ private:
+  Workload workload_of(const privgrad::AggregationPlan& plan) const {
+    Workload workload{.steps = plan.steps,
+                      .momentum = momentum_,
+                      .weights = std::vector<double>(plan.steps, 1.0),
+                      .noise = {plan.noise_multipliers.begin(), plan.noise_multipliers.end()},
+                      .participations = participations_of(plan)};
+    workload.spacing = std::max<std::uint64_t>(1, plan.steps / workload.participations);
+    // In proportions alone, so that the scale of the noise makes no difference.
+    const double largest = *std::max_element(workload.noise.begin(), workload.noise.end());
+    for (double& value : workload.noise) value /= largest;
+    if (!weighs_) return workload;
+    for (std::uint64_t step = 0; step < plan.steps; ++step)
+      workload.weights[step] = plan.learning_rates[step] * plan.clip_norms[step];
+    const double most = *std::max_element(workload.weights.begin(), workload.weights.end());
+    if (!(most > 0.0))
+      throw privgrad::ConfigError("matrix: the learning rates of its workload are all 0");
+    for (double& value : workload.weights) value /= most;
+    return workload;
+  }
+
+  std::uint64_t participations_of(const privgrad::AggregationPlan& plan) const {
+    if (participations_ != 0) return std::min(participations_, plan.steps);
+    if (plan.facts.batch_size == 0.0) {
+      throw privgrad::ConfigError(
+          "matrix: the strategy is optimised for as many steps as an example takes part in, which "
+          "a "
+          "schedule of batch sizes leaves open; give participations");
+    }
+    const double steps = static_cast<double>(plan.steps) * plan.facts.batch_size /
+                         static_cast<double>(plan.facts.dataset_size);
+    return std::clamp<std::uint64_t>(static_cast<std::uint64_t>(std::ceil(steps)), 1, plan.steps);
+  }
+
+  std::string strategy_;
+  std::size_t bands_;
+  double momentum_;
+  bool weighs_;
+  std::vector<double> own_;
+  std::uint64_t participations_ = 0;
+  std::vector<double> coefficients_;       // a_0 = 1, ...
+  std::vector<double> noise_multipliers_;  // one per step
+};
+
+void register_components(privgrad::Registrar& registrar) {
+  using namespace privgrad::param;
+  registrar.add<privgrad::Aggregator, Matrix>({
+      .name = "matrix",
+      .summary = "Gradients with noise that is correlated between steps: each step takes part of "
+                 "the last steps' noise back, which is drawn again and costs no memory.",
+      .reference = "Kalinin, McKenna, Upadhyay and Lampert 2025 (BISR); Kalinin, McKenna, Pagh and "
+                   "Lampert 2026 (lambda-CGD); Denisov, McMahan, Rush, Smith and Thakurta 2022",
+      .params =
+          {text("strategy",
+                "learned: the coefficients that leave the iterates the least error for the planned "
+                "steps and participations. cgd: the same with 2 bands. bisr: a closed form, the "
+                "inverse square root of the workload. coefficients: those that are given.")
+               .one_of({"learned", "cgd", "bisr", "coefficients"})
+               .defaults_to("learned"),
+           integer("bands", "Steps whose noise a release has, with its own.")
+               .at_least(2)
+               .at_most(16)
+               .defaults_to(4),
+           list("coefficients",
+                "What the noise of this step, of the last one, and so on is multiplied by.",
+                real("coefficient", "").at_least(-1e6).at_most(1e6))
+               .at_least_items(2)
+               .optional(),
+           text("workload",
+                "What an iterate adds up: prefix: all gradients alike; learning_rate: times the "
+                "learning rate and the clip norm of their steps.")
+               .one_of({"prefix", "learning_rate"})
+               .defaults_to("prefix"),
+           real("momentum",
+                "The momentum of the optimizer, which the strategy is made for. It changes no "
+                "release.")
+               .at_least(0)
+               .below(1)
+               .defaults_to(0),
+           integer("participations",
+                   "Steps that an example takes part in, for which the strategy is optimised; by "
+                   "default steps times batch size over the number of examples.")
+               .at_least(1)
+               .optional()},
+      .traits = {std::string(privgrad::trait::correlated)},
+  });
+}
+
+}  // namespace
+
+PRIVGRAD_PLUGIN("privgrad.matrix", "0.1.0", register_components)

@@ -1,0 +1,121 @@
+// Runs whose steps take back noise of the steps before them.
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "privgrad/plan/public_facts.hpp"
+#include "train.hpp"
+#include "verify.hpp"
+
+using namespace privgrad;
+
+namespace {
+
+constexpr const char* kMatrix = R"(privgrad: 1
+name: matrix
+seed: 1
+data: {kind: synthetic, rows: 60, test_rows: 20, dimensions: 5, test_is_public: true}
+model: {kind: linear}
+sampler: {kind: shuffle, batch_size: 10, fresh: false}
+aggregator: {kind: matrix, bands: 3}
+optimizer: {kind: momentum, beta: 0.9}
+schedules: {clip_norm: 1.0, learning_rate: 0.05}
+privacy: {target_epsilon: 4, target_delta: 1e-5, adjacency: replace_one, accountant: gdp}
+steps: 18
+)";
+
+using Overrides = std::vector<std::string>;
+
+std::string refusal(const Overrides& set) {
+  try {
+    Experiment(kMatrix, set).plan();
+  } catch (const Error& problem) {
+    return problem.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("matrix: a run is calibrated to its target, charged ahead, exact and verified",
+          "[matrix][privacy]") {
+  Experiment experiment(kMatrix);
+  const core::Plan& plan = experiment.plan();
+  CHECK(plan.epsilon().value <= 4.0);
+  CHECK(plan.epsilon().value > 4.0 * (1.0 - 1e-6));
+  CHECK(plan.epsilon().bound == BoundKind::exact);
+  REQUIRE(plan.correlated);
+  CHECK(plan.correlated->parts.front().recipes.window() == 2);
+  experiment.run();
+  CHECK(experiment.ledger().releases.size() == 18);
+  CHECK(verify::problems_of(experiment).empty());
+  // A step has more noise than independent noise of the same target; what is summed up has less.
+  Experiment independent(kMatrix, {"aggregator=gaussian"});
+  CHECK(plan.noise_multiplier.front() > independent.plan().noise_multiplier.front());
+}
+
+TEST_CASE("matrix: the same bits on any number of threads, with every part of a step",
+          "[matrix][privacy]") {
+  for (const Overrides& set : std::vector<Overrides>{
+           {},
+           {"aggregator={kind: matrix, strategy: bisr, bands: 5}"},
+           {"clipping={kind: adaptive, quantile: 0.5}"},
+           {"schedules.noise_multiplier={kind: exponential, initial: 3, rate: 0.05}",
+            "privacy.target_epsilon=null"},
+           {"sampler={kind: sequential, batch_size: 10}", "privacy.adjacency=zero_out"}}) {
+    INFO((set.empty() ? "" : set.front()));
+    Experiment alone(kMatrix, set), together(kMatrix, set);
+    alone.run(1);
+    together.run(3);
+    CHECK(alone.parameters() == together.parameters());
+    CHECK(verify::problems_of(together).empty());
+  }
+}
+
+TEST_CASE("matrix: what was optimised is kept with the run, and planned with again",
+          "[matrix][privacy]") {
+  Experiment experiment(kMatrix);
+  experiment.run();
+  const auto file = experiment.run_dir() / "facts.json";
+  auto facts = nlohmann::json::parse(read_file(file));
+  REQUIRE(facts.at("optimized").size() == 3);
+  CHECK(facts.at("optimized").at(0) == 1.0);
+  CHECK(facts.at("optimized").at(1).get<double>() < 0.0);
+  CHECK(experiment.plan().setting->kept->optimized() ==
+        facts.at("optimized").get<std::vector<double>>());
+  // Others cost something else than what the ledger has.
+  facts["optimized"][1] = -0.9;
+  write_file(file, facts.dump());
+  CHECK_FALSE(verify::problems_of(experiment).empty());
+  facts.erase("optimized");
+  write_file(file, facts.dump());
+  CHECK_FALSE(verify::problems_of(experiment).empty());
+}
+
+TEST_CASE("matrix: without noise a run is one without correlated noise", "[matrix]") {
+  Experiment matrix(kMatrix, {"privacy.noise=off"});
+  Experiment plain(kMatrix, {"privacy.noise=off", "aggregator=gaussian"});
+  matrix.run();
+  plain.run();
+  CHECK(matrix.parameters() == plain.parameters());
+}
+
+TEST_CASE("matrix: what no theorem covers is refused, with what to use", "[matrix][privacy]") {
+  CHECK(refusal({}).empty());
+  CHECK_THAT(refusal({"sampler={kind: poisson, batch_size: 10}", "privacy.accountant=rdp",
+                      "privacy.adjacency=zero_out"}),
+             ContainsSubstring("no amplification is proved"));
+  CHECK_THAT(refusal({"sampler={kind: allocation, steps_per_epoch: 6}", "privacy.accountant=pld",
+                      "privacy.adjacency=zero_out"}),
+             ContainsSubstring("no amplification is proved"));
+  CHECK_THAT(refusal({"privacy.adjacency=add_or_remove_one"}), ContainsSubstring("add_or_remove"));
+  CHECK_THAT(refusal({"aggregator.arithmetic=float"}),
+             ContainsSubstring("in exact arithmetic alone"));
+  CHECK_THAT(refusal({"clipping=adaclip"}), ContainsSubstring("scales the coordinates"));
+  CHECK_THAT(refusal({"optimizer=ftrl"}), ContainsSubstring("expects the sum of all gradients"));
+  CHECK_THAT(refusal({"privacy.accountant=zcdp",
+                      "schedules.noise_multiplier={kind: descent_check, initial: 20, every: 4, "
+                      "raise: 0.5, loss_bound: 2, check_noise_multiplier: 30}"}),
+             ContainsSubstring("carries noise on"));
+}
