@@ -52,6 +52,29 @@ struct OwnNoise final : Right {
   ReleaseRecipe recipe(std::uint64_t step) const override { return of(step, 1.0); }
 };
 
+/// Takes half of the noise of the last step back, which is right with a window of one step.
+struct TakesBack : Right {
+  using Right::Right;
+  ReleaseRecipe recipe(std::uint64_t step) const override { return taken_back(step, 1); }
+  std::uint64_t window() const override { return 1; }
+
+ protected:
+  ReleaseRecipe taken_back(std::uint64_t step, std::uint64_t age) const {
+    ReleaseRecipe recipe = Right::recipe(step);
+    if (step >= age)
+      recipe.noise.push_back({.node = step - age, .multiplier = -0.5 * multipliers_[step - age]});
+    return recipe;
+  }
+};
+struct TakesOldBack final : TakesBack {
+  using TakesBack::TakesBack;
+  ReleaseRecipe recipe(std::uint64_t step) const override { return taken_back(step, 2); }
+};
+struct FarWindow final : TakesBack {
+  using TakesBack::TakesBack;
+  std::uint64_t window() const override { return kMostNoiseWindow + 1; }
+};
+
 /// On a grid, and right.
 struct OnGrid : Right {
   using Right::Right;
@@ -129,11 +152,18 @@ TEST_CASE("each rule of aggregators can fail") {
        {"grids_can_be_run", "the recipe names 2", findings_on("aggregator/two_discrete_nodes")},
        {"grids_can_be_run", "keeps, continues or scales something",
         findings_on("aggregator/keeps_on_a_grid")},
+       {"nodes_come_back_within_the_window", "names node 0 again",
+        findings_on("aggregator/one_node_twice")},
+       {"nodes_come_back_within_the_window", "names node 0, which no step of its window began with",
+        findings<TakesOldBack>({"correlated"})},
+       {"nodes_come_back_within_the_window", "its window is 16 steps, allowed are at most 15",
+        findings<FarWindow>({"correlated"})},
        {"differences_can_be_run", "have no steps", findings<NoEpoch>()},
        {"differences_can_be_run", "bound is 2.5 at step 5", findings<TooLong>()},
        {"differences_can_be_run", "cannot be run at step 0", findings<NoiselessDifference>()},
        {"differences_can_be_run", "the noise of 1 steps", findings<UntoldNoise>()},
        {"traits_are_declared", "does not declare the trait 'correlated'", findings<Correlated>()},
+       {"traits_are_declared", "does not declare the trait 'correlated'", findings<TakesBack>()},
        {"traits_are_declared", "does not declare the trait 'quantized'", findings<OnGrid>()},
        {"noise_follows_the_plan", "no more noise at step 0", findings<OwnNoise>()}});
 }
@@ -144,6 +174,11 @@ TEST_CASE("an aggregator on a grid conforms") {
 
 TEST_CASE("an aggregator with correlated noise conforms") {
   CHECK(findings_text(findings<Correlated>({"correlated"}), privgrad::testing::Verdict::failed) ==
+        "");
+}
+
+TEST_CASE("an aggregator that takes noise back conforms") {
+  CHECK(findings_text(findings<TakesBack>({"correlated"}), privgrad::testing::Verdict::failed) ==
         "");
 }
 
