@@ -144,8 +144,11 @@ def tidy(*words):
 
 def compiled_by_clang(source, flags):
     """What Clang has to say of a source that does not compile; empty if it does."""
-    done = subprocess.run([COMPILER, *flags[source], "-w", "-fsyntax-only", source], cwd=ROOT, capture_output=True,
-                          text=True)
+    try:
+        done = subprocess.run([COMPILER, *flags[source], "-w", "-fsyntax-only", source], cwd=ROOT, capture_output=True,
+                              text=True, timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        return f"Clang took longer than {LIMIT} s\n"
     return "" if done.returncode == 0 else done.stderr
 
 

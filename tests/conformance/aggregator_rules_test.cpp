@@ -75,6 +75,20 @@ struct FarWindow final : TakesBack {
   std::uint64_t window() const override { return kMostNoiseWindow + 1; }
 };
 
+/// Optimises a number for the noise of the first step itself, not for its proportions.
+struct OptimisesForScale final : Right, OptimizedNumbers {
+  using Right::Right;
+  std::vector<double> optimized(const AggregationPlan& plan) const override {
+    return {plan.noise_multipliers.front()};
+  }
+  void use(std::span<const double>) override {}
+};
+struct FindsNothing final : Right, OptimizedNumbers {
+  using Right::Right;
+  std::vector<double> optimized(const AggregationPlan&) const override { return {}; }
+  void use(std::span<const double>) override {}
+};
+
 /// On a grid, and right.
 struct OnGrid : Right {
   using Right::Right;
@@ -158,6 +172,9 @@ TEST_CASE("each rule of aggregators can fail") {
         findings<TakesOldBack>({"correlated"})},
        {"nodes_come_back_within_the_window", "its window is 16 steps, allowed are at most 15",
         findings<FarWindow>({"correlated"})},
+       {"optimized_numbers_follow_the_plan", "differs with twice the noise",
+        findings<OptimisesForScale>()},
+       {"optimized_numbers_follow_the_plan", "found no numbers", findings<FindsNothing>()},
        {"differences_can_be_run", "have no steps", findings<NoEpoch>()},
        {"differences_can_be_run", "bound is 2.5 at step 5", findings<TooLong>()},
        {"differences_can_be_run", "cannot be run at step 0", findings<NoiselessDifference>()},

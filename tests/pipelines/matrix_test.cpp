@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "privgrad/plan/public_facts.hpp"
+#include "privgrad/train/checkpoints.hpp"
 #include "train.hpp"
 #include "verify.hpp"
 
@@ -91,6 +91,17 @@ TEST_CASE("matrix: what was optimised is kept with the run, and planned with aga
   facts.erase("optimized");
   write_file(file, facts.dump());
   CHECK_FALSE(verify::problems_of(experiment).empty());
+}
+
+TEST_CASE("matrix: the keys of a run that can be resumed follow what was optimised",
+          "[matrix][resume][privacy]") {
+  Experiment experiment(kMatrix);
+  const core::Plan& plan = experiment.plan();
+  core::Plan other = plan;
+  REQUIRE(other.optimized.size() == 3);
+  CHECK(core::Checkpoints::bound_to(other, "", {}) == core::Checkpoints::bound_to(plan, "", {}));
+  other.optimized[2] += 1e-9;
+  CHECK(core::Checkpoints::bound_to(other, "", {}) != core::Checkpoints::bound_to(plan, "", {}));
 }
 
 TEST_CASE("matrix: without noise a run is one without correlated noise", "[matrix]") {

@@ -149,7 +149,7 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
                       .planned_steps = steps,
                       .facts = count.facts,
                       .auto_values = std::move(count.auto_values),
-                      .optimized = setting->kept->optimized(),
+                      .optimized = std::move(step_plan.optimized),
                       .noise_multiplier = std::move(step_plan.values.noise_multiplier),
                       .clip_norm = std::move(step_plan.values.clip_norm),
                       .learning_rate = std::move(learning_rate),

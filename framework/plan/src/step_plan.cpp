@@ -51,11 +51,12 @@ class StepCharger {
 };
 
 /// Gives the aggregator the numbers that it optimises, found or kept.
-void use_optimized(const StepSetting& setting, const StepSchedules& schedules) {
+/// \returns them; empty if there are none.
+std::vector<double> use_optimized(const StepSetting& setting, const StepSchedules& schedules) {
   auto* aggregator = dynamic_cast<OptimizedNumbers*>(setting.made.aggregator.get());
-  if (aggregator == nullptr) return;
-  setting.manifest.aggregator.with_position([&] {
-    aggregator->use(setting.kept.optimized([&] {
+  if (aggregator == nullptr) return {};
+  return setting.manifest.aggregator.with_position([&] {
+    std::vector<double> numbers = setting.kept.optimized([&] {
       const StepValues values = schedules.at(1.0);
       std::vector<double> multipliers = values.noise_multiplier;
       if (setting.manifest.noise_off) multipliers.assign(setting.facts.steps, 1.0);
@@ -64,7 +65,9 @@ void use_optimized(const StepSetting& setting, const StepSchedules& schedules) {
                                     .clip_norms = values.clip_norm,
                                     .learning_rates = setting.learning_rate,
                                     .facts = setting.facts});
-    }));
+    });
+    aggregator->use(numbers);
+    return numbers;
   });
 }
 
@@ -97,22 +100,24 @@ double scale_of(const StepSetting& setting, const StepSchedules& schedules,
 
 StepPlan plan_noise(const StepSetting& setting, const StepSchedules& schedules,
                     std::optional<double> target, const BesideCharges& beside) {
-  use_optimized(setting, schedules);
+  std::vector<double> optimized = use_optimized(setting, schedules);
   const double scale = scale_of(setting, schedules, target, beside);
   // By a charger of its own: a plan is the same whether its scale was searched or kept.
   StepPlan plan = StepCharger(setting).charged(schedules.at(scale));
+  plan.optimized = std::move(optimized);
   plan.scale = scale;
   plan.grid_levels = plan_grid(setting);
   return plan;
 }
 
 StepPlan plan_without_noise(const StepSetting& setting, const StepSchedules& schedules) {
-  use_optimized(setting, schedules);
+  std::vector<double> optimized = use_optimized(setting, schedules);
   StepValues values = schedules.at(1.0);
   // The rules that add up data still apply; the noise in the recipes is not made.
   values.noise_multiplier.assign(setting.facts.steps, 1.0);
   StepPlan plan = StepCharger(setting).started(std::move(values));
   plan.values.noise_multiplier.assign(setting.facts.steps, 0.0);
+  plan.optimized = std::move(optimized);
   return plan;
 }
 

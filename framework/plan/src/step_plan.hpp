@@ -20,7 +20,8 @@ struct StepPlan {
   std::shared_ptr<const CorrelatedPlan> correlated;
   std::uint64_t grid_levels = 0;
   bool clip_norm_adapts = false;
-  double scale = 1.0;  ///< The scale found for the open schedule, if there is one.
+  std::vector<double> optimized;  ///< What the aggregator optimised (OptimizedNumbers).
+  double scale = 1.0;             ///< The scale found for the open schedule, if there is one.
 };
 
 /// The facts and components from which steps get their charges.

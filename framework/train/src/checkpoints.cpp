@@ -43,7 +43,7 @@ std::string hash_of_numbers(const Plan& plan) {
   };
   for (const std::vector<double>* numbers :
        {&plan.noise_multiplier, &plan.clip_norm, &plan.learning_rate, &plan.batch_size,
-        &plan.sampler_batch_size, &plan.count_noise, &plan.count_share}) {
+        &plan.sampler_batch_size, &plan.count_noise, &plan.count_share, &plan.optimized}) {
     const std::uint64_t size = numbers->size();
     add(&size, sizeof size);
     add(numbers->data(), size * sizeof(double));

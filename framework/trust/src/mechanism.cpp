@@ -211,11 +211,10 @@ ReleaseRecipe Mechanism::claim(const Receipt& receipt, std::uint64_t grid_levels
                        " was paid for other noise than its recipe asks for");
   }
   // Asked again, an impure aggregator may name other nodes than it did for the plan; noise that
-  // comes back would cancel between two releases.
-  // (With a window, the recipes were checked once and for all.)
-  for (const NoiseTerm& term : recipe.noise) {
-    if (windowed_ != nullptr) break;
-    if (!used_nodes_.insert(term.node).second) {
+  // comes back would cancel between two releases. With a window it is not asked again.
+  if (windowed_ == nullptr) {
+    for (const NoiseTerm& term : recipe.noise) {
+      if (used_nodes_.insert(term.node).second) continue;
       throw PrivacyError("step " + std::to_string(step) + " uses noise node " +
                          std::to_string(term.node) + " again");
     }
@@ -255,7 +254,7 @@ Released Mechanism::release(Bounded sum, Receipt receipt, double divisor) {
   const ReleaseRecipe recipe = claim(receipt, 0, kAny);
   const double multiplier = combined_multiplier(recipe);
   const double l2_bound = sum.l2_bound();
-  const RandomKey key = key_of(receipt, l2_bound);
+  const RandomKey key = key_of(receipt, l2_bound, recipe);
   std::vector<float> values = TrustBase::take(std::move(sum));
   std::atomic<bool> is_finite = true;
   for_each_part(values.size(), executor_, [&](std::size_t begin, std::size_t end) {
@@ -274,7 +273,7 @@ Released Mechanism::release(BoundedOnGrid sum, Adjacency adjacency, Receipt rece
   // Noise on a grid of the recipe's own is discrete; without one, it is rounded to the sum's.
   const bool is_discrete = recipe_of(receipt.step()).grid_levels != 0;
   const ReleaseRecipe recipe = claim(receipt, is_discrete ? sum.levels() : 0, adjacency);
-  const RandomKey key = key_of(receipt, sum.l2_bound());
+  const RandomKey key = key_of(receipt, sum.l2_bound(), recipe);
   const Cells cells{sum.levels(), sum.cell_width(), sum.l2_bound()};
   if (is_discrete) return with_discrete_noise(key, recipe, std::move(sum), divisor);
   return rounded_noise(key, recipe, cells, divisor).release(std::move(sum), 0, executor_);
@@ -284,20 +283,25 @@ PaidNoise Mechanism::pay_for_noise(double l2_bound, Adjacency adjacency, Receipt
                                    double divisor) {
   check_divisor(divisor);
   const ReleaseRecipe recipe = claim(receipt, 0, adjacency);
-  return rounded_noise(key_of(receipt, l2_bound), recipe,
+  return rounded_noise(key_of(receipt, l2_bound, recipe), recipe,
                        {kExactLevels, l2_bound / static_cast<double>(kExactLevels), l2_bound},
                        divisor);
 }
 
-RandomKey Mechanism::key_of(const Receipt& receipt, double l2_bound) const {
+RandomKey Mechanism::key_of(const Receipt& receipt, double l2_bound,
+                            const ReleaseRecipe& recipe) const {
   if (!follows_payment_) return noise_key_;
   const RandomKey paid = key_of_paid(noise_key_, receipt.release(), l2_bound);
-  if (kept_.empty()) return paid;
-  // Older noise decides what is released as well.
+  if (windowed_ == nullptr) return paid;
+  // Older noise decides what is released as well, and no payment says how much of it there is.
   std::string older = "after\n";
   for (const Kept& kept : kept_) {
     const auto bytes = kept.key.secret_bytes();
     older.append(bytes.begin(), bytes.end());
+  }
+  for (const NoiseTerm& term : recipe.noise) {
+    older += std::to_string(term.node) + " " +
+             std::to_string(std::bit_cast<std::uint64_t>(term.multiplier)) + "\n";
   }
   return paid.derive(older);
 }

@@ -289,6 +289,34 @@ TEST_CASE("copies of a state with other older noise have no new noise in common"
   CHECK_THAT(std::sqrt(squares / kSize), WithinRel(expected, 6.0 / std::sqrt(2.0 * kSize)));
 }
 
+TEST_CASE("copies of a state that take back another share of it have no new noise in common",
+          "[correlated][matrix][mechanism][resume][privacy]") {
+  // Paid for alike. With one new vector, two shares of the older one could be taken off each other.
+  constexpr std::size_t kSize = 1000;
+  const auto aggregator = silent();
+  std::vector<std::vector<std::vector<float>>> copies;
+  for (const double share : {-0.5, -0.25}) {
+    const CorrelatedRecipes recipes =
+        CorrelatedRecipes::of(banded({1, share}, {1.5, 1.4, 1.3}), 3, 1);
+    Mechanism mechanism(aggregator, RandomKey::from_seed(1), serial, &recipes);
+    Payments payments(recipes);
+    mechanism.use_key(RandomKey::from_seed(20));
+    copies.push_back(releases(mechanism, payments, 0, 2, kSize));
+  }
+  REQUIRE(copies[0][0] == copies[1][0]);
+  const BoundedOnGrid sum = sum_of_step(0, kSize);
+  const auto cells = core::cells_for_testing(sum);
+  double squares = 0.0;
+  for (std::size_t i = 0; i < kSize; ++i) {
+    const double data = double(cells[i]) * 2.0 / double(kExactLevels) / 10.0;
+    const double older = -0.25 * (double(copies[0][0][i]) - data);  // a_1 apart, times its noise
+    const double own = double(copies[0][1][i]) - double(copies[1][1][i]) - older;
+    squares += own * own;
+  }
+  const double expected = std::sqrt(2.0) * 1.4 * 2.0 / 10.0;
+  CHECK_THAT(std::sqrt(squares / kSize), WithinRel(expected, 6.0 / std::sqrt(2.0 * kSize)));
+}
+
 TEST_CASE("noise that is taken back is paid for, in order, and added to exact sums alone",
           "[correlated][matrix][mechanism][privacy]") {
   const CorrelatedRecipes recipes = fading_recipes();

@@ -21,32 +21,43 @@ std::vector<double> multipliers(std::uint64_t steps, double scale) {
 }
 
 /// A small run whose facts every theorem covers: 12 examples in batches of 2.
+class SmallRun {
+ public:
+  SmallRun(std::uint64_t steps, double scale)
+      : multipliers_(multipliers(steps, scale)),
+        clip_norms_(steps, 1.5),
+        learning_rates_(steps, 0.01) {}
+
+  AggregationPlan plan() const {
+    return {.steps = multipliers_.size(),
+            .noise_multipliers = multipliers_,
+            .clip_norms = clip_norms_,
+            .learning_rates = learning_rates_,
+            .facts = {.steps = multipliers_.size(),
+                      .dataset_size = 12,
+                      .parameters = 10000,
+                      .batch_size = 2.0,
+                      .target_epsilon = 0.5,
+                      .target_delta = 1e-5}};
+  }
+
+  /// The spans are valid during a call only; whoever kept one reads this.
+  void spoil() {
+    for (std::vector<double>* some : {&multipliers_, &clip_norms_, &learning_rates_}) {
+      for (double& value : *some) value = -1e300;
+    }
+  }
+
+ private:
+  std::vector<double> multipliers_, clip_norms_, learning_rates_;
+};
+
 void start(Aggregator& aggregator, std::uint64_t steps, double scale) {
-  std::vector<double> values = multipliers(steps, scale);
-  std::vector<double> clip_norms(steps, 1.5);
-  std::vector<double> learning_rates(steps, 0.01);
-  const AggregationPlan plan{.steps = steps,
-                             .noise_multipliers = values,
-                             .clip_norms = clip_norms,
-                             .learning_rates = learning_rates,
-                             .facts = {.steps = steps,
-                                       .dataset_size = 12,
-                                       .parameters = 10000,
-                                       .batch_size = 2.0,
-                                       .target_epsilon = 0.5,
-                                       .target_delta = 1e-5}};
-  if (auto* numbers = dynamic_cast<OptimizedNumbers*>(&aggregator)) {
-    const std::vector<double> found = numbers->optimized(plan);
-    require(!found.empty(), "optimized() found no numbers");
-    for (const double number : found)
-      require(std::isfinite(number), "optimized() found " + format_number(number));
-    numbers->use(found);
-  }
-  aggregator.start(plan);
-  // The spans were valid during start() only; whoever kept one reads this.
-  for (std::vector<double>* some : {&values, &clip_norms, &learning_rates}) {
-    for (double& value : *some) value = -1e300;
-  }
+  SmallRun run(steps, scale);
+  if (auto* numbers = dynamic_cast<OptimizedNumbers*>(&aggregator))
+    numbers->use(numbers->optimized(run.plan()));
+  aggregator.start(run.plan());
+  run.spoil();
 }
 
 /// All recipes as one row of numbers, for comparing.
@@ -198,6 +209,19 @@ void require_one_grid(const Aggregator& aggregator, std::uint64_t steps) {
   }
 }
 
+/// They are found once for all tries of a calibration, which differ in one factor of the noise.
+void require_optimized(const OptimizedNumbers& aggregator, std::uint64_t steps) {
+  const auto found = [&](double scale) {
+    return aggregator.optimized(SmallRun(steps, scale).plan());
+  };
+  const std::vector<double> numbers = found(1.0);
+  require(!numbers.empty(), "optimized() found no numbers");
+  for (const double number : numbers)
+    require(std::isfinite(number), "optimized() found " + format_number(number));
+  require(same_bits(numbers, found(1.0)), "optimized() differs when asked again");
+  require(same_bits(numbers, found(2.0)), "optimized() differs with twice the noise");
+}
+
 /// Each with its name, a number and the reason, and the same when it is asked again.
 void require_told(const AutoValues& chooser) {
   const std::vector<AutoValue> told = chooser.auto_values();
@@ -290,6 +314,14 @@ void check_aggregator(Checker& checker) {
                                            ": calibration could not find a scale");
     }
   });
+  if (dynamic_cast<const OptimizedNumbers*>(checker.make<Aggregator>().get()) != nullptr) {
+    checker.rule("optimized_numbers_follow_the_plan", [&] {
+      for (const std::uint64_t steps : kPlans) {
+        const auto aggregator = checker.make<Aggregator>();
+        require_optimized(dynamic_cast<const OptimizedNumbers&>(*aggregator), steps);
+      }
+    });
+  }
   if (dynamic_cast<const AutoValues*>(checker.make<Aggregator>().get()) != nullptr) {
     checker.rule("values_that_it_chose_are_told", [&] {
       for (const std::uint64_t steps : kPlans) {

@@ -135,10 +135,11 @@ class Mechanism {
   Released release_without_noise(BoundedOnGrid sum, double divisor);
 
   /// The noise of the releases to come is drawn with keys that are derived from this one and, for
-  /// each release, from what was paid for it, from the bound of its sum and from the keys of the noise
-  /// that it adds again. A state that was copied and goes on to other noise at the same step then
-  /// draws other normals: the same ones, scaled by two multipliers or two clip norms, could be taken
-  /// off the two releases.
+  /// each release, from what was paid for it, from the bound of its sum and from the noise that it adds
+  /// again: its keys and multipliers. A state that was copied and goes on to other noise at the same
+  /// step then draws other normals: the same ones, scaled by two multipliers or two clip norms, could
+  /// be taken off the two releases; and beside two multiples of one older vector, that vector could
+  /// be told from them.
   void use_key(const RandomKey& noise_key) {
     noise_key_ = noise_key;
     follows_payment_ = true;
@@ -172,7 +173,7 @@ class Mechanism {
 
   const Aggregator& aggregator_;
   /// The key of the noise that this receipt pays for.
-  RandomKey key_of(const Receipt& receipt, double l2_bound) const;
+  RandomKey key_of(const Receipt& receipt, double l2_bound, const ReleaseRecipe& recipe) const;
 
   RandomKey noise_key_;
   bool follows_payment_ =
