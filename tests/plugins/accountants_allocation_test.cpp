@@ -105,7 +105,7 @@ TEST_CASE("allocation: one step is the Gaussian mechanism", "[accountant][pld][a
         const pld::Divergence lower = pair(law.lower)->divergence(epsilon);
         CHECK(upper.value + upper.error >= exact.value - exact.error);
         CHECK(lower.value - lower.error <= exact.value + exact.error);
-        CHECK(upper.value - lower.value <= 1.2e-3 * exact.value + 1e-15);
+        CHECK(upper.value - lower.value <= 1e-3 * exact.value + 1e-15);
       }
     }
   }

@@ -76,8 +76,10 @@ void add(double weight, const std::vector<double>& part, std::vector<double>& to
   for (std::size_t bin = 0; bin < kBins; ++bin) total[bin] += weight * part[bin] / sum;
 }
 
-/// Nodes per bin: some wherever mass is, and many, evenly in the ratio itself, between quantiles of Q
-/// below and of P above: a single ratio among many matters by its absolute width.
+/// Nodes per bin: some wherever mass is, and many, evenly in the ratio itself, below quantiles of P:
+/// a single ratio among many matters by its absolute width. Where ratios are not small below
+/// quantiles of Q either, few of these go there; small ones take few anyway, and a step that is
+/// alone has its other direction there.
 std::vector<double> node_density(const Densities& of) {
   std::vector<double> total(kBins, 0.0), part(kBins);
   for (std::size_t bin = 0; bin < kBins; ++bin)
@@ -88,6 +90,7 @@ std::vector<double> node_density(const Densities& of) {
   std::vector<double> value(kBins);
   for (std::size_t bin = 0; bin < kBins; ++bin) value[bin] = of.value(bin, 0.5);
   constexpr int kLast = 10, kFirst = 2;
+  constexpr double kNotSmall = 0.5;
   std::size_t begin = 0, end = kBins;
   double below = 0.0, above = 0.0;
   for (int digits = kLast; digits >= kFirst; --digits) {
@@ -95,7 +98,8 @@ std::vector<double> node_density(const Densities& of) {
     while (end > 1 && above + of.p[end - 1] < share) above += of.p[--end];
     while (begin + 1 < end && below + of.q[begin] < share) below += of.q[begin++];
     std::fill(value.begin() + static_cast<std::ptrdiff_t>(end), value.end(), 0.0);
-    std::fill(value.begin(), value.begin() + static_cast<std::ptrdiff_t>(begin), 0.0);
+    if (of.value(begin, 0.5) > kNotSmall)
+      std::fill(value.begin(), value.begin() + static_cast<std::ptrdiff_t>(begin), 0.0);
     add(0.5 / (kLast - kFirst + 1), value, total);
   }
   return total;
