@@ -65,7 +65,7 @@ part  2 "clang-tidy" env PRIVGRAD_LINT_SECONDS=200 make --no-print-directory lin
 part  3 "build as the continuous checks do" build_all
 part  5 "Python package" python_package
 part 10 "test programs that changed" changed_programs  # of a first call; later seconds
-part  1 "compile tests" ctest --preset ci --parallel "$jobs" -R '^(compile_fail|plugins\.)'
+part  1 "tests without a program" ctest --preset ci --parallel "$jobs" -R '^(compile_fail|plugins\.|scripts: )'
 part  1 "pages that changed" changed_pages
 git diff --quiet || echo "There are changes that are not committed; a submission is what is committed." >&2
 finish_parts
