@@ -132,6 +132,33 @@ def test_the_same_bits_as_in_one_process(
     assert not Path("server/ledgers").exists()
 
 
+def test_a_client_that_comes_early_is_refused_and_told_of(small: dict[str, Any]) -> None:
+    manifest = manifest_of(
+        small, aggregator={"kind": "matrix", "bands": 2},
+        privacy={"target_epsilon": 3, "target_delta": 1e-4, "adjacency": "zero_out", "accountant": "gdp"},
+        federated={"aggregation": "dp_fed_avg", "client_clip_norm": 1.0, "min_separation": 2,
+                   "participation": {"kind": "poisson", "sample_rate": 0.8}})
+    alone = privgrad.run(manifest, out="alone")
+    told: list[tuple[int, str]] = []
+    asked: list[list[int]] = []
+    clients = clients_of(manifest, trust_server=True)
+
+    def ask(orders: list[Order]) -> list[bytes]:
+        asked.append([who for who, _ in orders])
+        return [clients[who].answer(order) for who, order in orders]
+
+    run = serve(manifest, clients, ask=ask, refused=lambda who, why: told.append((who, why)), out="server")
+    assert weights(run) == weights(alone)
+    rounds = [json.loads(line) for line in Path("server/rounds.jsonl").read_text().splitlines()]
+    assert sum(one["refused"] for one in rounds) == len(told) > 0
+    assert all("it comes early to round" in why for _, why in told)
+    numbers = [one["round"] for one in rounds if one["clients"] > 0]
+    assert len(numbers) == len(asked) - 1  # the last words
+    for who in range(4):
+        own = [number for number, clients_asked in zip(numbers, asked) if who in clients_asked]
+        assert all(later - earlier > 2 for earlier, later in zip(own, own[1:]))
+
+
 def test_each_client_has_its_own_examples_and_no_others(small: dict[str, Any]) -> None:
     # As in one process, where column 0 says whose an example is.
     random = np.random.default_rng(4)

@@ -49,6 +49,11 @@ const std::string kServer =
     "federated={clients: 4, rounds: 4, local_iterations: 3, partition: iid, aggregation: "
     "dp_fed_avg, client_clip_norm: 0.5}";
 
+/// Some of the clients that are drawn come early, and are refused.
+const Overrides kSeparated = {
+    "aggregator={kind: matrix, bands: 3}", "federated.rounds=10", "federated.local_iterations=1",
+    "federated.participation={kind: poisson, sample_rate: 0.7}", "federated.min_separation=1"};
+
 const std::string kStatistics =
     "data.transforms=[{kind: standardize, statistic: private, range: [-2, 2], noise_multiplier: "
     "4}, "
@@ -115,6 +120,11 @@ const std::vector<Kind> kKinds = {
     {"dp_fed_avg with noise that is taken back",
      {kServer, "aggregator={kind: matrix, bands: 2}",
       "federated.participation={kind: shuffle, batch_size: 2}"}},
+    {"dp_fed_avg, clients who come when they may", with({kServer}, kSeparated)},
+    {"dp_fed_avg, clients who come when they may, one exchanged",
+     with({kServer, "privacy.adjacency=replace_one"}, kSeparated)},
+    {"dp_fed_avg, clients who come when they may, one not there",
+     with({kServer, "privacy.adjacency=add_or_remove_one"}, kSeparated)},
     {"fed_avg, clip norms that adapt", {kClients, "clipping=adaptive"}},
     {"fed_avg, some late, some lost",
      {kClients, "federated.client_drop_rate=0.3", "federated.straggler_rate=0.5"}},
@@ -379,6 +389,9 @@ TEST_CASE("a rule that knows the rows is found by what it decides about") {
   CHECK(names(with_spy({kClients, "federated.local_iterations=knowing_iterations"}), "status"));
   CHECK(names(with_spy({kClients, "federated.participation=knowing_participation"}), "status"));
   CHECK(names(with_spy({kServer, "federated.participation=knowing_participation"}), "batch"));
+  CHECK(names(with_spy(with(with({kServer}, kSeparated),
+                            {"federated.participation=knowing_participation"})),
+              "batch"));
 }
 
 TEST_CASE("what cannot be compared is named") {

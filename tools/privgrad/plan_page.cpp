@@ -197,6 +197,11 @@ std::string federated_section(const core::Plan& plan) {
 /// The cost of the drawn order to its examples.
 std::string participation_text(const core::Plan& plan) {
   const core::RhoOfExamples rho = plan.rho_of_examples();
+  if (const auto& rule = plan.correlated->separation) {
+    return "in at most " + std::to_string(rho.most_steps) + " of the rounds, with at least " +
+           std::to_string(rule->min_separation) + " between two of them; rho at most " +
+           short_bound(rho.most);
+  }
   std::string steps = std::to_string(rho.fewest_steps);
   if (rho.most_steps > rho.fewest_steps) steps += " to " + std::to_string(rho.most_steps);
   return "in " + steps + " of the steps; rho at most " + short_bound(rho.most) + ", median " +

@@ -6,6 +6,7 @@
 
 #include "privgrad/error.hpp"
 #include "privgrad/statement/plan_json.hpp"
+#include "privgrad/train/checkpoints.hpp"
 #include "privgrad/trust/event_json.hpp"
 
 namespace privgrad::core {
@@ -41,6 +42,7 @@ void RoundTotals::add(const Round& round) {
   stragglers += round.stragglers;
   bytes_down += round.bytes_down;
   bytes_up += round.bytes_up;
+  if (round.refused) refused = refused.value_or(0) + *round.refused;
 }
 
 Json to_json(const LossEstimates& estimates) {
@@ -51,19 +53,32 @@ Json to_json(const LossEstimates& estimates) {
           {"heterogeneity", optional_json(estimates.heterogeneity)}};
 }
 
-Json participation_json(const Round& round) {
-  return {{"clients", round.clients},
-          {"dropped", round.dropped},
-          {"stragglers", round.stragglers},
-          {"bytes_down", round.bytes_down},
-          {"bytes_up", round.bytes_up}};
+namespace {
+
+/// Of a round, or of all of them.
+Json mishaps_json(const auto& all) {
+  Json json{{"dropped", all.dropped},
+            {"stragglers", all.stragglers},
+            {"bytes_down", all.bytes_down},
+            {"bytes_up", all.bytes_up}};
+  if (all.refused) json["refused"] = *all.refused;
+  return json;
 }
 
-Json participation_json(const RoundTotals& totals) {
-  return {{"dropped", totals.dropped},
-          {"stragglers", totals.stragglers},
-          {"bytes_down", totals.bytes_down},
-          {"bytes_up", totals.bytes_up}};
+}  // namespace
+
+Json participation_json(const Round& round) {
+  Json json = mishaps_json(round);
+  json["clients"] = round.clients;
+  return json;
+}
+
+Json participation_json(const RoundTotals& totals) { return mishaps_json(totals); }
+
+std::string hash_of_sent(const ClientRound& sent) {
+  StateWriter estimates;
+  if (sent.loss_changes) estimates.array(std::span<const double>(*sent.loss_changes));
+  return hash_of_shown(sent.model, estimates.text());
 }
 
 Json clients_json(const FederatedPlan& federated, std::span<const std::unique_ptr<Client>> clients,

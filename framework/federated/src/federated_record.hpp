@@ -20,6 +20,7 @@ struct Round {
   std::uint64_t number = 0;
   std::uint64_t local_iterations = 0;
   std::uint64_t clients = 0, dropped = 0, stragglers = 0;
+  std::optional<std::uint64_t> refused{};  ///< They came early; nothing: nobody can.
   std::uint64_t bytes_down = 0, bytes_up = 0;
   LossEstimates estimates;
   std::string sent;  ///< For fed_avg with checkpoints: the hashes of the clients' messages.
@@ -33,6 +34,7 @@ struct Round {
 struct RoundTotals {
   std::uint64_t rounds = 0, most_iterations = 0;
   std::uint64_t dropped = 0, stragglers = 0, bytes_down = 0, bytes_up = 0;
+  std::optional<std::uint64_t> refused{};
 
   void add(const Round& round);
   /// The part that tells nothing about who took part.
@@ -41,7 +43,7 @@ struct RoundTotals {
   }
   static auto state(auto& self) {
     return std::tie(self.rounds, self.most_iterations, self.dropped, self.stragglers,
-                    self.bytes_down, self.bytes_up);
+                    self.bytes_down, self.bytes_up, self.refused);
   }
 };
 
@@ -50,6 +52,9 @@ nlohmann::json to_json(const LossEstimates& estimates);
 /// The members of a line and of a summary about participation, where that may be shown.
 nlohmann::json participation_json(const Round& round);
 nlohmann::json participation_json(const RoundTotals& totals);
+
+/// The hash of all that leaves a client which need not trust the server: its model and estimates.
+std::string hash_of_sent(const ClientRound& sent);
 
 /// The content of clients.json.
 /// \param shows_participation  whether it may show how often each took part.

@@ -262,8 +262,15 @@ class FederatedRun final : ResumableRun {
     round.clients = client_program_->clients();
     round.dropped = client_program_->dropped();
     round.stragglers = client_program_->stragglers();
+    if (wish_.min_separation) note_refused(round);
     round.count_bytes(plan_.parameters, false);
     return true;
+  }
+
+  void note_refused(Round& round) {
+    round.refused = server_->refused().size();
+    if (!remote_ || !shows_participation()) return;
+    for (const auto& [client, why] : server_->refused()) options_.clients->refused(client, why);
   }
 
   /// Lets all processes train the clients that the server has drawn and paid for, before it asks
@@ -344,13 +351,6 @@ class FederatedRun final : ResumableRun {
     round.count_bytes(plan_.parameters,
                       federated_.estimates && wish_.estimates != EstimateMode::from_models);
     return true;
-  }
-
-  /// The hash of all that leaves a client which need not trust the server: its model and estimates.
-  static std::string hash_of_sent(const ClientRound& sent) {
-    StateWriter estimates;
-    if (sent.loss_changes) estimates.array(std::span<const double>(*sent.loss_changes));
-    return hash_of_shown(sent.model, estimates.text());
   }
 
   std::uint64_t steps_left() const {

@@ -38,6 +38,7 @@ void ManifestReader::read_federated(Manifest& manifest) {
   federated.paced_by_largest = params.text("paced_by") == "largest_budget";
   federated.server_learning_rate = params.real("server_learning_rate");
   if (params.has("client_clip_norm")) federated.client_clip_norm = params.real("client_clip_norm");
+  read_separation(federated, params, node);
   const bool at_server = federated.aggregation == Aggregation::dp_fed_avg;
   Value resolved = empty_object(node.mark);
   keep(resolved, params,
@@ -63,6 +64,20 @@ void ManifestReader::read_federated(Manifest& manifest) {
                 "is random_iterate, which federated runs do not have; use last, or ema");
 }
 
+void ManifestReader::read_separation(Federated& federated, const Params& params,
+                                     const Value& node) {
+  const auto number = [&](const char* key) -> std::optional<std::uint64_t> {
+    if (!params.has(key)) return std::nullopt;
+    return static_cast<std::uint64_t>(params.integer(key));
+  };
+  federated.min_separation = number("min_separation");
+  federated.max_participations = number("max_participations");
+  if (!federated.max_participations || federated.min_separation) return;
+  problems_.add(node.find("max_participations")->mark, "federated.max_participations",
+                "is given without min_separation; give both (min_separation: 0 lets a client come "
+                "to every round)");
+}
+
 void ManifestReader::read_sizes(Federated& federated, const Params& params, const Value& node) {
   if (!params.has("sizes")) return;
   for (const std::int64_t size : params.integers("sizes"))
@@ -78,7 +93,8 @@ void ManifestReader::keep_federated_of_one_kind(Value& resolved, const Params& p
   const std::string_view of_clients[] = {"weights",        "estimates",      "estimate_share",
                                          "estimate_noise", "estimate_bound", "paced_by"};
   const std::string_view of_server[] = {"client_clip_norm", "server_learning_rate",
-                                        "client_clipping", "server_optimizer"};
+                                        "client_clipping",  "server_optimizer",
+                                        "min_separation",   "max_participations"};
   const auto refuse = [&](std::string_view key, const char* which) {
     const Value* given = node.find(key);
     if (given == nullptr) return;
@@ -87,7 +103,8 @@ void ManifestReader::keep_federated_of_one_kind(Value& resolved, const Params& p
   };
   if (at_server) {
     for (const std::string_view key : of_clients) refuse(key, "fed_avg");
-    keep(resolved, params, {"client_clip_norm", "server_learning_rate"});
+    keep(resolved, params,
+         {"client_clip_norm", "server_learning_rate", "min_separation", "max_participations"});
     if (!params.has("client_clip_norm")) {
       problems_.add(node.mark, "federated.client_clip_norm",
                     "is missing; aggregation dp_fed_avg clips each client's change to it");

@@ -551,6 +551,19 @@ std::vector<ParamSpec> server_keys() {
       param::real("server_learning_rate", "Of dp_fed_avg: learning rate of server_optimizer.")
           .above(0)
           .defaults_to(1.0),
+      param::integer("min_separation",
+                     "Of dp_fed_avg with aggregator matrix: rounds that lie, at least, between two "
+                     "rounds of a client. The server refuses a client that comes early, and the "
+                     "worst is charged that clients who keep to this can do.")
+          .at_least(0)
+          .at_most(static_cast<double>(kMostSteps))
+          .optional(),
+      param::integer("max_participations",
+                     "With min_separation: rounds that a client takes part in, at most; by default "
+                     "as many as fit.")
+          .at_least(1)
+          .at_most(static_cast<double>(kMostSteps))
+          .optional(),
   };
 }
 

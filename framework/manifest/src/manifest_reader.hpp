@@ -89,6 +89,7 @@ class ManifestReader {
 
   // federated: manifest_federated.cpp.
   void read_federated(Manifest& manifest);
+  void read_separation(Federated& federated, const Params& params, const Value& node);
   void read_sizes(Federated& federated, const Params& params, const Value& node);
   /// Keys that only one kind of aggregation knows.
   void keep_federated_of_one_kind(Value& resolved, const Params& params, const Value& node,

@@ -31,9 +31,13 @@ std::vector<Charge> CorrelatedPlan::charges() const {
   return charges;
 }
 
-RhoOfExamples CorrelatedPlan::rho(const PublicOrder& order, std::uint64_t rows,
+RhoOfExamples CorrelatedPlan::rho(const PublicOrder* order, std::uint64_t rows,
                                   Adjacency adjacency) const {
   const double kappa = sensitivity_of_unit_bound(adjacency);
+  if (separation) {
+    const double most = kappa * kappa * cost.worst_after.back() / 2.0;
+    return {most, most, most, most, most, most, 0, separation->most_of(steps())};
+  }
   const std::vector<std::uint64_t> counts = participation->counts();
   std::vector<double> values;
   values.reserve(rows);
@@ -41,7 +45,7 @@ RhoOfExamples CorrelatedPlan::rho(const PublicOrder& order, std::uint64_t rows,
   result.fewest_steps = steps();
   double sum = 0.0;
   for (std::uint64_t row = 0; row < rows; ++row) {
-    const std::uint32_t group = order.group_of(static_cast<std::uint32_t>(row));
+    const std::uint32_t group = order->group_of(static_cast<std::uint32_t>(row));
     values.push_back(kappa * kappa * cost.of_groups.at(group) / 2.0);
     sum += values.back();
     result.fewest_steps = std::min(result.fewest_steps, counts[group]);
@@ -147,13 +151,24 @@ CorrelatedPlan CorrelatedPlanner::plan(std::vector<CorrelatedPart> parts, Public
     batch_sizes_ = batch_sizes;
     parts_.clear();
   }
-  const auto factor = noise_relative_to(parts, parts_);
-  if (factor) {
-    return {std::move(parts), random_, participation_, with_noise_times(cost_, *factor)};
-  }
-  cost_ = cost_of(parts, *participation_);
+  CorrelatedCost cost = cost_with(parts, [&] { return cost_of(parts, *participation_); });
+  return {std::move(parts), random_, participation_, std::nullopt, std::move(cost)};
+}
+
+CorrelatedPlan CorrelatedPlanner::plan(std::vector<CorrelatedPart> parts,
+                                       const Separation& separation) {
+  CorrelatedCost cost =
+      cost_with(parts, [&] { return separated_cost(parts.front().recipes, separation); });
+  return {std::move(parts), random_, nullptr, separation, std::move(cost)};
+}
+
+/// The cost of these parts, from that of the last ones if they differ in a factor of the noise alone.
+CorrelatedCost CorrelatedPlanner::cost_with(const std::vector<CorrelatedPart>& parts,
+                                            const std::function<CorrelatedCost()>& computed) {
+  if (const auto factor = noise_relative_to(parts, parts_)) return with_noise_times(cost_, *factor);
+  cost_ = computed();
   parts_ = parts;
-  return {std::move(parts), random_, participation_, cost_};
+  return cost_;
 }
 
 }  // namespace privgrad::core

@@ -7,7 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "guard.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/trust/sampling_watch.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -98,6 +100,38 @@ PublicOrder& order_of(const StepSetting& setting) {
                      "shuffle, sequential or full_batch");
 }
 
+/// Whether each unit draws its steps by itself, as the law of the sampler's own charges says.
+bool draws_units_apart(const StepSetting& setting) {
+  const std::vector<Event> releases(setting.facts.steps, Event::gaussian(1.0));
+  const std::vector<Charge> charges =
+      sampled_charges(setting.manifest, *setting.made.sampler, releases);
+  for (std::uint64_t step = 0; step < setting.facts.steps; ++step) {
+    const SamplingLaw::Kind kind = sampling_law(charges, step).kind;
+    if (kind != SamplingLaw::Kind::poisson && kind != SamplingLaw::Kind::allocated) return false;
+  }
+  return true;
+}
+
+/// The rule is about each client by itself. Who else is there must not decide when it comes: under
+/// add_or_remove_one others would then come in other rounds, without the one that is gone.
+void require_separable(const StepSetting& setting, std::span<const CorrelatedPart> parts) {
+  const Manifest& manifest = setting.manifest;
+  if (parts.size() != 1 || parts.front().recipes.window() == 0) {
+    throw error_at(manifest, "federated.min_separation",
+                   "is given, and what clients cost who come whenever they may is proved for "
+                   "aggregator matrix, not for " +
+                       manifest.aggregator.name() + "; use matrix, or leave it out");
+  }
+  if (manifest.adjacency != Adjacency::add_or_remove_one || draws_units_apart(setting)) return;
+  throw privacy_error_at(
+      manifest, "federated.min_separation",
+      "is given under add_or_remove_one, where no client may come because of who else is there; "
+      "participation " +
+          setting.manifest.sampler.name() +
+          " is not charged as drawing each client by itself, as poisson is; use poisson, or "
+          "adjacency zero_out or replace_one");
+}
+
 /// Gradients of one epoch are combined with differences to the next one's at the same place, which
 /// belong to the same examples only if these come back in the same order.
 void refuse_changing_order(const StepSetting& setting, const Participation& order) {
@@ -121,11 +155,16 @@ std::shared_ptr<const CorrelatedPlan> plan_correlated_steps(const StepSetting& s
                                                             CorrelatedPlanner& planner) {
   std::vector<CorrelatedPart> parts = correlated_parts(setting);
   refuse_other_than_sums(setting, parts);
+  if (setting.separation) require_separable(setting, parts);
   if (parts.empty()) return nullptr;
   if (parts.front().recipes.window() > 0) {
     refuse_unfit_for_windows(setting);
   } else {
     refuse_changing_sums(setting, steps);
+  }
+  if (setting.separation) {
+    return std::make_shared<const CorrelatedPlan>(
+        planner.plan(std::move(parts), *setting.separation));
   }
   return setting.manifest.sampler.with_position([&] {
     auto plan = std::make_shared<const CorrelatedPlan>(

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "owner_plan.hpp"
@@ -61,6 +62,18 @@ void refuse_differences(const Manifest& manifest, const Plan& server) {
   });
 }
 
+std::optional<Separation> separation_of(const Federated& wish) {
+  if (!wish.min_separation) return std::nullopt;
+  return Separation{wish.max_participations.value_or(wish.rounds), *wish.min_separation};
+}
+
+/// Whether who takes part tells who is there, which is private where a client may not be: others'
+/// rounds would be the same without it, and its own would be missing.
+bool shows_who_is_there(const Plan& plan) {
+  return plan.correlated && plan.correlated->separation &&
+         plan.manifest->adjacency == Adjacency::add_or_remove_one;
+}
+
 bool is_amplified(const Plan& plan) {
   return !plan.correlated &&
          std::any_of(plan.charges.begin(), plan.charges.end(),
@@ -81,9 +94,10 @@ Plan plan_dp_fed_avg(const Manifest& manifest, const std::shared_ptr<const Setti
                           .steps = wish.rounds,
                           .clip_norm = wish.client_clip_norm,
                           .learning_rate = wish.server_learning_rate,
-                          .key = server_key(*setting->plan_key)});
+                          .key = server_key(*setting->plan_key),
+                          .separation = separation_of(wish)});
   refuse_differences(manifest, plan);
-  federated.participation_is_secret = is_amplified(plan);
+  federated.participation_is_secret = is_amplified(plan) || shows_who_is_there(plan);
   plan.unit = PrivacyUnit::client;
 
   federated.local_manifest = client_manifest(manifest);

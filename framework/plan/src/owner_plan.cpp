@@ -128,7 +128,8 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
   // Statistics come before all steps, in the plan and in the ledger.
   const bool is_mixed = report || !owner.beside.empty() || (noise_adapts && !beside(steps).empty());
   const std::optional<double> target = target_of(manifest, is_mixed);
-  const StepSetting step_setting{manifest, count.facts, learning_rate, made, key, *setting->kept};
+  const StepSetting step_setting{manifest, count.facts,    learning_rate,   made,
+                                 key,      *setting->kept, owner.separation};
   StepPlan step_plan = manifest.noise_off ? plan_without_noise(step_setting, schedules)
                                           : plan_noise(step_setting, schedules, target, beside);
   if (noise_adapts) check_adaptive_noise(manifest, step_plan);
@@ -142,7 +143,6 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
   check_clip_norms(manifest, owner, step_plan.values.clip_norm);
   for (auto& value : auto_values_of(manifest, made)) count.auto_values.push_back(std::move(value));
   CountRelease released_count = plan_count(manifest, step_plan, made);
-
   PlanNumbers numbers{.unit = PrivacyUnit::example,
                       .dataset_size = owner.dataset_size,
                       .parameters = setting->parameters,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "privgrad/plan/plan.hpp"
+#include "privgrad/trust/separation.hpp"
 
 namespace privgrad::core {
 
@@ -23,6 +24,8 @@ struct OwnerSetting {
   bool is_accounted_in_full = false;
   /// The key for drawing a public order of examples, if not the run's.
   std::optional<RandomKey> key{};
+  /// Of a server: clients take part as they keep to it, and the worst of that is charged.
+  std::optional<Separation> separation{};
 };
 
 /// The plan of an owner's steps, in stages: step count, schedules, charges with the noise's scale,

@@ -96,6 +96,11 @@ std::uint64_t Plan::evaluate_every() const {
 
 std::string Plan::sampling_words() const {
   // A sampler's own summary is about charges that are not asked for here.
+  if (correlated && correlated->separation) {
+    return "Whoever comes and may: clients that come early are refused; accounted by the worst "
+           "that "
+           "clients who keep to the minimum separation can do, without amplification.";
+  }
   if (correlated) {
     return "In an order that was drawn before the first step, without looking at data; accounted "
            "by who takes part in which step, without amplification.";
@@ -105,7 +110,7 @@ std::string Plan::sampling_words() const {
 
 RhoOfExamples Plan::rho_of_examples() const {
   const Components made = start_components(*this);
-  return correlated->rho(*made.order, dataset_size, manifest->adjacency);
+  return correlated->rho(made.order, dataset_size, manifest->adjacency);
 }
 
 }  // namespace privgrad::core

@@ -1,5 +1,6 @@
 #include "step_plan.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -50,6 +51,17 @@ class StepCharger {
   CorrelatedPlanner correlated_;
 };
 
+/// The facts that numbers are optimised for. Clients who keep to a rule are fewer, in the mean, than
+/// the sampler draws: as many as the rule lets come, at most.
+RunFacts facts_for_optimizing(const StepSetting& setting) {
+  RunFacts facts = setting.facts;
+  if (!setting.separation) return facts;
+  const auto most = static_cast<double>(setting.separation->most_of(facts.steps));
+  facts.batch_size = std::min(facts.batch_size, static_cast<double>(facts.dataset_size) * most /
+                                                    static_cast<double>(facts.steps));
+  return facts;
+}
+
 /// Gives the aggregator the numbers that it optimises, found or kept.
 /// \returns them; empty if there are none.
 std::vector<double> use_optimized(const StepSetting& setting, const StepSchedules& schedules) {
@@ -64,7 +76,7 @@ std::vector<double> use_optimized(const StepSetting& setting, const StepSchedule
                                     .noise_multipliers = multipliers,
                                     .clip_norms = values.clip_norm,
                                     .learning_rates = setting.learning_rate,
-                                    .facts = setting.facts});
+                                    .facts = facts_for_optimizing(setting)});
     });
     aggregator->use(numbers);
     return numbers;

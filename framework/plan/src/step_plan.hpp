@@ -8,6 +8,7 @@
 #include "guard.hpp"
 #include "privgrad/plan/components.hpp"
 #include "privgrad/plan/kept_numbers.hpp"
+#include "privgrad/trust/separation.hpp"
 #include "step_schedules.hpp"
 
 namespace privgrad::core {
@@ -32,6 +33,7 @@ struct StepSetting {
   const Components& made;  ///< Started again for every try; at the end as the plan has it.
   const RandomKey& key;    ///< A public order of examples is drawn with it.
   KeptNumbers& kept;
+  const std::optional<Separation>& separation;  ///< OwnerSetting::separation.
 };
 
 /// Finds the scale of the open schedule, if there is one: the smallest at which the guarding

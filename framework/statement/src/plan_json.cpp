@@ -149,6 +149,8 @@ nlohmann::json to_json(const Plan& plan) {
   }
   if (plan.correlated && !manifest.noise_off) {
     json["participation"] = to_json(plan.rho_of_examples());
+    if (const auto& rule = plan.correlated->separation)
+      json["participation"]["min_separation"] = rule->min_separation;
   }
   if (plan.noise_adapts) json["adaptive_noise"] = to_json(*plan.noise_adapts);
   if (!plan.statistics.empty()) json["statistics"] = to_json(plan.statistics);

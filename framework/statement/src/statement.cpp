@@ -107,6 +107,10 @@ Json correlated(const Plan& plan, std::uint64_t steps) {
                {"window", plan.correlated->parts.front().recipes.window()},
                {"amplification", "none"}};
   if (!plan.optimized.empty()) json["coefficients"] = plan.optimized;
+  if (const auto& rule = plan.correlated->separation) {
+    json["max_participations"] = rho.most_steps;
+    json["min_separation"] = rule->min_separation;
+  }
   return json;
 }
 

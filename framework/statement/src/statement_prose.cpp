@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "correlated_prose.hpp"
 #include "privgrad/record/short_numbers.hpp"
 #include "privgrad/statement/declared.hpp"
 #include "privgrad/statement/statement.hpp"
@@ -69,11 +70,6 @@ std::string count(const Json& statement, const char* key) {
 std::string count_of_steps(const Json& statement, const char* key) {
   const std::string number = count(statement, key);
   return number + (number == "1" ? " step" : " steps");
-}
-
-std::string range_text(const Json& range) {
-  if (range.is_null()) return "none";
-  return short_range(range.at("smallest").get<double>(), range.at("largest").get<double>(), 5);
 }
 
 std::string bound_text(const Json& answer) {
@@ -218,33 +214,6 @@ std::string unit(const Json& statement) {
          ", which was read off the private data and is not covered.";
 }
 
-/// The sums' noise where steps share it.
-std::string correlated_noise(const Json& mechanism) {
-  const Json& correlated = mechanism.at("correlated");
-  const std::string differences =
-      correlated.at("gradient_differences").get<bool>()
-          ? "; gradients are those at the first iterate of each epoch, and beside them are the "
-            "differences of an example's clipped gradients to those at the current iterate and at "
-            "the first iterate of the epoch before, each clipped to a bound of the plan"
-          : "";
-  const auto window = correlated.value("window", 0);  // older statements have none
-  const std::string how =
-      window == 0 ? " made releases over many steps with correlated Gaussian noise: a release "
-                    "continues earlier ones, data and noise alike, and what is new in it has noise"
-                  : " released each step's sum with part of the Gaussian noise of up to " +
-                        std::to_string(window) + " steps before it, taken back, and with noise";
-  return differences + "; from their sums " + text(mechanism, "aggregator") + how +
-         " of its own, with a noise multiplier (standard deviation over clip norm) of " +
-         range_text(correlated.at("own_noise_multiplier")) +
-         "; the divisor of the sums is a constant of the plan. Together the releases are one "
-         "Gaussian mechanism. It is charged for the example that it costs most in the very order "
-         "that ran, in which an example takes part in " +
-         range_text(correlated.at("planned_steps_of_an_example")) +
-         " of the planned steps; no amplification by sampling is claimed, and the order need not "
-         "be secret. The accountant was charged for: " +
-         text(mechanism, "charged_as") + ".";
-}
-
 /// Who sees what, and how steps of many clients make one guarantee.
 std::string setting(const Json& statement) {
   if (!is_federated(statement))
@@ -309,10 +278,7 @@ std::string procedure(const Json& statement) {
       (is_per_client(statement) ? "Clients were drawn by " : "Batches were drawn by ") +
       text(sampling, "sampler") + " (" + without_stop(text(sampling, "means")) +
       "), with an expected batch size of " + range_text(sampling.at("expected_batch_size")) +
-      (mechanism.contains("correlated")
-           ? "; each batch was checked against the order that was accounted."
-           : "; the sampler that ran is the one that was accounted.") +
-      augmentation(statement) +
+      checked_draws(mechanism) + augmentation(statement) +
       (is_per_client(statement) ? " Each client's change was clipped by "
                                 : " Each example's gradient was clipped by ") +
       text(mechanism, "clipping") +

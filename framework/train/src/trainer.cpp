@@ -75,6 +75,8 @@ Trainer::Trainer(const Plan& plan, const Dataset& data,
     engine_ = std::move(shared);
   }
   state_->made.optimizer->start(optimizer_size);
+  if (plan.correlated && plan.correlated->separation)
+    separation_watch_.emplace(*plan.correlated->separation, data.rows());
 }
 
 Trainer::~Trainer() = default;
@@ -132,6 +134,7 @@ void Trainer::save(StateWriter& out, Between where) const {
   out.put(coins_.has_value());
   if (coins_) out.put(coins_->first, coins_->last, coins_->key);
   if (sampling_watch_) sampling_watch_->save(out);
+  if (separation_watch_) separation_watch_->save(out);
 }
 
 void Trainer::restore(StateReader& in, Between where) {
@@ -146,9 +149,9 @@ void Trainer::restore(StateReader& in, Between where) {
     coins_.emplace(EpochCoins{first, last, in.key()});
     epoch_random_ = make_random_source(coins_->key);
   }
-  if (plan_.manifest->noise_off) return;
-  watch_sampling();
+  if (!plan_.manifest->noise_off) watch_sampling();
   if (sampling_watch_) sampling_watch_->restore(in);
+  if (separation_watch_) separation_watch_->restore(in);
 }
 
 bool Trainer::choose_noise(std::uint64_t step, const Workbench& bench, const Dataset& test) {
@@ -276,8 +279,11 @@ void Trainer::draw_batch(std::uint64_t step) {
   if (sampling_watch_) sampling_watch_->check(step, rows, batch_);
   // Whoever found the coins of an epoch that is over would know who was in which of its batches.
   if (coins_ && step == coins_->last) forget_coins();
-  if (plan_.correlated &&
-      !plan_.correlated->participation->covers(step, batch_, *state_->made.order)) {
+  if (separation_watch_) {
+    leave_out_early(step);
+    separation_watch_->take_part(step, batch_);
+  } else if (plan_.correlated &&
+             !plan_.correlated->participation->covers(step, batch_, *state_->made.order)) {
     throw PluginError(plan_.manifest->sampler.component->full_name() + ": the batch of step " +
                       std::to_string(step) + " has rows that its order does not name");
   }
@@ -289,6 +295,16 @@ void Trainer::draw_batch(std::uint64_t step) {
     }
     row = (*rows_)[row];
   }
+}
+
+void Trainer::leave_out_early(std::uint64_t step) {
+  refused_.clear();
+  std::erase_if(batch_, [&](std::uint32_t unit) {
+    std::string why = separation_watch_->why_not(unit, step);
+    if (why.empty()) return false;
+    refused_.emplace(unit, std::move(why));
+    return true;
+  });
 }
 
 RunChecks Trainer::checks() const {

@@ -190,7 +190,8 @@ WorstSensitivity worst_squared_sensitivity(const LinearMechanism& mechanism,
   if (rule.most == 0) return {0.0, true};
   const std::span<const double> toeplitz = mechanism.toeplitz_column();
   if (!toeplitz.empty() && is_decreasing(toeplitz)) {
-    return {worst_squared_sensitivity_of_decreasing(toeplitz, max_participations, min_separation),
+    return {worst_squared_sensitivities_of_decreasing(toeplitz, max_participations, min_separation)
+                .back(),
             true};
   }
   const Products products(mechanism);
@@ -208,13 +209,15 @@ WorstSensitivity worst_squared_sensitivity(const LinearMechanism& mechanism,
   return {bound_by_columns(products, rule), false};
 }
 
-double worst_squared_sensitivity_of_decreasing(std::span<const double> first_column,
-                                               std::uint64_t max_participations,
-                                               std::uint64_t min_separation) {
+std::vector<double> worst_squared_sensitivities_of_decreasing(std::span<const double> first_column,
+                                                              std::uint64_t max_participations,
+                                                              std::uint64_t min_separation) {
   if (!is_decreasing(first_column)) {
     throw ConfigError("the first column has to be finite, not negative and not increasing");
   }
   const Rule rule = rule_for(first_column.size(), max_participations, min_separation);
+  std::vector<double> after;
+  after.reserve(rule.steps);
   long double sum = 0.0L;
   for (std::uint64_t row = 0; row < rule.steps; ++row) {
     long double change = 0.0L;
@@ -222,8 +225,9 @@ double worst_squared_sensitivity_of_decreasing(std::span<const double> first_col
       change += static_cast<long double>(first_column[row - m * rule.gap]);
     }
     sum += change * change;
+    after.push_back(static_cast<double>(sum));
   }
-  return static_cast<double>(sum);
+  return after;
 }
 
 }  // namespace privgrad::core

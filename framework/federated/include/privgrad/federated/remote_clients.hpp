@@ -32,7 +32,8 @@ class RemoteClients {
   ///   round. No text is trusted: the caller refuses one that is no answer to the order.
   virtual std::vector<std::optional<std::string>> ask(std::span<const OrderToClient> orders) = 0;
 
-  /// Reports that a text is no answer: the client counts as lost in this round.
+  /// Reports that a text is no answer: the client counts as lost in this round. Or that a client came
+  /// early (Separation): it is not asked in this round.
   /// \param why  one line.
   virtual void refused(std::uint32_t client, const std::string& why) = 0;
 };

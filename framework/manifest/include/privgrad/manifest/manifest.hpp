@@ -61,6 +61,9 @@ struct Federated {
   bool paced_by_largest = false;  ///< Adaptive local iterations share out the largest budget.
   double client_clip_norm = 0.0;  ///< For dp_fed_avg, as the next two.
   double server_learning_rate = 0.0;
+  /// Rounds between two of a client's, at least; nothing: who takes part is charged as it is drawn.
+  std::optional<std::uint64_t> min_separation;
+  std::optional<std::uint64_t> max_participations;  ///< > 0; with min_separation alone.
   ComponentUse client_clipping, server_optimizer;
   ComponentUse client_aggregator;  ///< For clients without noise; not for a manifest to choose.
   ComponentUse partition, participation, local_iterations;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "privgrad/trust/correlated_recipes.hpp"
 #include "privgrad/trust/ledger.hpp"
 #include "privgrad/trust/participation.hpp"
+#include "privgrad/trust/separation.hpp"
 
 namespace privgrad::core {
 
@@ -30,8 +32,11 @@ struct RhoOfExamples {
 struct CorrelatedPlan {
   /// One; three if the aggregator uses gradient differences, in the order of parts_of().
   std::vector<CorrelatedPart> parts;
-  std::shared_ptr<const RandomSource> random;  ///< The sampler's streams, of that order.
-  std::shared_ptr<const Participation> participation;
+  std::shared_ptr<const RandomSource> random;          ///< The sampler's streams, of that order.
+  std::shared_ptr<const Participation> participation;  ///< Null: `separation` is charged instead.
+  /// The rule that clients keep to, whoever comes when. The sampler then draws those who would come,
+  /// from streams that need not be secret, either.
+  std::optional<Separation> separation;
   CorrelatedCost cost;
 
   std::uint64_t steps() const { return parts.front().recipes.steps(); }
@@ -47,7 +52,8 @@ struct CorrelatedPlan {
   /// step, as a privacy filter needs.
   std::vector<Charge> charges() const;
 
-  RhoOfExamples rho(const PublicOrder& order, std::uint64_t rows, Adjacency adjacency) const;
+  /// \param order  the sampler; with a separation, which charges all alike, null.
+  RhoOfExamples rho(const PublicOrder* order, std::uint64_t rows, Adjacency adjacency) const;
 };
 
 nlohmann::json to_json(const RhoOfExamples& rho);
@@ -78,7 +84,14 @@ class CorrelatedPlanner {
   CorrelatedPlan plan(std::vector<CorrelatedPart> parts, PublicOrder& order,
                       const std::vector<double>& batch_sizes);
 
+  /// For clients who keep to a rule, the same in all calls.
+  /// \param parts  one, with a window.
+  CorrelatedPlan plan(std::vector<CorrelatedPart> parts, const Separation& separation);
+
  private:
+  CorrelatedCost cost_with(const std::vector<CorrelatedPart>& parts,
+                           const std::function<CorrelatedCost()>& computed);
+
   std::shared_ptr<const RandomSource> random_;
   std::vector<double> batch_sizes_;  // that participation_ was drawn for
   std::shared_ptr<const Participation> participation_;

@@ -60,7 +60,8 @@ struct FederatedPlan {
   std::uint64_t most_affordable_steps = 0;
   std::size_t weakest = 0;  ///< The client with the largest epsilon.
       /// For dp_fed_avg: rounds are charged less because nobody knows who takes part (amplification
-      /// by sampling), so neither the names nor the number of the participants may be shown.
+      /// by sampling), or who takes part tells who is there; so neither the names nor the number of
+      /// the participants may be shown.
   bool participation_is_secret = false;
 
   /// Whether releases choose the local iterations (AdaptiveLocalIterations).

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -21,6 +22,7 @@
 #include "privgrad/trust/ledger.hpp"
 #include "privgrad/trust/random_key.hpp"
 #include "privgrad/trust/sampling_watch.hpp"
+#include "privgrad/trust/separation.hpp"
 #include "privgrad/trust/state_bytes.hpp"
 
 namespace privgrad::core {
@@ -165,6 +167,11 @@ class Trainer {
   /// \param witness  outlives the trainer; null: none.
   void lead_by(ReleaseWitness* witness, std::optional<std::size_t> client = std::nullopt);
 
+  /// Those who were drawn for the last step and came early, or too often, by the rule that the plan
+  /// is charged by (Separation), each with why, in one line: they took no part in it. Private as the
+  /// batch.
+  const std::map<std::uint32_t, std::string>& refused() const noexcept { return refused_; }
+
   /// Standard deviation of the noise in each coordinate of the last step's gradient.
   double gradient_noise() const noexcept;
   /// Null unless the noise adapts.
@@ -191,6 +198,7 @@ class Trainer {
   const RandomSource& coins_of(std::uint64_t step);
   void forget_coins();
   void watch_sampling();
+  void leave_out_early(std::uint64_t step);
 
   const Plan& plan_;
   const Dataset& data_;
@@ -205,6 +213,8 @@ class Trainer {
   bool draws_epochs_;                // some of which are charged as random allocation
   std::optional<EpochCoins> coins_;  // of the epoch that is under way
   std::optional<SamplingWatch> sampling_watch_;
+  std::optional<SeparationWatch> separation_watch_;
+  std::map<std::uint32_t, std::string> refused_;
   std::optional<AdaptiveNoise> adaptive_noise_;
   ComponentPtr<Accountant> accountant_;
   std::optional<Ledger> ledger_;

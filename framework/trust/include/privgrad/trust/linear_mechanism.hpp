@@ -68,7 +68,7 @@ struct WorstSensitivity {
 /// Over all sets of at most `max_participations` steps with at least `min_separation` other steps
 /// between any two of them, by the first of these that applies:
 /// - a Toeplitz matrix without negative entries whose first column does not increase: exact, as
-///   worst_squared_sensitivity_of_decreasing();
+///   worst_squared_sensitivities_of_decreasing();
 /// - no two columns that may be taken together share a row (a matrix of at most min_separation + 1
 ///   bands, or a single participation): exact, by a dynamic programme over the columns' norms;
 /// - at most 10^5 such sets: exact, by trying them all;
@@ -84,6 +84,8 @@ WorstSensitivity worst_squared_sensitivity(const LinearMechanism& mechanism,
 
 /// The same for the lower-triangular Toeplitz matrix with this first column, c_0 >= c_1 >= ... >= 0,
 /// without making it: by the participations at steps 0, b, 2b, ..., b = min_separation + 1.
+/// \returns for each row that of all rows up to it, which is that of a shorter run; so the last one is
+///   the whole matrix's.
 ///
 /// None are worse (Kalinin and Lampert 2024, Theorem 2). For s <= t the product of columns s and t
 /// is the sum over j < n - t of c_j c_(j + t - s): it has no fewer terms for a smaller t, and no
@@ -91,8 +93,8 @@ WorstSensitivity worst_squared_sensitivity(const LinearMechanism& mechanism,
 /// q_i = (i - 1) b. Then p_j >= q_j and p_j - p_i >= q_j - q_i for all i <= j, so each product of two
 /// columns is largest at q, and so is their sum. More participations only add to it.
 /// \throws ConfigError if the column is not so.
-double worst_squared_sensitivity_of_decreasing(std::span<const double> first_column,
-                                               std::uint64_t max_participations,
-                                               std::uint64_t min_separation);
+std::vector<double> worst_squared_sensitivities_of_decreasing(std::span<const double> first_column,
+                                                              std::uint64_t max_participations,
+                                                              std::uint64_t min_separation);
 
 }  // namespace privgrad::core
