@@ -53,26 +53,15 @@ struct OwnNoise final : Right {
 };
 
 /// Takes half of the noise of the last step back, which is right with a window of one step.
-struct TakesBack : Right {
+struct TakesBack final : Right {
   using Right::Right;
-  ReleaseRecipe recipe(std::uint64_t step) const override { return taken_back(step, 1); }
-  std::uint64_t window() const override { return 1; }
-
- protected:
-  ReleaseRecipe taken_back(std::uint64_t step, std::uint64_t age) const {
+  ReleaseRecipe recipe(std::uint64_t step) const override {
     ReleaseRecipe recipe = Right::recipe(step);
-    if (step >= age)
-      recipe.noise.push_back({.node = step - age, .multiplier = -0.5 * multipliers_[step - age]});
+    if (step > 0)
+      recipe.noise.push_back({.node = step - 1, .multiplier = -0.5 * multipliers_[step - 1]});
     return recipe;
   }
-};
-struct TakesOldBack final : TakesBack {
-  using TakesBack::TakesBack;
-  ReleaseRecipe recipe(std::uint64_t step) const override { return taken_back(step, 2); }
-};
-struct FarWindow final : TakesBack {
-  using TakesBack::TakesBack;
-  std::uint64_t window() const override { return kMostNoiseWindow + 1; }
+  std::uint64_t window() const override { return 1; }
 };
 
 /// Optimises a number for the noise of the first step itself, not for its proportions.
@@ -169,9 +158,13 @@ TEST_CASE("each rule of aggregators can fail") {
        {"nodes_come_back_within_the_window", "names node 0 again",
         findings_on("aggregator/one_node_twice")},
        {"nodes_come_back_within_the_window", "names node 0, which no step of its window began with",
-        findings<TakesOldBack>({"correlated"})},
-       {"nodes_come_back_within_the_window", "its window is 16 steps, allowed are at most 15",
-        findings<FarWindow>({"correlated"})},
+        findings_on("aggregator/takes_older_back")},
+       {"nodes_come_back_within_the_window", "names node 0 twice",
+        findings_on("aggregator/takes_back_twice")},
+       {"nodes_come_back_within_the_window", "names node 0 again",
+        findings_on("aggregator/old_nodes_go_round")},
+       {"nodes_come_back_within_the_window", "its window is 100 steps, allowed are at most 15",
+        findings_on("aggregator/window_of_a_hundred")},
        {"optimized_numbers_follow_the_plan", "differs with twice the noise",
         findings<OptimisesForScale>()},
        {"optimized_numbers_follow_the_plan", "found no numbers", findings<FindsNothing>()},

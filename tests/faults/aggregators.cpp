@@ -2,6 +2,7 @@
 #include <atomic>
 #include <cmath>
 #include <thread>
+#include <utility>
 
 #include "fault.hpp"
 #include "right_aggregator.hpp"
@@ -37,7 +38,15 @@ struct Step {
 struct Row {
   Told told;
   void (*change)(const Step&) = nullptr;
+  std::uint64_t window = 0;
 };
+
+/// Adds a share of the noise of an older step, as its node was named then.
+void take_back(const Step& at, std::uint64_t age, double share) {
+  if (age > at.step) return;
+  const std::uint64_t older = at.step - age;
+  at.recipe.noise.push_back({older, -share * at.self.multipliers_.at(older)});
+}
 
 /// Why it is harmless.
 constexpr const char* kCharged =
@@ -72,6 +81,53 @@ const std::array kTable = std::to_array<Row>({
          [](const Step& at) {
            if (at.step > 0) at.recipe.earlier.push_back({at.step - 1, -1.0});
          }},
+    // Noise of the last steps, in a window.
+    {.told = {"takes_half_back", "half of the noise of the step before is taken back",
+              Let::harmless, kWhole},
+     .change = [](const Step& at) { take_back(at, 1, 0.5); },
+     .window = 1},
+    {.told = {"takes_older_back", "noise of a step that the window has left"},
+     .change = [](const Step& at) { take_back(at, 2, 0.5); },
+     .window = 1},
+    {.told = {"takes_back_twice", "the noise of one older step twice in a recipe"},
+     .change =
+         [](const Step& at) {
+           take_back(at, 1, 0.25);
+           take_back(at, 1, 0.25);
+         },
+     .window = 1},
+    {.told = {"begins_with_old_noise", "an older step's noise as if it were the step's own"},
+     .change =
+         [](const Step& at) {
+           take_back(at, 1, 0.5);
+           std::swap(at.recipe.noise.front(), at.recipe.noise.back());
+         },
+     .window = 1},
+    {.told = {"old_nodes_go_round", "a node of the window is named anew, and means other noise"},
+     .change =
+         [](const Step& at) {
+           at.node() %= 4;
+           if (at.step > 0) at.recipe.noise.push_back({(at.step - 1) % 4, -0.5 * at.multiplier()});
+         },
+     .window = 3},
+    {.told = {"takes_back_what_comes", "noise of the step to come"},
+     .change =
+         [](const Step& at) {
+           at.recipe.noise.push_back({at.step + 1, -0.5 * at.multiplier()});
+         },
+     .window = 1},
+    {.told = {"two_new_nodes", "two nodes of its own, of which a window has one"},
+     .change =
+         [](const Step& at) {
+           at.recipe.noise.push_back({at.step + 100000, at.multiplier()});
+         },
+     .window = 1},
+    {.told = {"takes_more_back_in_the_run", "takes more noise back than was planned"},
+     .change = [](const Step& at) { take_back(at, 1, ++at.self.calls_ > 60 ? 0.9 : 0.5); },
+     .window = 1},
+    {.told = {"window_of_a_hundred", "more steps in the window than are kept"},
+     .change = [](const Step& at) { take_back(at, 1, 0.5); },
+     .window = 100},
     // Noise that is not what was asked for.
     {.told = {"half_the_noise", "half of the noise that was planned", Let::harmless, kCharged},
      .change = [](const Step& at) { at.multiplier() *= 0.5; }},
@@ -206,6 +262,7 @@ class Faulty final : public Base {
     if (kTable[I].change != nullptr) kTable[I].change({*this, step, recipe});
     return recipe;
   }
+  std::uint64_t window() const override { return kTable[I].window; }
 };
 
 }  // namespace aggregators

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "parameters.hpp"
 #include "rules.hpp"
@@ -137,7 +138,7 @@ void require_traits(const Checker& checker, const Aggregator& aggregator, std::u
   }
 }
 
-/// Nodes come back within the window alone, and never first.
+/// Nodes come back within the window alone, never first, and once in a recipe.
 void require_nodes(const Aggregator& aggregator, std::uint64_t steps) {
   const std::uint64_t window = aggregator.window();
   require(window <= kMostNoiseWindow, "its window is " + std::to_string(window) +
@@ -148,6 +149,7 @@ void require_nodes(const Aggregator& aggregator, std::uint64_t steps) {
     const ReleaseRecipe recipe = aggregator.recipe(step);
     const std::string where = " at step " + std::to_string(step) + " of " + std::to_string(steps);
     require(!recipe.noise.empty() || window == 0, "it names no noise of its own" + where);
+    std::set<std::uint64_t> here;
     for (std::size_t i = 0; i < recipe.noise.size(); ++i) {
       const std::uint64_t node = recipe.noise[i].node;
       const auto earlier = named.find(node);
@@ -156,6 +158,7 @@ void require_nodes(const Aggregator& aggregator, std::uint64_t steps) {
         named[node] = step;
         continue;
       }
+      require(here.insert(node).second, "it names node " + std::to_string(node) + " twice" + where);
       require(earlier != named.end() && earlier->second != step && step - earlier->second <= window,
               "it names node " + std::to_string(node) + ", which no step of its window began with" +
                   where);
