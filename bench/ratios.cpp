@@ -98,6 +98,19 @@ double private_over_plain(const Catalog& catalog, const Case& one) {
       one.repeats, [&] { return seconds_of_step(bench); }, [&] { return bench.plain_step(); });
 }
 
+/// A step whose noise takes that of the three steps before it back, over one with independent noise.
+double matrix_over_independent(const Catalog& catalog) {
+  const Case independent{"784-1000-10", dense_network(), 1024, 25};
+  Case matrix = independent;
+  matrix.noise = {"matrix",
+                  {{"strategy", std::string("bisr"), {}}, {"bands", std::int64_t{4}, {}}}};
+  Bench with(catalog, matrix, 1), without(catalog, independent, 1);
+  for (int step = 0; step < 3; ++step) seconds_of_step(with);  // until the window is full
+  return ratio(
+      independent.repeats, [&] { return seconds_of_step(with); },
+      [&] { return seconds_of_step(without); });
+}
+
 /// The cost of contribution checks per step of a long run: the extra time of checked steps, of which
 /// one in sixteen looks at all of a pass, shared out among all steps.
 double contribution_checks_over_step(const Catalog& catalog, const Case& one) {
@@ -202,7 +215,7 @@ double keys_over_step(const Catalog& catalog, const Case& one) {
   const std::vector<double> multipliers(100, 1.0);
   const auto aggregator = catalog.create<Aggregator>("gaussian", Value::Object{});
   aggregator->start({.steps = multipliers.size(), .noise_multipliers = multipliers});
-  Payments payments(catalog, *aggregator, multipliers.size());
+  Payments payments(catalog, std::vector<Event>(multipliers.size(), Event::gaussian(1.0)));
   const auto executor = core::make_executor(1);
   core::Mechanism mechanism(*aggregator, core::RandomKey::from_seed(1), *executor);
   // As long as seven hashes, which is what a run is bound to.
@@ -387,6 +400,7 @@ int main(int argc, char** argv) try {
   gate.check("conv_step_private_over_plain", [&] {
     return private_over_plain(catalog, {"conv", conv_network(), 64, 15});
   });
+  gate.check("matrix_step_over_independent", [&] { return matrix_over_independent(catalog); });
   gate.check("contribution_checks_over_step", [&] {
     return contribution_checks_over_step(catalog, {"784-1000-10", dense_network(), 256, 30});
   });

@@ -29,6 +29,7 @@
 #include "privgrad/host/plugin_host.hpp"
 #include "privgrad/model.hpp"
 #include "privgrad/optimizer.hpp"
+#include "privgrad/trust/correlated_recipes.hpp"
 #include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/mechanism.hpp"
 #include "privgrad/trust/random_key.hpp"
@@ -53,11 +54,18 @@ inline double seconds_of(const std::function<void()>& work) {
   return now() - begin;
 }
 
+/// The aggregator of a private step.
+struct Noise {
+  std::string aggregator = "gaussian";
+  Value::Object params = {};
+};
+
 struct Case {
   std::string name;
   Network network;
   std::size_t batch = 0;
   int repeats = 0;
+  Noise noise = {};
 };
 
 inline Network network_of(Shape features, std::vector<Layer> layers) {
@@ -83,13 +91,11 @@ inline Network conv_network() {
 /// A ledger that has been charged for many steps, so that benchmarks of other parts can release.
 class Payments {
  public:
-  Payments(const Catalog& catalog, const Aggregator& aggregator, std::uint64_t steps)
+  Payments(const Catalog& catalog, std::span<const Event> releases)
       : accountant_(catalog.create<Accountant>("zcdp", Value::Object{})) {
     accountant_->start(Adjacency::add_or_remove_one);
-    const std::vector<Event> releases =
-        core::release_events(aggregator, steps, Adjacency::add_or_remove_one);
     std::vector<core::Charge> charges;
-    for (std::uint64_t step = 0; step < steps; ++step) {
+    for (std::uint64_t step = 0; step < releases.size(); ++step) {
       charges.push_back({step, releases[step], releases[step]});
     }
     const auto file = std::filesystem::temp_directory_path() /
@@ -124,9 +130,11 @@ class Bench {
         clipping_(catalog.create<Clipping>("flat", Value::Object{})),
         groups_(parameter_groups(one.network)),
         optimizer_(catalog.create<Optimizer>("sgd", Value::Object{})),
-        aggregator_(started_aggregator(catalog)),
-        payments_(catalog, *aggregator_, kMostSteps),
-        mechanism_(*aggregator_, core::RandomKey::from_seed(1), *executor_),
+        aggregator_(started_aggregator(catalog, one.noise)),
+        recipes_(core::CorrelatedRecipes::of(*aggregator_, kMostSteps)),
+        payments_(catalog, std::vector<Event>(kMostSteps, Event::gaussian(1.0))),
+        mechanism_(*aggregator_, core::RandomKey::from_seed(1), *executor_,
+                   recipes_ ? &*recipes_ : nullptr),
         parameters_(program_->parameter_count()),
         data_(make_data(one)) {
     std::mt19937_64 random(1);
@@ -200,10 +208,13 @@ class Bench {
  private:
   static constexpr std::uint64_t kMostSteps = 100;
 
-  static ComponentPtr<Aggregator> started_aggregator(const Catalog& catalog) {
-    auto aggregator = catalog.create<Aggregator>("gaussian", Value::Object{});
+  static ComponentPtr<Aggregator> started_aggregator(const Catalog& catalog, const Noise& noise) {
+    auto aggregator = catalog.create<Aggregator>(noise.aggregator, noise.params);
     const std::vector<double> multipliers(kMostSteps, 1.0);
-    aggregator->start({.steps = kMostSteps, .noise_multipliers = multipliers});
+    const AggregationPlan plan{.steps = kMostSteps, .noise_multipliers = multipliers};
+    if (auto* optimized = dynamic_cast<OptimizedNumbers*>(aggregator.get()))
+      optimized->use(optimized->optimized(plan));
+    aggregator->start(plan);
     return aggregator;
   }
 
@@ -225,6 +236,7 @@ class Bench {
   std::vector<ParameterGroup> groups_;
   ComponentPtr<Optimizer> optimizer_;
   ComponentPtr<Aggregator> aggregator_;
+  std::optional<core::CorrelatedRecipes> recipes_;  // of noise that steps share
   Payments payments_;
   core::Mechanism mechanism_;
   Floats parameters_;
@@ -239,7 +251,7 @@ class Bench {
 /// Loads the plugins that Bench needs.
 inline void load_step_plugins(host::PluginHost& host, const std::filesystem::path& plugins) {
   for (const char* file : {"backends/cpu", "optimizers/sgd", "aggregators/gaussian",
-                           "clippings/flat", "accountants/zcdp"}) {
+                           "aggregators/matrix", "clippings/flat", "accountants/zcdp"}) {
     host.load(plugins / (std::string(file) + ".privgrad.so"));
   }
 }
