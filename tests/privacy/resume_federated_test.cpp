@@ -76,6 +76,21 @@ TEST_CASE("with another key of the round, clients and server draw other noise",
   CHECK(other.model() != expected.model());
 }
 
+TEST_CASE("a run that goes on refuses the clients that were there before it was cut off",
+          "[resume][federated][privacy]") {
+  const Place begun;
+  REQUIRE(begun
+              .begin(with(kind("dp_fed_avg, clients who come when they may"),
+                          {"checkpoint.every_steps=1"}))
+              .code == 0);
+  const Place expected(begun, 0), cut(begun, 0);
+  REQUIRE(expected.resume().code == 0);
+  REQUIRE(cut.resume({.operation = 70}).killed);
+  REQUIRE(checkpoints_of(cut).back().number > 4);  // behind some rounds
+  REQUIRE(cut.resume().code == 0);
+  check_equal(cut, expected);
+}
+
 TEST_CASE("what clients send is bound, also where it is lost on its way and the model stays",
           "[resume][federated][privacy]") {
   // All that is sent is lost, so that the model and the lines of rounds are the same with any noise.
