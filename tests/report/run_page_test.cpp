@@ -116,6 +116,21 @@ TEST_CASE("the charts hold what was measured, charged and planned") {
   }
 }
 
+TEST_CASE("a federated run says how many clients came early and were refused") {
+  const Cli cli;
+  const Outcome run = cli.on_manifest(
+      "run", {"--out", "run", "--set",
+              "federated={clients: 3, rounds: 4, local_iterations: 1, aggregation: dp_fed_avg, "
+              "client_clip_norm: 1, min_separation: 3}",
+              "--set", "aggregator={kind: matrix, bands: 2}"});
+  INFO(run.err);
+  REQUIRE(run.exit_code == 0);
+  CHECK_THAT(run.out,
+             ContainsSubstring("4 of 4, 3 clients, 0 drop-outs, 9 refused, who came early"));
+  CHECK_THAT(visible(page_of(cli, "run")),
+             ContainsSubstring("drop-outs</dt><dd>0 of 3; 9 more came early and were refused"));
+}
+
 TEST_CASE("a federated run's page has its rounds and its clients") {
   const Cli cli;
   const std::string page =

@@ -103,14 +103,13 @@ void print_run_report(const core::Plan& plan, const core::RunResult& result) {
     const auto megabytes = [&](const char* key) {
       return short_number(federated.at(key).get<double>() / 1e6, 4) + " MB";
     };
-    facts.add(
-        {"rounds", std::to_string(federated.at("rounds").get<std::uint64_t>()) + " of " +
-                       std::to_string(federated.at("planned_rounds").get<std::uint64_t>()) + ", " +
-                       std::to_string(federated.at("clients").get<std::uint64_t>()) + " clients" +
-                       (federated.contains("dropped")
-                            ? ", " + std::to_string(federated.at("dropped").get<std::uint64_t>()) +
-                                  " drop-outs"
-                            : "")});
+    const auto shown = [&](const char* key, const char* words) {
+      return federated.contains(key) ? ", " + federated.at(key).dump() + words : std::string();
+    };
+    facts.add({"rounds", federated.at("rounds").dump() + " of " +
+                             federated.at("planned_rounds").dump() + shown("clients", " clients") +
+                             shown("dropped", " drop-outs") +
+                             shown("refused", " refused, who came early")});
     if (federated.contains("bytes_down")) {
       facts.add({"communication",
                  megabytes("bytes_down") + " to the clients, " + megabytes("bytes_up") + " back"});

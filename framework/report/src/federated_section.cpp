@@ -58,17 +58,22 @@ std::string communication_facts(const RunRecord& record) {
   if (!shows_participation(record)) {
     return paragraph("Who takes part in a round is a secret that the guarantee rests on.");
   }
-  double down = 0.0, up = 0.0, asked = 0.0, dropped = 0.0;
+  double down = 0.0, up = 0.0, asked = 0.0, dropped = 0.0, refused = 0.0;
   for (const FederatedRound& round : record.rounds) {
     down += round.bytes_down;
     up += round.bytes_up;
     asked += round.clients;
     dropped += round.dropped;
+    refused += round.refused.value_or(0.0);
   }
-  return facts({{"rounds", whole(static_cast<double>(record.rounds.size()))},
-                {"sent to clients", short_number(down / 1e6, 4) + " MB"},
-                {"received from clients", short_number(up / 1e6, 4) + " MB"},
-                {"drop-outs", whole(dropped) + " of " + whole(asked)}});
+  const bool is_apart = !record.rounds.empty() && record.rounds.front().refused.has_value();
+  return facts(
+      {{"rounds", whole(static_cast<double>(record.rounds.size()))},
+       {"sent to clients", short_number(down / 1e6, 4) + " MB"},
+       {"received from clients", short_number(up / 1e6, 4) + " MB"},
+       {"drop-outs",
+        whole(dropped) + " of " + whole(asked) +
+            (is_apart ? "; " + whole(refused) + " more came early and were refused" : "")}});
 }
 
 std::string client_table(const RunRecord& record) {

@@ -82,6 +82,7 @@ FederatedRound federated_round(const Json& json, const std::string& source) {
           .shows_participation = shown,
           .clients = shown ? required("clients") : 0.0,
           .dropped = shown ? required("dropped") : 0.0,
+          .refused = shown ? number(json, "refused", source) : std::nullopt,
           .bytes_down = shown ? required("bytes_down") : 0.0,
           .bytes_up = shown ? required("bytes_up") : 0.0,
           .charged_epsilon = number(json, "charged_epsilon", source)};

@@ -30,6 +30,7 @@ struct FederatedRound {
   double steps = 0.0;               ///< The most that a client had made by then.
   bool shows_participation = true;  ///< No if secret, in release mode; then these are 0:
   double clients = 0.0, dropped = 0.0;
+  std::optional<double> refused;  ///< Who came early; nothing: nobody can.
   double bytes_down = 0.0, bytes_up = 0.0;
   std::optional<double> charged_epsilon;  ///< Nothing: infinite.
 };
