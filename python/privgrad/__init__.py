@@ -1,13 +1,14 @@
 """Training under differential privacy, from plugins that a manifest puts together.
 
 The functions are the command's: :func:`account`, :func:`calibrate`, :func:`plan`, :func:`run`,
-:func:`ablate`, :func:`predict`, :func:`evaluate`, :func:`verify`, :func:`audit`, :func:`plugins`.
+:func:`ablate`, :func:`suggest`, :func:`predict`, :func:`evaluate`, :func:`verify`, :func:`audit`, :func:`plugins`.
 docs/python.md has the whole.
 """
 
 from __future__ import annotations
 
 from . import _core
+from ._suggest import suggest
 from .api import (
     account,
     calibrate,
@@ -90,6 +91,7 @@ __all__ = [
     "predict",
     "run",
     "schema",
+    "suggest",
     "validate",
     "verify",
 ]

@@ -440,8 +440,9 @@ def predict(
     ------
     ConfigError, DataError
     """
-    with lent_rows(data) as rows:
-        made = framework(plugin_dirs).predict(_model(model), _section(rows), split, _number(threads, "threads"))
+    loaded = framework(plugin_dirs)
+    with lent_rows(data, _reading(loaded, model, data), needs_targets=False) as rows:
+        made = loaded.predict(_model(model), _section(rows), split, _number(threads, "threads"))
     said = json.loads(made.json)
     _warn(said["remarks"])
     numbers, predicted = made.numbers(), made.predicted()
@@ -490,14 +491,20 @@ def evaluate(
     ------
     ConfigError, DataError
     """
-    with lent_rows(data) as rows:
+    loaded = framework(plugin_dirs)
+    with lent_rows(data, _reading(loaded, model, data), needs_targets=True) as rows:
         return json.loads(
-            framework(plugin_dirs).evaluate(_model(model), _section(rows), split, _number(threads, "threads"))
+            loaded.evaluate(_model(model), _section(rows), split, _number(threads, "threads"))
         )
 
 
 def _model(model: Path | Run) -> str:
     return os.fspath(model.run_dir if isinstance(model, Run) else model)
+
+
+def _reading(loaded: Any, model: Path | Run, data: Any) -> dict[str, Any] | None:
+    """How the model's own rows are read, where `data` may need to be read so."""
+    return None if data is None else json.loads(loaded.reading(_model(model)))
 
 
 def _section(data: Any) -> str | None:

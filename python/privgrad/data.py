@@ -10,6 +10,11 @@ float32 and uint8 in rows are read where they lie: NumPy arrays, PyTorch tensors
 ``__dlpack__``; of tables (pandas, Polars, PyArrow, a path of a Parquet file, whatever has
 ``__arrow_c_stream__`` or ``__arrow_c_array__``) a column of lists of fixed size, and a frame that is one
 array. Other numbers are copied to float32 once, and so are columns that lie apart from each other.
+
+With ``columns`` a table may hold categories, texts, booleans, dates and missing values: they are
+declared, and become features, as those of a file are (docs/data.md)::
+
+    {"kind": "memory", "train": frame, "target": "label", "labels": [...], "columns": [...]}
 """
 
 from __future__ import annotations
@@ -20,6 +25,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from . import _core
+from ._columns import as_declared, text_columns
 from .errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -30,9 +36,12 @@ __all__ = ["lent"]
 _KINDS = {"memory", "privgrad.memory:memory"}
 #: Keys of the section that say how rows become features and targets, here and nowhere else.
 _HERE = ("target", "features", "scale")
+#: Keys that say of a table with columns how it is read.
+_DECLARED = ("columns", "target", "labels", "other_label", "target_fill", "task", "classes", "missing")
 
 
-def _is_table(rows: Any) -> bool:
+def is_table(rows: Any) -> bool:
+    """Whether rows are a table with columns: pandas, Polars, PyArrow, a path of a Parquet file."""
     if isinstance(rows, (str, os.PathLike)):
         return os.fspath(rows).endswith(".parquet")
     return any(hasattr(rows, how) for how in ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__"))
@@ -204,29 +213,50 @@ def _of_table(rows: Any, section: Mapping[str, Any], split: str) -> tuple[Any, A
     return array, targets, names if array.shape[1] == 1 else None
 
 
+def _lend_columns(given: Any, section: Mapping[str, Any], split: str) -> str:
+    """Lend a table as texts, for the source to read as it is declared. Its name."""
+    features, targets, name = _parts(given, split)
+    if not is_table(features):
+        raise ConfigError(
+            f"data.{split}: is of type {type(features).__name__}; columns declares those of a table with"
+            " names (pandas, Polars, PyArrow, a path *.parquet)"
+        )
+    is_pandas = hasattr(features, "iloc")
+    table = features if is_pandas else _table(features)
+    try:
+        columns = text_columns(table, targets, section.get("target"), f"data.{split}")
+    except (TypeError, ValueError, OverflowError) as problem:
+        raise DataError(f"data.{split}: cannot be read: {problem}") from problem
+    _core.lend_columns(name, columns)
+    return name
+
+
+def _parts(given: Any, split: str) -> tuple[Any, Any, str]:
+    """Features, targets or None, and the name under which they are lent."""
+    if isinstance(given, Mapping):
+        unknown = set(given) - {"features", "targets", "table"}
+        if unknown or "features" not in given:
+            raise ConfigError(
+                f"data.{split}: has {', '.join(sorted(given))}, expected features and targets"
+            )
+        return given["features"], given.get("targets"), str(given.get("table", split))
+    if isinstance(given, tuple) and len(given) == 2:
+        return given[0], given[1], split
+    return given, None, split
+
+
 class _Rows:
     """What one split holds: features, and targets if there are any."""
 
     def __init__(self, given: Any, section: Mapping[str, Any], split: str) -> None:
         self.names: list[str] | None = None
-        if isinstance(given, Mapping):
-            unknown = set(given) - {"features", "targets", "table"}
-            if unknown or "features" not in given:
-                raise ConfigError(
-                    f"data.{split}: has {', '.join(sorted(given))}, expected features and targets"
-                )
-            features, targets = given["features"], given.get("targets")
-            self.table = str(given.get("table", split))
-        elif isinstance(given, tuple) and len(given) == 2:
-            (features, targets), self.table = given, split
-        else:
-            features, targets, self.table = given, None, split
-        if _is_table(features):
+        features, targets, self.table = _parts(given, split)
+        if is_table(features):
             if targets is not None:
                 features, _, self.names = _of_table(features, {**section, "target": None}, split)
             else:
                 features, targets, self.names = _of_table(features, section, split)
-        if targets is not None and _is_table(targets):
+        if targets is not None and is_table(targets):
             targets = _table(targets).column(0).to_pylist()
         self.features = _array(features, f"data.{split}: features")
         labels = section.get("labels")
@@ -246,13 +276,15 @@ def _is_lent(data: Any) -> bool:
 
 
 @contextmanager
-def lent(data: Any) -> Iterator[Any]:
+def lent(data: Any, as_columns: bool = False) -> Iterator[Any]:
     """Lend the rows of a section ``data`` while a call lasts.
 
     Parameters
     ----------
     data : dict or anything
         A section of kind ``memory`` with rows; anything else is left as it is.
+    as_columns : bool
+        Lend tables as columns of texts even though the section declares none.
 
     Yields
     ------
@@ -262,24 +294,46 @@ def lent(data: Any) -> Iterator[Any]:
     if not _is_lent(data):
         yield data
         return
-    section = {key: value for key, value in data.items() if key not in _HERE}
+    declares = as_columns or data.get("columns") is not None
+    lend = _lend_declared if declares else _lend_numbers
     names: list[str] = []
     try:
-        for split in ("train", "test"):
-            if split not in data:
-                continue
-            rows = _Rows(data[split], data, split)
-            _core.lend(rows.table, rows.features, rows.targets, float(data.get("scale", 1.0)))
-            names.append(rows.table)
-            section[split] = {"table": rows.table}
-            if rows.names is not None:
-                section.setdefault("feature_names", rows.names)
-        if section.get("labels") is not None:
-            section["labels"] = [str(label) for label in section["labels"]]
-        yield section
+        yield lend(data, names)
     finally:
         for name in names:
             _core.take_back(name)
+
+
+def _lend_numbers(data: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
+    """Lend rows as they are, and add to `names` what they are called. The section of them."""
+    section = {key: value for key, value in data.items() if key not in _HERE}
+    for split in ("train", "test"):
+        if split not in data:
+            continue
+        rows = _Rows(data[split], data, split)
+        _core.lend(rows.table, rows.features, rows.targets, float(data.get("scale", 1.0)))
+        names.append(rows.table)
+        section[split] = {"table": rows.table}
+        if rows.names is not None:
+            section.setdefault("feature_names", rows.names)
+    if section.get("labels") is not None:
+        section["labels"] = [str(label) for label in section["labels"]]
+    return section
+
+
+def _lend_declared(data: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
+    """The same of tables whose columns are declared."""
+    for key in ("features", "scale"):
+        if data.get(key) is not None:
+            raise ConfigError(f"data.{key} is for tables of numbers; columns says what each column becomes")
+    section = {"target": "target", **as_declared(data)}
+    for split in ("train", "test"):
+        if split not in data:
+            continue
+        name = _lend_columns(data[split], section, split)
+        names.append(name)
+        section[split] = {"table": name}
+    return section
 
 
 @contextmanager
@@ -297,21 +351,44 @@ def lent_manifest(manifest: Any) -> Iterator[Any]:
         yield manifest
 
 
+def declares_columns(reading: Mapping[str, Any] | None) -> bool:
+    """Whether a model's rows are those of a table with declared columns."""
+    return reading is not None and "columns" in reading["params"]
+
+
 @contextmanager
-def lent_rows(rows: Any) -> Iterator[Any]:
-    """The same for the rows that a model is applied to: a section, or rows alone."""
+def lent_rows(rows: Any, reading: Mapping[str, Any] | None, needs_targets: bool) -> Iterator[Any]:
+    """The same for the rows that a model is applied to: a section, or rows alone.
+
+    Parameters
+    ----------
+    reading : dict, optional
+        How the model's own rows are read: a table is declared as that of the model, which may have
+        been a file.
+    needs_targets : bool
+        Of a table, take the column of targets, too, if it has one.
+    """
     is_rows = rows is not None and not isinstance(rows, Mapping) and (
-        isinstance(rows, tuple) or not isinstance(rows, (str, os.PathLike)) or _is_table(rows)
+        isinstance(rows, tuple) or not isinstance(rows, (str, os.PathLike)) or is_table(rows)
     )
-    if not is_rows:
-        with lent(rows) as section:
-            yield section
-        return
-    section = {"kind": "memory", "train": rows}
-    if not isinstance(rows, tuple):
+    section = {"kind": "memory", "train": rows} if is_rows else rows
+    if is_rows and not isinstance(rows, tuple):
         section["unlabelled"] = True
+    if _is_lent(section) and declares_columns(reading) and section.get("columns") is None:
+        assert reading is not None
+        features, targets, _ = _parts(section["train"], "train")
+        if is_table(features):
+            known = {key: value for key, value in reading["params"].items() if key in _DECLARED}
+            section = {**known, **section}
+            if is_rows and needs_targets and targets is None:
+                section["unlabelled"] = section["target"] not in _names(features)
     with lent(section) as named:
         yield named
+
+
+def _names(table: Any) -> list[str]:
+    columns = table.columns if hasattr(table, "iloc") else _table(table).column_names
+    return [str(name) for name in columns]
 
 
 @contextmanager
@@ -335,7 +412,8 @@ def lent_again(section: Mapping[str, Any] | None, data: Mapping[str, Any] | None
         for split in ("train", "test")
         if split in data and split in section
     }
-    with lent({**data, **named, "kind": "memory"}):
+    declared = {key: section[key] for key in _DECLARED if key in section} if "columns" in section else {}
+    with lent({**declared, **data, **named, "kind": "memory"}):
         yield
 
 

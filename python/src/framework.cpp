@@ -11,15 +11,19 @@
 #include "privgrad/calls/component_json.hpp"
 #include "privgrad/calls/lock_text.hpp"
 #include "privgrad/calls/model_call.hpp"
+#include "privgrad/calls/model_place.hpp"
 #include "privgrad/calls/run_directory.hpp"
+#include "privgrad/calls/suggestion.hpp"
 #include "privgrad/calls/verification.hpp"
 #include "privgrad/cluster.hpp"
 #include "privgrad/data/executor.hpp"
+#include "privgrad/data/open_source.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/federated/any_run.hpp"
 #include "privgrad/host/blas.hpp"
 #include "privgrad/host/lock_file.hpp"
 #include "privgrad/host/search_path.hpp"
+#include "privgrad/manifest/data_section.hpp"
 #include "privgrad/manifest/json_schema.hpp"
 #include "privgrad/plan/plan.hpp"
 #include "privgrad/plan/remarks.hpp"
@@ -225,6 +229,22 @@ std::string Framework::data_section(const ManifestText& manifest) const {
   const core::Manifest loaded = load(manifest, catalog());
   const Value* section = loaded.resolved.find("data");
   return section != nullptr ? core::value_to_json(*section).dump() : "null";
+}
+
+std::string Framework::suggest(const std::string& section) const {
+  const core::DataSection parsed =
+      core::parse_data_section(section, "data", fs::current_path(), catalog());
+  const auto source = core::open_source(parsed.data, std::nullopt);
+  const Value suggested = calls::with_suggestions(
+      Value{Value::Object{}}, parsed.data.component->factory.info.name, *source);
+  return core::value_to_json(suggested).dump();
+}
+
+std::string Framework::reading(const std::string& model) const {
+  const core::ModelFile file = core::read_model_file(calls::model_file_of(model));
+  if (!file.data) return "null";
+  return Json{{"source", file.data->name}, {"params", core::value_to_json(file.data->params)}}
+      .dump();
 }
 
 namespace {

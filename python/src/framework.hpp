@@ -117,6 +117,10 @@ class Framework {
   std::string plan(const ManifestText& manifest, const std::optional<std::string>& cache) const;
   /// The section data, as resolved.
   std::string data_section(const ManifestText& manifest) const;
+  /// A section data with what its source suggests to declare.
+  std::string suggest(const std::string& section) const;
+  /// How a model's rows are read: its source's name, and parameters; "null" if it does not say.
+  std::string reading(const std::string& model) const;
   std::string run(const RunCall& call, const Watch& watch) const;
   std::string verify(const VerifyCall& call) const;
   std::string evaluate(const std::string& model, const std::optional<std::string>& data,

@@ -3,13 +3,19 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "privgrad/error.hpp"
 #include "privgrad/memory_tables.hpp"
@@ -27,12 +33,17 @@ struct Arrays {
   std::optional<Array> targets;
 };
 
+/// A column's name, where its texts begin, their bytes, whether they are days, and the type of a
+/// column that has no texts.
+using TextColumn = std::tuple<std::string, Array, Array, bool, std::string>;
+
 /// Arrays that a data set may let go of on any thread, and after the interpreter is gone.
-std::shared_ptr<const void> owner_of(Arrays&& arrays) {
-  return {new Arrays(std::move(arrays)), [](const void* pointer) {
+template <class Held>
+std::shared_ptr<const void> owner_of(Held&& arrays) {
+  return {new Held(std::move(arrays)), [](const void* pointer) {
             if (Py_IsInitialized() == 0) return;  // the process is ending; the rows go with it
             const nb::gil_scoped_acquire acquire;
-            delete static_cast<const Arrays*>(pointer);
+            delete static_cast<const Held*>(pointer);
           }};
 }
 
@@ -59,7 +70,37 @@ void lend(const std::string& name, const Array& features, const std::optional<Ar
       throw ConfigError("targets are no float32 of one axis");
     table.targets = std::span(static_cast<const float*>(targets->data()), targets->size());
   }
-  table.owner = owner_of({features, targets});
+  table.owner = owner_of(Arrays{features, targets});
+  lend_memory_table(name, std::move(table));
+}
+
+MemoryColumn column_of(const TextColumn& given) {
+  const auto& [name, offsets, bytes, is_date, unreadable] = given;
+  if (offsets.ndim() != 1 || offsets.size() == 0 || offsets.dtype() != nb::dtype<std::int64_t>() ||
+      bytes.ndim() != 1 || bytes.dtype() != nb::dtype<std::uint8_t>())
+    throw ConfigError("the column '" + name + "' has no offsets of int64, or bytes of uint8");
+  const std::span<const std::int64_t> places(static_cast<const std::int64_t*>(offsets.data()),
+                                             offsets.size());
+  if (places.front() < 0 || !std::is_sorted(places.begin(), places.end()) ||
+      static_cast<std::uint64_t>(places.back()) > bytes.size())
+    throw ConfigError("the column '" + name + "' has offsets outside of its bytes");
+  return {.name = name,
+          .offsets = places,
+          .bytes = {static_cast<const char*>(bytes.data()), bytes.size()},
+          .is_date = is_date,
+          .unreadable = unreadable};
+}
+
+void lend_columns(const std::string& name, std::vector<TextColumn> columns) {
+  if (columns.empty()) throw ConfigError("the table has no columns");
+  MemoryTable table;
+  for (const TextColumn& column : columns) {
+    table.columns.push_back(column_of(column));
+    if (table.columns.back().offsets.size() != table.columns.front().offsets.size())
+      throw ConfigError("the column '" + table.columns.back().name +
+                        "' is not of as many rows as the others");
+  }
+  table.owner = owner_of(std::move(columns));
   lend_memory_table(name, std::move(table));
 }
 
@@ -68,6 +109,7 @@ void lend(const std::string& name, const Array& features, const std::optional<Ar
 void add_lending(nb::module_& module) {
   using namespace nb::literals;
   module.def("lend", &lend, "name"_a, "features"_a, "targets"_a.none(), "scale"_a);
+  module.def("lend_columns", &lend_columns, "name"_a, "columns"_a);
   module.def(
       "take_back", [](const std::string& name) { return take_memory_table(name); }, "name"_a);
 }

@@ -114,6 +114,13 @@ void add_calls(nb::class_<Framework>& framework) {
           "manifest"_a, "cache"_a.none())
       .def("data_section", &Framework::data_section, "manifest"_a)
       .def(
+          "suggest",
+          [](const Framework& self, const std::string& section) {
+            return unlocked([&] { return self.suggest(section); });
+          },
+          "section"_a)
+      .def("reading", &Framework::reading, "model"_a)
+      .def(
           "predict",
           [](const Framework& self, const std::string& model,
              const std::optional<std::string>& data, const std::optional<std::string>& split,

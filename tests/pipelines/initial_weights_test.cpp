@@ -156,6 +156,11 @@ TEST_CASE("weights that do not fit are refused with a table of all of them", "[w
              ContainsSubstring("does not hold; did you mean 'layers.2.bias'?"));
   CHECK_THAT(refusal_of({kWeights}, "no such format"),
              ContainsSubstring("base.safetensors: is cut off, or no model"));
+  for (const char* const magic : {"PK\x03\x04", "\x80\x02"}) {
+    CHECK_THAT(refusal_of({kWeights}, magic + std::string("of PyTorch")),
+               ContainsSubstring("base.safetensors: is a file of torch.save (.pt, .pth)") &&
+                   ContainsSubstring("safetensors.torch.save_file"));
+  }
   CHECK_THAT(refusal_of({"model.weights={public: true}"}), ContainsSubstring("model.weights.file"));
   CHECK_THAT(refusal_of({"model.weights={file: absent.safetensors}"}),
              ContainsSubstring("there is no such file"));

@@ -119,7 +119,9 @@ TEST_CASE("csv: the place and the reason of everything wrong", "[data_source]") 
          "train.csv:3:1: the value of column 'age' is not a finite number");
   }
   says("age,label\n1,0\n2\n", "train.csv:3:1: the row has 1 field(s), expected 2");
-  says("age,label\n1,0\n2,1,3\n", "train.csv:3:1: the row has 3 field(s), expected 2");
+  says("age,label\n1,0\n2,1,3\n",
+       "train.csv:3:1: the row has 3 field(s), expected 2, separated by ','; data.delimiter says "
+       "what separates them, and data.malformed what becomes of such a line");
   says("age,label\n1,0\n\n2,1\n", "train.csv:3:1: the line is blank");
   says("age,label\n1,0\n2,0.5\n", "train.csv:3:3: the target is not a class");
   says("age,label\n1,0\n2,-1\n", "train.csv:3:3: the target is not a class");
@@ -148,7 +150,7 @@ TEST_CASE("csv: a target that is not there names the nearest that is", "[data_so
   const Files files;
   CHECK_THROWS_AS(files.open({{"target", "lable", {}}})->info(), ConfigError);
   CHECK_THROWS_WITH(files.open({{"target", "lable", {}}})->info(),
-                    ContainsSubstring("'lable', which the header lacks; did you mean 'label'?"));
+                    ContainsSubstring("'lable', which the table lacks; did you mean 'label'?"));
   CHECK_THROWS_WITH(files.open({{"header", false, {}}}), ContainsSubstring("counted from 0"));
   CHECK_THROWS_WITH(files.open({{"header", false, {}}, {"target", "-1", {}}}),
                     ContainsSubstring("counted from 0"));

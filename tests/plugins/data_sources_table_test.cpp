@@ -305,6 +305,84 @@ TEST_CASE("table: declarations that contradict themselves", "[data_source]") {
   target({{"decimal", ",", {}}}, "cut in two");
 }
 
+TEST_CASE("table: a date becomes the parts that are declared", "[data_source]") {
+  const TableFile file("at,y\n29.02.2024,0\n1.1.2023,1\n31.12.2025,0\n");
+  const auto date = [](Value::Object keys) {
+    return list({column("at", "date", std::move(keys))});
+  };
+  const Value::Object whole{{"format", "%d.%m.%Y", {}},
+                            {"parts", list({"month", "days", "weekday", "day"}), {}},
+                            {"since", "2024-02-28", {}},
+                            {"min", -100, {}},
+                            {"max", 300, {}},
+                            {"other", true, {}}};
+  const auto source = file.open({{"columns", date(whole), {}}});
+  const Names names = source->info().feature_names;
+  REQUIRE(names.size() == 12 + 1 + 7 + 1 + 1);
+  CHECK(Names(names.begin(), names.begin() + 2) == Names{"at.month=1", "at.month=2"});
+  CHECK(Names(names.begin() + 12, names.begin() + 15) ==
+        Names{"at.days", "at.weekday=Mon", "at.weekday=Tue"});
+  CHECK(Names(names.end() - 2, names.end()) == Names{"at.day", "at=(other)"});
+  const auto row = [&](int month, float days, int weekday, float day) {
+    Floats all(22, 0.0f);
+    all[month - 1] = 1;
+    all[12] = days;
+    all[13 + weekday - 1] = 1;
+    all[20] = day;
+    return all;
+  };
+  Floats expected = row(2, 1, 4, 28.0f / 30);  // a Thursday
+  for (const Floats& more : {row(1, -100, 7, 0), row(12, 300, 3, 1)})
+    expected.insert(expected.end(), more.begin(), more.end());
+  CHECK(features(source->read(Split::train)) == expected);
+
+  // What is no such day: not in the calendar, of another form, missing, declared as missing.
+  for (const char* const bad :
+       {"29.02.2023", "31.04.2024", "0.1.2024", "1.13.2024", "1.1.24", "2024-01-01", "1.1.2024 ",
+        "1.1.2024x", "1.1.", "", "NA", "99.99.9999", "-1.1.2024", "1.1.1900"}) {
+    const TableFile one(std::string("at,y\n") + bad + ",0\n");
+    Value::Object params{
+        {"columns", date(whole), {}}, {"classes", 2, {}}, {"missing", list({"", "1.1.1900"}), {}}};
+    Floats other(22, 0.0f);
+    other[21] = 1;
+    CHECK(features(one.read(params)) == other);
+    params[0].value = date({{"format", "%d.%m.%Y", {}}, {"parts", list({"day"}), {}}});
+    CHECK_THAT(message<privgrad::IoError>([&] { one.read(params); }),
+               ContainsSubstring("is not a date of the form '%d.%m.%Y'; say in columns what such a "
+                                 "row becomes (other: true)"));
+  }
+  // A time of day is read, and left out.
+  const TableFile times("at,y\n2024-01-01T23:59:60.25,0\n2024-01-01T9:00:00.0,1\n");
+  CHECK(features(times.read({{"columns",
+                              date({{"format", "%Y-%m-%dT%H:%M:%S.%f", {}},
+                                    {"parts", list({"days"}), {}},
+                                    {"since", "2023-12-31", {}}}),
+                              {}}})) == Floats{1, 1});
+}
+
+TEST_CASE("table: declarations of dates that contradict themselves", "[data_source]") {
+  const TableFile file("a,y\n2024-01-01,0\n");
+  const auto says = [&](Value::Object keys, const std::string& what) {
+    const Value columns = list({column("a", "date", std::move(keys))});
+    CHECK_THAT(message<ConfigError>([&] {
+                 file.open({{"columns", columns, {}}});
+               }),
+               ContainsSubstring(what));
+  };
+  const Value day = list({"day"});
+  says({}, "a date needs parts");
+  says({{"parts", list({"days"}), {}}}, "needs the day from which it counts");
+  says({{"parts", list({"days"}), {}}, {"since", "1.1.2024", {}}}, "expected a day as 2000-01-31");
+  says({{"parts", day, {}}, {"since", "2024-01-01", {}}}, "of the part days, which parts lacks");
+  says({{"parts", list({"day", "day"}), {}}}, "the part day is there twice");
+  says({{"parts", day, {}}, {"format", "%Y-%m", {}}}, "format has no %d");
+  says({{"parts", day, {}}, {"format", "%Y-%m-%d %d", {}}}, "format has %d twice");
+  says({{"parts", day, {}}, {"format", "%Y-%b-%d", {}}}, "a % before none of");
+  says({{"parts", day, {}}, {"format", "%Y-%m-%d%", {}}}, "a % before none of");
+  says({{"parts", day, {}}, {"fill", 0, {}}}, "fill says nothing of a column of type date");
+  says({{"parts", list({"hour"}), {}}}, "allowed are days, day, month, weekday");
+}
+
 TEST_CASE("table: targets that are no number become the declared one", "[data_source]") {
   const TableFile file("a,y\n1,2.5\n1,\n1,inf\n");
   const auto source =
@@ -487,7 +565,7 @@ TEST_CASE("table: where a split moves rows, a changed row is known to change sid
   CHECK_FALSE(file.open()->info().rows_chosen_by_value);
   CHECK_THROWS_WITH(
       file.open({{"split", object({{"test", 0.5, {}}}), {}}, {"test", file.path.string(), {}}}),
-      ContainsSubstring("test rows are in a file of their own"));
+      ContainsSubstring("test rows are in a table of their own"));
 }
 
 }  // namespace data_sources_table_test

@@ -9,12 +9,12 @@
 #include "data_summary.hpp"
 #include "output.hpp"
 #include "plugins.hpp"
+#include "privgrad/calls/suggestion.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/json_schema.hpp"
 #include "privgrad/manifest/manifest.hpp"
 #include "privgrad/manifest/utf8.hpp"
 #include "privgrad/manifest/yaml.hpp"
-#include "privgrad/suggests_params.hpp"
 #include "privgrad/trust/files.hpp"
 #include "table.hpp"
 
@@ -293,23 +293,13 @@ constexpr const char* kLooked =
     "# Release mode refuses read_off_rows: take it out once nothing here was read off private "
     "rows.\n";
 
-/// The facts behind a suggestion, as the key `data.read_off_rows` lists them.
-constexpr const char* kReadOffRows = "types, ranges, values and labels of columns";
-
 /// The section `data` with what the source suggests to declare.
 int suggest(const Catalog& catalog, const WantedSource& wanted, bool as_json) {
   const OpenedSource opened = open_source(catalog, wanted.kind, wanted.params);
-  auto* looks = dynamic_cast<SuggestsParams*>(opened.source.get());
-  if (looks == nullptr) {
-    throw ConfigError("data source " + wanted.kind +
-                      " has nothing to declare; --suggest is for tables (csv)");
-  }
-  Value section = object("kind", Value(wanted.kind));
-  for (const Value& params : {wanted.params, looks->suggest()}) {
-    for (const Value::Member& member : std::get<Value::Object>(params.data()))
-      section.set(member.key, member.value);
-  }
-  section.set("read_off_rows", Value::List{std::string(kReadOffRows)});
+  Value given = object("kind", Value(wanted.kind));
+  for (const Value::Member& member : std::get<Value::Object>(wanted.params.data()))
+    given.set(member.key, member.value);
+  const Value section = calls::with_suggestions(std::move(given), wanted.kind, *opened.source);
   if (as_json) {
     print_json({{"data", core::value_to_json(section)}, {"note", kPrivate}});
   } else {

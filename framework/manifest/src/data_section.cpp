@@ -1,7 +1,10 @@
 #include "privgrad/manifest/data_section.hpp"
 
+#include <algorithm>
+#include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "manifest_reader.hpp"
 #include "privgrad/data_source.hpp"
@@ -21,20 +24,34 @@ Value as_root(Value given) {
   return root;
 }
 
-/// Adds the parameters that the section leaves to what is known.
+bool takes(const Component& component, const std::string& key) {
+  const std::vector<ParamSpec>& params = component.factory.info.params;
+  return std::any_of(params.begin(), params.end(),
+                     [&](const ParamSpec& param) { return param.name == key; });
+}
+
+/// Adds the parameters that the section leaves to what is known. What columns were declared for one
+/// kind of table holds for files of another.
 void complete(Value& root, const Catalog& catalog, const KnownReading& known) {
   Value* section = root.find("data");
   const Value* kind = section == nullptr ? nullptr : section->find("kind");
   const auto* name = kind == nullptr ? nullptr : std::get_if<std::string>(&kind->data());
   const auto* params = std::get_if<Value::Object>(&known.params.data());
   if (name == nullptr || params == nullptr) return;
+  const Component* component = nullptr;
   try {
-    if (catalog.find<DataSource>(*name).full_name() != known.source) return;
+    component = &catalog.find<DataSource>(*name);
   } catch (const Error&) {
     return;  // who reads the section says what is wrong with its kind
   }
+  if (component->full_name() != known.source) {
+    const Value* rows = section->find("train");
+    const bool are_in_a_file = rows != nullptr && std::holds_alternative<std::string>(rows->data());
+    if (!are_in_a_file || known.params.find("columns") == nullptr || !takes(*component, "columns"))
+      return;
+  }
   for (const Value::Member& member : *params) {
-    if (section->find(member.key) != nullptr) continue;
+    if (section->find(member.key) != nullptr || !takes(*component, member.key)) continue;
     Value value = member.value;
     value.mark = section->mark;
     section->set(member.key, std::move(value));

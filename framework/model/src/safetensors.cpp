@@ -193,10 +193,25 @@ std::string to_safetensors(const Network& network, std::span<const float> parame
   return file;
 }
 
+namespace {
+
+/// torch.save writes a ZIP archive or, before PyTorch 1.6, a pickle: code, which is never run here.
+bool is_of_torch_save(std::string_view beginning) {
+  return beginning.starts_with("PK\x03\x04") || beginning.starts_with("\x80\x02");
+}
+
+}  // namespace
+
 TensorHeader parse_tensor_header(std::string_view beginning, std::size_t file_bytes) {
   std::uint64_t length = 0;
   if (beginning.size() < sizeof length) throw IoError("is cut off: it has no whole header");
   std::memcpy(&length, beginning.data(), sizeof length);
+  if (is_of_torch_save(beginning)) {
+    throw IoError(
+        "is a file of torch.save (.pt, .pth), a pickle, which can run code when it is read; make "
+        "safetensors of it in Python: safetensors.torch.save_file(torch.load(FILE, "
+        "weights_only=True), \"model.safetensors\")");
+  }
   if (length > file_bytes - sizeof length) {
     throw IoError("is cut off, or no model: its header has " + std::to_string(length) +
                   " bytes, the file " + std::to_string(file_bytes));

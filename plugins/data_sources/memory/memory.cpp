@@ -1,17 +1,23 @@
 #include "privgrad/memory_tables.hpp"
 
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "../files/feature_fill.hpp"
 #include "../files/target_task.hpp"
+#include "../table/declared_table.hpp"
+#include "../table/suggest.hpp"
+#include "memory_rows.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/plugin.hpp"
+#include "privgrad/suggests_params.hpp"
 
 namespace {
 
@@ -21,6 +27,7 @@ using privgrad::Dataset;
 using privgrad::IoError;
 using privgrad::MemoryTable;
 using privgrad::Split;
+using privgrad::Value;
 namespace param = privgrad::param;
 
 constexpr const char* kSample = "sample";
@@ -34,10 +41,16 @@ MemoryTable sample_table() {
   return {{2, 3}, std::span<const float>(numbers), 1.0f, targets, nullptr};
 }
 
-MemoryTable table_of(const privgrad::Params& params) {
+MemoryTable table_of(const privgrad::Params& params, bool as_columns) {
   const std::string& name = params.text("table");
-  if (auto lent = privgrad::find_memory_table(name)) return *std::move(lent);
-  if (name == kSample) return sample_table();
+  auto lent = privgrad::find_memory_table(name);
+  if (!lent && name == kSample) lent = sample_table();
+  if (lent && lent->columns.empty() == as_columns) {
+    throw ConfigError("memory: the table '" + name + "' is lent as " +
+                      (as_columns ? "numbers, which have no columns to declare; leave columns out"
+                                  : "columns, which columns declares; say columns"));
+  }
+  if (lent) return *std::move(lent);
   throw IoError(
       "memory: the table '" + name +
       "' is not in this process; rows in memory are lent by the program that has them, with "
@@ -62,15 +75,29 @@ struct Rows {
   std::size_t filled = 0;      ///< How many targets did not fit, and count as target_fill.
 };
 
-class Memory final : public privgrad::DataSource {
+/// The rows of a section, as the interface of a source has them.
+class LentRows {
  public:
-  explicit Memory(const privgrad::Params& params)
+  virtual ~LentRows() = default;
+  virtual DataInfo info() = 0;
+  virtual Dataset read(Split split) = 0;
+  virtual Value suggest() = 0;
+};
+
+/// Rows of numbers, which are examples as they are.
+class Arrays final : public LentRows {
+ public:
+  explicit Arrays(const privgrad::Params& params)
       : params_(params),
         task_("memory", params),
         fill_("memory", params),
         has_targets_(!params.boolean("unlabelled")),
         class_names_(names(params, "labels")),
         feature_names_(names(params, "feature_names")) {
+    for (const char* key : {"target", "other_label", "split"}) {
+      if (params.has(key))
+        throw ConfigError(std::string("memory: ") + key + " is of a table whose columns are given");
+    }
     if (!class_names_.empty()) {
       if (const std::string wrong = task_.state_classes(class_names_.size()); !wrong.empty())
         throw ConfigError("memory: labels has " + std::to_string(class_names_.size()) +
@@ -104,6 +131,15 @@ class Memory final : public privgrad::DataSource {
     return info;
   }
 
+  Value suggest() override {
+    const DataInfo found = info();
+    Value params{Value::Object{}};
+    if (found.shape.classes > 0) params.set("classes", static_cast<std::int64_t>(task_.classes()));
+    params.set("target_fill", 0);
+    params.set("feature_fill", 0);
+    return params;
+  }
+
   Dataset read(Split split) override {
     load();
     if (split == Split::train) return dataset("train", *train_);
@@ -135,7 +171,7 @@ class Memory final : public privgrad::DataSource {
   }
 
   Rows rows_found(const char* split) const {
-    Rows rows{.table = table_of(params_.object(split)), .targets = {}};
+    Rows rows{.table = table_of(params_.object(split), false), .targets = {}};
     check(split, rows.table);
     if (!has_targets_) return rows;
     rows.targets.assign(rows.table.targets.begin(), rows.table.targets.end());
@@ -192,9 +228,9 @@ class Memory final : public privgrad::DataSource {
                    table.owner, std::move(targets));
   }
 
-  privgrad::Value reading() const {
-    privgrad::Value value{privgrad::Value::Object{}};
-    for (const auto& member : std::get<privgrad::Value::Object>(params_.value().data())) {
+  Value reading() const {
+    Value value{Value::Object{}};
+    for (const auto& member : std::get<Value::Object>(params_.value().data())) {
       const bool is_of_these_rows =
           member.key == "train" || member.key == "test" || member.key == "unlabelled";
       if (!is_of_these_rows) value.set(member.key, member.value);
@@ -212,6 +248,84 @@ class Memory final : public privgrad::DataSource {
   std::optional<Rows> train_, test_;
 };
 
+/// Rows of texts, declared as those of a file are.
+class Columns final : public LentRows, private TableParts {
+ public:
+  explicit Columns(const privgrad::Params& params)
+      : params_(params), table_(checked(params), form_of(params), *this) {}
+
+  DataInfo info() override { return table_.info(); }
+  Dataset read(Split split) override { return table_.read(split); }
+  Value suggest() override {
+    return suggest_params(parts(Split::train), table_.form(), table_.target().name()).params;
+  }
+
+ private:
+  static const privgrad::Params& checked(const privgrad::Params& params) {
+    if (!params.has("target"))
+      throw ConfigError("memory: columns is given, but not target, which column to predict");
+    for (const char* key : {"feature_names", "feature_fill"}) {
+      if (params.has(key))
+        throw ConfigError(std::string("memory: ") + key + " is given, but columns says it of each");
+    }
+    return params;
+  }
+
+  static TableForm form_of(const privgrad::Params& params) {
+    TableForm form{.has_targets = !params.boolean("unlabelled"),
+                   .is_well_formed = true,
+                   .missing = params.texts("missing"),
+                   .rules = column_rules(params)};
+    form.missing.emplace_back();  // as which missing values are lent
+    return form;
+  }
+
+  /// Found once: what is exchanged under their names later is of no concern.
+  std::vector<TablePart> parts(Split split) override {
+    std::shared_ptr<const MemoryTable>& found = split == Split::train ? train_ : test_;
+    if (!found) {
+      found = std::make_shared<MemoryTable>(
+          table_of(params_.object(split == Split::train ? "train" : "test"), true));
+    }
+    const auto open = [table = found, called = name(split)](bool) {
+      return std::make_unique<MemoryRows>(table, called);
+    };
+    return {{.open = open, .size = found->columns.front().offsets.size()}};
+  }
+  std::string name(Split split) const override {
+    return split == Split::train ? "memory: train" : "memory: test";
+  }
+
+  privgrad::Params params_;
+  std::shared_ptr<const MemoryTable> train_, test_;
+  DeclaredTable table_;
+};
+
+/// Whether the training rows are those of a table with columns, declared or to be.
+bool has_columns(const privgrad::Params& params) {
+  if (params.has("columns")) return true;
+  const auto lent = privgrad::find_memory_table(params.object("train").text("table"));
+  return lent && !lent->columns.empty() && params.has("target");
+}
+
+class Memory final : public privgrad::DataSource, public privgrad::SuggestsParams {
+ public:
+  explicit Memory(const privgrad::Params& params) {
+    if (has_columns(params)) {
+      rows_ = std::make_unique<Columns>(params);
+    } else {
+      rows_ = std::make_unique<Arrays>(params);
+    }
+  }
+
+  DataInfo info() override { return rows_->info(); }
+  Dataset read(Split split) override { return rows_->read(split); }
+  Value suggest() override { return rows_->suggest(); }
+
+ private:
+  std::unique_ptr<LentRows> rows_;
+};
+
 std::vector<privgrad::ParamSpec> table_params() {
   return {param::text("table",
                       "The name under which the program has lent it; sample: a public one that is "
@@ -221,25 +335,27 @@ std::vector<privgrad::ParamSpec> table_params() {
 
 void register_components(privgrad::Registrar& registrar) {
   std::vector<privgrad::ParamSpec> params = {
+      columns_param("Of a table that is lent as columns. Declared, no row can end a run"),
+      split_param(),
+      missing_param(),
       param::object("train", "The training rows.", table_params()),
       param::object("test", "The test rows; without them there is no test split.", table_params())
           .optional(),
       param::boolean("unlabelled", "The rows have no targets: they can be predicted.")
           .defaults_to(false),
-      param::list(
-          "labels",
-          "Classification: what the classes are called, in the order of their numbers; says "
-          "how many there are, too.",
-          param::text("label", "The name of a class."))
-          .at_least_items(2)
-          .optional(),
       param::list("feature_names", "What the numbers of an example are called, in their order.",
                   param::text("name", "The name of a feature."))
           .at_least_items(1)
           .optional(),
   };
-  for (auto& spec : TargetTask::params()) params.push_back(std::move(spec));
-  params.push_back(TargetTask::fill_param());
+  for (auto& spec : TargetColumn::params()) {
+    // Rows of numbers come with their targets.
+    if (spec.name == "target") {
+      params.push_back(std::move(spec).optional());
+    } else {
+      params.push_back(std::move(spec));
+    }
+  }
   params.push_back(FeatureFill::param());
   registrar.add<privgrad::DataSource, Memory>({
       .name = "memory",

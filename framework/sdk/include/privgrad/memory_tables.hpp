@@ -8,11 +8,23 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "privgrad/dataset.hpp"
 #include "privgrad/export.hpp"
 
 namespace privgrad {
+
+/// One column of a table that is lent as texts: what a file would hold of it.
+struct PRIVGRAD_API MemoryColumn {
+  std::string name;
+  std::span<const std::int64_t>
+      offsets;                  ///< [rows + 1], ascending: where each text begins in `bytes`.
+  std::span<const char> bytes;  ///< UTF-8. A missing value is an empty text.
+  bool is_date = false;         ///< Texts are days, as %Y-%m-%d.
+  std::string unreadable =
+      {};  ///< The type of a column that has no texts, whose offsets are all 0.
+};
 
 /// Rows held by the program itself, which the data source `memory` finds by name.
 struct PRIVGRAD_API MemoryTable {
@@ -22,6 +34,8 @@ struct PRIVGRAD_API MemoryTable {
   float scale = 1.0f;
   std::span<const float> targets;     ///< [rows]; empty where there are none.
   std::shared_ptr<const void> owner;  ///< Keeps the rows in place and unchanged while it lives.
+  /// Instead of features and targets: columns of as many rows each, declared by `columns`.
+  std::vector<MemoryColumn> columns = {};
 };
 
 /// Lends rows to the data sources of this process, until take_memory_table(). Manifests name them, and

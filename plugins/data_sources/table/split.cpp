@@ -45,7 +45,7 @@ void RowSplit::use(const std::vector<std::string>& names) {
     if (found == names.end()) {
       const std::string nearest = privgrad::nearest_name(*by_, names);
       throw privgrad::ConfigError(
-          "csv: split.by is " + in_quotes(*by_) + ", which no column is called" +
+          "data.split.by is " + in_quotes(*by_) + ", which no column is called" +
           (nearest.empty() ? "" : "; did you mean " + in_quotes(nearest) + "?"));
     }
     fields_.push_back(static_cast<std::size_t>(found - names.begin()));
@@ -57,7 +57,7 @@ void RowSplit::use(const std::vector<std::string>& names) {
             [&](std::size_t a, std::size_t b) { return names[a] < names[b]; });
 }
 
-bool RowSplit::is_test(const CsvReader& row) {
+bool RowSplit::is_test(const TextRows& row) {
   text_.clear();
   for (const std::size_t i : fields_) {
     // The length in front keeps ("ab", "c") and ("a", "bc") apart.

@@ -1,8 +1,12 @@
 #include "suggest.hpp"
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cmath>
 #include <limits>
+#include <memory>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -15,6 +19,12 @@ using privgrad::Value;
 
 constexpr std::size_t kMostCategories = 50;
 constexpr std::size_t kMostClasses = 100;
+
+/// Forms of dates that are recognised. Dates that day and month exchanged are dates, too, are not:
+/// which is which cannot be told from them.
+constexpr std::array<std::string_view, 7> kDateFormats = {
+    kIsoDate,   "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y/%m/%d",
+    "%d.%m.%Y", "%d/%m/%Y",          "%m/%d/%Y"};
 
 bool is_whole(double x) { return x == std::floor(x); }
 
@@ -34,6 +44,7 @@ class Seen {
     }
     if (values_.size() <= kMostClasses && values_.find(text) == values_.end())
       values_.emplace(text);
+    look_at_dates(text);
     if (!are_numbers_) return;
     const auto number = number_in(text, form.decimal_comma);
     if (!number) {
@@ -46,6 +57,13 @@ class Seen {
     least_ = std::min(least_, *number);
     most_ = std::max(most_, *number);
     sum_ += *number;
+  }
+
+  /// The place of the form that all values have as dates, if it is one alone.
+  std::optional<std::size_t> date_format() const {
+    const bool is_one = std::count(fits_.begin(), fits_.end(), true) == 1;
+    if (!has_values() || !is_one) return std::nullopt;
+    return static_cast<std::size_t>(std::find(fits_.begin(), fits_.end(), true) - fits_.begin());
   }
 
   bool has_values() const { return missing_ < rows_; }
@@ -93,6 +111,18 @@ class Seen {
         rule.max = most_;
         rule.unit = true;
       }
+    } else if (const auto format = date_format()) {
+      rule.type = ColumnType::date;
+      rule.format = kDateFormats[*format];
+      rule.parts = {DatePart::days, DatePart::month, DatePart::weekday};
+      rule.since = first_days_[*format];
+      if (first_days_[*format] < last_days_[*format]) {
+        rule.min = 0.0;
+        rule.max = static_cast<double>((last_days_[*format] - first_days_[*format]).count());
+        rule.unit = true;
+      }
+      rule.other = true;
+      rule.indicator = false;
     } else if (is_category()) {
       rule.type = ColumnType::category;
       rule.values.assign(values_.begin(), values_.end());
@@ -115,6 +145,18 @@ class Seen {
   }
 
  private:
+  void look_at_dates(std::string_view text) {
+    const bool is_first = rows_ == missing_ + 1;
+    for (std::size_t i = 0; i < kDateFormats.size(); ++i) {
+      if (!fits_[i]) continue;
+      const auto day = date_in(text, kDateFormats[i]);
+      fits_[i] = day.has_value();
+      if (!day) continue;
+      first_days_[i] = is_first ? *day : std::min(first_days_[i], *day);
+      last_days_[i] = is_first ? *day : std::max(last_days_[i], *day);
+    }
+  }
+
   std::string name_;
   std::uint64_t rows_ = 0, missing_ = 0;
   std::set<std::string, std::less<>> values_;
@@ -123,6 +165,8 @@ class Seen {
   double least_ = std::numeric_limits<double>::infinity();
   double most_ = -std::numeric_limits<double>::infinity();
   double sum_ = 0.0;
+  std::array<bool, kDateFormats.size()> fits_ = {true, true, true, true, true, true, true};
+  std::array<std::chrono::sys_days, kDateFormats.size()> first_days_{}, last_days_{};
 };
 
 bool are_class_indices(const Seen& target) {
@@ -147,7 +191,7 @@ void add_target(const Seen& target, Value& params) {
     params.set("other_label", labels.front());
     params.set("labels", std::move(labels));
   } else {
-    throw privgrad::IoError("csv: the target " + in_quotes(target.name()) +
+    throw privgrad::IoError("data.target: the column " + in_quotes(target.name()) +
                             " has neither numbers nor 2 to " + std::to_string(kMostClasses) +
                             " labels");
   }
@@ -159,23 +203,21 @@ struct Look {
 };
 
 /// Goes through all rows.
-Look look(const std::vector<std::filesystem::path>& files, const TableForm& form) {
+Look look(const std::vector<TablePart>& parts, const TableForm& form) {
   Look look;
   std::vector<Seen>& seen = look.seen;
-  for (const std::filesystem::path& file : files) {
-    CsvReader reader(file, form.dialect);
-    const std::vector<std::string> names = read_names(reader, form);
+  for (const TablePart& part : parts) {
+    const std::unique_ptr<TextRows> rows = part.open(true);
     std::vector<std::size_t> places;
-    for (const std::string& name : names) {
+    for (const std::string& name : rows->read_names()) {
       auto place = std::find_if(seen.begin(), seen.end(),
                                 [&](const Seen& column) { return column.name() == name; });
       if (place == seen.end()) place = seen.emplace(seen.end(), name);
       places.push_back(static_cast<std::size_t>(place - seen.begin()));
     }
-    for (bool more = begin_rows(reader, form, names.size()); more; more = reader.next()) {
-      check_size(reader, names.size());
-      for (std::size_t i = 0; i < names.size(); ++i) seen[places[i]].add(reader.field(i), form);
-      look.spans_lines = look.spans_lines || reader.spans_lines();
+    while (rows->next()) {
+      for (std::size_t i = 0; i < places.size(); ++i) seen[places[i]].add(rows->field(i), form);
+      look.spans_lines = look.spans_lines || rows->spans_lines();
     }
   }
   return look;
@@ -183,27 +225,22 @@ Look look(const std::vector<std::filesystem::path>& files, const TableForm& form
 
 }  // namespace
 
-Value suggest_params(const std::vector<std::filesystem::path>& files, const TableForm& form,
-                     const std::string& target) {
-  const auto [seen, spans_lines] = look(files, form);
-  Value params{Value::Object{}};
+Suggestion suggest_params(const std::vector<TablePart>& parts, const TableForm& form,
+                          const std::string& target) {
+  const auto [seen, spans_lines] = look(parts, form);
+  Suggestion made{.params = Value{Value::Object{}}, .spans_lines = spans_lines};
   Value::List columns;
   std::vector<std::string> names;
   for (const Seen& column : seen) {
     names.push_back(column.name());
+    made.numbers += column.are_numbers() ? 1 : 0;
     if (column.name() == target) {
-      add_target(column, params);
+      add_target(column, made.params);
     } else {
       columns.push_back(to_value(column.rule()));
     }
   }
-  if (std::find(names.begin(), names.end(), target) == names.end()) {
-    const std::string nearest = privgrad::nearest_name(target, names);
-    throw privgrad::ConfigError(
-        "csv: target is " + in_quotes(target) + ", which the table lacks" +
-        (nearest.empty() ? "" : "; did you mean " + in_quotes(nearest) + "?"));
-  }
-  params.set("columns", std::move(columns));
-  if (can_fill_malformed(form) && !spans_lines) params.set("malformed", "fill");
-  return params;
+  if (std::find(names.begin(), names.end(), target) == names.end()) refuse_target(target, names);
+  made.params.set("columns", std::move(columns));
+  return made;
 }

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "csv_reader.hpp"
 #include "privgrad/params.hpp"
+#include "text_rows.hpp"
 
 /// Assigns each row of a table to one of two sides by a hash of its content alone, and not of its
 /// place or of other rows. So adding or removing a row moves no other row, and for data sets that
@@ -30,7 +30,7 @@ class RowSplit {
   /// \throws ConfigError  there is no such column.
   void use(const std::vector<std::string>& names);
 
-  bool is_test(const CsvReader& row);
+  bool is_test(const TextRows& row);
 
  private:
   std::uint64_t most_;  ///< Rows with a hash below it are test rows.

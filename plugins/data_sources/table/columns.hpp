@@ -1,6 +1,7 @@
-// The column declarations of a CSV data source, and how they turn fields into features.
+// The column declarations of a table, and how they turn fields into features.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <map>
 #include <optional>
@@ -8,12 +9,16 @@
 #include <string_view>
 #include <vector>
 
+#include "dates.hpp"
 #include "privgrad/params.hpp"
 
-enum class ColumnType { number = 1, boolean, category, text, drop };
+enum class ColumnType { number = 1, boolean, category, date, text, drop };
 
 /// Names are limited because model files and lists of features keep those of columns and values.
 inline constexpr std::size_t kLongestName = 1000;
+
+/// What a date becomes features of.
+enum class DatePart { days, day, month, weekday };
 
 /// A manifest's declaration of the columns whose names match: one entry of `columns`.
 ///
@@ -22,15 +27,22 @@ inline constexpr std::size_t kLongestName = 1000;
 struct ColumnRule {
   std::string name;  ///< `*` stands for any characters.
   ColumnType type = ColumnType::number;
-  std::optional<double> min, max;  ///< Numbers beyond become the nearer end.
+  std::optional<double> min, max;  ///< Numbers (of dates: days) beyond become the nearer end.
   std::optional<double> fill;      ///< Replaces missing or undeclared values.
   bool unit = false;               ///< min..max becomes 0..1.
-  bool other = false;              ///< Categories: a feature for all undeclared values.
+  bool other = false;              ///< Categories, dates: a feature for all other values.
   bool indicator = false;          ///< One more feature: 1 if the value is missing or undeclared.
   std::vector<std::string> values;
+  std::string format{kIsoDate};                ///< Of dates.
+  std::vector<DatePart> parts;                 ///< Of dates: in the order of their features.
+  std::optional<std::chrono::sys_days> since;  ///< DatePart::days counts from it.
 
   bool is_feature() const { return type != ColumnType::text && type != ColumnType::drop; }
-  bool is_total() const { return type == ColumnType::category ? other : fill.has_value(); }
+  bool is_total() const { return has_other() ? other : fill.has_value(); }
+  /// Whether the key `other`, and not `fill`, makes it total.
+  bool has_other() const { return type == ColumnType::category || type == ColumnType::date; }
+  /// What to add to the entry so that it is total.
+  std::string remedy() const { return has_other() ? "other: true" : "fill: NUMBER"; }
 };
 
 /// The declaration of an entry's keys.
@@ -58,9 +70,12 @@ class Column {
 
   const std::string& name() const noexcept { return name_; }
   const ColumnRule& rule() const noexcept { return rule_; }
+  /// From now on dates are read as %Y-%m-%d, as rows in memory have them.
+  void read_iso_dates() { date_format_ = kIsoDate; }
   std::size_t field() const noexcept { return field_; }  ///< In a row, from 0.
   std::size_t width() const noexcept { return width_; }  ///< Number of features.
-  /// One for each feature: "age", "age=(missing)", "sex=f", "sex=(other)".
+  /// One for each feature: "age", "age=(missing)", "sex=f", "sex=(other)",
+  /// "admitted.month=3".
   std::vector<std::string> feature_names() const;
 
   /// Writes width() features. With Found::none they are those that the rule gives for such values,
@@ -73,7 +88,11 @@ class Column {
  private:
   Found encode_number(std::string_view text, float* features) const;
   Found encode_choice(std::string_view text, float* features) const;
+  Found encode_date(std::string_view text, float* features) const;
+  /// Whether it is a text that stands for a missing value.
+  bool is_place(std::string_view text) const { return places_.find(text) != places_.end(); }
   float scaled(double value) const;
+  std::vector<std::string> date_feature_names() const;
 
   ColumnRule rule_;
   std::string name_;
@@ -81,7 +100,8 @@ class Column {
   std::size_t width_ = 1;
   bool decimal_comma_;
   bool is_plain_ = false;  ///< A number is its feature.
-  /// For categories: the feature of each value and of each missing text; for booleans 0 or 1.
+  std::string date_format_;
+  /// For numbers and dates: the texts that mean a missing one. For categories: the feature of each value and of each missing text; for booleans 0 or 1.
   std::map<std::string, std::size_t, std::less<>> places_;
 };
 

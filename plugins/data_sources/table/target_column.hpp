@@ -1,4 +1,4 @@
-// The column that a CSV data source predicts: how its texts become classes or reals.
+// The column of a table that a model predicts: how its texts become classes or reals.
 #pragma once
 
 #include <map>

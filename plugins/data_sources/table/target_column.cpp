@@ -35,18 +35,18 @@ std::vector<privgrad::ParamSpec> TargetColumn::params() {
 }
 
 TargetColumn::TargetColumn(const privgrad::Params& params, bool decimal_comma)
-    : name_(params.text("target")), task_("csv", params), decimal_comma_(decimal_comma) {
+    : name_(params.text("target")), task_("data", params), decimal_comma_(decimal_comma) {
   if (params.has("labels")) {
     labels_ = params.texts("labels");
     for (const std::string& label : labels_) {
       if (label.size() > kLongestName)
-        throw ConfigError("csv: labels: " + in_quotes(label) + " is longer than " +
+        throw ConfigError("data.labels: " + in_quotes(label) + " is longer than " +
                           std::to_string(kLongestName) + " bytes");
       if (!places_.emplace(label, static_cast<float>(places_.size())).second)
-        throw ConfigError("csv: labels: " + in_quotes(label) + " is there twice");
+        throw ConfigError("data.labels: " + in_quotes(label) + " is there twice");
     }
     if (const std::string wrong = task_.state_classes(labels_.size()); !wrong.empty())
-      throw ConfigError("csv: labels: there are " + std::to_string(labels_.size()) + ", but " +
+      throw ConfigError("data.labels: there are " + std::to_string(labels_.size()) + ", but " +
                         wrong);
   }
   if (params.has("other_label")) {
@@ -54,17 +54,17 @@ TargetColumn::TargetColumn(const privgrad::Params& params, bool decimal_comma)
     const auto found = places_.find(other);
     if (found == places_.end()) {
       const std::string nearest = privgrad::nearest_name(other, labels_);
-      throw ConfigError("csv: other_label is " + in_quotes(other) + ", which labels lacks" +
+      throw ConfigError("data.other_label is " + in_quotes(other) + ", which labels lacks" +
                         (nearest.empty() ? "" : "; did you mean " + in_quotes(nearest) + "?"));
     }
     fill_ = found->second;
   }
   if (!params.has("target_fill")) return;
   if (!labels_.empty())
-    throw ConfigError("csv: target_fill is given, but with labels it is other_label");
+    throw ConfigError("data.target_fill is given, but with labels it is other_label");
   const double fill = params.real("target_fill");
   if (const std::string wrong = task_.problem(fill); !wrong.empty())
-    throw ConfigError("csv: target_fill " + wrong);
+    throw ConfigError("data.target_fill " + wrong);
   fill_ = static_cast<float>(fill);
 }
 

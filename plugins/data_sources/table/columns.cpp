@@ -16,22 +16,33 @@ namespace param = privgrad::param;
 
 constexpr std::size_t kMostNumberBytes = 512;
 
-const std::vector<std::string> kTypes = {"number", "boolean", "category", "text", "drop"};
+const std::vector<std::string> kTypes = {"number", "boolean", "category", "date", "text", "drop"};
 
 ColumnType type_named(const std::string& name) {
   const auto found = std::find(kTypes.begin(), kTypes.end(), name);
   return static_cast<ColumnType>(found - kTypes.begin() + 1);
 }
 
+/// In the order of DatePart.
+const std::vector<std::string> kParts = {"days", "day", "month", "weekday"};
+const std::vector<std::string> kWeekdays = {"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"};
+
+std::size_t width_of(DatePart part) {
+  constexpr std::size_t kWidths[] = {1, 1, 12, 7};
+  return kWidths[static_cast<std::size_t>(part)];
+}
+
 std::string name_of(ColumnType type) { return kTypes[static_cast<std::size_t>(type) - 1]; }
 
 /// The keys that each type takes, beside its name.
 bool takes(ColumnType type, std::string_view key) {
-  if (key == "min" || key == "max" || key == "unit") return type == ColumnType::number;
+  if (key == "min" || key == "max" || key == "unit")
+    return type == ColumnType::number || type == ColumnType::date;
+  if (key == "format" || key == "parts" || key == "since") return type == ColumnType::date;
   if (key == "fill") return type == ColumnType::number || type == ColumnType::boolean;
   if (key == "values") return type == ColumnType::boolean || type == ColumnType::category;
-  if (key == "other") return type == ColumnType::category;
-  return type != ColumnType::text && type != ColumnType::drop;
+  if (key == "other") return type == ColumnType::category || type == ColumnType::date;
+  return type == ColumnType::number || type == ColumnType::boolean || type == ColumnType::category;
 }
 
 void check_values(const ColumnRule& rule, const std::string& who) {
@@ -67,6 +78,25 @@ void check_range(const ColumnRule& rule, const std::string& who) {
   if (rule.type == ColumnType::boolean && rule.fill && (*rule.fill < 0.0 || *rule.fill > 1.0))
     throw ConfigError(who + "fill is " + privgrad::format_number(*rule.fill) +
                       ", expected 0 (false) to 1 (true)");
+}
+
+void check_date(const ColumnRule& rule, const std::string& who) {
+  if (rule.type != ColumnType::date) return;
+  if (const std::string wrong = problem_of_date_format(rule.format); !wrong.empty())
+    throw ConfigError(who + "format " + wrong + ", expected such as '%Y-%m-%d' or '%d.%m.%Y'");
+  if (rule.parts.empty())
+    throw ConfigError(who + "a date needs parts, what it becomes: parts: [days, month, weekday]");
+  std::vector<DatePart> sorted = rule.parts;
+  std::sort(sorted.begin(), sorted.end());
+  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  if (twice != sorted.end())
+    throw ConfigError(who + "the part " + kParts[static_cast<std::size_t>(*twice)] +
+                      " is there twice");
+  const bool has_days = sorted.front() == DatePart::days;
+  if (has_days && !rule.since)
+    throw ConfigError(who + "the part days needs the day from which it counts: since: 2000-01-01");
+  if (!has_days && (rule.since || rule.min || rule.max))
+    throw ConfigError(who + "since, min, max and unit are of the part days, which parts lacks");
 }
 
 const std::vector<std::string> kFalse = {"0",  "false", "False", "FALSE", "no", "No",
@@ -161,7 +191,8 @@ std::vector<privgrad::ParamSpec> column_params() {
           .example("age"),
       param::text("type",
                   "number; boolean; category, which becomes a feature for each value, 1 for the "
-                  "one that is there; text, which no model here reads, and drop: left out.")
+                  "one that is there; date, which becomes those of its parts; text, which no model "
+                  "here reads, and drop: left out.")
           .one_of(kTypes)
           .example("number"),
       param::list("values",
@@ -171,12 +202,22 @@ std::vector<privgrad::ParamSpec> column_params() {
                   param::text("value", "One value."))
           .optional(),
       param::boolean("other",
-                     "Category: one more feature, for what is missing or not declared. "
+                     "Category, date: one more feature, for what is missing or not declared. "
                      "Without it such a row is an error.")
           .optional(),
-      param::real("min", "Number: what is below becomes it.").optional(),
-      param::real("max", "Number: what is above becomes it.").optional(),
-      param::boolean("unit", "Number: min..max becomes 0..1.").optional(),
+      param::real("min", "Number, days of a date: what is below becomes it.").optional(),
+      param::real("max", "Number, days of a date: what is above becomes it.").optional(),
+      param::boolean("unit", "Number, days of a date: min..max becomes 0..1.").optional(),
+      param::text("format",
+                  "Date: its form, of %Y, %m and %d, and %H, %M, %S and %f, which are left out. "
+                  "Without it %Y-%m-%d; dates in memory need none.")
+          .optional(),
+      param::list("parts",
+                  "Date: what it becomes. days, their number since a day; day of the month, 1 as "
+                  "0 and 31 as 1; month and weekday, a feature for each.",
+                  param::text("part", "One part.").one_of(kParts))
+          .optional(),
+      param::text("since", "Date: the day, %Y-%m-%d, from which days are counted.").optional(),
       param::real("fill",
                   "Number, boolean (0 to 1): instead of what is missing or no such value. "
                   "Without it such a row is an error.")
@@ -188,12 +229,31 @@ std::vector<privgrad::ParamSpec> column_params() {
   };
 }
 
+namespace {
+
+void read_date(const privgrad::Params& params, const std::string& who, ColumnRule& rule) {
+  if (params.has("format")) rule.format = params.text("format");
+  if (params.has("parts")) {
+    for (const std::string& part : params.texts("parts"))
+      rule.parts.push_back(
+          static_cast<DatePart>(std::find(kParts.begin(), kParts.end(), part) - kParts.begin()));
+  }
+  if (!params.has("since")) return;
+  rule.since = date_in(params.text("since"), kIsoDate);
+  if (!rule.since)
+    throw ConfigError(who + "since is " + in_quotes(params.text("since")) +
+                      ", expected a day as 2000-01-31");
+}
+
+}  // namespace
+
 ColumnRule column_rule(const privgrad::Params& params) {
   ColumnRule rule;
   rule.name = params.text("name");
   rule.type = type_named(params.text("type"));
-  const std::string who = "csv: columns: " + in_quotes(rule.name) + ": ";
-  for (const char* key : {"values", "other", "min", "max", "unit", "fill", "indicator"}) {
+  const std::string who = "data.columns: " + in_quotes(rule.name) + ": ";
+  for (const char* key :
+       {"values", "other", "min", "max", "unit", "fill", "indicator", "format", "parts", "since"}) {
     if (params.has(key) && !takes(rule.type, key))
       throw ConfigError(who + key + " says nothing of a column of type " + params.text("type"));
   }
@@ -208,24 +268,35 @@ ColumnRule column_rule(const privgrad::Params& params) {
   rule.other = flag("other");
   rule.indicator = flag("indicator");
   if (params.has("values")) rule.values = params.texts("values");
+  read_date(params, who, rule);
   if (rule.type == ColumnType::category && rule.indicator && !rule.other)
     throw ConfigError(who + "indicator needs other: true, so that every row has a place");
-  if (rule.type != ColumnType::category && rule.indicator && !rule.fill)
+  if (!rule.has_other() && rule.indicator && !rule.fill)
     throw ConfigError(who + "indicator needs fill: what the value is where the indicator is 1");
   check_values(rule, who);
   check_range(rule, who);
+  check_date(rule, who);
   return rule;
 }
 
 privgrad::Value to_value(const ColumnRule& rule) {
-  privgrad::Value value{privgrad::Value::Object{}};
+  using privgrad::Value;
+  Value value{Value::Object{}};
   value.set("name", rule.name);
   value.set("type", name_of(rule.type));
   if (!rule.values.empty()) {
-    privgrad::Value::List values;
+    Value::List values;
     for (const std::string& text : rule.values) values.emplace_back(text);
     value.set("values", std::move(values));
   }
+  if (rule.type == ColumnType::date) {
+    value.set("format", rule.format);
+    Value::List parts;
+    for (const DatePart part : rule.parts)
+      parts.emplace_back(kParts[static_cast<std::size_t>(part)]);
+    value.set("parts", std::move(parts));
+  }
+  if (rule.since) value.set("since", iso_date(*rule.since));
   if (rule.min) value.set("min", *rule.min);
   if (rule.max) value.set("max", *rule.max);
   if (rule.unit) value.set("unit", true);
@@ -237,7 +308,11 @@ privgrad::Value to_value(const ColumnRule& rule) {
 
 Column::Column(ColumnRule rule, std::string name, std::size_t field,
                const std::vector<std::string>& missing, bool decimal_comma)
-    : rule_(std::move(rule)), name_(std::move(name)), field_(field), decimal_comma_(decimal_comma) {
+    : rule_(std::move(rule)),
+      name_(std::move(name)),
+      field_(field),
+      decimal_comma_(decimal_comma),
+      date_format_(rule_.format) {
   const auto put = [&](const std::vector<std::string>& texts, std::size_t place) {
     for (const std::string& text : texts) places_.emplace(text, place);
   };
@@ -245,6 +320,12 @@ Column::Column(ColumnRule rule, std::string name, std::size_t field,
     for (std::size_t i = 0; i < rule_.values.size(); ++i) places_.emplace(rule_.values[i], i);
     width_ = rule_.values.size() + (rule_.other ? 1 : 0) + (rule_.indicator ? 1 : 0);
     if (rule_.indicator) put(missing, width_ - 1);
+    return;
+  }
+  if (rule_.type == ColumnType::date) {
+    width_ = rule_.other ? 1 : 0;
+    for (const DatePart part : rule_.parts) width_ += width_of(part);
+    put(missing, 0);  // a day that stands for a missing one
     return;
   }
   width_ = rule_.indicator ? 2 : 1;
@@ -264,6 +345,7 @@ Column::Column(ColumnRule rule, std::string name, std::size_t field,
 }
 
 std::vector<std::string> Column::feature_names() const {
+  if (rule_.type == ColumnType::date) return date_feature_names();
   if (rule_.type != ColumnType::category) {
     return rule_.indicator ? std::vector<std::string>{name_, name_ + "=(missing)"}
                            : std::vector<std::string>{name_};
@@ -275,6 +357,19 @@ std::vector<std::string> Column::feature_names() const {
   return names;
 }
 
+std::vector<std::string> Column::date_feature_names() const {
+  std::vector<std::string> names;
+  for (const DatePart part : rule_.parts) {
+    const std::string name = name_ + "." + kParts[static_cast<std::size_t>(part)];
+    if (width_of(part) == 1) names.push_back(name);
+    for (std::size_t i = 0; i < width_of(part) && width_of(part) > 1; ++i)
+      names.push_back(name + "=" +
+                      (part == DatePart::month ? std::to_string(i + 1) : kWeekdays[i]));
+  }
+  if (rule_.other) names.push_back(name_ + "=(other)");
+  return names;
+}
+
 std::string Column::expected() const {
   switch (rule_.type) {
     case ColumnType::boolean:
@@ -282,14 +377,17 @@ std::string Column::expected() const {
                                   : "one of its two values";
     case ColumnType::category:
       return "one of its " + std::to_string(rule_.values.size()) + " values";
+    case ColumnType::date:
+      return "a date of the form " + in_quotes(date_format_);
     default:
       return "a finite number";
   }
 }
 
 Column::Found Column::encode(std::string_view text, float* features) const {
-  return rule_.type == ColumnType::number ? encode_number(text, features)
-                                          : encode_choice(text, features);
+  if (rule_.type == ColumnType::number) return encode_number(text, features);
+  return rule_.type == ColumnType::date ? encode_date(text, features)
+                                        : encode_choice(text, features);
 }
 
 float Column::scaled(double value) const {
@@ -305,7 +403,7 @@ Column::Found Column::encode_number(std::string_view text, float* features) cons
     features[0] = static_cast<float>(*value);
     return Found::value;
   }
-  if (value && !places_.empty() && places_.find(text) != places_.end()) value.reset();
+  if (value && !places_.empty() && is_place(text)) value.reset();
   features[0] = scaled(value ? *value : rule_.fill.value_or(0.0));
   if (rule_.indicator) features[1] = value ? 0.0f : 1.0f;
   return value ? Found::value : Found::none;
@@ -326,6 +424,34 @@ Column::Found Column::encode_choice(std::string_view text, float* features) cons
   return place < rule_.values.size() ? Found::value : Found::none;
 }
 
+Column::Found Column::encode_date(std::string_view text, float* features) const {
+  std::fill_n(features, width_, 0.0f);
+  const auto date = is_place(text) ? std::nullopt : date_in(text, date_format_);
+  if (!date) {
+    if (rule_.other) features[width_ - 1] = 1.0f;
+    return Found::none;
+  }
+  const std::chrono::year_month_day day(*date);
+  for (const DatePart part : rule_.parts) {
+    switch (part) {
+      case DatePart::days:
+        features[0] = scaled(static_cast<double>((*date - *rule_.since).count()));
+        break;
+      case DatePart::day:
+        features[0] = static_cast<float>(static_cast<unsigned>(day.day()) - 1) / 30.0f;
+        break;
+      case DatePart::month:
+        features[static_cast<unsigned>(day.month()) - 1] = 1.0f;
+        break;
+      case DatePart::weekday:
+        features[std::chrono::weekday(*date).iso_encoding() - 1] = 1.0f;
+        break;
+    }
+    features += width_of(part);
+  }
+  return Found::value;
+}
+
 namespace {
 
 /// The index of the rule for each column; `names.size()` of them.
@@ -338,7 +464,7 @@ std::vector<std::size_t> assign(const std::vector<ColumnRule>& rules,
       return matches(rule.name, names[i]);
     });
     if (found == rules.end()) {
-      throw ConfigError("csv: columns: no entry names the column " + in_quotes(names[i]) +
+      throw ConfigError("data.columns: no entry names the column " + in_quotes(names[i]) +
                         "; add one, {name: " + in_quotes(names[i]) +
                         ", type: drop} to leave it out");
     }
@@ -349,7 +475,7 @@ std::vector<std::size_t> assign(const std::vector<ColumnRule>& rules,
 
 void refuse_idle(const ColumnRule& rule, const std::vector<std::string>& names,
                  std::size_t target) {
-  const std::string who = "csv: columns: " + in_quotes(rule.name) + " is the name of ";
+  const std::string who = "data.columns: " + in_quotes(rule.name) + " is the name of ";
   if (target < names.size() && rule.name == names[target])
     throw ConfigError(who + "the target, which labels, target_fill and task speak of");
   const std::string nearest = privgrad::nearest_name(rule.name, names);

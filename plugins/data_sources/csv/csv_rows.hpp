@@ -1,0 +1,63 @@
+// The rows of a CSV file as those of a table.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "../table/text_rows.hpp"
+#include "csv_reader.hpp"
+
+/// How files hold the rows of a table.
+struct CsvForm {
+  CsvDialect dialect;
+  bool header = true;       ///< Else columns are called "0", "1", ...
+  bool has_targets = true;  ///< Then a row has two fields at least.
+  bool decimal_comma = false;
+  bool fills_malformed = false;  ///< CsvReader::fill_malformed().
+};
+
+/// Whether the header alone determines how many fields a row has, and every line after it is a row.
+bool can_fill_malformed(const CsvForm& form);
+
+inline constexpr std::array<const char*, 5> kDelimiters = {",", ";", "\t", "|", " "};
+
+/// \returns the form's delimiter or, if it makes one column of the header, the one that makes most
+///   of it, and as many of each row that follows.
+/// \throws IoError  as CsvRows.
+char likely_delimiter(const std::filesystem::path& file, const CsvForm& form);
+
+/// Messages: "FILE:LINE:COLUMN: ...".
+class CsvRows final : public TextRows {
+ public:
+  /// \throws IoError  as CsvReader.
+  CsvRows(const std::filesystem::path& file, const CsvForm& form, std::uint64_t most_bytes);
+
+  std::vector<std::string> read_names() override;
+  bool next() override;
+
+  std::size_t size() const noexcept override { return reader_.size(); }
+  std::string_view field(std::size_t i) const noexcept override { return reader_.field(i); }
+  std::size_t likely_rows() const noexcept override { return reader_.rows_like_this(); }
+  std::uint64_t read_so_far() const noexcept override { return reader_.bytes_read(); }
+  /// Whether a field in quotes holds a line end.
+  bool spans_lines() const noexcept override { return reader_.spans_lines(); }
+
+  std::string name() const override { return reader_.path().string(); }
+  void fail_at(std::size_t field, const std::string& what) const override {
+    reader_.fail_at(field, what);
+  }
+  void fail_at_row(const std::string& what) const override { reader_.fail_at_row(what); }
+  void fail(const std::string& what) const override { reader_.fail(what); }
+
+ private:
+  void check_names(const std::vector<std::string>& names) const;
+  void check_size() const;
+
+  const CsvForm form_;
+  CsvReader reader_;
+  std::size_t columns_ = 0;
+  bool is_at_first_row_ = false;  ///< It was read to count the columns.
+};

@@ -1,0 +1,52 @@
+#include "memory_rows.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "../table/columns.hpp"
+#include "privgrad/error.hpp"
+
+using privgrad::MemoryColumn;
+
+MemoryRows::MemoryRows(std::shared_ptr<const privgrad::MemoryTable> table, std::string name)
+    : table_(std::move(table)),
+      name_(std::move(name)),
+      rows_(table_->columns.front().offsets.size() - 1) {}
+
+std::vector<std::string> MemoryRows::read_names() {
+  std::vector<std::string> names;
+  for (const MemoryColumn& column : table_->columns) {
+    if (column.name.size() > kLongestName)
+      fail("the name " + in_quotes(column.name) + " is longer than " +
+           std::to_string(kLongestName) + " bytes");
+    if (std::find(names.begin(), names.end(), column.name) != names.end())
+      fail("two columns have the name " + in_quotes(column.name));
+    names.push_back(column.name);
+  }
+  return names;
+}
+
+std::string_view MemoryRows::field(std::size_t i) const noexcept {
+  const MemoryColumn& column = table_->columns[i];
+  const auto begin = static_cast<std::size_t>(column.offsets[next_ - 1]);
+  const auto end = static_cast<std::size_t>(column.offsets[next_]);
+  return {column.bytes.data() + begin, end - begin};
+}
+
+void MemoryRows::check_column(std::size_t i) const {
+  const MemoryColumn& column = table_->columns[i];
+  if (column.unreadable.empty()) return;
+  fail("the column " + in_quotes(column.name) + " holds " + column.unreadable +
+       ", expected numbers, texts, booleans or dates; leave it out by columns: [{name: " +
+       in_quotes(column.name) + ", type: drop}, ...]");
+}
+
+void MemoryRows::fail_at(std::size_t, const std::string& what) const { fail_at_row(what); }
+
+void MemoryRows::fail_at_row(const std::string& what) const {
+  throw privgrad::IoError(name_ + ": row " + std::to_string(next_ - 1) + ": " + what);
+}
+
+void MemoryRows::fail(const std::string& what) const {
+  throw privgrad::IoError(name_ + ": " + what);
+}

@@ -1,0 +1,40 @@
+// The rows of a table that is lent as columns.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "../table/text_rows.hpp"
+#include "privgrad/memory_tables.hpp"
+
+/// Messages: "memory: train: row 17: ...", counted from 0 as programs count.
+class MemoryRows final : public TextRows {
+ public:
+  /// \param table  has columns, all of as many rows.
+  MemoryRows(std::shared_ptr<const privgrad::MemoryTable> table, std::string name);
+
+  std::vector<std::string> read_names() override;
+  bool next() override { return ++next_ <= rows_; }
+
+  std::size_t size() const noexcept override { return table_->columns.size(); }
+  std::string_view field(std::size_t i) const noexcept override;
+  void check_column(std::size_t i) const override;
+  bool has_iso_dates(std::size_t i) const noexcept override { return table_->columns[i].is_date; }
+  std::size_t likely_rows() const noexcept override { return rows_; }
+  std::uint64_t read_so_far() const noexcept override { return next_; }
+
+  std::string name() const override { return name_; }
+  void fail_at(std::size_t field, const std::string& what) const override;
+  void fail_at_row(const std::string& what) const override;
+  void fail(const std::string& what) const override;
+
+ private:
+  std::shared_ptr<const privgrad::MemoryTable> table_;
+  std::string name_;
+  std::size_t rows_;
+  std::size_t next_ = 0;  ///< Behind this row.
+};

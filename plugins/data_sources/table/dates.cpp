@@ -1,0 +1,93 @@
+#include "dates.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdio>
+
+namespace {
+
+constexpr std::string_view kNeeded = "Ymd", kTimes = "HMSf";
+
+/// Takes a number of at least `fewest` digits, and of as many as there are up to `most`.
+std::optional<int> take_number(std::string_view& text, std::size_t fewest, std::size_t most) {
+  int value = 0;
+  std::size_t count = 0;
+  while (count < std::min(most, text.size()) && text[count] >= '0' && text[count] <= '9')
+    value = 10 * value + (text[count++] - '0');
+  if (count < fewest) return std::nullopt;
+  text.remove_prefix(count);
+  return value;
+}
+
+struct Moment {
+  int year = 0, month = 0, day = 0;
+
+  bool take(char directive, std::string_view& text) {
+    if (directive == 'f') return take_number(text, 1, 9).has_value();
+    const auto number = directive == 'Y' ? take_number(text, 4, 4) : take_number(text, 1, 2);
+    if (!number) return false;
+    switch (directive) {
+      case 'Y':
+        year = *number;
+        return true;
+      case 'm':
+        month = *number;
+        return true;
+      case 'd':
+        day = *number;
+        return true;
+      case 'H':
+        return *number < 24;
+      case 'M':
+        return *number < 60;
+      default:
+        return *number <= 60;  // a leap second
+    }
+  }
+};
+
+}  // namespace
+
+std::string problem_of_date_format(std::string_view format) {
+  std::string found;
+  for (std::size_t at = 0; at < format.size(); ++at) {
+    if (format[at] != '%') continue;
+    const char directive = ++at < format.size() ? format[at] : ' ';
+    const bool is_known =
+        kNeeded.find(directive) != kNeeded.npos || kTimes.find(directive) != kTimes.npos;
+    if (!is_known) return "has a % before none of Y, m, d, H, M, S and f";
+    if (found.find(directive) != found.npos) return std::string("has %") + directive + " twice";
+    found += directive;
+  }
+  for (const char needed : kNeeded) {
+    if (found.find(needed) == found.npos) return std::string("has no %") + needed;
+  }
+  return "";
+}
+
+std::optional<std::chrono::sys_days> date_in(std::string_view text, std::string_view format) {
+  Moment moment;
+  for (std::size_t at = 0; at < format.size(); ++at) {
+    if (format[at] == '%') {
+      if (!moment.take(format[++at], text)) return std::nullopt;
+    } else if (text.empty() || text.front() != format[at]) {
+      return std::nullopt;
+    } else {
+      text.remove_prefix(1);
+    }
+  }
+  const std::chrono::year_month_day date{std::chrono::year(moment.year),
+                                         std::chrono::month(static_cast<unsigned>(moment.month)),
+                                         std::chrono::day(static_cast<unsigned>(moment.day))};
+  if (!text.empty() || !date.ok()) return std::nullopt;
+  return std::chrono::sys_days(date);
+}
+
+std::string iso_date(std::chrono::sys_days day) {
+  const std::chrono::year_month_day date(day);
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%04d-%02u-%02u", static_cast<int>(date.year()),
+                static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()));
+  return text.data();
+}

@@ -1,0 +1,25 @@
+// Suggests the column declarations for tables that one is allowed to look at.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "privgrad/value.hpp"
+#include "table.hpp"
+
+struct Suggestion {
+  privgrad::Value params;    ///< An object.
+  bool spans_lines = false;  ///< Whether a row goes over more than one line of a file.
+  std::size_t numbers = 0;   ///< Columns whose values are numbers.
+};
+
+/// Declarations that a manifest could make for rows that one may look at: for each column the
+/// narrowest type that fits every value, with its range or its values and a fill for values that do
+/// not fit; for the target its labels, its number of classes, or that it is a real.
+/// \returns parameters: columns, and labels and other_label, classes and target_fill, or task and
+///   target_fill.
+/// \throws ConfigError  there is no such target.
+/// \throws IoError  as read_table(), except for values that do not fit.
+Suggestion suggest_params(const std::vector<TablePart>& parts, const TableForm& form,
+                          const std::string& target);

@@ -1,0 +1,62 @@
+// Rows of texts, wherever they are kept: what a table is read from.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// A table's rows, one after the other, each of as many fields as it has columns.
+///
+/// No message shows the content of a field.
+class TextRows {
+ public:
+  virtual ~TextRows() = default;
+  TextRows(const TextRows&) = delete;
+  TextRows& operator=(const TextRows&) = delete;
+
+  /// Called once, before next().
+  /// \returns the names of the columns, each once.
+  /// \throws IoError  there are none, or a name appears twice or is too long.
+  virtual std::vector<std::string> read_names() = 0;
+  /// Reads the next row. \returns false behind the last.
+  virtual bool next() = 0;
+
+  /// The number of fields in the row that next() read; valid until the next call.
+  virtual std::size_t size() const noexcept = 0;
+  virtual std::string_view field(std::size_t i) const noexcept = 0;
+  /// \throws IoError  the values of this column are no texts.
+  virtual void check_column(std::size_t) const {}
+  /// Whether the fields of a column are dates, written as %Y-%m-%d whatever is declared of them.
+  virtual bool has_iso_dates(std::size_t) const noexcept { return false; }
+
+  /// Whether this row goes over more than one line of a file.
+  virtual bool spans_lines() const noexcept { return false; }
+
+  /// The number of rows, if that is known or can be guessed; else 0.
+  virtual std::size_t likely_rows() const noexcept = 0;
+  /// How much of this part of a table has been read, in the unit of TablePart::size.
+  virtual std::uint64_t read_so_far() const noexcept = 0;
+
+  /// What errors call these rows.
+  virtual std::string name() const = 0;
+  /// \throws IoError that points at a field of this row.
+  virtual void fail_at(std::size_t field, const std::string& what) const = 0;
+  /// \throws IoError that points at this row.
+  virtual void fail_at_row(const std::string& what) const = 0;
+  /// \throws IoError that names these rows.
+  virtual void fail(const std::string& what) const = 0;
+
+ protected:
+  TextRows() = default;
+};
+
+/// Rows that can be read again and again; a table has one or more such parts.
+struct TablePart {
+  /// \param streams  whether the rows are taken as they come, and never all in memory.
+  std::function<std::unique_ptr<TextRows>(bool streams)> open;
+  std::uint64_t size = 0;  ///< How much there is to read, about, in any unit.
+};

@@ -1,0 +1,70 @@
+"""Drafts of what a manifest declares of rows."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+from ._framework import framework, plain, yaml_text
+from .data import is_table, lent
+from .errors import PrivgradWarning
+
+__all__ = ["suggest"]
+
+Path = str | os.PathLike[str]
+
+
+def suggest(
+    rows: Any,
+    target: str | None = None,
+    *,
+    plugin_dirs: Iterable[Path] = (),
+    **section: Any,
+) -> dict[str, Any]:
+    """Draft a section ``data`` by looking at all rows, as ``privgrad data describe --suggest`` does.
+
+    Types, ranges, values and classes are facts about the rows, which a model made with them gives
+    away. The section has the key ``read_off_rows``: every output lists it as unaccounted, and release
+    mode refuses it, until you take it out, once nothing in the section was read off private rows.
+
+    Parameters
+    ----------
+    rows : frame, table, arrays or path
+        A table (pandas, Polars, PyArrow, a path ``*.parquet``), with its targets in a column or as
+        (table, targets); (features, targets); or the path of a CSV file.
+    target : str, optional
+        Of a table: the column to predict.
+    plugin_dirs : iterable of path
+        Looked through for plugins first.
+    **section
+        Other keys of the section, such as ``missing`` or ``delimiter``.
+
+    Returns
+    -------
+    dict
+        The section, with the rows.
+
+    Raises
+    ------
+    ConfigError, DataError
+    """
+    is_file = isinstance(rows, (str, os.PathLike)) and not is_table(rows)
+    given: dict[str, Any] = {"kind": "csv" if is_file else "memory", "train": rows, **section}
+    if target is not None:
+        given["target"] = target
+    elif isinstance(rows, tuple) and is_table(rows[0]):
+        given["target"] = "target"
+    features = rows[0] if isinstance(rows, tuple) else rows
+    loaded = framework(plugin_dirs)
+    with lent(given, as_columns=not is_file and is_table(features)) as named:
+        made = json.loads(loaded.suggest(yaml_text(plain(named, "data"))))
+    warnings.warn(
+        "types, ranges, values and labels were read off all rows (read_off_rows): of private rows,"
+        " declare what you know without them",
+        PrivgradWarning,
+        stacklevel=2,
+    )
+    return {**given, **made}
