@@ -10,9 +10,11 @@ no row decides whether ``fit`` raises.
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
 import tempfile
 import warnings
+import weakref
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -26,7 +28,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from . import _rows, api
 from ._framework import plain, yaml_text
-from .errors import ConfigError, PrivacyError, PrivgradWarning
+from .errors import ConfigError, DataError, PrivacyError, PrivgradWarning
+from .results import Verification
 
 __all__ = ["EXPECTED_FAILED_CHECKS", "DPClassifier", "DPGridSearch", "DPRegressor"]
 
@@ -45,6 +48,14 @@ _counter = itertools.count()
 
 #: What ``manifest`` may say of the data; the rest is said by the parameters, and by the rows of fit().
 _OF_DATA = ("feature_names", "read_off_rows", "size", "streaming", "transforms")
+
+
+class _Folder:
+    """A temporary folder that is gone with this object."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="privgrad-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
 class _DPEstimator(BaseEstimator):
@@ -79,6 +90,7 @@ class _DPEstimator(BaseEstimator):
         threads: int | None = None,
         callback: Any = None,
         random_state: int | None = None,
+        out: str | os.PathLike[str] | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -98,6 +110,7 @@ class _DPEstimator(BaseEstimator):
         self.threads = threads
         self.callback = callback
         self.random_state = random_state
+        self.out = out
 
     def _model(self) -> dict[str, Any]:
         model = {"kind": self.model} if isinstance(self.model, str) else dict(self.model)
@@ -180,12 +193,26 @@ class _DPEstimator(BaseEstimator):
         A row that does not fit has been made to (_validated, _scaled), so that none counts as the source's
         fill; in release mode one is asked for, since no error may tell of a row.
         """
+        self._check_size(manifest, len(features))
         data = {**manifest["data"], "kind": "memory", **of_task, "train": {
             "features": features, "targets": targets, "table": f"scikit-learn-{next(_counter)}",
         }}
         if self._is_release():
             data |= {"target_fill": 0, "feature_fill": 0}
         return {**manifest, "data": _with_facts(data, read)}
+
+    @staticmethod
+    def _check_size(manifest: Mapping[str, Any], rows: int) -> None:
+        """Say what to do where a declared size is that of the whole, and these are the rows of a fold."""
+        size = manifest["data"].get("size")
+        adjacency = manifest["privacy"].get("adjacency")
+        if adjacency == "add_or_remove_one" or not isinstance(size, int) or size == rows:
+            return
+        raise ConfigError(
+            f"size: is {size}, and there are {rows} rows; under {adjacency} the number of rows is public, and"
+            " needs no size: leave it out, so that each fold of a cross-validation has its own; under"
+            " add_or_remove_one it may differ"
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -230,17 +257,20 @@ class _DPEstimator(BaseEstimator):
             self._low, self._high = _bounds("bounds", self.bounds, (X.shape[1],))
 
     def _train(self, manifest: Mapping[str, Any], read: Sequence[str]) -> None:
-        folder = tempfile.mkdtemp(prefix="privgrad-")
+        self._folder = _Folder() if self.out is None else None
+        out, state = self.out, None
+        if self._folder is not None:
+            out, state = self._folder.path / "run", self._folder.path / "state"
         try:
-            self.run_ = api.run(
-                manifest, out=Path(folder) / "run", state=Path(folder) / "state",
-                threads=self.threads, callback=self.callback,
-            )
-            self.model_ = (self.run_.run_dir / "model.safetensors").read_bytes()
-            self.event_ = self.run_.event()
-            self.ledger_ = (self.run_.run_dir / "ledger.jsonl").read_text(encoding="utf-8")
+            self.run_ = api.run(manifest, out=out, state=state, threads=self.threads, callback=self.callback)
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            if state is not None:  # private, and of no use to a run that is not resumed
+                shutil.rmtree(state, ignore_errors=True)
+        self.model_ = (self.run_.run_dir / "model.safetensors").read_bytes()
+        self.event_ = self.run_.event()
+        self.ledger_ = (self.run_.run_dir / "ledger.jsonl").read_text(encoding="utf-8")
+        self.statement_ = self.run_.statement()
+        self.report_ = (self.run_.run_dir / "report.html").read_text(encoding="utf-8")
         self.epsilon_ = self.run_.epsilon
         self.n_iter_ = self.run_.steps
         self.unaccounted_ = self.run_.unaccounted
@@ -263,15 +293,47 @@ class _DPEstimator(BaseEstimator):
 
     def _predictions(self, X: Any) -> Any:
         X = self._validated(X, reset=False)
+        return self._applied(api.predict, {"unlabelled": True}, {"features": self._scaled(X)})
+
+    def _applied(self, call: Any, section: Mapping[str, Any], rows: Mapping[str, Any]) -> Any:
+        """What a call says of the model and rows."""
         with tempfile.NamedTemporaryFile(suffix=".safetensors") as file:
             file.write(self.model_)
             file.flush()
-            rows = {"kind": "memory", "unlabelled": True, "train": {
-                "features": self._scaled(X), "table": f"scikit-learn-{next(_counter)}",
-            }}
+            data = {"kind": "memory", **section, "train": {**rows, "table": f"scikit-learn-{next(_counter)}"}}
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", PrivgradWarning)
-                return api.predict(file.name, rows, threads=self.threads)
+                return call(file.name, data, threads=self.threads)
+
+    def verify(self, **how: Any) -> Verification:
+        """Check the run by its files, as :func:`privgrad.verify` does.
+
+        Parameters
+        ----------
+        **how
+            What :func:`privgrad.verify` takes.
+
+        Returns
+        -------
+        Verification
+            True if it verifies.
+
+        Raises
+        ------
+        DataError
+            If the run lay in a temporary folder, and the estimator that was fitted is gone.
+        """
+        check_is_fitted(self)
+        if not self.run_.run_dir.exists():
+            raise DataError(
+                f"{self.run_.run_dir}: is gone with the estimator that was fitted; out= keeps a run"
+            )
+        return api.verify(self.run_, **how)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        state.pop("_folder", None)  # it goes with this object, and not with a copy
+        return state
 
 
 def _bounds(name: str, given: Any, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
@@ -326,7 +388,8 @@ _PARAMETERS = """
     adjacency : str
         What neighbouring data sets are.
     size : int, optional
-        The declared, public number of rows.
+        The declared, public number of rows. Under ``replace_one`` and ``zero_out`` their number is public
+        by itself.
     mode : str
         ``"research"`` or ``"release"``.
     manifest : dict, optional
@@ -338,6 +401,9 @@ _PARAMETERS = """
         As for :func:`privgrad.run`.
     random_state : int, optional
         Whoever knows it can remove the noise: for tests, not for release.
+    out : path, optional
+        Keep the run in this directory, new or empty. Not given, it is in a temporary folder, which is
+        gone with the estimator. One directory holds one run: in a cross-validation, leave it out.
 
     Attributes
     ----------
@@ -351,6 +417,10 @@ _PARAMETERS = """
         What no epsilon covers, as the run's files say it.
     model_, ledger_ : bytes, str
         The files of the run.
+    statement_ : dict
+        Its privacy statement.
+    report_ : str
+        Its page, HTML.
     """
 
 
@@ -383,12 +453,14 @@ class DPClassifier(ClassifierMixin, _DPEstimator):
         threads: int | None = None,
         callback: Any = None,
         random_state: int | None = None,
+        out: str | os.PathLike[str] | None = None,
     ) -> None:
         super().__init__(
             epsilon=epsilon, delta=delta, model=model, bounds=bounds, feature_fill=feature_fill,
             clip_norm=clip_norm, learning_rate=learning_rate, steps=steps, batch_size=batch_size,
             optimizer=optimizer, accountant=accountant, adjacency=adjacency, size=size, mode=mode,
             manifest=manifest, threads=threads, callback=callback, random_state=random_state,
+            out=out,
         )
         self.classes = classes
 
@@ -420,6 +492,28 @@ class DPClassifier(ClassifierMixin, _DPEstimator):
         self._set_bounds(X)
         self._train(self._lent(manifest, self._scaled(X), places, self._task(y), read), read)
         return self
+
+    def evaluate(self, X: Any, y: Any) -> dict[str, Any]:
+        """Say how well the model does, as :func:`privgrad.evaluate` does. Of private rows that is private.
+
+        Parameters
+        ----------
+        X : array-like, [rows, features]
+        y : array-like, [rows]
+            Labels, each of ``classes_``.
+
+        Returns
+        -------
+        dict
+            ``rows``, ``loss``, ``accuracy``, ``confusion``, ``per_class``, ``auc``.
+        """
+        check_is_fitted(self)
+        labels = _rows.column(y, len(X))
+        places = _rows.places(labels, self.classes_)
+        if not np.array_equal(self.classes_[places.astype(int)], labels):
+            raise ValueError("y has labels that classes_ lacks")
+        rows = {"features": self._scaled(self._validated(X, reset=False)), "targets": places}
+        return self._applied(api.evaluate, self._task(y), rows)
 
     def _classes(self, y: Any) -> np.ndarray:
         return np.unique(y if self.classes is None else self.classes)
@@ -487,12 +581,14 @@ class DPRegressor(RegressorMixin, _DPEstimator):
         threads: int | None = None,
         callback: Any = None,
         random_state: int | None = None,
+        out: str | os.PathLike[str] | None = None,
     ) -> None:
         super().__init__(
             epsilon=epsilon, delta=delta, model=model, bounds=bounds, feature_fill=feature_fill,
             clip_norm=clip_norm, learning_rate=learning_rate, steps=steps, batch_size=batch_size,
             optimizer=optimizer, accountant=accountant, adjacency=adjacency, size=size, mode=mode,
             manifest=manifest, threads=threads, callback=callback, random_state=random_state,
+            out=out,
         )
         self.target_bounds = target_bounds
 
@@ -643,6 +739,8 @@ class DPGridSearch(MetaEstimatorMixin, BaseEstimator):
         candidate = clone(self.estimator).set_params(**params)
         inner = _estimator_of(candidate)
         inner.set_params(epsilon=epsilon, delta=self.delta)
+        if inner.out is not None:
+            inner.set_params(out=Path(inner.out) / f"candidate-{place}")
         manifest = inner._manifest()
         for key, own in (("target_epsilon", epsilon), ("target_delta", self.delta)):
             if manifest["privacy"].get(key) != own:

@@ -1,21 +1,23 @@
-"""The fragments of docs/python.md, one after the other, as a reader would run them."""
+"""The fragments of docs/python.md and docs/sklearn.md, one after the other, as a reader would run them."""
 
 from __future__ import annotations
 
 import importlib.util
 import re
 import warnings
+from pathlib import Path
 
 import pytest
 from conftest import SOURCES
 
-PAGE = SOURCES / "docs" / "python.md"
+PAGES = [SOURCES / "docs" / "python.md", SOURCES / "docs" / "sklearn.md"]
 
 
-def test_the_page_runs() -> None:
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_page_runs(page: Path) -> None:
     pytest.importorskip("sklearn")
     pytest.importorskip("tqdm")
-    fragments = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    fragments = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
     assert len(fragments) > 5
     names: dict[str, object] = {}
     with warnings.catch_warnings():
@@ -24,4 +26,4 @@ def test_the_page_runs() -> None:
         for fragment in fragments:
             if "privgrad.torch" in fragment and importlib.util.find_spec("torch") is None:
                 continue
-            exec(compile(fragment, str(PAGE), "exec"), names)  # noqa: S102
+            exec(compile(fragment, str(page), "exec"), names)  # noqa: S102

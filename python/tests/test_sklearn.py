@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -347,6 +348,52 @@ def test_any_key_of_a_manifest_can_be_given(rows: Any) -> None:
     assert fitted.n_iter_ == 7
     with pytest.raises(privgrad.ManifestError, match="stepz"):
         classifier(manifest={"stepz": 7}).fit(*rows)
+
+
+def test_the_run_lives_as_long_as_the_estimator(rows: Any) -> None:
+    fitted = classifier().fit(*rows)
+    directory = fitted.run_.run_dir
+    assert fitted.verify().verified
+    assert fitted.statement_["epsilon"] == fitted.epsilon_
+    assert fitted.report_.lstrip().lower().startswith("<!doctype html>")
+    assert fitted.statement_ == fitted.run_.statement()
+    said = fitted.evaluate(*rows)
+    assert said["accuracy"] == fitted.score(*rows)
+    assert np.sum(said["confusion"]) == said["rows"] == len(rows[1])
+    with pytest.raises(ValueError, match="labels that classes_ lacks"):
+        fitted.evaluate(rows[0], np.full(len(rows[1]), "z"))
+    assert sorted(path.name for path in directory.parent.iterdir()) == ["run"]
+    again = pickle.loads(pickle.dumps(fitted))
+    assert again.verify().verified
+    del fitted
+    assert not directory.parent.exists()
+    with pytest.raises(privgrad.DataError, match="out= keeps a run"):
+        again.verify()
+    np.testing.assert_array_equal(again.predict(rows[0]), again.predict(rows[0]))
+    assert again.report_
+
+
+def test_out_keeps_the_run(rows: Any, command: Any) -> None:
+    fitted = classifier(out="kept").fit(*rows)
+    assert fitted.run_.run_dir == Path("kept")
+    del fitted
+    assert command("verify", "kept", "--json")["verified"]
+    with pytest.raises(privgrad.PrivgradError, match="kept"):
+        classifier(out="kept").fit(*rows)
+    search = DPGridSearch(classifier(out="search"), {"learning_rate": [0.3, 1.0]}, epsilon=3, delta=1e-5,
+                          validation=(rows[0][:50], rows[1][:50]))
+    search.fit(rows[0][50:], rows[1][50:])
+    assert {path.name for path in Path("search").iterdir()} == {"candidate-0", "candidate-1"}
+
+
+def test_folds_of_a_cross_validation_have_their_own_size(rows: Any) -> None:
+    from sklearn.model_selection import cross_val_score
+
+    assert len(cross_val_score(classifier(), *rows, cv=3, error_score="raise")) == 3
+    with pytest.raises(privgrad.ConfigError, match="size: is 600, and there are 400 rows; .* leave it out"):
+        cross_val_score(classifier(size=600), *rows, cv=3, error_score="raise")
+    by_number = classifier(size=600, adjacency="add_or_remove_one", batch_size=50, accountant="rdp")
+    assert len(cross_val_score(by_number, *rows, cv=3, error_score="raise")) == 3
 
 
 def test_it_works_in_a_pipeline_and_a_pickle(rows: Any) -> None:
