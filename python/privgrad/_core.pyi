@@ -28,7 +28,7 @@ class Framework:
     def __init__(self, plugin_dirs: Sequence[str], program: str) -> None: ...
     def account(
         self,
-        accountant: str,
+        accountant: str | None,
         adjacency: str,
         event: str,
         delta: float | None,
@@ -36,7 +36,7 @@ class Framework:
     ) -> str: ...
     def calibrate(
         self,
-        accountant: str,
+        accountant: str | None,
         adjacency: str,
         target_epsilon: float,
         target_delta: float,

@@ -33,8 +33,8 @@ __all__ = [
 ]
 
 
-def _accountant(accountant: str | Mapping[str, Any]) -> str:
-    return accountant if isinstance(accountant, str) else yaml_text(plain(accountant))
+def _accountant(accountant: str | Mapping[str, Any] | None) -> str | None:
+    return accountant if accountant is None or isinstance(accountant, str) else yaml_text(plain(accountant))
 
 
 def _path(path: Path | None) -> str | None:
@@ -76,7 +76,7 @@ def _warn(notes: Iterable[str]) -> None:
 def account(
     event: Mapping[str, Any] | str,
     *,
-    accountant: str | Mapping[str, Any],
+    accountant: str | Mapping[str, Any] | None = None,
     delta: float | None = None,
     epsilon: float | None = None,
     adjacency: str = "add_or_remove_one",
@@ -87,10 +87,13 @@ def account(
     Parameters
     ----------
     event : dict or str
-        What a mechanism did to the data, e.g. ``{"event": "gaussian", "noise_multiplier": 1.1}``;
+        What a mechanism did to the data, e.g. 1000 steps of DP-SGD: ``{"event": "self_composed",
+        "count": 1000, "of": {"event": "poisson_sampled", "sampling_probability": 0.01, "of":
+        {"event": "gaussian", "noise_multiplier": 1.1}}}``;
         ``Plan.event`` is one. A text is JSON.
-    accountant : str or dict
-        Its name, or with parameters ``{"kind": "zcdp", "conversion": "classic"}``.
+    accountant : str or dict, optional
+        Its name, or with parameters ``{"kind": "zcdp", "conversion": "classic"}``; default the one that
+        proves most.
     delta : float, optional
         In (0, 1); epsilon is computed.
     epsilon : float, optional
@@ -120,7 +123,7 @@ def account(
 
 def calibrate(
     *,
-    accountant: str | Mapping[str, Any],
+    accountant: str | Mapping[str, Any] | None = None,
     target_epsilon: float,
     target_delta: float,
     sample_rate: float | None = None,
@@ -134,8 +137,9 @@ def calibrate(
 
     Parameters
     ----------
-    accountant : str or dict
-        Its name, or with parameters ``{"kind": "zcdp", "conversion": "classic"}``.
+    accountant : str or dict, optional
+        Its name, or with parameters ``{"kind": "zcdp", "conversion": "classic"}``; default the one that
+        proves most.
     target_epsilon, target_delta : float
         The guarantee: above 0, and in (0, 1).
     sample_rate : float, optional

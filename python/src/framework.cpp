@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "keeping.hpp"
-#include "privgrad/calls/accounting.hpp"
 #include "privgrad/calls/auditing.hpp"
 #include "privgrad/calls/check_components.hpp"
 #include "privgrad/calls/component_json.hpp"
@@ -172,24 +171,29 @@ core::Manifest Framework::load_without_data(const ManifestText& manifest) const 
   return loaded;
 }
 
-std::string Framework::account(const std::string& accountant, const std::string& adjacency,
-                               const std::string& event, std::optional<double> delta,
-                               std::optional<double> epsilon) const {
-  const calls::AccountantCall call(accountant, adjacency_from_text(adjacency), catalog());
+std::string Framework::account(const std::optional<std::string>& accountant,
+                               const std::string& adjacency, const std::string& event,
+                               std::optional<double> delta, std::optional<double> epsilon) const {
   const Event asked = core::event_from_json(event, "event");
+  const Adjacency neighbours = adjacency_from_text(adjacency);
+  if (!accountant) {
+    const auto [call, made] = calls::tightest_account(neighbours, catalog(), asked, delta, epsilon);
+    return calls::to_json(call, made).dump();
+  }
+  const calls::AccountantCall call(*accountant, neighbours, catalog());
   return calls::to_json(call, calls::account(call, asked, delta, epsilon)).dump();
 }
 
-std::string Framework::calibrate(const std::string& accountant, const std::string& adjacency,
-                                 double target_epsilon, double target_delta,
-                                 std::optional<double> sample_rate,
-                                 std::optional<std::uint64_t> allocation,
-                                 std::optional<std::uint64_t> steps,
-                                 std::optional<double> noise_multiplier) const {
-  const calls::AccountantCall call(accountant, adjacency_from_text(adjacency), catalog());
-  return calls::to_json(call, calls::calibrate(call, {target_epsilon, target_delta, sample_rate,
-                                                      allocation, steps, noise_multiplier}))
-      .dump();
+std::string Framework::calibrate(const std::optional<std::string>& accountant,
+                                 const std::string& adjacency,
+                                 const calls::CalibrationQuestion& question) const {
+  const Adjacency neighbours = adjacency_from_text(adjacency);
+  if (!accountant) {
+    const auto [call, made] = calls::tightest_calibration(neighbours, catalog(), question);
+    return calls::to_json(call, made).dump();
+  }
+  const calls::AccountantCall call(*accountant, neighbours, catalog());
+  return calls::to_json(call, calls::calibrate(call, question)).dump();
 }
 
 std::string Framework::plugins() const { return calls::list_json(host_.catalog()).dump(); }

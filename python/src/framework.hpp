@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "privgrad/calls/accounting.hpp"
 #include "privgrad/federated/remote_clients.hpp"
 #include "privgrad/host/plugin_host.hpp"
 #include "privgrad/manifest/manifest.hpp"
@@ -101,14 +102,12 @@ class Framework {
   /// \throws ConfigError, PluginError
   Framework(const std::vector<std::string>& plugin_dirs, std::string program);
 
-  std::string account(const std::string& accountant, const std::string& adjacency,
+  /// \param accountant  nothing: the one that proves most.
+  std::string account(const std::optional<std::string>& accountant, const std::string& adjacency,
                       const std::string& event, std::optional<double> delta,
                       std::optional<double> epsilon) const;
-  std::string calibrate(const std::string& accountant, const std::string& adjacency,
-                        double target_epsilon, double target_delta,
-                        std::optional<double> sample_rate, std::optional<std::uint64_t> allocation,
-                        std::optional<std::uint64_t> steps,
-                        std::optional<double> noise_multiplier) const;
+  std::string calibrate(const std::optional<std::string>& accountant, const std::string& adjacency,
+                        const calls::CalibrationQuestion& question) const;
   std::string plugins() const;
   std::string describe(const std::string& component) const;
   std::string schema(bool of_studies) const;

@@ -76,24 +76,26 @@ void add_calls(nb::class_<Framework>& framework) {
   framework
       .def(
           "account",
-          [](const Framework& self, const std::string& accountant, const std::string& adjacency,
-             const std::string& event, std::optional<double> delta, std::optional<double> epsilon) {
+          [](const Framework& self, const std::optional<std::string>& accountant,
+             const std::string& adjacency, const std::string& event, std::optional<double> delta,
+             std::optional<double> epsilon) {
             return unlocked(
                 [&] { return self.account(accountant, adjacency, event, delta, epsilon); });
           },
-          "accountant"_a, "adjacency"_a, "event"_a, "delta"_a.none(), "epsilon"_a.none())
+          "accountant"_a.none(), "adjacency"_a, "event"_a, "delta"_a.none(), "epsilon"_a.none())
       .def(
           "calibrate",
-          [](const Framework& self, const std::string& accountant, const std::string& adjacency,
-             double target_epsilon, double target_delta, std::optional<double> sample_rate,
-             std::optional<std::uint64_t> allocation, std::optional<std::uint64_t> steps,
-             std::optional<double> noise_multiplier) {
+          [](const Framework& self, const std::optional<std::string>& accountant,
+             const std::string& adjacency, double target_epsilon, double target_delta,
+             std::optional<double> sample_rate, std::optional<std::uint64_t> allocation,
+             std::optional<std::uint64_t> steps, std::optional<double> noise_multiplier) {
             return unlocked([&] {
-              return self.calibrate(accountant, adjacency, target_epsilon, target_delta,
-                                    sample_rate, allocation, steps, noise_multiplier);
+              return self.calibrate(
+                  accountant, adjacency,
+                  {target_epsilon, target_delta, sample_rate, allocation, steps, noise_multiplier});
             });
           },
-          "accountant"_a, "adjacency"_a, "target_epsilon"_a, "target_delta"_a,
+          "accountant"_a.none(), "adjacency"_a, "target_epsilon"_a, "target_delta"_a,
           "sample_rate"_a.none(), "allocation"_a.none(), "steps"_a.none(),
           "noise_multiplier"_a.none())
       .def("plugins", &Framework::plugins)

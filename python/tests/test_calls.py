@@ -187,3 +187,16 @@ def test_errors_survive_pickling(small: dict[str, Any]) -> None:
     again = pickle.loads(pickle.dumps(caught.value))
     assert type(again) is privgrad.ManifestError
     assert (str(again), again.problems) == (str(caught.value), caught.value.problems)
+
+
+def test_without_an_accountant_the_least_proved_answer_counts() -> None:
+    event = {"event": "self_composed", "count": 100, "of": {
+        "event": "poisson_sampled", "sampling_probability": 0.01, "of": {"event": "gaussian", "noise_multiplier": 1.0}}}
+    best = privgrad.account(event, delta=1e-5)
+    assert best == privgrad.account(event, accountant="pld", delta=1e-5)
+    assert best.epsilon < privgrad.account(event, accountant="rdp", delta=1e-5).epsilon
+    asked = {"target_epsilon": 2, "target_delta": 1e-5, "sample_rate": 0.01, "steps": 100}
+    assert privgrad.calibrate(**asked) == privgrad.calibrate(accountant="pld", **asked)
+    with pytest.raises(privgrad.PrivacyError, match="no accountant has a proof"):
+        privgrad.account({"event": "poisson_sampled", "sampling_probability": 0.1, "of": {"event": "zcdp", "rho": 0.1}},
+                         delta=1e-5)

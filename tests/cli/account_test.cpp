@@ -29,6 +29,60 @@ TEST_CASE("account tells epsilon at a delta, with the contract's keys") {
   CHECK(json.at("adjacency") == "add_or_remove_one");
 }
 
+TEST_CASE("without an accountant the least proved answer counts, and estimates do not") {
+  const Cli cli;
+  write_file(cli.dir() / "event.json", kEvent);
+  write_file(cli.dir() / "zcdp.json", R"({"event": "zcdp", "rho": 0.1})");
+  const auto answer = [&](const std::string& event, Words more) {
+    more.insert(more.begin(), {"account", "--event", event, "--json"});
+    const Outcome outcome = cli(more);
+    INFO(outcome.err);
+    REQUIRE(outcome.exit_code == 0);
+    return Json::parse(outcome.out);
+  };
+  const Json best = answer("event.json", {"--delta", "1e-5"});
+  CHECK(best == answer("event.json", {"--delta", "1e-5", "--accountant", "pld"}));
+  const Json rdp = answer("event.json", {"--delta", "1e-5", "--accountant", "rdp"});
+  CHECK(best.at("epsilon").get<double>() < rdp.at("epsilon").get<double>());
+  // saddle_point says less, and proves nothing.
+  const Json estimate = answer("event.json", {"--delta", "1e-5", "--accountant", "saddle_point"});
+  CHECK(estimate.at("epsilon").get<double>() <= best.at("epsilon").get<double>());
+  CHECK(best.at("bound") != "estimate");
+  // The same for delta, and for an event that few take.
+  CHECK(answer("event.json", {"--epsilon", "1"}).at("accountant") == "pld");
+  CHECK(answer("zcdp.json", {"--delta", "1e-5"}).at("accountant") != "pld");
+  const Outcome none = cli({"account", "--event", "event.json", "--delta", "2"});
+  CHECK(none.exit_code == 2);
+  write_file(cli.dir() / "none.json",
+             R"({"event": "poisson_sampled", "sampling_probability": 0.1,
+  "of": {"event": "zcdp", "rho": 0.1}})");
+  const Outcome unproven = cli({"account", "--event", "none.json", "--delta", "1e-5"});
+  INFO(unproven.out << unproven.err);
+  CHECK(unproven.exit_code == 3);
+  CHECK_THAT(unproven.err, ContainsSubstring("no accountant has a proof; "));
+}
+
+TEST_CASE("calibrate without an accountant needs least noise, or has most steps") {
+  const Cli cli;
+  const auto made = [&](Words more) {
+    more.insert(more.begin(), {"calibrate", "--target-epsilon", "2", "--target-delta", "1e-5",
+                               "--sample-rate", "0.01", "--json"});
+    const Outcome outcome = cli(more);
+    INFO(outcome.err);
+    REQUIRE(outcome.exit_code == 0);
+    return Json::parse(outcome.out);
+  };
+  const Words noise = {"--steps", "200"}, steps = {"--noise-multiplier", "1"};
+  const auto by = [](Words words, const std::string& accountant) {
+    words.insert(words.end(), {"--accountant", accountant});
+    return words;
+  };
+  CHECK(made(noise) == made(by(noise, "pld")));
+  CHECK(made(steps) == made(by(steps, "pld")));
+  CHECK(made(noise).at("noise_multiplier") < made(by(noise, "rdp")).at("noise_multiplier"));
+  CHECK(made(steps).at("steps") > made(by(steps, "rdp")).at("steps"));
+}
+
 TEST_CASE("the example of account --help takes the event of that page") {
   const Cli cli;
   const std::string help = cli({"account", "--help"}).out;

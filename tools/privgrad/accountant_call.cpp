@@ -10,7 +10,9 @@ namespace privgrad::tool {
 Option accountant_option() {
   return {.name = "accountant",
           .value = "NAME",
-          .doc = "Who accounts: a name, or with parameters '{kind: zcdp, conversion: classic}'."};
+          .doc =
+              "Who accounts: a name, or with parameters '{kind: zcdp, conversion: classic}'; "
+              "default the one that proves most."};
 }
 
 Option adjacency_option() {
@@ -19,12 +21,14 @@ Option adjacency_option() {
           .doc = "add_or_remove_one (default), replace_one or zero_out."};
 }
 
+Adjacency adjacency_of(const Arguments& arguments) {
+  return arguments.has("adjacency") ? adjacency_from_text(arguments.text("adjacency"))
+                                    : Adjacency::add_or_remove_one;
+}
+
 AccountantCall accountant_call(const Arguments& arguments, const Catalog& catalog) {
   if (!arguments.has("accountant")) throw UsageError("--accountant NAME is missing");
-  const Adjacency adjacency = arguments.has("adjacency")
-                                  ? adjacency_from_text(arguments.text("adjacency"))
-                                  : Adjacency::add_or_remove_one;
-  return {arguments.text("accountant"), adjacency, catalog, "--accountant"};
+  return {arguments.text("accountant"), adjacency_of(arguments), catalog, "--accountant"};
 }
 
 double number_in(const std::string& option, const std::string& text, const Interval& allowed) {

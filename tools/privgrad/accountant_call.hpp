@@ -13,6 +13,9 @@ namespace privgrad::tool {
 Option accountant_option();
 Option adjacency_option();
 
+/// What --adjacency says, or its default.
+Adjacency adjacency_of(const Arguments& arguments);
+
 using calls::AccountantCall;
 
 /// The accountant that --accountant and --adjacency ask for.

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "account_file.hpp"
 #include "accountant_call.hpp"
@@ -45,9 +46,17 @@ int do_account(const Arguments& arguments) {
     throw UsageError("give one of --delta and --epsilon; the other one is computed");
   }
   const host::PluginHost host = load_plugins(arguments);
-  const AccountantCall call = accountant_call(arguments, host.catalog());
-  const calls::Account result = calls::account(call, event, given(arguments, "delta", 1.0),
-                                               given(arguments, "epsilon", HUGE_VAL, true));
+  const auto delta = given(arguments, "delta", 1.0);
+  const auto epsilon = given(arguments, "epsilon", HUGE_VAL, true);
+  const auto asked = [&]() -> std::pair<AccountantCall, calls::Account> {
+    if (!arguments.has("accountant"))
+      return calls::tightest_account(adjacency_of(arguments), host.catalog(), event, delta,
+                                     epsilon);
+    AccountantCall call = accountant_call(arguments, host.catalog());
+    calls::Account account = calls::account(call, event, delta, epsilon);
+    return {std::move(call), std::move(account)};
+  };
+  const auto [call, result] = asked();
   const std::optional<double>& lower = result.answer.lower;
   if (arguments.has("json")) {
     print_json(calls::to_json(call, result));
@@ -115,8 +124,8 @@ Command account_command() {
                       "`privgrad plan --json`\n"
                       "prints the event of a manifest.",
            .examples =
-               {"privgrad account --accountant pld --event event.json --delta 1e-5",
-                "privgrad account --accountant pld --event - --epsilon 1 --json < event.json",
+               {"privgrad account --event event.json --delta 1e-5",
+                "privgrad account --accountant rdp --event - --epsilon 1 --json < event.json",
                 "privgrad account --open patients.account --accountant zcdp --target-epsilon 8 "
                 "--target-delta 1e-6",
                 "privgrad account --ledger patients.account"}},

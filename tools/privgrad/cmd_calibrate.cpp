@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "accountant_call.hpp"
 #include "command.hpp"
@@ -65,8 +66,15 @@ std::string text_of(const AccountantCall& call, const calls::Calibration& made) 
 
 int do_calibrate(const Arguments& arguments) {
   const host::PluginHost host = load_plugins(arguments);
-  const AccountantCall call = accountant_call(arguments, host.catalog());
-  const calls::Calibration made = calls::calibrate(call, question_of(arguments));
+  const calls::CalibrationQuestion question = question_of(arguments);
+  const auto asked = [&]() -> std::pair<AccountantCall, calls::Calibration> {
+    if (!arguments.has("accountant"))
+      return calls::tightest_calibration(adjacency_of(arguments), host.catalog(), question);
+    AccountantCall call = accountant_call(arguments, host.catalog());
+    calls::Calibration made = calls::calibrate(call, question);
+    return {std::move(call), std::move(made)};
+  };
+  const auto [call, made] = asked();
   if (arguments.has("json")) {
     print_json(calls::to_json(call, made));
   } else {
@@ -109,8 +117,8 @@ Command calibrate_command() {
            .details =
                "A schedule of changing noise is calibrated by its manifest: see privgrad plan.",
            .examples =
-               {"privgrad calibrate --accountant zcdp --target-epsilon 2 --target-delta 1e-5 "
-                "--sample-rate 1 --steps 100",
+               {"privgrad calibrate --target-epsilon 2 --target-delta 1e-5 --sample-rate 0.01 "
+                "--steps 1000",
                 "privgrad calibrate --accountant zcdp --target-epsilon 2 --target-delta 1e-5 "
                 "--sample-rate 1 --noise-multiplier 30 --json",
                 "privgrad calibrate --accountant pld --target-epsilon 2 --target-delta 1e-5 "

@@ -3,9 +3,11 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "privgrad/error.hpp"
 #include "privgrad/manifest/yaml.hpp"
 #include "privgrad/record/short_numbers.hpp"
 #include "privgrad/trust/calibrate.hpp"
@@ -69,6 +71,41 @@ void check_question(const CalibrationQuestion& question) {
     checked_range("noise_multiplier", *question.noise_multiplier, 0.0, HUGE_VAL);
 }
 
+/// Every accountant that needs no parameters and no other's proof.
+std::vector<AccountantCall> accountants(Adjacency adjacency, const Catalog& catalog) {
+  std::vector<AccountantCall> all;
+  for (const Component& component : catalog.components()) {
+    if (component.factory.kind != Accountant::kKind) continue;
+    try {
+      AccountantCall call(component.full_name(), adjacency, catalog);
+      call.name_no_others();
+      if (call.proves_itself()) all.push_back(std::move(call));
+    } catch (const ConfigError&) {
+      continue;  // a parameter has no default
+    }
+  }
+  return all;
+}
+
+/// \param ask  throws PrivacyError where the accountant proves nothing.
+/// \param is_better  whether the first answer is better than the second.
+template <class Ask, class IsBetter>
+auto best_of(Adjacency adjacency, const Catalog& catalog, Ask ask, IsBetter is_better) {
+  using Answer = decltype(ask(std::declval<const AccountantCall&>()));
+  std::optional<std::pair<AccountantCall, Answer>> best;
+  std::string reasons;
+  for (const AccountantCall& call : accountants(adjacency, catalog)) {
+    try {
+      Answer answer = ask(call);
+      if (!best || is_better(answer, best->second)) best.emplace(call, std::move(answer));
+    } catch (const PrivacyError& refusal) {
+      reasons += std::string("; ") + refusal.what();
+    }
+  }
+  if (!best) throw PrivacyError("no accountant has a proof" + reasons);
+  return *std::move(best);
+}
+
 nlohmann::json lower_json(const PrivacyAnswer& answer) {
   return answer.lower ? core::json_number(*answer.lower) : nlohmann::json(nullptr);
 }
@@ -97,8 +134,10 @@ ComponentPtr<Accountant> AccountantCall::after(const Event& event, std::uint64_t
   auto accountant = core::make_accountant(*component_, params_, certifier_);
   accountant->start(adjacency_);
   if (const auto why = accountant->refuses(event)) {
-    throw PrivacyError(name() + ": " +
-                       core::with_alternatives(*why, event, adjacency_, *catalog_, *component_));
+    throw PrivacyError(
+        name() + ": " +
+        (names_others_ ? core::with_alternatives(*why, event, adjacency_, *catalog_, *component_)
+                       : *why));
   }
   accountant->compose(event, count);
   return accountant;
@@ -120,6 +159,19 @@ Account account(const AccountantCall& call, const Event& event, std::optional<do
   }
   result.answer = core::checked(std::move(result.answer), call.name());
   return result;
+}
+
+std::pair<AccountantCall, Account> tightest_account(Adjacency adjacency, const Catalog& catalog,
+                                                    const Event& event, std::optional<double> delta,
+                                                    std::optional<double> epsilon) {
+  const auto ask = [&](const AccountantCall& call) {
+    Account made = account(call, event, delta, epsilon);
+    core::checked_guard(made.answer, call.name());
+    return made;
+  };
+  return best_of(adjacency, catalog, ask, [](const Account& a, const Account& b) {
+    return a.answer.value < b.answer.value;
+  });
 }
 
 nlohmann::json to_json(const AccountantCall& call, const Account& account) {
@@ -180,6 +232,16 @@ Calibration calibrate(const AccountantCall& call, const CalibrationQuestion& que
                        core::short_bound(answer(made.noise_multiplier, 1).value);
   }
   return made;
+}
+
+std::pair<AccountantCall, Calibration> tightest_calibration(Adjacency adjacency,
+                                                            const Catalog& catalog,
+                                                            const CalibrationQuestion& question) {
+  return best_of(
+      adjacency, catalog, [&](const AccountantCall& call) { return calibrate(call, question); },
+      [&](const Calibration& a, const Calibration& b) {
+        return question.steps ? a.noise_multiplier < b.noise_multiplier : a.steps > b.steps;
+      });
 }
 
 nlohmann::json to_json(const AccountantCall& call, const Calibration& calibration) {

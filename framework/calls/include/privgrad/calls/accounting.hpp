@@ -5,6 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "privgrad/accountant.hpp"
 #include "privgrad/catalog.hpp"
@@ -24,6 +25,10 @@ class AccountantCall {
 
   const std::string& name() const { return component_->factory.info.name; }
   Adjacency adjacency() const { return adjacency_; }
+  /// From now on a refusal names no other accountants that would take the event.
+  void name_no_others() { names_others_ = false; }
+  /// Whether no other accountant proves its answers.
+  bool proves_itself() const { return certifier_ == nullptr; }
   /// Its full name and all its parameters, as a manifest has them.
   Value resolved() const;
 
@@ -37,6 +42,7 @@ class AccountantCall {
   Params params_;
   Adjacency adjacency_;
   const Catalog* catalog_;
+  bool names_others_ = true;
 };
 
 /// Epsilon and delta, one of them given and the other computed.
@@ -52,6 +58,15 @@ struct Account {
 ///   accountant has no proof for the event.
 Account account(const AccountantCall& call, const Event& event, std::optional<double> delta,
                 std::optional<double> epsilon);
+
+/// The least of the proved answers of all accountants that take the event, each with its default
+/// parameters, and whose it is. Each answer is a fact about the event, and all hold at once: which is
+/// least says nothing of the data. Estimates do not count, whoever proves a bound around them: that
+/// accountant is asked itself.
+/// \throws ConfigError as account(); PrivacyError if no accountant has a proof, with their reasons.
+std::pair<AccountantCall, Account> tightest_account(Adjacency adjacency, const Catalog& catalog,
+                                                    const Event& event, std::optional<double> delta,
+                                                    std::optional<double> epsilon);
 
 /// As `privgrad account --json` prints it.
 nlohmann::json to_json(const AccountantCall& call, const Account& account);
@@ -79,6 +94,11 @@ struct Calibration {
 /// \throws ConfigError outside the ranges, or unless one of the two is given; PrivacyError if the
 ///   accountant has no proof, or only estimates.
 Calibration calibrate(const AccountantCall& call, const CalibrationQuestion& question);
+
+/// The least noise, or the most steps, that an accountant proves; as tightest_account().
+std::pair<AccountantCall, Calibration> tightest_calibration(Adjacency adjacency,
+                                                            const Catalog& catalog,
+                                                            const CalibrationQuestion& question);
 
 /// As `privgrad calibrate --json` prints it.
 nlohmann::json to_json(const AccountantCall& call, const Calibration& calibration);
