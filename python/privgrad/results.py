@@ -257,6 +257,34 @@ class Predictions:
         numbers = self.values if self.probabilities is None else self.probabilities
         return 0 if numbers is None else len(numbers)
 
+    def columns(self) -> dict[str, np.ndarray]:
+        """Give the predictions by name, as the columns of ``privgrad predict --out FILE.csv``.
+
+        A table of them with the rows' own names is ``pandas.DataFrame(made.columns(), index=frame["id"])``.
+
+        Returns
+        -------
+        dict of str to numpy.ndarray
+            ``prediction``, ``class`` (what it is called; None for none) and ``probability_NAME`` for each
+            class; ``value``, or ``value_0`` and so on, where there are no probabilities.
+        """
+        import numpy as np
+
+        named: dict[str, np.ndarray] = {}
+        if self.predicted is not None:
+            named["prediction"] = self.predicted
+            names = np.array([*self.classes, None], dtype=object)
+            named["class"] = names[self.predicted]  # -1, for none, is the last
+        numbers, begin = (self.values, "value") if self.probabilities is None else (self.probabilities, "probability")
+        assert numbers is not None
+        width = numbers.shape[1]
+        if self.predicted is None and width == 1:
+            return {"value": numbers[:, 0]}
+        for place in range(width):
+            name = self.classes[place] if place < len(self.classes) else str(place)
+            named[f"{begin}_{name}"] = numbers[:, place]
+        return named
+
 
 @dataclass(frozen=True)
 class Audit:

@@ -196,3 +196,22 @@ def test_a_draft_finds_the_delimiter(delimiter: str, decimal: str) -> None:
     assert made["delimiter"] == delimiter
     assert made.get("decimal", ".") == decimal
     assert {entry["name"]: entry["type"] for entry in made["columns"]}["age"] == "number"
+
+
+def test_predictions_have_names(small: dict[str, Any], command: Any) -> None:
+    table = frame()
+    run = privgrad.run(manifest(small, kind="memory", train=table))
+    made = pandas.DataFrame(privgrad.predict(run, table).columns(), index=table["notes"])
+    write_csv(table.drop(columns="outcome"), "new.csv")
+    command("predict", run.run_dir, "--data", "{kind: csv, train: new.csv, unlabelled: true}", "--out", "said.csv", "--json")
+    said = pandas.read_csv("said.csv")
+    assert list(said) == ["row", *made]
+    assert list(made) == ["prediction", "class", "probability_survived", "probability_died"]
+    for name in made:
+        np.testing.assert_array_equal(made[name].to_numpy(), said[name].to_numpy())
+    none = privgrad.Predictions(probabilities=None, values=np.array([[1.0, 2.0], [np.nan, 0.0]]), predicted=np.array([1, -1]),
+                                classes=("a", "b"), split="train", private=True).columns()
+    assert list(none) == ["prediction", "class", "value_a", "value_b"]
+    assert list(none["class"]) == ["b", None]
+    reals = privgrad.Predictions(probabilities=None, values=np.array([[1.5]]), predicted=None, classes=(), split="train", private=True)
+    assert {name: list(column) for name, column in reals.columns().items()} == {"value": [1.5]}

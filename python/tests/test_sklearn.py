@@ -351,7 +351,7 @@ def test_any_key_of_a_manifest_can_be_given(rows: Any) -> None:
 
 
 def test_the_run_lives_as_long_as_the_estimator(rows: Any) -> None:
-    fitted = classifier().fit(*rows)
+    fitted = classifier(manifest={"checkpoint": {"every_steps": 30}}).fit(*rows)
     directory = fitted.run_.run_dir
     assert fitted.verify().verified
     assert fitted.statement_["epsilon"] == fitted.epsilon_
