@@ -45,6 +45,43 @@ struct GroupBeyond final : Ordered {
   std::uint32_t group_of(std::uint32_t row) const override { return row + 1; }
 };
 
+/// Row i by a coin in every second step: those with the number of row i, counted by twos.
+struct Cycles : Right {
+  using Right::Right;
+  void start(const SamplingPlan& plan) override {
+    if (plan.steps < 2 || plan.dataset_size < 2) throw ConfigError("shorter than a cycle");
+    Right::start(plan);
+  }
+  std::vector<Event> charges(std::span<const Event> releases) const override {
+    if (plan_.adjacency == Adjacency::add_or_remove_one) throw PrivacyError("numbers would change");
+    std::vector<Event> all;
+    for (std::size_t step = 0; step < releases.size(); ++step) {
+      all.push_back(step % 2 == 0 ? Event::poisson_sampled(2.0 * kRate, releases[step])
+                                  : Event::nothing());
+    }
+    return all;
+  }
+  void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
+              Rows& batch) override {
+    if (rows != plan_.dataset_size) throw ConfigError("the size is fixed");
+    draw(step, step % 2, rows, random, batch);
+  }
+  static void draw(std::uint64_t step, std::uint64_t own, std::size_t rows,
+                   const RandomSource& random, Rows& batch) {
+    poisson(step, rows, 2.0 * kRate, random, batch);
+    std::erase_if(batch, [&](std::uint32_t row) { return row % 2 != own; });
+  }
+};
+/// In each other's steps: in pairs of cycles one row is drawn twice, one step apart.
+struct CyclesThatSwap final : Cycles {
+  using Cycles::Cycles;
+  void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
+              Rows& batch) override {
+    if (rows != plan_.dataset_size) throw ConfigError("the size is fixed");
+    draw(step, (step % 2) ^ (step / 2 % 2), rows, random, batch);
+  }
+};
+
 struct RefusesAll final : Right {
   using Right::Right;
   void start(const SamplingPlan&) override { throw ConfigError("no"); }
@@ -146,6 +183,7 @@ TEST_CASE("each rule of samplers can fail") {
        {"batches_are_drawn_as_charged", "batch size varies",
         findings_on("sampler/subset_without_the_law")},
        {"batches_are_drawn_as_charged", "hold one example", findings<Favours>()},
+       {"batches_are_drawn_as_charged", "belongs to another", findings<CyclesThatSwap>()},
        {"batches_are_drawn_by_the_stream", "draw one example in step 0",
         findings_on("sampler/constant_seed")},
        {"the_order_is_that_of_the_batches", "other rows than sample()",
@@ -170,6 +208,9 @@ TEST_CASE("right samplers of other kinds conform") {
   CHECK(findings_text(subset, Verdict::skipped) == own_size + no_order);
   CHECK(findings_text(epochs, Verdict::failed) == "");
   CHECK(findings_text(epochs, Verdict::skipped) == own_size + no_claim + no_order);
+  const Findings cycles = findings<Cycles>();
+  CHECK(findings_text(cycles, Verdict::failed) == "");
+  CHECK(findings_text(cycles, Verdict::skipped) == own_size + no_order);
   const Findings ordered = findings<Ordered>();
   CHECK(findings_text(ordered, Verdict::failed) == "");
   CHECK(findings_text(ordered, Verdict::skipped) == own_size + no_claim);

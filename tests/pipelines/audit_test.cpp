@@ -103,7 +103,7 @@ double ideal_sampled(const core::AuditBound& planned, const core::Plan& plan,
 std::vector<double> seen_by(const core::Plan& plan) {
   std::vector<double> mus(plan.dataset_size);
   if (plan.correlated) {
-    const std::vector<double>& squares = plan.correlated->cost.of_groups;
+    const std::vector<double>& squares = plan.correlated->order->cost.of_groups;
     REQUIRE(squares.size() == mus.size());
     const double factor = plan.manifest->adjacency == Adjacency::replace_one ? 2.0 : 1.0;
     for (std::size_t i = 0; i < mus.size(); ++i) mus[i] = factor * std::sqrt(squares[i]);

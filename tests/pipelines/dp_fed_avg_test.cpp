@@ -202,7 +202,7 @@ TEST_CASE("dp_fed_avg: the server's own order of clients is not drawn as batches
     return core::make_random_source(key.derive("sampler"))->stream(0)->uniform();
   };
   const core::RandomKey run = core::RandomKey::from_seed(1);
-  const double drawn = experiment.plan().correlated->random->stream(0)->uniform();
+  const double drawn = experiment.plan().correlated->order->random->stream(0)->uniform();
   CHECK(drawn == first_of(core::server_key(run)));
   CHECK(drawn != first_of(core::Client::key_of(0, run)));
 }

@@ -7,6 +7,7 @@
 #include "privgrad/train/checkpoints.hpp"
 #include "train.hpp"
 #include "verify.hpp"
+#include "wrapped_backend.hpp"
 
 using namespace privgrad;
 
@@ -110,6 +111,132 @@ TEST_CASE("matrix: without noise a run is one without correlated noise", "[matri
   matrix.run();
   plain.run();
   CHECK(matrix.parameters() == plain.parameters());
+}
+
+namespace {
+
+constexpr const char* kBanded = R"(privgrad: 1
+name: banded
+seed: 1
+data: {kind: synthetic, rows: 120, test_rows: 20, dimensions: 5, test_is_public: true}
+model: {kind: linear}
+sampler: {kind: cyclic_poisson, batch_size: 6, cycle: 4}
+aggregator: {kind: matrix, form: banded, bands: 3}
+optimizer: {kind: momentum, beta: 0.9}
+schedules: {clip_norm: 1.0, learning_rate: 0.05}
+privacy: {target_epsilon: 4, target_delta: 1e-5, adjacency: zero_out, accountant: pld}
+steps: 26
+)";
+
+std::string banded_refusal(const Overrides& set) {
+  try {
+    Experiment(kBanded, set).plan();
+  } catch (const Error& problem) {
+    return problem.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("matrix, banded: a cycle is charged as one sampled release of the strategy's noise",
+          "[matrix][banded][privacy]") {
+  Experiment experiment(kBanded);
+  const core::Plan& plan = experiment.plan();
+  CHECK(plan.epsilon().value <= 4.0);
+  CHECK(plan.epsilon().value > 4.0 * (1.0 - 1e-5));
+  CHECK(plan.public_order() == nullptr);
+  // What the charge must be, from the coefficients that were kept: c, and then a.
+  REQUIRE(plan.optimized.size() == 3 + 6);
+  const std::vector<double> c(plan.optimized.begin(), plan.optimized.begin() + 3);
+  const std::vector<double> a(plan.optimized.begin() + 3, plan.optimized.end());
+  double squares = 0.0, rho = 0.0;
+  for (const double x : c) squares += x * x;
+  for (std::size_t n = 1; n < 8; ++n) {
+    double entry = 0.0;
+    for (std::size_t i = 0; i < 3 && i <= n; ++i) entry += n - i < 6 ? c[i] * a[n - i] : 0.0;
+    rho += std::fabs(entry);
+  }
+  const double expected = plan.noise_multiplier.front() * (1.0 - rho) / std::sqrt(squares);
+  for (const core::Charge& charge : plan.charges) {
+    CHECK(charge.release == Event::gaussian(plan.noise_multiplier.front()));
+    if (charge.step % 4 != 0) {
+      CHECK(charge.cost == Event::nothing());
+      continue;
+    }
+    const auto* sampled = std::get_if<PoissonSampledEvent>(&charge.cost.kind());
+    REQUIRE(sampled != nullptr);
+    CHECK(sampled->sampling_probability == 0.2);
+    const auto* gaussian = std::get_if<GaussianEvent>(&sampled->of->kind());
+    REQUIRE(gaussian != nullptr);
+    CHECK_THAT(gaussian->noise_multiplier, WithinRel(expected, 1e-12));
+  }
+  experiment.run();
+  CHECK(experiment.ledger().releases.size() == 26);
+  CHECK(verify::problems_of(experiment).empty());
+}
+
+TEST_CASE("matrix, banded: the same bits on any number of threads, and with decaying noise",
+          "[matrix][banded][privacy]") {
+  for (const Overrides& set : std::vector<Overrides>{
+           {},
+           {"aggregator={kind: matrix, form: banded, strategy: bsr, bands: 4}"},
+           {"clipping={kind: adaptive, quantile: 0.5}"},
+           {"schedules.noise_multiplier={kind: exponential, initial: 3, rate: 0.1}",
+            "privacy.target_epsilon=null"},
+           {"sampler={kind: cyclic_poisson, batch_size: 30, cycle: 4}",
+            "privacy.adjacency=replace_one", "privacy.accountant=rdp"}}) {
+    INFO((set.empty() ? "" : set.front()));
+    Experiment alone(kBanded, set), together(kBanded, set);
+    alone.run(1);
+    together.run(3);
+    CHECK(alone.parameters() == together.parameters());
+    CHECK(verify::problems_of(together).empty());
+  }
+}
+
+TEST_CASE("matrix, banded: with decaying noise the last group of a cycle is what it is charged for",
+          "[matrix][banded][privacy]") {
+  Experiment experiment(kBanded,
+                        {"schedules.noise_multiplier={kind: exponential, initial: 3, rate: 0.1}",
+                         "privacy.target_epsilon=null"});
+  const core::Plan& plan = experiment.plan();
+  const std::vector<double>& charged = plan.correlated->multipliers;
+  for (std::size_t first = 0; first < charged.size(); first += 4) {
+    const std::size_t last = std::min<std::size_t>(first + 3, charged.size() - 1);
+    CHECK(plan.charges[first].cost == Event::poisson_sampled(0.2, Event::gaussian(charged[last])));
+  }
+}
+
+TEST_CASE("matrix, banded: batches are held against their cycles, and drawn with secret keys",
+          "[matrix][banded][privacy]") {
+  Experiment experiment(kBanded), other(kBanded, {"seed=2"});
+  experiment.run();
+  other.run();
+  CHECK(experiment.parameters() != other.parameters());
+  CHECK(checks_of(experiment).at("batches") == 26);
+}
+
+TEST_CASE("matrix, banded: what may meet an example twice within the bands is refused",
+          "[matrix][banded][privacy]") {
+  CHECK(banded_refusal({}).empty());
+  CHECK(banded_refusal({"sampler={kind: cyclic_poisson, batch_size: 6, cycle: 3}"}).empty());
+  CHECK_THAT(banded_refusal({"sampler={kind: cyclic_poisson, batch_size: 6, cycle: 2}"}),
+             ContainsSubstring("in steps that are 2 apart") && ContainsSubstring("has 3 bands"));
+  CHECK_THAT(banded_refusal({"sampler={kind: poisson, batch_size: 6}"}),
+             ContainsSubstring("in steps that are 1 apart"));
+  CHECK_THAT(banded_refusal({"sampler={kind: fixed_size, batch_size: 6}",
+                             "privacy.adjacency=replace_one", "privacy.accountant=rdp"}),
+             ContainsSubstring("no amplification is proved"));
+  CHECK_THAT(banded_refusal({"sampler={kind: allocation, steps_per_epoch: 6}"}),
+             ContainsSubstring("no amplification is proved"));
+  CHECK_THAT(banded_refusal({"privacy.adjacency=add_or_remove_one"}),
+             ContainsSubstring("add_or_remove_one"));
+  CHECK_THAT(banded_refusal({"privacy.accountant=zcdp"}), ContainsSubstring("pld"));
+  CHECK_THAT(banded_refusal({"aggregator.form=inverse"}),
+             ContainsSubstring("no amplification is proved"));
+  CHECK_THAT(banded_refusal({"aggregator={kind: matrix, form: banded, strategy: bisr}"}),
+             ContainsSubstring("form inverse"));
 }
 
 TEST_CASE("matrix: what no theorem covers is refused, with what to use", "[matrix][privacy]") {

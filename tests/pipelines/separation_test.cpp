@@ -78,7 +78,7 @@ TEST_CASE("minimum separation: who comes early is refused, and everybody else ta
   std::vector<std::uint64_t> in, out;
   for (std::uint64_t round = 0; round < 12; ++round) {
     std::vector<std::uint32_t> drawn;
-    made.sampler->sample(round, 8, *plan.correlated->random, drawn);
+    made.sampler->sample(round, 8, *plan.correlated->order->random, drawn);
     in.push_back(0);
     for (const std::uint32_t client : drawn) {
       if (last[client] != 0 && round + 1 < last[client] + 3) continue;
@@ -118,8 +118,8 @@ TEST_CASE("minimum separation: what is charged is the rule's, whoever comes",
           "[federated][privacy]") {
   Experiment experiment(kBase, kSeparated);
   const core::Plan& plan = experiment.plan();
-  REQUIRE(plan.correlated->separation);
-  CHECK(*plan.correlated->separation == core::Separation{12, 2});
+  REQUIRE(plan.correlated->order->separation);
+  CHECK(*plan.correlated->order->separation == core::Separation{12, 2});
   CHECK(plan.charges_are_bounds);
   CHECK_FALSE(plan.federated->participation_is_secret);
   // c = 1 / (1 + a_1 z + a_2 z^2) decreases, and the worst are rounds 0, 3, 6 and 9.
@@ -138,7 +138,7 @@ TEST_CASE("minimum separation: what is charged is the rule's, whoever comes",
     expected += moved[row] * moved[row];
   }
   expected /= plan.noise_multiplier.front() * plan.noise_multiplier.front();
-  CHECK(std::fabs(plan.correlated->cost.worst_after.back() / expected - 1.0) < 1e-11);
+  CHECK(std::fabs(plan.correlated->order->cost.worst_after.back() / expected - 1.0) < 1e-11);
   double charged = 0.0;  // the squared sensitivity of all Gaussians
   for (const core::Charge& charge : plan.charges) {
     if (const auto* release = std::get_if<GaussianEvent>(&charge.cost.kind()))

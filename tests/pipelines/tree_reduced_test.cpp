@@ -64,7 +64,7 @@ TEST_CASE("tree_reduced: calibrated to the target, charged ahead, and said to be
     const auto& event = ledger.releases[step].event;
     if (event.at("event") == "gaussian")
       sum += std::pow(event.at("noise_multiplier").get<double>(), -2.0);
-    CHECK(sum >= plan.correlated->cost.worst_after[step]);
+    CHECK(sum >= plan.correlated->order->cost.worst_after[step]);
   }
 }
 

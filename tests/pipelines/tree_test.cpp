@@ -60,7 +60,7 @@ TEST_CASE("the ledger of a correlated run never shows less than its steps have c
           "[tree][privacy]") {
   Experiment experiment(kTreeNoise);
   experiment.run();
-  const auto& cost = experiment.plan().correlated->cost;
+  const auto& cost = experiment.plan().correlated->order->cost;
   const auto ledger = experiment.ledger();
   REQUIRE(ledger.releases.size() == 150);
   double sum = 0.0;
@@ -83,13 +83,13 @@ TEST_CASE("a correlated run follows the order that it was accounted for", "[tree
   const auto& first = *one.plan().correlated;
   const auto& second = *two.plan().correlated;
   const auto members = [](const core::CorrelatedPlan& plan) {
-    const auto span = plan.participation->at(0);
+    const auto span = plan.order->participation->at(0);
     return std::vector<std::uint32_t>(span.begin(), span.end());
   };
   CHECK(members(first) != members(second));  // equal by chance once in 10^8
   // run() compares each batch with the plan's order, and throws if it differs.
   CHECK(one.run().status == core::RunStatus::completed);
-  CHECK_THAT(charged(one.ledger()), WithinRel(first.cost.worst_after.back(), 1e-12));
+  CHECK_THAT(charged(one.ledger()), WithinRel(first.order->cost.worst_after.back(), 1e-12));
 }
 
 TEST_CASE("a budget that pays for a part of a correlated run ends it there", "[tree][privacy]") {
@@ -155,7 +155,8 @@ TEST_CASE("the statement of a correlated run says what was charged, and claims n
   const auto statement = experiment.run().statement;
   const auto& mechanism = statement.at("mechanism");
   // All payments as the one Gaussian that they compose to.
-  const double sigma = 1.0 / std::sqrt(experiment.plan().correlated->cost.worst_after.back());
+  const double sigma =
+      1.0 / std::sqrt(experiment.plan().correlated->order->cost.worst_after.back());
   CHECK(mechanism.at("charged_as") ==
         "gaussian of noise multiplier " + core::short_number(sigma, 6));
   const auto& correlated = mechanism.at("correlated");

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <utility>
 
@@ -168,27 +169,56 @@ class WindowMeans {
   std::vector<double> sums_;
 };
 
+/// Adds releases up as an optimizer does, with each step's learning rate over their mean.
+class Iterates {
+ public:
+  Iterates(const core::Plan& plan, std::size_t copies) : rates_(plan.learning_rate), sums_(copies) {
+    const double all = std::accumulate(rates_.begin(), rates_.end(), 0.0);
+    for (double& rate : rates_)
+      rate = all > 0.0 ? rate * static_cast<double>(rates_.size()) / all : 1.0;
+  }
+
+  void add(std::uint64_t step, std::span<const float> noise) {
+    for (std::size_t i = 0; i < sums_.size(); ++i) {
+      sums_[i] += rates_[step] * static_cast<double>(noise[i]);
+      squares_ += sums_[i] * sums_[i];
+    }
+  }
+
+  double root_mean_square() const {
+    return std::sqrt(squares_ / static_cast<double>(sums_.size() * rates_.size()));
+  }
+
+ private:
+  std::vector<double> rates_;
+  std::vector<double> sums_;
+  double squares_ = 0.0;
+};
+
 }  // namespace
 
 bool releases_gradients(const core::Plan& plan) {
   return !plan.correlated || plan.correlated->parts.front().recipes.window() > 0;
 }
 
-std::vector<double> averaged_noise(const core::Plan& plan, double momentum,
-                                   std::span<const std::uint64_t> windows) {
+AveragedNoise averaged_noise(const core::Plan& plan, double momentum,
+                             std::span<const std::uint64_t> windows) {
   const std::size_t copies = std::clamp(kWork / plan.steps(), kFewestCopies, kMostCopies);
   const Releases next = !plan.correlated           ? independent_releases(plan, momentum, copies)
                         : releases_gradients(plan) ? windowed_releases(plan, momentum, copies)
                                                    : correlated_releases(plan, copies);
   std::vector<WindowMeans> means;
   for (const std::uint64_t window : windows) means.emplace_back(window, copies);
+  Iterates iterates(plan, copies);
   std::vector<float> noise(copies);
   for (std::uint64_t step = 0; step < plan.steps(); ++step) {
     next(step, noise);
+    iterates.add(step, noise);
     for (WindowMeans& mean : means) mean.add(noise);
   }
-  std::vector<double> result(means.size());
-  std::ranges::transform(means, result.begin(), &WindowMeans::root_mean_square);
+  AveragedNoise result;
+  result.iterates = iterates.root_mean_square();
+  for (const WindowMeans& mean : means) result.windows.push_back(mean.root_mean_square());
   return result;
 }
 

@@ -1,4 +1,4 @@
-// Simulates how much noise is left when releases are averaged over windows of steps.
+// Simulates how much noise is left when releases are averaged over windows of steps, and added up.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,18 @@ namespace privgrad::tool {
 /// Whether a plan's releases are gradients, so that their noise is summed up with a momentum here.
 bool releases_gradients(const core::Plan& plan);
 
-/// The noise that remains when releases are averaged over windows of steps. This noise is what
-/// moves a model: noise that changes from step to step averages out, noise that is carried along
+/// The noise that remains when releases are averaged over windows of steps, or added up. This noise is
+/// what moves a model: noise that changes from step to step averages out, noise that is carried along
 /// does not. Two mechanisms whose single releases are equally noisy may differ here by any factor.
-///
+struct AveragedNoise {
+  /// For each length of a window the standard deviation of the mean over one, root mean square over
+  /// all windows, in units of the released gradient.
+  std::vector<double> windows;
+  /// Standard deviation of the iterates, root mean square over all steps: of the releases up to a step,
+  /// added up with the learning rates over their mean.
+  double iterates = 0.0;
+};
+
 /// The simulation takes many copies of one coordinate through the recipes that the run would
 /// follow, with all sums zero. The seed is public and fixed, so that every call gives the same
 /// answer.
@@ -25,10 +33,9 @@ bool releases_gradients(const core::Plan& plan);
 ///                  own.
 /// \param windows   lengths in steps, each in [1, steps of the plan]. Windows do not overlap; steps
 ///                  after the last whole one are left out.
-/// \returns for each length the standard deviation of the mean over a window, root mean square over
-///   all windows, in units of the released gradient. The relative standard error is at most 1.6 %
-///   up to 24 000 steps and 4.5 % beyond, and less where there are many windows.
-std::vector<double> averaged_noise(const core::Plan& plan, double momentum,
-                                   std::span<const std::uint64_t> windows);
+/// \returns the relative standard error is at most 1.6 % up to 24 000 steps and 4.5 % beyond, and less
+///   where there are many windows.
+AveragedNoise averaged_noise(const core::Plan& plan, double momentum,
+                             std::span<const std::uint64_t> windows);
 
 }  // namespace privgrad::tool

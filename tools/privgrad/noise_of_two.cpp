@@ -65,7 +65,7 @@ std::string guarantee_of(const core::Manifest& manifest) {
 }
 
 void refuse_options_of_one(const Arguments& arguments) {
-  for (const char* option : {"restart-every", "smoothness", "report"}) {
+  for (const char* option : {"restart-every", "smoothness", "samplers", "report"}) {
     if (!arguments.has(option)) continue;
     throw UsageError("--" + std::string(option) +
                      " is for one manifest, and there are two, each with its own aggregator");

@@ -197,7 +197,7 @@ std::string federated_section(const core::Plan& plan) {
 /// The cost of the drawn order to its examples.
 std::string participation_text(const core::Plan& plan) {
   const core::RhoOfExamples rho = plan.rho_of_examples();
-  if (const auto& rule = plan.correlated->separation) {
+  if (const auto& rule = plan.public_order()->separation) {
     return "in at most " + std::to_string(rho.most_steps) + " of the rounds, with at least " +
            std::to_string(rule->min_separation) + " between two of them; rho at most " +
            short_bound(rho.most);
@@ -252,7 +252,8 @@ std::string privacy_section(const core::Plan& plan) {
                    "sampler {kind: allocation, steps_per_epoch: " +
                    std::to_string(price->steps_per_epoch) + "}, accountant pld"});
   }
-  if (plan.correlated && !manifest.noise_off) table.add({"per example", participation_text(plan)});
+  if (plan.public_order() != nullptr && !manifest.noise_off)
+    table.add({"per example", participation_text(plan)});
   table.add({"unaccounted", unaccounted_text(plan)});
   for (const std::string& remark : core::remarks(plan, plan.epsilon().value))
     table.add({"remark", remark});

@@ -88,7 +88,11 @@ PredictedNoise predicted_noise(const core::Plan& plan, double momentum,
   PredictedNoise noise{.noise_multiplier = plan.noise_multiplier.front()};
   noise.stddev =
       plan.correlated ? correlated_noise(plan, momentum) : summed_independent_noise(plan, momentum);
-  if (!windows.empty()) noise.averaged = averaged_noise(plan, momentum, windows);
+  noise.iterates = noise.root_mean_square();
+  if (windows.empty() && momentum == 1.0) return noise;
+  AveragedNoise averaged = averaged_noise(plan, momentum, windows);
+  noise.averaged = std::move(averaged.windows);
+  if (momentum < 1.0) noise.iterates = averaged.iterates;
   return noise;
 }
 

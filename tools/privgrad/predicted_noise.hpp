@@ -18,6 +18,8 @@ struct PredictedNoise {
   double noise_multiplier = 0.0;      ///< For the first step's own noise.
   std::vector<double> stddev = {};    ///< For each coordinate of the release, per step.
   std::vector<double> averaged = {};  ///< For the mean over a window, for each window.
+  /// As in AveragedNoise; of prefix sums, which are iterates, root_mean_square().
+  double iterates = 0.0;
 
   double root_mean_square() const;
 };

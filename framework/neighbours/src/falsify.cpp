@@ -27,7 +27,8 @@ constexpr std::uint64_t kMostSeeds = 1000;
 constexpr std::uint64_t kMostRuns = 16;
 
 bool is_amplified(const Event& event) {
-  return std::holds_alternative<PoissonSampledEvent>(event.kind()) ||
+  const auto* coins = std::get_if<PoissonSampledEvent>(&event.kind());
+  return (coins != nullptr && coins->sampling_probability < 1.0) ||
          std::holds_alternative<SampledWithoutReplacementEvent>(event.kind()) ||
          std::holds_alternative<RandomAllocationEvent>(event.kind());
 }
@@ -83,9 +84,9 @@ class Comparison {
   /// none, the result says so.
   void make_first_run() {
     const bool is_central = !plan_.federated;
-    const std::uint64_t seeds = plan_.correlated && is_central ? 1
-                                : is_central                   ? kMostSeeds
-                                                               : kMostRuns;
+    const std::uint64_t seeds = !is_central                       ? kMostRuns
+                                : plan_.public_order() != nullptr ? 1
+                                                                  : kMostSeeds;
     for (std::uint64_t i = 0; i < seeds; ++i) {
       seed_ = options_.seed + i;
       if (is_central && i + 1 < seeds && !takes_part(seed_)) continue;
@@ -148,8 +149,8 @@ class Comparison {
   std::vector<std::vector<std::uint32_t>> batches(std::uint64_t seed) const {
     const Components made = start_components(plan_);
     const std::shared_ptr<const RandomSource> random =
-        plan_.correlated ? plan_.correlated->random
-                         : make_random_source(key(seed).derive("sampler"));
+        plan_.public_order() != nullptr ? plan_.public_order()->random
+                                        : make_random_source(key(seed).derive("sampler"));
     std::vector<std::vector<std::uint32_t>> all(std::min(steps_, plan_.steps()));
     for (std::uint64_t step = 0; step < all.size(); ++step)
       made.sampler->sample(step, raw_.train.rows(), *random, all[step]);
@@ -166,7 +167,7 @@ class Comparison {
   void compare_keys() {
     const bool drawn = std::any_of(plan_.charges.begin(), plan_.charges.end(),
                                    [](const Charge& charge) { return is_amplified(charge.cost); });
-    if (!drawn || plan_.correlated || plan_.federated) return;
+    if (!drawn || plan_.public_order() != nullptr || plan_.federated) return;
     now_ = to_text(LastRow::as_it_is);
     for (const std::uint64_t other : {seed_ + 1, seed_ + 2, seed_ + 3}) {
       if (batches(seed_) != batches(other)) return;

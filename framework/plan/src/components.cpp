@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "correlated_steps.hpp"
 #include "guard.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/trust/mechanism.hpp"
@@ -48,12 +49,19 @@ Components start_components(const Plan& plan) {
   return made;
 }
 
-void check_charges(const Plan& plan, const Components& started) {
-  if (plan.manifest->noise_off || plan.correlated) return;
-  const Manifest& manifest = *plan.manifest;
+std::vector<Charge> independent_charges(const Manifest& manifest, const Components& made,
+                                        std::uint64_t steps) {
   const std::vector<Event> releases = manifest.aggregator.with_position(
-      [&] { return release_events(*started.aggregator, plan.steps(), manifest.adjacency); });
-  const std::vector<Charge> charges = sampled_charges(manifest, *started.sampler, releases);
+      [&] { return release_events(*made.aggregator, steps, manifest.adjacency); });
+  return sampled_charges(manifest, *made.sampler, releases);
+}
+
+void check_charges(const Plan& plan, const Components& started) {
+  if (plan.manifest->noise_off || plan.public_order() != nullptr) return;
+  const Manifest& manifest = *plan.manifest;
+  const std::vector<Charge> charges = plan.correlated
+                                          ? amplified_charges(manifest, started, *plan.correlated)
+                                          : independent_charges(manifest, started, plan.steps());
   for (std::size_t step = 0; step < charges.size(); ++step) {
     if (charges[step] == plan.charges[step]) continue;
     throw PluginError(manifest.sampler.component->full_name() + " or " +

@@ -21,7 +21,7 @@ std::vector<Charge> CorrelatedPlan::charges() const {
   for (std::uint64_t step = 0; step < steps; ++step) {
     Event price = Event::nothing();
     if (step % block == 0) {
-      const double due = cost.worst_after[std::min(step + block, steps) - 1];
+      const double due = order->cost.worst_after[std::min(step + block, steps) - 1];
       // Rounded down, for the difference, the root and the quotient.
       if (due > paid) price = Event::gaussian((1.0 - 0x1p-50) / std::sqrt(due - paid));
       paid = due;
@@ -31,18 +31,18 @@ std::vector<Charge> CorrelatedPlan::charges() const {
   return charges;
 }
 
-RhoOfExamples CorrelatedPlan::rho(const PublicOrder* order, std::uint64_t rows,
-                                  Adjacency adjacency) const {
+RhoOfExamples DrawnOrder::rho(const PublicOrder* order, std::uint64_t rows, std::uint64_t steps,
+                              Adjacency adjacency) const {
   const double kappa = sensitivity_of_unit_bound(adjacency);
   if (separation) {
     const double most = kappa * kappa * cost.worst_after.back() / 2.0;
-    return {most, most, most, most, most, most, 0, separation->most_of(steps())};
+    return {most, most, most, most, most, most, 0, separation->most_of(steps)};
   }
   const std::vector<std::uint64_t> counts = participation->counts();
   std::vector<double> values;
   values.reserve(rows);
   RhoOfExamples result;
-  result.fewest_steps = steps();
+  result.fewest_steps = steps;
   double sum = 0.0;
   for (std::uint64_t row = 0; row < rows; ++row) {
     const std::uint32_t group = order->group_of(static_cast<std::uint32_t>(row));
@@ -152,14 +152,14 @@ CorrelatedPlan CorrelatedPlanner::plan(std::vector<CorrelatedPart> parts, Public
     parts_.clear();
   }
   CorrelatedCost cost = cost_with(parts, [&] { return cost_of(parts, *participation_); });
-  return {std::move(parts), random_, participation_, std::nullopt, std::move(cost)};
+  return {std::move(parts), DrawnOrder{random_, participation_, std::nullopt, std::move(cost)}};
 }
 
 CorrelatedPlan CorrelatedPlanner::plan(std::vector<CorrelatedPart> parts,
                                        const Separation& separation) {
   CorrelatedCost cost =
       cost_with(parts, [&] { return separated_cost(parts.front().recipes, separation); });
-  return {std::move(parts), random_, nullptr, separation, std::move(cost)};
+  return {std::move(parts), DrawnOrder{random_, nullptr, separation, std::move(cost)}};
 }
 
 /// The cost of these parts, from that of the last ones if they differ in a factor of the noise alone.

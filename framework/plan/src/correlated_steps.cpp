@@ -9,6 +9,7 @@
 
 #include "guard.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/trust/banded_cost.hpp"
 #include "privgrad/trust/sampling_watch.hpp"
 
 namespace privgrad::core {
@@ -90,14 +91,33 @@ void refuse_changing_sums(const StepSetting& setting, const StepPlan& steps) {
   });
 }
 
-PublicOrder& order_of(const StepSetting& setting) {
-  if (setting.made.order != nullptr) return *setting.made.order;
-  throw PrivacyError(setting.manifest.sampler.name() +
+/// The strategy whose cost a sampler without a public order may amplify; empty: there is none.
+std::vector<double> banded_strategy(const Components& made) {
+  const auto* banded = dynamic_cast<const BandedStrategy*>(made.aggregator.get());
+  return banded == nullptr ? std::vector<double>{} : banded->strategy();
+}
+
+[[noreturn]] void refuse_secret_batches(const Manifest& manifest) {
+  throw PrivacyError(manifest.sampler.name() +
                      " draws its batches to have them amplified, and no amplification is "
                      "proved for the correlated releases of aggregator " +
-                     setting.manifest.aggregator.name() +
+                     manifest.aggregator.name() +
                      ", which are accounted by who takes part in which step; use sampler "
-                     "shuffle, sequential or full_batch");
+                     "shuffle, sequential or full_batch, or {kind: matrix, form: banded} with "
+                     "sampler cyclic_poisson");
+}
+
+/// An example's steps are at least as far apart as the strategy has bands, and in each of them it has
+/// a coin of its own.
+void require_cycles(const Manifest& manifest, std::span<const Charge> charges, std::size_t bands) {
+  const SamplingLaw law = sampling_law(charges, 0);
+  if (law.kind != SamplingLaw::Kind::poisson) refuse_secret_batches(manifest);
+  if (law.steps >= bands) return;
+  throw PrivacyError(manifest.sampler.name() + " may draw an example in steps that are " +
+                     std::to_string(law.steps) + " apart, but the strategy of aggregator " +
+                     manifest.aggregator.name() + " has " + std::to_string(bands) +
+                     " bands; use sampler {kind: cyclic_poisson, cycle: " + std::to_string(bands) +
+                     "}");
 }
 
 /// Whether each unit draws its steps by itself, as the law of the sampler's own charges says.
@@ -167,11 +187,30 @@ std::shared_ptr<const CorrelatedPlan> plan_correlated_steps(const StepSetting& s
         planner.plan(std::move(parts), *setting.separation));
   }
   return setting.manifest.sampler.with_position([&] {
-    auto plan = std::make_shared<const CorrelatedPlan>(
-        planner.plan(std::move(parts), order_of(setting), steps.values.batch_size));
-    if (setting.made.differences != nullptr) refuse_changing_order(setting, *plan->participation);
-    return plan;
+    if (PublicOrder* order = setting.made.order) {
+      auto plan = std::make_shared<const CorrelatedPlan>(
+          planner.plan(std::move(parts), *order, steps.values.batch_size));
+      if (setting.made.differences != nullptr)
+        refuse_changing_order(setting, *plan->order->participation);
+      return plan;
+    }
+    const std::vector<double> strategy = banded_strategy(setting.made);
+    if (strategy.empty()) refuse_secret_batches(setting.manifest);
+    std::vector<double> multipliers = banded_multipliers(parts.front().recipes, strategy);
+    return std::make_shared<const CorrelatedPlan>(
+        CorrelatedPlan{.parts = std::move(parts), .multipliers = std::move(multipliers)});
   });
+}
+
+std::vector<Charge> amplified_charges(const Manifest& manifest, const Components& made,
+                                      const CorrelatedPlan& plan) {
+  std::vector<Event> releases;
+  for (const double multiplier : plan.multipliers) releases.push_back(Event::gaussian(multiplier));
+  std::vector<Charge> charges = sampled_charges(manifest, *made.sampler, releases);
+  manifest.sampler.with_position(
+      [&] { require_cycles(manifest, charges, banded_strategy(made).size()); });
+  for (Charge& charge : charges) charge.release = release_of(plan.parts, charge.step);
+  return charges;
 }
 
 }  // namespace privgrad::core

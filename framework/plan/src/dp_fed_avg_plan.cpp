@@ -70,12 +70,12 @@ std::optional<Separation> separation_of(const Federated& wish) {
 /// Whether who takes part tells who is there, which is private where a client may not be: others'
 /// rounds would be the same without it, and its own would be missing.
 bool shows_who_is_there(const Plan& plan) {
-  return plan.correlated && plan.correlated->separation &&
+  return plan.public_order() != nullptr && plan.public_order()->separation &&
          plan.manifest->adjacency == Adjacency::add_or_remove_one;
 }
 
 bool is_amplified(const Plan& plan) {
-  return !plan.correlated &&
+  return plan.public_order() == nullptr &&
          std::any_of(plan.charges.begin(), plan.charges.end(),
                      [](const Charge& charge) { return !(charge.cost == charge.release); });
 }

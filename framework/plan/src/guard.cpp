@@ -49,6 +49,41 @@ bool covers(const RandomAllocationEvent& epoch, std::span<const Charge> steps, b
          });
 }
 
+/// Whether the cost of a cycle is that of each of these steps: they have no less noise.
+bool covers(const PoissonSampledEvent& cycle, std::span<const Charge> steps) {
+  const auto* own = std::get_if<GaussianEvent>(&cycle.of->kind());
+  return std::all_of(steps.begin(), steps.end(), [&](const Charge& step) {
+    const auto* noise = std::get_if<GaussianEvent>(&step.release.kind());
+    return step.release == *cycle.of || is_nothing(step.release) ||
+           (own != nullptr && noise != nullptr && noise->noise_multiplier >= own->noise_multiplier);
+  });
+}
+
+/// A poisson_sampled that pays for several steps is for a cycle of them (Sampler::charges()).
+void check_cycles(const std::string& sampler, std::span<const Charge> charges,
+                  Adjacency adjacency) {
+  for (const Charge& charge : charges) {
+    const auto* coins = std::get_if<PoissonSampledEvent>(&charge.cost.kind());
+    if (coins == nullptr) continue;
+    const SamplingLaw law = sampling_law(charges, charge.step);
+    const std::uint64_t steps = law.last - law.first + 1;
+    const bool at_end = law.last + 1 == charges.size();
+    if (law.steps > 1 && adjacency == Adjacency::add_or_remove_one) {
+      throw PrivacyError(sampler +
+                         ": draws rows in cycles by their numbers, which change under "
+                         "add_or_remove_one where one is missing; use adjacency zero_out or "
+                         "replace_one, or sampler poisson");
+    }
+    if (charge.step % law.steps == 0 && (steps == law.steps || (at_end && steps < law.steps)) &&
+        (law.steps == 1 || covers(*coins, charges.subspan(law.first, steps))))
+      continue;
+    throw PluginError(
+        sampler + ": broke its contract: the cycle that is charged at step " +
+        std::to_string(charge.step) +
+        " has another length than the first, or a step with less noise than is charged");
+  }
+}
+
 /// Of epochs of random allocation the run keeps the coins, and holds the batches against the charge
 /// (SamplingWatch), if each is charged by itself, at its first step.
 void check_epochs(const std::string& sampler, std::span<const Charge> charges) {
@@ -111,8 +146,11 @@ std::vector<Charge> sampled_charges(const Manifest& manifest, const Sampler& sam
   charges.reserve(costs.size());
   for (std::uint64_t i = 0; i < costs.size(); ++i)
     charges.push_back({i, releases[i], std::move(costs[i]), what});
-  manifest.sampler.with_position(
-      [&] { check_epochs(manifest.sampler.component->full_name(), charges); });
+  manifest.sampler.with_position([&] {
+    const std::string& name = manifest.sampler.component->full_name();
+    check_epochs(name, charges);
+    check_cycles(name, charges, manifest.adjacency);
+  });
   return charges;
 }
 

@@ -96,21 +96,26 @@ std::uint64_t Plan::evaluate_every() const {
 
 std::string Plan::sampling_words() const {
   // A sampler's own summary is about charges that are not asked for here.
-  if (correlated && correlated->separation) {
+  const DrawnOrder* order = public_order();
+  if (order != nullptr && order->separation) {
     return "Whoever comes and may: clients that come early are refused; accounted by the worst "
            "that "
            "clients who keep to the minimum separation can do, without amplification.";
   }
-  if (correlated) {
+  if (order != nullptr) {
     return "In an order that was drawn before the first step, without looking at data; accounted "
            "by who takes part in which step, without amplification.";
   }
   return manifest->sampler.component->factory.info.summary;
 }
 
+const DrawnOrder* Plan::public_order() const {
+  return correlated && correlated->order ? &*correlated->order : nullptr;
+}
+
 RhoOfExamples Plan::rho_of_examples() const {
   const Components made = start_components(*this);
-  return correlated->rho(made.order, dataset_size, manifest->adjacency);
+  return public_order()->rho(made.order, dataset_size, planned_steps, manifest->adjacency);
 }
 
 }  // namespace privgrad::core

@@ -20,7 +20,11 @@ class StepCharger {
 
   StepPlan charged(StepValues values) {
     StepPlan plan = started(std::move(values));
-    plan.charges = plan.correlated ? plan.correlated->charges() : independent_charges();
+    const Manifest& manifest = setting_.manifest;
+    const Components& made = setting_.made;
+    plan.charges = !plan.correlated ? independent_charges(manifest, made, setting_.facts.steps)
+                   : plan.correlated->order ? plan.correlated->charges()
+                                            : amplified_charges(manifest, made, *plan.correlated);
     return plan;
   }
 
@@ -39,14 +43,6 @@ class StepCharger {
   }
 
  private:
-  std::vector<Charge> independent_charges() const {
-    const std::vector<Event> releases = setting_.manifest.aggregator.with_position([&] {
-      return release_events(*setting_.made.aggregator, setting_.facts.steps,
-                            setting_.manifest.adjacency);
-    });
-    return sampled_charges(setting_.manifest, *setting_.made.sampler, releases);
-  }
-
   const StepSetting& setting_;
   CorrelatedPlanner correlated_;
 };

@@ -87,6 +87,7 @@ StreamedRows::~StreamedRows() = default;
 SuggestsParams::~SuggestsParams() = default;
 Transform::~Transform() = default;
 OptimizedNumbers::~OptimizedNumbers() = default;
+BandedStrategy::~BandedStrategy() = default;
 UsesGradientDifferences::~UsesGradientDifferences() = default;
 
 namespace {

@@ -9,17 +9,26 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Who takes part when, in releases with correlated noise.
+/// Who takes part when, in releases with correlated noise, and what that costs.
 std::string participation(const Json& correlated) {
+  if (correlated.at("amplification") == "cycles") {
+    return "An example takes part in one step of each cycle of " + correlated.at("cycle").dump() +
+           " steps at most, by a coin that is secret; by then the releases are one Gaussian "
+           "mechanism whose steps have, for an example, a noise multiplier of " +
+           range_text(correlated.at("amplified_noise_multiplier")) +
+           ", amplified by that coin: a cycle is charged for the least of them.";
+  }
+  const std::string one = "Together the releases are one Gaussian mechanism. It is charged for ";
   if (correlated.contains("min_separation")) {
-    return "the most that it can cost a client that takes part in at most " +
+    return one + "the most that it can cost a client that takes part in at most " +
            correlated.at("max_participations").dump() + " of the planned rounds, with at least " +
            correlated.at("min_separation").dump() +
            " others between any two of them, whichever they are: the server refused clients that "
            "came early, and the rounds of all were checked before their changes were added. No "
            "amplification by sampling is claimed.";
   }
-  return "the example that it costs most in the very order that ran, in which an example takes "
+  return one +
+         "the example that it costs most in the very order that ran, in which an example takes "
          "part in " +
          range_text(correlated.at("planned_steps_of_an_example")) +
          " of the planned steps; no amplification by sampling is claimed, and the order need not "
@@ -50,9 +59,7 @@ std::string correlated_noise(const Json& mechanism) {
   return differences + "; from their sums " + mechanism.at("aggregator").get<std::string>() + how +
          " of its own, with a noise multiplier (standard deviation over clip norm) of " +
          range_text(correlated.at("own_noise_multiplier")) +
-         "; the divisor of the sums is a constant of the plan. Together the releases are one "
-         "Gaussian mechanism. It is charged for " +
-         participation(correlated) +
+         "; the divisor of the sums is a constant of the plan. " + participation(correlated) +
          " The accountant was charged for: " + mechanism.at("charged_as").get<std::string>() + ".";
 }
 
@@ -61,6 +68,8 @@ std::string checked_draws(const Json& mechanism) {
     return "; the sampler that ran is the one that was accounted.";
   if (mechanism.at("correlated").contains("min_separation"))
     return "; each round's clients were checked against the rule that was accounted.";
+  if (mechanism.at("correlated").at("amplification") == "cycles")
+    return "; each batch was checked against the cycles that were accounted.";
   return "; each batch was checked against the order that was accounted.";
 }
 

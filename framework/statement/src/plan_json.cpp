@@ -147,9 +147,9 @@ nlohmann::json to_json(const Plan& plan) {
                          {"least", facts.least},
                          {"uniform", facts.uniform}};
   }
-  if (plan.correlated && !manifest.noise_off) {
+  if (plan.public_order() != nullptr && !manifest.noise_off) {
     json["participation"] = to_json(plan.rho_of_examples());
-    if (const auto& rule = plan.correlated->separation)
+    if (const auto& rule = plan.public_order()->separation)
       json["participation"]["min_separation"] = rule->min_separation;
   }
   if (plan.noise_adapts) json["adaptive_noise"] = to_json(*plan.noise_adapts);

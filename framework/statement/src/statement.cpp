@@ -14,6 +14,7 @@
 #include "privgrad/statement/declared.hpp"
 #include "privgrad/statement/plan_json.hpp"
 #include "privgrad/trust/event_json.hpp"
+#include "privgrad/trust/sampling_watch.hpp"
 #include "statement_prose.hpp"
 
 namespace privgrad::core {
@@ -93,33 +94,41 @@ Event correlated_event(const PlanNumbers& stated, std::uint64_t steps) {
 
 /// Noise that steps share: the noise of the new part of each release, and the number of steps that
 /// an example takes part in.
-Json correlated(const Plan& plan, std::uint64_t steps) {
+Json correlated(const Plan& plan, const PlanNumbers& stated, std::uint64_t steps) {
   std::vector<double> own;
   for (const CorrelatedPart& part : plan.correlated->parts) {
     for (std::uint64_t step = part.first_step; step < steps; ++step)
       own.push_back(part.recipes.own_multiplier(step - part.first_step));
   }
-  const RhoOfExamples rho = plan.rho_of_examples();
   Json json = {{"own_noise_multiplier", range(own)},
-               {"planned_steps_of_an_example",
-                {{"smallest", rho.fewest_steps}, {"largest", rho.most_steps}}},
                {"gradient_differences", plan.correlated->parts.size() > 1},
                {"window", plan.correlated->parts.front().recipes.window()},
                {"amplification", "none"}};
-  if (!plan.optimized.empty()) json["coefficients"] = plan.optimized;
-  if (const auto& rule = plan.correlated->separation) {
-    json["max_participations"] = rho.most_steps;
-    json["min_separation"] = rule->min_separation;
+  if (const DrawnOrder* order = plan.public_order()) {
+    const RhoOfExamples rho = plan.rho_of_examples();
+    json["planned_steps_of_an_example"] = {{"smallest", rho.fewest_steps},
+                                           {"largest", rho.most_steps}};
+    if (order->separation) {
+      json["max_participations"] = rho.most_steps;
+      json["min_separation"] = order->separation->min_separation;
+    }
+  } else {
+    json["amplification"] = "cycles";
+    json["amplified_noise_multiplier"] =
+        range(std::span(plan.correlated->multipliers).first(steps));
+    json["cycle"] = sampling_law(stated.charges, 0).steps;
   }
+  if (!plan.optimized.empty()) json["coefficients"] = plan.optimized;
   return json;
 }
 
 /// The event that the steps were charged as, in the vocabulary of the accountants.
 std::string charged_as(const Plan& plan, const PlanNumbers& stated, std::uint64_t steps) {
   std::vector<Event> costs;
-  if (plan.correlated && stated.beside.empty()) return describe(correlated_event(stated, steps));
+  const bool is_one = plan.public_order() != nullptr;
+  if (is_one && stated.beside.empty()) return describe(correlated_event(stated, steps));
   for (const Charge& charge : stated.beside) costs.push_back(charge.cost);
-  if (plan.correlated) {
+  if (is_one) {
     costs.push_back(correlated_event(stated, steps));
     return describe(compose_runs(costs));
   }
@@ -157,7 +166,7 @@ Json mechanism(const Plan& plan, const Outcome& outcome, const PlanNumbers& stat
             {"adaptive_clip_norm", plan.clip_norm_adapts()},
             {"charged_as", charged_as(plan, stated, steps)}};
   if (plan.setting->scales_coordinates) json["scales_coordinates"] = true;
-  if (plan.correlated && !manifest.noise_off) json["correlated"] = correlated(plan, steps);
+  if (plan.correlated && !manifest.noise_off) json["correlated"] = correlated(plan, stated, steps);
   if (plan.noise_adapts) {
     json["adaptive_noise"] = adaptive_noise(plan, outcome);
     // Before the run has ended, that of the first step is known, and nothing about charges.

@@ -158,8 +158,8 @@ class Audit {
     std::optional<std::span<const std::uint32_t>> some;
     if (leaves_out()) some = rows = present(coins);
     Trainer trainer(plan_, data, some, key, *executor_);
-    const auto random =
-        plan_.correlated ? plan_.correlated->random : make_random_source(key.derive("sampler"));
+    const auto random = plan_.public_order() != nullptr ? plan_.public_order()->random
+                                                        : make_random_source(key.derive("sampler"));
     const PublicParts parts(plan_, canary_rows_, *random);
     AuditScores scores(plan_, layout_, parts, exchanged(), chooses());
     const std::vector<double> noise = plan_.gradient_noise_multiplier();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "privgrad/plan/components.hpp"
+#include "privgrad/trust/sampling_watch.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -23,7 +24,7 @@ double log_mixture(double q, double x) {
 
 PublicParts::PublicParts(const Plan& plan, std::span<const std::uint32_t> rows,
                          const RandomSource& random)
-    : canaries_(rows.size()) {
+    : plan_(plan), canaries_(rows.size()), rows_(rows.begin(), rows.end()) {
   const Components made = start_components(plan);
   is_known_ = made.order != nullptr;
   if (!is_known_) return;
@@ -40,6 +41,16 @@ PublicParts::PublicParts(const Plan& plan, std::span<const std::uint32_t> rows,
       parts_[step * canaries_ + canary] =
           rows[canary] >= size || is_in[rows[canary]] ? std::uint8_t{1} : std::uint8_t{0};
   }
+}
+
+double PublicParts::share(std::uint64_t step, std::size_t canary) const {
+  if (is_known_) return takes_part(step, canary) ? 1.0 : 0.0;
+  if (!plan_.charges.empty()) {
+    const SamplingLaw law = sampling_law(plan_.charges, step);
+    if (law.kind == SamplingLaw::Kind::poisson && law.steps > 1)
+      return rows_[canary] % law.steps == step - law.first ? law.rate : 0.0;
+  }
+  return std::min(1.0, plan_.batch_size[step] / static_cast<double>(plan_.dataset_size));
 }
 
 AuditScores::AuditScores(const Plan& plan, const SpareLayout& layout, const PublicParts& parts,
@@ -87,11 +98,9 @@ void AuditScores::add(std::uint64_t step, const Released& gradient, double noise
 
 void AuditScores::add_independent(std::uint64_t step, std::span<const double> moved,
                                   double noise_multiplier) {
-  const double share =
-      std::min(1.0, plan_.batch_size[step] / static_cast<double>(plan_.dataset_size));
   const double a = 1.0 / noise_multiplier;
   for (std::size_t i = 0; i < scores_.size(); ++i) {
-    const double q = !parts_.is_known() ? share : parts_.takes_part(step, i) ? 1.0 : 0.0;
+    const double q = parts_.share(step, i);
     if (q == 0.0) continue;
     const double y = moved[i] / noise_multiplier;
     scores_[i] += log_mixture(q, a * y - 0.5 * a * a);
@@ -133,7 +142,7 @@ void AuditScores::add_windowed(std::uint64_t step, std::span<const double> moved
   const CorrelatedRecipes& recipes = plan_.correlated->parts.front().recipes;
   const bool is_noised = plan_.noise_multiplier[step] != 0.0;
   std::vector<double> fresh(moved.begin(), moved.end()), added(scores_.size());
-  for (std::size_t i = 0; i < added.size(); ++i) added[i] = parts_.takes_part(step, i) ? 1.0 : 0.0;
+  for (std::size_t i = 0; i < added.size(); ++i) added[i] = parts_.share(step, i);
   for (const NoiseTerm& term : recipes.noise(step).subspan(1)) {
     if (!is_noised) break;
     const std::uint64_t from = step - recipes.age(step, term);

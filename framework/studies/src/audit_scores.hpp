@@ -25,10 +25,14 @@ class PublicParts {
   bool takes_part(std::uint64_t step, std::size_t canary) const {
     return parts_[step * canaries_ + canary] != 0;
   }
+  /// The probability that a canary is in the batch: 0 or 1 where that is known.
+  double share(std::uint64_t step, std::size_t canary) const;
 
  private:
   bool is_known_ = false;
+  const Plan& plan_;
   std::size_t canaries_;
+  std::vector<std::uint32_t> rows_;  // of the canaries
   std::vector<std::uint8_t> parts_;  // [steps, canaries]
 };
 

@@ -60,8 +60,9 @@ Trainer::Trainer(const Plan& plan, const Dataset& data,
           processes == nullptr ? std::nullopt : std::optional(processes->parameters()))),
       device_checks_key_(key.derive("resident checks")),
       sampler_key_(key.derive("sampler")),
-      sampler_random_(plan.correlated ? plan.correlated->random : make_random_source(sampler_key_)),
-      secret_draws_(!plan.correlated && rest_on_secret_draws(plan.charges)),
+      sampler_random_(plan.public_order() != nullptr ? plan.public_order()->random
+                                                     : make_random_source(sampler_key_)),
+      secret_draws_(plan.public_order() == nullptr && rest_on_secret_draws(plan.charges)),
       draws_epochs_(std::any_of(plan.charges.begin(), plan.charges.end(), allocates)) {
   if (plan.noise_adapts)
     adaptive_noise_.emplace(plan, *state_->made.aggregator, data, key, executor);
@@ -75,8 +76,8 @@ Trainer::Trainer(const Plan& plan, const Dataset& data,
     engine_ = std::move(shared);
   }
   state_->made.optimizer->start(optimizer_size);
-  if (plan.correlated && plan.correlated->separation)
-    separation_watch_.emplace(*plan.correlated->separation, data.rows());
+  if (plan.public_order() != nullptr && plan.public_order()->separation)
+    separation_watch_.emplace(*plan.public_order()->separation, data.rows());
 }
 
 Trainer::~Trainer() = default;
@@ -94,8 +95,8 @@ void Trainer::open_ledger(const std::filesystem::path& file, const nlohmann::jso
 }
 
 void Trainer::watch_sampling() {
-  // A correlated plan follows the very order that it is charged by, and compares each batch.
-  if (!plan_.correlated)
+  // A plan of an order follows the very one that it is charged by, and compares each batch.
+  if (plan_.public_order() == nullptr)
     sampling_watch_.emplace(plan_.charges, plan_.manifest->sampler.component->full_name());
 }
 
@@ -279,11 +280,11 @@ void Trainer::draw_batch(std::uint64_t step) {
   if (sampling_watch_) sampling_watch_->check(step, rows, batch_);
   // Whoever found the coins of an epoch that is over would know who was in which of its batches.
   if (coins_ && step == coins_->last) forget_coins();
+  const DrawnOrder* order = plan_.public_order();
   if (separation_watch_) {
     leave_out_early(step);
     separation_watch_->take_part(step, batch_);
-  } else if (plan_.correlated &&
-             !plan_.correlated->participation->covers(step, batch_, *state_->made.order)) {
+  } else if (order != nullptr && !order->participation->covers(step, batch_, *state_->made.order)) {
     throw PluginError(plan_.manifest->sampler.component->full_name() + ": the batch of step " +
                       std::to_string(step) + " has rows that its order does not name");
   }

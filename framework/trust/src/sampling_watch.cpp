@@ -46,11 +46,6 @@ bool is_nothing(const Event& event) {
 SamplingLaw sampling_law(std::span<const Charge> charges, std::uint64_t step) {
   SamplingLaw law;
   const Event::Kind& cost = charges[step].cost.kind();
-  if (const auto* coins = std::get_if<PoissonSampledEvent>(&cost)) {
-    law.kind = SamplingLaw::Kind::poisson;
-    law.rate = coins->sampling_probability;
-    return law;
-  }
   if (const auto* subset = std::get_if<SampledWithoutReplacementEvent>(&cost)) {
     law.kind = SamplingLaw::Kind::without_replacement;
     law.rows = static_cast<std::uint64_t>(subset->source_dataset_size);
@@ -62,6 +57,13 @@ SamplingLaw sampling_law(std::span<const Charge> charges, std::uint64_t step) {
   while (law.first > 0 && is_nothing(charges[law.first].cost)) --law.first;
   while (law.last + 1 < charges.size() && is_nothing(charges[law.last + 1].cost)) ++law.last;
   const Event& paid = charges[law.first].cost;
+  if (const auto* coins = std::get_if<PoissonSampledEvent>(&paid.kind())) {
+    law.kind = SamplingLaw::Kind::poisson;
+    law.rate = coins->sampling_probability;
+    law.steps = 1;  // of the first cycle: the last one may be cut off
+    while (law.steps < charges.size() && is_nothing(charges[law.steps].cost)) ++law.steps;
+    return law;
+  }
   if (const auto* epoch = std::get_if<RandomAllocationEvent>(&paid.kind())) {
     law.kind = SamplingLaw::Kind::allocated;
     law.steps = static_cast<std::uint64_t>(epoch->steps);
@@ -150,9 +152,10 @@ void SamplingWatch::check(std::uint64_t step, std::size_t rows,
   if (!same_block) {
     const SamplingLaw::Kind before = law_.kind;
     law_ = sampling_law(charges_, step);
-    if (law_.kind != before || law_.first == step) {
+    const bool begins_block = law_.kind == SamplingLaw::Kind::once && law_.first == step;
+    if (law_.kind != before || begins_block) {
       lately_.assign(rows, false);
-      in_window_ = 0;
+      for (Group& group : groups_) group.in_window = 0;
     }
   }
   if (law_.kind == SamplingLaw::Kind::any) return;
@@ -166,13 +169,22 @@ void SamplingWatch::check(std::uint64_t step, std::size_t rows,
 void SamplingWatch::check_draw(std::uint64_t step, const SamplingLaw& law,
                                std::span<const std::uint32_t> batch) {
   drawn_.resize(rows_);
+  std::size_t group = 0;
   if (law.kind == SamplingLaw::Kind::poisson) {
-    check_sizes(step, rows_, law.rate, batch.size());
+    groups_.resize(law.steps);
+    group = step - law.first;
+    if (std::any_of(batch.begin(), batch.end(),
+                    [&](std::uint32_t row) { return row % law.steps != group; })) {
+      throw PluginError(sampler_ + ": the batch of step " + std::to_string(step) +
+                        " has a row that was charged for another step of the cycle");
+    }
+    const std::size_t coins = (rows_ + law.steps - 1 - group) / law.steps;
+    check_sizes(step, coins, law.rate, batch.size());
   } else if (rows_ != law.rows || batch.size() != law.size) {
     refuse(step, "have another size, or come of another number of rows, than");
   }
-  check_returns(step, law.rate, batch);
-  check_rows(step, law.rate, batch);
+  check_returns(step, group, law.rate, batch);
+  check_rows(step, group, law.rate, batch);
 }
 
 void SamplingWatch::check_sizes(std::uint64_t step, std::size_t rows, double rate,
@@ -185,51 +197,51 @@ void SamplingWatch::check_sizes(std::uint64_t step, std::size_t rows, double rat
   if (odd_.is_refuted(evidence_of_a_look())) refuse(step, "vary less, or otherwise, than");
 }
 
-/// The window is emptied where it has half of the rows: in one that has all of them, nothing that
-/// comes again would be a surprise.
-void SamplingWatch::check_returns(std::uint64_t step, double rate,
+/// A group's window is emptied where it has half of its rows: in one that has all of them, nothing
+/// that comes again would be a surprise.
+void SamplingWatch::check_returns(std::uint64_t step, std::size_t group, double rate,
                                   std::span<const std::uint32_t> batch) {
+  std::size_t& in_window = groups_[group].in_window;
   std::size_t again = 0, fresh = 0;
   for (const std::uint32_t row : batch) again += lately_[row] ? 1 : 0;
-  returns_.add(static_cast<double>(in_window_), rate, static_cast<double>(again));
+  returns_.add(static_cast<double>(in_window), rate, static_cast<double>(again));
   if (returns_.is_refuted(evidence_of_a_look()))
     refuse(step, "name the rows of earlier ones more often, or less, than");
-  if (in_window_ > rows_ / 2) {
-    std::fill(lately_.begin(), lately_.end(), false);
-    in_window_ = 0;
+  if (in_window > rows_ / groups_.size() / 2) {
+    for (std::size_t row = group; row < rows_; row += groups_.size()) lately_[row] = false;
+    in_window = 0;
   }
   for (const std::uint32_t row : batch) {
     fresh += lately_[row] ? 0 : 1;
     lately_[row] = true;
   }
-  in_window_ += fresh;
+  in_window += fresh;
 }
 
-/// A bet on a row has won lambda for each time that it was drawn, and paid what all rows' have. So
-/// the bets against the law are those on rows that were drawn too often or too seldom, by limits
-/// that all rows share. Only rows that are drawn now can be too often; and there are rows that are
-/// too seldom only if the lower limit has reached another whole number.
-void SamplingWatch::check_rows(std::uint64_t step, double rate,
+/// A bet on a row has won lambda for each time that it was drawn, and paid what those on all rows of
+/// its group have. So the bets against the law are those on rows that were drawn too often or too
+/// seldom, by limits that the group shares. Only rows that are drawn now can be too often; and there
+/// are rows that are too seldom only if the lower limit has reached another whole number.
+void SamplingWatch::check_rows(std::uint64_t step, std::size_t group, double rate,
                                std::span<const std::uint32_t> batch) {
-  for (std::size_t bet = 0; bet < kBets; ++bet) price_[bet] += price(bet, rate);
-  const Limits limits = limits_of_a_row();
+  Group& own = groups_[group];
+  for (std::size_t bet = 0; bet < kBets; ++bet) own.price[bet] += price(bet, rate);
+  const Limits limits = limits_of_a_row(own);
   bool too_often = false;
   for (const std::uint32_t row : batch) too_often |= ++drawn_[row] >= limits.most;
   if (too_often) refuse(step, "name a row more often than");
-  if (limits.least <= checked_least_) return;
-  checked_least_ = limits.least;
-  if (std::any_of(drawn_.begin(), drawn_.end(),
-                  [&](std::uint32_t times) { return times <= limits.least; })) {
-    refuse(step, "name a row less often than");
-  }
+  if (limits.least <= own.checked_least) return;
+  own.checked_least = limits.least;
+  for (std::size_t row = group; row < rows_; row += groups_.size())
+    if (drawn_[row] <= limits.least) refuse(step, "name a row less often than");
 }
 
-SamplingWatch::Limits SamplingWatch::limits_of_a_row() const {
+SamplingWatch::Limits SamplingWatch::limits_of_a_row(const Group& group) const {
   const double evidence = evidence_of_a_look() + std::log(static_cast<double>(kBets)) +
                           std::log(static_cast<double>(rows_)) + kSlack;
   Limits limits{-1.0, std::numeric_limits<double>::infinity()};
   for (std::size_t bet = 0; bet < kBets; ++bet) {
-    const double times = (evidence + price_[bet]) / lambda(bet);
+    const double times = (evidence + group.price[bet]) / lambda(bet);
     if (lambda(bet) > 0.0) limits.most = std::min(limits.most, times);
     if (lambda(bet) < 0.0) limits.least = std::max(limits.least, std::floor(times));
   }

@@ -19,10 +19,18 @@ using matrix_noise::Workload;
 /// steps, which training makes, have less of it (Kalinin, McKenna, Upadhyay and Lampert 2025).
 ///
 /// What it costs follows from the recipes and the order of the examples, whatever the coefficients.
-class Matrix final : public privgrad::Aggregator, public privgrad::OptimizedNumbers {
+///
+/// With form: banded it is C whose coefficients c are chosen, with few bands, and a are the first ones of
+/// 1 / c: N is nearly the inverse of C, and how nearly is charged (BandedStrategy). All terms of a step
+/// then have that step's sigma, a_j sigma_t zeta_{t-j}, so that C N is the same at each step, however
+/// the noise changes.
+class Matrix final : public privgrad::Aggregator,
+                     public privgrad::OptimizedNumbers,
+                     public privgrad::BandedStrategy {
  public:
   explicit Matrix(const privgrad::Params& params)
-      : strategy_(params.text("strategy")),
+      : is_banded_(params.text("form") == "banded"),
+        strategy_(params.text("strategy")),
         bands_(static_cast<std::size_t>(params.integer("bands"))),
         momentum_(params.real("momentum")),
         weighs_(params.text("workload") == "learning_rate") {
@@ -45,25 +53,41 @@ class Matrix final : public privgrad::Aggregator, public privgrad::OptimizedNumb
       throw privgrad::ConfigError("matrix: has " + std::to_string(bands_) +
                                   " coefficients, allowed are at most 16");
     }
+    if (is_banded_ && (strategy_ == "bisr" || strategy_ == "cgd")) {
+      throw privgrad::ConfigError("matrix: strategy " + strategy_ +
+                                  " is for form inverse; use learned, bsr or coefficients");
+    }
+    if (!is_banded_ && strategy_ == "bsr")
+      throw privgrad::ConfigError("matrix: strategy bsr is for form banded; use bisr");
     if (strategy_ == "cgd") bands_ = 2;
+    terms_ =
+        is_banded_ ? std::min<std::size_t>(2 * bands_, privgrad::kMostNoiseWindow + 1) : bands_;
   }
 
+  /// \returns a; with form: banded c and then a.
   std::vector<double> optimized(const privgrad::AggregationPlan& plan) const override {
-    if (!own_.empty()) return own_;
-    if (strategy_ == "bisr") return matrix_noise::power_of_inverse(0.5, momentum_, bands_);
-    return matrix_noise::minimised(workload_of(plan), bands_);
+    std::vector<double> numbers = strategy_for(plan);
+    if (!is_banded_) return numbers;
+    const std::vector<double> a = matrix_noise::inverse(numbers, terms_);
+    numbers.insert(numbers.end(), a.begin(), a.end());
+    return numbers;
   }
 
   void use(std::span<const double> numbers) override {
-    const bool fits = numbers.size() == bands_ && numbers.front() == 1.0 &&
+    const std::size_t of_strategy = is_banded_ ? bands_ : 0;
+    const bool fits = numbers.size() == of_strategy + terms_ && numbers.front() == 1.0 &&
+                      numbers[of_strategy] == 1.0 &&
                       (own_.empty() || std::equal(own_.begin(), own_.end(), numbers.begin()));
     if (!fits) {
       throw privgrad::ConfigError("matrix: was given " + std::to_string(numbers.size()) +
                                   " coefficient(s) that are not those of its " +
                                   std::to_string(bands_) + " bands");
     }
-    coefficients_.assign(numbers.begin(), numbers.end());
+    banded_.assign(numbers.begin(), numbers.begin() + static_cast<std::ptrdiff_t>(of_strategy));
+    coefficients_.assign(numbers.begin() + static_cast<std::ptrdiff_t>(of_strategy), numbers.end());
   }
+
+  std::vector<double> strategy() const override { return banded_; }
 
   void start(const privgrad::AggregationPlan& plan) override {
     if (plan.noise_multipliers.size() != plan.steps) {
@@ -80,15 +104,27 @@ class Matrix final : public privgrad::Aggregator, public privgrad::OptimizedNumb
     privgrad::ReleaseRecipe recipe;
     for (std::size_t j = 0; j < coefficients_.size() && j <= step; ++j) {
       if (coefficients_[j] == 0.0) continue;
+      const std::uint64_t sigma_of = is_banded_ ? step : step - j;
       recipe.noise.push_back(
-          {.node = step - j, .multiplier = coefficients_[j] * noise_multipliers_.at(step - j)});
+          {.node = step - j, .multiplier = coefficients_[j] * noise_multipliers_.at(sigma_of)});
     }
     return recipe;
   }
 
-  std::uint64_t window() const override { return bands_ - 1; }
+  std::uint64_t window() const override { return terms_ - 1; }
 
  private:
+  std::vector<double> strategy_for(const privgrad::AggregationPlan& plan) const {
+    if (!own_.empty()) return own_;
+    if (strategy_ == "bisr") return matrix_noise::power_of_inverse(0.5, momentum_, bands_);
+    if (strategy_ == "bsr") {
+      return matrix_noise::inverse(matrix_noise::power_of_inverse(0.5, momentum_, bands_), bands_);
+    }
+    const Workload workload = workload_of(plan);
+    return is_banded_ ? matrix_noise::minimised_banded(workload, bands_, terms_)
+                      : matrix_noise::minimised_inverse(workload, bands_);
+  }
+
   Workload workload_of(const privgrad::AggregationPlan& plan) const {
     Workload workload{.steps = plan.steps,
                       .momentum = momentum_,
@@ -122,12 +158,15 @@ class Matrix final : public privgrad::Aggregator, public privgrad::OptimizedNumb
     return std::clamp<std::uint64_t>(static_cast<std::uint64_t>(std::ceil(steps)), 1, plan.steps);
   }
 
+  bool is_banded_;
   std::string strategy_;
-  std::size_t bands_;
+  std::size_t bands_;      // of N, or of C
+  std::size_t terms_ = 0;  // of noise in a release
   double momentum_;
   bool weighs_;
   std::vector<double> own_;
   std::uint64_t participations_ = 0;
+  std::vector<double> banded_;             // c_0 = 1, ...; empty: form inverse
   std::vector<double> coefficients_;       // a_0 = 1, ...
   std::vector<double> noise_multipliers_;  // one per step
 };
@@ -138,21 +177,35 @@ void register_components(privgrad::Registrar& registrar) {
       .name = "matrix",
       .summary = "Gradients with noise that is correlated between steps: each step takes part of "
                  "the last steps' noise back, which is drawn again and costs no memory.",
-      .reference = "Kalinin, McKenna, Upadhyay and Lampert 2025 (BISR); Kalinin, McKenna, Pagh and "
-                   "Lampert 2026 (lambda-CGD); Denisov, McMahan, Rush, Smith and Thakurta 2022",
+      .reference =
+          "Kalinin, McKenna, Upadhyay and Lampert 2025 (BISR); Kalinin, McKenna, Pagh and "
+          "Lampert 2026 (lambda-CGD); Kalinin and Lampert 2024 (BSR); Choquette-Choo et al. "
+          "2023; Denisov, McMahan, Rush, Smith and Thakurta 2022",
       .params =
           {text("strategy",
                 "learned: the coefficients that leave the iterates the least error for the planned "
-                "steps and participations. cgd: the same with 2 bands. bisr: a closed form, the "
-                "inverse square root of the workload. coefficients: those that are given.")
-               .one_of({"learned", "cgd", "bisr", "coefficients"})
+                "steps and participations. cgd: the same with 2 bands. bisr, bsr: a closed form, "
+                "the "
+                "inverse square root of the workload, or the square root. coefficients: those that "
+                "are given.")
+               .one_of({"learned", "cgd", "bisr", "bsr", "coefficients"})
                .defaults_to("learned"),
-           integer("bands", "Steps whose noise a release has, with its own.")
+           text("form",
+                "inverse: the bands are of the matrix that noise is multiplied by, for examples on "
+                "a "
+                "public order. banded: they are of the strategy C that the noise takes back, "
+                "nearly; "
+                "with sampler cyclic_poisson each step's draw amplifies. A release has then the "
+                "noise of twice as many steps, at most 16.")
+               .one_of({"inverse", "banded"})
+               .defaults_to("inverse"),
+           integer("bands", "Steps whose noise a release has, with its own; or of the strategy.")
                .at_least(2)
                .at_most(16)
                .defaults_to(4),
            list("coefficients",
-                "What the noise of this step, of the last one, and so on is multiplied by.",
+                "What the noise of this step, of the last one, and so on is multiplied by; of form "
+                "banded, the strategy's.",
                 real("coefficient", "").at_least(-1e6).at_most(1e6))
                .at_least_items(2)
                .optional(),

@@ -8,13 +8,10 @@
 
 namespace matrix_noise {
 
-Errors::Errors(const Workload& workload, std::size_t bands)
-    : workload_(workload),
-      bands_(bands),
-      products_(bands * bands, 0.0),
-      moved_(workload.steps),
-      pulled_(workload.steps) {
-  // Column u of A N is noise_u times sum_j a_j weight_{u+j} p_{t-u-j}, p_e = 1 - momentum^(e+1).
+std::vector<double> squared_errors(const Workload& workload, std::size_t bands, bool older_noise) {
+  // Column u of A N is sum_j a_j weight_{u+j} p_{t-u-j} times the noise of u, or of u + j, p_e = 1 -
+  // momentum^(e+1).
+  std::vector<double> products(bands * bands, 0.0);
   const double beta = workload.momentum;
   std::vector<double> powers{1.0};
   for (std::uint64_t i = 0; i < 2 * workload.steps + bands; ++i)
@@ -27,35 +24,51 @@ Errors::Errors(const Workload& workload, std::size_t bands)
            powers[apart + 2] * (1.0 - powers[2 * length]) / (1.0 - beta * beta);
   };
   for (std::uint64_t u = 0; u < workload.steps; ++u) {
-    const double variance = workload.noise[u] * workload.noise[u];
+    const auto scale = [&](std::size_t j) {
+      return workload.weights[u + j] * workload.noise[older_noise ? u : u + j];
+    };
     const std::uint64_t left = workload.steps - u;
     for (std::size_t i = 0; i < bands && i < left; ++i) {
-      const double weighted = variance * workload.weights[u + i];
-      for (std::size_t j = 0; j <= i; ++j) {
-        products_[i * bands + j] +=
-            weighted * workload.weights[u + j] * sum_of_products(left - i, i - j);
-      }
+      for (std::size_t j = 0; j <= i; ++j)
+        products[i * bands + j] += scale(i) * scale(j) * sum_of_products(left - i, i - j);
     }
   }
   for (std::size_t i = 0; i < bands; ++i) {
-    for (std::size_t j = i + 1; j < bands; ++j) products_[i * bands + j] = products_[j * bands + i];
+    for (std::size_t j = i + 1; j < bands; ++j) products[i * bands + j] = products[j * bands + i];
   }
+  return products;
 }
 
-double Errors::operator()(std::span<const double> a, std::span<double> gradient) {
-  double error = 0.0;
-  std::vector<double> slopes(bands_, 0.0);
-  for (std::size_t i = 0; i < bands_; ++i) {
-    for (std::size_t j = 0; j < bands_; ++j) slopes[i] += products_[i * bands_ + j] * a[j];
-    error += a[i] * slopes[i];
+InverseErrors::InverseErrors(const Workload& workload, std::size_t bands)
+    : workload_(workload),
+      bands_(bands),
+      products_(squared_errors(workload, bands, true)),
+      moved_(workload.steps),
+      pulled_(workload.steps) {}
+
+/// \param slopes  out, half the derivatives: [a's].
+/// \returns a^T products a.
+double quadratic(std::span<const double> products, std::span<const double> a,
+                 std::span<double> slopes) {
+  double value = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    slopes[i] = 0.0;
+    for (std::size_t j = 0; j < a.size(); ++j) slopes[i] += products[i * a.size() + j] * a[j];
+    value += a[i] * slopes[i];
   }
+  return value;
+}
+
+double InverseErrors::operator()(std::span<const double> a, std::span<double> gradient) {
+  std::vector<double> slopes(bands_);
+  const double error = quadratic(products_, a, slopes);
   const double cost = squared_sensitivity(a, gradient);
   for (std::size_t i = 0; i < gradient.size(); ++i)
     gradient[i] = 2.0 * slopes[i + 1] / error + gradient[i] / cost;
   return std::log(error) + std::log(cost);
 }
 
-double Errors::squared_sensitivity(std::span<const double> a, std::span<double> gradient) {
+double InverseErrors::squared_sensitivity(std::span<const double> a, std::span<double> gradient) {
   const std::uint64_t steps = workload_.steps;
   std::fill(moved_.begin(), moved_.end(), 0.0);
   for (std::uint64_t i = 0; i < workload_.participations; ++i)
@@ -81,6 +94,49 @@ double Errors::squared_sensitivity(std::span<const double> a, std::span<double> 
   return squares;
 }
 
+std::vector<double> inverse(std::span<const double> c, std::size_t terms) {
+  std::vector<double> a(terms, 0.0);
+  a[0] = 1.0;
+  for (std::size_t j = 1; j < terms; ++j)
+    for (std::size_t i = 1; i < c.size() && i <= j; ++i) a[j] -= c[i] * a[j - i];
+  return a;
+}
+
+BandedErrors::BandedErrors(const Workload& workload, std::size_t bands, std::size_t terms)
+    : bands_(bands), terms_(terms), products_(squared_errors(workload, terms, false)) {}
+
+double BandedErrors::operator()(std::span<const double> c, std::span<double> gradient) {
+  const std::vector<double> a = inverse(c, terms_);
+  // d a_j / d c_i = -both_{j-i}, both = a * a.
+  std::vector<double> both(terms_, 0.0), slopes(terms_);
+  for (std::size_t j = 0; j < terms_; ++j)
+    for (std::size_t i = 0; i <= j; ++i) both[j] += a[i] * a[j - i];
+  const double error = quadratic(products_, a, slopes);
+  double squares = 0.0;
+  for (const double one : c) squares += one * one;
+  // The sum over n >= terms of |sum_i c_i a_{n-i}|, and its derivatives.
+  double rho = 0.0;
+  std::vector<double> rest(bands_ - 1, 0.0);
+  for (std::size_t n = terms_; n < terms_ + bands_ - 1; ++n) {
+    double entry = 0.0;
+    for (std::size_t i = n - terms_ + 1; i < bands_; ++i) entry += c[i] * a[n - i];
+    rho += std::fabs(entry);
+    const double sign = entry < 0.0 ? -1.0 : 1.0;
+    for (std::size_t i = 1; i < bands_; ++i) {
+      if (n - i < terms_) rest[i - 1] += sign * a[n - i];
+      for (std::size_t k = n - terms_ + 1; k < bands_ && k + i <= n; ++k)
+        rest[i - 1] -= sign * c[k] * both[n - k - i];
+    }
+  }
+  if (!(rho < 1.0)) return std::numeric_limits<double>::infinity();
+  for (std::size_t i = 1; i < bands_; ++i) {
+    double slope = 0.0;
+    for (std::size_t j = i; j < terms_; ++j) slope -= slopes[j] * both[j - i];
+    gradient[i - 1] = 2.0 * slope / error + 2.0 * c[i] / squares + 2.0 * rest[i - 1] / (1.0 - rho);
+  }
+  return std::log(error) + std::log(squares) - 2.0 * std::log1p(-rho);
+}
+
 std::vector<double> power_of_inverse(double gamma, double momentum, std::size_t bands) {
   std::vector<double> one{1.0};
   for (std::size_t j = 1; j < bands; ++j) {
@@ -98,13 +154,11 @@ std::vector<double> power_of_inverse(double gamma, double momentum, std::size_t 
 
 namespace {
 
-double inside(double coefficient) { return std::clamp(coefficient, -1.0, 0.0); }
-
-/// A quasi-Newton method (BFGS) on the box -1 <= a_j <= 0: what lies at a bound and is pushed
+/// A quasi-Newton method (BFGS) on the box of the objective: what lies at a bound and is pushed
 /// outwards stays there.
 class Minimiser {
  public:
-  Minimiser(Errors& errors, std::vector<double> from)
+  Minimiser(Objective& errors, std::vector<double> from)
       : errors_(errors), a_(std::move(from)), size_(a_.size() - 1), gradient_(size_) {
     for (std::size_t i = 1; i < a_.size(); ++i) a_[i] = inside(a_[i]);
     value_ = errors_(a_, gradient_);
@@ -130,9 +184,12 @@ class Minimiser {
     for (std::size_t i = 0; i < size_; ++i) inverse_[i * size_ + i] = 1.0;
   }
 
+  double inside(double x) const { return std::clamp(x, errors_.least(), errors_.most()); }
+
   bool is_held(std::size_t i) const {
     const double at = a_[i + 1];
-    return (at == 0.0 && gradient_[i] < 0.0) || (at == -1.0 && gradient_[i] > 0.0);
+    return (at == errors_.most() && gradient_[i] < 0.0) ||
+           (at == errors_.least() && gradient_[i] > 0.0);
   }
 
   std::vector<double> direction() const {
@@ -190,37 +247,15 @@ class Minimiser {
     }
   }
 
-  Errors& errors_;
+  Objective& errors_;
   std::vector<double> a_;
   std::size_t size_;
   std::vector<double> gradient_, inverse_;
   double value_ = 0.0;
 };
 
-std::vector<double> best_power(Errors& errors, double momentum) {
-  std::vector<double> best, gradient(errors.bands() - 1);
-  double least = std::numeric_limits<double>::infinity();
-  for (int twentieths = 6; twentieths <= 20; ++twentieths) {
-    std::vector<double> a = power_of_inverse(twentieths / 20.0, momentum, errors.bands());
-    for (std::size_t i = 1; i < a.size(); ++i) a[i] = inside(a[i]);
-    const double value = errors(a, gradient);
-    if (!(value < least)) continue;
-    least = value;
-    best = std::move(a);
-  }
-  return best;
-}
-
-}  // namespace
-
-std::vector<double> minimised(const Workload& workload, std::size_t bands) {
-  if (bands == 1) return {1.0};
-  Errors errors(workload, bands);
-  std::vector<std::vector<double>> starts{best_power(errors, workload.momentum)};
-  for (std::size_t fewer = bands / 2; fewer > 0; fewer = fewer > 2 ? 2 : 0) {
-    starts.push_back(minimised(workload, fewer));
-    starts.back().resize(bands, 0.0);
-  }
+/// The best of the local minima that are found from these.
+std::vector<double> best_from(Objective& errors, std::vector<std::vector<double>> starts) {
   std::vector<double> best;
   double least = std::numeric_limits<double>::infinity();
   for (std::vector<double>& start : starts) {
@@ -231,6 +266,55 @@ std::vector<double> minimised(const Workload& workload, std::size_t bands) {
     best = minimiser.a();
   }
   return best;
+}
+
+/// A power of the workload's inverse, or of the workload, that leaves the least error.
+std::vector<double> best_power(Objective& errors, double momentum, std::size_t bands) {
+  std::vector<double> best, gradient(bands - 1);
+  double least = std::numeric_limits<double>::infinity();
+  const bool is_inverse = errors.least() < 0.0;
+  for (int twentieths = 1; twentieths <= 20; ++twentieths) {
+    std::vector<double> x = power_of_inverse(twentieths / 20.0, momentum, bands);
+    if (!is_inverse) x = inverse(x, bands);
+    for (std::size_t i = 1; i < x.size(); ++i)
+      x[i] = std::clamp(x[i], errors.least(), errors.most());
+    const double value = errors(x, gradient);
+    if (!(value < least)) continue;
+    least = value;
+    best = std::move(x);
+  }
+  return best;
+}
+
+/// \param fewer_bands  the best coefficients of that many bands.
+template <class FewerBands>
+std::vector<double> minimised(Objective& errors, double momentum, std::size_t bands,
+                              const FewerBands& fewer_bands) {
+  std::vector<std::vector<double>> starts;
+  if (std::vector<double> power = best_power(errors, momentum, bands); !power.empty())
+    starts.push_back(std::move(power));
+  for (std::size_t fewer = bands / 2; fewer > 0; fewer = fewer > 2 ? 2 : 0) {
+    starts.push_back(fewer_bands(fewer));
+    starts.back().resize(bands, 0.0);
+  }
+  return best_from(errors, std::move(starts));
+}
+
+}  // namespace
+
+std::vector<double> minimised_inverse(const Workload& workload, std::size_t bands) {
+  if (bands == 1) return {1.0};
+  InverseErrors errors(workload, bands);
+  return minimised(errors, workload.momentum, bands,
+                   [&](std::size_t fewer) { return minimised_inverse(workload, fewer); });
+}
+
+std::vector<double> minimised_banded(const Workload& workload, std::size_t bands,
+                                     std::size_t terms) {
+  if (bands == 1) return {1.0};
+  BandedErrors errors(workload, bands, terms);
+  return minimised(errors, workload.momentum, bands,
+                   [&](std::size_t fewer) { return minimised_banded(workload, fewer, terms); });
 }
 
 }  // namespace matrix_noise

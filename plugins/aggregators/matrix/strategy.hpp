@@ -19,29 +19,63 @@ struct Workload {
   std::uint64_t participations = 1, spacing = 1;
 };
 
-/// The error and the cost of N_{t,t-j} = a_j noise_{t-j}, a_0 = 1, for a workload.
-class Errors {
+/// Of coefficients x_0 = 1, x_1, ...: log(||A N||_F^2 sens^2), for one guarantee the log of the mean
+/// squared error of the iterates times the number of steps.
+class Objective {
+ public:
+  virtual ~Objective() = default;
+  /// \param x  [bands]
+  /// \param gradient  out, with respect to x_1 ...: [bands - 1].
+  /// \returns infinity where nothing is proved.
+  virtual double operator()(std::span<const double> x, std::span<double> gradient) = 0;
+  /// Where x_1 ... are looked for.
+  virtual double least() const = 0;
+  virtual double most() const = 0;
+};
+
+/// ||A N||_F^2 = sum_ij a_i a_j products_ij of an N with few bands: [bands x bands].
+/// \param older_noise  N_{t,t-j} = a_j noise_{t-j}; else a_j noise_t.
+std::vector<double> squared_errors(const Workload& workload, std::size_t bands, bool older_noise);
+
+/// Of N_{t,t-j} = a_j noise_{t-j}, a_0 = 1, by the coefficients a.
+class InverseErrors final : public Objective {
  public:
   /// \param bands  of N, > 0.
-  Errors(const Workload& workload, std::size_t bands);
+  InverseErrors(const Workload& workload, std::size_t bands);
 
-  /// log(||A N||_F^2 sens^2): for one guarantee, the log of the mean squared error of the iterates
-  /// times the number of steps. sens^2 = sum_r (y_r / noise_r)^2, (a * y)_t = [t is one of the
-  /// participations], is right where C >= 0, as for all a that `minimised()` tries.
-  /// \param a  [bands]
-  /// \param gradient  out, with respect to a_1 ...: [bands - 1].
-  double operator()(std::span<const double> a, std::span<double> gradient);
-
-  std::size_t bands() const { return bands_; }
+  /// sens^2 = sum_r (y_r / noise_r)^2, (a * y)_t = [t is one of the participations], is right where
+  /// C >= 0, as between least() and most().
+  double operator()(std::span<const double> a, std::span<double> gradient) override;
+  double least() const override { return -1.0; }
+  double most() const override { return 0.0; }
 
  private:
   double squared_sensitivity(std::span<const double> a, std::span<double> gradient);
 
   const Workload& workload_;
   std::size_t bands_;
-  std::vector<double> products_;        // ||A N||_F^2 = sum_ij a_i a_j products_ij: [bands x bands]
+  std::vector<double> products_;
   std::vector<double> moved_, pulled_;  // y, and its adjoint: [steps]
 };
+
+/// Of N_{t,t-j} = a_j noise_t, a the first `terms` coefficients of 1 / c, by the coefficients c of a
+/// banded C. An example's steps are as far apart as C has bands: sens is ||c|| / (1 - rho), rho the
+/// sum of the sizes of what c a has beyond 1, which bounds how far C N is from the identity.
+class BandedErrors final : public Objective {
+ public:
+  BandedErrors(const Workload& workload, std::size_t bands, std::size_t terms);
+
+  double operator()(std::span<const double> c, std::span<double> gradient) override;
+  double least() const override { return 0.0; }
+  double most() const override { return 1.0; }
+
+ private:
+  std::size_t bands_, terms_;
+  std::vector<double> products_;
+};
+
+/// The first coefficients of 1 / c.
+std::vector<double> inverse(std::span<const double> c, std::size_t terms);
 
 /// The first coefficients of (1 - z)^gamma (1 - momentum z)^gamma: for gamma = 1/2 that of BISR
 /// (Kalinin, McKenna, Upadhyay and Lampert 2025).
@@ -49,6 +83,10 @@ std::vector<double> power_of_inverse(double gamma, double momentum, std::size_t 
 
 /// The a with -1 <= a_j <= 0 for j > 0 that leaves the least error: the best of the local minima that
 /// are found from the best power of the inverse, and from those of half the bands and of two.
-std::vector<double> minimised(const Workload& workload, std::size_t bands);
+std::vector<double> minimised_inverse(const Workload& workload, std::size_t bands);
+
+/// The c with 0 <= c_j <= 1 that leaves the least error by BandedErrors, found in the same way.
+std::vector<double> minimised_banded(const Workload& workload, std::size_t bands,
+                                     std::size_t terms);
 
 }  // namespace matrix_noise

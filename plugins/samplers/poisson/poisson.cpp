@@ -1,7 +1,7 @@
-#include <bit>
 #include <limits>
 #include <string>
 
+#include "../coins.hpp"
 #include "privgrad/plugin.hpp"
 #include "privgrad/sampler.hpp"
 #include "privgrad/value.hpp"
@@ -9,43 +9,6 @@
 namespace {
 
 using privgrad::Event;
-
-/// Calls chosen(row) for every row that wins its own Bernoulli(q) draw, in increasing order.
-///
-/// Exact for every double q, near 0 and 1 too: a row wins if its infinite binary fraction
-/// U = 0.u1 u2 ... is below q. 63 rows are compared at once, one binary digit after the other from
-/// the top, until the first difference has decided each of them: about 8 draws for 63 rows,
-/// whatever q is. Digits behind the last one of q are 0 and let nobody win.
-template <class Chosen>
-void bernoulli_rows(double q, std::size_t rows, privgrad::RandomStream& stream,
-                    const Chosen& chosen) {
-  constexpr std::size_t kLanes = 63;
-  constexpr std::uint64_t kAll = (std::uint64_t{1} << kLanes) - 1;
-  for (std::size_t first = 0; first < rows; first += kLanes) {
-    const std::size_t left = rows - first;
-    std::uint64_t undecided = left >= kLanes ? kAll : (std::uint64_t{1} << left) - 1;
-    std::uint64_t winners = 0;
-    double rest = q;  // doubling and taking off 1 are exact
-    if (rest >= 1.0) {
-      winners = undecided;
-      rest = 0.0;
-    }
-    while (undecided != 0 && rest > 0.0) {
-      rest *= 2.0;
-      const std::uint64_t draw = stream.uniform_below(kAll + 1);
-      if (rest >= 1.0) {
-        rest -= 1.0;
-        winners |= undecided & ~draw;  // their digit is 0, that of q is 1
-        undecided &= draw;
-      } else {
-        undecided &= ~draw;  // a digit 1 against 0 loses
-      }
-    }
-    for (; winners != 0; winners &= winners - 1) {
-      chosen(first + static_cast<std::size_t>(std::countr_zero(winners)));
-    }
-  }
-}
 
 /// Every example joins each batch by its own coin of probability q, independent of everything else.
 ///

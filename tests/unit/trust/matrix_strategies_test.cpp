@@ -7,6 +7,7 @@
 
 #include "house_plugins.hpp"
 #include "privgrad/aggregator.hpp"
+#include "privgrad/trust/banded_cost.hpp"
 #include "privgrad/trust/correlated_recipes.hpp"
 
 using namespace privgrad;
@@ -15,8 +16,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::vector<Json> golden() {
-  std::ifstream file(kSource / "tests/golden/matrix.jsonl");
+std::vector<Json> golden(const std::string& name = "matrix.jsonl") {
+  std::ifstream file(kSource / "tests/golden" / name);
   REQUIRE(file);
   std::vector<Json> cases;
   for (std::string line; std::getline(file, line);) cases.push_back(Json::parse(line));
@@ -129,6 +130,19 @@ Ratios ratios_of(const Case& shape, const Aggregator& aggregator) {
   return {std::sqrt(ours.squares / plain.squares * cost), std::sqrt(ours.last / plain.last * cost)};
 }
 
+/// Error times sensitivity where a banded strategy is charged, over those of independent noise.
+double banded_ratio(const Case& shape, const Aggregator& aggregator) {
+  const ComponentPtr<Aggregator> independent = house().create<Aggregator>("gaussian", {});
+  const std::vector<double> noise(shape.steps, 1.0);
+  independent->start({.steps = shape.steps, .noise_multipliers = noise});
+  const Errors ours = errors_of(shape, aggregator, aggregator.window());
+  const Errors plain = errors_of(shape, *independent, 0);
+  const auto strategy = dynamic_cast<const BandedStrategy&>(aggregator).strategy();
+  const auto recipes = core::CorrelatedRecipes::of(aggregator, shape.steps);
+  return std::sqrt(ours.squares / plain.squares) /
+         core::banded_multipliers(*recipes, strategy).front();
+}
+
 }  // namespace
 
 TEST_CASE("matrix: error and charge of given coefficients are those of the reference values",
@@ -159,6 +173,33 @@ TEST_CASE("matrix: the strategies that it optimises are as good as the reference
     const bool is_unique = given.at("bands") == 2;
     CHECK(found.rmse <= given.at("rmse").get<double>() * (is_unique ? 1.0 + 1e-9 : 1.002));
   }
+}
+
+TEST_CASE("matrix: banded strategies are as good as the reference values, given or optimised",
+          "[aggregator][matrix][banded]") {
+  int compared = 0;
+  for (const Json& given : golden("banded.jsonl")) {
+    const auto bands = given.at("bands").get<std::size_t>();
+    // A release has the noise of twice as many steps as the strategy has bands.
+    if (given.at("steps") != 1000 || given.at("terms") != std::min<std::size_t>(16, 2 * bands))
+      continue;
+    INFO(given.dump());
+    Json as_case = given;
+    as_case["participations"] = 1;
+    const Case shape(as_case);
+    Value::List list;
+    for (const double c : given.at("c")) list.push_back(Value(c));
+    const Value::Object as_given{{"form", Value("banded"), {}},
+                                 {"strategy", Value("coefficients"), {}},
+                                 {"coefficients", Value(list), {}}};
+    const Value::Object learned{{"form", Value("banded"), {}},
+                                {"bands", Value(static_cast<std::int64_t>(bands)), {}}};
+    const double expected = given.at("ratio");
+    CHECK_THAT(banded_ratio(shape, *started(shape, as_given)), WithinRel(expected, 1e-9));
+    CHECK(banded_ratio(shape, *started(shape, learned)) <= expected * 1.002);
+    ++compared;
+  }
+  CHECK(compared == 8);
 }
 
 TEST_CASE("matrix: optimised coefficients do not depend on the scale of the noise, and stay",

@@ -43,6 +43,14 @@ std::vector<Charge> epochs(std::uint64_t steps, std::uint64_t epoch) {
   return charges;
 }
 
+/// The same, by coins.
+std::vector<Charge> cycles(std::uint64_t steps, std::uint64_t cycle, double rate) {
+  std::vector<Charge> charges = epochs(steps, cycle);
+  for (Charge& charge : charges)
+    if (charge.step % cycle == 0) charge.cost = Event::poisson_sampled(rate, kRelease);
+  return charges;
+}
+
 /// Rows that are drawn by coins of their own.
 Rows by_coins(Random& random, std::size_t rows, double rate) {
   Rows batch;
@@ -111,12 +119,67 @@ TEST_CASE("the law of a step is the one that it was charged by", "[checks][sampl
   CHECK(core::sampling_law(together, 1).kind == Kind::any);
 }
 
+TEST_CASE("a sampled release that pays for several steps is for rows in cycles",
+          "[checks][sampling][privacy]") {
+  const auto charges = cycles(8, 3, 0.25);
+  for (std::uint64_t step = 0; step < charges.size(); ++step) {
+    const auto law = core::sampling_law(charges, step);
+    CHECK(law.kind == SamplingLaw::Kind::poisson);
+    CHECK(law.rate == 0.25);
+    CHECK(law.first == step / 3 * 3);
+    CHECK(law.steps == 3);  // also of the last cycle, which is cut off
+  }
+  CHECK(core::sampling_law(coins(3, 0.25), 1).steps == 1);
+}
+
+TEST_CASE("a run ends where a row is drawn beside its own step of a cycle",
+          "[checks][sampling][privacy]") {
+  constexpr std::uint64_t kCycle = 4, kSteps = 4000;
+  constexpr double kOwnRate = 0.2;
+  const auto charges = cycles(kSteps, kCycle, kOwnRate);
+  const auto own = [](std::uint64_t step, Random& random, double rate, std::uint64_t shift = 0) {
+    Rows batch = by_coins(random, kWatchedRows / kCycle, rate);
+    for (std::uint32_t& row : batch)
+      row = static_cast<std::uint32_t>(row * kCycle + (step + shift) % kCycle);
+    return batch;
+  };
+  CHECK_FALSE(
+      ends(charges, kWatchedRows, [&](auto step, Random& r) { return own(step, r, kOwnRate); }));
+  // All in the next one's step; and one row in each step.
+  CHECK(
+      ends(charges, kWatchedRows, [&](auto step, Random& r) { return own(step, r, kOwnRate, 1); }));
+  CHECK(ends(charges, kWatchedRows, [&](auto step, Random& r) {
+    Rows batch = own(step, r, kOwnRate);
+    if (step % kCycle != 0) batch.push_back(0);
+    return batch;
+  }));
+  // By other coins: more, less, one row always, one never, and the same ones again.
+  CHECK(ends(charges, kWatchedRows, [&](auto step, Random& r) { return own(step, r, 0.25); }));
+  CHECK(ends(charges, kWatchedRows, [&](auto step, Random& r) { return own(step, r, 0.15); }));
+  CHECK(ends(charges, kWatchedRows, [&](auto step, Random& r) {
+    Rows batch = own(step, r, kOwnRate);
+    if (step % kCycle == 2 && std::find(batch.begin(), batch.end(), 6u) == batch.end())
+      batch.push_back(6);
+    return batch;
+  }));
+  CHECK(ends(charges, kWatchedRows, [&](auto step, Random& r) {
+    Rows batch = own(step, r, kOwnRate);
+    std::erase(batch, 6u);
+    return batch;
+  }));
+  CHECK(ends(charges, kWatchedRows, [&](auto step, Random&) {
+    Random same(step % kCycle);
+    return own(step, same, kOwnRate);
+  }));
+}
+
 TEST_CASE("samplers that keep to the law never end a run", "[checks][sampling][long]") {
   // By the bound, in all runs here together with a probability of at most 10^4 2^-64 = 5e-16.
   const int runs = trials(10'000, "runs of samplers that keep to their law");
   const auto poisson = coins(200, 0.05);
   const auto rare = coins(200, 0.001), nearly_all = coins(200, 0.97);
   const auto some = charges_of(200, Event::sampled_without_replacement(101, 7, kRelease));
+  const auto in_cycles = cycles(200, 3, 0.3);
   int ended = 0;
   for (int run = 0; run < runs; ++run) {
     const auto seed = static_cast<std::uint64_t>(run);
@@ -126,6 +189,14 @@ TEST_CASE("samplers that keep to the law never end a run", "[checks][sampling][l
         rare, 101, [](auto, Random& r) { return by_coins(r, 101, 0.001); }, seed);
     ended += ends(
         nearly_all, 101, [](auto, Random& r) { return by_coins(r, 101, 0.97); }, seed);
+    ended += ends(
+        in_cycles, 101,
+        [](auto step, Random& r) {
+          Rows batch = by_coins(r, (101 + 2 - step % 3) / 3, 0.3);
+          for (std::uint32_t& row : batch) row = static_cast<std::uint32_t>(row * 3 + step % 3);
+          return batch;
+        },
+        seed);
     if (run % 10 == 0)
       ended += ends(
           some, 101, [](auto, Random& r) { return subset(r, 101, 7); }, seed);

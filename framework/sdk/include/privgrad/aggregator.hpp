@@ -141,6 +141,22 @@ class PRIVGRAD_API OptimizedNumbers {
   virtual void use(std::span<const double> numbers) = 0;
 };
 
+/// Optional ability of an aggregator with a window, found with dynamic_cast: a matrix C with few bands
+/// that its N is the inverse of, or nearly.
+///
+/// Where examples take part by coins, at least as many steps apart as C has bands (sampler
+/// cyclic_poisson), the core charges the run as C X + zeta / phi, of which each step's draw amplifies the
+/// privacy. It finds by itself, from the recipes that run, how far C N is from the identity, and
+/// phi from that; so what is named here decides what a run costs, and never whether that is right.
+class PRIVGRAD_API BandedStrategy {
+ public:
+  virtual ~BandedStrategy();
+  /// Called after start().
+  /// \returns c_0 = 1, c_1, ...: the entry of C at row t + j and column t is c_j over the multiplier
+  ///   of step t's own noise. Empty: the aggregator is for public orders alone.
+  virtual std::vector<double> strategy() const = 0;
+};
+
 /// A difference of an example's gradients, each clipped to the clip norm first, at two iterates. An
 /// epoch's anchor is the iterate that its first step begins with.
 enum class GradientDifference {

@@ -68,6 +68,11 @@ class PRIVGRAD_API Sampler {
 
   /// Turns the releases (the event of each step's noise on its own batch) into what each step costs
   /// the whole data set.
+  ///
+  /// A "poisson_sampled" whose next c - 1 steps cost nothing pays for a cycle of c steps: row i may
+  /// be drawn in the step i mod c of the cycle, counted from 0, by a coin of that probability, and in
+  /// no other. All cycles of a run are alike, the last one may be cut off, and under add_or_remove_one,
+  /// where rows change their numbers, there is none. The core holds the batches to that.
   /// \returns as many events as `releases`; composed in order, every prefix of them is a bound on
   ///   what the same prefix of steps has spent. Event::nothing() where an earlier charge covers the
   ///   step.

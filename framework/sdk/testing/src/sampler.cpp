@@ -154,6 +154,22 @@ struct Amplification {
   std::uint64_t epoch_steps = 0;  ///< Of an epoch with one step for each example; 0: no epochs.
 };
 
+/// Steps from one in which an example may be drawn to the next: those that a "poisson_sampled" pays for.
+std::uint64_t cycle_of(const std::vector<Event>& paid) {
+  if (paid.empty() || !std::holds_alternative<PoissonSampledEvent>(paid.front().kind())) return 1;
+  std::uint64_t steps = 1;
+  while (steps < paid.size() && paid[steps] == Event::nothing()) ++steps;
+  return steps;
+}
+
+/// Whether all steps, or all cycles, are charged alike.
+bool is_steady(const std::vector<Event>& paid) {
+  const std::uint64_t cycle = cycle_of(paid);
+  for (std::size_t step = 0; step < paid.size(); ++step)
+    if (paid[step] != (step % cycle == 0 ? paid.front() : Event::nothing())) return false;
+  return true;
+}
+
 std::optional<Amplification> amplification(const Event& event) {
   if (const auto* poisson = std::get_if<PoissonSampledEvent>(&event.kind())) {
     return Amplification{poisson->sampling_probability, false};
@@ -221,6 +237,17 @@ void require_drawn_as_charged(const std::vector<Batch>& chosen, const Amplificat
                "the number of examples that consecutive batches share");
 }
 
+/// The same of cycles: the rows of one step are drawn there as all are without cycles.
+void require_cycles_as_charged(const std::vector<Batch>& chosen, std::uint64_t cycle,
+                               const Amplification& amplification, const SamplingPlan& plan) {
+  const auto of_groups = batches_of_groups(chosen, cycle);
+  for (std::uint64_t group = 0; group < cycle; ++group) {
+    SamplingPlan own = plan;
+    own.dataset_size = (plan.dataset_size + cycle - 1 - group) / cycle;
+    require_drawn_as_charged(of_groups[group], amplification, own);
+  }
+}
+
 /// Epochs of random allocation, of however many rows there are: no row's step may depend on that.
 void require_epochs_as_charged(const Checker& checker, std::uint64_t epoch_steps,
                                const SamplingPlan& plan) {
@@ -260,7 +287,8 @@ void require_drawn_from_any_rows(Sampler& sampler, double q, const SamplingPlan&
 /// In each of some steps, whether an example is drawn must follow from the random stream, which the
 /// core makes of a secret key, with the probability that is charged. A generator of the sampler's own
 /// draws the same for every key: its batches are public, and no amplification is due for them.
-void require_drawn_by_stream(const Checker& checker, double q, const SamplingPlan& plan) {
+void require_drawn_by_stream(const Checker& checker, double q, std::uint64_t cycle,
+                             const SamplingPlan& plan) {
   constexpr std::uint64_t kKeys = 400;
   for (const std::uint64_t step : {std::uint64_t{0}, std::uint64_t{1}, plan.steps - 1}) {
     std::vector<double> counts(plan.dataset_size, 0.0);
@@ -271,8 +299,8 @@ void require_drawn_by_stream(const Checker& checker, double q, const SamplingPla
       require_rows(batch, plan.dataset_size, " in " + text_of(plan));
       for (const std::uint32_t row : batch) counts[row] += 1.0;
     }
-    for (const double count : counts) {
-      require_near(count, q * static_cast<double>(kKeys),
+    for (std::size_t row = step % cycle; row < counts.size(); row += cycle) {
+      require_near(counts[row], q * static_cast<double>(kKeys),
                    q * (1.0 - q) * static_cast<double>(kKeys),
                    "of " + std::to_string(kKeys) +
                        " random streams, the number of those that draw one example in step " +
@@ -281,14 +309,16 @@ void require_drawn_by_stream(const Checker& checker, double q, const SamplingPla
   }
 }
 
-void require_stated_population(const Event& event, const SamplingPlan& plan, double expected) {
+void require_stated_population(const Event& event, const SamplingPlan& plan, std::uint64_t cycle,
+                               double expected) {
   if (const auto* subset = std::get_if<SampledWithoutReplacementEvent>(&event.kind())) {
     require(static_cast<std::uint64_t>(subset->source_dataset_size) == plan.dataset_size,
             "the charge names a data set of " + std::to_string(subset->source_dataset_size) +
                 ", the plan one of " + std::to_string(plan.dataset_size));
   }
   if (const auto how = amplification(event)) {
-    const double stated = how->probability * static_cast<double>(plan.dataset_size);
+    const double stated =
+        how->probability * static_cast<double>(plan.dataset_size) / static_cast<double>(cycle);
     require(close(stated, expected, 1e-9),
             "the charge implies batches of " + format_number(stated) +
                 " on average, expected_batch_size() is " + format_number(expected));
@@ -326,7 +356,7 @@ void check_batch_sizes(Checker& checker) {
       follows = true;
       require_participation_paid(batches(*sampler, plan), *paid, plan);
       for (std::size_t step = 0; step < sizes.size(); ++step) {
-        require_stated_population((*paid)[step], plan, sizes[step]);
+        require_stated_population((*paid)[step], plan, cycle_of(*paid), sizes[step]);
       }
     }
   }
@@ -410,7 +440,8 @@ void check_charges(Checker& checker, const std::vector<SamplingPlan>& plans) {
       any = true;
       require_participation_paid(batches(*sampler, plan), *paid, plan);
       for (std::size_t step = 0; step < paid->size(); ++step) {
-        require_stated_population((*paid)[step], plan, sampler->expected_batch_size(step));
+        require_stated_population((*paid)[step], plan, cycle_of(*paid),
+                                  sampler->expected_batch_size(step));
       }
     }
     if (!any) throw NotChecked{"it proves nothing under any plan that was tried"};
@@ -431,10 +462,12 @@ void check_charges(Checker& checker, const std::vector<SamplingPlan>& plans) {
         require_epochs_as_charged(checker, how.epoch_steps, plan);
         continue;
       }
-      const bool steady = std::all_of(paid->begin(), paid->end(),
-                                      [&](const Event& event) { return event == paid->front(); });
-      if (!steady) throw NotChecked{"its charges differ from step to step"};
+      if (!is_steady(*paid)) throw NotChecked{"its charges differ from step to step"};
       compared = true;
+      if (const std::uint64_t cycle = cycle_of(*paid); cycle > 1) {
+        require_cycles_as_charged(batches(*sampler, plan), cycle, how, plan);
+        continue;
+      }
       require_drawn_as_charged(batches(*sampler, plan), how, plan);
       if (!how.fixed_size)
         require_drawn_from_any_rows(*started(checker, plan), how.probability, plan);
@@ -450,11 +483,9 @@ void check_charges(Checker& checker, const std::vector<SamplingPlan>& plans) {
       const auto paid = charges(*sampler, plan, plan.steps);
       if (!paid) continue;
       const auto how = amplification(paid->front());
-      const bool steady = std::all_of(paid->begin(), paid->end(),
-                                      [&](const Event& event) { return event == paid->front(); });
-      if (!how || !(steady || how->epoch_steps > 0)) continue;
+      if (!how || !(is_steady(*paid) || how->epoch_steps > 0)) continue;
       compared = true;
-      require_drawn_by_stream(checker, how->probability, plan);
+      require_drawn_by_stream(checker, how->probability, cycle_of(*paid), plan);
     }
     if (!compared) throw NotChecked{"it claims no amplification by sampling"};
   });

@@ -99,4 +99,19 @@ void require_epochs(const std::vector<Batch>& batches, std::uint64_t epoch_steps
   require_fresh_draws(steps, epoch_steps, rows);
 }
 
+std::vector<std::vector<Batch>> batches_of_groups(const std::vector<Batch>& batches,
+                                                  std::uint64_t cycle) {
+  std::vector<std::vector<Batch>> of_groups(cycle);
+  for (std::size_t step = 0; step < batches.size(); ++step) {
+    Batch& places = of_groups[step % cycle].emplace_back();
+    for (const std::uint32_t row : batches[step]) {
+      require(row % cycle == step % cycle, "step " + std::to_string(step) + " has example " +
+                                               std::to_string(row) + ", which in cycles of " +
+                                               std::to_string(cycle) + " steps belongs to another");
+      places.push_back(static_cast<std::uint32_t>(row / cycle));
+    }
+  }
+  return of_groups;
+}
+
 }  // namespace privgrad::testing

@@ -1,4 +1,4 @@
-// What batches must look like that are charged as epochs of random allocation.
+// What batches must look like that are charged as epochs of random allocation, or as cycles.
 #pragma once
 
 #include <cstddef>
@@ -19,5 +19,10 @@ void require_near(double sum, double mean, double variance, const std::string& w
 /// anew in each epoch.
 /// \param batches  of consecutive steps, from the first of an epoch; of rows below `rows`.
 void require_epochs(const std::vector<Batch>& batches, std::uint64_t epoch_steps, std::size_t rows);
+
+/// Breaks the rule unless row i is drawn in the step i mod cycle of each cycle alone.
+/// \returns for each step of a cycle its batches, with the rows of that step counted from 0.
+std::vector<std::vector<Batch>> batches_of_groups(const std::vector<Batch>& batches,
+                                                  std::uint64_t cycle);
 
 }  // namespace privgrad::testing

@@ -34,8 +34,13 @@ Components make_components(const Manifest& manifest, std::span<const ParameterGr
 /// The same, started for a plan, so that they make the planned releases and no others.
 Components start_components(const Plan& plan);
 
+/// What started components charge for releases that are independent of each other.
+/// \throws PrivacyError, PluginError, with the place.
+std::vector<Charge> independent_charges(const Manifest& manifest, const Components& made,
+                                        std::uint64_t steps);
+
 /// Checks that the run makes the releases that were accounted: components made for a plan must
-/// charge each step as those did that planned it. Correlated releases are checked batch by batch
+/// charge each step as those did that planned it. Those of a public order are checked batch by batch
 /// instead, and run by the plan's own recipes.
 /// \throws PluginError naming the first step that is charged otherwise.
 void check_charges(const Plan& plan, const Components& started);

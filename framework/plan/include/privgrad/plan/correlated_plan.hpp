@@ -27,11 +27,9 @@ struct RhoOfExamples {
   std::uint64_t fewest_steps = 0, most_steps = 0;  ///< Number of batches that an example is in.
 };
 
-/// The part of a plan whose releases share data or noise between steps: the recipes, and the order
-/// of examples that they are accounted for, which is the very order that the run follows.
-struct CorrelatedPlan {
-  /// One; three if the aggregator uses gradient differences, in the order of parts_of().
-  std::vector<CorrelatedPart> parts;
+/// What releases are accounted for where nothing amplifies them: the very order of examples that the run
+/// follows, or a rule that those who come keep to.
+struct DrawnOrder {
   std::shared_ptr<const RandomSource> random;          ///< The sampler's streams, of that order.
   std::shared_ptr<const Participation> participation;  ///< Null: `separation` is charged instead.
   /// The rule that clients keep to, whoever comes when. The sampler then draws those who would come,
@@ -39,10 +37,25 @@ struct CorrelatedPlan {
   std::optional<Separation> separation;
   CorrelatedCost cost;
 
+  /// \param order  the sampler; with a separation, which charges all alike, null.
+  RhoOfExamples rho(const PublicOrder* order, std::uint64_t rows, std::uint64_t steps,
+                    Adjacency adjacency) const;
+};
+
+/// The part of a plan whose releases share data or noise between steps: the recipes, and how examples
+/// take part in them.
+struct CorrelatedPlan {
+  /// One; three if the aggregator uses gradient differences, in the order of parts_of().
+  std::vector<CorrelatedPart> parts;
+  /// Nothing: examples take part by coins, in cycles.
+  std::optional<DrawnOrder> order = std::nullopt;
+  /// Without an order: the noise multiplier that each step's draw amplifies (banded_multipliers()).
+  std::vector<double> multipliers = {};
+
   std::uint64_t steps() const { return parts.front().recipes.steps(); }
 
-  /// One charge per step. The steps are paid for in up to 64 blocks, at the first step of each:
-  /// the growth of the squared sensitivity until the block's last step, as a Gaussian of its own.
+  /// One charge per step, with an order. The steps are paid for in up to 64 blocks, at the first step of
+  /// each: the growth of the squared sensitivity until the block's last step, as a Gaussian of its own.
   ///
   /// Proof: the releases up to any step are one Gaussian mechanism, of the squared sensitivity
   /// there (SquaredSensitivity). Gaussian mechanisms of noise multipliers 1/sqrt(a) and 1/sqrt(b)
@@ -51,9 +64,6 @@ struct CorrelatedPlan {
   /// everything released. All of it follows from public numbers that are fixed before the first
   /// step, as a privacy filter needs.
   std::vector<Charge> charges() const;
-
-  /// \param order  the sampler; with a separation, which charges all alike, null.
-  RhoOfExamples rho(const PublicOrder* order, std::uint64_t rows, Adjacency adjacency) const;
 };
 
 nlohmann::json to_json(const RhoOfExamples& rho);

@@ -146,7 +146,9 @@ struct Plan : PlanNumbers {
   std::uint64_t evaluate_every() const;
   /// How batches are chosen, and how that is accounted.
   std::string sampling_words() const;
-  /// The distribution of an example's cost over all examples; only for a correlated plan.
+  /// The order that the releases are accounted for; null where none is drawn beforehand.
+  const DrawnOrder* public_order() const;
+  /// The distribution of an example's cost over all examples; only with a public order.
   RhoOfExamples rho_of_examples() const;
 };
 

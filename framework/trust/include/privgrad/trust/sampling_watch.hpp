@@ -17,20 +17,23 @@ namespace privgrad::core {
 struct SamplingLaw {
   enum class Kind {
     any = 1,              ///< Nothing about the draw lowers the cost: every batch is paid for.
-    poisson,              ///< Each row by a coin of its own.
+    poisson,              ///< Each row by a coin of its own, in the steps that are its own.
     without_replacement,  ///< `size` of `rows`, each such set as likely as any other.
     once,                 ///< One release pays for several steps: a row is in one of them at most.
     allocated,            ///< Each row is in one step of an epoch, which it drew by itself.
   };
   Kind kind = Kind::any;
-  double rate = 0.0;                  ///< For each row; poisson, without_replacement.
-  std::uint64_t rows = 0, size = 0;   ///< without_replacement.
-  std::uint64_t first = 0, last = 0;  ///< once, allocated: the steps that are paid for together.
-  std::uint64_t steps = 0;            ///< allocated: of a whole epoch; the last one may have fewer.
+  double rate = 0.0;                 ///< For each row; poisson, without_replacement.
+  std::uint64_t rows = 0, size = 0;  ///< without_replacement.
+  /// poisson, once, allocated: the steps that are paid for together.
+  std::uint64_t first = 0, last = 0;
+  /// allocated, poisson: of a whole epoch or cycle; the last one may have fewer.
+  std::uint64_t steps = 0;
 };
 
 /// Reads the law of a step off what was charged for it: poisson_sampled and
-/// sampled_without_replacement say it. A cost that is the release of one of the steps that it pays
+/// sampled_without_replacement say it, the former also for the steps behind it that cost nothing
+/// (Sampler::charges(): row i is in the step i mod `steps` of a cycle, or in none). A cost that is the release of one of the steps that it pays
 /// for, its own and those behind it that cost nothing, is parallel composition, and holds where no
 /// row is in two of them. random_allocation is for its own step and those behind it that cost
 /// nothing. Any other cost claims nothing about the draw that could be looked for.
@@ -69,7 +72,8 @@ class CountLaw {
 ///   - whether a size is odd, which with coins it is half of the time: batches of a fixed size;
 ///   - rows that come again: how many of those drawn lately are drawn now, against the same number of
 ///     coins. With batches that are cut from a permutation none does, and with repeated ones all do;
-///   - every row: how often it was drawn. One that is favoured, or never drawn.
+///   - every row: how often it was drawn. One that is favoured, or never drawn;
+///   - in cycles, that every row is drawn in its own step alone.
 /// For batches that are charged together: that no row is in two of them.
 ///
 /// Of an epoch of t steps in which each row drew its own: given all batches before step j, 0 <= j <
@@ -95,7 +99,8 @@ class CountLaw {
 /// that is never drawn is noticed after about 70 expected draws, one that is always drawn after
 /// about 70 / ln(1 / rate) steps.
 ///
-/// Memory: 5 bytes a row; of epochs in which rows draw their steps 12, and 8 for each step. Threads: calls never overlap.
+/// Memory: 5 bytes a row; of epochs in which rows draw their steps 12, and 8 for each step; 200 for
+/// each step of a cycle. Threads: calls never overlap.
 class SamplingWatch {
  public:
   static constexpr double kFalseAlarm = 0x1p-64;
@@ -130,17 +135,26 @@ class SamplingWatch {
     double least = 0.0, most = 0.0;
   };
 
+  /// Rows that have the same steps of a cycle as their own; without cycles all of them.
+  struct Group {
+    std::array<double, CountLaw::kBets> price{};  // of the bets on a row so far, the same for each
+    double checked_least = -1.0;                  // its rows were drawn more often than this
+    std::size_t in_window = 0;                    // of lately_
+  };
+
   void check_draw(std::uint64_t step, const SamplingLaw& law, std::span<const std::uint32_t> batch);
   void check_sizes(std::uint64_t step, std::size_t rows, double rate, std::size_t size);
-  void check_returns(std::uint64_t step, double rate, std::span<const std::uint32_t> batch);
-  void check_rows(std::uint64_t step, double rate, std::span<const std::uint32_t> batch);
+  void check_returns(std::uint64_t step, std::size_t group, double rate,
+                     std::span<const std::uint32_t> batch);
+  void check_rows(std::uint64_t step, std::size_t group, double rate,
+                  std::span<const std::uint32_t> batch);
   void check_once(const SamplingLaw& law, std::span<const std::uint32_t> batch);
   void check_allocated(std::uint64_t step, std::span<const std::uint32_t> batch);
   void check_coins(std::uint64_t step, double rate, std::span<const std::uint32_t> batch);
   void check_together(std::uint64_t step, double rate, std::span<const std::uint32_t> batch);
   void end_epoch();
   void restore_epoch(StateReader& in, std::uint64_t first, std::uint64_t last);
-  Limits limits_of_a_row() const;
+  Limits limits_of_a_row(const Group& group) const;
   [[noreturn]] void refuse(std::uint64_t step, const std::string& what) const;
   [[noreturn]] void refuse_epoch(const std::string& what) const;
 
@@ -150,11 +164,9 @@ class SamplingWatch {
   std::size_t rows_ = 0;
   SamplingLaw law_;  // of the last step
   CountLaw sizes_, odd_, returns_;
-  std::vector<std::uint32_t> drawn_;             // [rows]: in how many batches
-  std::array<double, CountLaw::kBets> price_{};  // of the bets on a row so far, the same for each
-  double checked_least_ = -1.0;                  // all rows were drawn more often than this
-  std::vector<bool> lately_;                     // [rows]: in a batch since the window began
-  std::size_t in_window_ = 0;
+  std::vector<std::uint32_t> drawn_;  // [rows]: in how many batches
+  std::vector<bool> lately_;          // [rows]: in a batch since its group's window began
+  std::vector<Group> groups_{1};      // row i is in group i modulo their number
   // Of epochs that are drawn: each row's step, or kNotYet; the rows before by their steps.
   std::vector<std::uint32_t> step_of_, rows_before_;
   std::vector<std::uint32_t> step_before_;  // [rows]

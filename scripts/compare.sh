@@ -1,0 +1,25 @@
+#!/bin/sh
+# Runs the studies of a folder of examples/studies and writes their page in docs/experiments.
+#
+#   PRIVGRAD_DATA_DIR=~/data scripts/compare.sh NAME [PROGRAM [FOLDER]]
+#
+# NAME: allocation, some forty minutes on two cores, or matrix, an hour. PROGRAM: build/bin/privgrad by default. FOLDER:
+# where the runs go, studies/NAME by default; what is finished there is kept, so that an interrupted call is continued by
+# the same call.
+set -eu
+cd "$(dirname "$0")/.."
+name=$1
+program=${2:-build/bin/privgrad}
+folder=${3:-studies/$name}
+began=$(date +%s)
+mkdir -p "$folder"
+[ -f "$folder/commit" ] || git rev-parse HEAD >"$folder/commit"
+
+for study in examples/studies/"$name"/*.yaml; do
+  "$program" ablate "$study" --quiet --out "$folder/$(basename "$study" .yaml)" >/dev/null
+  echo "$study: done after $(($(date +%s) - began)) s"
+done
+
+page=docs/experiments/$name.md
+scripts/study-page.sh "$program" "$folder" "$page"
+echo "$page: written after $(($(date +%s) - began)) s"
