@@ -136,9 +136,7 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
 
   // ---- what the budget pays for
   const bool in_full = owner.is_accounted_in_full || (report && report->patience > 0);
-  const bool are_bounds =
-      in_full || (step_plan.correlated &&
-                  !(step_plan.correlated->order && step_plan.correlated->order->cost.is_attained));
+  const bool are_bounds = in_full || (step_plan.correlated && !step_plan.correlated->is_attained());
   BudgetPlan budget =
       plan_checked_budget(manifest, count.facts, step_plan, target, beside, are_bounds);
   check_clip_norms(manifest, owner, step_plan.values.clip_norm);
@@ -179,8 +177,7 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
     check_exact_range(manifest, numbers, step_plan.correlated.get());
   if (noise_adapts) numbers = with_budget_as_guarantee(manifest, std::move(numbers));
   // Without a seed it draws this order and nothing else.
-  const bool shows_key =
-      step_plan.correlated && step_plan.correlated->order && !manifest.noise_off && !manifest.seed;
+  const bool shows_key = step_plan.has_order() && !manifest.noise_off && !manifest.seed;
   return {std::move(numbers),
           &manifest,
           std::move(setting),

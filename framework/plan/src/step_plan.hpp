@@ -23,6 +23,8 @@ struct StepPlan {
   bool clip_norm_adapts = false;
   std::vector<double> optimized;  ///< What the aggregator optimised (OptimizedNumbers).
   double scale = 1.0;             ///< The scale found for the open schedule, if there is one.
+
+  bool has_order() const { return correlated && correlated->order; }
 };
 
 /// The facts and components from which steps get their charges.

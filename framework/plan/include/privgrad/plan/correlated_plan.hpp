@@ -53,6 +53,8 @@ struct CorrelatedPlan {
   std::vector<double> multipliers = {};
 
   std::uint64_t steps() const { return parts.front().recipes.steps(); }
+  /// As CorrelatedCost::is_attained; what is amplified is charged by an upper bound.
+  bool is_attained() const { return order && order->cost.is_attained; }
 
   /// One charge per step, with an order. The steps are paid for in up to 64 blocks, at the first step of
   /// each: the growth of the squared sensitivity until the block's last step, as a Gaussian of its own.
