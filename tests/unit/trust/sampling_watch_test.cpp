@@ -153,6 +153,11 @@ TEST_CASE("a run ends where a row is drawn beside its own step of a cycle",
     if (step % kCycle != 0) batch.push_back(0);
     return batch;
   }));
+  // At once, by a single row.
+  SamplingWatch watch(charges, "test/sampler");
+  watch.check(0, kWatchedRows, Rows{0, 4, 996});
+  CHECK_THROWS_WITH(watch.check(1, kWatchedRows, Rows{1, 996}),
+                    ContainsSubstring("another step of the cycle"));
   // By other coins: more, less, one row always, one never, and the same ones again.
   CHECK(ends(charges, kWatchedRows, [&](auto step, Random& r) { return own(step, r, 0.25); }));
   CHECK(ends(charges, kWatchedRows, [&](auto step, Random& r) { return own(step, r, 0.15); }));
