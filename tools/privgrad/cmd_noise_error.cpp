@@ -68,6 +68,20 @@ Arm reduced_arm(const Question& question, const std::string& momentum) {
   return arm;
 }
 
+Arm banded_arm(int bands, const std::string& workload, const Batches& batches) {
+  const std::string count = std::to_string(bands);
+  return {.name = "banded " + count + ", cyclic_poisson",
+          .aggregator = "{kind: matrix, form: banded, bands: " + count + workload + "}",
+          .sampler = batches.sampler("cyclic_poisson", ", cycle: " + count)};
+}
+
+Arm inverse_arm(int bands, const std::string& workload, const std::string& order) {
+  const std::string count = std::to_string(bands);
+  return {.name = "matrix " + count + ", shuffle",
+          .aggregator = "{kind: matrix, bands: " + count + workload + "}",
+          .sampler = order};
+}
+
 /// Mechanisms that the sampler belongs to, and the others with an order for all epochs. Sums of prefixes
 /// have the same workload as plain gradients.
 std::vector<Arm> arms_for_samplers(const Question& question, std::vector<Arm> on_order) {
@@ -86,23 +100,13 @@ std::vector<Arm> arms_for_samplers(const Question& question, std::vector<Arm> on
                       1, static_cast<std::uint64_t>(
                              std::llround(static_cast<double>(batches.rows) / batches.size)))) +
                   "}"}};
-  for (const int bands : {2, 3, 4, 6, 8}) {
-    const std::string count = std::to_string(bands);
-    arms.push_back({.name = "banded " + count + ", cyclic_poisson",
-                    .aggregator = "{kind: matrix, form: banded, bands: " + count + workload + "}",
-                    .sampler = batches.sampler("cyclic_poisson", ", cycle: " + count)});
-  }
+  for (const int bands : {2, 3, 4, 6, 8}) arms.push_back(banded_arm(bands, workload, batches));
   for (Arm& arm : on_order) {
     arm.name += ", shuffle";
     arm.sampler = order;
     arms.push_back(std::move(arm));
   }
-  for (const int bands : {2, 4, 8, 16}) {
-    const std::string count = std::to_string(bands);
-    arms.push_back({.name = "matrix " + count + ", shuffle",
-                    .aggregator = "{kind: matrix, bands: " + count + workload + "}",
-                    .sampler = order});
-  }
+  for (const int bands : {2, 4, 8, 16}) arms.push_back(inverse_arm(bands, workload, order));
   return arms;
 }
 
