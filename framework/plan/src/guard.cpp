@@ -59,12 +59,20 @@ bool covers(const PoissonSampledEvent& cycle, std::span<const Charge> steps) {
   });
 }
 
-/// A poisson_sampled that pays for several steps is for a cycle of them (Sampler::charges()).
+/// A poisson_sampled that pays for several steps is for a cycle of them (Sampler::charges()), and where
+/// there is one, all steps are in cycles: a step of another kind would take rows of any group, between
+/// steps that rest on how far apart a row's are.
 void check_cycles(const std::string& sampler, std::span<const Charge> charges,
                   Adjacency adjacency) {
+  const SamplingLaw first = charges.empty() ? SamplingLaw{} : sampling_law(charges, 0);
+  const bool in_cycles = first.kind == SamplingLaw::Kind::poisson && first.steps > 1;
   for (const Charge& charge : charges) {
     const auto* coins = std::get_if<PoissonSampledEvent>(&charge.cost.kind());
-    if (coins == nullptr) continue;
+    if (coins == nullptr) {
+      if (!in_cycles || is_nothing(charge.cost)) continue;
+      throw PluginError(sampler + ": broke its contract: charges cycles, and step " +
+                        std::to_string(charge.step) + " as no cycle");
+    }
     const SamplingLaw law = sampling_law(charges, charge.step);
     const std::uint64_t steps = law.last - law.first + 1;
     const bool at_end = law.last + 1 == charges.size();
