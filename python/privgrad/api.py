@@ -6,14 +6,17 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._framework import ManifestLike, framework, manifest_text, plain, yaml_text
 from .callbacks import Progress, as_callback
-from .data import lent_again, lent_manifest, lent_rows
+from .data import kept_in_memory, lent_again, lent_manifest, lent_rows
 from .errors import ConfigError, Interrupted, PrivgradWarning
 from .results import Account, Calibration, Plan, Plugin, Predictions, Verification
 from .runs import Run
+
+if TYPE_CHECKING:
+    import numpy as np
 
 Path = str | os.PathLike[str]
 Overrides = Mapping[str, Any] | Iterable[str]
@@ -426,6 +429,7 @@ def predict(
     data: Any = None,
     *,
     split: str | None = None,
+    keep: str | Iterable[str] = (),
     threads: int | None = None,
     plugin_dirs: Iterable[Path] = (),
 ) -> Predictions:
@@ -433,8 +437,13 @@ def predict(
 
     Parameters
     ----------
-    model, data, split, threads, plugin_dirs
+    model, data, split
         As for :func:`evaluate`; the rows need no targets.
+    keep : str or iterable of str, optional
+        Columns of the rows' table that come along, such as an id. Which columns are features does not
+        change.
+    threads, plugin_dirs
+        As for :func:`evaluate`.
 
     Returns
     -------
@@ -445,8 +454,13 @@ def predict(
     ConfigError, DataError
     """
     loaded = framework(plugin_dirs)
+    names = [keep] if isinstance(keep, str) else [str(name) for name in keep]
+    of_memory = kept_in_memory(data, names)
     with lent_rows(data, _reading(loaded, model, data), needs_targets=False) as rows:
-        made = loaded.predict(_model(model), _section(rows), split, _number(threads, "threads"))
+        made = loaded.predict(
+            _model(model), _section(rows), split, names if of_memory is None else [],
+            _number(threads, "threads"),
+        )
     said = json.loads(made.json)
     _warn(said["remarks"])
     numbers, predicted = made.numbers(), made.predicted()
@@ -457,7 +471,14 @@ def predict(
         classes=tuple(said["classes"]),
         split=said["split"],
         private=said["private"],
+        kept=_texts(said.get("kept", {}), names) if of_memory is None else of_memory[said["split"]],
     )
+
+
+def _texts(kept: Mapping[str, list[str]], names: list[str]) -> dict[str, np.ndarray]:
+    import numpy as np
+
+    return {name: np.array(kept[name], dtype=object) for name in names}
 
 
 def evaluate(

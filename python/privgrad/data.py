@@ -356,6 +356,13 @@ def declares_columns(reading: Mapping[str, Any] | None) -> bool:
     return reading is not None and "columns" in reading["params"]
 
 
+def _are_rows(rows: Any) -> bool:
+    """Whether these are rows alone, and no section or file."""
+    return rows is not None and not isinstance(rows, Mapping) and (
+        isinstance(rows, tuple) or not isinstance(rows, (str, os.PathLike)) or is_table(rows)
+    )
+
+
 @contextmanager
 def lent_rows(rows: Any, reading: Mapping[str, Any] | None, needs_targets: bool) -> Iterator[Any]:
     """The same for the rows that a model is applied to: a section, or rows alone.
@@ -368,9 +375,7 @@ def lent_rows(rows: Any, reading: Mapping[str, Any] | None, needs_targets: bool)
     needs_targets : bool
         Of a table, take the column of targets, too, if it has one.
     """
-    is_rows = rows is not None and not isinstance(rows, Mapping) and (
-        isinstance(rows, tuple) or not isinstance(rows, (str, os.PathLike)) or is_table(rows)
-    )
+    is_rows = _are_rows(rows)
     section = {"kind": "memory", "train": rows} if is_rows else rows
     if is_rows and not isinstance(rows, tuple):
         section["unlabelled"] = True
@@ -382,8 +387,45 @@ def lent_rows(rows: Any, reading: Mapping[str, Any] | None, needs_targets: bool)
             section = {**known, **section}
             if is_rows and needs_targets and targets is None:
                 section["unlabelled"] = section["target"] not in _names(features)
+    elif is_rows and is_table(_parts(rows, "train")[0]) and reading is not None:
+        # A table of numbers may have other columns, too.
+        section.setdefault("features", reading["params"].get("feature_names"))
     with lent(section) as named:
         yield named
+
+
+def kept_in_memory(rows: Any, names: Sequence[str]) -> dict[str, dict[str, np.ndarray]] | None:
+    """Columns of tables in memory, as they are, by the split and by their names.
+
+    Parameters
+    ----------
+    rows
+        As for :func:`lent_rows`; None of rows that lie elsewhere, such as in files.
+    """
+    section = {"train": rows} if _are_rows(rows) else rows
+    if not _are_rows(rows) and not _is_lent(rows):
+        return None
+    if names and section.get("split") is not None:
+        raise ConfigError("keep: data.split chooses rows by what they hold; leave it out, or split the table yourself")
+    kept: dict[str, dict[str, np.ndarray]] = {}
+    for split in ("train", "test"):
+        if split in section:
+            table = _parts(section[split], split)[0]
+            kept[split] = {name: _kept(table, name, split) for name in names}
+    return kept
+
+
+def _kept(table: Any, name: str, split: str) -> np.ndarray:
+    if not is_table(table):
+        raise ConfigError(f"keep: the rows of {split} are of type {type(table).__name__}, which has no columns by name")
+    known = _names(table)
+    if name not in known:
+        raise ConfigError(f"keep: there is no column '{name}'; there are {', '.join(known)}")
+    if hasattr(table, "iloc"):
+        column: np.ndarray = table.iloc[:, known.index(name)].to_numpy()
+        return column
+    values: np.ndarray = _table(table).column(name).to_numpy()
+    return values
 
 
 def _names(table: Any) -> list[str]:

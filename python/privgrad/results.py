@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
+from .errors import ConfigError
+
 __all__ = [
     "Account",
     "AccountantAnswer",
@@ -244,6 +246,8 @@ class Predictions:
         Which rows they are of: ``"train"`` or ``"test"``.
     private : bool
         Whether nobody has declared the rows public.
+    kept : dict of str to numpy.ndarray
+        The columns that were to come along, each [rows]: texts of a file, values of a table in memory.
     """
 
     probabilities: np.ndarray | None
@@ -252,6 +256,7 @@ class Predictions:
     classes: tuple[str, ...]
     split: str
     private: bool
+    kept: dict[str, np.ndarray] = field(default_factory=dict)
 
     def __len__(self) -> int:
         numbers = self.values if self.probabilities is None else self.probabilities
@@ -260,14 +265,27 @@ class Predictions:
     def columns(self) -> dict[str, np.ndarray]:
         """Give the predictions by name, as the columns of ``privgrad predict --out FILE.csv``.
 
-        A table of them with the rows' own names is ``pandas.DataFrame(made.columns(), index=frame["id"])``.
+        A table of them is ``pandas.DataFrame(made.columns())``.
 
         Returns
         -------
         dict of str to numpy.ndarray
-            ``prediction``, ``class`` (what it is called; None for none) and ``probability_NAME`` for each
-            class; ``value``, or ``value_0`` and so on, where there are no probabilities.
+            What was kept; ``prediction``, ``class`` (what it is called; None for none) and
+            ``probability_NAME`` for each class; ``value``, or ``value_0`` and so on, where there are no
+            probabilities.
+
+        Raises
+        ------
+        ConfigError
+            A column that was kept has the name of another.
         """
+        made = self._predicted_columns()
+        for name in self.kept:
+            if name in made:
+                raise ConfigError(f"keep: predictions have a column '{name}', too; take it from kept")
+        return {**self.kept, **made}
+
+    def _predicted_columns(self) -> dict[str, np.ndarray]:
         import numpy as np
 
         named: dict[str, np.ndarray] = {}

@@ -345,10 +345,15 @@ std::string Framework::verify(const VerifyCall& call) const {
 }
 
 PredictedRows Framework::predict(const std::string& model, const std::optional<std::string>& data,
-                                 const std::optional<std::string>& split, int threads) const {
-  const calls::ModelCall call = calls::open_model_call(
-      {.model = model, .data = data, .split = split, .threads = threads_of(threads), .dashes = ""},
-      catalog());
+                                 const std::optional<std::string>& split,
+                                 std::vector<std::string> keep, int threads) const {
+  const calls::ModelCall call = calls::open_model_call({.model = model,
+                                                        .data = data,
+                                                        .split = split,
+                                                        .keep = std::move(keep),
+                                                        .threads = threads_of(threads),
+                                                        .dashes = ""},
+                                                       catalog());
   const core::Predictions made = call.model->predict(call.rows);
   PredictedRows result;
   result.rows = made.rows();
@@ -370,7 +375,8 @@ PredictedRows Framework::predict(const std::string& model, const std::optional<s
   Json json = calls::model_call_json(call);
   json["classes"] = call.model->file().classes;
   json["remarks"] = call.remarks;
-  result.json = json.dump();
+  // replace: the texts of a table need not be UTF-8.
+  result.json = json.dump(-1, ' ', false, Json::error_handler_t::replace);
   return result;
 }
 

@@ -71,7 +71,7 @@ struct StudyCall {
 
 /// A model's predictions for rows.
 struct PredictedRows {
-  std::string json;  ///< "model", "split", "private", "classes", "remarks".
+  std::string json;  ///< "model", "split", "private", "classes", "remarks", "kept".
   std::size_t rows = 0, columns = 0;
   bool are_probabilities = false;
   std::vector<double> numbers;          ///< [rows, columns]; probabilities, or values.
@@ -124,8 +124,10 @@ class Framework {
   std::string verify(const VerifyCall& call) const;
   std::string evaluate(const std::string& model, const std::optional<std::string>& data,
                        const std::optional<std::string>& split, int threads) const;
+  /// \param keep  columns of the rows' table that come along.
   PredictedRows predict(const std::string& model, const std::optional<std::string>& data,
-                        const std::optional<std::string>& split, int threads) const;
+                        const std::optional<std::string>& split, std::vector<std::string> keep,
+                        int threads) const;
   std::string audit(const AuditCall& call, const Watch& watch) const;
   std::string ablate(const StudyCall& call, const Watch& watch) const;
 

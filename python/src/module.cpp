@@ -126,10 +126,10 @@ void add_calls(nb::class_<Framework>& framework) {
           "predict",
           [](const Framework& self, const std::string& model,
              const std::optional<std::string>& data, const std::optional<std::string>& split,
-             int threads) {
-            return unlocked([&] { return self.predict(model, data, split, threads); });
+             const std::vector<std::string>& keep, int threads) {
+            return unlocked([&] { return self.predict(model, data, split, keep, threads); });
           },
-          "model"_a, "data"_a.none(), "split"_a.none(), "threads"_a)
+          "model"_a, "data"_a.none(), "split"_a.none(), "keep"_a, "threads"_a)
       .def(
           "evaluate",
           [](const Framework& self, const std::string& model,

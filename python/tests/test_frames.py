@@ -198,6 +198,48 @@ def test_a_draft_finds_the_delimiter(delimiter: str, decimal: str) -> None:
     assert {entry["name"]: entry["type"] for entry in made["columns"]}["age"] == "number"
 
 
+def test_columns_come_along_with_predictions(small: dict[str, Any]) -> None:
+    table = frame()
+    run = privgrad.run(manifest(small, kind="memory", train=table))
+    plain = privgrad.predict(run, table)
+    assert plain.kept == {}
+    for who, new in forms(table).items():
+        made = privgrad.predict(run, new, keep=["notes", "age"])
+        np.testing.assert_array_equal(made.probabilities, plain.probabilities, err_msg=who)
+        assert list(made.columns()) == ["notes", "age", *plain.columns()]
+        assert list(made.kept["notes"]) == list(table["notes"])
+        np.testing.assert_array_equal(made.kept["age"].astype(float), table["age"])  # as numbers
+    # Of files as texts, of frames as values.
+    csv = {"kind": "csv", "train": write_csv(table), "unlabelled": True}
+    texts = pandas.read_csv(csv["train"], dtype=str, keep_default_na=False)
+    assert privgrad.predict(run, csv, keep="age").kept["age"].tolist() == list(texts["age"])
+    apart = {"kind": "memory", "train": (table.drop(columns="outcome"), table["outcome"])}
+    assert list(privgrad.predict(run, apart, keep="notes").kept["notes"]) == list(table["notes"])
+    with pytest.raises(privgrad.ConfigError, match="keep: there is no column 'nots'; there are age, visits"):
+        privgrad.predict(run, table, keep="nots")
+    with pytest.raises(privgrad.ConfigError, match="keep: 'nots' is no column of the rows; did you mean 'notes'"):
+        privgrad.predict(run, csv, keep="nots")
+    with pytest.raises(privgrad.ConfigError, match="chooses rows by what they hold"):
+        privgrad.predict(run, {"kind": "memory", "train": table, "split": {"test": 0.5}}, keep="notes")
+    with pytest.raises(privgrad.ConfigError, match="has no columns by name"):
+        privgrad.predict(run, np.zeros((3, 2), dtype=np.float32), keep="notes")
+    named = table.rename(columns={"notes": "class"})
+    with pytest.raises(privgrad.ConfigError, match="a column 'class', too"):
+        privgrad.predict(run, named, keep="class").columns()
+
+
+def test_a_frame_of_numbers_may_have_other_columns(small: dict[str, Any]) -> None:
+    table = pandas.DataFrame({"a": [0.0, 1.0, 0.0, 1.0] * 50, "b": [1, 2, 3, 4] * 50, "y": [0, 1, 0, 1] * 50})
+    run = privgrad.run({**small, "data": {"kind": "memory", "train": table, "target": "y", "classes": 2}})
+    plain = privgrad.predict(run, table[["a", "b"]])
+    more = table.assign(id=range(1000, 1200))[["id", "b", "y", "a"]]
+    made = privgrad.predict(run, more, keep="id")
+    np.testing.assert_array_equal(made.probabilities, plain.probabilities)
+    assert made.kept["id"].tolist() == list(range(1000, 1200))
+    with pytest.raises(privgrad.ConfigError, match="there is no column 'b'"):
+        privgrad.predict(run, more[["id", "a"]])
+
+
 def test_predictions_have_names(small: dict[str, Any], command: Any) -> None:
     table = frame()
     run = privgrad.run(manifest(small, kind="memory", train=table))

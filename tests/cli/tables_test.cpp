@@ -75,6 +75,82 @@ TEST_CASE(
   CHECK(cli({"verify", "out"}).exit_code == 0);
 }
 
+TEST_CASE("tables: columns of the rows come along with their predictions, and become no features") {
+  const Cli cli;
+  write_file(cli.out("t.csv"), table());
+  REQUIRE(run_on(cli, kDeclared, {"--set", "seed=1"}).exit_code == 0);
+  write_file(cli.out("new.csv"),
+             "key,smoker,sex,age\n007,yes,f,90\n\"a, \"\"b\"\"\",no,m,5\nbroken\n,yes,m,NA\n");
+  const std::string section = "{kind: csv, train: new.csv, unlabelled: true, malformed: fill}";
+  const Json plain = printed_json(cli, {"predict", "out", "--data", section});
+  CHECK_FALSE(plain.contains("kept"));
+  const Json json =
+      printed_json(cli, {"predict", "out", "--data", section, "--keep", "key", "--keep", "age"});
+  // As they are in the file, also where the model reads the column, too; a broken row has none.
+  CHECK(json.at("kept") ==
+        Json({{"key", {"007", "a, \"b\"", "", ""}}, {"age", {"90", "5", "", "NA"}}}));
+  CHECK(json.at("probabilities") == plain.at("probabilities"));
+
+  const auto predict = [&](Words more) {
+    more.insert(more.begin(), {"predict", "out", "--data", section, "--keep", "key"});
+    return cli(more);
+  };
+  REQUIRE(predict({"--keep", "sex", "--out", "p.csv"}).exit_code == 0);
+  const std::string csv = read_file(cli.out("p.csv"));
+  CHECK(csv.substr(0, csv.find('\n')) ==
+        "row,key,sex,prediction,class,probability_no,probability_yes");
+  CHECK_THAT(csv, ContainsSubstring("\n0,007,f,1,yes,") &&
+                      ContainsSubstring("\n1,\"a, \"\"b\"\"\",m,0,no,") &&
+                      ContainsSubstring("\n2,,,"));
+  REQUIRE(predict({"--out", "p.jsonl"}).exit_code == 0);
+  const std::string lines = read_file(cli.out("p.jsonl"));
+  CHECK(Json::parse(lines.substr(0, lines.find('\n'))).at("kept") == Json({{"key", "007"}}));
+  CHECK_THAT(predict({}).out, ContainsSubstring("row  ") && ContainsSubstring("007"));
+  // The rows of the run itself, whose test rows are taken out of one file.
+  REQUIRE(run_on(cli, kDeclared + ", split: {test: 0.3, by: id}", {"--set", "seed=1"}).exit_code ==
+          0);
+  const auto ids = [&](const char* split) {
+    const Json made = printed_json(cli, {"predict", "out", "--split", split, "--keep", "id"});
+    CHECK(made.at("kept").at("id").size() == made.at("rows").get<std::size_t>());
+    return made.at("kept").at("id").get<std::set<std::string>>();
+  };
+  std::set<std::string> train = ids("train"), test = ids("test");
+  CHECK(test.size() > 5);
+  train.merge(test);
+  CHECK(train.size() == 60);
+}
+
+TEST_CASE("tables: what cannot come along is one line, which shows nothing of a row") {
+  const Cli cli;
+  write_file(cli.out("t.csv"), table());
+  REQUIRE(run_on(cli, kDeclared, {"--set", "seed=1"}).exit_code == 0);
+  write_file(cli.out("new.csv"), "patient,class,smoker,sex,age\nsecret,a,yes,f,90\n");
+  write_file(cli.out("two.csv"), "class,smoker,sex,age\na,yes,f,90\n");
+  const auto refused = [&](const std::string& section, Words more, int code,
+                           const std::string& what) {
+    more.insert(more.begin(), {"predict", "out", "--quiet", "--data", section});
+    const Outcome outcome = cli(more);
+    INFO(outcome.err);
+    check_one_error_line(outcome, code);
+    CHECK_THAT(outcome.err, ContainsSubstring(what) && !ContainsSubstring("secret"));
+    CHECK_FALSE(fs::exists(cli.out("p.csv")));
+  };
+  const std::string rows = "{kind: csv, train: new.csv, unlabelled: true}";
+  refused(rows, {"--keep", "patent"}, 2,
+          "--keep: 'patent' is no column of the rows; did you mean 'patient'?");
+  refused(rows, {"--keep", "patient", "--keep", "patient"}, 2, "'patient' is given twice");
+  refused(rows, {"--keep", "class", "--out", "p.csv"}, 2, "would have two columns 'class'");
+  refused(rows, {"--keep", "patient", "--out", "p.npy"}, 2, "write .csv or .jsonl");
+  refused("{kind: csv, train: new.csv, unlabelled: true, streaming: true}", {"--keep", "patient"},
+          2, "leave streaming out");
+  refused("{kind: csv, train: '*w*.csv', unlabelled: true}", {"--keep", "patient"}, 4,
+          "two.csv: has no column 'patient', which is to be kept");
+  refused("{kind: synthetic, rows: 5, dimensions: 5}", {"--keep", "id"}, 2,
+          "--keep: rows of synthetic have no columns by name; csv has");
+  // It is of rows: evaluate has none to write.
+  CHECK_THAT(cli({"evaluate", "out", "--keep", "id"}).err, ContainsSubstring("--keep"));
+}
+
 TEST_CASE("tables: rows whose features mean something else are not predicted") {
   const Cli cli;
   write_file(cli.out("t.csv"), table());

@@ -9,6 +9,7 @@
 #include "privgrad/error.hpp"
 #include "privgrad/federated.hpp"
 #include "privgrad/influence.hpp"
+#include "privgrad/keeps_columns.hpp"
 #include "privgrad/needs_hardware.hpp"
 #include "privgrad/optimizer.hpp"
 #include "privgrad/run_facts.hpp"
@@ -177,6 +178,60 @@ struct SuggestsOtherRows final : Suggests {
   }
   static inline std::size_t made = 0;
   std::size_t place;
+};
+
+// ---- KeepsColumns
+
+/// Three training rows of one number, whose table has a column more.
+struct Keeps : DataSource, KeepsColumns {
+  explicit Keeps(const Params&) {}
+  DataInfo info() override {
+    DataInfo info;
+    info.shape.features = {1};
+    info.train_rows = 3;
+    info.feature_names = {"a"};
+    return info;
+  }
+  Dataset read(Split split) override {
+    if (split == Split::test) return Dataset({{1}, 0}, std::vector<float>{}, {});
+    return Dataset({{1}, 0}, std::vector<float>{1, 2, 3}, {4, 5, 6});
+  }
+  std::vector<std::string> columns() override { return {"a", "id"}; }
+  void keep(std::vector<std::string> given) override { names = std::move(given); }
+  std::vector<std::vector<std::string>> kept(Split split) override {
+    return std::vector<std::vector<std::string>>(
+        names.size(), std::vector<std::string>(split == Split::train ? 3 : 0));
+  }
+  std::vector<std::string> names;
+};
+struct KeepsNothing final : Keeps {
+  using Keeps::Keeps;
+  std::vector<std::vector<std::string>> kept(Split) override { return {}; }
+};
+struct KeepsFewerRows final : Keeps {
+  using Keeps::Keeps;
+  std::vector<std::vector<std::string>> kept(Split) override {
+    return {names.size(), std::vector<std::string>(2)};
+  }
+};
+struct KeepsAsFeature final : Keeps {
+  using Keeps::Keeps;
+  DataInfo info() override {
+    DataInfo info = Keeps::info();
+    if (!names.empty()) info.feature_names = names;
+    return info;
+  }
+};
+struct KeepsOtherNumbers final : Keeps {
+  using Keeps::Keeps;
+  Dataset read(Split split) override {
+    if (names.empty() || split == Split::test) return Keeps::read(split);
+    return Dataset({{1}, 0}, std::vector<float>{1, 2, 4}, {4, 5, 6});
+  }
+};
+struct NamesNoColumns final : Keeps {
+  using Keeps::Keeps;
+  std::vector<std::string> columns() override { return {}; }
 };
 
 // ---- StreamedRows
@@ -398,6 +453,16 @@ TEST_CASE("the rule of suggested parameters can fail") {
   check_passes<DataSource, Suggests>(rule);
   check_noticed<DataSource, SuggestsUnknown>(rule, "columns");
   check_noticed<DataSource, SuggestsOtherRows>(rule, "it has other rows");
+}
+
+TEST_CASE("the rule of kept columns can fail") {
+  const std::string rule = "keeps_columns_beside_the_rows";
+  check_passes<DataSource, Keeps>(rule);
+  check_noticed<DataSource, KeepsNothing>(rule, "0 columns of 2");
+  check_noticed<DataSource, KeepsFewerRows>(rule, "2 texts of 3 rows");
+  check_noticed<DataSource, KeepsAsFeature>(rule, "change its features");
+  check_noticed<DataSource, KeepsOtherNumbers>(rule, "change the values");
+  check_noticed<DataSource, NamesNoColumns>(rule, "names none");
 }
 
 TEST_CASE("the rule of privacy filters can fail") {

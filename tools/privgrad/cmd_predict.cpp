@@ -1,12 +1,15 @@
+#include <algorithm>
 #include <bit>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "command.hpp"
 #include "model_call.hpp"
 #include "output.hpp"
 #include "plugins.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/manifest/utf8.hpp"
 #include "privgrad/trust/event_json.hpp"
 #include "privgrad/trust/files.hpp"
 #include "table.hpp"
@@ -15,6 +18,7 @@ namespace privgrad::tool {
 namespace {
 
 using Json = nlohmann::json;
+using calls::KeptColumn;
 using core::Predictions;
 
 constexpr std::size_t kShownRows = 50;
@@ -61,7 +65,8 @@ Json document(const Predictions& predictions, const std::vector<std::string>& cl
   return json;
 }
 
-std::string json_lines(const Predictions& predictions, const std::vector<std::string>& classes) {
+std::string json_lines(const Predictions& predictions, const std::vector<std::string>& classes,
+                       const std::vector<KeptColumn>& kept) {
   std::string text;
   for (std::size_t row = 0; row < predictions.rows(); ++row) {
     Json line{{"row", row}, {numbers_name(predictions), value_json(predictions, row)}};
@@ -70,7 +75,8 @@ std::string json_lines(const Predictions& predictions, const std::vector<std::st
       line["prediction"] = class_json(predictions, row);
       line["class"] = predicted ? Json(classes.at(*predicted)) : Json(nullptr);
     }
-    text += line.dump() + "\n";
+    for (const KeptColumn& column : kept) line["kept"][column.name] = column.texts[row];
+    text += line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   }
   return text;
 }
@@ -95,12 +101,30 @@ std::vector<std::string> columns(const Predictions& predictions,
   return names;
 }
 
-std::string csv(const Predictions& predictions, const std::vector<std::string>& classes) {
-  std::string text = predictions.classes > 0 ? "row,prediction,class" : "row";
-  for (const std::string& name : columns(predictions, classes)) text += "," + csv_cell(name);
-  text += "\n";
+/// \throws ConfigError  a column that is kept has the name of another.
+std::string csv_head(const Predictions& predictions, const std::vector<std::string>& classes,
+                     const std::vector<KeptColumn>& kept) {
+  std::vector<std::string> names{"row"};
+  for (const KeptColumn& column : kept) names.push_back(column.name);
+  if (predictions.classes > 0) names.insert(names.end(), {"prediction", "class"});
+  for (std::string& name : columns(predictions, classes)) names.push_back(std::move(name));
+  std::string text;
+  for (const std::string& name : names) {
+    if (std::count(names.begin(), names.end(), name) > 1) {
+      throw ConfigError("--keep: the file would have two columns '" + core::shown_line(name) +
+                        "', one of them kept; write .jsonl");
+    }
+    text += (text.empty() ? "" : ",") + csv_cell(name);
+  }
+  return text + "\n";
+}
+
+std::string csv(const Predictions& predictions, const std::vector<std::string>& classes,
+                const std::vector<KeptColumn>& kept) {
+  std::string text = csv_head(predictions, classes, kept);
   for (std::size_t row = 0; row < predictions.rows(); ++row) {
     text += std::to_string(row);
+    for (const KeptColumn& column : kept) text += "," + csv_cell(column.texts[row]);
     if (predictions.classes > 0) {
       const auto predicted = predictions.predicted(row);
       text += predicted ? "," + std::to_string(*predicted) + "," + csv_cell(classes.at(*predicted))
@@ -114,7 +138,8 @@ std::string csv(const Predictions& predictions, const std::vector<std::string>& 
 
 /// Version 1.0 of NumPy's format: [rows, classes] of probabilities, or [rows, outputs] of values,
 /// float64.
-std::string npy(const Predictions& predictions, const std::vector<std::string>&) {
+std::string npy(const Predictions& predictions, const std::vector<std::string>&,
+                const std::vector<KeptColumn>&) {
   static_assert(std::endian::native == std::endian::little, "the header says '<f8'");
   const std::size_t width =
       predictions.has_probabilities() ? predictions.classes : predictions.outputs;
@@ -134,20 +159,25 @@ std::string npy(const Predictions& predictions, const std::vector<std::string>&)
   return file;
 }
 
-using Writer = std::string (*)(const Predictions&, const std::vector<std::string>&);
+using Writer = std::string (*)(const Predictions&, const std::vector<std::string>&,
+                               const std::vector<KeptColumn>&);
 
 /// \throws UsageError before anything was computed.
-Writer writer_for(const std::string& file) {
+Writer writer_for(const std::string& file, bool keeps) {
   const std::string ending = std::filesystem::path(file).extension().string();
   if (ending == ".csv") return csv;
+  if (ending == ".npy" && keeps)
+    throw UsageError("--keep: a file .npy holds numbers alone; write .csv or .jsonl");
   if (ending == ".npy") return npy;
   if (ending == ".jsonl") return json_lines;
   throw UsageError("--out is '" + file + "', expected a name that ends in .csv, .npy or .jsonl");
 }
 
 std::string predictions_table(const Predictions& predictions,
-                              const std::vector<std::string>& classes) {
+                              const std::vector<std::string>& classes,
+                              const std::vector<KeptColumn>& kept) {
   std::vector<std::string> head{"row"};
+  for (const KeptColumn& column : kept) head.push_back(column.name);
   if (predictions.classes > 0) head.emplace_back("class");
   constexpr std::size_t kMostColumns = 12;
   const std::vector<std::string> names = columns(predictions, classes);
@@ -158,6 +188,7 @@ std::string predictions_table(const Predictions& predictions,
   const std::size_t rows = std::min(predictions.rows(), kShownRows);
   for (std::size_t row = 0; row < rows; ++row) {
     std::vector<std::string> cells{std::to_string(row)};
+    for (const KeptColumn& column : kept) cells.push_back(column.texts[row]);
     if (predictions.classes > 0) {
       const auto predicted = predictions.predicted(row);
       cells.push_back(predicted ? classes.at(*predicted) : "-");
@@ -181,13 +212,15 @@ Predictions predict_rows(const ModelCall& call, bool quiet) {
 }
 
 int do_predict(const Arguments& arguments) {
-  const Writer writer = arguments.has("out") ? writer_for(arguments.text("out")) : nullptr;
+  std::vector<std::string> keep = arguments.texts("keep");
+  const Writer writer =
+      arguments.has("out") ? writer_for(arguments.text("out"), !keep.empty()) : nullptr;
   const host::PluginHost host = load_plugins(arguments);
-  const ModelCall call = open_model_call(arguments, host.catalog());
+  const ModelCall call = open_model_call(arguments, host.catalog(), std::move(keep));
   const Predictions predictions = predict_rows(call, arguments.has("quiet"));
   const std::vector<std::string>& classes = call.model->file().classes;
   if (writer != nullptr)
-    core::write_atomically(arguments.text("out"), writer(predictions, classes));
+    core::write_atomically(arguments.text("out"), writer(predictions, classes, call.kept));
   tell_if_private(call, "these are predictions");
   if (arguments.has("json")) {
     Json result = document(predictions, classes);
@@ -198,7 +231,7 @@ int do_predict(const Arguments& arguments) {
     print("predicted " + std::to_string(predictions.rows()) + " rows: " + arguments.text("out") +
           "\n");
   } else {
-    print(predictions_table(predictions, classes));
+    print(predictions_table(predictions, classes, call.kept));
   }
   return 0;
 }
@@ -206,10 +239,14 @@ int do_predict(const Arguments& arguments) {
 std::vector<Option> predict_options() {
   std::vector<Option> all = model_call_options();
   all.insert(all.begin(),
-             {.name = "out",
-              .value = "FILE",
-              .doc = "Write the predictions there: .csv, .npy (probabilities or values alone) or "
-                     ".jsonl, by the name."});
+             {{.name = "out",
+               .value = "FILE",
+               .doc = "Write the predictions there: .csv, .npy (probabilities or values alone) or "
+                      ".jsonl, by the name."},
+              {.name = "keep",
+               .value = "COLUMN",
+               .doc = "Write this column of the rows' table beside each prediction, such as an id.",
+               .repeatable = true}});
   return all;
 }
 
@@ -229,6 +266,8 @@ Command predict_command() {
                            "exit codes: 0 done, 2 the call or the rows are wrong, 4 the model or "
                            "the rows could not be\nread, or FILE not written",
                 .examples = {"privgrad predict runs/e2 --out predictions.csv",
+                             "privgrad predict runs/patients --data '{kind: csv, train: new.csv, "
+                             "unlabelled: true}' --keep patient_id --out predictions.csv",
                              "privgrad predict model.safetensors --json --data '{kind: npy, train: "
                              "{features: x.npy, targets: y.npy}}'"}},
       .run = do_predict};

@@ -1,5 +1,7 @@
 #include "model_call.hpp"
 
+#include <utility>
+
 #include "output.hpp"
 #include "plugins.hpp"
 #include "privgrad/data/executor.hpp"
@@ -28,10 +30,12 @@ std::vector<Option> model_call_options() {
           quiet_option()};
 }
 
-ModelCall open_model_call(const Arguments& arguments, const Catalog& catalog) {
+ModelCall open_model_call(const Arguments& arguments, const Catalog& catalog,
+                          std::vector<std::string> keep) {
   calls::ModelRequest request{.model = arguments.operand(0), .data = {}, .split = {}};
   if (arguments.has("data")) request.data = arguments.text("data");
   if (arguments.has("split")) request.split = arguments.text("split");
+  request.keep = std::move(keep);
   request.threads = arguments.has("threads")
                         ? whole_number("threads", arguments.text("threads"), 1, kMostModelThreads)
                         : core::available_threads();

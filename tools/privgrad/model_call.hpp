@@ -19,9 +19,10 @@ using calls::ModelCall;
 std::vector<Option> model_call_options();
 
 /// Reads the model and the rows: those of --data, or the test rows of the run.
-/// \param catalog  outlives the call.
+/// \param catalog  outlives the call. \param keep  columns that come along.
 /// \throws UsageError, ConfigError, IoError
-ModelCall open_model_call(const Arguments& arguments, const Catalog& catalog);
+ModelCall open_model_call(const Arguments& arguments, const Catalog& catalog,
+                          std::vector<std::string> keep = {});
 
 /// Shows on a terminal how many rows are done.
 /// \param status  outlives the result.

@@ -11,6 +11,7 @@
 #include "privgrad/data/open_source.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/keeps_columns.hpp"
 #include "privgrad/manifest/data_section.hpp"
 #include "privgrad/manifest/json_schema.hpp"
 #include "privgrad/manifest/manifest.hpp"
@@ -113,6 +114,32 @@ Split split_of(const ModelRequest& request, const DataInfo& info) {
   return name == "test" ? Split::test : Split::train;
 }
 
+/// Has the source keep the columns that are asked for.
+/// \returns its ability; nothing if none are.
+KeepsColumns* keep_columns(const ModelRequest& request, DataSource& source,
+                           const DataSection& section) {
+  if (request.keep.empty()) return nullptr;
+  const std::string who = request.dashes + "keep: ";
+  if (section.streaming)
+    throw ConfigError(who + "rows that are streamed lose their columns; leave streaming out");
+  auto* keeps = dynamic_cast<KeepsColumns*>(&source);
+  if (keeps == nullptr)
+    throw ConfigError(who + "rows of " + section.data.name() + " have no columns by name; csv has");
+  const std::vector<std::string> columns = keeps->columns();
+  for (auto name = request.keep.begin(); name != request.keep.end(); ++name) {
+    const std::string shown = who + "'" + core::shown_line(*name) + "'";
+    if (std::find(request.keep.begin(), name, *name) != name)
+      throw ConfigError(shown + " is given twice");
+    if (std::find(columns.begin(), columns.end(), *name) != columns.end()) continue;
+    const std::string nearest = nearest_name(*name, columns);
+    throw ConfigError(
+        shown + " is no column of the rows" +
+        (nearest.empty() ? "" : "; did you mean '" + core::shown_line(nearest) + "'?"));
+  }
+  keeps->keep(request.keep);
+  return keeps;
+}
+
 }  // namespace
 
 ModelCall open_model_call(const ModelRequest& request, const Catalog& catalog) {
@@ -126,6 +153,7 @@ ModelCall open_model_call(const ModelRequest& request, const Catalog& catalog) {
                                            : section_of_run(call.file, request.dashes, catalog);
   check_transforms(section, call.model->file());
   const auto source = core::open_source(section.data, section.streaming);
+  KeepsColumns* const keeps = keep_columns(request, *source, section);
   section.data.with_position([&] {
     const DataInfo info = source->info();
     call.model->check_examples(info.shape);
@@ -137,14 +165,20 @@ ModelCall open_model_call(const ModelRequest& request, const Catalog& catalog) {
     call.split = split == Split::test ? "test" : "train";
     call.is_private = split == Split::train || !section.test_is_public;
     call.rows = source->read(split);
+    if (keeps == nullptr) return;
+    std::vector<std::vector<std::string>> texts = keeps->kept(split);
+    for (std::size_t i = 0; i < texts.size(); ++i)
+      call.kept.push_back({request.keep[i], std::move(texts[i])});
   });
   return call;
 }
 
 nlohmann::json model_call_json(const ModelCall& call) {
-  return {{"model", core::shown_line(call.file.string())},
-          {"split", call.split},
-          {"private", call.is_private}};
+  nlohmann::json json{{"model", core::shown_line(call.file.string())},
+                      {"split", call.split},
+                      {"private", call.is_private}};
+  for (const KeptColumn& column : call.kept) json["kept"][column.name] = column.texts;
+  return json;
 }
 
 nlohmann::json evaluate(const ModelCall& call,

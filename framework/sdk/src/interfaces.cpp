@@ -18,6 +18,7 @@
 #include "privgrad/error.hpp"
 #include "privgrad/executor.hpp"
 #include "privgrad/federated.hpp"
+#include "privgrad/keeps_columns.hpp"
 #include "privgrad/model.hpp"
 #include "privgrad/needs_hardware.hpp"
 #include "privgrad/operand_precision.hpp"
@@ -67,6 +68,7 @@ ExactClipping::~ExactClipping() = default;
 ExactClipping::Pass::~Pass() = default;
 Model::~Model() = default;
 NeedsHardware::~NeedsHardware() = default;
+KeepsColumns::~KeepsColumns() = default;
 LinearDescent::~LinearDescent() = default;
 Coordinatewise::~Coordinatewise() = default;
 OfPrefixSums::~OfPrefixSums() = default;

@@ -17,6 +17,7 @@
 #include "privgrad/data_files.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/keeps_columns.hpp"
 #include "privgrad/plugin.hpp"
 #include "privgrad/streamed_rows.hpp"
 #include "privgrad/suggests_params.hpp"
@@ -99,6 +100,7 @@ class Csv final : public privgrad::DataSource,
                   public privgrad::DataFiles,
                   public privgrad::StreamedRows,
                   public privgrad::SuggestsParams,
+                  public privgrad::KeepsColumns,
                   private TableParts {
  public:
   explicit Csv(const privgrad::Params& params)
@@ -148,6 +150,9 @@ class Csv final : public privgrad::DataSource,
   DataInfo stream(const std::function<void(const privgrad::RowBlock&)>& take) override {
     return table_.stream(take);
   }
+  std::vector<std::string> columns() override { return table_.columns(); }
+  void keep(std::vector<std::string> names) override { table_.keep(std::move(names)); }
+  std::vector<std::vector<std::string>> kept(Split split) override { return table_.kept(split); }
 
  private:
   std::vector<TablePart> parts(Split split) override {

@@ -98,7 +98,19 @@ Dataset DeclaredTable::read(Split split) {
   if (!is_train && info_.test_rows == 0) return Dataset(info_.shape, std::vector<float>{}, {});
   std::optional<TableRows>& kept = is_train ? train_ : test_;
   TableRows rows = kept ? *std::exchange(kept, std::nullopt) : read_again(is_train);
+  (is_train ? kept_of_train_ : kept_of_test_) = std::move(rows.kept);
   return Dataset(info_.shape, std::move(rows.features), std::move(rows.targets));
+}
+
+std::vector<std::string> DeclaredTable::columns() {
+  return parts_.parts(Split::train).front().open(false)->read_names();
+}
+
+std::vector<std::vector<std::string>> DeclaredTable::kept(Split split) {
+  std::vector<std::vector<std::string>> texts =
+      std::move(split == Split::train ? kept_of_train_ : kept_of_test_);
+  texts.resize(form_.kept.size());  // where there are no test rows
+  return texts;
 }
 
 void DeclaredTable::load() {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "privgrad/data_source.hpp"
@@ -43,6 +44,10 @@ class DeclaredTable {
   /// A table need not say how many rows it has, so this reads all.
   privgrad::DataInfo info();
   privgrad::Dataset read(privgrad::Split split);
+  /// The functions of KeepsColumns.
+  std::vector<std::string> columns();
+  void keep(std::vector<std::string> names) { form_.kept = std::move(names); }
+  std::vector<std::vector<std::string>> kept(privgrad::Split split);
   /// In one pass; nothing of it is kept for info() and read(), which read the table anew.
   privgrad::DataInfo stream(const std::function<void(const privgrad::RowBlock&)>& take);
 
@@ -70,4 +75,5 @@ class DeclaredTable {
   privgrad::DataInfo info_;
   std::optional<TableRows> train_;  ///< Until it is first asked for.
   std::optional<TableRows> test_;
+  std::vector<std::vector<std::string>> kept_of_train_, kept_of_test_;
 };

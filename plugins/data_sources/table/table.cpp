@@ -33,7 +33,9 @@ class TableReader {
         target_(target),
         split_(split),
         take_(take),
-        whole_size_(static_cast<double>(std::max<std::uint64_t>(1, whole_size))) {}
+        whole_size_(static_cast<double>(std::max<std::uint64_t>(1, whole_size))) {
+    for (TableRows* rows : {&table_.train, &table_.test}) rows->kept.resize(form.kept.size());
+  }
 
   void read(const TablePart& part) {
     const std::unique_ptr<TextRows> opened = part.open(static_cast<bool>(take_));
@@ -47,6 +49,7 @@ class TableReader {
       if (rows.has_iso_dates(column.field())) column.read_iso_dates();
     }
     take_columns(rows, names, target, std::move(columns));
+    kept_ = kept_places(rows, names);
     if (split_ != nullptr) split_->use(names);
     while (rows.next()) {
       if (!take_) reserve(rows);
@@ -72,6 +75,17 @@ class TableReader {
     ColumnRule any;
     any.name = "*";
     return choose_columns({any}, names, target, form_.missing, form_.decimal_comma, true);
+  }
+
+  std::vector<std::size_t> kept_places(const TextRows& rows, const Names& names) const {
+    std::vector<std::size_t> places;
+    for (const std::string& name : form_.kept) {
+      const auto found = std::find(names.begin(), names.end(), name);
+      if (found == names.end())
+        rows.fail("has no column " + in_quotes(name) + ", which is to be kept");
+      places.push_back(static_cast<std::size_t>(found - names.begin()));
+    }
+    return places;
   }
 
   /// The first part says what the features are; others must have the same.
@@ -137,6 +151,7 @@ class TableReader {
       }
       at += column.width();
     }
+    for (std::size_t i = 0; i < kept_.size(); ++i) rows.kept[i].emplace_back(text.field(kept_[i]));
     rows.targets.push_back(form_.has_targets ? read_target(text) : 0.0f);
     count(is_test ? table_.test_facts : table_.train_facts, rows.targets.back());
     if (!take_ && rows.features.size() > kMostFileBytes / sizeof(float)) {
@@ -185,7 +200,8 @@ class TableReader {
   double whole_size_;
   std::uint64_t read_before_ = 0;  ///< In the parts already read.
   Table table_;
-  TableColumns now_;  ///< For the part being read.
+  TableColumns now_;               ///< For the part being read.
+  std::vector<std::size_t> kept_;  ///< The places of TableForm::kept in it.
   bool is_first_ = true;
   std::string first_part_;
   bool counts_rows_ = true;

@@ -20,12 +20,14 @@ struct TableForm {
   bool is_well_formed = false;  ///< Whatever rows hold, they have the fields that columns need.
   std::vector<std::string> missing;
   std::vector<ColumnRule> rules;  ///< None: every column is a number, in the order of the table.
+  std::vector<std::string> kept = {};  ///< Columns whose texts are kept beside the features.
 };
 
 /// Examples of one side.
 struct TableRows {
-  std::vector<float> features;  ///< [rows, width].
-  std::vector<float> targets;   ///< [rows].
+  std::vector<float> features;                 ///< [rows, width].
+  std::vector<float> targets;                  ///< [rows].
+  std::vector<std::vector<std::string>> kept;  ///< For each of TableForm::kept, [rows].
 };
 
 /// Takes rows of one side that were read, and empties them.

@@ -1,4 +1,5 @@
 // The rules of optional abilities that one or two functions make up.
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -9,6 +10,7 @@
 #include "privgrad/data_files.hpp"
 #include "privgrad/federated.hpp"
 #include "privgrad/influence.hpp"
+#include "privgrad/keeps_columns.hpp"
 #include "privgrad/run_facts.hpp"
 #include "privgrad/suggests_params.hpp"
 #include "rules.hpp"
@@ -168,6 +170,38 @@ void check_abilities(Checker& checker, const Accountant& accountant) {
   });
 }
 
+namespace {
+
+/// As many rows of each side as info() says, with the features that they have anyway.
+void check_kept_columns(Checker& checker) {
+  const auto plain = checker.make<DataSource>();
+  const DataInfo told = plain->info();
+  const auto source = checker.make<DataSource>();
+  auto& keeps = dynamic_cast<KeepsColumns&>(*source);
+  const std::vector<std::string> names = keeps.columns();
+  require(!names.empty(), "columns() names none");
+  keeps.keep(names);
+  const DataInfo info = source->info();
+  require(info.feature_names == told.feature_names, "columns that are kept change its features");
+  for (const Split split : {Split::train, Split::test}) {
+    Dataset rows = source->read(split), others = plain->read(split);
+    const auto kept = keeps.kept(split);
+    require(kept.size() == names.size(), "kept() gives " + std::to_string(kept.size()) +
+                                             " columns of " + std::to_string(names.size()));
+    for (const std::vector<std::string>& texts : kept) {
+      require(texts.size() == rows.rows(), "kept() gives " + std::to_string(texts.size()) +
+                                               " texts of " + std::to_string(rows.rows()) +
+                                               " rows");
+    }
+    require(std::ranges::equal(rows.targets(), others.targets()),
+            "columns that are kept change its targets");
+    require(rows.rows() == 0 || std::ranges::equal(rows.features(), others.features()),
+            "columns that are kept change the values of its features");
+  }
+}
+
+}  // namespace
+
 void check_abilities(Checker& checker, DataSource& source) {
   if (auto* looks = dynamic_cast<SuggestsParams*>(&source)) {
     checker.rule("suggests_parameters_that_it_takes", [&] {
@@ -181,6 +215,8 @@ void check_abilities(Checker& checker, DataSource& source) {
               "with what it suggests it has other rows");
     });
   }
+  if (dynamic_cast<KeepsColumns*>(&source) != nullptr)
+    checker.rule("keeps_columns_beside_the_rows", [&] { check_kept_columns(checker); });
   if (auto* streams = dynamic_cast<StreamedRows*>(&source)) check_streamed_rows(checker, *streams);
   auto* named = dynamic_cast<DataFiles*>(&source);
   if (named == nullptr) return;

@@ -24,8 +24,15 @@ struct ModelRequest {
   std::optional<std::string> data;
   /// train or test; nothing: test where there are test rows, else train.
   std::optional<std::string> split;
-  int threads = 1;            ///< > 0.
-  std::string dashes = "--";  ///< Prefix of data and split in errors.
+  std::vector<std::string> keep = {};  ///< Columns of the rows' table that come along.
+  int threads = 1;                     ///< > 0.
+  std::string dashes = "--";           ///< Prefix of data, split and keep in errors.
+};
+
+/// A column that comes along with the rows.
+struct KeptColumn {
+  std::string name;
+  std::vector<std::string> texts;  ///< [rows]: bytes, not always UTF-8.
 };
 
 /// A loaded model and the rows to apply it to.
@@ -34,6 +41,7 @@ struct ModelCall {
   std::unique_ptr<Executor> executor;
   std::unique_ptr<core::TrainedModel> model;
   Dataset rows;
+  std::vector<KeptColumn> kept;      ///< In the order in which they were asked for.
   std::string split;                 ///< "test", "train".
   bool is_private = true;            ///< Whether nobody has said that the rows are public.
   bool has_targets = true;           ///< Whether the rows can be compared with.
@@ -45,7 +53,8 @@ struct ModelCall {
 /// \throws ConfigError, IoError
 ModelCall open_model_call(const ModelRequest& request, const Catalog& catalog);
 
-/// The facts of the call: "model", "split" and "private".
+/// The facts of the call: "model", "split" and "private"; and "kept", the texts of each column by its
+/// name, if any were asked for.
 nlohmann::json model_call_json(const ModelCall& call);
 
 /// As `privgrad evaluate --json` prints it.
