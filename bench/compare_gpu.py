@@ -3,14 +3,16 @@
 
     pip install torch opacus jax-privacy        # those that are there are measured
     bench/compare_gpu.py [--program build/bin/privgrad] [--precision tf32] [--rounds 3]
-    bench/compare_gpu.py --device cpu --batch 8 --steps 2     # on the processor: only to see that it works
+    bench/compare_gpu.py --device cpu --batch 8 --steps 4 --networks cnn    # only to see that it works
 
-The networks of docs/performance.md's goals: 784-4096-4096-10, the CNN of FedAvg, and WRN-16-4 with group norms; batches of
-4096. A step of PrivGrad's is a third of the difference between a run of four times the steps and one of the steps, so that
-reading, planning and evaluating cancel out. PyTorch's are compiled, of the same precision; Opacus clips by ghost norms. All
+The networks of docs/performance.md: 784-4096-4096-10, the CNN of FedAvg, and WRN-16-4 with group norms; batches of 4096.
+A step of PrivGrad's is what a run of more than 16 steps takes longer than one of 16, for each of them: reading, planning,
+evaluating and the 16 looks that every run takes at contributions (docs/trust.md) cancel out. PyTorch's are compiled, of the same precision; Opacus clips by ghost norms. All
 private ones clip to 1 and add noise of multiplier 1. All alternate in rounds, and the fastest step of each counts.
 
-Prints one JSON document. What could not be measured is null, and `missing` says why.
+Prints lines of JSON as they are made: what the device can do at most, as PyTorch finds it; then for each network a line a
+round, the last of which counts. A network has `--budget` seconds. What could not be measured is null, and `missing` says
+why.
 """
 
 import argparse
@@ -20,11 +22,14 @@ import json
 import os
 import pathlib
 import random
+import signal
 import struct
 import subprocess
 import sys
 import tempfile
 import time
+
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the others need memory, too
 
 try:
     import torch
@@ -42,11 +47,20 @@ except ImportError:
     jax = jax_privacy = None
 
 CLASSES = 10
-NETWORKS = {
-    "mlp": ("784-4096-4096-10", (784,), "{kind: mlp, hidden: [4096, 4096], loss: cross_entropy}"),
-    "cnn": ("fedavg_cnn", (28, 28), "{kind: cnn, preset: fedavg_cnn}"),
-    "wrn": ("wrn_16_4", (32, 32, 3), "{kind: cnn, preset: wrn_16_4}"),
+LOOKS = 16
+NETWORKS = {  # with the steps of one measurement
+    "mlp": ("784-4096-4096-10", (784,), "{kind: mlp, hidden: [4096, 4096], loss: cross_entropy}", 24),
+    "cnn": ("fedavg_cnn", (28, 28), "{kind: cnn, preset: fedavg_cnn}", 64),
+    "wrn": ("wrn_16_4", (32, 32, 3), "{kind: cnn, preset: wrn_16_4}", 8),
 }
+
+
+def tell(**line):
+    print(json.dumps(line), flush=True)
+
+
+def in_short(error):
+    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
 
 
 def idx(path, extents, numbers):
@@ -85,15 +99,15 @@ steps: 1
     def seconds(self, steps):
         out = tempfile.mkdtemp(dir=self.folder)
         answer = subprocess.run(
-            [self.program, "run", str(self.folder / "manifest.yaml"), "--set", f"steps={steps}", "--out", out + "/run", "--json"],
-            capture_output=True, text=True, check=False)
+            [self.program, "run", str(self.folder / "manifest.yaml"), "--set", f"steps={steps}", "--out", out + "/run",
+             "--json"], capture_output=True, text=True, check=False)
         if answer.returncode != 0:
-            raise RuntimeError(answer.stderr.strip().splitlines()[-1])
+            raise RuntimeError((answer.stderr.strip() or answer.stdout.strip() or "?").splitlines()[-1])
         return json.loads(answer.stdout)["seconds"]
 
     def step(self):
-        few = self.options.steps
-        return 1e3 * (self.seconds(4 * few) - self.seconds(few)) / (3 * few)
+        more = self.options.steps
+        return 1e3 * (self.seconds(LOOKS + more) - self.seconds(LOOKS)) / more
 
 
 def torch_network(name):
@@ -291,6 +305,86 @@ def rivals():
     }
 
 
+@contextlib.contextmanager
+def at_most(seconds):
+    """What is within ends with TimeoutError after so many seconds."""
+
+    def end(*_):
+        raise TimeoutError(f"its budget was over after {seconds:.0f} s")
+
+    signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, 0.01))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def ceilings(options):
+    """What the device's memory and units for products reach, by PyTorch: TB/s of a copy, TFLOP/s of 8192 x 8192 x 8192."""
+    if torch is None or options.device != "cuda":
+        return {}
+
+    def seconds(work, times):
+        work()
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        for _ in range(times):
+            work()
+        end.record()
+        end.synchronize()
+        return 1e-3 * begin.elapsed_time(end) / times
+
+    size = 8192
+    source = torch.rand(2**30, device="cuda")
+    target = torch.empty_like(source)
+    made = {"copy_tb_per_s": 2 * 4 * 2**30 / seconds(lambda: target.copy_(source), 10) / 1e12}
+    del source, target
+    torch.backends.cuda.matmul.allow_tf32 = options.precision == "tf32"
+    kind = torch.bfloat16 if options.precision == "bf16" else torch.float32
+    factor = torch.rand(size, size, device="cuda").to(kind)
+    made["product_tflop_per_s"] = 2 * size**3 / seconds(lambda: factor @ factor, 5) / 1e12
+    torch.cuda.empty_cache()
+    return made
+
+
+def measure(name, options):
+    """A line a round, within the network's budget."""
+    title, shape, model, steps = NETWORKS[name]
+    options.steps = options.steps_wanted or steps
+    until = time.monotonic() + options.budget
+
+    def attempt(key, work):
+        try:
+            if time.monotonic() > until:
+                raise TimeoutError("its network's budget was over")
+            with at_most(until - time.monotonic()):
+                return work()
+        except Exception as error:  # one library's trouble is its own
+            missing[key] = in_short(error)
+            return None
+
+    with tempfile.TemporaryDirectory() as folder:
+        makers = {"privgrad_private": lambda *_: PrivGrad(options.program, model, shape, options, pathlib.Path(folder)),
+                  **rivals()}
+        missing = {key: why for key, why in makers.items() if isinstance(why, str)}
+        made, best = {}, {key: None for key in makers}
+        for turn in range(options.rounds):
+            for key in [key for key in makers if key not in missing]:
+                if key not in made:
+                    made[key] = attempt(key, lambda make=makers[key]: make(name, shape, options))
+                now = attempt(key, made[key].step) if made[key] else None
+                best[key] = min((ms for ms in (now, best[key]) if ms is not None), default=None)
+            row = {"network": title, "precision": options.precision, "batch": options.batch, "rounds": turn + 1,
+                   **{key + "_ms": value for key, value in best.items()}}
+            ours = best["privgrad_private"]
+            for key in rivals():
+                row[key + "_over_privgrad_private"] = best[key] / ours if ours and best[key] else None
+            tell(**row, missing=missing)
+            if time.monotonic() > until:
+                return
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default="build/bin/privgrad")
@@ -298,8 +392,9 @@ def main():
     parser.add_argument("--precision", choices=("float32", "tf32", "bf16"), default="float32")
     parser.add_argument("--capability", default="9.0", help="the GPU's, with tf32 and bf16")
     parser.add_argument("--batch", type=int, default=4096)
-    parser.add_argument("--steps", type=int, default=10, help="of one measurement")
+    parser.add_argument("--steps", dest="steps_wanted", type=int, help="of one measurement; if not given, the network's")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--budget", type=float, default=120, help="seconds of one network")
     parser.add_argument("--microbatch", type=int, default=128, help="examples that JAX Privacy takes at a time")
     parser.add_argument("--networks", default="mlp,cnn,wrn")
     options = parser.parse_args()
@@ -309,39 +404,16 @@ def main():
     unknown = [name for name in names if name not in NETWORKS]
     if unknown:
         sys.exit(f"compare_gpu: --networks: {unknown[0]!r} is none of {', '.join(NETWORKS)}")
-
-    report = {"device": options.device, "precision": options.precision,
-              "torch": getattr(torch, "__version__", None), "opacus": getattr(opacus, "__version__", None),
-              "jax_privacy": importlib.metadata.version("jax-privacy") if jax_privacy else None, "networks": []}
+    try:
+        with at_most(options.budget):
+            reached = ceilings(options)
+    except Exception as error:
+        reached = {"missing": in_short(error)}
+    tell(device=options.device, precision=options.precision, torch=getattr(torch, "__version__", None),
+         opacus=getattr(opacus, "__version__", None),
+         jax_privacy=importlib.metadata.version("jax-privacy") if jax_privacy else None, **reached)
     for name in names:
-        title, shape, model = NETWORKS[name]
-        with tempfile.TemporaryDirectory() as folder:
-            makers = {"privgrad_private": lambda *_: PrivGrad(options.program, model, shape, options, pathlib.Path(folder)),
-                      **rivals()}
-            missing = {key: why for key, why in makers.items() if isinstance(why, str)}
-            made, best = {}, {key: None for key in makers}
-            for key, make in makers.items():
-                if key in missing:
-                    continue
-                try:
-                    made[key] = make(name, shape, options)
-                except Exception as error:  # one library's trouble is its own
-                    missing[key] = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-            for _ in range(options.rounds):
-                for key in [key for key in made if key not in missing]:
-                    try:
-                        now = made[key].step()
-                        best[key] = now if best[key] is None else min(best[key], now)
-                    except Exception as error:
-                        best[key] = None
-                        missing[key] = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-        row = {"network": title, "batch": options.batch, **{key + "_ms": value for key, value in best.items()}}
-        ours = best["privgrad_private"]
-        for key in rivals():
-            row[key + "_over_privgrad_private"] = best[key] / ours if ours and best[key] else None
-        row["missing"] = missing
-        report["networks"].append(row)
-    print(json.dumps(report, indent=2))
+        measure(name, options)
 
 
 if __name__ == "__main__":

@@ -3,13 +3,14 @@
 #
 #   scripts/check-cuda.sh pack DIR   builds what is needed and puts it in DIR, below 64 MiB (BUILD=build-ci names a
 #                                    build folder other than build)
-#   DIR/check-cuda.sh run            there: runs the suite, and prints one JSON document; also kept in DIR/check.json
+#   DIR/check-cuda.sh run            there: prints lines of JSON as they are made; also kept in DIR/check.jsonl
 #
-# What is run on the GPU: every rule of the conformance suite, with each precision; every network beside the backend cpu, bit by bit; the
-# noise beside the trust base's, bit by bit; whole runs beside those of the backend cpu. Exit code 0 if all is well.
-# Times are told of whole runs; nothing is promised of them. Steps are then measured beside those of PyTorch, Opacus and JAX
-# Privacy (bench/compare_gpu.py), whichever are installed there: `comparison` has a document for each precision, and what
-# could not be measured is null, with the reason. COMPARE="--batch 8 --steps 1" makes less of it.
+# First the driver is asked. Then are tried on the GPU: every network beside the backend cpu, bit by bit; the noise beside the
+# trust base's, bit by bit; whole runs beside those of the backend cpu; every rule of the conformance suite, with each
+# precision (one after the other: beside others, which share the GPU by turns, it took four times as long); and a part of
+# the first under compute-sanitizer, where there is one. Exit code 0 if all is well, and each within 120 s. Steps are then measured alone (bench/compare_gpu.py), those of a network and a
+# precision within their budget: private ones beside those of PyTorch, Opacus and JAX Privacy, whichever are installed there.
+# All ends within 10 minutes where the checks take what they took on an H200 (2 minutes). COMPARE="--rounds 1" makes less of it.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -69,14 +70,22 @@ choose_libraries() {
   done
 }
 
-# check NAME COMMAND...: a member of the document; its last lines where it fails.
+tell() {
+  printf '%s\n' "$1" | tee -a "$here/check.jsonl"
+}
+
+# check NAME COMMAND...: a line; its last lines where it fails.
 check() {
   name=$1
   shift
   begin=$(date +%s)
-  if "$@" >"$here/$name.log" 2>&1; then result=true; else result=false failed=1; fi
-  [ "$result" = true ] || tail -n 20 "$here/$name.log" >&2
-  printf ',\n  "%s": {"passed": %s, "seconds": %s}' "$name" "$result" "$(($(date +%s) - begin))"
+  result=true
+  started timeout 120 "$@" >"$here/$name.log" 2>&1 || result=false
+  if [ "$result" = false ]; then
+    tail -n 20 "$here/$name.log" >&2
+    echo "$name" >>"$here/failed"
+  fi
+  tell "{\"check\": \"$name\", \"passed\": $result, \"seconds\": $(($(date +%s) - begin))}"
 }
 
 # The bytes of a model behind its header, whose length its first eight bytes tell.
@@ -88,7 +97,7 @@ tensors() {
 # train BACKEND OUT [--set KEY=VALUE]
 train() {
   set -- "$1" "$2" "${3:-}" "${4:-}"
-  started "$here/bin/privgrad" run "$here/quickstart.yaml" --quiet --set seed=5 --set steps=30 \
+  "$here/privgrad-here" run "$here/quickstart.yaml" --quiet --set seed=5 --set steps=30 \
     --set "model={kind: mlp, hidden: [64, 32], loss: cross_entropy}" --set "backend=$1" --out "$2" --state "$2.state" $3 $4
 }
 
@@ -102,70 +111,76 @@ same_model() {
   [ "$(tensors "$here/runs/cpu/model.safetensors")" = "$(tensors "$here/runs/again/model.safetensors")" ]
 }
 
-# compare: a member of the document. Python keeps this machine's libraries; privgrad is started with those that came along.
+# compare NETWORK PRECISION SECONDS OPTIONS...: lines of figures. Python keeps this machine's libraries; privgrad is started
+# with those that came along.
 compare() {
-  cat >"$here/privgrad-here" <<EOF
-#!/bin/sh
-LD_LIBRARY_PATH="$here/lib:$own_libraries\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}" exec "$here/bin/privgrad" "\$@"
-EOF
-  chmod +x "$here/privgrad-here"
-  printf ',\n  "comparison": {'
-  separator=
-  for precision in float32 tf32 bf16; do
-    printf '%s\n  "%s": ' "$separator" "$precision"
-    separator=,
-    # COMPARE is words of options.
-    if timeout 100 python3 "$here/compare_gpu.py" --program "$here/privgrad-here" --precision "$precision" \
-      --capability "$PRIVGRAD_TEST_CAPABILITY" ${COMPARE:-} >"$here/compare.json" 2>"$here/compare_$precision.log"; then
-      cat "$here/compare.json"
-    else
-      printf '{"missing": "%s"}' "$(tail -n 1 "$here/compare_$precision.log" | tr -d '"\\' | grep . || echo 'it took too long')"
-    fi
-  done
-  printf '}'
+  network=$1 precision=$2 seconds=$3
+  shift 3
+  log=$here/compare_${network}_$precision.log
+  # COMPARE is words of options.
+  timeout "$((seconds + 5))" python3 "$here/compare_gpu.py" --program "$here/privgrad-here" --networks "$network" \
+    --precision "$precision" --capability "$PRIVGRAD_TEST_CAPABILITY" --budget "$seconds" "$@" ${COMPARE:-} 2>"$log" |
+    tee -a "$here/check.jsonl" | grep . ||
+    tell "{\"network\": \"$network\", \"precision\": \"$precision\", \"missing\": \"$(tail -n 1 "$log" | tr -d '"\\')\"}"
+}
+
+conformance() {
+  check "conformance_$1" "$here/lib/privgrad/privgrad-conformance" --quiet --time-limit 110 --memory-limit 0 \
+    --params "cuda={device: 0, precision: $1$2}" "$here/lib/privgrad/plugins/backends/cuda.privgrad.so"
+}
+
+# What two threads write at once, or what lies outside of an array, is seen by no result that is right by chance.
+sanitize() {
+  if command -v compute-sanitizer >/dev/null; then
+    check "$1" env PRIVGRAD_TEST_GPU=1 compute-sanitizer --tool "$1" --error-exitcode 1 "$here/bin/cuda_test" \
+      'cuda: so have examples whose roundings*,cuda: a pass refuses*,cuda: sums do not depend*,cuda noise: what cannot*'
+  else
+    tell "{\"check\": \"$1\", \"missing\": \"compute-sanitizer is not installed\"}"
+  fi
 }
 
 run() {
   [ -e "$here/built-in" ] || stop "run is for a folder that pack made"
   choose_libraries
-  failed=0
+  rm -f "$here/failed" "$here/check.jsonl"
   # The tests look for plugins where they were built.
   plugins=$(cat "$here/built-in")/lib/privgrad/plugins
   if [ ! -e "$plugins" ]; then
     mkdir -p "$(dirname "$plugins")"
     ln -s "$here/lib/privgrad/plugins" "$plugins"
   fi
-  missing=$(started "$here/bin/privgrad" plugins list --json |
-            sed -nE 's/.*"missing_hardware": ?"([^"]+)".*/\1/p' | head -n 1)
-  device=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null | head -n 1 || true)
-  {
-    printf '{\n  "device": "%s",\n  "missing_hardware": "%s"' "$device" "$missing"
-    if [ -z "$missing" ]; then
-      check conformance started "$here/lib/privgrad/privgrad-conformance" --quiet --time-limit 300 --memory-limit 0 \
-        --params 'cuda={device: 0}' "$here/lib/privgrad/plugins/backends/cuda.privgrad.so"
-      PRIVGRAD_TEST_CAPABILITY=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 || true)
-      export PRIVGRAD_TEST_CAPABILITY="${PRIVGRAD_TEST_CAPABILITY:-9.0}"
-      for precision in tf32 bf16; do
-        check "conformance_$precision" started "$here/lib/privgrad/privgrad-conformance" --quiet --time-limit 300 \
-          --memory-limit 0 \
-          --params "cuda={device: 0, precision: $precision, compute_capability: '$PRIVGRAD_TEST_CAPABILITY'}" \
-          "$here/lib/privgrad/plugins/backends/cuda.privgrad.so"
-      done
-      check programs started env PRIVGRAD_TEST_GPU=1 "$here/bin/cuda_test" 'cuda: *'
-      check noise started env PRIVGRAD_TEST_GPU=1 "$here/bin/cuda_test" 'cuda noise*'
-      check same_model same_model
-      compare
-    else
-      failed=1
-    fi
-    printf ',\n  "passed": %s\n}\n' "$([ "$failed" = 0 ] && echo true || echo false)"
-  } >"$here/check.json"
-  cat "$here/check.json"
-  grep -q '"passed": true$' "$here/check.json"
+  cat >"$here/privgrad-here" <<EOF
+#!/bin/sh
+LD_LIBRARY_PATH="$here/lib:$own_libraries\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}" exec "$here/bin/privgrad" "\$@"
+EOF
+  chmod +x "$here/privgrad-here"
+  missing=$("$here/privgrad-here" plugins list --json | sed -nE 's/.*"missing_hardware": ?"([^"]+)".*/\1/p' | head -n 1)
+  device=$(nvidia-smi --query-gpu=name,driver_version,compute_cap --format=csv,noheader 2>/dev/null | head -n 1 || true)
+  tell "{\"device\": \"$device\", \"missing_hardware\": \"$missing\"}"
+  [ -z "$missing" ] || exit 1
+  export PRIVGRAD_TEST_CAPABILITY="${device##*, }"
+  check programs env PRIVGRAD_TEST_GPU=1 "$here/bin/cuda_test" 'cuda: *' &
+  check noise env PRIVGRAD_TEST_GPU=1 "$here/bin/cuda_test" 'cuda noise*' &
+  check same_model "$here/check-cuda.sh" same_model &
+  wait
+  conformance float32 ""
+  conformance tf32 ", compute_capability: '$PRIVGRAD_TEST_CAPABILITY'"
+  conformance bf16 ", compute_capability: '$PRIVGRAD_TEST_CAPABILITY'"
+  sanitize memcheck &
+  sanitize racecheck &
+  wait
+  compare cnn float32 40
+  compare cnn tf32 30
+  compare cnn bf16 30
+  compare mlp float32 120
+  compare wrn float32 60
+  tell "{\"passed\": $([ -e "$here/failed" ] && echo false || echo true)}"
+  [ ! -e "$here/failed" ]
 }
 
 case "${1:-}" in
   pack) [ $# = 2 ] || stop "usage: check-cuda.sh pack DIR"; pack "$2" ;;
   run) run ;;
+  same_model) same_model ;;
   *) stop "usage: check-cuda.sh pack DIR, and there: check-cuda.sh run" ;;
 esac

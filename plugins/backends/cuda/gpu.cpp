@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <map>
 #include <mutex>
@@ -233,9 +234,12 @@ class Gpu final : public Device, public std::enable_shared_from_this<Gpu> {
     return found;
   }
 
+  bool has_failed() const { return has_failed_; }
+
   /// After one failure everything fails: the driver returns an error for all later calls.
   void check(Result result, const std::string& what) const {
     if (result == kSuccess) return;
+    has_failed_ = true;
     throw IoError("backend cuda: " + name_ + " could not " + what + " (" + name_of(result) + ")");
   }
 
@@ -244,6 +248,7 @@ class Gpu final : public Device, public std::enable_shared_from_this<Gpu> {
   std::string name_;
   Context context_ = nullptr;
   Module module_ = nullptr;
+  mutable std::atomic<bool> has_failed_ = false;
   std::mutex mutex_;
   std::map<std::string, Function> functions_;
 };
@@ -319,10 +324,21 @@ std::string why_other_bits(std::size_t number, const std::string& capability) {
          capability + "'";
 }
 
+/// A GPU stays open until the process ends, since a context and its kernels take some tenths of a
+/// second each time; one that has failed is opened again.
 std::shared_ptr<Device> open_gpu(std::size_t number) {
   const Found found = find_gpu(number);
   if (!found.why_not.empty()) throw ConfigError("backend cuda: " + found.why_not);
-  return std::make_shared<Gpu>(found);
+  // Never destroyed: at the end of the process the driver may be gone before.
+  static auto& opened = *new std::map<std::size_t, std::shared_ptr<Gpu>>;
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<Gpu>& gpu = opened[number];
+  if (gpu == nullptr || gpu->has_failed()) {
+    gpu.reset();  // its context goes with the last program that uses it
+    gpu = std::make_shared<Gpu>(found);
+  }
+  return gpu;
 }
 
 }  // namespace privgrad::cuda
