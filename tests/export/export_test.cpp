@@ -7,22 +7,15 @@
 #include <random>
 
 #include "../cli/cli.hpp"
+#include "onnxruntime.hpp"
 #include "privgrad/model/model_file.hpp"
 #include "privgrad/model/network_json.hpp"
-#include "shared_files.hpp"
-#include "test_python.hpp"
 
 using namespace privgrad;
 
 namespace {
 
 constexpr std::size_t kRows = 40;
-
-#define NEEDS_ONNXRUNTIME()                       \
-  if (!python_has("numpy, onnxruntime"))          \
-  PRIVGRAD_SKIP(                                  \
-      "python3 has no numpy, or no onnxruntime: " \
-      "scripts/install-dependencies.sh --test brings them")
 
 /// Version 1.0 of NumPy's format.
 std::string npy(const std::string& type, const Shape& shape, const std::string& numbers) {
@@ -41,17 +34,6 @@ std::string npy(const std::string& type, const Shape& shape, const std::string& 
 template <class Number>
 std::string bytes_of(const std::vector<Number>& numbers) {
   return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(Number)};
-}
-
-/// The numbers of a file that numpy or predict wrote, row by row.
-template <class Number>
-std::vector<Number> numbers_of(const std::filesystem::path& file) {
-  const std::string bytes = read_file(file);
-  const std::size_t header = static_cast<unsigned char>(bytes.at(8)) +
-                             256u * static_cast<unsigned char>(bytes.at(9)) + 10u;
-  std::vector<Number> numbers((bytes.size() - header) / sizeof(Number));
-  std::memcpy(numbers.data(), bytes.data() + header, numbers.size() * sizeof(Number));
-  return numbers;
 }
 
 /// Numbers around 0, the same in every run; some rows are far larger than others.

@@ -15,11 +15,14 @@ Usage export_usage() {
                   {.name = "out", .value = "FILE", .doc = "Write there; replaced if it exists."},
                   plugin_dir_option()},
       .details =
-          "MODEL is a run directory or its model.safetensors. The graph takes `features`, float32 "
-          "[n, ...],\nas the data source has them, and gives `probabilities`, float32 [n, "
-          "classes], or `values` where\nthe loss makes none; a row that is not finite, or becomes "
-          "so, gives NaN. The metadata have the\nprivacy statement in one line. docs/models.md has "
-          "the rest.\n\n"
+          "MODEL is a run directory or its model.safetensors. The graph of a table takes its "
+          "columns "
+          "by name,\nraw, [n, 1] each; that of arrays and images `features`, float32 [n, ...]. It "
+          "gives `probabilities`,\nfloat32 [n, classes], or `values` where the loss makes none, "
+          "and "
+          "of a table the name of each\nrow's `class`; a row that is not finite, or becomes so, "
+          "gives NaN. The metadata have the privacy\nstatement in one line. docs/models.md has the "
+          "rest.\n\n"
           "exit codes: 0 done, 2 the call is wrong or ONNX has no words for a part of the model, 3 "
           "its run is\nnot over, 4 the model could not be read, or FILE not written",
       .examples = {"privgrad export runs/e2 --format onnx --out model.onnx"}};

@@ -344,6 +344,20 @@ Column::Column(ColumnRule rule, std::string name, std::size_t field,
   }
 }
 
+std::vector<std::string> Column::texts() const {
+  std::vector<std::string> all;
+  for (const auto& [text, place] : places_) all.push_back(text);
+  return all;
+}
+
+std::vector<double> Column::missing_numbers() const {
+  std::vector<double> all;
+  for (const auto& [text, place] : places_) {
+    if (const auto number = number_in(text, decimal_comma_)) all.push_back(*number);
+  }
+  return all;
+}
+
 std::vector<std::string> Column::feature_names() const {
   if (rule_.type == ColumnType::date) return date_feature_names();
   if (rule_.type != ColumnType::category) {

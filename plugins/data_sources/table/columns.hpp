@@ -78,6 +78,12 @@ class Column {
   /// "admitted.month=3".
   std::vector<std::string> feature_names() const;
 
+  /// The texts that have a meaning by themselves: values of categories and booleans, and those that
+  /// mean a missing value, where that is not what any other text means.
+  std::vector<std::string> texts() const;
+  /// Of a column of numbers: those that mean a missing one.
+  std::vector<double> missing_numbers() const;
+
   /// Writes width() features. With Found::none they are those that the rule gives for such values,
   /// and mean nothing unless the rule is total.
   Found encode(std::string_view text, float* features) const;

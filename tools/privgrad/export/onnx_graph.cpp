@@ -6,15 +6,19 @@
 namespace privgrad::tool {
 
 std::string OnnxGraph::free_name(const std::string& name, const char* kind) {
-  return name.empty() ? kind + std::to_string(used_++) : name;
+  std::string free = name;
+  while (free.empty() || !names_.insert(free).second) free = kind + std::to_string(used_++);
+  return free;
 }
 
 std::string OnnxGraph::add(const std::string& operation, const std::vector<std::string>& inputs,
                            const std::vector<Attribute>& attributes, const std::string& name) {
   onnx::NodeProto& node = *graph_.add_node();
   std::string output = free_name(name, "value_");
-  node.set_op_type(operation);
-  node.set_name(operation + "_" + output);
+  const std::size_t dot = operation.rfind('.');
+  if (dot != operation.npos) node.set_domain(operation.substr(0, dot));
+  node.set_op_type(dot == operation.npos ? operation : operation.substr(dot + 1));
+  node.set_name(node.op_type() + "_" + output);
   for (const std::string& input : inputs) node.add_input(input);
   node.add_output(output);
   for (const auto& [key, value] : attributes) {
@@ -26,6 +30,9 @@ std::string OnnxGraph::add(const std::string& operation, const std::vector<std::
     } else if (const auto* real = std::get_if<float>(&value)) {
       attribute.set_type(onnx::AttributeProto::FLOAT);
       attribute.set_f(*real);
+    } else if (const auto* texts = std::get_if<std::vector<std::string>>(&value)) {
+      attribute.set_type(onnx::AttributeProto::STRINGS);
+      for (const std::string& text : *texts) attribute.add_strings(text);
     } else {
       attribute.set_type(onnx::AttributeProto::INTS);
       for (const std::int64_t one : std::get<std::vector<std::int64_t>>(value))
@@ -61,6 +68,15 @@ std::string OnnxGraph::constant(const std::vector<bool>& values, const Shape& sh
   return add_tensor("", onnx::TensorProto::BOOL, shape, bytes.data(), bytes.size());
 }
 
+std::string OnnxGraph::constant(const std::vector<std::string>& values, const Shape& shape) {
+  onnx::TensorProto& tensor = *graph_.add_initializer();
+  tensor.set_name(free_name("", "constant_"));
+  tensor.set_data_type(onnx::TensorProto::STRING);
+  for (const std::size_t extent : shape) tensor.add_dims(static_cast<std::int64_t>(extent));
+  for (const std::string& value : values) tensor.add_string_data(value);
+  return tensor.name();
+}
+
 std::string OnnxGraph::add_tensor(std::string name, onnx::TensorProto::DataType type,
                                   const Shape& shape, const void* bytes, std::size_t count) {
   static_assert(std::endian::native == std::endian::little, "raw data is little-endian");
@@ -73,14 +89,14 @@ std::string OnnxGraph::add_tensor(std::string name, onnx::TensorProto::DataType 
   return name;
 }
 
-void OnnxGraph::add_value(onnx::ValueInfoProto& value, const std::string& name,
-                          const Shape& shape) {
+void OnnxGraph::add_value(onnx::ValueInfoProto& value, const std::string& name, const Shape& shape,
+                          onnx::TensorProto::DataType type) {
   value.set_name(name);
-  onnx::TypeProto::Tensor& type = *value.mutable_type()->mutable_tensor_type();
-  type.set_elem_type(onnx::TensorProto::FLOAT);
-  type.mutable_shape()->add_dim()->set_dim_param("n");
+  onnx::TypeProto::Tensor& tensor = *value.mutable_type()->mutable_tensor_type();
+  tensor.set_elem_type(type);
+  tensor.mutable_shape()->add_dim()->set_dim_param("n");
   for (const std::size_t extent : shape)
-    type.mutable_shape()->add_dim()->set_dim_value(static_cast<std::int64_t>(extent));
+    tensor.mutable_shape()->add_dim()->set_dim_value(static_cast<std::int64_t>(extent));
 }
 
 }  // namespace privgrad::tool

@@ -4,6 +4,7 @@
 #include <onnx/onnx_pb.h>
 
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -19,13 +20,14 @@ namespace privgrad::tool {
 class OnnxGraph {
  public:
   using Attribute =
-      std::pair<std::string, std::variant<std::int64_t, float, std::vector<std::int64_t>>>;
+      std::pair<std::string, std::variant<std::int64_t, float, std::vector<std::int64_t>,
+                                          std::vector<std::string>>>;
 
   explicit OnnxGraph(onnx::GraphProto& graph) : graph_(graph) {}
 
   /// An operation with one output.
-  /// \param operation  in ONNX's default domain: "Gemm".
-  /// \param inputs  names of values. \param name  of the output; "": any free one.
+  /// \param operation  in ONNX's default domain, "Gemm", or with its domain in front.
+  /// \param inputs  names of values. \param name  of the output, if it is free; else any that is.
   /// \returns the name of its output.
   std::string add(const std::string& operation, const std::vector<std::string>& inputs,
                   const std::vector<Attribute>& attributes = {}, const std::string& name = "");
@@ -43,24 +45,31 @@ class OnnxGraph {
   std::string constant(std::span<const double> values, const Shape& shape);
   std::string constant(std::span<const std::int64_t> values, const Shape& shape);
   std::string constant(const std::vector<bool>& values, const Shape& shape);
+  std::string constant(const std::vector<std::string>& values, const Shape& shape);
   std::string scalar(float value) { return constant(std::span(&value, 1), {}); }
 
+  /// Inputs come first: their names are taken from then on.
   /// \param shape  of one example.
-  void add_input(const std::string& name, const Shape& shape) {
-    add_value(*graph_.add_input(), name, shape);
+  void add_input(const std::string& name, const Shape& shape,
+                 onnx::TensorProto::DataType type = onnx::TensorProto::FLOAT) {
+    names_.insert(name);
+    add_value(*graph_.add_input(), name, shape, type);
   }
-  void add_output(const std::string& name, const Shape& shape) {
-    add_value(*graph_.add_output(), name, shape);
+  void add_output(const std::string& name, const Shape& shape,
+                  onnx::TensorProto::DataType type = onnx::TensorProto::FLOAT) {
+    add_value(*graph_.add_output(), name, shape, type);
   }
 
  private:
   std::string free_name(const std::string& name, const char* kind);
   std::string add_tensor(std::string name, onnx::TensorProto::DataType type, const Shape& shape,
                          const void* bytes, std::size_t count);
-  /// float32, [n, shape...].
-  static void add_value(onnx::ValueInfoProto& value, const std::string& name, const Shape& shape);
+  /// [n, shape...].
+  static void add_value(onnx::ValueInfoProto& value, const std::string& name, const Shape& shape,
+                        onnx::TensorProto::DataType type);
 
   onnx::GraphProto& graph_;
+  std::set<std::string> names_;
   std::size_t used_ = 0;
 };
 

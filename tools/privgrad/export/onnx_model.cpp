@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "onnx_columns.hpp"
 #include "onnx_graph.hpp"
 #include "onnx_layers.hpp"
 #include "onnx_transforms.hpp"
@@ -36,21 +37,59 @@ std::string probabilities(OnnxGraph& graph, Loss loss, const std::string& output
   return graph.add("Concat", {first, graph.add("Sigmoid", {outputs})}, {{"axis", columns}});
 }
 
-void add_graph(onnx::GraphProto& proto, const core::TrainedModel& model) {
+/// Adds the name of each row's class, [n]: "" where it has none.
+/// \param refused  boolean, [n, 1]: the rows without a prediction.
+void add_class(OnnxGraph& graph, const core::ModelFile& file, const std::string& outputs,
+               const std::string& refused) {
+  // As Predictions::predicted().
+  const std::string place = file.network.loss == Loss::logistic
+                                ? graph.cast(graph.add("Greater", {outputs, graph.scalar(0.0f)}),
+                                             onnx::TensorProto::INT64)
+                                : graph.add("ArgMax", {outputs}, {{"axis", std::int64_t{1}}});
+  const std::string name =
+      graph.add("Gather", {graph.constant(file.classes, {file.classes.size()}), place});
+  const std::string none = graph.constant(std::vector<std::string>{""}, {});
+  const std::int64_t all = -1;
+  graph.add("Reshape",
+            {graph.add("Where", {refused, none, name}), graph.constant(std::span(&all, 1), {1})},
+            {}, "class");
+  graph.add_output("class", {}, onnx::TensorProto::STRING);
+}
+
+/// Adds the inputs.
+/// \param refused  as for add_columns().
+/// \returns the value of raw examples, float32.
+std::string add_inputs(OnnxGraph& graph, const core::ModelFile& file, const SavedColumns& saved,
+                       std::vector<std::string>& refused) {
+  const Shape& shape = file.input.features;
+  if (saved.columns.empty()) {
+    graph.add_input("features", shape);
+    return "features";
+  }
+  std::string features = add_columns(graph, saved, refused);
+  // Here already: a transform may leave a feature out.
+  refused.push_back(not_finite(graph, features, shape));
+  return features;
+}
+
+void add_graph(onnx::GraphProto& proto, const core::TrainedModel& model,
+               const SavedColumns& saved) {
   const Network& network = model.file().network;
   const bool has_probabilities = network.input.classes > 0 && network.loss != Loss::squared;
   OnnxGraph graph(proto);
   proto.set_name("model");
-  graph.add_input("features", model.file().input.features);
-  const std::string entering = add_transforms(graph, model, "features");
+  std::vector<std::string> refused;
+  const std::string features = add_inputs(graph, model.file(), saved, refused);
+  const std::string entering = add_transforms(graph, model, features);
   // A runtime's ReLU or maximum may make a number of what is none: such a row is NaN in the end.
-  std::vector<std::string> refused{not_finite(graph, entering, network.input.features)};
+  refused.push_back(not_finite(graph, entering, network.input.features));
   const std::string outputs =
       add_layers(graph, network, model.file().parameters, entering, refused);
   const std::size_t width = output_count(network);
   std::string result = outputs;
+  const bool has_class = !saved.columns.empty() && network.input.classes > 0;
+  if (has_probabilities || has_class) refused.push_back(not_finite(graph, outputs, {width}));
   if (has_probabilities) {
-    refused.push_back(not_finite(graph, outputs, {width}));
     result = probabilities(graph, network.loss, outputs);
   }
   std::string any = refused.front();
@@ -59,6 +98,7 @@ void add_graph(onnx::GraphProto& proto, const core::TrainedModel& model) {
   graph.add("Where", {any, graph.scalar(std::numeric_limits<float>::quiet_NaN()), result}, {},
             name);
   graph.add_output(name, {has_probabilities ? network.input.classes : width});
+  if (has_class) add_class(graph, model.file(), outputs, any);
 }
 
 /// Adds the model file's entries on its making and its privacy; the graph replaces the entries on
@@ -108,7 +148,13 @@ onnx::ModelProto onnx_model(const core::TrainedModel& model) {
   onnx::OperatorSetIdProto& opset = *proto.add_opset_import();
   opset.set_domain("");
   opset.set_version(kOnnxOpset);
-  add_graph(*proto.mutable_graph(), model);
+  const SavedColumns saved = saved_columns(model.file());
+  if (!saved.columns.empty()) {
+    onnx::OperatorSetIdProto& of_tables = *proto.add_opset_import();
+    of_tables.set_domain("ai.onnx.ml");
+    of_tables.set_version(kOnnxMlOpset);
+  }
+  add_graph(*proto.mutable_graph(), model, saved);
   add_metadata(proto, model.file());
   check_size(proto.ByteSizeLong());
   check_by_onnx(proto);

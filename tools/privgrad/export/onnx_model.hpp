@@ -3,7 +3,9 @@
 
 #include <onnx/onnx_pb.h>
 
+#include <array>
 #include <cstdint>
+#include <string_view>
 
 #include "privgrad/model/model_use.hpp"
 
@@ -13,6 +15,11 @@ namespace privgrad::tool {
 /// ONNX 1.12, the oldest with LayerNormalization.
 inline constexpr int kOnnxOpset = 17;
 inline constexpr int kOnnxIrVersion = 8;
+/// The version of the operations for tables, in the domain ai.onnx.ml.
+inline constexpr int kOnnxMlOpset = 3;
+
+/// Which a graph has, of these: the class of a row of a table, and its probabilities or values.
+inline constexpr std::array<std::string_view, 3> kOutputs = {"probabilities", "values", "class"};
 
 /// \throws ConfigError if a model of so many bytes does not fit an ONNX file (2 GiB).
 void check_size(std::uintmax_t bytes);
