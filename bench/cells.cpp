@@ -1,7 +1,5 @@
 // The time of each part of an exact clipped sum, beside a plain step. See README.md.
 
-#include <cblas.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -13,6 +11,7 @@
 #include "plain_step.hpp"
 #include "privgrad/backend.hpp"
 #include "steps.hpp"
+#include "yardstick.hpp"
 
 namespace {
 
@@ -135,7 +134,7 @@ Json report(const Catalog& catalog, const Case& one, int threads) {
 /// cells [dense|conv]
 int main(int argc, char** argv) try {
   const std::string what = argc > 1 ? argv[1] : "all";
-  openblas_set_num_threads(1);
+  use_own_kernels(argv);
   const std::filesystem::path plugins = privgrad::places::plugins();
   host::PluginHost host({.directories = {plugins}, .pins = {}});
   load_step_plugins(host, plugins);

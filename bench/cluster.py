@@ -5,7 +5,8 @@
 
 Steps of FedAvg's convolution network and of 784-1000-10, Poisson batches of 1024, on MNIST: by one process with two
 threads and by two processes with one, in turns, for two numbers of steps whose difference is timed, so that reading,
-planning and measuring cancel out. The fastest round of each counts; it wants an otherwise idle machine.
+planning and measuring cancel out. The median over the rounds counts. It wants an otherwise idle machine, and ends without
+figures where they cannot be: a step that takes no time, or one of two cores that is less than half of one's.
 
 The kernel counts the bytes on the loopback device, with MPI over TCP, so that they are those of a network. What 64
 machines would do is computed, not measured: by the model that bench/README.md describes. Prints one JSON document.
@@ -15,6 +16,7 @@ import argparse
 import json
 import os
 import pathlib
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -73,13 +75,25 @@ class Runs:
         few, many = STEPS[model]
         return (self.seconds(model, many, **how) - self.seconds(model, few, **how)) / (many - few)
 
-    def fastest(self, model, rounds, ways):
+    def medians(self, model, rounds, ways):
         """Of each way, all of them in turns."""
         times = {name: [] for name in ways}
         for _ in range(rounds):
             for name, how in ways.items():
                 times[name].append(self.step(model, **how))
-        return {name: min(all_of_it) for name, all_of_it in times.items()}
+        return {name: statistics.median(all_of_it) for name, all_of_it in times.items()}
+
+
+def refuse_what_cannot_be(model, times):
+    """Ends where other programs, and not the steps, made the times."""
+    for name, seconds in times.items():
+        if seconds <= 0:
+            sys.exit(f"cluster: {model}: a step of {name} took {seconds:.4f} s: other programs were at work; no figures")
+    for name in ("two_threads", "two_processes"):
+        gain = times["one_thread"] / times[name]
+        if gain > 1.05 * 2:
+            sys.exit(f"cluster: {model}: {name} were {gain:.1f} times as fast as one thread, where 2 is the most: other programs "
+                     "were at work; no figures")
 
 
 def loopback_bytes():
@@ -126,13 +140,14 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         runs = Runs(arguments, folder)
         for model in arguments.networks.split(","):
-            times = runs.fastest(model, arguments.rounds, {
+            times = runs.medians(model, arguments.rounds, {
                 "quarter_batch_on_one_thread": {"batch": BATCH // 4},
                 "half_batch_on_one_thread": {"batch": BATCH // 2},
                 "one_thread": {},
                 "two_threads": {"threads": 2},
                 "two_processes": {"processes": 2},
             })
+            refuse_what_cannot_be(model, times)
             per_row = (times["one_thread"] - times["quarter_batch_on_one_thread"]) / (0.75 * BATCH)
             fixed = max(0.0, times["one_thread"] - per_row * BATCH)
             sent = bytes_per_step(runs, model, 2)

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
@@ -17,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "clock.hpp"
 #include "places.hpp"
 #include "privgrad/backend.hpp"
 #include "privgrad/clipping.hpp"
@@ -31,19 +31,8 @@
 namespace {
 
 using namespace privgrad;
+using namespace privgrad::bench;
 using Json = nlohmann::ordered_json;
-using Clock = std::chrono::steady_clock;
-
-double seconds_of(const std::function<void()>& work) {
-  const auto begin = Clock::now();
-  work();
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 double peak_megabytes() {
   rusage usage{};

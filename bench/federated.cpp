@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <ctime>
 #include <exception>
 #include <filesystem>
 #include <fstream>
@@ -14,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "clock.hpp"
 #include "places.hpp"
 #include "privgrad/data/executor.hpp"
 #include "privgrad/federated/client.hpp"
@@ -26,25 +26,8 @@
 namespace {
 
 using namespace privgrad;
+using namespace privgrad::bench;
 using Json = nlohmann::ordered_json;
-
-/// The processor time of this process, which waiting for others does not lengthen.
-double processor_seconds() {
-  timespec now{};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-double seconds_of(const std::function<void()>& work) {
-  const double begin = processor_seconds();
-  work();
-  return processor_seconds() - begin;
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 constexpr std::uint64_t kSteps = 2000;
 

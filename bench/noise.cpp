@@ -1,7 +1,5 @@
 // How fast the core makes noise, beside the rate of the cipher that it is made from. See README.md.
 
-#include <time.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -13,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "clock.hpp"
 #include "privgrad/trust/counter_cipher.hpp"
 #include "privgrad/trust/discrete_gaussian.hpp"
 #include "privgrad/trust/noise_words.hpp"
@@ -24,6 +23,7 @@
 namespace {
 
 using Json = nlohmann::ordered_json;
+using privgrad::bench::best_seconds;
 using privgrad::core::CounterCipher;
 using privgrad::core::DiscreteGaussianStream;
 using privgrad::core::kDiscreteChunk;
@@ -36,26 +36,6 @@ using privgrad::core::rounding_variants;
 using privgrad::core::RoundingTier;
 using privgrad::core::RoundingVariant;
 using privgrad::core::RoundingWay;
-
-/// By the processor's clock.
-double processor_seconds() {
-  timespec time{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-/// Seconds of the fastest of `repeats` runs, after one that is not counted: the others waited for
-/// something else.
-double best_seconds(int repeats, const std::function<void()>& work) {
-  work();
-  double best = 1e300;
-  for (int i = 0; i < repeats; ++i) {
-    const double begin = processor_seconds();
-    work();
-    best = std::min(best, processor_seconds() - begin);
-  }
-  return best;
-}
 
 constexpr std::size_t kChunks = 32;
 constexpr double kNormals = kChunks * kNormalsPerChunk;

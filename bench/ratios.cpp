@@ -1,7 +1,6 @@
 // The gate of `make bench-check`: ratios of times within one run, against committed bounds.
 // See README.md.
 
-#include <cblas.h>
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/resource.h>
@@ -23,6 +22,7 @@
 #include "privgrad/trust/run_keys.hpp"
 #include "privgrad/trust/sampling_watch.hpp"
 #include "steps.hpp"
+#include "yardstick.hpp"
 
 namespace {
 
@@ -31,12 +31,6 @@ using namespace privgrad::bench;
 
 /// The share of the processors that other programs may take while strict figures are measured.
 constexpr double kQuiet = 0.05;
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 /// The median, over pairs taken in turns, of `time` over `reference`: what disturbs one of a pair
 /// disturbs the other. Both return seconds; the first pair is not counted.
@@ -383,7 +377,15 @@ int main(int argc, char** argv) try {
   const double slack = strict ? 1.0 : 2.0;
   const OtherPrograms others;
 
-  openblas_set_num_threads(1);
+  use_own_kernels(argv);
+  const nlohmann::json machine = yardstick();
+  std::printf("%s, %s; OpenBLAS's kernels %s: %.0f GFLOP/s of %.0f, oneDNN %s\n",
+              machine.at("cpu").get<std::string>().c_str(),
+              machine.at("instructions").get<std::string>().c_str(),
+              machine.at("openblas_kernels").get<std::string>().c_str(),
+              machine.at("openblas_gflops").get<double>(),
+              machine.at("peak_gflops").is_null() ? NAN : machine.at("peak_gflops").get<double>(),
+              machine.at("onednn_gflops").dump().c_str());
   const std::filesystem::path plugins = privgrad::places::plugins();
   host::PluginHost host({.directories = {plugins}, .pins = {}});
   load_step_plugins(host, plugins);

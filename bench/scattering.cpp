@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <ctime>
 #include <exception>
 #include <functional>
 #include <iostream>
@@ -12,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "clock.hpp"
 #include "places.hpp"
 #include "privgrad/host/plugin_host.hpp"
 #include "privgrad/instruction_set.hpp"
@@ -23,23 +23,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using namespace privgrad;
-
-double processor_seconds() {
-  timespec time{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-double best_seconds(int repeats, const std::function<void()>& work) {
-  work();
-  double best = 1e300;
-  for (int i = 0; i < repeats; ++i) {
-    const double begin = processor_seconds();
-    work();
-    best = std::min(best, processor_seconds() - begin);
-  }
-  return best;
-}
+using namespace privgrad::bench;
 
 /// Products and sums a second of one thread, in registers and as separate operations: those that an
 /// image could be made with at the same bits on every processor.

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <ctime>
 #include <deque>
 #include <filesystem>
 #include <functional>
@@ -21,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "clock.hpp"
 #include "plain_step.hpp"
 #include "privgrad/accountant.hpp"
 #include "privgrad/aggregator.hpp"
@@ -37,22 +37,6 @@
 namespace privgrad::bench {
 
 using Floats = std::vector<float>;
-
-/// Time on one thread is processor time, which other programs disturb less; on several threads it
-/// is wall-clock time.
-inline clockid_t used_clock = CLOCK_PROCESS_CPUTIME_ID;
-
-inline double now() {
-  timespec time{};
-  ::clock_gettime(used_clock, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-inline double seconds_of(const std::function<void()>& work) {
-  const double begin = now();
-  work();
-  return now() - begin;
-}
 
 /// The aggregator of a private step.
 struct Noise {

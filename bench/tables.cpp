@@ -3,7 +3,6 @@
 // exceed in time.
 #include <algorithm>
 #include <cstdint>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -12,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "clock.hpp"
 #include "places.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/host/plugin_host.hpp"
@@ -23,26 +23,10 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 using privgrad::Value;
+using privgrad::bench::best_seconds;
 
 constexpr std::size_t kBytes = std::size_t{64} << 20;
 constexpr int kTimes = 3;
-
-/// The processor time of this process, user and system, in seconds.
-double processor_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-double fastest(const std::function<void()>& action) {
-  double least = 1e300;
-  for (int i = 0; i < kTimes; ++i) {
-    const double begin = processor_seconds();
-    action();
-    least = std::min(least, processor_seconds() - begin);
-  }
-  return least;
-}
 
 /// Public numbers without a pattern: xorshift64.
 std::uint64_t next_number() {
@@ -121,7 +105,7 @@ Json measure(const privgrad::Catalog& catalog, const Kind& kind, const fs::path&
   if (!kind.columns.empty()) params.set("columns", columns(kind.columns));
   std::size_t rows = 0;
   const auto read = [&](const Value& given) {
-    return fastest([&] {
+    return best_seconds(kTimes, [&] {
       const auto source = catalog.create<privgrad::DataSource>("csv", given);
       rows = source->info().train_rows;
       source->read(privgrad::Split::train);
@@ -134,8 +118,9 @@ Json measure(const privgrad::Catalog& catalog, const Kind& kind, const fs::path&
   params.set("split", split);
   const double with_split = read(params);
   std::size_t lines = 0;
-  const double count = fastest(
-      [&] { lines += static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')); });
+  const double count = best_seconds(kTimes, [&] {
+    lines += static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+  });
   return {{"table", kind.name},
           {"megabytes", megabytes},
           {"lines", lines / kTimes},

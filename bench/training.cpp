@@ -11,46 +11,22 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "places.hpp"
 #include "privgrad/host/plugin_host.hpp"
 #include "steps.hpp"
+#include "yardstick.hpp"
 
 namespace {
 
 using Json = nlohmann::ordered_json;
 using namespace privgrad;
 using namespace privgrad::bench;
-
-/// The fastest of `repeats` runs after one that is not counted: the others waited for something
-/// else.
-double best_seconds(int repeats, const std::function<void()>& work) {
-  work();
-  double best = 1e300;
-  for (int i = 0; i < repeats; ++i) best = std::min(best, seconds_of(work));
-  return best;
-}
-
-/// Floating-point operations per second of a 1024 x 1024 x 1024 product on one thread.
-double sgemm_rate() {
-  constexpr int kSize = 1024;
-  constexpr std::size_t kElements = std::size_t{kSize} * kSize;
-  const Floats a(kElements, 0.5f);
-  const Floats b(kElements, 0.25f);
-  Floats c(kElements);
-  const double seconds = best_seconds(15, [&] {
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, kSize, kSize, kSize, 1.0f, a.data(),
-                kSize, b.data(), kSize, 0.0f, c.data(), kSize);
-  });
-  return 2.0 * kSize * kSize * kSize / seconds;
-}
 
 /// Bytes per second at which one thread reads memory that no cache holds.
 double read_rate() {
@@ -196,23 +172,6 @@ Json product_rate(double sgemm) {
           {"gradient_tile_128x784x128", rate(CblasTrans, CblasNoTrans, 128, 784, 128)}};
 }
 
-Json machine() {
-  std::string cpu = "unknown";
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);) {
-    if (line.starts_with("model name")) {
-      cpu = line.substr(line.find(": ") + 2);
-      break;
-    }
-  }
-  return {{"cpu", cpu},
-          {"cores", std::thread::hardware_concurrency()},
-          {"compiler", __VERSION__},
-          {"build", PRIVGRAD_BENCH_BUILD},
-          {"openblas", openblas_get_config()},
-          {"openblas_kernels", openblas_get_corename()}};
-}
-
 /// Plain steps on one thread alone: for comparisons with other programs, which alternate with it.
 Json plain_report(const Catalog& catalog, const std::vector<Case>& cases) {
   Json report = Json::array();
@@ -303,10 +262,11 @@ int main(int argc, char** argv) {
       std::cerr << "usage: training [all|plain|growth|batches]\n";
       return 2;
     }
-    openblas_set_num_threads(1);
+    use_own_kernels(argv);
     const std::filesystem::path plugins = privgrad::places::plugins();
     host::PluginHost host({.directories = {plugins}, .pins = {}});
     load_step_plugins(host, plugins);
+    const Json machine = yardstick();
     const Case dense{"784-1000-10", dense_network(), 256, 80};
     const Case wide{"784-1000-10", dense_network(), 1024, 25};
     const Case conv{"conv 5x5x32, pool, conv 5x5x64, pool, 512, 10", conv_network(), 256, 8};
@@ -315,7 +275,10 @@ int main(int argc, char** argv) {
       return EXIT_SUCCESS;
     }
     if (what == "growth") {
-      std::cout << growth_report(host.catalog(), {sgemm_rate(), read_rate()}).dump(2) << '\n';
+      std::cout << growth_report(host.catalog(),
+                                 {1e9 * machine.at("openblas_gflops").get<double>(), read_rate()})
+                       .dump(2)
+                << '\n';
       return EXIT_SUCCESS;
     }
     if (what == "batches") {
@@ -324,8 +287,8 @@ int main(int argc, char** argv) {
     }
     // Before any thread starts, because they are measured in processes of their own.
     const Json memory{memory_of(host.catalog(), dense), memory_of(host.catalog(), wide)};
-    const Floors floors{sgemm_rate(), read_rate()};
-    Json report{{"machine", machine()},
+    const Floors floors{1e9 * machine.at("openblas_gflops").get<double>(), read_rate()};
+    Json report{{"machine", machine},
                 {"sgemm_gflops", floors.sgemm_rate * 1e-9},
                 {"read_gigabytes_per_second", floors.read_rate * 1e-9},
                 {"product_rate_over_sgemm", product_rate(floors.sgemm_rate)},

@@ -1,28 +1,28 @@
 // How long per-example gradients take, beside what the machine could do at best. See README.md.
 
-#include <cblas.h>
-
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <exception>
-#include <fstream>
 #include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "clock.hpp"
 #include "places.hpp"
 #include "privgrad/host/plugin_host.hpp"
 #include "privgrad/model.hpp"
+#include "yardstick.hpp"
 
 namespace {
 
 using Json = nlohmann::ordered_json;
 using Floats = std::vector<float>;
+using privgrad::bench::best_seconds;
+using privgrad::bench::use_own_kernels;
+using privgrad::bench::yardstick;
 
 class InlineExecutor final : public privgrad::Executor {
  public:
@@ -44,34 +44,6 @@ class BenchStream final : public privgrad::RandomStream {
  private:
   std::mt19937_64 generator_{1};
 };
-
-/// Seconds of the fastest of `repeats` runs, after one that is not counted: the others waited for
-/// something else.
-double best_seconds(int repeats, const std::function<void()>& work) {
-  using Clock = std::chrono::steady_clock;
-  work();
-  double best = 1e300;
-  for (int i = 0; i < repeats; ++i) {
-    const auto begin = Clock::now();
-    work();
-    best = std::min(best, std::chrono::duration<double>(Clock::now() - begin).count());
-  }
-  return best;
-}
-
-/// Floating-point operations per second of a 1024 x 1024 x 1024 product on one thread.
-double sgemm_rate() {
-  constexpr int kSize = 1024;
-  constexpr std::size_t kElements = std::size_t{kSize} * kSize;
-  const Floats a(kElements, 0.5f);
-  const Floats b(kElements, 0.25f);
-  Floats c(kElements);
-  const double seconds = best_seconds(10, [&] {
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, kSize, kSize, kSize, 1.0f, a.data(),
-                kSize, b.data(), kSize, 0.0f, c.data(), kSize);
-  });
-  return 2.0 * kSize * kSize * kSize / seconds;
-}
 
 /// Bytes per second at which one thread fills as much memory as a chunk of gradient rows takes.
 double fill_rate() {
@@ -142,36 +114,20 @@ Json measure_step(const privgrad::Catalog& catalog, std::size_t inputs, std::siz
           {"evaluate_ratio_to_sgemm", evaluate_seconds / forward_seconds}};
 }
 
-Json machine() {
-  std::string cpu = "unknown";
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);) {
-    if (line.starts_with("model name")) {
-      cpu = line.substr(line.find(": ") + 2);
-      break;
-    }
-  }
-  return {{"cpu", cpu},
-          {"cores", std::thread::hardware_concurrency()},
-          {"compiler", __VERSION__},
-          {"build", PRIVGRAD_BENCH_BUILD},
-          {"openblas", openblas_get_config()},
-          {"openblas_kernels", openblas_get_corename()}};
-}
-
 }  // namespace
 
-int main() {
+int main(int, char** argv) {
   try {
-    openblas_set_num_threads(1);
+    use_own_kernels(argv);
     const std::filesystem::path plugins = privgrad::places::plugins();
     privgrad::host::PluginHost host({.directories = {plugins}, .pins = {}});
     const auto& cpu = host.load(plugins / "backends" / "cpu.privgrad.so");
     const std::string version = cpu.name + " " + cpu.version;
     host.load(plugins / "models" / "mlp.privgrad.so");
 
-    const Floors floors{sgemm_rate(), fill_rate()};
-    Json report{{"machine", machine()},
+    const Json machine = yardstick();
+    const Floors floors{1e9 * machine.at("openblas_gflops").get<double>(), fill_rate()};
+    Json report{{"machine", machine},
                 {"plugin", version},
                 {"threads", 1},
                 {"sgemm_gflops", floors.sgemm_rate * 1e-9},
