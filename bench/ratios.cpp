@@ -361,6 +361,17 @@ class Gate {
   int beyond_ = 0;
 };
 
+/// One line of what the machine's products reach.
+void print(const nlohmann::json& machine) {
+  std::printf("%s, %s; OpenBLAS's kernels %s: %.0f GFLOP/s of %.0f, oneDNN %s\n",
+              machine.at("cpu").get<std::string>().c_str(),
+              machine.at("instructions").get<std::string>().c_str(),
+              machine.at("openblas_kernels").get<std::string>().c_str(),
+              machine.at("openblas_gflops").get<double>(),
+              machine.at("peak_gflops").is_null() ? NAN : machine.at("peak_gflops").get<double>(),
+              machine.at("onednn_gflops").dump().c_str());
+}
+
 }  // namespace
 
 /// ratios BOUNDS PROGRAM [strict]
@@ -378,14 +389,7 @@ int main(int argc, char** argv) try {
   const OtherPrograms others;
 
   use_own_kernels(argv);
-  const nlohmann::json machine = yardstick();
-  std::printf("%s, %s; OpenBLAS's kernels %s: %.0f GFLOP/s of %.0f, oneDNN %s\n",
-              machine.at("cpu").get<std::string>().c_str(),
-              machine.at("instructions").get<std::string>().c_str(),
-              machine.at("openblas_kernels").get<std::string>().c_str(),
-              machine.at("openblas_gflops").get<double>(),
-              machine.at("peak_gflops").is_null() ? NAN : machine.at("peak_gflops").get<double>(),
-              machine.at("onednn_gflops").dump().c_str());
+  print(yardstick());
   const std::filesystem::path plugins = privgrad::places::plugins();
   host::PluginHost host({.directories = {plugins}, .pins = {}});
   load_step_plugins(host, plugins);

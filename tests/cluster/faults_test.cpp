@@ -77,7 +77,7 @@ TEST_CASE("killed at any moment in any of its processes, a run goes on", "[long]
   const Cli cli;
   REQUIRE(cli(long_run("alone")).exit_code == 0);
   std::mt19937 random(20);
-  const int count = trials(40, "kills of a process of a run");
+  const int count = trials(100, "kills of a process of a run");
   for (int trial = 0; trial < count; ++trial) {
     fs::remove_all(cli.out("run"));
     const std::size_t processes = 2 + random() % 3, victim = random() % processes;

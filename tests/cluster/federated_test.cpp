@@ -116,7 +116,7 @@ TEST_CASE("killed in any of its processes, a federated run goes on with another 
           "[long][slow]") {
   NEEDS_MPIRUN();
   std::mt19937 random(20);
-  const int count = trials(40, "kills of a process of a federated run");
+  const int count = trials(100, "kills of a process of a federated run");
   for (int trial = 0; trial < count; ++trial) {
     const Federation cli;
     const auto& [name, change] =

@@ -21,9 +21,10 @@ std::string why_no_networks() {
   if (!works("ip -V")) return "no ip: apt-get install iproute2";
   const std::string name = "pgtry" + std::to_string(::getpid());
   const bool can =
-      works("ip netns add " + name + " && ip netns exec " + name + " unshare --uts --mount true");
+      works("ip netns add " + name + " && ip netns exec " + name + " unshare --uts --mount true" +
+            " && ip -n " + name + " link add " + name + " type veth peer name other");
   works("ip netns del " + name);
-  return can ? "" : "network namespaces cannot be made here";
+  return can ? "" : "network namespaces, or cables between them, cannot be made here";
 }
 
 #define NEEDS_NETWORKS() \
