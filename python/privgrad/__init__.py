@@ -8,6 +8,7 @@ docs/python.md has the whole.
 from __future__ import annotations
 
 from . import _core
+from ._export import export
 from ._suggest import suggest
 from .api import (
     account,
@@ -85,6 +86,7 @@ __all__ = [
     "calibrate",
     "describe",
     "evaluate",
+    "export",
     "plan",
     "plan_study",
     "plugins",

@@ -10,6 +10,7 @@ no row decides whether ``fit`` raises.
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import shutil
 import tempfile
@@ -26,7 +27,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from . import _rows, api
+from . import _export, _rows, api
 from ._framework import plain, yaml_text
 from .errors import ConfigError, DataError, PrivacyError, PrivgradWarning
 from .results import Verification
@@ -305,6 +306,44 @@ class _DPEstimator(BaseEstimator):
                 warnings.simplefilter("ignore", PrivgradWarning)
                 return call(file.name, data, threads=self.threads)
 
+    def export(self, out: str | os.PathLike[str], *, plugin_dirs: Iterable[str | os.PathLike[str]] = ()) -> None:
+        """Write the estimator as ONNX, for programs of others: from the rows that predict() takes.
+
+        The graph takes ``features``, float32, [n, features], which it brings into their bounds, and gives
+        ``probabilities``, in the order of ``classes_``, and the name of each row's ``class``; or ``values``, in
+        the units of the targets.
+
+        Parameters
+        ----------
+        out : path
+            Written there; replaced if it exists.
+        plugin_dirs : iterable of path
+            Looked through for plugins first.
+
+        Raises
+        ------
+        ConfigError
+            ONNX has no operations for a part of the model.
+        DataError
+            The file cannot be written.
+        """
+        check_is_fitted(self)
+        otherwise = np.zeros((0, len(self._low)))  # a row has no prediction
+        if self.feature_fill is not None or self._is_release():
+            fill = np.nan if self.feature_fill is None else float(self.feature_fill)
+            otherwise = self._scaled(np.full((1, len(self._low)), fill))
+        around = {"low": self._low.tolist(), "high": self._high.tolist(), "otherwise": otherwise.ravel().tolist(),
+                  "values": None, "classes": [], **self._around()}
+        with tempfile.TemporaryDirectory(prefix="privgrad-") as folder:
+            model, estimator = Path(folder) / "model.safetensors", Path(folder) / "estimator.json"
+            model.write_bytes(self.model_)
+            estimator.write_text(json.dumps(around), encoding="utf-8")
+            _export.write([f"--estimator={estimator}", str(model)], out, plugin_dirs)
+
+    @abstractmethod
+    def _around(self) -> dict[str, Any]:
+        """What is done to outputs, as ``privgrad export --estimator`` has it."""
+
     def verify(self, **how: Any) -> Verification:
         """Check the run by its files, as :func:`privgrad.verify` does.
 
@@ -493,6 +532,9 @@ class DPClassifier(ClassifierMixin, _DPEstimator):
         self._train(self._lent(manifest, self._scaled(X), places, self._task(y), read), read)
         return self
 
+    def _around(self) -> dict[str, Any]:
+        return {"classes": [str(label) for label in self.classes_.tolist()]}
+
     def evaluate(self, X: Any, y: Any) -> dict[str, Any]:
         """Say how well the model does, as :func:`privgrad.evaluate` does. Of private rows that is private.
 
@@ -625,6 +667,36 @@ class DPRegressor(RegressorMixin, _DPEstimator):
 
     def _task(self, y: Any) -> dict[str, Any]:
         return {"task": "regression"}
+
+    def _around(self) -> dict[str, Any]:
+        return {"values": list(self._target)}
+
+    def evaluate(self, X: Any, y: Any) -> dict[str, Any]:
+        """Say how well the model does, as :func:`privgrad.evaluate` does. Of private rows that is private.
+
+        Parameters
+        ----------
+        X : array-like, [rows, features]
+        y : array-like, [rows]
+            Reals, as they are: none is clipped to ``target_bounds``.
+
+        Returns
+        -------
+        dict
+            ``rows``; ``mse``, ``mae`` and ``r2`` in the units of the targets; ``loss`` in those of the
+            training, to which ``target_bounds`` are -1 and 1.
+        """
+        check_is_fitted(self)
+        targets = _rows.column(y, len(X)).astype(float)
+        if not np.isfinite(targets).all():
+            raise ValueError("y has a target that is not finite")
+        low, width = self._target
+        rows = {"features": self._scaled(self._validated(X, reset=False)), "targets": 2 * (targets - low) / width - 1}
+        made = self._applied(api.evaluate, self._task(y), rows)
+        for name, unit in (("mse", width * width / 4), ("mae", width / 2)):
+            if made[name] is not None:  # not of rows that overflow
+                made[name] *= unit
+        return made
 
     def predict(self, X: Any) -> np.ndarray:
         """Give the value of each row.

@@ -173,6 +173,22 @@ TEST_CASE("the graph of a table without declarations has its columns of numbers 
   exporting.check_same("value_0,constant_0,layers.0.weight,y\n1,2,3,4\n7,8,-9,0\n");
 }
 
+TEST_CASE("the class of a row is that of predict with every loss") {
+  NEEDS_ONNXRUNTIME();
+  const ExportingTables exporting;
+  std::string rows = "a,b,y\n0,0,u\n";
+  for (int i = 0; i < 40; ++i) {
+    rows += std::to_string(i % 7 - 3) + "," + std::to_string(i % 5 - 2) +
+            (i % 2 == 0 ? ",u\n" : ",v\n");
+  }
+  for (const char* loss : {"logistic", "squared", "cross_entropy"}) {
+    INFO(loss);
+    exporting.train("target: y, labels: [u, v]", rows,
+                    {"--set", std::string("model={kind: linear, loss: ") + loss + "}"});
+    exporting.check_same(rows);
+  }
+}
+
 TEST_CASE(
     "rows that end a call of predict, and days that no list has, have no numbers in a graph") {
   NEEDS_ONNXRUNTIME();

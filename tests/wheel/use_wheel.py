@@ -58,6 +58,10 @@ def main() -> None:
                           capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
+    # The exporter finds the libraries that the wheel brings.
+    privgrad.export(run, "model.onnx")
+    assert b"probabilities" in Path("model.onnx").read_bytes()
+
     # A plugin that was built elsewhere is loaded, against the SDK of the wheel.
     halves = privgrad.describe("schedule/halves", plugin_dirs=[sys.argv[1]])
     assert halves["version"] == "0.1.0"

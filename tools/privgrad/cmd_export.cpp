@@ -11,10 +11,11 @@ int do_export(const Arguments& arguments) {
   std::vector<std::string> words{"--out=" + arguments.text("out")};
   for (const std::string& directory : arguments.texts("plugin-dir"))
     words.push_back("--plugin-dir=" + directory);
+  if (arguments.has("estimator")) words.push_back("--estimator=" + arguments.text("estimator"));
   words.insert(words.end(), {"--", arguments.operand(0)});
   become_companion("privgrad-export", std::move(words),
-                   "build all of PrivGrad (make build) where libonnx-dev and libprotobuf-dev are "
-                   "installed (scripts/install-dependencies.sh does that)");
+                   "build or install PrivGrad where libonnx-dev and libprotobuf-dev are there "
+                   "(scripts/install-dependencies.sh brings them)");
 }
 
 }  // namespace

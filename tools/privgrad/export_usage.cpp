@@ -13,6 +13,10 @@ Usage export_usage() {
                    .value = "FORMAT",
                    .doc = "onnx, which is the default and all that there is."},
                   {.name = "out", .value = "FILE", .doc = "Write there; replaced if it exists."},
+                  {.name = "estimator",
+                   .value = "FILE",
+                   .doc = "JSON of what an estimator for scikit-learn does around its model, to be "
+                          "part of the graph; its export() writes it."},
                   plugin_dir_option()},
       .details =
           "MODEL is a run directory or its model.safetensors. The graph of a table takes its "

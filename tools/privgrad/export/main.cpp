@@ -2,6 +2,8 @@
 #include <csignal>
 #include <cstdint>
 #include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <system_error>
 
@@ -40,11 +42,17 @@ int run(const Arguments& arguments) {
   const std::uintmax_t size = std::filesystem::file_size(file, unknown);
   if (!unknown) check_size(size);  // before gigabytes are read for nothing
   core::ModelFile saved = core::read_model_file(file);
+  std::optional<Estimator> estimator;
+  if (arguments.has("estimator")) {
+    estimator = read_estimator(arguments.text("estimator"), saved);
+    saved.classes = estimator->classes;
+    saved.metadata["classes"] = nlohmann::json(estimator->classes).dump();
+  }
   const host::PluginHost host = load_plugins(arguments);
   const auto executor = core::make_executor(1);
   const core::TrainedModel model(std::move(saved), file.string(), host.catalog(), *executor);
   std::string bytes;
-  if (!onnx_model(model).SerializeToString(&bytes))
+  if (!onnx_model(model, estimator ? &*estimator : nullptr).SerializeToString(&bytes))
     throw IoError(arguments.text("out") + ": protobuf cannot write the model");
   core::write_atomically(arguments.text("out"), bytes);
   return 0;

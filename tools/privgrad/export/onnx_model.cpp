@@ -60,26 +60,29 @@ void add_class(OnnxGraph& graph, const core::ModelFile& file, const std::string&
 /// \param refused  as for add_columns().
 /// \returns the value of raw examples, float32.
 std::string add_inputs(OnnxGraph& graph, const core::ModelFile& file, const SavedColumns& saved,
-                       std::vector<std::string>& refused) {
+                       const Estimator* estimator, std::vector<std::string>& refused) {
   const Shape& shape = file.input.features;
+  std::string features = "features";
   if (saved.columns.empty()) {
-    graph.add_input("features", shape);
-    return "features";
+    graph.add_input(features, shape);
+    if (estimator == nullptr) return features;
+    features = add_scaling(graph, *estimator, features);
+  } else {
+    features = add_columns(graph, saved, refused);
   }
-  std::string features = add_columns(graph, saved, refused);
   // Here already: a transform may leave a feature out.
   refused.push_back(not_finite(graph, features, shape));
   return features;
 }
 
-void add_graph(onnx::GraphProto& proto, const core::TrainedModel& model,
-               const SavedColumns& saved) {
+void add_graph(onnx::GraphProto& proto, const core::TrainedModel& model, const SavedColumns& saved,
+               const Estimator* estimator) {
   const Network& network = model.file().network;
   const bool has_probabilities = network.input.classes > 0 && network.loss != Loss::squared;
   OnnxGraph graph(proto);
   proto.set_name("model");
   std::vector<std::string> refused;
-  const std::string features = add_inputs(graph, model.file(), saved, refused);
+  const std::string features = add_inputs(graph, model.file(), saved, estimator, refused);
   const std::string entering = add_transforms(graph, model, features);
   // A runtime's ReLU or maximum may make a number of what is none: such a row is NaN in the end.
   refused.push_back(not_finite(graph, entering, network.input.features));
@@ -87,11 +90,13 @@ void add_graph(onnx::GraphProto& proto, const core::TrainedModel& model,
       add_layers(graph, network, model.file().parameters, entering, refused);
   const std::size_t width = output_count(network);
   std::string result = outputs;
-  const bool has_class = !saved.columns.empty() && network.input.classes > 0;
+  const bool has_class =
+      (!saved.columns.empty() || estimator != nullptr) && network.input.classes > 0;
   if (has_probabilities || has_class) refused.push_back(not_finite(graph, outputs, {width}));
   if (has_probabilities) {
     result = probabilities(graph, network.loss, outputs);
   }
+  if (estimator != nullptr && estimator->values) result = add_unscaling(graph, *estimator, result);
   std::string any = refused.front();
   for (std::size_t i = 1; i < refused.size(); ++i) any = graph.add("Or", {any, refused[i]});
   const char* name = has_probabilities ? "probabilities" : "values";
@@ -138,7 +143,7 @@ void check_size(std::uintmax_t bytes) {
       "the model cannot be exported: it is larger than 2 GiB, and files of ONNX are not");
 }
 
-onnx::ModelProto onnx_model(const core::TrainedModel& model) {
+onnx::ModelProto onnx_model(const core::TrainedModel& model, const Estimator* estimator) {
   check_size(model.file().parameters.size() * sizeof(float));
   onnx::ModelProto proto;
   proto.set_ir_version(kOnnxIrVersion);
@@ -150,11 +155,13 @@ onnx::ModelProto onnx_model(const core::TrainedModel& model) {
   opset.set_version(kOnnxOpset);
   const SavedColumns saved = saved_columns(model.file());
   if (!saved.columns.empty()) {
+    if (estimator != nullptr)
+      throw ConfigError("--estimator: the model takes a table, and that of an estimator an array");
     onnx::OperatorSetIdProto& of_tables = *proto.add_opset_import();
     of_tables.set_domain("ai.onnx.ml");
     of_tables.set_version(kOnnxMlOpset);
   }
-  add_graph(*proto.mutable_graph(), model, saved);
+  add_graph(*proto.mutable_graph(), model, saved, estimator);
   add_metadata(proto, model.file());
   check_size(proto.ByteSizeLong());
   check_by_onnx(proto);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "onnx_estimator.hpp"
 #include "privgrad/model/model_use.hpp"
 
 namespace privgrad::tool {
@@ -28,7 +29,8 @@ void check_size(std::uintmax_t bytes);
 /// TrainedModel::predict() and Predictions::probabilities(), up to roundings of float32.
 ///
 /// Privacy: the content of the model's file, which was released; nothing is computed from rows.
+/// \param estimator  nullptr: the model is none of an estimator; else one of arrays.
 /// \throws ConfigError if ONNX cannot express a part of it, or it exceeds an ONNX file (2 GiB).
-onnx::ModelProto onnx_model(const core::TrainedModel& model);
+onnx::ModelProto onnx_model(const core::TrainedModel& model, const Estimator* estimator);
 
 }  // namespace privgrad::tool
