@@ -165,6 +165,43 @@ TEST_CASE("research mode takes any plugin, and says what is not on record") {
   CHECK_THAT(release.statement().at("prose").dump(),
              ContainsSubstring("Not on record as having passed the conformance tests: "
                                "privgrad.sgd."));
+  const std::string warned =
+      "Not on record as having passed the conformance tests: privgrad.sgd</p>";
+  CHECK_THAT(read_file(release.cli.out("run/report.html")), ContainsSubstring(warned));
+
+  // What is put on record later makes another statement, but not one that the run did not make.
+  release.test_it();
+  const Outcome verified = release.cli({"verify", "run", "--plugin-dir", "plugins"});
+  INFO(verified.err << verified.out);
+  CHECK(verified.exit_code == 0);
+  CHECK(verified.out.find("are not the files that the run had") == std::string::npos);
+}
+
+TEST_CASE("of the plugins that lie beside the program, no page warns where no test has been run") {
+  const Cli cli;
+  // A program with the plugins of its build, as `make run` leaves it: without their records.
+  const fs::path program = cli.out("built/bin/privgrad");
+  fs::create_directories(program.parent_path());
+  fs::copy_file(kProgram, program);
+  fs::create_directories(cli.out("built/lib/privgrad"));
+  const fs::path plugins = cli.out("built/lib/privgrad/plugins");
+  fs::copy(kPlugins, plugins, fs::copy_options::recursive);
+  for (const auto& file : fs::recursive_directory_iterator(plugins))
+    if (file.path().extension() == ".json") fs::remove(file.path());
+  Call run = cli.prepare({"run", "small.yaml", "--quiet", "--out", "run"});
+  run.words.front() = program;
+  run.environment["XDG_DATA_HOME"] = cli.out("none").string();
+  const Outcome outcome = call(run);
+  INFO(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  const Json statement = Json::parse(read_file(cli.out("run/statement.json")));
+  for (const Json& plugin : statement.at("versions").at("plugins"))
+    CHECK(plugin.at("tested") == "built_in");
+  CHECK_THAT(
+      statement.at("prose").dump(),
+      ContainsSubstring("Built with PrivGrad, and not yet run through the conformance tests"));
+  CHECK(statement.at("prose").dump().find("Not on record") == std::string::npos);
+  CHECK(read_file(cli.out("run/report.html")).find("Not on record") == std::string::npos);
 }
 
 TEST_CASE("a record counts for the very file that it names, and if nobody else may write it") {

@@ -142,7 +142,7 @@ TEST_CASE("dp_fed_avg: the unit is the client, and rounds are what is charged",
   const auto ledger = experiment.ledger();
   CHECK(ledger.releases.size() == 12);
   CHECK(ledger.facts.at("unit") == "client");
-  CHECK(result.statement.at("prose")[1].get<std::string>().find("per client") != std::string::npos);
+  CHECK_THAT(result.statement.at("prose").dump(), ContainsSubstring("per client"));
 }
 
 TEST_CASE("no two samplers of a run draw the same numbers, the server's among them",

@@ -163,7 +163,7 @@ TEST_CASE("in a browser every chart of a run is drawn, without an error, light a
 
   // What a link downloads is what is drawn.
   const Json accuracy = chart(page, "accuracy");
-  const std::string csv = light.at("links").at(2);
+  const std::string csv = light.at("links").at(1);
   CHECK(csv.starts_with("data:text/csv;charset=utf-8,\"series\",\"step\","));
   CHECK(std::count(csv.begin(), csv.end(), '\n') ==
         1 + static_cast<std::ptrdiff_t>(2 * accuracy.at("series").at(0).at("points").size()));

@@ -71,7 +71,7 @@ TEST_CASE("a statement has all that a reader needs to judge a guarantee") {
         "the sampler that ran is the one that was accounted"}) {
     CHECK_THAT(all, ContainsSubstring(text));
   }
-  CHECK(first_sentence(statement).starts_with("Together, the noised sums"));
+  CHECK(first_sentence(statement).starts_with("Who is protected. Each single training example"));
 }
 
 TEST_CASE("what stains a guarantee is its first sentence, in the statement and in the model file") {
@@ -91,7 +91,9 @@ TEST_CASE("what stains a guarantee is its first sentence, in the statement and i
       {{"--set", "data.transforms=[{kind: standardize}]"},
        "The guarantee below has a gap",
        "; not covered: standardize, training metrics and test metrics"},
-      {{"--set", "mode=release"}, "Together, the noised sums", "all iterates, without tuning\""},
+      {{"--set", "mode=release"},
+       "Who is protected. Each single",
+       "all iterates, without tuning\""},
   };
   int number = 0;
   for (const Case& one : all) {

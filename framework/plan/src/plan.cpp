@@ -11,6 +11,7 @@
 #include "privgrad/trust/checked_answer.hpp"
 #include "privgrad/trust/files.hpp"
 #include "privgrad/trust/joint_release.hpp"
+#include "privgrad/trust/sampling_watch.hpp"
 #include "unaccounted.hpp"
 
 namespace privgrad::core {
@@ -43,6 +44,37 @@ Plan plan_for(const Manifest& manifest, const std::shared_ptr<const Setting>& se
   check_account(plan);
   plan.account = setting->recorded ? setting->recorded->account : account_facts(manifest);
   return plan;
+}
+
+/// How batches are chosen, as far as the charges go by it. A sampler's own summary says what it can
+/// be charged as, not what it was.
+std::string charged_sampling(const Plan& plan) {
+  const std::string each = plan.unit == PrivacyUnit::client ? "Each client" : "Each example";
+  if (plan.charges.empty()) return "Nothing was charged for how they were drawn.";
+  const SamplingLaw law = sampling_law(plan.charges, 0);
+  switch (law.kind) {
+    case SamplingLaw::Kind::poisson:
+      if (law.steps > 1) {
+        return each + " has one step of each cycle of " + std::to_string(law.steps) +
+               " steps, and is in it by a coin of its own; accounted as Poisson sampled once a "
+               "cycle.";
+      }
+      return each + " is in a batch by a coin of its own; accounted as Poisson sampled.";
+    case SamplingLaw::Kind::without_replacement:
+      return "A random subset of fixed size in each step; accounted as sampled without "
+             "replacement.";
+    case SamplingLaw::Kind::once:
+      return each +
+             " is in one step of an epoch at most; an epoch is accounted as its costliest "
+             "release, without amplification.";
+    case SamplingLaw::Kind::allocated:
+      return each +
+             " is in one step of an epoch, which it draws by itself; accounted as random "
+             "allocation.";
+    case SamplingLaw::Kind::any:
+      break;
+  }
+  return "Each step is accounted in full, whoever is in its batch, without amplification.";
 }
 
 }  // namespace
@@ -106,7 +138,7 @@ std::string Plan::sampling_words() const {
     return "In an order that was drawn before the first step, without looking at data; accounted "
            "by who takes part in which step, without amplification.";
   }
-  return manifest->sampler.component->factory.info.summary;
+  return charged_sampling(*this);
 }
 
 const DrawnOrder* Plan::public_order() const {

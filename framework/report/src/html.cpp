@@ -123,6 +123,11 @@ std::string section(std::string_view id, std::string_view title, std::string_vie
 
 std::string paragraph(std::string_view text) { return "<p>" + escaped(text) + "</p>\n"; }
 
+std::string folded(std::string_view title, std::string_view content) {
+  std::string out = "<details><summary>" + escaped(title) + "</summary>\n";
+  return out.append(content).append("</details>\n");
+}
+
 std::string folded_file(std::string_view name, std::string_view text) {
   return "<details class=\"record\"><summary>" + escaped(name) +
          "</summary>\n<pre tabindex=\"0\">" + escaped(text) +

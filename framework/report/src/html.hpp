@@ -20,6 +20,9 @@ std::string section(std::string_view id, std::string_view title, std::string_vie
 
 std::string paragraph(std::string_view text);
 
+/// Content of a page that opens on a click, and is open in print.
+std::string folded(std::string_view title, std::string_view content);
+
 /// A file of the record as preformatted text, in an element that opens on a click. In print only
 /// its name appears: it is long, and readers who want to compare it have the file.
 std::string folded_file(std::string_view name, std::string_view text);

@@ -50,16 +50,16 @@ class RunPage {
 
   std::string html() {
     std::string body = head();
-    body += privacy_section();
     body += training_section();
     body += evaluation_section(summary_, summary_file_, charts_);
     body += federated_section(record_, charts_);
     body += schedule_section();
+    body += privacy_section();
     body += unaccounted_section();
     body += declared_section();
     body += version_section();
     body += section("manifest", "The manifest, as resolved",
-                    "<pre tabindex=\"0\">" + escaped(record_.manifest) + "</pre>\n");
+                    folded_file("manifest.yaml", record_.manifest));
     return document(name() + " - PrivGrad run", body, charts_);
   }
 
@@ -134,10 +134,33 @@ class RunPage {
     if (const auto stain = text(statement_, "stain", statement_file_); stain && !stain->empty()) {
       html += "<p class=\"warning\" role=\"note\">" + escaped(*stain) + "</p>\n";
     }
+    if (const std::string untested = untested_plugins(); !untested.empty()) {
+      html +=
+          "<p class=\"warning\" role=\"note\">Not on record as having passed the conformance "
+          "tests: " +
+          escaped(untested) + "</p>\n";
+    }
     for (const std::string& note : record_.notes) {
       html += "<p class=\"warning\" role=\"note\">" + escaped(note) + "</p>\n";
     }
-    return html + tiles();
+    return html + lead_lines() + tiles();
+  }
+
+  /// Who is protected, how much, what the numbers mean, and where that is little: the paragraphs that
+  /// the statement has before the others, and behind its stain.
+  std::string lead_lines() const {
+    std::string lines;
+    const auto prose = texts(statement_, "prose", statement_file_);
+    for (std::size_t i = stains(); i < on_top(); ++i) lines += statement_paragraph(prose[i]);
+    return lines.empty() ? "" : "<div class=\"short\">\n" + lines + "</div>\n";
+  }
+  std::size_t stains() const {
+    return text(statement_, "stain", statement_file_).value_or("").empty() ? 0 : 1;
+  }
+  std::size_t on_top() const {
+    return std::min(texts(statement_, "prose", statement_file_).size(),
+                    stains() + texts(statement_, "lead", statement_file_).size() +
+                        texts(statement_, "remarks", statement_file_).size());
   }
 
   static std::string tile(const std::string& what, const std::string& value,
@@ -186,15 +209,12 @@ class RunPage {
   std::string privacy_section() {
     std::string html;
     const auto prose = texts(statement_, "prose", statement_file_);
-    const std::string stain = text(statement_, "stain", statement_file_).value_or("");
-    for (const std::string& sentence : prose) {
-      if (sentence != stain) html += statement_paragraph(sentence);  // that stands above
-    }
-    if (prose.empty()) html += paragraph("This run left no statement.");
+    for (std::size_t i = on_top(); i < prose.size(); ++i) html += statement_paragraph(prose[i]);
+    html = prose.empty() ? paragraph("This run left no statement.")
+                         : folded("The statement in full", html);
     if (audit_) html += statement_paragraph(audit_paragraph(*audit_)) + audit_bar(*audit_);
     html += accountant_table();
     html += with_allocation();
-    html += epsilon_chart();
     return section("privacy", "Privacy statement", html);
   }
 
@@ -251,8 +271,9 @@ class RunPage {
                 .y = "epsilon",
                 .says =
                     "How the guarantee is used up. Steps are paid for in blocks before they are "
-                    "made, so the line is never below what was spent by then. Of a federated run: "
-                    "what was charged to the client that was charged most."};
+                    "made, so the line is never below what was spent by then."};
+    if (statement_.contains("federated"))
+      chart.says += " It is what was charged to the client that was charged most.";
     if (!record_.spent.empty()) {
       Series series{.name = "spent", .points = {{0.0, 0.0}}, .stepped = true};
       series.points.insert(series.points.end(), record_.spent.begin(), record_.spent.end());
@@ -262,8 +283,7 @@ class RunPage {
       chart.levels.push_back({"budget", *target});
     }
     chart.from_zero = true;
-    const std::string figure = charts_.add(std::move(chart));
-    return figure.empty() ? "" : "<div class=\"charts\">\n" + figure + "</div>\n";
+    return charts_.add(std::move(chart));
   }
 
   std::vector<Point> measured(std::optional<double> Measurement::*value) const {
@@ -289,7 +309,7 @@ class RunPage {
                          .x = "step",
                          .y = "share of right answers",
                          .says = "What the model is worth at each point of the run, and so at each "
-                                 "epsilon of the chart above.",
+                                 "value of epsilon.",
                          .series = {{"train", measured(&Measurement::train_accuracy)},
                                     {"test", measured(&Measurement::test_accuracy)}},
                          .share = true});
@@ -344,11 +364,14 @@ class RunPage {
   }
 
   std::string schedule_section() {
+    const char* const title = "Privacy spent, and schedules";
+    std::string figures = epsilon_chart();
     if (!record_.schedules) {
-      return section("schedules", "Schedules", paragraph("This run left no record of them."));
+      return section("schedules", title,
+                     "<div class=\"charts\">\n" + figures + "</div>\n" +
+                         paragraph("This run left no record of its schedules."));
     }
     const std::string source = (record_.directory / "schedules.json").string();
-    std::string figures;
     std::vector<std::pair<std::string, std::string>> constants;
     bool exact = true;
     int drawn = 0;
@@ -393,7 +416,7 @@ class RunPage {
       html +=
           paragraph("These are the schedules as planned, also for the steps that were not made.");
     }
-    return section("schedules", "Schedules", html);
+    return section("schedules", title, html);
   }
 
   std::string unaccounted_section() const {
@@ -443,11 +466,25 @@ class RunPage {
                    table.empty() ? paragraph("Nothing.") : table.html());
   }
 
+  /// The names of the plugins that are not on record as tested, and that this build did not bring.
+  std::string untested_plugins() const {
+    std::string names;
+    const Json& versions = members(statement_, "versions", statement_file_);
+    for (const Json& plugin : list(versions, "plugins", statement_file_)) {
+      if (!plugin.is_object() ||
+          (plugin.value("tested", Json()) != false && plugin.value("tested", Json()) != "allowed"))
+        continue;
+      names += (names.empty() ? "" : ", ") + text(plugin, "name", statement_file_).value_or("");
+    }
+    return names;
+  }
+
   /// Statements of before there were records do not say.
   static std::string tested_words(const Json& plugin) {
     const auto said = plugin.find("tested");
     if (said == plugin.end()) return "not recorded";
     if (*said == true) return "yes";
+    if (*said == "built_in") return "built with PrivGrad; its tests have not been run yet";
     return *said == "allowed" ? "allowed by hash without a record" : "not on record";
   }
 
@@ -467,7 +504,7 @@ class RunPage {
                  text(plugin, "version", statement_file_).value_or(""),
                  text(plugin, "sha256", statement_file_).value_or(""), tested_words(plugin)});
     }
-    if (!table.empty()) html += table.html();
+    if (!table.empty()) html += folded("Plugins", table.html());
     if (!record_.lock.empty()) html += folded_file("privgrad.lock", record_.lock);
     html += last_lines();
     return section("versions", "Versions", html);

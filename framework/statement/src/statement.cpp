@@ -2,16 +2,21 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <span>
+#include <system_error>
+#include <utility>
 #include <variant>
 
+#include "lead_prose.hpp"
 #include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/plan/remarks.hpp"
 #include "privgrad/record/event_words.hpp"
 #include "privgrad/record/short_numbers.hpp"
 #include "privgrad/statement/declared.hpp"
+#include "privgrad/statement/membership.hpp"
 #include "privgrad/statement/plan_json.hpp"
 #include "privgrad/trust/event_json.hpp"
 #include "privgrad/trust/sampling_watch.hpp"
@@ -268,9 +273,22 @@ std::string_view arithmetic(const PlanNumbers& stated) {
   return stated.arithmetic == Arithmetic::exact ? "exact" : "floating_point";
 }
 
-/// Whether it is on record that the very file of a plugin passed its tests.
+/// Whether a plugin lies where only the build or the installation of this program puts plugins. As
+/// the record of a test, this is a note and no proof: whoever may write there may write records.
+bool is_built_in(const PluginIdentity& plugin) {
+  std::error_code unknown;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", unknown);
+  if (unknown) return false;
+  const auto own = program.parent_path().parent_path() / "lib/privgrad/plugins/";
+  return plugin.file.starts_with(own.string());
+}
+
+/// Whether it is on record that the very file of a plugin passed its tests. "built_in": there is no
+/// record, because what was built so far is the program and not its tests.
 Json tested(const Manifest& manifest, const PluginIdentity& plugin) {
   if (is_allowed_by_hash(manifest, plugin)) return "allowed";
+  if (!plugin.is_tested() && plugin.record_problem.empty() && is_built_in(plugin))
+    return "built_in";
   return plugin.is_tested();
 }
 
@@ -315,6 +333,7 @@ Json privacy_statement(const Plan& plan, const Outcome& outcome) {
   if (manifest.accountant.certifier != nullptr)
     json["proved_by"] = name_of_prover(manifest.accountant);
   json["also"] = also(stated);
+  json["membership_test"] = manifest.noise_off ? Json() : membership_test(plan, outcome);
   json["setting"] = plan.federated ? "federated" : "central";
   if (plan.federated) json["federated"] = federated(plan, stated);
   json["unit"] = to_text(plan.unit);
@@ -349,14 +368,20 @@ Json privacy_statement(const Plan& plan, const Outcome& outcome) {
   json["data_commitment"] = outcome.data.value ? Json(*outcome.data.value) : Json(nullptr);
   if (!outcome.data.why_not.empty()) json["no_data_commitment"] = outcome.data.why_not;
   json["mode"] = manifest.mode == Mode::release ? "release" : "research";
-  json["versions"] = {
-      {"privgrad", PRIVGRAD_TEXT(PRIVGRAD_VERSION_MAJOR) "." PRIVGRAD_TEXT(
-                       PRIVGRAD_VERSION_MINOR) "." PRIVGRAD_TEXT(PRIVGRAD_VERSION_PATCH)},
-      {"plugins", plugins(plan)}};
-  json["stain"] = statement_stain(json);
-  json["short"] = short_statement(json);
-  json["prose"] = statement_prose(json);
-  return json;
+  return with_versions(
+      std::move(json),
+      {{"privgrad", PRIVGRAD_TEXT(PRIVGRAD_VERSION_MAJOR) "." PRIVGRAD_TEXT(
+                        PRIVGRAD_VERSION_MINOR) "." PRIVGRAD_TEXT(PRIVGRAD_VERSION_PATCH)},
+       {"plugins", plugins(plan)}});
+}
+
+Json with_versions(Json statement, const Json& versions) {
+  statement["versions"] = versions;
+  statement["stain"] = statement_stain(statement);
+  statement["lead"] = lead_prose(statement);
+  statement["short"] = short_statement(statement);
+  statement["prose"] = statement_prose(statement);
+  return statement;
 }
 
 }  // namespace privgrad::core

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "correlated_prose.hpp"
+#include "lead_prose.hpp"
 #include "privgrad/record/short_numbers.hpp"
 #include "privgrad/statement/declared.hpp"
 #include "privgrad/statement/statement.hpp"
@@ -440,7 +441,7 @@ std::string assumptions(const Json& statement) {
          " The accountant's own rounding errs upwards.";
 }
 
-/// The plugins with this entry about tests: true, false, or "allowed".
+/// The plugins with this entry about tests: true, false, "allowed" or "built_in".
 std::vector<std::string> plugins_that_are(const Json& statement, const Json& tested) {
   std::vector<std::string> names;
   for (const Json& plugin : statement.at("versions").at("plugins")) {
@@ -453,7 +454,12 @@ std::vector<std::string> plugins_that_are(const Json& statement, const Json& tes
 std::string untested(const Json& statement) {
   const auto allowed = plugins_that_are(statement, "allowed");
   const auto unknown = plugins_that_are(statement, false);
+  const auto built_in = plugins_that_are(statement, "built_in");
   std::string words;
+  if (!built_in.empty()) {
+    words += " Built with PrivGrad, and not yet run through the conformance tests of this build: " +
+             joined(built_in) + ".";
+  }
   if (!allowed.empty()) {
     words += " Allowed by hash, without a record of having passed the conformance tests: " +
              joined(allowed) + ".";
@@ -529,9 +535,10 @@ std::vector<std::string> statement_prose(const Json& statement) {
     if (!paragraph.empty()) paragraphs.push_back(paragraph);
   };
   add(statement_stain(statement));
-  add(claim(statement) + other_accountants(statement));
+  for (const std::string& line : lead_prose(statement)) add(line);
   for (const Json& remark : statement.at("remarks"))
     add("Note that " + remark.get<std::string>() + ".");
+  add(claim(statement) + other_accountants(statement));
   add(unit(statement));
   add(procedure(statement));
   if (noise) {

@@ -60,6 +60,12 @@ std::string first_difference(const Json& said, const Json& derived) {
   return "";
 }
 
+/// The entry `versions` of a statement without what is on record about the files.
+Json files_of(Json versions) {
+  for (Json& plugin : versions.at("plugins")) plugin.erase("tested");
+  return versions;
+}
+
 class Verifier {
  public:
   Verifier(const RecordDirectory& directory, const Catalog& catalog,
@@ -333,24 +339,25 @@ class Verifier {
   // ---- the files that the run left
 
   void check_statement(const Outcome& made) {
-    Json said = object_of(directory_, "statement.json");
+    const Json said = object_of(directory_, "statement.json");
     statement_ = privacy_statement(*plan_, made);
-    Json derived = statement_;
-    check_versions(said.value("versions", Json()), derived.at("versions"));
-    said.erase("versions");
-    derived.erase("versions");
-    if (const std::string key = first_difference(said, derived); !key.empty()) {
+    const Json versions = said.value("versions", Json());
+    if (check_versions(versions, statement_.at("versions")))
+      statement_ = with_versions(statement_, versions);
+    if (const std::string key = first_difference(said, statement_); !key.empty()) {
       problem("statement.json: says '" + key +
               "' otherwise than the plan and the ledgers, derived again");
     }
   }
 
-  /// The lock file says by hash which plugins the run had; those of this program may be others.
-  void check_versions(const Json& said, const Json& now) {
+  /// The lock file says by hash which plugins the run had; those of this program may be others, and
+  /// may have been put on record as tested since.
+  /// \returns whether the statement says which they were.
+  bool check_versions(const Json& said, const Json& now) {
     const std::string lock = directory_.read("privgrad.lock", kMostDocument);
     if (!said.is_object() || !said.contains("plugins") || !said.at("plugins").is_array()) {
       problem("statement.json: does not say which plugins the run had");
-      return;
+      return false;
     }
     for (const Json& plugin : said.at("plugins")) {
       const std::string hash = plugin.at("sha256").get<std::string>();
@@ -360,10 +367,11 @@ class Verifier {
                 " that privgrad.lock does not have");
       }
     }
-    if (said == now) return;
+    if (files_of(said) == files_of(now)) return true;
     note(
         "the plugins or the program are not the files that the run had (statement.json, "
         "versions); what was derived again was derived by those that are loaded now");
+    return true;
   }
 
   void check_schedules(const Outcome& made) {

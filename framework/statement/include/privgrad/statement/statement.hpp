@@ -18,10 +18,16 @@ namespace privgrad::core {
 /// kind of bound, how the assumptions hold, randomness, arithmetic and versions.
 ///
 /// "prose" has the same in sentences, one text per paragraph; the first sentence names a stain on
-/// the guarantee, if there is one ("stain" has it alone). "short" is one line for the model file.
+/// the guarantee, if there is one ("stain" has it alone), and then come the three of "lead", which
+/// say who is protected, how much, and what the numbers mean. "short" is one line for the model file.
 ///
 /// Privacy: a function of the plan and of the releases.
 /// \throws nothing of its own.
 nlohmann::json privacy_statement(const Plan& plan, const Outcome& outcome);
+
+/// The statement as it is where these are its `versions`: the files that ran, which need not be
+/// those that make it again, and what was on record about them then.
+/// \throws nlohmann::json::exception if `versions` is not as in statements.
+nlohmann::json with_versions(nlohmann::json statement, const nlohmann::json& versions);
 
 }  // namespace privgrad::core

@@ -1,0 +1,76 @@
+#include "lead_prose.hpp"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "privgrad/record/short_numbers.hpp"
+#include "privgrad/value.hpp"
+
+namespace privgrad::core {
+namespace {
+
+using Json = nlohmann::json;
+
+bool protects_clients(const Json& statement) { return statement.at("unit") == "client"; }
+
+std::string who(const Json& statement) {
+  return protects_clients(statement)
+             ? "Who is protected. Each single client, with all its examples."
+             : "Who is protected. Each single training example, one row of the training data after "
+               "preprocessing; a person with several rows is not protected as a whole.";
+}
+
+/// Of a hundred, rounded up.
+int of_hundred(double share) { return static_cast<int>(std::ceil(100.0 * share)); }
+
+std::string how_much(const Json& statement) {
+  const Json& test = statement.at("membership_test");
+  const std::string wrongly =
+      std::to_string(std::lround(100.0 * test.at("wrongly_accused").get<double>()));
+  const int found = of_hundred(test.at("found_at_most").get<double>());
+  if (found >= 100) {
+    return "How much. Nothing that is proved keeps a test that wrongly accuses " + wrongly +
+           " of 100 outsiders of having been in the training data from finding every member.";
+  }
+  return "How much. Whatever it makes of the models after every step, a test that wrongly "
+         "accuses " +
+         wrongly + " of 100 outsiders of having been in the training data finds at most " +
+         std::to_string(found) + " of 100 members; a guess finds " + wrongly + ".";
+}
+
+/// 1 / probability as a whole number: never above it, so that "1 in so many" is no less.
+std::string one_in(double probability) {
+  const double times = 1.0 / probability, nearest = std::round(times);
+  const bool is_rounding = std::fabs(times - nearest) <= 1e-9 * nearest;
+  return short_number(is_rounding ? nearest : std::floor(times), 15);
+}
+
+/// Any (epsilon, delta)-private pair of outcomes follows, by a computation that looks at no data,
+/// from a mechanism that says with probability delta which of the two neighbours it is, and is else
+/// a randomised response with odds of e^epsilon (Kairouz, Oh and Viswanath 2015: this mechanism
+/// dominates all others).
+std::string what_numbers_mean(const Json& statement) {
+  const double delta = statement.at("delta").get<double>();
+  const std::string chance = " with a probability of 1 in " + one_in(delta);
+  const std::string at = " at delta = " + format_number(delta);
+  const std::string unit = protects_clients(statement) ? "client" : "example";
+  if (statement.at("epsilon").is_null())
+    return "Epsilon and delta. No finite epsilon is proved" + at + ".";
+  const double epsilon = statement.at("epsilon").get<double>();
+  return "Epsilon and delta. Epsilon is at most " + short_bound(epsilon, 5) + at +
+         ": the run protects each " + unit +
+         " at least as well as one that gives it away with a probability of 1 in " + one_in(delta) +
+         ", and each of whose outcomes is otherwise at most " + short_bound(std::exp(epsilon), 3) +
+         " times as likely, or as unlikely, with the " + unit +
+         (statement.at("adjacency") == "replace_one" ? " as with any other in its place."
+                                                     : " as without it.");
+}
+
+}  // namespace
+
+std::vector<std::string> lead_prose(const Json& statement) {
+  if (!statement.at("noise").get<bool>()) return {};
+  return {who(statement), how_much(statement), what_numbers_mean(statement)};
+}
+
+}  // namespace privgrad::core

@@ -1,0 +1,69 @@
+#include "privgrad/statement/membership.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "privgrad/error.hpp"
+#include "privgrad/manifest/component_use.hpp"
+#include "privgrad/statistics/audit_statistics.hpp"
+#include "privgrad/trust/event_json.hpp"
+
+namespace privgrad::core {
+namespace {
+
+/// The 1 - kWronglyAccused quantile of the normal law.
+constexpr double kQuantile = 1.6448536269514722;
+
+/// The epsilon at which the trade-off of mu-GDP is touched at kWronglyAccused: there its slope is
+/// -exp(mu quantile - mu^2 / 2). Where that is flatter than -1 it is the other direction's.
+double touching_epsilon(double mu) { return std::fabs(mu * kQuantile - 0.5 * mu * mu); }
+
+/// What the guard proves of the accounted steps and of what was released beside them, composed as
+/// the plan and the ledger do, one by one.
+PrivacyAnswer proved_delta(const Plan& plan, const Outcome& outcome, double epsilon) {
+  const PlanNumbers stated = outcome.stated(plan);
+  const std::span<const Charge> all(stated.charges);
+  const auto guard = make_guard(plan.manifest->accountant);
+  guard->start(plan.manifest->adjacency);
+  for (const auto& charges : {std::span<const Charge>(stated.beside),
+                              all.first(std::min<std::size_t>(outcome.paid.accounted, all.size()))})
+    for (const Charge& charge : charges)
+      if (!(charge.cost == Event::nothing())) guard->compose(charge.cost, 1);
+  return guard->delta(epsilon);
+}
+
+}  // namespace
+
+double most_found(double wrongly, double epsilon, double delta) {
+  // More than the roundings of terms that are at most 1; others are of no account.
+  constexpr double kRounding = 1e-14;
+  const double by_accusing = std::exp(epsilon) * wrongly + delta;
+  const double by_sparing = 1.0 - std::exp(-epsilon) * (1.0 - delta - wrongly);
+  return std::min(1.0, std::min(by_accusing, by_sparing) + kRounding);
+}
+
+nlohmann::json membership_test(const Plan& plan, const Outcome& outcome) {
+  double epsilon = outcome.epsilon.value, delta = plan.manifest->target_delta;
+  double found = most_found(kWronglyAccused, epsilon, delta);
+  if (std::isfinite(epsilon) && epsilon > 0.0 && !plan.noise_adapts) {
+    const double nearer = touching_epsilon(gaussian_mu(epsilon, delta));
+    try {
+      const PrivacyAnswer answer = proved_delta(plan, outcome, nearer);
+      const double now = most_found(kWronglyAccused, nearer, answer.value);
+      if (answer.bound != BoundKind::estimate && now < found) {
+        found = now;
+        epsilon = nearer;
+        delta = answer.value;
+      }
+    } catch (const NumericError&) {  // the accountant has no delta there: what is stated holds
+    }
+  }
+  return {{"wrongly_accused", kWronglyAccused},
+          {"found_at_most", found},
+          {"epsilon", json_number(epsilon)},
+          {"delta", delta}};
+}
+
+}  // namespace privgrad::core
