@@ -14,8 +14,18 @@ namespace fs = std::filesystem;
 int do_report(const Arguments& arguments) {
   const fs::path directory = arguments.operand(0);
   if (arguments.has("statement")) {
-    if (arguments.has("out")) throw UsageError("--statement prints; it cannot be used with --out");
+    for (const char* other : {"out", "figures"}) {
+      if (arguments.has(other))
+        throw UsageError("--statement prints; it cannot be used with --" + std::string(other));
+    }
     print(report::statement(directory));
+    return 0;
+  }
+  if (arguments.has("figures")) {
+    if (arguments.has("out") || arguments.has("markdown"))
+      throw UsageError("--figures names its folder; it cannot be used with --out or --markdown");
+    for (const fs::path& file : report::write_figures(directory, arguments.text("figures")))
+      print(file.string() + "\n");
     return 0;
   }
   if (arguments.has("markdown")) {
@@ -43,6 +53,10 @@ Command report_command() {
            .options = {{.name = "out",
                         .value = "FILE",
                         .doc = "Where the page goes; default report.html in the directory."},
+                       {.name = "figures",
+                        .value = "DIR",
+                        .doc = "Write each chart of the page as an SVG file of its own for papers, "
+                               "and no page; gnuplot draws them."},
                        {.name = "markdown",
                         .value = "FILE",
                         .doc =
@@ -57,7 +71,8 @@ Command report_command() {
                "exit codes: 0 done, 2 the directory holds neither a run nor a study, 4 a file "
                "is broken, or could\nnot be read or written",
            .examples = {"privgrad report runs/e2", "privgrad report runs/e2 --out e2.html",
-                        "privgrad report runs/e2 --statement"}},
+                        "privgrad report runs/e2 --statement",
+                        "privgrad report runs/e2 --figures figures"}},
       .run = do_report};
 }
 

@@ -125,14 +125,16 @@ std::string Charts::add(Chart chart) {
   const std::string height =
       chart.rows.empty() ? ""
                          : " style=\"height:" + std::to_string(5 + 2 * chart.rows.size()) + "rem\"";
-  return "<figure class=\"chart\" id=\"figure-" + chart.id + "\">\n<h3>" + escaped(chart.title) +
-         "</h3>\n<div class=\"plot\"" + height + "><canvas id=\"" + chart.id +
-         "\" role=\"img\" aria-label=\"" + escaped(words) + "\"></canvas></div>\n<figcaption>" +
-         escaped(chart.says) +
-         (thinned ? " Drawn from the smallest and largest values of equal parts of the steps."
-                  : "") +
-         " <a class=\"csv\" download=\"" + chart.id + ".csv\">Data as CSV</a></figcaption>\n" +
-         "</figure>\n";
+  std::string figure =
+      "<figure class=\"chart\" id=\"figure-" + chart.id + "\">\n<h3>" + escaped(chart.title) +
+      "</h3>\n<div class=\"plot\"" + height + "><canvas id=\"" + chart.id +
+      "\" role=\"img\" aria-label=\"" + escaped(words) + "\"></canvas></div>\n<figcaption>" +
+      escaped(chart.says) +
+      (thinned ? " Drawn from the smallest and largest values of equal parts of the steps." : "") +
+      " <a class=\"csv\" download=\"" + chart.id + ".csv\">Data as CSV</a></figcaption>\n" +
+      "</figure>\n";
+  drawn_.push_back(std::move(chart));
+  return figure;
 }
 
 }  // namespace privgrad::report

@@ -54,8 +54,11 @@ class Charts {
   /// \returns the figure; "" if there is nothing to draw.
   std::string add(Chart chart);
   const nlohmann::json& data() const { return data_; }
+  /// Those that are drawn, in their order.
+  const std::vector<Chart>& drawn() const { return drawn_; }
 
  private:
+  std::vector<Chart> drawn_;
   nlohmann::json data_ = nlohmann::json::array();
 };
 

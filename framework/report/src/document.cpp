@@ -1,5 +1,7 @@
 #include "document.hpp"
 
+#include <utility>
+
 #include "assets.hpp"
 #include "html.hpp"
 
@@ -27,7 +29,7 @@ constexpr const char* kPolicy =
 
 }  // namespace
 
-std::string document(const std::string& title, const std::string& body, const Charts& charts) {
+Page document(const std::string& title, const std::string& body, Charts charts) {
   std::string page = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n";
   page.append("<meta http-equiv=\"Content-Security-Policy\" content=\"").append(kPolicy);
   page +=
@@ -42,7 +44,8 @@ std::string document(const std::string& title, const std::string& body, const Ch
   page += "<script type=\"application/json\" id=\"chart-data\">" + script_json(charts.data()) +
           "</script>\n<script>\n";
   page.append(kChartLicence).append(kChartJs).append("</script>\n<script>\n");
-  return page.append(kPageJs).append("</script>\n</body>\n</html>\n");
+  page.append(kPageJs).append("</script>\n</body>\n</html>\n");
+  return {std::move(page), std::move(charts)};
 }
 
 }  // namespace privgrad::report

@@ -7,7 +7,13 @@
 
 namespace privgrad::report {
 
+/// A page, and the charts that are on it.
+struct Page {
+  std::string html;
+  Charts charts;
+};
+
 /// The whole page around `body`, which is HTML. `title` is plain text.
-std::string document(const std::string& title, const std::string& body, const Charts& charts);
+Page document(const std::string& title, const std::string& body, Charts charts);
 
 }  // namespace privgrad::report

@@ -62,7 +62,7 @@ std::string gnuplot(const std::string& commands) {
   posix_spawn_file_actions_destroy(&streams);
   if (failure != 0) {
     throw IoError(
-        "gnuplot, which draws the charts of Markdown pages, cannot be started; install it (Debian: "
+        "gnuplot, which draws charts as SVG, cannot be started; install it (Debian: "
         "gnuplot-nox)");
   }
   int status = 0;

@@ -98,7 +98,7 @@ InfluenceChart influence_chart(const fs::path& file) {
   return made;
 }
 
-std::string influence_page(const fs::path& directory) {
+Page influence_page(const fs::path& directory) {
   InfluenceChart made = influence_chart(record_file(directory));
   HtmlTable table(
       "Influence of a step's noise: by how much the training loss at the end grows with "
@@ -124,7 +124,7 @@ std::string influence_page(const fs::path& directory) {
   Charts charts;
   body += "<div class=\"charts\">\n" + charts.add(std::move(made.chart)) + "</div>\n";
   body += section("table", "Estimates", table.html());
-  return document(made.name + " - PrivGrad influence", body, charts);
+  return document(made.name + " - PrivGrad influence", body, std::move(charts));
 }
 
 }  // namespace privgrad::report

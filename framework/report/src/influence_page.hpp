@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "chart.hpp"
+#include "document.hpp"
 #include "privgrad/influence.hpp"
 
 namespace privgrad::report {
@@ -31,6 +32,6 @@ InfluenceChart influence_chart(const std::filesystem::path& file);
 
 /// The page of an estimate of influence.
 /// \throws IoError naming the file and what is wrong with it.
-std::string influence_page(const std::filesystem::path& directory);
+Page influence_page(const std::filesystem::path& directory);
 
 }  // namespace privgrad::report

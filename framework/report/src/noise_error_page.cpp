@@ -75,7 +75,7 @@ std::string noise_error_page(const Json& comparison) {
       section("noise-by-step", "Step by step", "<div class=\"charts\">\n" + figure + "</div>\n");
   body += section("table", "In numbers", table.html());
   if (!refusals.empty()) body += section("refused", "Without a proof here", refusals);
-  return document(name + ": noise of " + released, body, charts);
+  return document(name + ": noise of " + released, body, std::move(charts)).html;
 }
 
 }  // namespace privgrad::report

@@ -1,5 +1,7 @@
 #include "privgrad/report/report.hpp"
 
+#include <algorithm>
+#include <map>
 #include <system_error>
 #include <vector>
 
@@ -12,12 +14,15 @@
 #include "record.hpp"
 #include "run_page.hpp"
 #include "study_page.hpp"
+#include "svg_chart.hpp"
 
 namespace privgrad::report {
 
 namespace fs = std::filesystem;
 
-std::string page(const fs::path& directory) {
+namespace {
+
+Page page_of(const fs::path& directory) {
   std::error_code failure;
   if (!fs::is_directory(directory, failure)) {
     throw IoError(directory.string() + ": is no directory that can be read");
@@ -28,6 +33,48 @@ std::string page(const fs::path& directory) {
   throw ConfigError(directory.string() +
                     ": holds neither a run (manifest.yaml and metrics.jsonl) nor a study "
                     "(study.json)");
+}
+
+/// "noise-multiplier" for "Noise multiplier": the words of a title, as a file's name.
+std::string file_name(const std::string& title) {
+  constexpr std::size_t kLongest = 80;
+  std::string name;
+  for (const char c : title) {
+    const bool is_plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+    if (is_plain || (c >= 'A' && c <= 'Z')) {
+      name += static_cast<char>(is_plain ? c : c - 'A' + 'a');
+    } else if (!name.empty() && name.back() != '-') {
+      name += '-';
+    }
+  }
+  name.resize(std::min(name.size(), kLongest));
+  while (name.ends_with('-')) name.pop_back();
+  return name;
+}
+
+}  // namespace
+
+std::string page(const fs::path& directory) { return page_of(directory).html; }
+
+std::vector<fs::path> write_figures(const fs::path& directory, const fs::path& folder) {
+  std::map<std::string, std::string> figures;
+  const Page page = page_of(directory);
+  for (const Chart& chart : page.charts.drawn()) {
+    const std::string name = file_name(chart.title);
+    std::string unique = name;
+    for (int next = 2; figures.contains(unique); ++next) unique = name + "-" + std::to_string(next);
+    figures.emplace(unique, svg_chart(chart));
+  }
+  if (figures.empty()) throw ConfigError(directory.string() + ": there is nothing to draw yet");
+  std::error_code failure;
+  fs::create_directories(folder, failure);
+  if (failure) throw IoError(folder.string() + ": cannot be made: " + failure.message());
+  std::vector<fs::path> files;
+  for (const auto& [name, svg] : figures) {
+    files.push_back(folder / (name + ".svg"));
+    core::write_atomically(files.back(), svg);
+  }
+  return files;
 }
 
 std::string statement(const fs::path& directory) {

@@ -48,7 +48,7 @@ class RunPage {
         summary_file_((record.directory / "summary.json").string()),
         statement_file_((record.directory / "statement.json").string()) {}
 
-  std::string html() {
+  Page page() {
     std::string body = head();
     body += training_section();
     body += evaluation_section(summary_, summary_file_, charts_);
@@ -60,7 +60,7 @@ class RunPage {
     body += version_section();
     body += section("manifest", "The manifest, as resolved",
                     folded_file("manifest.yaml", record_.manifest));
-    return document(name() + " - PrivGrad run", body, charts_);
+    return document(name() + " - PrivGrad run", body, std::move(charts_));
   }
 
  private:
@@ -528,9 +528,9 @@ class RunPage {
 
 }  // namespace
 
-std::string run_page(RunRecord record) {
+Page run_page(RunRecord record) {
   auto audit = read_audit(record);
-  return RunPage(record, std::move(audit)).html();
+  return RunPage(record, std::move(audit)).page();
 }
 
 }  // namespace privgrad::report

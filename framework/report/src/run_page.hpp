@@ -1,14 +1,13 @@
 // Makes the HTML page of one run from its record.
 #pragma once
 
-#include <string>
-
+#include "document.hpp"
 #include "record.hpp"
 
 namespace privgrad::report {
 
 /// The page of one run.
 /// \throws IoError for members of the record that have the wrong type.
-std::string run_page(RunRecord record);
+Page run_page(RunRecord record);
 
 }  // namespace privgrad::report

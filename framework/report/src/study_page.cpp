@@ -61,7 +61,7 @@ class StudyPage {
     }
   }
 
-  std::string html() {
+  Page page() {
     std::string body = head();
     body += arms_section();
     body += pairs_section();
@@ -78,7 +78,7 @@ class StudyPage {
     body += section(
         "study", "The study, as planned",
         folded_file("study.json", study_.dump(2, ' ', false, Json::error_handler_t::replace)));
-    return document(name() + " - PrivGrad study", body, charts_);
+    return document(name() + " - PrivGrad study", body, std::move(charts_));
   }
 
  private:
@@ -551,6 +551,6 @@ bool is_study(const fs::path& directory) {
   return fs::exists(directory / "study.json", failure);
 }
 
-std::string study_page(const fs::path& directory) { return StudyPage(directory).html(); }
+Page study_page(const fs::path& directory) { return StudyPage(directory).page(); }
 
 }  // namespace privgrad::report

@@ -2,7 +2,8 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
+
+#include "document.hpp"
 
 namespace privgrad::report {
 
@@ -12,6 +13,6 @@ bool is_study(const std::filesystem::path& directory);
 /// The page of a study, also of one that was cut off, from the files that docs/studies.md
 /// describes.
 /// \throws IoError as read_run().
-std::string study_page(const std::filesystem::path& directory);
+Page study_page(const std::filesystem::path& directory);
 
 }  // namespace privgrad::report

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "gnuplot.hpp"
 #include "privgrad/value.hpp"
@@ -67,6 +68,35 @@ std::string style(const Series& series, std::size_t i) {
   return marked ? "with linespoints" + shape(i) + dash(i) : "with lines" + dash(i);
 }
 
+/// Axes that end where the data does: curves fill the width, and none leaves what values can be.
+std::string ranges(const Chart& chart) {
+  std::vector<double> x, y;
+  bool is_curve = true;
+  for (const Series& series : chart.series) {
+    is_curve = is_curve && !series.markers && series.bands.empty();
+    for (const Point& point : series.points) {
+      x.push_back(point.x);
+      y.push_back(point.y);
+    }
+    for (const Band& band : series.bands) y.insert(y.end(), {band.low, band.high});
+  }
+  for (const auto& level : chart.levels) y.push_back(level.second);
+  const auto [low_x, high_x] = std::minmax_element(x.begin(), x.end());
+  const auto [low, high] = std::minmax_element(y.begin(), y.end());
+  const double room = 0.05 * (*high - *low);
+  const bool at_zero = chart.from_zero || (*low >= 0.0 && *low < room);
+  const bool at_one = chart.share && *high + room > 1.0;
+  is_curve = is_curve && *low_x < *high_x;
+  std::string commands = std::string("set offsets ") +
+                         (is_curve ? "0, 0, " : "graph 0.03, graph 0.03, ") +
+                         (at_one ? "0, " : "graph 0.05, ") + (at_zero ? "0\n" : "graph 0.05\n");
+  if (is_curve) {
+    commands += "set xrange [" + format_number(std::min(0.0, *low_x)) + ":" +
+                format_number(*high_x) + "]\n";
+  }
+  return commands + "set yrange [" + (at_zero ? "0" : "*") + ":" + (at_one ? "1" : "*") + "]\n";
+}
+
 std::string plot_lines(const Chart& chart) {
   std::string data, plots;
   const auto add = [&](const std::string& plot) { plots += (plots.empty() ? "" : ", ") + plot; };
@@ -94,8 +124,7 @@ std::string plot_lines(const Chart& chart) {
   std::string commands = setup(chart, 400 + 18 * names);
   commands += "set ylabel " + quoted(chart.y) + "\nset border 3 lc rgb '#404040'\n";
   commands += "set key outside below left vertical Left reverse maxcols 1\n";
-  commands += "set offsets graph 0.03, graph 0.03, graph 0.05, graph 0.05\n";
-  if (chart.from_zero) commands += "set yrange [0:*]\n";
+  commands += ranges(chart);
   return data + commands + "plot " + plots + "\n";
 }
 

@@ -1,4 +1,4 @@
-// Draws a chart as an SVG picture with gnuplot, for Markdown pages, which run no scripts.
+// Draws a chart as an SVG picture with gnuplot, for papers and Markdown pages, which run no scripts.
 #pragma once
 
 #include <string>

@@ -1,8 +1,9 @@
-// Makes the HTML page, the privacy statement and the Markdown page of a run or a study.
+// Makes the HTML page, the figures, the privacy statement and the Markdown page of a run or a study.
 #pragma once
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace privgrad::report {
 
@@ -23,6 +24,14 @@ std::string statement(const std::filesystem::path& directory);
 /// Writes the page as report.html into the directory, whole or not at all.
 /// \throws as page().
 void write_report(const std::filesystem::path& directory);
+
+/// Writes the charts of the page as SVG files, one a chart, named by its title
+/// ("noise-multiplier.svg"); files of these names are replaced, others stay. The pictures run no
+/// scripts and have a white background, for papers.
+/// \returns the files.
+/// \throws as page(); ConfigError if there is nothing to draw; IoError if gnuplot is missing.
+std::vector<std::filesystem::path> write_figures(const std::filesystem::path& directory,
+                                                 const std::filesystem::path& folder);
 
 /// Writes a Markdown page with tables, and charts as SVG files beside it, in a folder of the page's
 /// name without its extension.
