@@ -134,6 +134,13 @@ TEST_CASE("predict: what is wrong is one line, and no file is left") {
   refused({"out", "--out", "no/such/folder/p.csv"}, 4, "no/such/folder");
   refused({"out", "--data", "no.yaml"}, 4, "no.yaml");
   refused({"out", "--data", "{kind: synthetik}"}, 2, "synthetic");
+  // The rows themselves in place of a section: none of them is shown.
+  for (const char* rows : {"id;city\nP1;Bern\nP2;Genf\n", "id,city\nP1,Bern\n", "Bern\n"}) {
+    write_file(cli.out("rows.csv"), rows);
+    refused({"out", "--data", "rows.csv"}, 2, "rows.csv:1:1: error: holds no section data");
+    refused({"out", "--data", "rows.csv"}, 2, "{kind: csv, train: rows.csv}");
+    CHECK_THAT(cli({"predict", "out", "--data", "rows.csv"}).err, !ContainsSubstring("Bern"));
+  }
   refused({"out", "--data", "{kind: synthetic, rows: 9, dimensions: 7}"}, 2, "features of 7");
   refused({"out", "--data", "{kind: synthetic, rows: 9, dimensions: 4, transforms: [flatten]}"}, 2,
           "transforms");

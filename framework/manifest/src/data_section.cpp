@@ -68,6 +68,14 @@ DataSection parse_data_section(std::string_view text, const std::filesystem::pat
   std::optional<Value> given = parse_yaml(text, found);
   problems.add_yaml(found);
   if (!given) problems.throw_if_any();
+  if (!std::holds_alternative<Value::Object>(given->data())) {
+    // What it holds instead may be the rows themselves, and is not shown.
+    problems.add(given->mark, "",
+                 "holds no section data, expected an object; rows of a table are given as {kind: "
+                 "csv, train: " +
+                     name.filename().string() + "}");
+    problems.throw_if_any();
+  }
   Value root = as_root(std::move(*given));
   if (known != nullptr) complete(root, catalog, *known);
   const std::filesystem::path beside = folder / "section";

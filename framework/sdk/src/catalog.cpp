@@ -6,6 +6,16 @@
 #include "privgrad/error.hpp"
 
 namespace privgrad {
+namespace {
+
+/// A text that is longer than any component's name may be a file's content, and is not shown.
+std::string shown(std::string_view id) {
+  constexpr std::size_t kMostShown = 100;
+  if (id.size() > kMostShown) return "of a name of " + std::to_string(id.size()) + " bytes";
+  return "'" + std::string(id) + "'";
+}
+
+}  // namespace
 
 void Catalog::add(const std::shared_ptr<const PluginIdentity>& plugin,
                   const std::shared_ptr<const void>& library,
@@ -33,7 +43,7 @@ const Component& Catalog::find(std::string_view kind, int interface_version,
     }
   }
   if (matches.empty()) {
-    std::string message = "no " + std::string(kind) + " '" + std::string(id) + "' is loaded";
+    std::string message = "no " + std::string(kind) + " " + shown(id) + " is loaded";
     const std::string nearest = nearest_name(name, names);
     if (!nearest.empty()) {
       message += "; did you mean '" + nearest + "'?";
@@ -49,8 +59,7 @@ const Component& Catalog::find(std::string_view kind, int interface_version,
     throw ConfigError(message);
   }
   if (matches.size() > 1) {
-    std::string message =
-        std::string(kind) + " '" + std::string(id) + "' is ambiguous; write one of";
+    std::string message = std::string(kind) + " " + shown(id) + " is ambiguous; write one of";
     for (const Component* match : matches) message += " " + match->full_name();
     throw ConfigError(message);
   }

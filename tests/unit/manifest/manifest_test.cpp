@@ -405,6 +405,14 @@ TEST_CASE("manifest: auto stands for numbers that take it, and for nothing else"
                     ContainsSubstring("seed: is a text, expected an integer"));
 }
 
+TEST_CASE("manifest: a text too long for a component's name is not shown, since it may be rows") {
+  CHECK_THROWS_WITH(load(kGood, {"schedules.clip_norm=" + std::string(100, 'x')}),
+                    ContainsSubstring("no schedule 'xxx"));
+  CHECK_THROWS_WITH(load(kGood, {"schedules.clip_norm=" + std::string(101, 'x')}),
+                    ContainsSubstring("no schedule of a name of 101 bytes is loaded") &&
+                        !ContainsSubstring("xx"));
+}
+
 TEST_CASE("a component that declares a name of the manifest's own is a bug of its plugin",
           "[manifest]") {
   Catalog catalog = make_catalog();
