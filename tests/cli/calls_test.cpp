@@ -96,6 +96,7 @@ TEST_CASE("wrong calls get one line and exit code 2") {
       {{"plugins", "describe", "optimizer/momentun"}, "did you mean 'optimizer/momentum'?"},
       {{"plugins", "describe", "momentun"}, "did you mean 'momentum'?"},
       {{"plugins", "new", "scheduel", "x"}, "did you mean 'schedule'?"},
+      {{"plugins", "new", "cluster", "x"}, "KIND is 'cluster', there are accountant, aggregator"},
       {{"plugins", "new", "schedule", "../x"}, "NAME is '../x'"},
       {{"plugins", "new", "schedule", "Fast"}, "NAME is 'Fast'"},
   };

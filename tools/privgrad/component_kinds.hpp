@@ -1,4 +1,4 @@
-// The list of component kinds, for commands that take or list one.
+// The list of component kinds, for the command that takes one and for its completion.
 #pragma once
 
 #include <array>
@@ -6,9 +6,10 @@
 
 namespace privgrad::tool {
 
-/// The kinds of component that a plugin can bring, as plugins list calls them.
-inline constexpr std::array<std::string_view, 11> kComponentKinds{
-    "accountant", "aggregator", "backend", "clipping", "cluster",  "data_source",
+/// The kinds of component that `plugins new` makes: those of `plugins list` but cluster, whose plugins
+/// bring processes and have no small example.
+inline constexpr std::array<std::string_view, 10> kComponentKinds{
+    "accountant", "aggregator", "backend", "clipping", "data_source",
     "model",      "optimizer",  "sampler", "schedule", "transform"};
 
 }  // namespace privgrad::tool
