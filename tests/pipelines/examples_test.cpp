@@ -58,6 +58,14 @@ TEST_CASE("example quickstart: learns to above 95 % within its budget", "[exampl
   CHECK(result.metrics.test_accuracy.value() > 0.95);
 }
 
+TEST_CASE("example patients: a mixed table is learnt far better than by its classes' shares",
+          "[examples]") {
+  const auto result = Example("patients").run();
+  CHECK(result.status == core::RunStatus::completed);
+  CHECK(result.epsilon.value <= 2.0);
+  CHECK(result.metrics.test_accuracy.value() > 0.7);  // half of the rows are of each class
+}
+
 TEST_CASE("example discrete-noise: learns as quickstart does, at the same noise", "[examples]") {
   Example example("discrete-noise");
   CHECK_THAT(rho(example.plan()), WithinRel(rho(Example("quickstart").plan()), 1e-6));

@@ -12,14 +12,17 @@ TEST_CASE("the example manifests fit the built-in plugins", "[manifest_examples]
     CAPTURE(entry.path().string());
     const std::string text = read_file(entry.path());
     // Empty files stand in for the data sets: a manifest is checked without looking into them.
-    const TempDir folder;
+    const TempDir root;
+    const std::filesystem::path folder = root.path() / "manifests";
+    std::filesystem::create_directories(root.path() / "data");
+    write_file(root.path() / "data/patients.csv", "");
     for (const char* split : {"train", "t10k"}) {
-      std::filesystem::create_directory(folder.path() / "mnist");
+      std::filesystem::create_directories(folder / "mnist");
       for (const char* what : {"-images-idx3-ubyte.gz", "-labels-idx1-ubyte.gz"}) {
-        write_file(folder.path() / "mnist" / (std::string(split) + what), "");
+        write_file(folder / "mnist" / (std::string(split) + what), "");
       }
     }
-    const auto file = folder.path() / entry.path().filename();
+    const auto file = folder / entry.path().filename();
     const Manifest manifest = parse_manifest(text, file, {}, house());
     CHECK(manifest.mode == Mode::research);
     CHECK_FALSE(manifest.seed.has_value());
@@ -29,7 +32,7 @@ TEST_CASE("the example manifests fit the built-in plugins", "[manifest_examples]
   }
   CHECK(names == std::set<std::string>{"crafted", "discrete-noise", "fashion-mnist", "mnist-cnn",
                                        "mnist-mlp", "mnist-scattering", "mnist35-dynamic",
-                                       "mnist35-uniform", "quickstart"});
+                                       "mnist35-uniform", "patients", "quickstart"});
 }
 
 TEST_CASE("the recipes fit the built-in plugins, and are for release", "[manifest_examples]") {
