@@ -7,7 +7,6 @@
 
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/component_use.hpp"
-#include "privgrad/statistics/audit_statistics.hpp"
 #include "privgrad/trust/event_json.hpp"
 
 namespace privgrad::core {
@@ -15,6 +14,22 @@ namespace {
 
 /// The 1 - kWronglyAccused quantile of the normal law.
 constexpr double kQuantile = 1.6448536269514722;
+
+double below(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
+
+/// The mu of the Gaussian mechanism that has this epsilon and delta (Dong, Roth and Su 2022,
+/// Corollary 1), about: it only chooses where a proof is asked for.
+double about_mu(double epsilon, double delta) {
+  double low = 0.0, high = 1e3;
+  for (int i = 0; i < 80; ++i) {
+    const double mu = 0.5 * (low + high);
+    const double other = below(-0.5 * mu - epsilon / mu);
+    const double reached =
+        below(0.5 * mu - epsilon / mu) - (other > 0.0 ? std::exp(epsilon) * other : 0.0);
+    (reached > delta ? high : low) = mu;
+  }
+  return high;
+}
 
 /// The epsilon at which the trade-off of mu-GDP is touched at kWronglyAccused: there its slope is
 /// -exp(mu quantile - mu^2 / 2). Where that is flatter than -1 it is the other direction's.
@@ -48,7 +63,7 @@ nlohmann::json membership_test(const Plan& plan, const Outcome& outcome) {
   double epsilon = outcome.epsilon.value, delta = plan.manifest->target_delta;
   double found = most_found(kWronglyAccused, epsilon, delta);
   if (std::isfinite(epsilon) && epsilon > 0.0 && !plan.noise_adapts) {
-    const double nearer = touching_epsilon(gaussian_mu(epsilon, delta));
+    const double nearer = touching_epsilon(about_mu(epsilon, delta));
     try {
       const PrivacyAnswer answer = proved_delta(plan, outcome, nearer);
       const double now = most_found(kWronglyAccused, nearer, answer.value);
