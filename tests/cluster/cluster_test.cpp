@@ -21,6 +21,20 @@ void write_images(const Cli& cli) {
   write_file(cli.out("y.npy"), array_file("|u1", "20,", labels));
 }
 
+/// Everything that a run may release of all rows beside its steps.
+const Words kReleases{"--set",
+                      "data.transforms=[{kind: standardize, statistic: private, range: [-3, 3], "
+                      "noise_multiplier: 20}, {kind: max_norm, to: 1}, "
+                      "{kind: pca, dimensions: 3, statistic: private, max_norm: 1, "
+                      "noise_multiplier: 30}]",
+                      "--set",
+                      "data.size={about: 60, statistic: private, noise_multiplier: 20}",
+                      "--set",
+                      "report={class_counts: {noise_multiplier: 20}, "
+                      "train_accuracy: {noise_multiplier: 20, every: 4}}",
+                      "--set",
+                      "privacy.adjacency=add_or_remove_one"};
+
 const std::vector<std::pair<std::string, Words>>& kinds() {
   static const Words shuffled{"--set", "sampler={kind: shuffle, batch_size: 7}",
                               "--set", "privacy.adjacency=replace_one",
@@ -41,6 +55,7 @@ const std::vector<std::pair<std::string, Words>>& kinds() {
       {"a clip norm that adapts, adam",
        {"--set", "clipping={kind: adaptive, quantile: 0.5}", "--set", "optimizer=adam", "--set",
         "schedules.learning_rate=0.05"}},
+      {"statistics, counts and accuracies that are released", kReleases},
       {"layers, in passes",
        {"--set", "model={kind: mlp, hidden: [6]}", "--set", "clipping=per_layer", "--set",
         "microbatch_size=5"}},
@@ -160,6 +175,7 @@ TEST_CASE("killed in any of its processes, a run goes on with another number of 
        "160",
        {"--set", "clipping={kind: adaptive, quantile: 0.5}", "--set", "optimizer=adam", "--set",
         "schedules.learning_rate=0.01", "--set", large[1]}},
+      {"statistics that are released", "1000", kReleases},
       {"correlated noise that fades",
        "160",
        {"--set", "sampler={kind: shuffle, batch_size: 7}", "--set", "privacy.adjacency=replace_one",

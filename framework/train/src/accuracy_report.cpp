@@ -20,20 +20,17 @@ std::vector<float> correct_halves(const Program& program, const Dataset& data,
   return halves;
 }
 
-std::optional<ReportedAccuracy> release_accuracy(const Plan& plan, const Charge& charge,
-                                                 double divisor, const Dataset& train,
-                                                 const Workbench& bench, const RandomKey& key,
-                                                 Ledger* ledger, ReleaseWitness* witness,
-                                                 Executor& executor) {
+std::optional<ReportedAccuracy> release_accuracy(
+    const Plan& plan, const Charge& charge, double divisor,
+    const std::function<std::vector<float>()>& halves_of_rows, std::span<const float> model,
+    const RandomKey& key, Ledger* ledger, ReleaseWitness* witness, Executor& executor) {
   std::vector<Receipt> receipts;
   if (ledger != nullptr) {
     receipts = ledger->charge({&charge, 1});
     if (receipts.empty()) return std::nullopt;
   }
   std::vector<float> halves;
-  in_run_of(program_owner(*plan.manifest, *plan.setting), [&] {
-    halves = correct_halves(*bench.program, train, all_rows(train.rows()), executor);
-  });
+  in_run_of(program_owner(*plan.manifest, *plan.setting), [&] { halves = halves_of_rows(); });
   const IndependentNoise noise(plan.report->noise_multiplier);
   Mechanism mechanism(noise, key, executor);
   BoundedOnGrid sum = row_sum(std::move(halves), 1, PlannedReport::kBound, executor);
@@ -49,7 +46,7 @@ std::optional<ReportedAccuracy> release_accuracy(const Plan& plan, const Charge&
                                                      .client = std::nullopt,
                                                      .step = charge.step,
                                                      .batch = {},
-                                                     .model = bench.parameters,
+                                                     .model = model,
                                                      .reached = {},
                                                      .clip_norm = PlannedReport::kBound},
                                                     own);

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "privgrad/error.hpp"
 #include "privgrad/plan/components.hpp"
+#include "privgrad/train/accuracy_report.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/random_key.hpp"
 #include "privgrad/trust/sha256.hpp"
@@ -64,9 +66,17 @@ ProcessGroup::ProcessGroup(Cluster& cluster, const Plan& plan, const Program& pr
 
 // ---- at process 0
 
-void ProcessGroup::join(std::span<const CommonPart> ground, std::string_view state) {
+void ProcessGroup::join(std::string_view learnt, std::span<const CommonPart> ground,
+                        std::string_view state) {
+  broadcast_text(cluster_, learnt);
   compare_common_parts(cluster_, ground);
   broadcast_text(cluster_, state);
+}
+
+void ProcessGroup::teach(std::string_view learnt, std::span<const CommonPart> ground) {
+  broadcast_text(cluster_, text_of(Wish::learn, {}, false));
+  broadcast_text(cluster_, learnt);
+  compare_common_parts(cluster_, ground);
 }
 
 void ProcessGroup::ask_for(const StepOrder& order, std::span<const float> parameters) {
@@ -77,6 +87,12 @@ Evaluation ProcessGroup::evaluate(const Program& program, std::span<const float>
                                   const Dataset& data, bool is_test, Executor& executor) {
   send_order(is_test ? Wish::evaluate_test : Wish::evaluate_train, {}, parameters);
   return total_of(evaluations(program, data, executor));
+}
+
+std::vector<float> ProcessGroup::halves(const Program& program, std::span<const float> parameters,
+                                        const Dataset& train, Executor& executor) {
+  send_order(Wish::report, {}, parameters);
+  return halves(program, train, executor);
 }
 
 void ProcessGroup::ask_for_state() { broadcast_text(cluster_, text_of(Wish::state, {}, false)); }
@@ -140,6 +156,22 @@ std::vector<Evaluation> ProcessGroup::evaluations(const Program& program, const 
     all[i].loss = std::bit_cast<double>(words[2 * i]);
     all[i].correct = words[2 * i + 1];
   }
+  return all;
+}
+
+std::vector<float> ProcessGroup::halves(const Program& program, const Dataset& data,
+                                        Executor& executor) const {
+  const std::size_t rows = data.rows();
+  const auto begin_of = [&](std::size_t rank) { return rows * rank / cluster_.size(); };
+  std::vector<std::uint32_t> share(begin_of(cluster_.rank() + 1) - begin_of(cluster_.rank()));
+  std::iota(share.begin(), share.end(), static_cast<std::uint32_t>(begin_of(cluster_.rank())));
+  const std::vector<float> own = correct_halves(program, data, share, executor);
+  std::vector<float> all(rows);
+  std::copy(own.begin(), own.end(),
+            all.begin() + static_cast<std::ptrdiff_t>(begin_of(cluster_.rank())));
+  std::vector<std::size_t> ends(cluster_.size());
+  for (std::size_t i = 0; i < ends.size(); ++i) ends[i] = begin_of(i + 1) * sizeof(float);
+  cluster_.gather(std::as_writable_bytes(std::span(all)), ends);
   return all;
 }
 

@@ -6,6 +6,7 @@
 #include "privgrad/data/executor.hpp"
 #include "privgrad/plan/read_data.hpp"
 #include "privgrad/train/process_group.hpp"
+#include "privgrad/train/statistic_releases.hpp"
 #include "privgrad/train/trainer.hpp"
 
 namespace privgrad::core {
@@ -16,10 +17,13 @@ namespace {
 class Worker {
  public:
   Worker(const Plan& plan, const RunOptions& options)
-      : executor_(make_executor(options.threads)), data_(read_rows(*plan.manifest, *plan.setting)) {
-    apply_transforms(*plan.manifest, *plan.setting, data_, options.threads, options.features);
+      : plan_(plan),
+        options_(options),
+        executor_(make_executor(options.threads)),
+        data_(read_rows(*plan.manifest, *plan.setting)) {
     bench_ = make_workbench(plan, *executor_);
     processes_.emplace(*options.cluster, plan, *bench_.program);
+    learn(processes_->learnt());
     const std::string state = processes_->joined(common_ground(data_));
     // Every key that it draws with, it is told.
     trainer_.emplace(plan, data_.train, std::nullopt, RandomKey::from_seed(0), *executor_,
@@ -39,11 +43,18 @@ class Worker {
         case Wish::step:
           trainer_->take_part(asked.order, bench_);
           break;
+        case Wish::learn:
+          learn(processes_->learnt());
+          compare_common_parts(processes_->cluster(), common_ground(data_));
+          break;
         case Wish::evaluate_train:
           processes_->evaluations(*bench_.program, data_.train, *executor_);
           break;
         case Wish::evaluate_test:
           processes_->evaluations(*bench_.program, data_.test, *executor_);
+          break;
+        case Wish::report:
+          processes_->halves(*bench_.program, data_.train, *executor_);
           break;
         case Wish::state: {
           StateWriter own;  // process 0's has all of it
@@ -57,6 +68,23 @@ class Worker {
   }
 
  private:
+  /// Applies the transforms, unless they learn from statistics that are still to be released.
+  /// \param learnt  what they have learnt of these; "": nothing.
+  void learn(const std::string& learnt) {
+    const auto apply = [this](Teacher* teacher) {
+      apply_transforms(*plan_.manifest, *plan_.setting, data_, options_.threads, options_.features,
+                       teacher);
+    };
+    if (plan_.statistics.empty()) return apply(nullptr);
+    if (learnt.empty()) return;
+    StateReader in(learnt, "the statistics that process 0 has released");
+    KeptStatistics teacher(in, plan_);
+    in.end();
+    apply(&teacher);
+  }
+
+  const Plan& plan_;
+  const RunOptions& options_;
   std::unique_ptr<Executor> executor_;
   RunData data_;
   Workbench bench_;

@@ -215,29 +215,25 @@ void ResumableRun::release_statistics() {
   apply_transforms(manifest_, *plan_.setting, data_, options_.threads, options_.features,
                    &releases);
   is_transformed_ = true;
+  statistics_are_released();
   if (checkpoints_) know_rows_made();
   keys_->bind_to(bound_with_rows());
   keys_->next(last_shown_);
   if (checkpoints_) save(Stop::none);
 }
 
+bool ResumableRun::has_learnt() const { return is_transformed_ && !plan_.statistics.empty(); }
+
+std::string ResumableRun::learnt_text() const {
+  StateWriter out;
+  if (has_learnt()) core::save_statistics(out, plan_, result_.counts, data_.preprocessing);
+  return out.text();
+}
+
 void ResumableRun::save_statistics(StateWriter& out) const {
   out.begin("statistics");
-  const bool are_kept = is_transformed_ && !plan_.statistics.empty();
-  out.word(are_kept ? 1 : 0);
-  if (!are_kept) return;
-  for (const PlannedStatistic& one : plan_.statistics) {
-    if (one.of == StatisticOf::rows) out.word(result_.counts.rows.value());
-    if (one.of == StatisticOf::classes) out.array(result_.counts.classes);
-    if (one.of != StatisticOf::transform) continue;
-    const std::vector<FittedTensor>& values = data_.preprocessing.at(one.transform).values;
-    out.word(values.size());
-    for (const FittedTensor& tensor : values) {
-      out.bytes(tensor.name);
-      out.array(std::vector<std::uint64_t>(tensor.shape.begin(), tensor.shape.end()));
-      out.array(tensor.values);
-    }
-  }
+  out.word(has_learnt() ? 1 : 0);
+  if (has_learnt()) core::save_statistics(out, plan_, result_.counts, data_.preprocessing);
 }
 
 void ResumableRun::take_up_statistics(StateReader& in) {
@@ -245,24 +241,8 @@ void ResumableRun::take_up_statistics(StateReader& in) {
   const bool are_kept = in.word() == 1;
   is_transformed_ = are_kept || plan_.statistics.empty();
   if (!is_transformed_) return;
-  std::vector<FittedTransform> kept(manifest_.transforms.size());
-  for (const PlannedStatistic& one : plan_.statistics) {
-    if (one.of == StatisticOf::rows) {
-      result_.counts.rows = in.word();
-      if (*result_.counts.rows == 0) in.fail("its released number of rows is 0");
-    }
-    if (one.of == StatisticOf::classes) result_.counts.classes = in.array<double>(one.size);
-    if (one.of != StatisticOf::transform) continue;
-    for (std::uint64_t left = in.word(); left > 0; --left) {
-      FittedTensor tensor;
-      tensor.name = in.bytes();
-      const std::vector<std::uint64_t> shape = in.array<std::uint64_t>();
-      tensor.shape.assign(shape.begin(), shape.end());
-      tensor.values = in.array<double>();
-      kept[one.transform].values.push_back(std::move(tensor));
-    }
-  }
-  KeptStatistics teacher(kept);
+  KeptStatistics teacher(in, plan_);
+  result_.counts = teacher.counts();
   apply_transforms(manifest_, *plan_.setting, data_, options_.threads, options_.features, &teacher);
 }
 

@@ -13,6 +13,7 @@
 #include "privgrad/train/resumable_run.hpp"
 #include "privgrad/train/trainer.hpp"
 #include "privgrad/trust/event_json.hpp"
+#include "privgrad/trust/row_sum.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -80,8 +81,12 @@ class Training final : ResumableRun {
       throw ConfigError(why);
     processes_.emplace(*options_.cluster, plan_, *bench_.program);
     share_plan(*options_.cluster, plan_, options_);
-    processes_->join(common_ground(data_), state);
+    processes_->join(learnt_text(), common_ground(data_), state);
     output_.share_work_with(*processes_);
+  }
+
+  void statistics_are_released() override {
+    if (processes_) processes_->teach(learnt_text(), common_ground(data_));
   }
 
   std::filesystem::path ledger_file() const { return options_.directory / "ledger.jsonl"; }
@@ -255,12 +260,19 @@ class Training final : ResumableRun {
 
   std::optional<ReportedAccuracy> release_report(const Charge& charge) {
     trainer_->bring_home(bench_);  // evaluated parameters were checked, and can be shown
-    const auto made =
-        release_accuracy(plan_, charge, divisor_of(plan_, result_.counts), data_.train, bench_,
-                         keys_->of_step().derive(kReportPurpose), ledger(),
-                         manifest_.noise_off ? nullptr : options_.witness, *executor_);
+    const auto made = release_accuracy(
+        plan_, charge, divisor_of(plan_, result_.counts), [&] { return halves(); },
+        bench_.parameters, keys_->of_step().derive(kReportPurpose), ledger(),
+        manifest_.noise_off ? nullptr : options_.witness, *executor_);
     if (ledger() != nullptr) result_.epsilon = ledger()->spent();
     return made;
+  }
+
+  /// What each training row adds to a report of the model on the bench.
+  std::vector<float> halves() {
+    if (processes_)
+      return processes_->halves(*bench_.program, bench_.parameters, data_.train, *executor_);
+    return correct_halves(*bench_.program, data_.train, all_rows(data_.train.rows()), *executor_);
   }
 
   /// \returns whether the measurement that chooses the step's noise, and the step, are paid for.

@@ -181,15 +181,50 @@ void StatisticReleases::teach(std::size_t number, Transform& transform, const Da
             [&] { learner->learn(train.shape(), released); });
 }
 
+void save_statistics(StateWriter& out, const Plan& plan, const ReleasedCounts& counts,
+                     const std::vector<FittedTransform>& learnt) {
+  for (const PlannedStatistic& one : plan.statistics) {
+    if (one.of == StatisticOf::rows) out.word(counts.rows.value());
+    if (one.of == StatisticOf::classes) out.array(counts.classes);
+    if (one.of != StatisticOf::transform) continue;
+    const std::vector<FittedTensor>& values = learnt.at(one.transform).values;
+    out.word(values.size());
+    for (const FittedTensor& tensor : values) {
+      out.bytes(tensor.name);
+      out.array(std::vector<std::uint64_t>(tensor.shape.begin(), tensor.shape.end()));
+      out.array(tensor.values);
+    }
+  }
+}
+
+KeptStatistics::KeptStatistics(StateReader& in, const Plan& plan)
+    : learnt_(plan.manifest->transforms.size()) {
+  for (const PlannedStatistic& one : plan.statistics) {
+    if (one.of == StatisticOf::rows) {
+      counts_.rows = in.word();
+      if (*counts_.rows == 0) in.fail("its released number of rows is 0");
+    }
+    if (one.of == StatisticOf::classes) counts_.classes = in.array<double>(one.size);
+    if (one.of != StatisticOf::transform) continue;
+    for (std::uint64_t left = in.word(); left > 0; --left) {
+      FittedTensor tensor;
+      tensor.name = in.bytes();
+      const std::vector<std::uint64_t> shape = in.array<std::uint64_t>();
+      tensor.shape.assign(shape.begin(), shape.end());
+      tensor.values = in.array<double>();
+      learnt_[one.transform].values.push_back(std::move(tensor));
+    }
+  }
+}
+
 void KeptStatistics::teach(std::size_t number, Transform& transform, const Dataset&) {
   auto* learner = dynamic_cast<FittedValues*>(&transform);
-  if (learner == nullptr || number >= kept_.size())
-    throw IoError("the checkpoint has not what transform " + std::to_string(number) +
-                  " has learnt");
+  if (learner == nullptr || number >= learnt_.size())
+    throw IoError("what was kept has not what transform " + std::to_string(number) + " has learnt");
   try {
-    learner->restore(kept_[number].values);
+    learner->restore(learnt_[number].values);
   } catch (const ConfigError& problem) {
-    throw IoError(std::string("the checkpoint: ") + problem.what());
+    throw IoError(std::string("what was kept of the statistics: ") + problem.what());
   }
 }
 

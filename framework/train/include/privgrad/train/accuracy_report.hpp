@@ -2,16 +2,18 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "privgrad/backend.hpp"
+#include "privgrad/dataset.hpp"
 #include "privgrad/executor.hpp"
 #include "privgrad/plan/plan.hpp"
 #include "privgrad/train/release_witness.hpp"
-#include "privgrad/train/trainer.hpp"
 #include "privgrad/trust/ledger.hpp"
 #include "privgrad/trust/random_key.hpp"
 
@@ -39,18 +41,19 @@ struct ReportedAccuracies {
   std::optional<ReportedAccuracy> kept;  ///< For the model that is kept, once released.
 };
 
-/// Pays for a report, and releases the accuracy of the model on the bench.
+/// Pays for a report, and then releases the accuracy of a model.
 /// \param charge  PlannedReport::charge(), or charge_behind() so many steps, which chooses the
 ///   noise: each charge has its own, from one key.
 /// \param divisor  of the sum: divisor_of().
+/// \param halves_of_rows  makes correct_halves() of all training rows; called once it is paid for.
+/// \param model  the parameters that these are of.
 /// \param key  used for reports alone.
 /// \param ledger  null without noise. \param witness  null: none.
 /// \returns nothing if the ledger does not pay for it.
-std::optional<ReportedAccuracy> release_accuracy(const Plan& plan, const Charge& charge,
-                                                 double divisor, const Dataset& train,
-                                                 const Workbench& bench, const RandomKey& key,
-                                                 Ledger* ledger, ReleaseWitness* witness,
-                                                 Executor& executor);
+std::optional<ReportedAccuracy> release_accuracy(
+    const Plan& plan, const Charge& charge, double divisor,
+    const std::function<std::vector<float>()>& halves_of_rows, std::span<const float> model,
+    const RandomKey& key, Ledger* ledger, ReleaseWitness* witness, Executor& executor);
 
 /// The planned report, with the accuracies that were released.
 nlohmann::json to_json(const PlannedReport& planned, const ReportedAccuracies& made);

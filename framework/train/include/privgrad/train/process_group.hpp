@@ -41,7 +41,15 @@ struct StepOrder {
 };
 
 /// The requests of process 0.
-enum class Wish : std::uint64_t { step = 1, evaluate_train, evaluate_test, state, end };
+enum class Wish : std::uint64_t {
+  step = 1,
+  learn,
+  evaluate_train,
+  evaluate_test,
+  report,
+  state,
+  end
+};
 
 /// At process 0: lets the others make the same plan. Public orders of examples are drawn for a
 /// plan, and with correlated releases the noise that is paid for depends on them; the numbers that
@@ -80,10 +88,17 @@ class ProcessGroup {
 
   // ---- at process 0
 
-  /// \param ground  common_ground().
+  /// \param learnt  ResumableRun::learnt_text().
+  /// \param ground  common_ground() of the examples, transformed unless that is still to come.
   /// \param state  of a trainer (Trainer::save()) from which all resume; "": the run begins.
   /// \throws ConfigError naming a process that has another ground.
-  void join(std::span<const CommonPart> ground, std::string_view state);
+  void join(std::string_view learnt, std::span<const CommonPart> ground, std::string_view state);
+
+  /// Lets the others apply the transforms with what was learnt of statistics, once these are
+  /// released.
+  /// \param learnt  as of join(); not empty. \param ground  of the transformed examples.
+  /// \throws ConfigError naming a process whose transforms make other examples.
+  void teach(std::string_view learnt, std::span<const CommonPart> ground);
 
   /// Lets the others begin their part of a step.
   /// \param parameters  before the step.
@@ -95,6 +110,11 @@ class ProcessGroup {
   Evaluation evaluate(const Program& program, std::span<const float> parameters,
                       const Dataset& data, bool is_test, Executor& executor);
 
+  /// As correct_halves() of all training rows, from all processes' shares of them.
+  /// \param parameters  those of the program.
+  std::vector<float> halves(const Program& program, std::span<const float> parameters,
+                            const Dataset& train, Executor& executor);
+
   /// Lets the others save their trainers, as this process is about to.
   void ask_for_state();
 
@@ -103,6 +123,9 @@ class ProcessGroup {
 
   // ---- at the others
 
+  /// What process 0 gave join() or teach(): received before the examples are transformed and
+  /// compared.
+  std::string learnt() { return broadcast_text(cluster_, ""); }
   /// \returns the state to resume from; "": the run begins. Does not return where a process has
   ///   another ground: process 0 then ends all.
   std::string joined(std::span<const CommonPart> ground);
@@ -119,6 +142,9 @@ class ProcessGroup {
   /// This process's parts of an evaluation; process 0 has all, in order.
   std::vector<Evaluation> evaluations(const Program& program, const Dataset& data,
                                       Executor& executor) const;
+
+  /// This process's share of correct_halves() of all rows; process 0 has all, in order.
+  std::vector<float> halves(const Program& program, const Dataset& data, Executor& executor) const;
 
   /// Gives all processes the whole parameters, of which each has moved its slice.
   void exchange(std::span<float> parameters);

@@ -52,6 +52,8 @@ class ResumableRun {
   virtual bool records_are_behind() const = 0;
   /// The ledger that pays for statistics, once records are open; null: there are none, or no noise.
   virtual Ledger* ledger_of_statistics() { return nullptr; }
+  /// Called once statistics were released, and the transforms have learnt and were applied.
+  virtual void statistics_are_released() {}
   /// Makes the steps after the checkpoint, or from the beginning; ends where ends_here().
   virtual void train() = 0;
   /// Writes the output of a run that is over.
@@ -62,6 +64,9 @@ class ResumableRun {
   void begin();
   /// \throws PrivacyError where it cannot continue as it would have.
   void take_up();
+  /// What the transforms have learnt of released statistics, for KeptStatistics; "": nothing, or
+  /// not yet.
+  std::string learnt_text() const;
   /// Makes everything between the beginning and the end.
   void train_and_report();
   /// Removes the private state, if the run is over.
@@ -110,6 +115,7 @@ class ResumableRun {
   DataCommitment read_data_again(std::string committed);
   void reopen(bool was_orderly);
   bool has_caught_up() const;
+  bool has_learnt() const;
   void release_statistics();
   void save_statistics(StateWriter& out) const;
   void take_up_statistics(StateReader& in);

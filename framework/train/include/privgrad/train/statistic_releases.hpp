@@ -18,6 +18,7 @@
 #include "privgrad/trust/mechanism.hpp"
 #include "privgrad/trust/random_key.hpp"
 #include "privgrad/trust/row_sum.hpp"
+#include "privgrad/trust/state_bytes.hpp"
 
 namespace privgrad::core {
 
@@ -91,16 +92,26 @@ class StatisticReleases final : public Teacher {
   std::vector<Receipt> receipts_;  // in reverse order: the next one is the last
 };
 
-/// Gives transforms the values that they had learnt when a checkpoint was made.
+/// Writes what was released and learnt before the first step, for KeptStatistics. As private as the
+/// releases are: whoever has the run's models may have it.
+/// \param learnt  one per transform of the manifest (RunData::preprocessing).
+void save_statistics(StateWriter& out, const Plan& plan, const ReleasedCounts& counts,
+                     const std::vector<FittedTransform>& learnt);
+
+/// Gives transforms the values that they have learnt before, in an earlier process of the run or in
+/// another one, from what save_statistics() wrote.
 class KeptStatistics final : public Teacher {
  public:
-  /// \param kept  one per transform; outlives this.
-  explicit KeptStatistics(const std::vector<FittedTransform>& kept) : kept_(kept) {}
+  /// \param plan  of the same manifest as the one that they were saved with.
+  /// \throws IoError if it cannot have been written for this plan.
+  KeptStatistics(StateReader& in, const Plan& plan);
+  const ReleasedCounts& counts() const noexcept { return counts_; }
   /// \throws IoError if the transform cannot have learnt these values.
   void teach(std::size_t number, Transform& transform, const Dataset& train) override;
 
  private:
-  const std::vector<FittedTransform>& kept_;
+  ReleasedCounts counts_;
+  std::vector<FittedTransform> learnt_;
 };
 
 }  // namespace privgrad::core
