@@ -1,6 +1,8 @@
 #include "csv_reader.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <cstring>
 #include <utility>
 
@@ -9,19 +11,45 @@
 namespace {
 
 constexpr std::size_t kReadAhead = std::size_t{1} << 20;
+constexpr std::size_t kBlock = 8;  ///< Bytes that are looked at together.
 
 bool is_blank_character(char c) { return c == ' ' || c == '\t'; }
+
+constexpr std::uint64_t in_each_byte(char c) {
+  return 0x0101010101010101u * static_cast<unsigned char>(c);
+}
+
+/// \returns a word whose lowest bit that is set is in the lowest byte in which both are the same; 0:
+///   there is none. (A byte above that one may have a bit without being the same.)
+std::uint64_t same_bytes(std::uint64_t a, std::uint64_t b) {
+  const std::uint64_t differs = a ^ b;
+  return (differs - in_each_byte('\x01')) & ~differs & in_each_byte('\x80');
+}
+
+/// \param stops  each eight times a character.
+/// \returns the first place at or behind `at` with one of these characters; there is one.
+std::size_t next_stop(const char* text, std::size_t at, const std::array<std::uint64_t, 4>& stops) {
+  static_assert(std::endian::native == std::endian::little);
+  for (;; at += kBlock) {
+    std::uint64_t block = 0;
+    std::memcpy(&block, text + at, kBlock);
+    std::uint64_t found = 0;
+    for (const std::uint64_t stop : stops) found |= same_bytes(stop, block);
+    if (found != 0) return at + static_cast<std::size_t>(std::countr_zero(found)) / 8;
+  }
+}
 
 }  // namespace
 
 CsvReader::CsvReader(const std::filesystem::path& path, CsvDialect dialect,
                      std::uint64_t most_bytes)
-    : path_(path), file_(path), dialect_(dialect), most_bytes_(most_bytes), text_(1, '\n') {
-  const auto stop = [&](char c) { stops_[static_cast<unsigned char>(c)] = true; };
-  stop(dialect.delimiter);
-  stop('\n');
-  stop('\r');
-  if (dialect.quote) stop(*dialect.quote);
+    : path_(path),
+      file_(path),
+      dialect_(dialect),
+      most_bytes_(most_bytes),
+      stops_{in_each_byte(dialect.delimiter), in_each_byte('\n'), in_each_byte('\r'),
+             in_each_byte(dialect.quote.value_or('\n'))},
+      text_(kBlock, '\n') {
   read_more();
   const std::string_view start(text_.data(), end_);
   if (start.starts_with("\xff\xfe") || start.starts_with("\xfe\xff")) {
@@ -39,8 +67,8 @@ bool CsvReader::read_more() {
   std::memmove(text_.data(), text_.data() + row_, kept);
   next_row_ -= row_;
   row_ = 0;
-  text_.resize(std::max(text_.size(), kept + kReadAhead + 1));
-  const std::size_t room = text_.size() - kept - 1;
+  text_.resize(std::max(text_.size(), kept + kReadAhead + kBlock));
+  const std::size_t room = text_.size() - kept - kBlock;
   const std::size_t got = file_.read({reinterpret_cast<std::uint8_t*>(text_.data()) + kept, room});
   end_ = kept + got;
   text_[end_] = '\n';
@@ -70,8 +98,7 @@ bool CsvReader::next() {
     if (parsed == Parsed::row) break;
     if (parsed == Parsed::malformed) fail_at_place(problem_place_, problem_);
     // Only a quote can keep a row from ending with the file.
-    if (file_ended_)
-      fail_at_place(fields_.back().place, "the quote that opens here is never closed");
+    if (file_ended_) fail_at_place(places_.back(), "the quote that opens here is never closed");
     read_more();
   }
   next_line_ = line_ + lines_inside_ + 1;
@@ -106,10 +133,14 @@ bool CsvReader::next_line() {
   // As if the file ended with this line.
   const std::size_t whole_end = std::exchange(end_, text_end);
   const bool had_ended = std::exchange(file_ended_, true);
-  const bool is_row = !is_too_long && parse_row() == Parsed::row && size() == *filled_fields_;
+  const bool is_row =
+      !is_too_long && parse_row() == Parsed::row && fields_.size() == *filled_fields_;
   end_ = whole_end;
   file_ended_ = had_ended;
-  if (!is_row) fields_.assign(*filled_fields_, {row_, 0, row_, false});
+  if (!is_row) {
+    fields_.assign(*filled_fields_, text_from(row_, row_));
+    places_.assign(*filled_fields_, row_);
+  }
   next_row_ = behind;
   next_line_ = line_ + 1;
   return true;
@@ -143,8 +174,11 @@ CsvReader::Parsed CsvReader::malformed(std::size_t place, const char* what) {
 /// the field that does so is the last.
 CsvReader::Parsed CsvReader::parse_row() {
   fields_.clear();
+  places_.clear();
   unescaped_.clear();
   lines_inside_ = 0;
+  const char* const text = text_.data();
+  const std::array<std::uint64_t, 4> stops = stops_;
   std::size_t at = row_;
   for (;;) {
     if (fields_.size() == kMostFields) return malformed(at, "the row has more than 1048576 fields");
@@ -156,10 +190,10 @@ CsvReader::Parsed CsvReader::parse_row() {
       if (dialect_.trim) at = skip_blanks(at);
     } else {
       const std::size_t begin = at;
-      while (!stops_[static_cast<unsigned char>(text_[at])]) ++at;
+      at = next_stop(text, at, stops);
       std::size_t last = at;
       while (dialect_.trim && last > begin && is_blank_character(text_[last - 1])) --last;
-      add(begin, last, place);
+      add(text_from(begin, last), place);
     }
     if (at == end_ && !file_ended_) return Parsed::unfinished;
     const char stop = text_[at];
@@ -177,7 +211,7 @@ CsvReader::Parsed CsvReader::parse_row() {
       if (at + 1 == end_ && !file_ended_) return Parsed::unfinished;
       return malformed(at, "a carriage return without a line feed");
     }
-    if (dialect_.quote && text_[fields_.back().place] == *dialect_.quote)
+    if (dialect_.quote && text_[places_.back()] == *dialect_.quote)
       return malformed(at, "text after a closing quote; a quote inside a quoted field is doubled");
     return malformed(at, "a quote inside a field that does not begin with one");
   }
@@ -205,7 +239,7 @@ bool CsvReader::parse_quoted(std::size_t& at) {
   for (;;) {
     while (text_[at] != quote && text_[at] != '\n') ++at;
     if (at == end_ || (text_[at] == quote && at + 1 == end_ && !file_ended_)) {
-      add(place, place, place);
+      add({}, place);
       return false;
     }
     if (text_[at] == '\n') {
@@ -215,22 +249,24 @@ bool CsvReader::parse_quoted(std::size_t& at) {
     }
     if (at + 1 == end_ || text_[at + 1] != quote) break;
     has_doubled = true;
+    unescaped_.reserve(end_ - row_);  // for the whole row: fields that point into it stay
     unescaped_.append(text_.data() + piece, at + 1 - piece);
     at += 2;
     piece = at;
   }
   if (has_doubled) {
     unescaped_.append(text_.data() + piece, at - piece);
-    fields_.push_back({unescaped_begin, unescaped_.size() - unescaped_begin, place, true});
+    add(std::string_view(unescaped_).substr(unescaped_begin), place);
   } else {
-    add(piece, at, place);
+    add(text_from(piece, at), place);
   }
   ++at;
   return true;
 }
 
-void CsvReader::add(std::size_t begin, std::size_t end, std::size_t place) {
-  fields_.push_back({begin, end - begin, place, false});
+void CsvReader::add(std::string_view field, std::size_t place) {
+  fields_.push_back(field);
+  places_.push_back(place);
 }
 
 void CsvReader::fail_at_place(std::size_t place, const std::string& what) const {
@@ -244,7 +280,7 @@ void CsvReader::fail_at_place(std::size_t place, const std::string& what) const 
 }
 
 void CsvReader::fail_at(std::size_t field, const std::string& what) const {
-  fail_at_place(fields_[field].place, what);
+  fail_at_place(places_[field], what);
 }
 
 void CsvReader::fail_at_row(const std::string& what) const { fail_at_place(row_, what); }

@@ -1,10 +1,12 @@
 // A reader for CSV files, plain or compressed, that reports errors by line and column.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,14 +54,10 @@ class CsvReader {
   /// rows count those.
   void fill_malformed(std::size_t fields) { filled_fields_ = fields; }
 
-  /// The number of fields in the row that next() read; valid until the next call.
-  std::size_t size() const noexcept { return fields_.size(); }
-  std::string_view field(std::size_t i) const noexcept {
-    const Field& found = fields_[i];
-    return {(found.unescaped ? unescaped_.data() : text_.data()) + found.begin, found.size};
-  }
+  /// The fields of the row that next() read; valid until the next call.
+  std::span<const std::string_view> fields() const noexcept { return fields_; }
   /// Whether the row is an empty line.
-  bool is_blank() const noexcept { return size() == 1 && at_end_of_row_ == fields_[0].place; }
+  bool is_blank() const noexcept { return fields_.size() == 1 && at_end_of_row_ == places_[0]; }
 
   /// Whether a field in quotes holds a line end.
   bool spans_lines() const noexcept { return lines_inside_ > 0; }
@@ -83,13 +81,6 @@ class CsvReader {
   [[noreturn]] void fail(const std::string& what) const { file_.fail(what); }
 
  private:
-  struct Field {
-    std::size_t begin;  ///< In text_ or unescaped_.
-    std::size_t size;
-    std::size_t place;  ///< In text_, with its quote.
-    bool unescaped;
-  };
-
   enum class Parsed { row, unfinished, malformed };
 
   bool next_line();
@@ -100,16 +91,19 @@ class CsvReader {
   bool skip_comments();
   bool is_line_end(std::size_t at) const noexcept;
   std::size_t skip_blanks(std::size_t at) const noexcept;
-  void add(std::size_t begin, std::size_t end, std::size_t place);
+  void add(std::string_view field, std::size_t place);
+  std::string_view text_from(std::size_t begin, std::size_t end) const noexcept {
+    return {text_.data() + begin, end - begin};
+  }
   [[noreturn]] void fail_at_place(std::size_t place, const std::string& what) const;
 
   std::filesystem::path path_;
   InputFile file_;
   CsvDialect dialect_;
   std::uint64_t most_bytes_;
-  bool stops_[256] = {};  ///< Characters at which a plain field may end.
+  std::array<std::uint64_t, 4> stops_;  ///< Each eight times a character that ends a plain field.
 
-  std::vector<char> text_;    ///< The bytes read, and a line end that was not.
+  std::vector<char> text_;    ///< The bytes read, a line end that was not, and kBlock - 1 more.
   std::size_t end_ = 0;       ///< End of the bytes read; text_[end_] is the line end.
   std::size_t row_ = 0;       ///< Where this row begins.
   std::size_t next_row_ = 0;  ///< Where the next one does.
@@ -118,9 +112,10 @@ class CsvReader {
   std::uint64_t bytes_ = 0;  ///< Read so far, decompressed.
   std::uint64_t line_ = 0;   ///< The line of this row, from 1.
   std::uint64_t next_line_ = 1;
-  std::uint64_t lines_inside_ = 0;  ///< Line ends within quotes of this row.
-  std::string unescaped_;           ///< Fields of this row in which quotes were doubled.
-  std::vector<Field> fields_;
+  std::uint64_t lines_inside_ = 0;            ///< Line ends within quotes of this row.
+  std::string unescaped_;                     ///< Fields of this row in which quotes were doubled.
+  std::vector<std::string_view> fields_;      ///< In text_ or unescaped_.
+  std::vector<std::size_t> places_;           ///< Of each field in text_, with its quote.
   std::optional<std::size_t> filled_fields_;  ///< As fill_malformed() said.
   std::size_t problem_place_ = 0;             ///< In text_, of the malformed place.
   const char* problem_ = "";

@@ -24,8 +24,8 @@ std::size_t columns_by(const std::filesystem::path& file, const CsvForm& form) {
   std::size_t columns = 0;
   try {
     for (int row = 0; row < kRows && reader.next(); ++row) {
-      if (row > 0 && reader.size() != columns) return 0;
-      columns = reader.size();
+      if (row > 0 && reader.fields().size() != columns) return 0;
+      columns = reader.fields().size();
     }
   } catch (const privgrad::IoError&) {
     return 0;  // not of this form
@@ -37,7 +37,7 @@ std::size_t columns_by(const std::filesystem::path& file, const CsvForm& form) {
 
 char likely_delimiter(const std::filesystem::path& file, const CsvForm& form) {
   CsvReader reader(file, form.dialect, std::numeric_limits<std::uint64_t>::max());
-  if (!reader.next() || reader.size() > 1) return form.dialect.delimiter;
+  if (!reader.next() || reader.fields().size() > 1) return form.dialect.delimiter;
   std::size_t most = 1;
   char likely = form.dialect.delimiter;
   for (const char* delimiter : kDelimiters) {
@@ -60,9 +60,9 @@ Names CsvRows::read_names() {
   if (!reader_.next()) reader_.fail("holds no rows");
   Names names;
   bool only_numbers = true;
-  for (std::size_t i = 0; i < reader_.size(); ++i) {
-    names.emplace_back(form_.header ? std::string(reader_.field(i)) : std::to_string(i));
-    only_numbers = only_numbers && number_in(reader_.field(i), form_.decimal_comma).has_value();
+  for (std::size_t i = 0; i < reader_.fields().size(); ++i) {
+    names.emplace_back(form_.header ? std::string(reader_.fields()[i]) : std::to_string(i));
+    only_numbers = only_numbers && number_in(reader_.fields()[i], form_.decimal_comma).has_value();
     if (names.back().size() > kLongestName)
       reader_.fail_at(i, "the name is longer than " + std::to_string(kLongestName) + " bytes");
   }
@@ -83,6 +83,7 @@ Names CsvRows::read_names() {
 bool CsvRows::next() {
   const bool is_there = is_at_first_row_ || reader_.next();
   is_at_first_row_ = false;
+  fields_ = reader_.fields();
   if (is_there) check_size();
   return is_there;
 }
@@ -100,10 +101,10 @@ void CsvRows::check_names(const Names& names) const {
 
 void CsvRows::check_size() const {
   const std::string expected = std::to_string(columns_);
-  if (reader_.size() == columns_) return;
+  if (reader_.fields().size() == columns_) return;
   if (reader_.is_blank())
     reader_.fail_at_row("the line is blank, expected " + expected + " fields");
-  reader_.fail_at_row("the row has " + std::to_string(reader_.size()) + " field(s), expected " +
-                      expected + ", " + delimiter_hint(form_) +
+  reader_.fail_at_row("the row has " + std::to_string(reader_.fields().size()) +
+                      " field(s), expected " + expected + ", " + delimiter_hint(form_) +
                       ", and data.malformed what becomes of such a line");
 }

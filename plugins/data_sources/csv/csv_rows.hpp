@@ -38,8 +38,6 @@ class CsvRows final : public TextRows {
   std::vector<std::string> read_names() override;
   bool next() override;
 
-  std::size_t size() const noexcept override { return reader_.size(); }
-  std::string_view field(std::size_t i) const noexcept override { return reader_.field(i); }
   std::size_t likely_rows() const noexcept override { return reader_.rows_like_this(); }
   std::uint64_t read_so_far() const noexcept override { return reader_.bytes_read(); }
   /// Whether a field in quotes holds a line end.

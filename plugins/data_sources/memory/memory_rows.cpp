@@ -26,11 +26,16 @@ std::vector<std::string> MemoryRows::read_names() {
   return names;
 }
 
-std::string_view MemoryRows::field(std::size_t i) const noexcept {
-  const MemoryColumn& column = table_->columns[i];
-  const auto begin = static_cast<std::size_t>(column.offsets[next_ - 1]);
-  const auto end = static_cast<std::size_t>(column.offsets[next_]);
-  return {column.bytes.data() + begin, end - begin};
+bool MemoryRows::next() {
+  if (++next_ > rows_) return false;
+  row_.clear();
+  for (const MemoryColumn& column : table_->columns) {
+    const auto begin = static_cast<std::size_t>(column.offsets[next_ - 1]);
+    const auto end = static_cast<std::size_t>(column.offsets[next_]);
+    row_.emplace_back(column.bytes.data() + begin, end - begin);
+  }
+  fields_ = row_;
+  return true;
 }
 
 void MemoryRows::check_column(std::size_t i) const {

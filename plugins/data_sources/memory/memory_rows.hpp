@@ -18,10 +18,7 @@ class MemoryRows final : public TextRows {
   MemoryRows(std::shared_ptr<const privgrad::MemoryTable> table, std::string name);
 
   std::vector<std::string> read_names() override;
-  bool next() override { return ++next_ <= rows_; }
-
-  std::size_t size() const noexcept override { return table_->columns.size(); }
-  std::string_view field(std::size_t i) const noexcept override;
+  bool next() override;
   void check_column(std::size_t i) const override;
   bool has_iso_dates(std::size_t i) const noexcept override { return table_->columns[i].is_date; }
   std::size_t likely_rows() const noexcept override { return rows_; }
@@ -37,4 +34,5 @@ class MemoryRows final : public TextRows {
   std::string name_;
   std::size_t rows_;
   std::size_t next_ = 0;  ///< Behind this row.
+  std::vector<std::string_view> row_;
 };

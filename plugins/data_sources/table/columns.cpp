@@ -135,13 +135,14 @@ namespace {
 /// Most numbers of tables: at most 15 digits, with or without a point. Digits and power of ten are
 /// then exact in double, and one division rounds once: the same bits as std::from_chars gives
 /// (Clinger 1990, the fast path), in a third of its time.
-std::optional<double> short_number(std::string_view text) {
+/// \returns whether it is one of these; `value` is set then.
+bool short_number(std::string_view text, double& value) {
   constexpr std::size_t kMostDigits = 15;
-  constexpr double kPowers[kMostDigits + 1] = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                               1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+  static constexpr double kPowers[kMostDigits + 1] = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                                      1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
   const bool is_negative = !text.empty() && text.front() == '-';
   if (is_negative) text.remove_prefix(1);
-  if (text.size() > kMostDigits + 1) return std::nullopt;
+  if (text.size() > kMostDigits + 1) return false;
   std::uint64_t digits = 0;
   std::size_t count = 0;
   std::size_t point = text.size();
@@ -153,34 +154,52 @@ std::optional<double> short_number(std::string_view text) {
     } else if (text[i] == '.' && point == text.size()) {
       point = i;
     } else {
-      return std::nullopt;
+      return false;
     }
   }
-  if (count == 0 || count > kMostDigits) return std::nullopt;
-  auto value = static_cast<double>(digits);
+  if (count == 0 || count > kMostDigits) return false;
+  value = static_cast<double>(digits);
   if (point < text.size()) value /= kPowers[text.size() - 1 - point];
-  return is_negative ? -value : value;
+  if (is_negative) value = -value;
+  return true;
 }
 
-}  // namespace
+/// Whole numbers of one to three digits, most of the numbers of some tables, without a branch for
+/// each length: of one or two digits the last is read twice, and counted once.
+bool tiny_number(std::string_view text, double& value) {
+  static constexpr unsigned kWorth[3][3] = {{1, 0, 0}, {10, 0, 1}, {100, 10, 1}};
+  const std::size_t size = text.size();
+  if (size - 1 > 2) return false;
+  const auto digit = [&](std::size_t i) {
+    return static_cast<unsigned char>(text[i]) - static_cast<unsigned>('0');
+  };
+  const unsigned first = digit(0), second = digit(size / 2), last = digit(size - 1);
+  if (std::max({first, second, last}) > 9) return false;
+  const auto& worth = kWorth[size - 1];
+  value = first * worth[0] + second * worth[1] + last * worth[2];
+  return true;
+}
 
-std::optional<double> number_in(std::string_view text, bool decimal_comma) {
-  if (!decimal_comma) {
-    if (const auto value = short_number(text)) return value;
-  }
+/// Any number; \returns and `value` as short_number().
+bool any_number(std::string_view text, bool decimal_comma, double& value) {
   char buffer[kMostNumberBytes];
   if (decimal_comma) {
-    if (text.size() > kMostNumberBytes || text.find('.') != text.npos) return std::nullopt;
+    if (text.size() > kMostNumberBytes || text.find('.') != text.npos) return false;
     std::replace_copy(text.begin(), text.end(), buffer, ',', '.');
     text = {buffer, text.size()};
   }
   if (text.size() > 1 && text.front() == '+' && text[1] != '-') text.remove_prefix(1);
-  double value = 0.0;
   const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (result.ec != std::errc{} || result.ptr != text.data() + text.size()) return std::nullopt;
   // float32 is what is kept, so what overflows it is no more finite than inf.
-  if (!std::isfinite(static_cast<float>(value))) return std::nullopt;
-  return value;
+  return result.ec == std::errc{} && result.ptr == text.data() + text.size() &&
+         std::isfinite(static_cast<float>(value));
+}
+
+}  // namespace
+
+bool read_number(std::string_view text, bool decimal_comma, double& value) {
+  return tiny_number(text, value) || (!decimal_comma && short_number(text, value)) ||
+         any_number(text, decimal_comma, value);
 }
 
 std::vector<privgrad::ParamSpec> column_params() {

@@ -55,9 +55,17 @@ ColumnRule column_rule(const privgrad::Params& params);
 /// \returns an entry that reads back as the rule.
 privgrad::Value to_value(const ColumnRule& rule);
 
-/// \returns the whole text as a number in float32's range. A leading plus and, with
-///   `decimal_comma`, a comma instead of a point are understood.
-std::optional<double> number_in(std::string_view text, bool decimal_comma);
+/// Reads a whole text as a number in float32's range. A leading plus and, with `decimal_comma`, a
+/// comma instead of a point are understood.
+/// \param value  the number; anything if there is none.
+/// \returns whether there is one.
+bool read_number(std::string_view text, bool decimal_comma, double& value);
+/// As read_number(). Defined here, since an optional that another file returns goes through memory
+/// in pieces, which takes longer than reading the number.
+inline std::optional<double> number_in(std::string_view text, bool decimal_comma) {
+  double value = 0.0;
+  return read_number(text, decimal_comma, value) ? std::optional(value) : std::nullopt;
+}
 
 /// Turns fields of one column into features. Threads: const functions may run concurrently.
 class Column {

@@ -5,11 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "privgrad/params.hpp"
-#include "text_rows.hpp"
 
 /// Assigns each row of a table to one of two sides by a hash of its content alone, and not of its
 /// place or of other rows. So adding or removing a row moves no other row, and for data sets that
@@ -30,12 +31,12 @@ class RowSplit {
   /// \throws ConfigError  there is no such column.
   void use(const std::vector<std::string>& names);
 
-  bool is_test(const TextRows& row);
+  bool is_test(std::span<const std::string_view> row);
 
  private:
   std::uint64_t most_;  ///< Rows with a hash below it are test rows.
   std::optional<std::string> by_;
   std::array<unsigned char, 16> key_;
   std::vector<std::size_t> fields_;
-  std::string text_;  ///< The text that is hashed.
+  std::vector<unsigned char> text_;  ///< What is hashed is at its front.
 };

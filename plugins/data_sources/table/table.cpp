@@ -136,15 +136,15 @@ class TableReader {
   }
 
   void read_row(const TextRows& text) {
-    const bool is_test = split_ != nullptr && split_->is_test(text);
+    const bool is_test = split_ != nullptr && split_->is_test(text.fields());
     TableRows& rows = side(is_test);
     if (table_.looks_like_index && counts_rows_) look_at_index(text.field(0));
+    const std::span<const std::string_view> fields = text.fields();
     std::size_t at = rows.features.size();
     rows.features.resize(at + now_.width);
     for (std::size_t i = 0; i < now_.features.size(); ++i) {
       const Column& column = now_.features[i];
-      const Column::Found found =
-          column.encode(text.field(column.field()), rows.features.data() + at);
+      const Column::Found found = column.encode(fields[column.field()], rows.features.data() + at);
       if (found == Column::Found::none) {
         if (!column.rule().is_total()) refuse(text, column);
         ++table_.filled[i];

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,9 +26,9 @@ class TextRows {
   /// Reads the next row. \returns false behind the last.
   virtual bool next() = 0;
 
-  /// The number of fields in the row that next() read; valid until the next call.
-  virtual std::size_t size() const noexcept = 0;
-  virtual std::string_view field(std::size_t i) const noexcept = 0;
+  /// The fields of the row that next() read; valid until the next call.
+  std::span<const std::string_view> fields() const noexcept { return fields_; }
+  std::string_view field(std::size_t i) const noexcept { return fields_[i]; }
   /// \throws IoError  the values of this column are no texts.
   virtual void check_column(std::size_t) const {}
   /// Whether the fields of a column are dates, written as %Y-%m-%d whatever is declared of them.
@@ -52,6 +53,8 @@ class TextRows {
 
  protected:
   TextRows() = default;
+
+  std::span<const std::string_view> fields_;  ///< Set by next().
 };
 
 /// Rows that can be read again and again; a table has one or more such parts.
