@@ -169,13 +169,16 @@ TEST_CASE("killed in any of its processes, a run goes on with another number of 
   NEEDS_MPIRUN();
   // What is carried on from step to step is in slices that the others have no copy of.
   const Words large{"--set", "model={kind: mlp, hidden: [320, 320]}"};
+  Words few_reports = kReleases;
+  few_reports.insert(few_reports.end(),
+                     {"--set", "report.train_accuracy={noise_multiplier: 20, every: 200}"});
   const std::vector<std::tuple<std::string, std::string, Words>> kinds{
       {"small steps, many of them", "1000", {}},
       {"an optimizer's state, a clip norm that adapts",
        "160",
        {"--set", "clipping={kind: adaptive, quantile: 0.5}", "--set", "optimizer=adam", "--set",
         "schedules.learning_rate=0.01", "--set", large[1]}},
-      {"statistics that are released", "1000", kReleases},
+      {"statistics and accuracies that are released", "1000", few_reports},
       {"correlated noise that fades",
        "160",
        {"--set", "sampler={kind: shuffle, batch_size: 7}", "--set", "privacy.adjacency=replace_one",
