@@ -417,7 +417,7 @@ std::string Column::expected() const {
   }
 }
 
-Column::Found Column::encode(std::string_view text, float* features) const {
+Column::Found Column::encode_any(std::string_view text, float* features) const {
   if (rule_.type == ColumnType::number) return encode_number(text, features);
   return rule_.type == ColumnType::date ? encode_date(text, features)
                                         : encode_choice(text, features);
@@ -432,10 +432,6 @@ float Column::scaled(double value) const {
 
 Column::Found Column::encode_number(std::string_view text, float* features) const {
   std::optional<double> value = number_in(text, decimal_comma_);
-  if (is_plain_ && value) {
-    features[0] = static_cast<float>(*value);
-    return Found::value;
-  }
   if (value && !places_.empty() && is_place(text)) value.reset();
   features[0] = scaled(value ? *value : rule_.fill.value_or(0.0));
   if (rule_.indicator) features[1] = value ? 0.0f : 1.0f;

@@ -94,12 +94,18 @@ class Column {
 
   /// Writes width() features. With Found::none they are those that the rule gives for such values,
   /// and mean nothing unless the rule is total.
-  Found encode(std::string_view text, float* features) const;
+  Found encode(std::string_view text, float* features) const {
+    double value = 0.0;
+    if (!is_plain_ || !read_number(text, decimal_comma_, value)) return encode_any(text, features);
+    features[0] = static_cast<float>(value);
+    return Found::value;
+  }
 
   /// "a finite number", "one of its values"...
   std::string expected() const;
 
  private:
+  Found encode_any(std::string_view text, float* features) const;
   Found encode_number(std::string_view text, float* features) const;
   Found encode_choice(std::string_view text, float* features) const;
   Found encode_date(std::string_view text, float* features) const;
