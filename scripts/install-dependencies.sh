@@ -63,6 +63,9 @@ LIST
   if [ "$with_cuda" = 1 ]; then
     echo 'python3-venv                  a folder for the packages from PyPI that CUDA'"'"'s compiler comes in'
   fi
+  if [ "$with_docs" = 1 ]; then
+    echo 'python3-venv                  a folder for the packages from PyPI that make the site'
+  fi
   if [ "$with_python" = 1 ]; then
     echo 'python3                       the interpreter that the package is for'
     echo 'python3-dev                   its headers'
@@ -94,6 +97,7 @@ with_lint=0
 with_sanitizers=0
 with_python=0
 with_cuda=0
+with_docs=0
 list_only=0
 for argument in "$@"; do
   case "$argument" in
@@ -103,8 +107,9 @@ for argument in "$@"; do
     --sanitizers) with_sanitizers=1 ;;
     --python) with_python=1 ;;
     --cuda) with_cuda=1 ;;
+    --docs) with_docs=1 ;;
     --list) list_only=1 ;;
-    *) stop "unknown argument '$argument'; allowed are --cuda, --format, --lint, --list, --python, --sanitizers and --test" ;;
+    *) stop "unknown argument '$argument'; allowed are --cuda, --docs, --format, --lint, --list, --python, --sanitizers and --test" ;;
   esac
 done
 

@@ -1,0 +1,33 @@
+#!/bin/bash
+# scripts/site.py: the site has every page, and is not built with a link that leads nowhere.
+set -uo pipefail
+. tests/scripts/expect.sh
+python=$(scripts/environment.sh site scripts/site-packages.txt 2>/dev/null)/bin/python
+[ -x "$python" ] || { echo "SKIPPED: PyPI cannot be reached for scripts/site-packages.txt"; exit 0; }
+place=$(mktemp -d)
+trap 'rm -rf "$place"' EXIT
+
+said=$("$python" scripts/site.py "$place/site" 2>&1) || expect "the site of all pages is built" "$said" '^no warning$'
+git ls-files 'docs/*.md' | while read -r page; do
+  [ -e "$place/site/${page%.md}.html" ] || [ -e "$place/site/$(dirname "$page")/index.html" ] ||
+    expect "the site has all pages" "no $page" '^all$'
+done || exit 1
+expect "it searches without a network" "$(ls "$place/site/search")" '^search_index\.js$'
+
+# A small repository with the same script.
+mkdir -p "$place/small/docs" "$place/small/scripts" "$place/small/src"
+cp scripts/site.py "$place/small/scripts/"
+sed '/^nav:/,$d' mkdocs.yml >"$place/small/mkdocs.yml"
+cd "$place/small"
+git init -q
+echo 'int x;' >src/x.cpp
+printf '# Begin\n\n[a page](docs/a.md#here), [its source](src/x.cpp), [a folder](src/)\n' >README.md
+printf '# A\n\n## Here\n\n    [code](is-no-link.md)\n' >docs/a.md
+git add -A
+build() { "$python" scripts/site.py "$place/small/site" 2>&1 && echo built; }
+expect "what pages link to is there" "$(build && ls site/src)" '^x\.cpp$'
+expect "a folder is a list of its files" "$(cat site/src/README.html site/src/index.html 2>/dev/null)" 'x\.cpp'
+echo '[nowhere](b.md)' >>docs/a.md
+expect "a link to no file is named" "$(build)" "docs/a.md.*'b.md'"
+printf '# A\n' >docs/a.md
+expect "a link to no heading is named" "$(build)" "README.md.*#here"
