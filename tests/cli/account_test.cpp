@@ -1,3 +1,4 @@
+#include <cmath>
 #include <sstream>
 
 #include "cli.hpp"
@@ -241,4 +242,81 @@ TEST_CASE("calibrate refuses what cannot be met") {
                        2);
   check_one_error_line(with({"--target-epsilon", "-1", "--steps", "5"}), 2);
   check_one_error_line(with({"--target-epsilon", "1", "--steps", "0"}), 2);
+}
+
+TEST_CASE("account --curve bounds the best test of a Gaussian from above, and closely") {
+  const Cli cli;
+  write_file(cli.dir() / "event.json", R"({"event": "gaussian", "noise_multiplier": 1.0})");
+  const auto below = [](double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); };
+  const Outcome outcome = cli({"account", "--event", "event.json", "--curve", "--json"});
+  INFO(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  const Json points = Json::parse(outcome.out).at("points");
+  CHECK(points.size() == 8);
+  double last = 0.0;
+  for (const Json& point : points) {
+    INFO(point.dump());
+    const double wrongly = point.at("wrongly_accused");
+    double low = -10.0, high = 10.0;
+    for (int i = 0; i < 100; ++i) {
+      const double middle = 0.5 * (low + high);
+      (below(middle) < wrongly ? low : high) = middle;
+    }
+    // Neyman and Pearson 1933: Phi(z + mu), mu = 1, z the quantile of who is wrongly accused.
+    const double best = below(low + 1.0);
+    const double found = point.at("found_at_most");
+    CHECK(found >= best);
+    CHECK(found <= best + 1e-3);
+    CHECK_THAT(point.at("missed_at_least").get<double>(), WithinAbs(1.0 - found, 1e-15));
+    CHECK(wrongly > last);
+    last = wrongly;
+  }
+  const Outcome table = cli({"account", "--event", "event.json", "--curve"});
+  CHECK(table.exit_code == 0);
+  CHECK_THAT(table.out, ContainsSubstring("wrongly accused  found at most  missed at least"));
+}
+
+TEST_CASE("account --curve is made of proofs, of whoever takes the event") {
+  const Cli cli;
+  write_file(cli.dir() / "event.json", kEvent);
+  write_file(cli.dir() / "zcdp.json", R"({"event": "zcdp", "rho": 0.1})");
+  write_file(cli.dir() / "bare.json", R"({"event": "non_private"})");
+  const auto curve = [&](Words more) {
+    more.insert(more.begin(), {"account", "--curve", "--json"});
+    return cli(more);
+  };
+  const auto found = [](const Outcome& outcome) {
+    INFO(outcome.err);
+    REQUIRE(outcome.exit_code == 0);
+    return Json::parse(outcome.out).at("points").at(2).at("found_at_most").get<double>();
+  };
+  CHECK(found(curve({"--event", "event.json"})) <=
+        found(curve({"--event", "event.json", "--accountant", "rdp"})));
+  CHECK(found(curve({"--event", "zcdp.json"})) < 0.5);
+  CHECK(found(curve({"--event", "bare.json"})) == 1.0);
+  const Outcome estimate = curve({"--event", "event.json", "--accountant", "saddle_point"});
+  CHECK(estimate.exit_code != 0);
+  CHECK_THAT(estimate.err, ContainsSubstring("a curve is made of proofs"));
+  CHECK(curve({"--event", "event.json", "--delta", "1e-5"}).exit_code == 2);
+}
+
+TEST_CASE("account at epsilon 0 and at delta 0") {
+  const Cli cli;
+  write_file(cli.dir() / "event.json", R"({"event": "gaussian", "noise_multiplier": 2.0})");
+  const Outcome variation = cli({"account", "--event", "event.json", "--epsilon", "0", "--json"});
+  REQUIRE(variation.exit_code == 0);
+  // The total variation of N(0, 1) and N(mu, 1), erf(mu / sqrt(8)), mu = 1/2.
+  CHECK_THAT(Json::parse(variation.out).at("delta").get<double>(),
+             WithinRel(std::erf(0.5 / std::sqrt(8.0)), 1e-9));
+  const Outcome pure = cli({"account", "--event", "event.json", "--delta", "0"});
+  CHECK(pure.exit_code == 2);
+  CHECK_THAT(pure.err, ContainsSubstring("with delta 0 no epsilon holds for Gaussian noise"));
+  write_file(cli.dir() / "laplace.json",
+             R"({"event": "poisson_sampled", "sampling_probability": 0.1,
+  "of": {"event": "laplace", "noise_multiplier": 1.0}})");
+  // ln(1 + 0.1 (e - 1)) = 0.158565...
+  const Outcome none =
+      cli({"account", "--event", "laplace.json", "--epsilon", "0.15857", "--json"});
+  REQUIRE(none.exit_code == 0);
+  CHECK(Json::parse(none.out).at("delta").get<double>() == 0.0);
 }

@@ -96,7 +96,7 @@ TEST_CASE("allocation: a law has mass 1 and mean 1, and its variance is on its s
 TEST_CASE("allocation: one step is the Gaussian mechanism", "[accountant][pld][allocation]") {
   for (const double sigma : {0.3, 1.0, 4.0}) {
     const pld::RatioBracket law = pld::allocation_ratio(1, sigma, 2 * kNodes);
-    const auto gaussian = pld::sampled_gaussian(1.0, sigma);
+    const auto gaussian = pld::gaussian(sigma);
     for (const double epsilon : {0.0, 0.1, 1.0, 5.0}) {
       CAPTURE(sigma, epsilon);
       const pld::Divergence exact = gaussian->divergence(epsilon);

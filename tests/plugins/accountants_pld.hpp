@@ -100,19 +100,31 @@ inline long double curve_of(const pld::Lattice& lattice, const pld::Grid& grid, 
   return sum;
 }
 
+inline pld::LossPairPtr sampled_gaussian(double q, double sigma) {
+  return pld::sampled(q, pld::gaussian(sigma));
+}
+
 inline std::vector<pld::LossPairPtr> some_pairs() {
-  return {pld::sampled_gaussian(1.0, 0.7),
-          pld::sampled_gaussian(0.01, 0.8),
-          pld::reversed(pld::sampled_gaussian(0.01, 0.8)),
-          pld::sampled_gaussian(1e-6, 0.2),
-          pld::sampled_gaussian(0.3, 1e4),
-          pld::reversed(pld::sampled_gaussian(0.9999, 1.0)),
+  return {pld::gaussian(0.7),
+          sampled_gaussian(0.01, 0.8),
+          pld::reversed(sampled_gaussian(0.01, 0.8)),
+          sampled_gaussian(1e-6, 0.2),
+          sampled_gaussian(0.3, 1e4),
+          pld::reversed(sampled_gaussian(0.9999, 1.0)),
           pld::sampled_gaussian_replaced(0.05, 1.3),
           pld::sampled_gaussian_replaced(0.999, 0.5),
           pld::laplace(0.3),
           pld::laplace(20.0),
+          pld::sampled(0.02, pld::laplace(0.3)),
+          pld::reversed(pld::sampled(0.02, pld::laplace(0.3))),
+          pld::sampled(0.7, pld::laplace(20.0)),
+          pld::reversed(pld::sampled(0.999, pld::laplace(0.05))),
           pld::discrete_gaussian(0.6, 1.0),
-          pld::discrete_gaussian(7.3, 2.0)};
+          pld::discrete_gaussian(7.3, 2.0),
+          pld::sampled(0.1, pld::discrete_gaussian(0.6, 1.0)),
+          pld::reversed(pld::sampled(0.1, pld::discrete_gaussian(0.6, 1.0))),
+          pld::sampled(0.8, pld::discrete_gaussian(7.3, 2.0)),
+          pld::reversed(pld::sampled(0.003, pld::discrete_gaussian(7.3, 2.0)))};
 }
 
 }  // namespace pld_tests

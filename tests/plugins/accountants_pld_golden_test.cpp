@@ -26,7 +26,7 @@ auto golden_steps(const Json& given, Adjacency adjacency = Adjacency::add_or_rem
 pld::Interval golden_direction(const Json& given, bool add, const pld::Question& question) {
   std::vector<pld::Step> steps;
   const auto one = [&](double q, double sigma, std::uint64_t count) {
-    auto pair = pld::sampled_gaussian(q, sigma);
+    auto pair = sampled_gaussian(q, sigma);
     if (add) pair = pld::reversed(pair);
     steps.push_back({pair, pair, count});
   };

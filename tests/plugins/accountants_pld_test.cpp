@@ -51,7 +51,7 @@ TEST_CASE("pld: the bounds hold for any layout", "[accountant][pld][long][slow]"
     const double mu = random.log_uniform(0.3, 5.0);
     const auto count = static_cast<std::uint64_t>(random.log_uniform(1.0, 1e5));
     const double sigma = std::sqrt(static_cast<double>(count)) / mu;
-    const auto pair = pld::sampled_gaussian(1.0, sigma);
+    const auto pair = pld::gaussian(sigma);
     const std::vector<pld::Step> steps{{pair, pair, count}};
     pld::Layout layout;
     layout.tilt = random.log_uniform(1e-3, 30.0) / mu;
@@ -69,7 +69,7 @@ TEST_CASE("pld: the bounds hold for any layout", "[accountant][pld][long][slow]"
     if (trial % 2 == 0) layout.work_for_point = 0.0;  // by fast transforms, whatever it costs
     INFO("mu " << mu << ", count " << count << ", tilt " << layout.tilt << ", low " << layout.low
                << ", width " << width << ", points " << layout.size);
-    const pld::Curve curve = pld::compose(steps, pld::Scout(steps, std::log(layout.cut)), layout);
+    const pld::Curve curve = *pld::compose(steps, pld::Scout(steps, std::log(layout.cut)), layout);
     for (int k = 0; k < 60; ++k) {
       const double epsilon = std::fabs(layout.low + width * random.uniform(-0.1, 1.1));
       const double exact = gaussian_delta(mu, epsilon);
@@ -198,7 +198,7 @@ TEST_CASE("pld: Gaussians on the grid contain the closed form", "[accountant][pl
   for (int trial = 0; trial < 40; ++trial) {
     const double mu = random.log_uniform(0.1, 6.0);
     const double delta = random.log_uniform(1e-12, 1e-2);
-    const auto pair = pld::sampled_gaussian(1.0, std::sqrt(50.0) / mu);
+    const auto pair = pld::gaussian(std::sqrt(50.0) / mu);
     const double width = random.log_uniform(1e-5, 0.1);
     const std::vector<pld::Step> steps{{pair, pair, 50}};
     const auto interval =
@@ -241,7 +241,7 @@ TEST_CASE("pld: one release of a sampled Gaussian in closed form", "[accountant]
 
 // `answer` itself: the larger of two directions counts, whichever comes first.
 TEST_CASE("pld: both directions count", "[accountant][pld]") {
-  const auto pair = pld::sampled_gaussian(0.01, 0.8);
+  const auto pair = sampled_gaussian(0.01, 0.8);
   const auto other = pld::reversed(pair);
   const std::vector<pld::Step> remove{{pair, pair, 500}};
   const std::vector<pld::Step> add{{other, other, 500}};
@@ -428,10 +428,10 @@ TEST_CASE("pld: what has no proof is refused, and nothing is added", "[accountan
        {Adjacency::add_or_remove_one, Adjacency::zero_out, Adjacency::replace_one}) {
     const auto accountant = pld_of(Event::gaussian(3.0), 2, {.adjacency = adjacency});
     const double before = accountant->epsilon(1e-5).value;
-    const Event laplace = Event::poisson_sampled(0.1, Event::laplace(1.0));
+    const Event zcdp = Event::poisson_sampled(0.1, Event::zcdp(1.0));
     for (const Event& event :
-         {laplace, Event::composed({Event::gaussian(1.0), laplace}),
-          Event::self_composed(2, laplace), Event::unsupported("a mystery"), Event::zcdp(0.1),
+         {zcdp, Event::composed({Event::gaussian(1.0), zcdp}), Event::self_composed(2, zcdp),
+          Event::unsupported("a mystery"), Event::zcdp(0.1),
           Event::sampled_without_replacement(9, 3, Event::gaussian(0.1)),
           Event::discrete_gaussian(1e6, 1), Event::poisson_sampled(0.1, Event::non_private()),
           Event::random_allocation(3, Event::laplace(1.0)),

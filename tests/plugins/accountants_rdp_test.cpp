@@ -312,10 +312,10 @@ TEST_CASE("rdp: what has no proof is refused, and nothing is added", "[accountan
     const auto accountant = rdp_accountant({.adjacency = adjacency});
     accountant->compose(Event::gaussian(3.0), 2);
     const double before = accountant->epsilon(1e-5).value;
-    const Event laplace = Event::poisson_sampled(0.1, Event::laplace(1.0));
+    const Event zcdp = Event::poisson_sampled(0.1, Event::zcdp(1.0));
     for (const Event& event :
-         {laplace, Event::composed({Event::gaussian(1.0), laplace}),
-          Event::self_composed(2, laplace), Event::unsupported("a mystery"),
+         {zcdp, Event::composed({Event::gaussian(1.0), zcdp}), Event::self_composed(2, zcdp),
+          Event::unsupported("a mystery"),
           Event::sampled_without_replacement(9, 3, Event::zcdp(0.1)),
           Event::random_allocation(3, Event::gaussian(1.0)),
           Event::poisson_sampled(0.1, Event::poisson_sampled(0.1, Event::gaussian(1.0)))}) {

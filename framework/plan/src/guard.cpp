@@ -205,7 +205,7 @@ double calibrated_scale(const Manifest& manifest, const ChargesAtScale& charges_
     return use.with_position(
         [&] { return checked(accountant->epsilon(manifest.target_delta), use.name()).value; });
   };
-  return raised_scale(proved_at, target, smallest_scale(estimated_at, target));
+  return proved_scale(estimated_at, proved_at, target);
 }
 
 void check_sampler_charges(const Manifest& manifest, std::uint64_t dataset_size,

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <vector>
 
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/component_use.hpp"
@@ -59,26 +60,33 @@ double most_found(double wrongly, double epsilon, double delta) {
   return std::min(1.0, std::min(by_accusing, by_sparing) + kRounding);
 }
 
+TestBound least_found(double wrongly, std::span<const ProvedPair> pairs) {
+  TestBound least{wrongly, 1.0, pairs.front()};
+  for (const ProvedPair& pair : pairs) {
+    const double found = most_found(wrongly, pair.epsilon, pair.delta);
+    if (found < least.found) least = {wrongly, found, pair};
+  }
+  return least;
+}
+
+double least_missed(const TestBound& bound) { return std::max(0.0, 1.0 - bound.found); }
+
 nlohmann::json membership_test(const Plan& plan, const Outcome& outcome) {
-  double epsilon = outcome.epsilon.value, delta = plan.manifest->target_delta;
-  double found = most_found(kWronglyAccused, epsilon, delta);
+  const double epsilon = outcome.epsilon.value, delta = plan.manifest->target_delta;
+  std::vector<ProvedPair> pairs{{epsilon, delta}};
   if (std::isfinite(epsilon) && epsilon > 0.0 && !plan.noise_adapts) {
     const double nearer = touching_epsilon(about_mu(epsilon, delta));
     try {
       const PrivacyAnswer answer = proved_delta(plan, outcome, nearer);
-      const double now = most_found(kWronglyAccused, nearer, answer.value);
-      if (answer.bound != BoundKind::estimate && now < found) {
-        found = now;
-        epsilon = nearer;
-        delta = answer.value;
-      }
+      if (answer.bound != BoundKind::estimate) pairs.push_back({nearer, answer.value});
     } catch (const NumericError&) {  // the accountant has no delta there: what is stated holds
     }
   }
+  const TestBound least = least_found(kWronglyAccused, pairs);
   return {{"wrongly_accused", kWronglyAccused},
-          {"found_at_most", found},
-          {"epsilon", json_number(epsilon)},
-          {"delta", delta}};
+          {"found_at_most", least.found},
+          {"epsilon", json_number(least.by.epsilon)},
+          {"delta", least.by.delta}};
 }
 
 }  // namespace privgrad::core

@@ -81,14 +81,26 @@ double smallest_scale(const std::function<double(double scale)>& epsilon_at, dou
   return scale_between(excess, low, high);
 }
 
-double raised_scale(const std::function<double(double scale)>& epsilon_at, double target,
-                    double start) {
-  const Excess excess(epsilon_at, target);
+double proved_scale(const std::function<double(double scale)>& estimated_at,
+                    const std::function<double(double scale)>& proved_at, double target) {
+  constexpr double kAside = 0x1p-10;  // from the scale, where the slope is taken
+  constexpr double kBelow = 1e-8;     // aimed at, so that roundings of the proof do not miss it
+  constexpr double kNearEnough = 1e-7;
+  constexpr double kLeastSlope = -0.1;  // if there is none to be had
+  const Excess estimated(estimated_at, target);
+  const Excess excess(proved_at, target);
+  const double start = smallest_scale(estimated_at, target);
   Point low{std::log2(start), excess.at(start)};
   if (low.excess <= 0.0) return start;
-  for (double step = 0x1p-20; low.log_scale < kLargest; step *= 2.0) {
+  double slope = (estimated(low.log_scale + kAside) - estimated.at(start)) / kAside;
+  for (double more = 1.0; low.log_scale < kLargest; more *= 2.0) {
+    const double step = std::min(1.0, more * (low.excess + kBelow) / -std::min(slope, kLeastSlope));
     const Point high{low.log_scale + step, excess(low.log_scale + step)};
-    if (high.excess <= 0.0) return scale_between(excess, low, high);
+    if (high.excess <= 0.0) {
+      return high.excess > -kNearEnough ? std::exp2(high.log_scale)
+                                        : scale_between(excess, low, high);
+    }
+    slope = (high.excess - low.excess) / step;
     low = high;
   }
   excess.refuse();

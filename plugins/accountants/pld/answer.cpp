@@ -28,6 +28,15 @@ constexpr std::size_t kLargeSize = std::size_t{1} << 17;
 // Of pairs known from two sides it is seen sooner that finer ones do not help.
 constexpr std::size_t kLargeSizeOfSides = std::size_t{1} << 12;
 
+// A window of few frequencies holds nothing: its size is that of the numbers that index it.
+constexpr double kMostFrequencies = 0x1p24;
+// No more values than this are computed for each of its steps.
+constexpr double kMostValues = 0x1p19;
+
+// So many distinct steps, of few frequencies, get an interval that is so much narrower.
+constexpr std::size_t kFewSteps = 4;
+constexpr double kNarrower = 0.05;
+
 // The share of delta, relative to the width of the interval, that goes to losses taken for
 // infinite.
 constexpr double kCutShare = 1e-3;
@@ -35,7 +44,7 @@ constexpr double kNoCut = -1000.0;
 
 // The first grid is this much coarser than what should do; it also finds the directions that
 // cannot matter.
-constexpr double kFirstWidth = 16.0;
+constexpr double kFirstWidth = 64.0;
 
 /// The interval of a single release, from its hockey-stick divergence.
 Interval one_release(const Step& step, const Question& question) {
@@ -76,7 +85,7 @@ Interval from_supremum(const std::vector<Step>& steps, const Question& question)
   double loss = 0.0;
   double log_mass = 0.0;
   for (const Step& step : steps) {
-    const Supremum one = step.above->supremum();
+    const Extreme one = step.above->supremum();
     loss += static_cast<double>(step.count) * one.loss;
     log_mass += static_cast<double>(step.count) * std::log(one.mass);
   }
@@ -102,7 +111,7 @@ class Direction {
       : steps_(steps), question_(question), relative_width_(relative_width) {
     for (const Step& step : steps) {
       if (unit_ == 0.0) unit_ = step.above->atom_unit();
-      if (step.above->is_one_of_two_sides()) large_size_ = kLargeSizeOfSides;
+      has_two_sides_ = has_two_sides_ || step.above->is_one_of_two_sides();
     }
     double log_delta = std::log(question.given);
     if (!question.wants_epsilon) {
@@ -138,10 +147,22 @@ class Direction {
     const double h = next_step(width);
     double limit = std::min(most_points, kMostWork / static_cast<double>(steps_.size()));
     if (is_tiny()) limit = std::min(limit, kPointsForTiny);
-    Layout layout = layout_for(h, limit);
+    if (is_spectral_) {
+      const Layout layout = layout_for(h, has_two_sides_ || is_tiny() ? limit : kMostFrequencies);
+      if (layout.step > 0.8 * step_) return false;
+      if (run(layout)) return true;
+      is_spectral_ = false;
+    }
+    const Layout layout = layout_for(h, limit);
     if (step_ > 0.0 && layout.step > 0.8 * step_) return false;
     run(layout);
     return true;
+  }
+
+  /// The width to ask for: where the relevant frequencies are few, a narrower interval costs little.
+  double worthwhile(double width) const {
+    const bool pays = is_spectral_ && !has_two_sides_ && steps_.size() <= kFewSteps;
+    return pays ? kNarrower * width : width;
   }
 
  private:
@@ -157,7 +178,11 @@ class Direction {
       return scout_->grid_step(plan_, question_, question_.wants_epsilon ? width * epsilon : width);
     }
     const double found = width_of_last_ / std::max(scale(), std::numeric_limits<double>::min());
-    const double factor = std::isfinite(found) ? std::sqrt(0.7 * width / found) : 0.25;
+    if (!std::isfinite(found)) return 0.25 * step_;
+    // An error of the second order in the step, less what wide cells add, of which there are more the
+    // finer it is.
+    const double factor =
+        is_spectral_ ? std::pow(0.85 * width / found, 1.0 / 1.8) : std::sqrt(0.7 * width / found);
     return step_ * std::clamp(factor, 0.02, 0.7);
   }
 
@@ -169,7 +194,8 @@ class Direction {
     layout.far_order = plan_.far_order;
     layout.low_order = plan_.low_order;
     layout.cut = std::exp(std::max(log_cut_, -705.0));
-    layout.size = fast_size(std::min(window / h + 2.0, limit));
+    layout.without_transforms = is_spectral_;
+    layout.size = size_for(window / h + 2.0, limit);
     double step = window / (static_cast<double>(layout.size) - 2.0);
     if (unit_ > 0.0) {
       // Atoms on the grid need no rounding at all, which is worth a few points more.
@@ -177,12 +203,24 @@ class Direction {
       const double snapped = parts > 0.0 ? unit_ / parts : 0.0;
       if (parts > 0.0 && window / snapped + 2.0 <= 2.0 * limit) {
         step = snapped;
-        layout.size = fast_size(window / step + 2.0);
+        layout.size = size_for(window / step + 2.0, 2.0 * limit);
       }
     }
     layout.step = few_bits(step);
     layout.low = plan_.low;
+    if (is_spectral_) {
+      layout.work_for_point =
+          std::min(layout.work_for_point, kMostValues / static_cast<double>(layout.size));
+    }
     return layout;
+  }
+
+  /// Transforms are fast for some sizes; what has few frequencies takes every even one.
+  std::size_t size_for(double least, double limit) const {
+    const double size = std::min(least, limit);
+    return is_spectral_
+               ? std::max<std::size_t>(1024, 2 * static_cast<std::size_t>(0.5 * size + 1.0))
+               : fast_size(size);
   }
 
   /// Rounded down to 30 significant bits: atoms then are where the lower bound can use them, at
@@ -193,8 +231,12 @@ class Direction {
     return std::ldexp(std::floor(mantissa * 0x1p30) * 0x1p-30, exponent);
   }
 
-  void run(const Layout& layout) {
-    const Curve curve = compose(steps_, *scout_, layout);
+  /// \returns whether there is a curve for this layout.
+  bool run(const Layout& layout) {
+    const std::optional<Curve> composed = compose(steps_, *scout_, layout);
+    if (!composed) return false;
+    const Curve& curve = *composed;
+    is_spectral_ = curve.is_spectral();
     double lower = 0.0;
     double upper = 0.0;
     if (question_.wants_epsilon) {
@@ -210,10 +252,11 @@ class Direction {
     width_of_last_ = upper - lower;
     lower_ = std::max(lower_, lower);
     upper_ = std::min(upper_, upper);
-    stuck_ = is_finer && layout.size >= large_size_ && std::isfinite(before) &&
+    const std::size_t large_size = has_two_sides_ ? kLargeSizeOfSides : kLargeSize;
+    stuck_ = is_finer && layout.size >= large_size && std::isfinite(before) &&
              upper_ - lower_ > 0.8 * before;
     // The answer says better than the plan where to look.
-    if (!std::isfinite(upper_) || upper_ == 0.0) return;
+    if (!std::isfinite(upper_) || upper_ == 0.0) return true;
     if (question_.wants_epsilon) {
       if (std::fabs(upper_ - plan_.epsilon) > 0.2 * plan_.deviation) {
         look(plan_.log_delta, upper_);
@@ -223,6 +266,7 @@ class Direction {
       look(std::log(upper_), question_.given);
       stuck_ = false;
     }
+    return true;
   }
 
   /// Makes the plan for an answer near log_delta, and near epsilon if that is known.
@@ -239,9 +283,10 @@ class Direction {
   std::optional<Scout> scout_;
   Plan plan_;
   double unit_ = 0.0;
-  std::size_t large_size_ = kLargeSize;
+  bool has_two_sides_ = false;
   double step_ = 0.0;
   double width_of_last_ = kInfinity;
+  bool is_spectral_ = false;
   bool stuck_ = false;
   bool closed_ = false;
   double lower_ = 0.0;
@@ -274,8 +319,9 @@ Interval answer(const std::vector<std::vector<Step>>& directions, const Question
     for (const Direction& d : open) lower = std::max(lower, d.lower());
     bool refined = false;
     for (Direction& d : open) {
-      if (d.upper() <= lower || d.within(width)) continue;
-      refined = d.refine(pass == 0 ? first_width : width, most_points) || refined;
+      const double wanted = pass == 0 ? first_width : d.worthwhile(width);
+      if (d.upper() <= lower || d.within(wanted)) continue;
+      refined = d.refine(wanted, most_points) || refined;
     }
     if (!refined) break;
   }

@@ -32,30 +32,41 @@ struct Tilted {
   double log_moment = 0.0;  ///< ln sum of mass * e^(tilt * loss), of the weights as they are.
 };
 
-/// \param direction  +1 rounds every weight up, -1 down.
-Tilted tilt_masses(const Lattice& lattice, double step, double tilt, double direction) {
-  Tilted result;
-  const std::size_t count = lattice.index.size();
-  result.weight.resize(count);
-  double top = -kInfinity;
-  for (std::size_t j = 0; j < count; ++j) {
-    const double exponent = tilt * (static_cast<double>(lattice.index[j]) * step);
-    result.weight[j] = lattice.mass[j] > 0.0 ? std::log(lattice.mass[j]) + exponent : -kInfinity;
-    top = std::max(top, result.weight[j]);
+/// A lattice's losses, without the offset, and the logarithms of its masses; -infinity below 0.
+struct Logarithms {
+  Logarithms(const Lattice& lattice, double step) {
+    loss.reserve(lattice.index.size());
+    log_mass.reserve(lattice.index.size());
+    for (std::size_t j = 0; j < lattice.index.size(); ++j) {
+      loss.push_back(static_cast<double>(lattice.index[j]) * step);
+      log_mass.push_back(lattice.mass[j] > 0.0 ? std::log(lattice.mass[j]) : -kInfinity);
+    }
   }
+  double largest_exponent(double order) const {
+    double top = -kInfinity;
+    for (std::size_t j = 0; j < loss.size(); ++j)
+      top = std::max(top, log_mass[j] + order * loss[j]);
+    return top;
+  }
+  std::vector<double> loss, log_mass;
+};
+
+/// \param direction  +1 rounds every weight up, -1 down.
+Tilted tilt_masses(const Logarithms& lattice, double tilt, double direction) {
+  Tilted result;
+  const std::size_t count = lattice.loss.size();
+  result.weight.resize(count);
+  const double top = lattice.largest_exponent(tilt);
   if (!std::isfinite(top)) return result;
   long double sum = 0.0L;
   for (std::size_t j = 0; j < count; ++j) {
-    if (lattice.mass[j] <= 0.0) {
-      result.weight[j] = 0.0;
-      continue;
-    }
-    const double exponent = tilt * (static_cast<double>(lattice.index[j]) * step);
-    const double log_mass = result.weight[j] - exponent;
+    const double log_mass = lattice.log_mass[j];
+    if (std::isinf(log_mass)) continue;
+    const double exponent = tilt * lattice.loss[j];
     // The roundings of the product, of the logarithm and of their sum move the exponent.
     const double error =
         2.0 * kUlp * (2.0 + std::fabs(exponent) + std::fabs(log_mass) + std::fabs(top));
-    result.weight[j] = std::exp(result.weight[j] - top) * std::max(0.0, 1.0 + direction * error);
+    result.weight[j] = std::exp(log_mass + exponent - top) * std::max(0.0, 1.0 + direction * error);
     sum += static_cast<long double>(result.weight[j]);
   }
   const auto total = static_cast<double>(sum);
@@ -66,25 +77,20 @@ Tilted tilt_masses(const Lattice& lattice, double step, double tilt, double dire
 }
 
 /// An upper bound on ln E e^(order * loss) of a lattice.
-double log_moment_bound(const Lattice& lattice, double step, double order) {
-  double top = -kInfinity;
-  for (std::size_t j = 0; j < lattice.index.size(); ++j) {
-    if (lattice.mass[j] <= 0.0) continue;
-    const double loss = static_cast<double>(lattice.index[j]) * step;
-    top = std::max(top, std::log(lattice.mass[j]) + order * loss);
-  }
+double log_moment_bound(const Logarithms& lattice, double order) {
+  const double top = lattice.largest_exponent(order);
   if (!std::isfinite(top)) return -kInfinity;
   double sum = 0.0;
   double size = 0.0;
-  for (std::size_t j = 0; j < lattice.index.size(); ++j) {
-    if (lattice.mass[j] <= 0.0) continue;
-    const double exponent = order * (static_cast<double>(lattice.index[j]) * step);
-    const double log_mass = std::log(lattice.mass[j]);
+  for (std::size_t j = 0; j < lattice.loss.size(); ++j) {
+    const double log_mass = lattice.log_mass[j];
+    if (std::isinf(log_mass)) continue;
+    const double exponent = order * lattice.loss[j];
     const double term = std::exp(log_mass + exponent - top);
     sum += term;
     size += term * (std::fabs(log_mass) + std::fabs(exponent) + std::fabs(top));
   }
-  const auto count = static_cast<double>(lattice.index.size());
+  const auto count = static_cast<double>(lattice.loss.size());
   return top + std::log(sum) + 4.0 * kUlp * (count + size / sum + std::fabs(top) + 1.0);
 }
 
@@ -112,18 +118,17 @@ struct Totals {
   double steps = 0.0;
   double log_scale_error = 0.0;
 
-  void record(const Bracket& bracket, double upper_moment, double lower_moment,
-              const Layout& layout, double count) {
-    const double h = layout.step;
+  void record(const Bracket& bracket, const Logarithms& upper, const Logarithms& lower,
+              double upper_moment, double lower_moment, const Layout& layout, double count) {
     if (bracket.lower.index.empty()) {
       lower_log_scale = -std::numeric_limits<long double>::infinity();  // the lower bound is 0
     } else {
       lower_log_scale += count * lower_moment;
-      lower_far += count * log_moment_bound(bracket.lower, h, layout.far_order);
-      lower_low += count * log_moment_bound(bracket.lower, h, layout.low_order);
+      lower_far += count * log_moment_bound(lower, layout.far_order);
+      lower_low += count * log_moment_bound(lower, layout.low_order);
     }
     upper_log_scale += count * upper_moment;
-    upper_high += count * log_moment_bound(bracket.upper, h, layout.high_order);
+    upper_high += count * log_moment_bound(upper, layout.high_order);
     at_infinity += count * bracket.upper.at_infinity;
     missing -= count * bracket.lower.at_infinity;
     const double size = std::fabs(upper_moment) + std::fabs(lower_moment);
@@ -276,7 +281,7 @@ struct Offset {
 /// Discretises one step, and adds what is known of it to the totals.
 Factors factors_of(const Step& step, const Scout& scout, std::size_t position, const Layout& layout,
                    double all_steps, Totals& totals) {
-  const Bracket bracket =
+  Bracket bracket =
       discretise(*step.above, *step.below,
                  {.step = layout.step,
                   .offset = step.above->anchor(layout.step),
@@ -284,11 +289,14 @@ Factors factors_of(const Step& step, const Scout& scout, std::size_t position, c
                   .log_weight = std::max(0.0, scout.log_moment(position, layout.tilt)),
                   .top_cut = std::max(layout.cut / all_steps, 1e-318),
                   .bottom_cut = 1e-12 / all_steps});
-  const Tilted up = tilt_masses(bracket.upper, layout.step, layout.tilt, +1.0);
-  const Tilted down = tilt_masses(bracket.lower, layout.step, layout.tilt, -1.0);
-  totals.record(bracket, up.log_moment, down.log_moment, layout, static_cast<double>(step.count));
-  return {{bracket.upper.index, up.weight, step.count},
-          {bracket.lower.index, down.weight, step.count}};
+  const Logarithms upper(bracket.upper, layout.step);
+  const Logarithms lower(bracket.lower, layout.step);
+  Tilted up = tilt_masses(upper, layout.tilt, +1.0);
+  Tilted down = tilt_masses(lower, layout.tilt, -1.0);
+  totals.record(bracket, upper, lower, up.log_moment, down.log_moment, layout,
+                static_cast<double>(step.count));
+  return {{std::move(bracket.upper.index), std::move(up.weight), step.count},
+          {std::move(bracket.lower.index), std::move(down.weight), step.count}};
 }
 
 /// The loss at index 0 of the composition, and the size of its terms, which bounds its roundings.
@@ -393,7 +401,8 @@ std::size_t fast_size(double least) {
   return size;
 }
 
-Curve compose(const std::vector<Step>& steps, const Scout& scout, const Layout& layout) {
+std::optional<Curve> compose(const std::vector<Step>& steps, const Scout& scout,
+                             const Layout& layout) {
   Curve curve;
   curve.layout_ = layout;
   const Offset offset = offset_of(steps, layout);
@@ -412,6 +421,7 @@ Curve compose(const std::vector<Step>& steps, const Scout& scout, const Layout& 
   std::vector<Factor> upper_factors;
   std::vector<Factor> lower_factors;
   const bool keeps = steps.size() <= kMostKept && layout.tilt > 0.0;
+  if (!keeps && layout.without_transforms) return {};
   if (!keeps) composer.emplace(layout);
   for (std::size_t i = 0; i < steps.size(); ++i) {
     Factors factors = factors_of(steps[i], scout, i, layout, all_steps, product);
@@ -432,6 +442,8 @@ Curve compose(const std::vector<Step>& steps, const Scout& scout, const Layout& 
       const double kernel = root_of_kernel_squares(layout);
       noise = {curve.upper_.spectrum->left_out() * kernel,
                curve.lower_.spectrum->left_out() * kernel};
+    } else if (layout.without_transforms) {
+      return {};
     } else {
       composer.emplace(layout);
       for (std::size_t i = 0; i < steps.size(); ++i)

@@ -22,6 +22,9 @@ struct Layout {
   /// relevant frequencies one by one (each takes some 5 ns); beyond that, fast transforms of the
   /// window are used, which take some 300 ns for a point.
   double work_for_point = 16.0;
+  /// Whether larger windows than transforms are allowed for are wanted, which hold nothing: then there
+  /// is no curve if not all relevant frequencies are got one by one.
+  bool without_transforms = false;
 };
 
 /// Bounds on the curve epsilon -> delta of a composition, at the points of a window and, delta
@@ -32,12 +35,16 @@ class Curve {
   double upper_delta(double given) const;
   double lower_delta(double given) const;
 
+  /// Whether it comes from few frequencies, and no transform of the window was made.
+  bool is_spectral() const { return upper_.spectrum.has_value(); }
+
   /// Bounds on the smallest epsilon >= 0 whose delta is at most this one; +infinity if none is.
   double upper_epsilon(double delta) const;
   double lower_epsilon(double delta) const;
 
  private:
-  friend Curve compose(const std::vector<Step>& steps, const Scout& scout, const Layout& layout);
+  friend std::optional<Curve> compose(const std::vector<Step>& steps, const Scout& scout,
+                                      const Layout& layout);
 
   struct Bound {
     // Sums over j > k of mass_j kernel(S_j - S_k): all of them, or a spectrum to compute them from.
@@ -84,8 +91,10 @@ class Curve {
 ///   Steinke 2020, Proposition 12);
 /// - the roundings of masses, sums and moments, as relative errors to the power of n.
 ///
+/// \returns nothing only if the layout forbids transforms, and they are needed.
 /// \throws NumericError if a number became unusable on the way.
-Curve compose(const std::vector<Step>& steps, const Scout& scout, const Layout& layout);
+std::optional<Curve> compose(const std::vector<Step>& steps, const Scout& scout,
+                             const Layout& layout);
 
 /// The smallest size >= least that transforms are fast for.
 std::size_t fast_size(double least);

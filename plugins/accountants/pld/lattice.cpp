@@ -50,26 +50,32 @@ Cell cell_between(const Tails& low, const Tails& high) {
   return cell;
 }
 
+/// A loss of g.
+struct Loss {
+  explicit Loss(double loss) : g(loss), gain(std::expm1(loss)) {}
+  double g, gain;
+};
+
 /// p - e^g q of a cell: how much more it is worth than a loss of g.
 struct Excess {
   double value, error;
 };
-Excess excess_over(double g, double q, double difference, double q_error, double difference_error) {
-  const double factor = std::expm1(g);
-  const double product = factor * q;
+Excess excess_over(const Loss& loss, double q, double difference, double q_error,
+                   double difference_error) {
+  const double product = loss.gain * q;
   return {difference - product,
-          difference_error + std::fabs(factor) * q_error + kTiny +
-              (4.0 + std::fabs(g)) * kUlp * (std::fabs(difference) + std::fabs(product))};
+          difference_error + std::fabs(loss.gain) * q_error + kTiny +
+              (4.0 + std::fabs(loss.g)) * kUlp * (std::fabs(difference) + std::fabs(product))};
 }
-Excess excess_over(double g, const Cell& cell) {
+Excess excess_over(const Loss& g, const Cell& cell) {
   return excess_over(g, cell.q, cell.difference, cell.q_error, cell.difference_error);
 }
 /// P(A) - e^g Q(A) for what is above, and P(A) - Q(A) - (e^g - 1) Q(A) with A below instead.
-Excess excess_above(double g, const Tails& t) {
+Excess excess_above(const Loss& g, const Tails& t) {
   return excess_over(g, t.q_above, t.difference, 2.0 * t.relative_error * t.q_above + kTiny,
                      t.difference_error);
 }
-Excess excess_below(double g, const Tails& t) {
+Excess excess_below(const Loss& g, const Tails& t) {
   return excess_over(g, t.q_below, -t.difference, 2.0 * t.relative_error * t.q_below + kTiny,
                      t.difference_error);
 }
@@ -80,6 +86,22 @@ double loss_at(const Grid& grid, double index) { return index * grid.step + grid
 struct Nodes {
   std::vector<std::int64_t> index;
   std::vector<Tails> tails;
+  std::vector<Loss> loss;
+  /// With x = e^loss, x_(i+1) / x_i - 1 and 1 - x_i / x_(i+1).
+  std::vector<double> up, down;
+
+  void measure(const Grid& grid) {
+    std::int64_t last = 0;
+    for (std::size_t i = 0; i < index.size(); ++i) {
+      loss.emplace_back(loss_at(grid, static_cast<double>(index[i])));
+      if (i + 1 == index.size()) break;
+      const std::int64_t cells = index[i + 1] - index[i];
+      const double width = static_cast<double>(cells) * grid.step;
+      up.push_back(cells == last ? up.back() : std::expm1(width));
+      down.push_back(cells == last ? down.back() : -std::expm1(-width));
+      last = cells;
+    }
+  }
 };
 
 /// Walks from index 0 in one direction (+1, -1), in strides that widen where little mass is.
@@ -127,9 +149,8 @@ class Walk {
 
   double tilted(double mass, std::int64_t at) const {
     if (mass == 0.0) return 0.0;
-    return std::exp(std::min(
-        700.0,
-        std::log(mass) + grid_.tilt * loss_at(grid_, static_cast<double>(at)) - grid_.log_weight));
+    return mass * std::exp(std::min(700.0, grid_.tilt * loss_at(grid_, static_cast<double>(at)) -
+                                               grid_.log_weight));
   }
 
   double weight(std::int64_t at, std::int64_t next, const Tails& here, const Tails& there) const {
@@ -142,7 +163,7 @@ class Walk {
     if (direction_ > 0) {
       // What Q never does is at infinity, and no node gets nearer to it.
       return here.p_above == 0.0 || here.q_above == 0.0 ||
-             excess_above(g, here).value <= grid_.top_cut || g > kLargestLoss;
+             excess_above(Loss(g), here).value <= grid_.top_cut || g > kLargestLoss;
     }
     return here.p_below == 0.0 || tilted(here.p_below, at) <= grid_.bottom_cut || g < -kLargestLoss;
   }
@@ -172,6 +193,7 @@ Nodes nodes_of(const LossPair& pair, const Grid& grid) {
   };
   keep(nodes.index);
   keep(nodes.tails);
+  nodes.measure(grid);
   return nodes;
 }
 
@@ -184,27 +206,25 @@ Nodes nodes_of(const LossPair& pair, const Grid& grid) {
 ///   not quite as it should. That costs at most t times their mass, at the node itself or, because
 ///   such a loss may be above the upper node of its cell, below. As much mass is moved up from the
 ///   node as raises it by twice that.
-Lattice connect_the_dots(const Nodes& nodes, const Grid& grid) {
+Lattice connect_the_dots(const Nodes& nodes) {
   const std::size_t count = nodes.index.size();
   Lattice result;
   result.index = nodes.index;
   result.mass.assign(count, 0.0);
   result.at_infinity = kTiny * static_cast<double>(count);
 
-  const auto g = [&](std::size_t i) { return loss_at(grid, static_cast<double>(nodes.index[i])); };
   // Below the first node everything moves up to it.
   const Tails& first = nodes.tails.front();
   result.mass[0] = first.p_below * (1.0 + 2.0 * first.relative_error);
   double near = result.mass[0];  // bounds what lies just below the node
   for (std::size_t i = 0; i + 1 < count; ++i) {
     const Cell cell = cell_between(nodes.tails[i], nodes.tails[i + 1]);
-    const double width = static_cast<double>(nodes.index[i + 1] - nodes.index[i]) * grid.step;
-    const double share = -std::expm1(-width);  // 1 - x_i / x_(i+1)
+    const double share = nodes.down[i];
     const double threshold_error = nodes.tails[i].threshold_error;
     if (!(4.0 * threshold_error < share)) {
       throw privgrad::NumericError("pld: losses cannot be told apart as finely as needed");
     }
-    const Excess excess = excess_over(g(i), cell);
+    const Excess excess = excess_over(nodes.loss[i], cell);
     const double total = cell.p + cell.p_error;
     const double up =
         std::clamp((excess.value + excess.error) / share + 8.0 * kUlp * total, 0.0, total);
@@ -214,7 +234,7 @@ Lattice connect_the_dots(const Nodes& nodes, const Grid& grid) {
     near = std::min(total, up + misplaced);
   }
   const Tails& last = nodes.tails.back();
-  const Excess beyond = excess_above(g(count - 1), last);
+  const Excess beyond = excess_above(nodes.loss[count - 1], last);
   const double total = last.p_above * (1.0 + 2.0 * last.relative_error);
   const double above = std::clamp(beyond.value + beyond.error, 0.0, total);
   result.mass[count - 1] += total - above;
@@ -227,7 +247,7 @@ Lattice connect_the_dots(const Nodes& nodes, const Grid& grid) {
 class Tangents {
  public:
   Tangents(const Nodes& nodes, const LossPair& pair, const Grid& grid)
-      : index_(nodes.index), grid_(grid), count_(nodes.index.size()) {
+      : nodes_(nodes), index_(nodes.index), grid_(grid), count_(nodes.index.size()) {
     middles_.reserve(count_ - 1);
     for (std::size_t i = 0; i + 1 < count_; ++i) {
       const double sum = static_cast<double>(index_[i] + index_[i + 1]);
@@ -273,12 +293,9 @@ class Tangents {
   }
 
  private:
-  double g(std::size_t i) const { return loss_at(grid_, static_cast<double>(index_[i])); }
-  double width(std::size_t i) const {
-    return static_cast<double>(index_[i + 1] - index_[i]) * grid_.step;
-  }
-  double next_gap(std::size_t i) const { return std::expm1(width(i)); }        // x_(i+1) / x_i - 1
-  double last_gap(std::size_t i) const { return -std::expm1(-width(i - 1)); }  // 1 - x_(i-1) / x_i
+  const Loss& loss(std::size_t i) const { return nodes_.loss[i]; }
+  double next_gap(std::size_t i) const { return nodes_.up[i]; }
+  double last_gap(std::size_t i) const { return nodes_.down[i - 1]; }
 
   /// The polygon ends in the line 0, so that its masses, which are summed from there, are all of
   /// it. Its last mass is at the last node up to which all tangents stay above 0: beyond, nothing
@@ -289,9 +306,9 @@ class Tangents {
     const Tails all = middles_.front();
     std::size_t start = 1;
     for (std::size_t j = count_ - 1; all.p_below == 0.0 && j-- > 1;) {
-      if (certainly_below_line(middles_[j], g(j))) continue;
-      const Tails node = pair.at(g(j));
-      const bool has_mass = node.p_below > 0.0 && certainly_below_line(node, g(j));
+      if (certainly_below_line(middles_[j], loss(j))) continue;
+      const Tails node = pair.at(loss(j).g);
+      const bool has_mass = node.p_below > 0.0 && certainly_below_line(node, loss(j));
       if (has_mass) middles_[j] = node;
       start = has_mass ? j : j + 1;
       break;
@@ -299,9 +316,9 @@ class Tangents {
     for (std::size_t i = 0; i < start && i + 1 < count_; ++i) middles_[i] = all;
     top_ = count_ - 2;
     for (std::size_t j = 1; j <= top_; ++j) {
-      if (certainly_above_zero(middles_[j - 1], g(j))) continue;
-      const Tails node = pair.at(g(j));
-      const bool has_mass = certainly_above_zero(node, g(j));
+      if (certainly_above_zero(middles_[j - 1], loss(j))) continue;
+      const Tails node = pair.at(loss(j).g);
+      const bool has_mass = certainly_above_zero(node, loss(j));
       if (has_mass) middles_[j - 1] = node;
       top_ = has_mass ? j : j - 1;
       break;
@@ -310,12 +327,12 @@ class Tangents {
   }
 
   /// P(loss <= t) - x Q(loss <= t) <= 0: the tangent is above 1 - x at x.
-  static bool certainly_below_line(const Tails& t, double loss) {
+  static bool certainly_below_line(const Tails& t, const Loss& loss) {
     const Excess value = excess_below(loss, t);
     return value.value <= -value.error;
   }
 
-  static bool certainly_above_zero(const Tails& t, double loss) {
+  static bool certainly_above_zero(const Tails& t, const Loss& loss) {
     const Excess value = excess_above(loss, t);
     return value.value >= value.error;
   }
@@ -327,7 +344,7 @@ class Tangents {
     b_.assign(count_, 0.0);
     for (std::size_t i = 1; i + 1 < count_; ++i) {
       cells_[i] = cell_between(middles_[i - 1], middles_[i]);
-      excess_[i] = excess_over(g(i), cells_[i]);  // T_(i-1) - T_i at node i
+      excess_[i] = excess_over(loss(i), cells_[i]);  // T_(i-1) - T_i at node i
       // The error goes into a alone: then b is at most what it would be without errors, and slopes
       // summed up from the right stay below. It costs a shift by one cell, not a loss of mass.
       a_[i] = std::max(-excess_[i].value, 0.0) + excess_[i].error;
@@ -352,6 +369,7 @@ class Tangents {
     return cells_[i].p_error + excess_[i].error + 8.0 * kUlp * (cells_[i].p + moved) + kTiny;
   }
 
+  const Nodes& nodes_;
   const std::vector<std::int64_t>& index_;
   const Grid& grid_;
   std::size_t count_;
@@ -366,7 +384,7 @@ class Tangents {
 
 Bracket discretise(const LossPair& above, const LossPair& below, const Grid& grid) {
   const Nodes nodes = nodes_of(above, grid);
-  return {connect_the_dots(nodes, grid), Tangents(nodes, below, grid).masses()};
+  return {connect_the_dots(nodes), Tangents(nodes, below, grid).masses()};
 }
 
 }  // namespace pld

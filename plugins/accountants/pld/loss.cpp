@@ -64,44 +64,36 @@ double log_sinh(double y) {
   return y < 1.0 ? std::log(std::sinh(y)) : y - std::log(2.0) + std::log1p(-std::exp(-2.0 * y));
 }
 
-class SampledGaussian final : public LossPair {
- public:
-  SampledGaussian(double q, double sigma) : q_(q), sigma_(sigma) {}
+double density(double z) { return 0.3989422804014327 * std::exp(-0.5 * z * z); }
 
-  // The loss at x is ln(1 - q + q e^a) with a = (2x - 1) / (2 sigma^2); it grows with x.
+/// ln(1 - q + q e^a), without overflow.
+double log_mixture(double q, double a) {
+  return a > 0.0 ? a + std::log(q + (1.0 - q) * std::exp(-a)) : std::log1p(q * std::expm1(a));
+}
+
+class Gaussian final : public LossPair {
+ public:
+  explicit Gaussian(double sigma) : sigma_(sigma) {}
+
+  // The loss at x is (2x - 1) / (2 sigma^2).
   Tails at(double threshold) const override {
-    // The roundings of threshold and expm1, as they move the loss, which is at least ln(1 - q).
-    const double lost =
-        q_ < 1.0 ? std::min(std::expm1(std::max(0.0, -threshold)), q_ / (1.0 - q_)) : 0.0;
-    const double own_error = 8.0 * kUlp * (std::fabs(threshold) + lost);
-    double a = threshold;
-    if (q_ < 1.0 && threshold > 1.0) {  // where expm1 may overflow
-      a = threshold - std::log(q_) + std::log1p((q_ - 1.0) * std::exp(-threshold));
-    } else if (q_ < 1.0) {
-      const double e = std::expm1(threshold) / q_;
-      if (!(e > -1.0)) return everything_above(own_error);
-      a = std::log1p(e);
-    }
     const double half = 0.5 / sigma_;
-    const double z0 = sigma_ * a + half;
-    const double z1 = sigma_ * a - half;
+    const double z0 = sigma_ * threshold + half;
+    const double z1 = sigma_ * threshold - half;
     const Normal n0 = normal_tails(z0);
     const Normal n1 = normal_tails(z1);
-    const double size = std::fabs(sigma_ * a) + half;
+    const double size = std::fabs(sigma_ * threshold) + half;
     const double error0 = tail_error(z0, size);
     const double error1 = tail_error(z1, size);
     Tails t;
-    t.p_above = (1.0 - q_) * n0.above + q_ * n1.above;
-    t.p_below = (1.0 - q_) * n0.below + q_ * n1.below;
+    t.p_above = n1.above;
+    t.p_below = n1.below;
     t.q_above = n0.above;
     t.q_below = n0.below;
-    t.difference = q_ * between(n1, n0);
+    t.difference = between(n1, n0);
     t.relative_error = std::max(error0, error1);
-    t.difference_error =
-        q_ * (error0 * smaller(n0) + error1 * smaller(n1)) + 2.0 * kUlp * t.difference;
-    // The errors of log1p and of the rest: d loss / d a = q e^(a - loss).
-    const double slope = std::min(1.0, q_ * std::exp(a - threshold));
-    t.threshold_error = own_error + 8.0 * kUlp * slope * (1.0 + std::fabs(a) + half / sigma_);
+    t.difference_error = error0 * smaller(n0) + error1 * smaller(n1) + 2.0 * kUlp * t.difference;
+    t.threshold_error = 8.0 * kUlp * (1.0 + 2.0 * std::fabs(threshold) + half / sigma_);
     return t;
   }
 
@@ -110,33 +102,80 @@ class SampledGaussian final : public LossPair {
     const double step = 0.25;
     // NOLINTNEXTLINE(clang-analyzer-security.FloatLoopCounter): any cover does
     for (double z = -kFarthest; z <= kFarthest + 1.0 / sigma_; z += step) {
-      const double a = z / sigma_ - 0.5 / (sigma_ * sigma_);
-      const double n0 = density(z) * step;
-      const double n1 = density(z - 1.0 / sigma_) * step;
-      const double loss =
-          a > 0.0 ? a + std::log(q_ + (1.0 - q_) * std::exp(-a)) : std::log1p(q_ * std::expm1(a));
+      const double loss = z / sigma_ - 0.5 / (sigma_ * sigma_);
       if (!std::isfinite(loss)) continue;
-      points.push_back({loss, (1.0 - q_) * n0 + q_ * n1, n0});
+      points.push_back({loss, density(z - 1.0 / sigma_) * step, density(z) * step});
     }
     return points;
   }
 
-  // Without sampling delta = above(a) - density(a) above(b) / density(b), a, b = epsilon sigma -+
-  // 1 / (2 sigma) (Balle and Wang 2018, Theorem 8), which never overflows.
+  // delta = above(a) - density(a) above(b) / density(b), a, b = epsilon sigma -+ 1 / (2 sigma)
+  // (Balle and Wang 2018, Theorem 8), which never overflows.
   Divergence divergence(double epsilon) const override {
     const double half = 0.5 / sigma_;
     const double a = sigma_ * epsilon - half;
     const double b = sigma_ * epsilon + half;
-    if (q_ < 1.0 || b < 20.0) return LossPair::divergence(epsilon);
+    if (b < 20.0) return LossPair::divergence(epsilon);
     const double gain = normal_tails(a).above;
     const double cost = density(a) * mills_ratio(b);
     const double error = tail_error(a, b) * (std::min(gain, 1.0) + cost);
     return {std::max(0.0, gain - cost), error};
   }
 
+ private:
+  double sigma_;
+};
+
+/// (1-q) Q + q P against Q, 0 < q < 1, for pairs whose larger tails have a small relative error, too. With a the loss of (P, Q) its loss is ln(1 - q + q e^a), which
+/// grows with a: its events are those of the pair.
+class Sampled final : public LossPair {
+ public:
+  Sampled(double q, LossPairPtr pair) : q_(q), pair_(std::move(pair)) {}
+
+  Tails at(double threshold) const override {
+    double own_error = 8.0 * kUlp * std::fabs(threshold);
+    double a = 0.0;
+    double slope = 1.0;     // d loss / d a = q e^(a - loss)
+    if (threshold > 1.0) {  // where expm1 may overflow
+      a = threshold - std::log(q_) + std::log1p((q_ - 1.0) * std::exp(-threshold));
+    } else {
+      const double gain = std::expm1(threshold);
+      // The roundings of threshold and expm1, as they move the loss, which is at least ln(1 - q).
+      const double most = q_ / (1.0 - q_);
+      const double lost = gain < 0.0 ? std::min(-gain / (1.0 + gain), most) : 0.0;
+      own_error += 8.0 * kUlp * lost;
+      const double e = gain / q_;
+      if (!(e > -1.0)) return everything_above(own_error);
+      a = std::log1p(e);
+      slope = std::min(1.0, q_ * (1.0 + e) / (1.0 + gain) + 8.0 * kUlp);
+    }
+    const Tails of = pair_->at(a);
+    Tails t;
+    t.p_above = (1.0 - q_) * of.q_above + q_ * of.p_above;
+    t.p_below = (1.0 - q_) * of.q_below + q_ * of.p_below;
+    t.q_above = of.q_above;
+    t.q_below = of.q_below;
+    t.difference = q_ * of.difference;
+    t.relative_error = of.relative_error + 4.0 * kUlp;
+    t.difference_error = q_ * of.difference_error + 2.0 * kUlp * std::fabs(t.difference);
+    // The errors of log1p and of the pair.
+    t.threshold_error =
+        own_error + slope * (of.threshold_error + 8.0 * kUlp * (1.0 + std::fabs(a)));
+    return t;
+  }
+
+  std::vector<Sample> samples() const override {
+    std::vector<Sample> points;
+    for (const Sample& s : pair_->samples()) {
+      const double loss = log_mixture(q_, s.loss);
+      if (std::isfinite(loss)) points.push_back({loss, (1.0 - q_) * s.q + q_ * s.p, s.q});
+    }
+    return points;
+  }
+
   double anchor(double step) const override {
     if (q_ >= 0.5) return 0.0;
-    const double least = std::log1p(-q_);
+    const double least = infimum().loss;
     double anchor = least;
     for (int i = 0; i < 3; ++i) {
       const Tails t = at(anchor + 0.5 * step);
@@ -146,14 +185,27 @@ class SampledGaussian final : public LossPair {
     return anchor + 1e-6 * (anchor - least);
   }
 
-  bool symmetric() const override { return q_ == 1.0; }
+  bool symmetric() const override { return false; }
 
-  double infimum() const override { return std::log1p(-q_); }
+  Extreme supremum() const override {
+    const Extreme of = pair_->supremum();
+    if (std::isinf(of.loss)) return of;
+    return {log_mixture(q_, of.loss), of.mass * (q_ + (1.0 - q_) * std::exp(-of.loss))};
+  }
 
-  static double density(double z) { return 0.3989422804014327 * std::exp(-0.5 * z * z); }
+  // Where the loss is next to 0 the logarithm of 1 + y keeps its digits, elsewhere that of a sum of
+  // two positive numbers.
+  Extreme infimum() const override {
+    const Extreme of = pair_->infimum();
+    const double lost = q_ * std::expm1(of.loss);
+    const double loss =
+        lost > -0.5 ? std::log1p(lost) : std::log((1.0 - q_) + q_ * std::exp(of.loss));
+    return {loss, of.mass};
+  }
 
  private:
-  double q_, sigma_;
+  double q_;
+  LossPairPtr pair_;
 };
 
 class SampledGaussianReplaced final : public LossPair {
@@ -198,12 +250,12 @@ class SampledGaussianReplaced final : public LossPair {
     const double shift = 1.0 / sigma_;
     // NOLINTNEXTLINE(clang-analyzer-security.FloatLoopCounter): any cover does
     for (double z = -kFarthest - shift; z <= kFarthest + shift; z += step) {
-      const double n0 = SampledGaussian::density(z) * step;
-      const double plus = SampledGaussian::density(z - shift) * step;
-      const double minus = SampledGaussian::density(z + shift) * step;
+      const double n0 = density(z) * step;
+      const double plus = density(z - shift) * step;
+      const double minus = density(z + shift) * step;
       const double up = z * shift - 0.5 * shift * shift;
       const double down = -z * shift - 0.5 * shift * shift;
-      const double loss = log_mixture(up) - log_mixture(down);
+      const double loss = log_mixture(q_, up) - log_mixture(q_, down);
       if (!std::isfinite(loss)) continue;
       points.push_back({loss, (1.0 - q_) * n0 + q_ * plus, (1.0 - q_) * n0 + q_ * minus});
     }
@@ -211,10 +263,6 @@ class SampledGaussianReplaced final : public LossPair {
   }
 
  private:
-  double log_mixture(double a) const {
-    return a > 0.0 ? a + std::log(q_ + (1.0 - q_) * std::exp(-a)) : std::log1p(q_ * std::expm1(a));
-  }
-
   /// asinh((1 - q) sinh(g / 2) / (q B)), where 1 / B may overflow.
   double half_distance(double g) const {
     if (g == 0.0) return 0.0;
@@ -271,7 +319,8 @@ class Laplace final : public LossPair {
 
   double atom_unit() const override { return top_; }
 
-  Supremum supremum() const override { return {top_, 0.5}; }  // every x <= 0
+  Extreme supremum() const override { return {top_, 0.5}; }  // every x <= 0
+  Extreme infimum() const override { return {-top_, 0.5}; }  // every x >= 1
 
  private:
   double scale_, top_;
@@ -369,7 +418,10 @@ class Reversed final : public LossPair {
 
   double anchor(double step) const override { return -pair_->anchor(step); }
 
-  Supremum supremum() const override { return {-pair_->infimum(), 0.0}; }
+  Extreme supremum() const override {
+    const Extreme least = pair_->infimum();
+    return {-least.loss, least.mass};
+  }
 
   bool symmetric() const override { return pair_->symmetric(); }
 
@@ -406,8 +458,10 @@ Divergence LossPair::divergence(double epsilon) const {
   return {std::max(0.0, value), error + missed};
 }
 
-LossPairPtr sampled_gaussian(double q, double sigma) {
-  return std::make_shared<SampledGaussian>(q, sigma);
+LossPairPtr gaussian(double sigma) { return std::make_shared<Gaussian>(sigma); }
+
+LossPairPtr sampled(double q, LossPairPtr pair) {
+  return std::make_shared<Sampled>(q, std::move(pair));
 }
 
 LossPairPtr sampled_gaussian_replaced(double q, double sigma) {

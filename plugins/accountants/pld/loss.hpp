@@ -25,8 +25,8 @@ struct Divergence {
   double value, error;
 };
 
-/// The largest loss, and the mass under P of exactly that loss.
-struct Supremum {
+/// The largest loss and the mass under P of exactly that loss, or the smallest and its mass under Q.
+struct Extreme {
   double loss, mass;  ///< Each with a relative error of at most 2^-50.
 };
 
@@ -58,10 +58,10 @@ class LossPair {
   virtual double atom_unit() const { return 0.0; }
 
   /// A loss that is never exceeded: beyond it delta is 0, whatever a grid says.
-  virtual Supremum supremum() const { return {std::numeric_limits<double>::infinity(), 0.0}; }
+  virtual Extreme supremum() const { return {std::numeric_limits<double>::infinity(), 0.0}; }
 
-  /// A lower bound on every loss, to a relative 2^-50.
-  virtual double infimum() const { return -std::numeric_limits<double>::infinity(); }
+  /// A loss below which there is none.
+  virtual Extreme infimum() const { return {-std::numeric_limits<double>::infinity(), 0.0}; }
 
   /// True if the pair is known from two sides, which lie further apart than fine grids do: those make
   /// an interval no narrower.
@@ -76,9 +76,17 @@ class LossPair {
 
 using LossPairPtr = std::shared_ptr<const LossPair>;
 
-/// N(1, sigma^2) with probability q, else N(0, sigma^2), against N(0, sigma^2), 0 < q <= 1: one
-/// example more (Zhu, Dong and Wang 2022, Theorem 11). Its `reversed()` is one example less.
-LossPairPtr sampled_gaussian(double q, double sigma);
+/// N(1, sigma^2) against N(0, sigma^2).
+LossPairPtr gaussian(double sigma);
+
+/// P with probability q, else Q, against Q, for a symmetric pair (P, Q) and 0 < q < 1: one example
+/// more (Zhu, Dong and Wang 2022, Theorem 11). Its `reversed()` is one example less.
+///
+/// Proof. With x > 1 - q, (1-q) Q(A) + q P(A) - x Q(A) is q (P(A) - y Q(A)), y = (x - 1 + q) / q, and
+/// with x (1-q) < 1, Q(A) - x ((1-q) Q(A) + q P(A)) is (1 - x (1-q)) (Q(A) - z P(A)), z = x q / (1 -
+/// x (1-q)). Elsewhere the divergences of all mechanisms are alike. Both grow with those of (P, Q) and
+/// (Q, P), so that a pair which dominates a release dominates the sampled release.
+LossPairPtr sampled(double q, LossPairPtr pair);
 
 /// (1-q) N(0) + q N(1) against (1-q) N(0) + q N(-1), all of variance sigma^2, 0 < q <= 1: one
 /// example exchanged for another, whose contributions u and v have norms of at most 1.
@@ -97,7 +105,7 @@ LossPairPtr laplace(double scale);
 /// Discrete Gaussians around 0 and around `shift` > 0; memory and time grow with sigma.
 LossPairPtr discrete_gaussian(double sigma, double shift);
 
-/// (Q, P) of a pair whose loss has no atoms.
+/// (Q, P) of a pair.
 LossPairPtr reversed(LossPairPtr pair);
 
 }  // namespace pld

@@ -29,17 +29,25 @@ using privgrad::Overloaded;
 
 /// A release whose loss distribution is known, with the numbers that decide it.
 struct Mechanism {
-  enum class Kind { gaussian, sampled_gaussian, laplace, discrete_gaussian, allocation };
+  enum class Kind { gaussian, laplace, discrete_gaussian, allocation };
   Kind kind;
-  double noise = 0.0;       // noise multiplier, scale or sigma, rounded down
-  double most_noise = 0.0;  // the same, rounded up
-  double parameter = 0.0;   // sampling probability, sensitivity, or steps of an epoch
+  double noise = 0.0;        // noise multiplier, scale or sigma, rounded down
+  double most_noise = 0.0;   // the same, rounded up
+  double parameter = 0.0;    // the sensitivity of a discrete Gaussian, or steps of an epoch
+  double probability = 1.0;  // that an example is sampled
 
   friend bool operator<(const Mechanism& a, const Mechanism& b) {
-    return std::tie(a.kind, a.noise, a.most_noise, a.parameter) <
-           std::tie(b.kind, b.noise, b.most_noise, b.parameter);
+    return std::tie(a.kind, a.probability, a.noise, a.most_noise, a.parameter) <
+           std::tie(b.kind, b.probability, b.noise, b.most_noise, b.parameter);
   }
 };
+
+/// The one release that this event consists of, or nothing.
+std::optional<Event> single_release(const Event& event) {
+  const auto parts = privgrad::flatten(event);
+  if (parts.size() != 1 || parts.front().count != 1) return {};
+  return parts.front().event;
+}
 
 /// Privacy loss distributions (Koskela, Jaelkoe and Honkela 2020; Gopi, Lee and Wutschitz 2021;
 /// Doroshenko et al. 2022), composed by Fourier transforms, with both bounds certified.
@@ -50,10 +58,10 @@ struct Mechanism {
 ///   mu^2 = sum (s / sigma)^2 (Dong, Roth and Su 2022, Corollary 3.3), so that a composition of
 ///   Gaussians alone has its answer in closed form;
 /// - laplace: Lap(s, b) and Lap(0, b); discrete_gaussian: its own sensitivity, in grid units;
-/// - poisson_sampled of a gaussian, add_or_remove_one: the mixture (1-q) N(0) + q N(1) against
-///   N(0), and the two exchanged (Zhu, Dong and Wang 2022, Theorem 11); both directions are
-///   composed, the larger answer counts. zero_out: the same two, because an example's contribution
-///   is in the sum with probability q and then is replaced by nothing;
+/// - poisson_sampled of one of these, add_or_remove_one: with the pair (P, Q) of that release, the
+///   mixture (1-q) Q + q P against Q, and the two exchanged (Zhu, Dong and Wang 2022, Theorem 11);
+///   both directions are composed, the larger answer counts. zero_out: the same two, because an
+///   example's contribution is in the sum with probability q and then is replaced by nothing;
 /// - poisson_sampled of a gaussian, replace_one: (1-q) N(0) + q N(1) against (1-q) N(0) + q N(-1),
 ///   sigma still relative to the norm of one contribution;
 /// - several Gaussians sampled together are one (joint_gaussian.hpp). Its noise is rounded down for
@@ -167,6 +175,25 @@ class Pld final : public privgrad::Accountant {
     return {};
   }
 
+  /// \param of  is no Gaussian.
+  Reason refuses_sampled(const Event& of) const {
+    const std::optional<Event> release = single_release(of);
+    const bool is_laplace =
+        release && std::holds_alternative<privgrad::LaplaceEvent>(release->kind());
+    if (!is_laplace &&
+        !(release && std::holds_alternative<privgrad::DiscreteGaussianEvent>(release->kind()))) {
+      return "poisson_sampled of " + std::string(of.name()) +
+             ": pld has a proven pair of distributions only for gaussians on one batch, or one "
+             "laplace or discrete_gaussian";
+    }
+    if (adjacency_ == Adjacency::replace_one) {
+      return "poisson_sampled of " + std::string(release->name()) +
+             ": no pair of distributions is proven for it under replace_one; use zero_out or "
+             "add_or_remove_one";
+    }
+    return refuses_release(*release);
+  }
+
   Reason refuses_release(const Event& event) const {
     return std::visit(
         Overloaded{
@@ -175,8 +202,7 @@ class Pld final : public privgrad::Accountant {
               if (const auto joint = privgrad::joint_gaussian(*e.of); joint && joint->low > 0.0) {
                 return {};
               }
-              return "poisson_sampled of " + std::string(e.of->name()) +
-                     ": pld has a proven pair of distributions only for sampled gaussians";
+              return refuses_sampled(*e.of);
             },
             [](const privgrad::SampledWithoutReplacementEvent&) -> Reason {
               return "sampled_without_replacement: no pair of distributions is proven to dominate "
@@ -196,27 +222,26 @@ class Pld final : public privgrad::Accountant {
         event.kind());
   }
 
-  void add(const Event& event, std::uint64_t count) {
+  /// \param probability  that an example is in the batch.
+  void add(const Event& event, std::uint64_t count, double probability = 1.0) {
+    if (probability == 0.0) return;
     std::visit(
         Overloaded{
             [&](const privgrad::GaussianEvent& e) {
               add({Mechanism::Kind::gaussian, e.noise_multiplier, e.noise_multiplier}, count);
             },
             [&](const privgrad::LaplaceEvent& e) {
-              add({Mechanism::Kind::laplace, e.noise_multiplier, e.noise_multiplier}, count);
+              add({Mechanism::Kind::laplace, e.noise_multiplier, e.noise_multiplier, 0.0,
+                   probability},
+                  count);
             },
             [&](const privgrad::DiscreteGaussianEvent& e) {
               if (e.sensitivity == 0) return;
               add({Mechanism::Kind::discrete_gaussian, e.sigma, e.sigma,
-                   static_cast<double>(e.sensitivity)},
+                   static_cast<double>(e.sensitivity), probability},
                   count);
             },
-            [&](const privgrad::PoissonSampledEvent& e) {
-              const privgrad::JointGaussian joint = *privgrad::joint_gaussian(*e.of);
-              const double q = e.sampling_probability;
-              if (q == 0.0 || std::isinf(joint.low)) return;
-              add({Mechanism::Kind::sampled_gaussian, joint.low, joint.high, q}, count);
-            },
+            [&](const privgrad::PoissonSampledEvent& e) { add_sampled(e, count); },
             [&](const privgrad::RandomAllocationEvent& e) {
               const double noise = std::get<privgrad::GaussianEvent>(e.of->kind()).noise_multiplier;
               add({Mechanism::Kind::allocation, noise, noise, static_cast<double>(e.steps)}, count);
@@ -224,6 +249,14 @@ class Pld final : public privgrad::Accountant {
             [&](const auto&) { unbounded_ = true; },  // non_private
         },
         event.kind());
+  }
+
+  void add_sampled(const privgrad::PoissonSampledEvent& event, std::uint64_t count) {
+    const double q = event.sampling_probability;
+    const auto joint = privgrad::joint_gaussian(*event.of);
+    if (!joint) return add(*single_release(*event.of), count, q);
+    if (q == 0.0 || std::isinf(joint->low)) return;
+    add({Mechanism::Kind::gaussian, joint->low, joint->high, 0.0, q}, count);
   }
 
   void add(const Mechanism& mechanism, std::uint64_t count) { spent_[mechanism] += count; }
@@ -268,7 +301,7 @@ class Pld final : public privgrad::Accountant {
     std::uint64_t terms = 0;
     const double sensitivity = privgrad::sensitivity_of_unit_bound(adjacency_);
     for (const auto& [mechanism, count] : spent_) {
-      if (mechanism.kind == Mechanism::Kind::gaussian) {
+      if (mechanism.kind == Mechanism::Kind::gaussian && mechanism.probability == 1.0) {
         const long double mu = static_cast<long double>(sensitivity) / mechanism.noise;
         square += static_cast<long double>(count) * mu * mu;
         ++terms;
@@ -324,16 +357,14 @@ class Pld final : public privgrad::Accountant {
   }
 
   pld::LossPairPtr pair_of(const Mechanism& m, double noise, double sensitivity) const {
-    switch (m.kind) {
-      case Mechanism::Kind::laplace:
-        return pld::laplace(noise / sensitivity);
-      case Mechanism::Kind::discrete_gaussian:
-        return pld::discrete_gaussian(noise, m.parameter);
-      default:
-        return adjacency_ == Adjacency::replace_one
-                   ? pld::sampled_gaussian_replaced(m.parameter, noise)
-                   : pld::sampled_gaussian(m.parameter, noise);
-    }
+    const double q = m.probability;
+    if (m.kind == Mechanism::Kind::gaussian && adjacency_ == Adjacency::replace_one)
+      return pld::sampled_gaussian_replaced(q, noise);
+    const pld::LossPairPtr pair =
+        m.kind == Mechanism::Kind::laplace             ? pld::laplace(noise / sensitivity)
+        : m.kind == Mechanism::Kind::discrete_gaussian ? pld::discrete_gaussian(noise, m.parameter)
+                                                       : pld::gaussian(noise);
+    return q < 1.0 ? pld::sampled(q, pair) : pair;
   }
 
   /// All Gaussians as one step, or as equal ones of a size that a grid can hold. The roundings of
@@ -347,8 +378,7 @@ class Pld final : public privgrad::Accountant {
     const double parts = alone ? 1.0 : std::ceil(std::pow(std::max(1.0, mu / kLargestMu), 2.0));
     const double error = kUlp * (8.0 + static_cast<double>(terms) / 1024.0);
     const double one = mu / std::sqrt(parts);
-    return {pld::sampled_gaussian(1.0, 1.0 / (one * (1.0 + error))),
-            pld::sampled_gaussian(1.0, 1.0 / (one * (1.0 - error))),
+    return {pld::gaussian(1.0 / (one * (1.0 + error))), pld::gaussian(1.0 / (one * (1.0 - error))),
             static_cast<std::uint64_t>(parts)};
   }
 
@@ -372,14 +402,16 @@ void register_components(privgrad::Registrar& registrar) {
                      "relative_width",
                      "How wide the interval between the lower and the upper bound may "
                      "be, relative to epsilon; ten times that relative to delta where "
-                     "delta is asked for. The grid is refined until it is.")
+                     "delta is asked for. The grid is refined until it is, and until it is "
+                     "twenty times narrower for up to four distinct steps of which few "
+                     "frequencies matter.")
                      .at_least(1e-6)
                      .at_most(0.5)
                      .defaults_to(0.00001),
                  privgrad::param::integer(
                      "most_points",
-                     "How many points the grid may have; if that is not enough, the "
-                     "interval is wider and says so.")
+                     "How many points the grid may have where all of it is transformed; if "
+                     "that is not enough, the interval is wider and says so.")
                      .at_least(4096)
                      .at_most(4194304)
                      .defaults_to(1048576)},

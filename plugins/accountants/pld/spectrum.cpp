@@ -1,6 +1,7 @@
 #include "spectrum.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -78,33 +79,143 @@ Number power_of(Number base, std::uint64_t exponent) {
   return size_of(result) < kVanishing ? Number(0.0) : result;
 }
 
+/// Sums of w_j e^(-i t j) over points j, for angles t up to some cap, by the moments of stretches of
+/// many points: with x = (j - c) / half and t half <= 1, e^(-i t half x) is its Taylor polynomial to
+/// less than a rounding, 1 / 20! being 4e-19. Points that lie far apart are added one by one.
+class Sums {
+ public:
+  /// \param index  growing.
+  /// \param most_angle  > 0, the cap.
+  Sums(const std::vector<std::int64_t>& index, const std::vector<double>& weight, double most_angle,
+       const Roots& roots)
+      : half_(std::exp2(std::floor(-std::log2(most_angle)))) {
+    const auto half = static_cast<std::int64_t>(half_);
+    for (std::size_t begin = 0; begin < index.size();) {
+      const std::int64_t middle = index[begin] + half;
+      std::size_t end = begin;
+      while (end < index.size() && index[end] <= middle + half) ++end;
+      if (end - begin >= kLeastPoints) {
+        stretches_.push_back({roots.reduced(middle), moments(index, weight, middle, begin, end)});
+      } else {
+        for (std::size_t j = begin; j < end; ++j)
+          points_.push_back({roots.reduced(index[j]), weight[j]});
+      }
+      begin = end;
+    }
+  }
+
+  double most_angle() const { return 1.0 / half_; }
+
+  /// What at() costs, in points.
+  double work() const {
+    return static_cast<double>(points_.size()) + 8.0 * static_cast<double>(stretches_.size());
+  }
+
+  /// \param angle  of the frequency, at most the cap.
+  Complex at(std::int64_t frequency, double angle, const Roots& roots) const {
+    const double t = angle * half_;
+    const double square = t * t;
+    // Sums of sums in extended precision, so that the number of terms does not count.
+    long double real = 0.0L;
+    long double imaginary = 0.0L;
+    const auto add = [&](Complex term) {
+      real += static_cast<long double>(term.real());
+      imaginary += static_cast<long double>(term.imag());
+    };
+    for (const Stretch& one : stretches_) {
+      double even = 0.0;
+      double odd = 0.0;
+      for (std::size_t k = kTerms; k > 0; k -= 2) {
+        odd = one.moment[k - 1] - square * odd;
+        even = one.moment[k - 2] - square * even;
+      }
+      add(Complex(even, -t * odd) * std::conj(roots.at(roots.product(frequency, one.middle))));
+    }
+    for (std::size_t begin = 0; begin < points_.size(); begin += kAtATime) {
+      const std::size_t end = std::min(points_.size(), begin + kAtATime);
+      Complex some;
+      for (std::size_t j = begin; j < end; ++j)
+        some += points_[j].weight * std::conj(roots.at(roots.product(frequency, points_[j].place)));
+      add(some);
+    }
+    return {static_cast<double>(real), static_cast<double>(imaginary)};
+  }
+
+  /// The error of at() but for the roots, relative to the sum of the weights. Of points: products,
+  /// and sums of 32 of them; the rest is summed in extended precision. Of stretches: x is exact, half
+  /// being a power of two. A moment's terms have k + 1 roundings, their sums 33; the sum over k of
+  /// (34 + k) / k! is 35 e. The angle's 3 roundings move the polynomial by as much, those of its
+  /// powers by 3 e, and Horner's 20 steps by 20 e: together 170 half ulps.
+  static double error(std::size_t points) { return (points < kLeastPoints ? 20.0 : 96.0) * kUlp; }
+
+ private:
+  static constexpr std::size_t kTerms = 20;
+  static constexpr std::size_t kLeastPoints = 12;
+  static constexpr std::size_t kAtATime = 32;
+  using Terms = std::array<double, kTerms>;
+  struct Stretch {
+    std::int64_t middle;  // reduced
+    Terms moment;         // the sums of w x^k / k!
+  };
+  struct Point {
+    std::int64_t place;  // reduced
+    double weight;
+  };
+
+  Terms moments(const std::vector<std::int64_t>& index, const std::vector<double>& weight,
+                std::int64_t middle, std::size_t begin, std::size_t end) const {
+    std::array<long double, kTerms> sum{};
+    while (begin < end) {
+      const std::size_t next = std::min(end, begin + kAtATime);
+      Terms some{};
+      for (std::size_t j = begin; j < next; ++j) {
+        const double x = static_cast<double>(index[j] - middle) / half_;
+        double power = weight[j];
+        for (double& term : some) {
+          term += power;
+          power *= x;
+        }
+      }
+      for (std::size_t k = 0; k < kTerms; ++k) sum[k] += static_cast<long double>(some[k]);
+      begin = next;
+    }
+    Terms result{};
+    long double factorial = 1.0L;
+    for (std::size_t k = 0; k < kTerms; ++k) {
+      if (k > 0) factorial *= static_cast<long double>(k);
+      result[k] = static_cast<double>(sum[k] / factorial);
+    }
+    return result;
+  }
+
+  double half_;
+  std::vector<Stretch> stretches_;
+  std::vector<Point> points_;
+};
+
 /// The transform of one factor, phi(f) = sum of w_j e^(-2 pi i f j / size).
 class Transform {
  public:
-  Transform(const Factor& factor, const Roots& roots) : roots_(roots), count_(factor.count) {
+  Transform(const Factor& factor, const Roots& roots)
+      : roots_(roots),
+        unit_(2.0 * std::numbers::pi / static_cast<double>(roots.size())),
+        count_(factor.count) {
     double mean = 0.0;
-    double last = 0.0;
-    std::int64_t last_index = std::numeric_limits<std::int64_t>::min();
     for (std::size_t j = 0; j < factor.index.size(); ++j) {
       const double weight = factor.weight[j];
       if (weight == 0.0) continue;
       mean += weight * static_cast<double>(factor.index[j]);
-      const bool is_next = factor.index[j] == last_index + 1;
-      variation_ += is_next ? std::fabs(weight - last) : last + weight;
-      last = weight;
-      last_index = factor.index[j];
       // Rarely sampled steps have nearly all of their mass at loss 0, whose transform is a
       // constant: it takes no part in the rounding errors.
-      const std::int64_t place = roots.reduced(factor.index[j]);
-      if (place == 0) {
+      if (factor.index[j] % roots.size() == 0) {
         at_zero_ += weight;
         continue;
       }
-      place_.push_back(place);
+      index_.push_back(factor.index[j]);
       weight_.push_back(weight);
       rest_ += weight;
     }
-    variation_ += last;
+    find_splits(factor);
     for (std::size_t j = 0; j < factor.index.size(); ++j) {
       const double x = static_cast<double>(factor.index[j]) - mean;
       offset_ += factor.weight[j] * x;
@@ -116,28 +227,32 @@ class Transform {
     offset_ = std::fabs(offset_) + kSlack * distance_;
     distance_ *= 1.0 + kSlack;
     square_ *= 1.0 + kSlack;
-    variation_ *= 1.0 + kSlack;
+    for (Split& one : splits_) one = {one.mass * (1.0 + kSlack), one.variation * (1.0 + kSlack)};
   }
 
   std::uint64_t count() const { return count_; }
-  std::size_t points() const { return weight_.size() + 1; }
 
-  Complex at(std::int64_t frequency) const {
-    long double real = 0.0L;  // in extended precision, so that the number of points does not count
-    long double imaginary = 0.0L;
-    for (std::size_t j = 0; j < weight_.size(); ++j) {
-      const Complex root = roots_.at(roots_.product(frequency, place_[j]));
-      real += static_cast<long double>(weight_[j] * root.real());
-      imaginary -= static_cast<long double>(weight_[j] * root.imag());
+  /// What the last at() cost, in points.
+  double work() const { return sums_->work(); }
+
+  Complex at(std::int64_t frequency) {
+    // For some more frequencies than this one, so that moments are made again a few times only.
+    constexpr std::int64_t kFirst = 16;
+    constexpr double kMore = 4.0;
+    const double angle = static_cast<double>(frequency) * unit_;
+    if (!sums_ || angle > sums_->most_angle()) {
+      const double cap = kMore * static_cast<double>(std::max(frequency, kFirst)) * unit_;
+      sums_.emplace(index_, weight_, cap, roots_);
     }
-    return {at_zero_ + static_cast<double>(real), static_cast<double>(imaginary)};
+    return at_zero_ + sums_->at(frequency, angle, roots_);
   }
 
-  /// The error of at(): the roots', that of a product, and two where the constant is added.
+  /// The error of at(): the roots', that of a product or of the moments, and two where the constant
+  /// is added.
   double error() const {
     const double sums = static_cast<double>(weight_.size()) *
                         static_cast<double>(std::numeric_limits<long double>::epsilon());
-    return (kRootError + 2.0 * kUlp + sums) * rest_ + 8.0 * kUlp;
+    return (kRootError + Sums::error(weight_.size()) + sums) * rest_ + 8.0 * kUlp;
   }
 
   /// The derivative by the angle is at most this up to `angle`.
@@ -145,19 +260,55 @@ class Transform {
 
   /// The transform is at most this at every angle from here to pi.
   double bound_beyond(double angle) const {
-    return variation_ /
-           (2.0 * std::sin(0.5 * std::min(angle, std::numbers::pi)) * (1.0 - 8.0 * kUlp));
+    const double sine = std::sin(0.5 * std::min(angle, std::numbers::pi)) * (1.0 - 8.0 * kUlp);
+    double least = 1.0;
+    for (const Split& one : splits_) least = std::min(least, one.mass + 0.5 * one.variation / sine);
+    return least;
   }
 
  private:
+  /// A set of points by its mass, and the sum of |w_j - w_(j-1)| of the others.
+  struct Split {
+    double mass = 0.0, variation = 0.0;
+  };
+
+  /// Sets of the lowest points, and of the highest: one end is often a peak, and the rest is smooth.
+  void find_splits(const Factor& factor) {
+    constexpr std::array kMasses{0.0, 0.25, 0.5, 0.7, 0.8, 0.9, 0.95};
+    constexpr double kRounding = 1e-8;  // of sums over up to 2^24 points
+    const std::size_t count = factor.index.size();
+    for (const bool from_below : {true, false}) {
+      const auto place = [&](std::size_t k) { return from_below ? k : count - 1 - k; };
+      double variation = 0.0;  // of the points behind k, from the far end on
+      double last = 0.0;
+      double mass = 0.0;
+      for (const double weight : factor.weight) mass += weight;
+      std::size_t next = kMasses.size();
+      for (std::size_t k = count; k > 0 && next > 0; --k) {
+        const double weight = factor.weight[place(k - 1)];
+        const bool is_next =
+            k < count && std::abs(factor.index[place(k)] - factor.index[place(k - 1)]) == 1;
+        variation += is_next ? std::fabs(weight - last) : last + weight;
+        last = weight;
+        mass -= weight;
+        while (next > 0 && mass <= kMasses[next - 1]) {
+          splits_.push_back({std::max(0.0, mass) + kRounding, variation + last});
+          --next;
+        }
+      }
+    }
+  }
+
   const Roots& roots_;
+  double unit_;  // the angle of frequency 1
   std::uint64_t count_;
-  std::vector<std::int64_t> place_;
+  std::optional<Sums> sums_;
+  std::vector<std::int64_t> index_;
   std::vector<double> weight_;
   double at_zero_ = 0.0, rest_ = 0.0;
-  // With X the index and c about its mean: |E (X - c)|, E |X - c|, E (X - c)^2; sum |w_j -
-  // w_(j-1)|.
-  double offset_ = 0.0, distance_ = 0.0, square_ = 0.0, variation_ = 0.0;
+  // With X the index and c about its mean: |E (X - c)|, E |X - c|, E (X - c)^2.
+  double offset_ = 0.0, distance_ = 0.0, square_ = 0.0;
+  std::vector<Split> splits_;
 };
 
 /// Walks over the frequencies of a product of transforms.
@@ -167,14 +318,18 @@ class Walk {
     for (const Factor& factor : factors) {
       transforms_.emplace_back(factor, roots_);
       const auto count = static_cast<double>(factor.count);
-      points_ += static_cast<double>(transforms_.back().points());
       error_ += count * transforms_.back().error();
       steps_ += count;
     }
     values_.resize(transforms_.size());
   }
 
-  double points() const { return points_; }
+  /// What the last look_at() cost, in points.
+  double work() const {
+    double sum = 0.0;
+    for (const Transform& one : transforms_) sum += one.work();
+    return sum;
+  }
 
   void look_at(std::int64_t frequency) {
     frequency_ = frequency;
@@ -242,7 +397,7 @@ class Walk {
   std::vector<Transform> transforms_;
   std::vector<Complex> values_;
   std::int64_t frequency_ = 0;
-  double points_ = 0.0, error_ = 0.0, steps_ = 0.0;
+  double error_ = 0.0, steps_ = 0.0;
 };
 
 }  // namespace
@@ -260,9 +415,9 @@ std::optional<Spectrum> Spectrum::of(const std::vector<Factor>& factors, std::si
   double work = 0.0;
   std::int64_t frequency = 0;
   while (frequency <= end && !walk.negligible_from(frequency)) {
-    work += walk.points();
-    if (work > most_work) return {};
     walk.look_at(frequency);
+    work += walk.work();
+    if (work > most_work) return {};
     if (!walk.negligible_for(0)) {
       double error = 0.0;
       const Complex value = walk.product(&error);

@@ -34,6 +34,17 @@ constexpr std::size_t kKeptMoments = std::size_t{1} << 22U;
 
 using privgrad::Overloaded;
 
+/// The one release of Laplace or discrete Gaussian noise that this event consists of, or nothing.
+std::optional<Event> single_release(const Event& event) {
+  const auto parts = privgrad::flatten(event);
+  if (parts.size() != 1 || parts.front().count != 1) return {};
+  const Event& only = parts.front().event;
+  if (!std::holds_alternative<privgrad::LaplaceEvent>(only.kind()) &&
+      !std::holds_alternative<privgrad::DiscreteGaussianEvent>(only.kind()))
+    return {};
+  return only;
+}
+
 /// The field's default orders: 1.1 to 10.9 by tenths, 11 to 63, and four far ones (dp_accounting's
 /// list, which contains Opacus').
 std::vector<double> default_orders() {
@@ -45,12 +56,19 @@ std::vector<double> default_orders() {
 }
 
 /// The kinds of release whose log moments are not a multiple of a (a - 1).
-enum class CostKind { laplace, poisson_gaussian, subset_gaussian };
+enum class CostKind {
+  laplace,
+  poisson_gaussian,
+  poisson_laplace,
+  poisson_discrete,
+  subset_gaussian
+};
 
 struct Setting {
   CostKind kind = CostKind::laplace;
-  double noise = 0.0;     ///< Over the sensitivity under the adjacency in use.
-  double fraction = 1.0;  ///< Share of the data that is sampled.
+  double noise = 0.0;        ///< Over the sensitivity under the adjacency in use, or its own.
+  double fraction = 1.0;     ///< Share of the data that is sampled.
+  double sensitivity = 1.0;  ///< Of a discrete Gaussian, whose noise is in the grid's units.
   auto operator<=>(const Setting&) const = default;  // NOLINT(modernize-use-nullptr): clang 14 errs
 };
 
@@ -67,13 +85,17 @@ class Moments {
   }
 
  private:
-  using Impl = std::variant<double, rdp::SampledGaussian, rdp::SubsetGaussian>;
+  using Impl = std::variant<double, rdp::SampledGaussian, rdp::SampledLaplace, rdp::SubsetGaussian>;
   static Impl make(const Setting& setting) {
     switch (setting.kind) {
       case CostKind::laplace:
         return setting.noise;
       case CostKind::poisson_gaussian:
         return rdp::SampledGaussian(setting.fraction, setting.noise);
+      case CostKind::poisson_laplace:
+        return rdp::SampledLaplace(setting.fraction, setting.noise);
+      case CostKind::poisson_discrete:
+        return rdp::SampledGaussian::discrete(setting.fraction, setting.noise, setting.sensitivity);
       case CostKind::subset_gaussian:
         return rdp::SubsetGaussian(setting.fraction, setting.noise);
     }
@@ -88,7 +110,7 @@ class Spent {
   void add_concentrated(double rho, std::uint64_t count) {
     if (count == 0 || rho == 0.0) return;
     rho_.add(privgrad::multiply_up(count, rho));
-    only_laplace_ = false;
+    only_bounded_ = false;
   }
   void add(const Setting& setting, std::uint64_t count) {
     if (count == 0) return;
@@ -97,7 +119,8 @@ class Spent {
       settings_.push_back(setting);
       counts_.push_back(0);
       any_subset_ |= setting.kind == CostKind::subset_gaussian;
-      only_laplace_ &= setting.kind == CostKind::laplace;
+      only_bounded_ &=
+          setting.kind == CostKind::laplace || setting.kind == CostKind::poisson_laplace;
     }
     std::uint64_t& total = counts_[place->second];
     if (__builtin_add_overflow(total, count, &total)) {
@@ -113,10 +136,14 @@ class Spent {
 
   /// The sum of the pure epsilons: the divergence of order infinity.
   double pure_epsilon() const {
-    if (!only_laplace_) return kInfinity;
+    if (!only_bounded_) return kInfinity;
     privgrad::UpwardSum sum;
     for (std::size_t i = 0; i < settings_.size(); ++i) {
-      sum.add(privgrad::round_up(static_cast<double>(counts_[i]) / settings_[i].noise, 4.0));
+      const Setting& one = settings_[i];
+      sum.add(privgrad::multiply_up(
+          counts_[i], one.kind == CostKind::laplace
+                          ? privgrad::round_up(1.0 / one.noise, 2.0)
+                          : rdp::SampledLaplace(one.fraction, one.noise).pure_epsilon()));
     }
     return sum.total();
   }
@@ -155,7 +182,7 @@ class Spent {
   std::vector<Setting> settings_;
   std::vector<std::uint64_t> counts_;
   bool any_subset_ = false;
-  bool only_laplace_ = true;
+  bool only_bounded_ = true;
   std::vector<Moments> sources_;                ///< For the first settings.
   std::map<double, std::vector<double>> kept_;  ///< By order: for each of the first settings.
 };
@@ -169,7 +196,8 @@ class Spent {
 /// - zcdp: D_a <= a rho; discrete_gaussian: the same with rho = sensitivity^2 / (2 sigma^2)
 ///   (Canonne, Kamath and Steinke 2020, Theorem 4), its sensitivity being the event's own;
 /// - laplace: exact, see laplace_log_moment();
-/// - poisson_sampled Gaussians: exact, see SampledGaussian. add_or_remove_one: both directions.
+/// - poisson_sampled Gaussians, or one Laplace or discrete Gaussian: exact, see SampledGaussian and
+///   SampledLaplace. add_or_remove_one: both directions.
 ///   zero_out: the example's contribution is present with probability q and absent otherwise in one
 ///   data set, always absent in the other, and all other contributions are distributed alike: the
 ///   same pair of distributions. replace_one: refused below q = 1, no dominating pair is proved
@@ -257,8 +285,9 @@ class Rdp : public privgrad::Accountant {
   Reason refuses_poisson(const privgrad::PoissonSampledEvent& e) const {
     if (e.sampling_probability == 0.0) return {};
     if (e.sampling_probability == 1.0) return refuses(*e.of);
-    if (!privgrad::joint_gaussian(*e.of)) {
-      return "poisson_sampled: rdp has a proof for sampled Gaussians only, got " +
+    if (!privgrad::joint_gaussian(*e.of) && !single_release(*e.of)) {
+      return "poisson_sampled: rdp has a proof for Gaussians on one batch, or one laplace or "
+             "discrete_gaussian, got " +
              std::string(e.of->name()) +
              " inside; set `amplification: false` on the sampler, or do not sample";
     }
@@ -304,9 +333,7 @@ class Rdp : public privgrad::Accountant {
                      add_gaussian(static_cast<double>(e.sensitivity) / e.sigma);
                    },
                    [&](const privgrad::ZcdpEvent& e) { spent_.add_concentrated(e.rho, count); },
-                   [&](const privgrad::PoissonSampledEvent& e) {
-                     add_sampled(*e.of, CostKind::poisson_gaussian, e.sampling_probability, count);
-                   },
+                   [&](const privgrad::PoissonSampledEvent& e) { add_poisson(e, count); },
                    [&](const privgrad::SampledWithoutReplacementEvent& e) {
                      const double fraction = static_cast<double>(e.sample_size) /
                                              static_cast<double>(e.source_dataset_size);
@@ -315,6 +342,20 @@ class Rdp : public privgrad::Accountant {
                    [&](const auto&) { spent_.add_concentrated(kInfinity, count); },
                },
                event.kind());
+  }
+
+  void add_poisson(const privgrad::PoissonSampledEvent& event, std::uint64_t count) {
+    const double q = event.sampling_probability;
+    if (q == 0.0 || q == 1.0 || privgrad::joint_gaussian(*event.of))
+      return add_sampled(*event.of, CostKind::poisson_gaussian, q, count);
+    const Event release = *single_release(*event.of);
+    if (const auto* laplace = std::get_if<privgrad::LaplaceEvent>(&release.kind()))
+      return spent_.add({CostKind::poisson_laplace, laplace->noise_multiplier, q}, count);
+    const auto& discrete = std::get<privgrad::DiscreteGaussianEvent>(release.kind());
+    if (discrete.sensitivity == 0) return;
+    spent_.add(
+        {CostKind::poisson_discrete, discrete.sigma, q, static_cast<double>(discrete.sensitivity)},
+        count);
   }
 
   void add_sampled(const Event& of, CostKind kind, double fraction, std::uint64_t count) {

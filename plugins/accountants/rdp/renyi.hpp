@@ -40,6 +40,12 @@ class SampledGaussian {
   /// \param sigma  above 0.
   SampledGaussian(double probability, double sigma);
 
+  /// The same of a discrete Gaussian on the integers, with sigma and sensitivity in their units: the
+  /// sum over the integers is the trapezoid rule with a step of 1 / sigma. Where that step is fine
+  /// enough for the integral, both are the same to rounding, and a wider one does. It serves both
+  /// directions for the reason that SampledLaplace states.
+  static SampledGaussian discrete(double probability, double sigma, double sensitivity);
+
   /// Not const: keeps the nodes for the next order.
   double log_moment(double order);
 
@@ -48,7 +54,7 @@ class SampledGaussian {
     double t = 0.0;       ///< The standard normal variable.
     double u = 0.0;       ///< f - 1; infinite where it overflows.
     double log_f = 0.0;   ///< ln f.
-    double weight = 0.0;  ///< h times the normal density.
+    double weight = 0.0;  ///< h times the density.
   };
   struct Sum {
     double value = 0.0;
@@ -58,13 +64,45 @@ class SampledGaussian {
 
   Node node(std::int64_t index) const;
   void add_range(double order, std::int64_t first, std::int64_t last, Sum& sum);
-  double log_sum_of_powers(double order, const std::vector<std::pair<double, double>>& ranges);
+  /// The first and the last index of nodes.
+  using Range = std::pair<std::int64_t, std::int64_t>;
+  double log_sum_of_powers(double order, const std::vector<Range>& ranges);
   template <class Visit>
   void visit(std::int64_t first, std::int64_t last, Visit&& body);
 
+  SampledGaussian(double probability, double sigma, double step, double weight);
+
   double q_, log_q_, sigma_, step_;
+  double weight_;  ///< Of the node at 0.
   std::int64_t first_index_;
   std::vector<Node> nodes_;
+};
+
+/// One Poisson-sampled release of Laplace noise: P = (1-q) Lap(0) + q Lap(1), Q = Lap(0).
+///
+/// It serves both directions, as every sampled release with a mirror that exchanges its two
+/// distributions (Mironov, Talwar and Zhang 2019, Theorem 5). With L = dP'/dQ of the release, of law
+/// E_Q g(L) = E_Q L g(1/L) by the mirror, u = 1 - q + q L and v = 1 - q + q / L for L >= 1, the claim
+/// E_Q f^a >= E_Q f^(1-a) follows from u^a - u^(1-a) >= L (v^(1-a) - v^a), that is from
+/// sqrt(u) sinh(c x) >= L sqrt(v) sinh(c y), c = a - 1/2, x = ln u, y = -ln v. At a = 1 the two are
+/// equal; x >= y, because u v >= 1; and sinh(c x) / sinh(x / 2) grows with x for c >= 1/2.
+///
+/// K = ln E_Q[f^a], f = 1 - q + q e^l, over the losses l of the unsampled release: two atoms, and
+/// between them an integral, by Gauss's rule on panels with a proven error each. As above, what is
+/// summed is f^a - 1 - a (f - 1).
+class SampledLaplace {
+ public:
+  /// \param probability  q, in (0, 1).
+  /// \param scale  above 0, over the sensitivity.
+  SampledLaplace(double probability, double scale);
+
+  double log_moment(double order) const;
+
+  /// The largest loss, in both directions: f(-s) f(s) >= 1.
+  double pure_epsilon() const;
+
+ private:
+  double q_, top_;
 };
 
 /// A Gaussian on a uniformly random subset of fixed size, neighbours that differ in one exchanged

@@ -5,7 +5,7 @@
 #include "privgrad/error.hpp"
 #include "support.hpp"
 
-using privgrad::core::raised_scale;
+using privgrad::core::proved_scale;
 using privgrad::core::smallest_scale;
 
 TEST_CASE("the scale meets the target from below and is the smallest that does",
@@ -56,25 +56,32 @@ TEST_CASE("a target that no noise meets is refused", "[calibrate]") {
   CHECK_THROWS_AS(smallest_scale([](double) { return 5.0; }, 4.0), privgrad::PrivacyError);
 }
 
-TEST_CASE("a scale that is nearly right is raised until the proof meets the target",
-          "[calibrate][privacy]") {
-  // What is proved is a little more than what found the scale: the inverse of the scale, and 1e-5 of
-  // it. The scale for a target of 2 is then (1 + 1e-5) / 2.
+TEST_CASE("an estimate finds the scale, and two proofs raise it", "[calibrate][privacy]") {
+  // What is proved is a little more than what is estimated: an inverse square, and 3e-7 of it. The
+  // scale for a target of 2 is then sqrt((1 + 3e-7) / 2).
   std::uint64_t asked = 0;
+  const auto estimated = [](double scale) { return 1.0 / (scale * scale); };
   const auto proved = [&](double scale) {
     ++asked;
-    return (1.0 + 1e-5) / scale;
+    return (1.0 + 3e-7) / (scale * scale);
   };
-  const double raised = raised_scale(proved, 2.0, 0.5);
-  CHECK(proved(raised) <= 2.0);
-  CHECK_THAT(raised, WithinRel(0.5 * (1.0 + 1e-5), 1e-9));
-  CHECK(asked < 20);
-  // Far off, too.
-  CHECK_THAT(raised_scale(proved, 2.0, 1e-3), WithinRel(0.5 * (1.0 + 1e-5), 1e-9));
+  const double scale = proved_scale(estimated, proved, 2.0);
+  CHECK(asked == 2);
+  CHECK(proved(scale) <= 2.0);
+  CHECK_THAT(scale, WithinRel(std::sqrt((1.0 + 3e-7) / 2.0), 5e-8));
 }
 
-TEST_CASE("a scale that meets the target is not raised", "[calibrate]") {
-  CHECK(raised_scale([](double scale) { return 1.0 / scale; }, 2.0, 0.5) == 0.5);
-  CHECK(raised_scale([](double scale) { return 1.0 / scale; }, 2.0, 0.7) == 0.7);
-  CHECK_THROWS_AS(raised_scale([](double) { return 3.0; }, 2.0, 0.7), privgrad::PrivacyError);
+TEST_CASE("whatever the estimate says, the proof meets the target", "[calibrate][privacy]") {
+  const auto proved = [](double scale) { return 1.0 / scale; };
+  // Far too small a scale, one of no slope, one that is too large, and proofs with steps.
+  CHECK_THAT(proved_scale([](double scale) { return 1e-3 / scale; }, proved, 2.0),
+             WithinRel(0.5, 1e-7));
+  CHECK_THAT(proved_scale([](double scale) { return scale < 0.25 ? 1e9 : 1.0; }, proved, 2.0),
+             WithinRel(0.5, 1e-7));
+  CHECK(proved_scale([](double scale) { return 1.4 / scale; }, proved, 2.0) == 0.7);
+  const auto staircase = [](double scale) { return std::ceil(10.0 / scale); };
+  CHECK(staircase(proved_scale([](double scale) { return 9.0 / scale; }, staircase, 3.5)) <= 3.5);
+  CHECK_THROWS_AS(proved_scale(
+                      proved, [](double) { return 3.0; }, 2.0),
+                  privgrad::PrivacyError);
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "privgrad/accountant.hpp"
 #include "privgrad/catalog.hpp"
@@ -29,6 +30,9 @@ class AccountantCall {
   void name_no_others() { names_others_ = false; }
   /// Whether no other accountant proves its answers.
   bool proves_itself() const { return certifier_ == nullptr; }
+  /// Who finds quickly where this one's proofs meet a target: its own answers without the proof of
+  /// another, or a loaded accountant whose answers this one proves. Nothing if there is none.
+  std::optional<AccountantCall> estimator() const;
   /// Its full name and all its parameters, as a manifest has them.
   Value resolved() const;
 
@@ -44,6 +48,9 @@ class AccountantCall {
   const Catalog* catalog_;
   bool names_others_ = true;
 };
+
+/// Every loaded accountant that needs no parameters and no other's proof.
+std::vector<AccountantCall> proving_accountants(Adjacency adjacency, const Catalog& catalog);
 
 /// Epsilon and delta, one of them given and the other computed.
 struct Account {

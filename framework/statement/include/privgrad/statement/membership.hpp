@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 
 #include "privgrad/plan/plan.hpp"
 #include "privgrad/statement/outcome.hpp"
@@ -22,6 +23,26 @@ inline constexpr double kWronglyAccused = 0.05;
 /// \param epsilon  >= 0; infinite: 1 is returned.
 /// \returns a probability, rounded up.
 double most_found(double wrongly, double epsilon, double delta);
+
+/// An epsilon, and a delta that is proved for it.
+struct ProvedPair {
+  double epsilon = 0.0, delta = 1.0;
+};
+
+/// What a test finds at most, and the pair that says so.
+struct TestBound {
+  double wrongly = 0.0;  ///< The share of those who were not in the data that it accuses.
+  double found = 1.0;
+  ProvedPair by;
+};
+
+/// The least of what the pairs prove, all of which hold at once.
+/// \param pairs  of one mechanism, at least one.
+TestBound least_found(double wrongly, std::span<const ProvedPair> pairs);
+
+/// The share of those who were in the data that the test misses at least: a false negative's
+/// probability, rounded down.
+double least_missed(const TestBound& bound);
 
 /// The same of a run with noise, for kWronglyAccused, in the member `membership_test` of statements:
 /// the smaller of what two points of its trade-off prove, (epsilon, delta) as stated, and the delta

@@ -16,11 +16,16 @@ namespace privgrad::core {
 /// \throws PrivacyError if no scale up to 2^60 meets the target.
 double smallest_scale(const std::function<double(double scale)>& epsilon_at, double target);
 
-/// The smallest scale from `start` on at which `epsilon_at` is at most `target`, as above: `start`
-/// itself, if that meets the target. For a starting scale that is nearly right and was found by a
-/// method which proves nothing.
-double raised_scale(const std::function<double(double scale)>& epsilon_at, double target,
-                    double start);
+/// The smallest scale at which `proved_at` is at most `target`, to a relative 1e-7 in epsilon, where an
+/// estimate is cheap and a proof is not: the estimate finds the scale, which is then raised by what is
+/// proved beyond it. If the two differ little, that takes two proofs.
+///
+/// One-sided: what is proved at the scale that is returned was evaluated, and is at most the target.
+/// \param estimated_at  as smallest_scale() needs it; only how many proofs it takes depends on it.
+/// \param proved_at  non-increasing in the scale but for roundings; may return infinity.
+/// \throws PrivacyError if no scale up to 2^60 meets the target.
+double proved_scale(const std::function<double(double scale)>& estimated_at,
+                    const std::function<double(double scale)>& proved_at, double target);
 
 /// The largest number of repetitions whose epsilon is at most `target`; 0 if one is too many.
 ///
