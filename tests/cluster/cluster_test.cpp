@@ -411,3 +411,23 @@ TEST_CASE("a process that does not come is waited for as long as was said") {
                               ContainsSubstring("no answer from process 1 on " + host_name() +
                                                 " (cluster timeout_seconds)"));
 }
+
+TEST_CASE("examples/manifests/cluster.yaml: the model of three processes is that of one") {
+  NEEDS_MPIRUN();
+  const Cli cli;
+  const std::string manifest = kSource / "examples/manifests/cluster.yaml";
+  const Words run{"run", manifest, "--set", "seed=1", "--quiet", "--out"};
+  const auto with = [&](Words words) {
+    words.insert(words.begin(), run.begin(), run.end());
+    return words;
+  };
+  REQUIRE(cli(with({"alone", "--set", "cluster=local"})).exit_code == 0);
+  Call what = in_processes(cli, 1, {});
+  what.words = mpirun("3");
+  const Words words = cli.prepare(with({"shared"})).words;
+  what.words.insert(what.words.end(), words.begin(), words.end());
+  const Outcome outcome = call(what);
+  INFO(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  CHECK(tensors(cli.out("shared")) == tensors(cli.out("alone")));
+}

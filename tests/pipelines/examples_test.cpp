@@ -1,7 +1,9 @@
 #include <cmath>
 #include <set>
 
+#include "privgrad/backend.hpp"
 #include "privgrad/federated/any_run.hpp"
+#include "privgrad/needs_hardware.hpp"
 #include "shared_files.hpp"
 #include "train.hpp"
 
@@ -26,6 +28,7 @@ class Example {
         plan_, {.directory = dir_.path() / "run", .lock = "", .threads = 2, .on_progress = {}});
   }
   const core::Plan& plan() const { return plan_; }
+  const core::Manifest& manifest() const { return manifest_; }
 
  private:
   TempDir dir_;
@@ -45,6 +48,13 @@ double mean_train_loss(const std::string& name, int seeds) {
   for (int seed = 1; seed <= seeds; ++seed)
     sum += Example(name, {}, seed).run().metrics.train_loss.value();
   return sum / seeds;
+}
+
+/// This test is one process: what cluster.yaml gives the same bits in as in many. Builds with sanitizers
+/// have no plugin mpi.
+std::vector<std::string> without_mpi(const std::string& name) {
+  if (name != "cluster") return {};
+  return {"cluster=local"};
 }
 
 bool no_mnist() { return data_folder_with("mnist/train-images-idx3-ubyte.gz").empty(); }
@@ -131,6 +141,72 @@ TEST_CASE("example mnist-scattering: features that cost nothing, on some of MNIS
   CHECK(result.metrics.test_accuracy.value() > 0.5);
   CHECK(result.summary.at("unaccounted") == nlohmann::json{"training metrics"});
   CHECK(result.summary.at("floating_point") == "exact");
+}
+
+TEST_CASE("example mnist-cnn: its first six steps", "[examples][data]") {
+  if (no_mnist()) PRIVGRAD_SKIP("mnist is not in PRIVGRAD_DATA_DIR");
+  Example example("mnist-cnn", {"steps=6", "data.test_limit=500", "evaluate_every=6"});
+  CHECK(example.plan().setting->network.input.features == Shape{28, 28});
+  CHECK(example.run().metrics.test_accuracy.value() > 0.3);
+}
+
+TEST_CASE("example mnist-federated: clients of few digits learn more than one",
+          "[examples][data]") {
+  if (no_mnist()) PRIVGRAD_SKIP("mnist is not in PRIVGRAD_DATA_DIR");
+  const auto result = Example("mnist-federated").run();
+  CHECK(result.epsilon.value <= 16.0);
+  CHECK(result.metrics.test_accuracy.value() > 0.35);  // no digit is more than 12 % of them
+}
+
+TEST_CASE("example mnist-gpu: is planned by the GPU's twin", "[examples][data]") {
+  if (no_mnist()) PRIVGRAD_SKIP("mnist is not in PRIVGRAD_DATA_DIR");
+  const Example example("mnist-gpu", {"backend.host_twin=true"});
+  CHECK(example.plan().noise_multiplier.size() == 300);
+}
+
+TEST_CASE("example mnist-gpu: its first six steps on a GPU", "[examples][data]") {
+  if (no_mnist()) PRIVGRAD_SKIP("mnist is not in PRIVGRAD_DATA_DIR");
+  const auto backend = house().create<Backend>("cuda", Value::Object{});
+  const std::string missing = dynamic_cast<const NeedsHardware&>(*backend).missing_hardware();
+  if (!missing.empty()) PRIVGRAD_SKIP("mnist-gpu.yaml is planned, not run: " << missing);
+  Example example("mnist-gpu", {"steps=6", "data.test_limit=500", "evaluate_every=6"});
+  CHECK(example.run().metrics.test_accuracy.value() > 0.2);
+}
+
+TEST_CASE("examples that need no files of others: each runs within its budget and learns",
+          "[examples]") {
+  // On test rows, or training rows where there are no others: the least accuracy, or the largest loss
+  // if there are no classes. They lie between guesses and what runs reach; the targets of rooms have a
+  // variance of 0.5, and those of crafted are not to be learnt in its one step.
+  struct Expected {
+    std::string name;
+    double accuracy = 0.0, loss = 1e30;
+  };
+  const std::vector<Expected> all{
+      {"cluster", 0.85},          {"crafted"},         {"descent-check", 0.9},  {"hospitals", 0.8},
+      {"in-memory", 0.9},         {"matrix", 0.85},    {"momentum-trees", 0.9}, {"phones", 0.9},
+      {"public-validation", 0.9}, {"rooms", 0.0, 0.1}, {"shapes", 0.8},         {"stream", 0.9}};
+  // These have tests of their own above.
+  std::set<std::string> tried{"discrete-noise",   "fashion-mnist",   "mnist-cnn",
+                              "mnist-federated",  "mnist-gpu",       "mnist-mlp",
+                              "mnist-scattering", "mnist35-dynamic", "mnist35-uniform",
+                              "patients",         "quickstart"};
+  for (const Expected& expected : all) {
+    CAPTURE(expected.name);
+    tried.insert(expected.name);
+    Example example(expected.name, without_mpi(expected.name));
+    const auto result = example.run();
+    CHECK(result.status != core::RunStatus::diverged);
+    CHECK(result.epsilon.value <= example.manifest().target_epsilon.value());
+    const core::Metrics& metrics = result.metrics;
+    const auto accuracy = metrics.test_accuracy ? metrics.test_accuracy : metrics.train_accuracy;
+    CHECK(accuracy.value_or(1.0) >= expected.accuracy);
+    CHECK((metrics.test_loss ? metrics.test_loss : metrics.train_loss).value() <= expected.loss);
+  }
+  std::set<std::string> there;
+  for (const auto& entry : std::filesystem::directory_iterator(kSource / "examples/manifests"))
+    there.insert(entry.path().stem());
+  CHECK(tried == there);
 }
 
 TEST_CASE("recipes: what is learnt of private rows is paid for, within the target",

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Makes the small data sets of this folder, all made up, anew: the same numbers each time.
+
+    pip install numpy h5py
+    examples/data/make.py [FOLDER]
+
+    hospitals.npz   patients of four hospitals of different sizes: the hospital's number, and ten measurements; ill or not
+    rooms.h5        rooms of a building: seven readings of sensors; how much heat the room takes, in kW
+    shapes/         grey images of 16 x 16 pixels, circles and crosses, in PNG files: a folder for training, one for testing
+
+patients.csv is not made here.
+"""
+
+import pathlib
+import struct
+import sys
+import zlib
+
+import h5py
+import numpy as np
+
+HOSPITALS = (200, 150, 100, 50)
+
+
+def hospitals(folder):
+    random = np.random.default_rng(1)
+    weights = random.normal(0, 1, 10)
+
+    def rows(sizes):
+        number = np.repeat(np.arange(len(sizes)), sizes)
+        # Each hospital measures a little differently, and has other patients.
+        measured = random.normal(0, 1, (len(number), 10)) + random.normal(0, 0.3, (len(sizes), 10))[number]
+        ill = (measured @ weights + random.normal(0, 0.5, len(number)) > 0).astype(np.uint8)
+        order = random.permutation(len(number))
+        return np.column_stack([number, measured])[order].astype(np.float32), ill[order]
+
+    x, y = rows(HOSPITALS)
+    x_test, y_test = rows((50,) * len(HOSPITALS))
+    np.savez_compressed(folder / "hospitals.npz", x=x, y=y, x_test=x_test, y_test=y_test)
+
+
+def rooms(folder):
+    random = np.random.default_rng(2)
+    rows = 2500
+    outside, wanted = random.normal(8, 6, rows), random.normal(21, 1, rows)
+    window, people = random.exponential(2, rows), random.poisson(1.5, rows)
+    sun, wind, hour = random.uniform(0, 1, rows), random.exponential(3, rows), random.integers(0, 24, rows)
+    heat = 0.05 * (wanted - outside) * (1 + 0.3 * window) - 0.1 * people - 0.4 * sun + 0.02 * wind
+    heat = (np.clip(heat, 0, 5) + random.normal(0, 0.1, rows)).astype(np.float32)
+    readings = np.column_stack([outside, wanted, window, people, sun, wind, hour]).astype(np.float32)
+    with h5py.File(folder / "rooms.h5", "w", libver="earliest") as file:
+        for name, part in (("train", slice(0, 2000)), ("test", slice(2000, None))):
+            for what, array in (("readings", readings), ("heat", heat)):
+                file.create_dataset(f"{name}/{what}", data=array[part], compression="gzip", shuffle=True, track_times=False)
+
+
+def png(pixels):
+    """A grey image [height, width] of bytes as a PNG file."""
+
+    def chunk(name, data):
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    height, width = pixels.shape
+    rows = b"".join(b"\0" + row.tobytes() for row in pixels.astype(np.uint8))
+    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows, 9)) + chunk(b"IEND", b"")
+
+
+def shapes(folder):
+    random = np.random.default_rng(3)
+    down, across = np.mgrid[0:16, 0:16]
+
+    def drawn(name):
+        y, x = down - 7.5 - random.integers(-2, 3), across - 7.5 - random.integers(-2, 3)
+        size, light = random.uniform(3.5, 5.5), random.integers(120, 200)
+        line = abs(np.hypot(x, y) - size) < 1 if name == "circle" else (abs(x) < 1) & (abs(y) < size) | (abs(y) < 1) & (abs(x) < size)
+        return np.where(line, light, 0) // 8 * 8 + 16 * random.integers(0, 3, (16, 16))
+
+    for part, count in (("train", 60), ("test", 20)):
+        for name in ("circle", "cross"):
+            place = folder / "shapes" / part / name
+            place.mkdir(parents=True, exist_ok=True)
+            for i in range(count):
+                (place / f"{i:02}.png").write_bytes(png(drawn(name)))
+
+
+if __name__ == "__main__":
+    to = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent)
+    hospitals(to)
+    rooms(to)
+    shapes(to)
