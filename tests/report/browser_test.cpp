@@ -34,12 +34,22 @@ addEventListener('load', () => {
     [...list.querySelectorAll('canvas')].map((canvas) => canvas.toDataURL()));
   const axes = Object.fromEntries(Object.values(Chart.instances).map((chart) =>
     [chart.canvas.id, [chart.scales.x.ticks.length, chart.chartArea.width / chart.width]]));
+  // Where tables stand: in their box, scrolled to its end; details that are folded are nowhere.
+  const tables = [...document.querySelectorAll('.wide')].filter((box) => box.offsetParent).map((box) => {
+    box.scrollLeft = box.scrollWidth;
+    const [outer, words, row] = [box, box.querySelector('caption span'), box.querySelector('tbody th')].map(
+        (part) => part.getBoundingClientRect());
+    return {wider: box.scrollWidth > box.clientWidth, inside: outer.left >= 0 && outer.right <= innerWidth,
+      caption: words.left > outer.left - 1 && words.right < outer.right + 1, name: Math.abs(row.left - outer.left) < 1,
+      lines: row.height / parseFloat(getComputedStyle(box.querySelector('tbody th')).lineHeight)};
+  });
   const links = [...document.querySelectorAll('a.csv')].map((a) => decodeURIComponent(a.href));
-  const result = {seen, links, legends, axes, title: document.title, errors: window.errors,
+  const result = {seen, links, legends, axes, tables, title: document.title, errors: window.errors,
     ink: getComputedStyle(document.body).color, paper: getComputedStyle(document.body).backgroundColor,
     wide: document.documentElement.scrollWidth > innerWidth,
     drawn: document.documentElement.dataset.chartsDrawn};
   document.documentElement.dataset.probe = btoa(unescape(encodeURIComponent(JSON.stringify(result))));
+  if (parent !== window) parent.postMessage(document.documentElement.dataset.probe, '*');
 });
 </script></body>)";
 
@@ -84,11 +94,34 @@ class Browser {
 
   /// What the probe saw.
   /// \param flags  e.g. the window's size.
-  Json probe(std::string page, const Words& flags) const {
+  Json probe(const std::string& page, const Words& flags) const {
+    return seen_in(probed(page), flags);
+  }
+
+  /// The same in a frame of this width, in pixels: headless Chromium opens no window below 500.
+  Json probe_in_frame(const std::string& page, int width) const {
+    probed(page);
+    const fs::path frame = dir_.path() / "frame.html";
+    write_file(frame,
+               "<!doctype html><html><body><script>addEventListener('message', (e) => "
+               "{ document.documentElement.dataset.probe = e.data; });</script>"
+               "<iframe src='probed.html' style='border:0;width:" +
+                   std::to_string(width) + "px;height:3000px'></iframe></body></html>");
+    return seen_in(frame, {"--window-size=1200,3000"});
+  }
+
+  const fs::path& dir() const { return dir_.path(); }
+
+ private:
+  fs::path probed(std::string page) const {
     page.replace(page.find("<body>"), 6, kListen);
     page.replace(page.rfind("</body>"), 7, kProbe);
     const fs::path file = dir_.path() / "probed.html";
     write_file(file, page);
+    return file;
+  }
+
+  Json seen_in(const fs::path& file, const Words& flags) const {
     Words all = flags;
     all.push_back("--dump-dom");
     const Outcome outcome = open(file, all);
@@ -102,9 +135,6 @@ class Browser {
         from_base64(outcome.out.substr(begin, outcome.out.find('"', begin) - begin)));
   }
 
-  const fs::path& dir() const { return dir_.path(); }
-
- private:
   TempDir dir_;
 };
 
@@ -127,6 +157,18 @@ std::size_t sheets(const std::string& pdf) {
   std::size_t count = 0;
   for (std::size_t at = 0; (at = pdf.find("/Type /Page\n", at)) != pdf.npos; ++at) ++count;
   return count;
+}
+
+/// A study in the directory `many` with an arm for each pair of a learning rate and a clip norm.
+void study_of(const Cli& cli, const std::string& rates, const std::string& norms) {
+  write_file(cli.out("study.yaml"),
+             "study: 1\nname: many\nbase: " + cli.manifest().string() +
+                 "\nset: {steps: 3, evaluate_every: 1}\naxes:\n  schedules.learning_rate: " +
+                 rates + "\n  schedules.clip_norm: " + norms +
+                 "\nseeds: 2\nmetrics: [test_loss, test_accuracy, train_loss]\n");
+  const Outcome ran = cli({"ablate", "study.yaml", "--out", "many"});
+  INFO(ran.err);
+  REQUIRE(ran.exit_code == 0);
 }
 
 Words size(int width, int height) {
@@ -169,15 +211,56 @@ TEST_CASE("in a browser every chart of a run is drawn, without an error, light a
         1 + static_cast<std::ptrdiff_t>(2 * accuracy.at("series").at(0).at("points").size()));
 }
 
-TEST_CASE("on a telephone no part of a page is wider than the screen") {
+TEST_CASE(
+    "on a telephone no part of a page is wider than the screen, and tables scroll by themselves") {
   NEEDS_CHROMIUM();
   const Cli cli;
   const Browser browser;
-  const std::string page = page_of_run(cli, {"--set", "privacy.also=[{kind: pld}, {kind: rdp}]"});
-  Words flags = size(500, 900);  // headless Chromium opens no narrower window
-  const Json narrow = browser.probe(page, flags);
-  check_all_drawn(narrow, page);
-  CHECK(narrow.at("wide") == false);
+  page_of_run(cli, {"--set", "privacy.also=[{kind: pld}, {kind: rdp}]"});
+  study_of(cli, "[0.1, 0.2]", "[1, 2]");
+  for (const char* name : {"run", "many"}) {
+    CAPTURE(name);
+    const std::string page = page_of(cli, name);
+    for (const int width : {360, 1280}) {
+      CAPTURE(width);
+      const Json seen = browser.probe_in_frame(page, width);
+      check_all_drawn(seen, page);
+      CHECK(seen.at("wide") == false);
+      bool one_scrolls = false;
+      for (const Json& table : seen.at("tables")) {
+        INFO(table.dump());
+        one_scrolls |= table.at("wider").get<bool>();
+        CHECK(table.at("inside") == true);
+        CHECK(table.at("caption") == true);  // in sight, wherever the table was scrolled to
+        CHECK(table.at("name") == true);     // so is what a row is about
+      }
+      if (width == 360) CHECK(one_scrolls);
+    }
+  }
+}
+
+TEST_CASE("tables in print fit on a sheet, and break no name into letters") {
+  NEEDS_CHROMIUM();
+  const Cli cli;
+  const Browser browser;
+  study_of(cli, "[0.1, 0.2, 0.3, 0.4, 0.5]", "[1, 2, 3]");
+  std::string page = page_of(cli, "many");
+  const std::string rules = "@media print";
+  for (std::size_t at = 0; (at = page.find(rules, at)) != page.npos; at += 1)
+    page.replace(at, rules.size(), "@media all");
+  // A sheet of A4 less its margins: 182 mm, at 96 pixels an inch.
+  const Json seen = browser.probe_in_frame(page, 688);
+  CHECK(seen.at("wide") == false);
+  CHECK(seen.at("tables").size() > 2);
+  for (const Json& table : seen.at("tables")) {
+    INFO(table.dump());
+    CHECK(table.at("wider") == false);
+    CHECK(table.at("lines") < 4);
+  }
+  // All of it: an arm costs a row of each table, and no sheet of sentences.
+  const fs::path pdf = browser.dir() / "many.pdf";
+  browser.open(cli.out("many/report.html"), {"--print-to-pdf=" + pdf.string()});
+  CHECK(sheets(read_file(pdf)) <= 7);
 }
 
 TEST_CASE("a page in print has its text and its charts") {
@@ -207,14 +290,7 @@ TEST_CASE("fifteen arms have fifteen entries in a legend, no two of which look a
   NEEDS_CHROMIUM();
   const Cli cli;
   const Browser browser;
-  write_file(cli.out("study.yaml"),
-             "study: 1\nname: many\nbase: " + cli.manifest().string() +
-                 "\nset: {steps: 3, evaluate_every: 1}\naxes:\n"
-                 "  schedules.learning_rate: [0.1, 0.2, 0.3, 0.4, 0.5]\n"
-                 "  schedules.clip_norm: [1, 2, 3]\nseeds: 2\nmetrics: [test_loss]\n");
-  const Outcome ran = cli({"ablate", "study.yaml", "--out", "many"});
-  INFO(ran.err);
-  REQUIRE(ran.exit_code == 0);
+  study_of(cli, "[0.1, 0.2, 0.3, 0.4, 0.5]", "[1, 2, 3]");
   const std::string page = page_of(cli, "many");
   const Json probe = browser.probe(page, size(1200, 4000));
   check_all_drawn(probe, page);

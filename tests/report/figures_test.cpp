@@ -1,4 +1,6 @@
 // The charts of a page as SVG files, one a chart, for papers.
+#include <cmath>
+#include <map>
 #include <set>
 
 #include "page.hpp"
@@ -14,20 +16,52 @@ std::set<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-/// Whether a picture is XML, is drawn on white, and runs no script.
-void check_picture(const fs::path& file) {
+/// A picture is drawn on white, runs no script, has a title and names for its axes.
+/// \returns what a ruler finds in it (read_figure.py).
+Json check_picture(const fs::path& file) {
   INFO(file);
-  const Outcome parsed = call({.words = {"/usr/bin/python3", "-c",
-                                         "import sys, xml.dom.minidom as m; "
-                                         "print(m.parse(sys.argv[1]).documentElement.tagName)",
-                                         file.string()},
-                               .directory = file.parent_path()});
-  CHECK(parsed.exit_code == 0);
-  CHECK(parsed.out == "svg\n");
+  const Outcome read =
+      call({.words = {"/usr/bin/python3", (kSource / "tests/report/read_figure.py").string(),
+                      file.string()},
+            .directory = file.parent_path()});
+  INFO(read.err);
+  REQUIRE(read.exit_code == 0);
   const std::string svg = read_file(file);
   CHECK(svg.find("<script") == svg.npos);
   CHECK(svg.find("onclick") == svg.npos);
-  CHECK_THAT(svg, ContainsSubstring("fill = 'none'") || ContainsSubstring("stroke="));
+  CHECK_THAT(svg, ContainsSubstring("fill=\"#ffffff\"/>"));
+  Json figure = Json::parse(read.out);
+  CHECK(figure.at("title").is_string());
+  CHECK(figure.at("x").is_string());
+  // The names of rows are their axis.
+  CHECK((figure.at("y").is_string() || !figure.at("rows").empty()));
+  CHECK(figure.at("series").empty() == !figure.at("rows").empty());
+  return figure;
+}
+
+/// \param grain  how finely the axis can be read: gnuplot writes hundredths of a pixel, and names
+///   stand beside their ticks within a tenth.
+void check_near(const Json& read, const Json& expected, const Json& grain) {
+  INFO(read << " " << expected << " " << grain);
+  CHECK(std::abs(read.get<double>() - expected.get<double>()) <= grain.get<double>());
+}
+
+/// The last point of a curve.
+void check_end(const Json& figure, const std::string& name, const Json& x, const Json& y) {
+  CAPTURE(name);
+  REQUIRE(figure.at("series").contains(name));
+  check_near(figure.at("series").at(name).at(0), x, figure.at("grain").at(0));
+  check_near(figure.at("series").at(name).at(1), y, figure.at("grain").at(1));
+}
+
+/// A row of a forest plot.
+void check_row(const Json& figure, const std::string& name, const Json& middle, const Json& ends) {
+  CAPTURE(name);
+  REQUIRE(figure.at("rows").contains(name));
+  const Json& row = figure.at("rows").at(name);
+  check_near(row.at(0), middle, figure.at("grain").at(0));
+  check_near(row.at(1), ends.at(0), figure.at("grain").at(0));
+  check_near(row.at(2), ends.at(1), figure.at("grain").at(0));
 }
 
 }  // namespace
@@ -45,10 +79,19 @@ TEST_CASE("the charts of a run are written as pictures, one a file") {
   CHECK(names_in(cli.out("figures")) == expected);
   CHECK(line_count(outcome.out) == expected.size());
   CHECK(outcome.out.starts_with("figures/accuracy.svg\n"));
-  for (const std::string& name : expected) check_picture(cli.out("figures") / name);
-  const std::string loss = read_file(cli.out("figures/loss.svg"));
-  for (const char* text : {">train<", ">test<", ">mean loss<", ">step<"})
-    CHECK_THAT(loss, ContainsSubstring(text));
+  std::map<std::string, Json> figures;
+  for (const std::string& name : expected) figures[name] = check_picture(cli.out("figures") / name);
+  const Json summary = Json::parse(read_file(cli.out("run/summary.json")));
+  const Json& metrics = summary.at("metrics");
+  const Json& steps = summary.at("steps");
+  const Json& loss = figures.at("loss.svg");
+  CHECK(loss.at("x") == "step");
+  CHECK(loss.at("y") == "mean loss");
+  check_end(loss, "train", steps, metrics.at("train_loss"));
+  check_end(loss, "test", steps, metrics.at("test_loss"));
+  check_end(figures.at("accuracy.svg"), "train", steps, metrics.at("train_accuracy"));
+  check_end(figures.at("accuracy.svg"), "test", steps, metrics.at("test_accuracy"));
+  check_end(figures.at("epsilon-spent.svg"), "spent", steps, summary.at("epsilon"));
 }
 
 TEST_CASE("the charts of a study are written as pictures, with a forest plot of its arms") {
@@ -65,9 +108,29 @@ TEST_CASE("the charts of a study are written as pictures, with a forest plot of 
   const std::set<std::string> names = names_in(cli.out("figures"));
   for (const char* name : {"mean-test-loss-of-each-arm.svg", "mean-test-loss-over-the-steps.svg"})
     CHECK(names.contains(name));
-  for (const std::string& name : names) check_picture(cli.out("figures") / name);
-  CHECK_THAT(read_file(cli.out("figures/mean-test-loss-of-each-arm.svg")),
-             ContainsSubstring(">slow<") && ContainsSubstring(">fast<"));
+  std::map<std::string, Json> figures;
+  for (const std::string& name : names) figures[name] = check_picture(cli.out("figures") / name);
+  // Each arm as results.json has it, and no other.
+  const Json results = Json::parse(read_file(cli.out("study/results.json")));
+  const Json& curves = figures.at("mean-test-loss-over-the-steps.svg");
+  const Json& means = figures.at("mean-test-loss-of-each-arm.svg");
+  const Json& pairs = figures.at("difference-in-test-loss-to-slow.svg");
+  CHECK(curves.at("x") == "step");
+  CHECK(curves.at("y") == "test loss");
+  CHECK(curves.at("series").size() == results.at("arms").size());
+  CHECK(means.at("x") == "test loss");
+  CHECK(means.at("rows").size() == results.at("arms").size());
+  CHECK(pairs.at("x") == "difference in test loss");
+  CHECK(pairs.at("rows").size() == 1);
+  for (const Json& arm : results.at("arms")) {
+    const std::string name = arm.at("name");
+    const Json& loss = arm.at("metrics").at("test_loss");
+    check_end(curves, name, arm.at("steps").at(0), loss.at("mean"));
+    check_row(means, name, loss.at("mean"), loss.at("ci95"));
+    if (name == results.at("baseline")) continue;
+    const Json& pair = arm.at("versus_baseline").at("test_loss");
+    check_row(pairs, name, pair.at("difference"), pair.at("ci95"));
+  }
 }
 
 TEST_CASE("figures need something to draw, and a folder") {

@@ -72,6 +72,7 @@
       const places = many && hasBand(series) && !behind ? whiskerPlaces(series, i, spec.series.length) : [];
       sets.push({
         label: series.name, data: series.points.map((p) => ({x: p[0], y: p[1]})), parsing: false, normalized: true,
+        clip: style.radius + 2,  // the last point is drawn whole
         borderColor: colour, backgroundColor: colour, borderWidth: 2, borderDash: style.dash, order: chosen === i ? -1 : 0,
         showLine: style.line, stepped: series.stepped ? 'before' : false,
         pointStyle: style.shape, pointRadius: style.radius, pointHitRadius: 6,
@@ -310,7 +311,7 @@
   const print = window.matchMedia('print');
   print.addEventListener('change', draw);
   window.addEventListener('beforeprint', () => {
-    document.querySelectorAll('details:not(.record)').forEach((part) => { part.open = true; });
+    document.querySelectorAll('details:not(.record):not(.twice)').forEach((part) => { part.open = true; });
     draw();
   });
   window.addEventListener('afterprint', draw);

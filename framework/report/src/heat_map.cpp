@@ -101,10 +101,10 @@ std::string html(const HeatMap& map) {
                     .logarithmic = *low > 0.0 && *high > kLogarithmicFrom * *low,
                     .higher_is_better = map.higher_is_better};
   std::string out =
-      "<div class=\"wide\" tabindex=\"0\"><table>\n<caption>" +
+      "<div class=\"wide\" tabindex=\"0\"><table>\n<caption><span>" +
       escaped(map.caption + " Rows: " + map.row_axis + "; columns: " + map.column_axis + ".") +
       " The darker, the better" + (scale.logarithmic ? ", on a logarithmic scale" : "") +
-      ".</caption>\n<thead><tr><th></th>";
+      ".</span></caption>\n<thead><tr><th></th>";
   for (const std::string& column : map.columns)
     out += "<th scope=\"col\" class=\"number\">" + escaped(column) + "</th>";
   out += "</tr></thead>\n<tbody>\n";

@@ -159,8 +159,8 @@ void HtmlTable::add_links(const std::string& heading, const std::vector<Link>& l
 }
 
 std::string HtmlTable::html() const {
-  std::string out = "<div class=\"wide\" tabindex=\"0\"><table>\n<caption>" + escaped(caption_) +
-                    "</caption>\n<thead><tr>";
+  std::string out = "<div class=\"wide\" tabindex=\"0\"><table>\n<caption><span>" +
+                    escaped(caption_) + "</span></caption>\n<thead><tr>";
   for (std::size_t i = 0; i < headings_.size(); ++i) {
     const bool number = i < is_number_.size() && is_number_[i];
     out += std::string("<th scope=\"col\"") + (number ? " class=\"number\"" : "") + ">" +

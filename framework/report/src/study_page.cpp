@@ -348,11 +348,11 @@ class StudyPage {
       html += "<li>" + escaped(sentence) + "</li>\n";
     }
     if (!html.empty()) html = "<ul>\n" + html + "</ul>\n";
-    // The charts and tables below say the same; nobody reads a page of sentences first.
+    // The charts and tables below say the same; nobody reads a page of sentences first, or prints it.
     const std::size_t sentences = texts(results_, "words", results_file_).size();
     if (sentences > kMostSentences) {
-      html = "<details><summary>In sentences (" + std::to_string(sentences) + ")</summary>\n" +
-             html + "</details>\n";
+      html = "<details class=\"twice\"><summary>In sentences (" + std::to_string(sentences) +
+             ")</summary>\n" + html + "</details>\n";
     }
     int drawn = 0;
     for (const std::string& metric : metrics_) html += pairs_of(metric, ++drawn);

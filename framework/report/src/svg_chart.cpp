@@ -122,7 +122,9 @@ std::string plot_lines(const Chart& chart) {
     add(format_number(value) + " with lines dt 2 lc rgb '#404040' title " + quoted(name));
   const std::size_t names = chart.series.size() + chart.levels.size();
   std::string commands = setup(chart, 400 + 18 * names);
-  commands += "set ylabel " + quoted(chart.y) + "\nset border 3 lc rgb '#404040'\n";
+  // On the page a chart may be named after its axis; a picture of its own has both.
+  commands += "set ylabel " + quoted(chart.y.empty() ? chart.title : chart.y) +
+              "\nset border 3 lc rgb '#404040'\n";
   commands += "set key outside below left vertical Left reverse maxcols 1\n";
   commands += ranges(chart);
   return data + commands + "plot " + plots + "\n";
