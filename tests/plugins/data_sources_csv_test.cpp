@@ -149,8 +149,10 @@ TEST_CASE("csv: the place and the reason of everything wrong", "[data_source]") 
 TEST_CASE("csv: a target that is not there names the nearest that is", "[data_source]") {
   const Files files;
   CHECK_THROWS_AS(files.open({{"target", "lable", {}}})->info(), ConfigError);
-  CHECK_THROWS_WITH(files.open({{"target", "lable", {}}})->info(),
-                    ContainsSubstring("'lable', which the table lacks; did you mean 'label'?"));
+  CHECK_THROWS_WITH(
+      files.open({{"target", "lable", {}}})->info(),
+      ContainsSubstring("'lable', which the table lacks; did you mean 'label'? Rows that "
+                        "have none, to be predicted, are unlabelled: true"));
   CHECK_THROWS_WITH(files.open({{"header", false, {}}}), ContainsSubstring("counted from 0"));
   CHECK_THROWS_WITH(files.open({{"header", false, {}}, {"target", "-1", {}}}),
                     ContainsSubstring("counted from 0"));

@@ -337,9 +337,9 @@ TEST_CASE("table: a date becomes the parts that are declared", "[data_source]") 
   CHECK(features(source->read(Split::train)) == expected);
 
   // What is no such day: not in the calendar, of another form, missing, declared as missing.
-  for (const char* const bad :
-       {"29.02.2023", "31.04.2024", "0.1.2024", "1.13.2024", "1.1.24", "2024-01-01", "1.1.2024 ",
-        "1.1.2024x", "1.1.", "", "NA", "99.99.9999", "-1.1.2024", "1.1.1900"}) {
+  for (const char* const bad : {"29.02.2023", "31.04.2024", "0.1.2024", "1.13.2024", "1.1.24",
+                                "2024-01-01", "1.1.2024 ", "1.1.2024x", "1.1.", "", "NA",
+                                "99.99.9999", "-1.1.2024", "1.1.1900", "31.12.1899", "1.1.2101"}) {
     const TableFile one(std::string("at,y\n") + bad + ",0\n");
     Value::Object params{
         {"columns", date(whole), {}}, {"classes", 2, {}}, {"missing", list({"", "1.1.1900"}), {}}};
@@ -348,8 +348,8 @@ TEST_CASE("table: a date becomes the parts that are declared", "[data_source]") 
     CHECK(features(one.read(params)) == other);
     params[0].value = date({{"format", "%d.%m.%Y", {}}, {"parts", list({"day"}), {}}});
     CHECK_THAT(message<privgrad::IoError>([&] { one.read(params); }),
-               ContainsSubstring("is not a date of the form '%d.%m.%Y'; say in columns what such a "
-                                 "row becomes (other: true)"));
+               ContainsSubstring("is not a date of the form '%d.%m.%Y' from 1900 to 2100; say in "
+                                 "columns what such a row becomes (other: true)"));
   }
   // A time of day is read, and left out.
   const TableFile times("at,y\n2024-01-01T23:59:60.25,0\n2024-01-01T9:00:00.0,1\n");
@@ -358,6 +358,27 @@ TEST_CASE("table: a date becomes the parts that are declared", "[data_source]") 
                                     {"parts", list({"days"}), {}},
                                     {"since", "2023-12-31", {}}}),
                               {}}})) == Floats{1, 1});
+}
+
+TEST_CASE("table: the years of a date column are those to which it is declared", "[data_source]") {
+  const TableFile file(
+      "at,y\n1849-12-31,0\n1850-01-01,0\n1900-01-01,0\n2100-12-31,0\n2101-01-01,0\n"
+      "2150-12-31,0\n");
+  const auto others = [&](const Value::Object& keys) {
+    Value::Object all = keys;
+    all.push_back({"other", true, {}});
+    all.push_back({"min", 0, {}});
+    all.push_back({"max", 1, {}});
+    all.push_back({"parts", list({"days"}), {}});
+    const Floats both = features(
+        file.read({{"classes", 2, {}}, {"columns", list({column("at", "date", all)}), {}}}));
+    Floats other;
+    for (std::size_t i = 1; i < both.size(); i += 2) other.push_back(both[i]);
+    return other;
+  };
+  CHECK(others({{"since", "2000-01-01", {}}}) == Floats{1, 1, 0, 0, 1, 1});
+  CHECK(others({{"since", "1850-06-01", {}}}) == Floats{1, 0, 0, 0, 1, 1});
+  CHECK(others({{"since", "2150-01-01", {}}}) == Floats{1, 1, 0, 0, 0, 0});
 }
 
 TEST_CASE("table: declarations of dates that contradict themselves", "[data_source]") {

@@ -227,9 +227,11 @@ std::vector<privgrad::ParamSpec> column_params() {
       param::real("min", "Number, days of a date: what is below becomes it.").optional(),
       param::real("max", "Number, days of a date: what is above becomes it.").optional(),
       param::boolean("unit", "Number, days of a date: min..max becomes 0..1.").optional(),
-      param::text("format",
-                  "Date: its form, of %Y, %m and %d, and %H, %M, %S and %f, which are left out. "
-                  "Without it %Y-%m-%d; dates in memory need none.")
+      param::text(
+          "format",
+          "Date: its form, of %Y, %m and %d, and %H, %M, %S and %f, which are left out. "
+          "Without it %Y-%m-%d; dates in memory need none. A day before 1900 or the year of "
+          "since, or after 2100, is none.")
           .optional(),
       param::list("parts",
                   "Date: what it becomes. days, their number since a day; day of the month, 1 as "
@@ -411,7 +413,9 @@ std::string Column::expected() const {
     case ColumnType::category:
       return "one of its " + std::to_string(rule_.values.size()) + " values";
     case ColumnType::date:
-      return "a date of the form " + in_quotes(date_format_);
+      return "a date of the form " + in_quotes(date_format_) + " from " +
+             std::to_string(static_cast<int>(rule_.years().first)) + " to " +
+             std::to_string(static_cast<int>(rule_.years().last));
     default:
       return "a finite number";
   }
@@ -453,9 +457,15 @@ Column::Found Column::encode_choice(std::string_view text, float* features) cons
   return place < rule_.values.size() ? Found::value : Found::none;
 }
 
+std::optional<std::chrono::sys_days> Column::day_in(std::string_view text) const {
+  if (is_place(text)) return std::nullopt;
+  const auto day = date_in(text, date_format_);
+  return day && rule_.years().has(*day) ? day : std::nullopt;
+}
+
 Column::Found Column::encode_date(std::string_view text, float* features) const {
   std::fill_n(features, width_, 0.0f);
-  const auto date = is_place(text) ? std::nullopt : date_in(text, date_format_);
+  const auto date = day_in(text);
   if (!date) {
     if (rule_.other) features[width_ - 1] = 1.0f;
     return Found::none;

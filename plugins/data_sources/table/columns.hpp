@@ -37,6 +37,8 @@ struct ColumnRule {
   std::vector<DatePart> parts;                 ///< Of dates: in the order of their features.
   std::optional<std::chrono::sys_days> since;  ///< DatePart::days counts from it.
 
+  /// Of dates: a day of another year is none.
+  YearRange years() const { return since ? YearRange{}.with(*since) : YearRange{}; }
   bool is_feature() const { return type != ColumnType::text && type != ColumnType::drop; }
   bool is_total() const { return has_other() ? other : fill.has_value(); }
   /// Whether the key `other`, and not `fill`, makes it total.
@@ -109,6 +111,9 @@ class Column {
   Found encode_number(std::string_view text, float* features) const;
   Found encode_choice(std::string_view text, float* features) const;
   Found encode_date(std::string_view text, float* features) const;
+  /// \returns the day that the text is; nothing if it is missing, not of the form, or of a year that
+  ///   the column does not know.
+  std::optional<std::chrono::sys_days> day_in(std::string_view text) const;
   /// Whether it is a text that stands for a missing value.
   bool is_place(std::string_view text) const { return places_.find(text) != places_.end(); }
   float scaled(double value) const;

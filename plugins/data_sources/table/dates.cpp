@@ -49,6 +49,16 @@ struct Moment {
 
 }  // namespace
 
+YearRange YearRange::with(std::chrono::sys_days day) const {
+  const std::chrono::year year = std::chrono::year_month_day(day).year();
+  return {std::min(first, year), std::max(last, year)};
+}
+
+bool YearRange::has(std::chrono::sys_days day) const {
+  const std::chrono::year year = std::chrono::year_month_day(day).year();
+  return first <= year && year <= last;
+}
+
 std::string problem_of_date_format(std::string_view format) {
   std::string found;
   for (std::size_t at = 0; at < format.size(); ++at) {

@@ -8,6 +8,15 @@
 
 inline constexpr std::string_view kIsoDate = "%Y-%m-%d";
 
+/// The years whose days a column knows, both whole. A program without a calendar has a list of them
+/// (ONNX takes no text apart), and reads what this one does.
+struct YearRange {
+  std::chrono::year first{1900}, last{2100};
+  /// The same, with the year of this day if it is not among them: all years up to it.
+  YearRange with(std::chrono::sys_days day) const;
+  bool has(std::chrono::sys_days day) const;
+};
+
 /// \returns what is wrong with a form of dates, such as "has no %d"; "" if nothing is. A form has
 ///   %Y, %m and %d, once each, and may have %H, %M, %S and %f, as strptime(3) and Python know them.
 std::string problem_of_date_format(std::string_view format);

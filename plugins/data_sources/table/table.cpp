@@ -218,7 +218,8 @@ bool is_index_name(const std::string& name) {
 void refuse_target(const std::string& target, const std::vector<std::string>& names) {
   const std::string nearest = privgrad::nearest_name(target, names);
   throw ConfigError("data.target is " + in_quotes(target) + ", which the table lacks" +
-                    (nearest.empty() ? "" : "; did you mean " + in_quotes(nearest) + "?"));
+                    (nearest.empty() ? "." : "; did you mean " + in_quotes(nearest) + "?") +
+                    " Rows that have none, to be predicted, are unlabelled: true");
 }
 
 std::vector<std::string> TableColumns::feature_names() const {

@@ -138,10 +138,8 @@ class ColumnGraph {
     };
     for (const std::string& text : column_.texts())
       row_of_text.emplace(text, row_of(features_of(column_, text)));
-    std::vector<float> others = features_of(column_, unheard_of(column_));
+    const std::vector<float> others = features_of(column_, unheard_of(column_));
     if (column_.rule().type == ColumnType::date) {
-      // It may be a day that the graph does not know.
-      std::ranges::fill(others, std::numeric_limits<float>::quiet_NaN());
       add_days([&](const std::string& text, const std::vector<float>& features) {
         row_of_text.emplace(text, row_of(features));
       });
@@ -152,19 +150,19 @@ class ColumnGraph {
     return graph_.reshape(graph_.add("Gather", {rows, row}), {column_.width()});
   }
 
+  /// ONNX has no operation that takes a text apart, so that all days that the column knows are in a
+  /// list, in all ways in which they can be written.
   /// \param take  receives the texts of days, and their features.
   template <class Take>
   void add_days(const Take& take) const {
     using namespace std::chrono;
     const ColumnRule& rule = column_.rule();
     refuse_time_of_day(rule);
-    year first{kFirstYear};
-    if (rule.since) first = std::min(first, year_month_day(*rule.since).year());
+    const YearRange years = rule.years();
     Column in_memory = column_;
     in_memory.read_iso_dates();
     const bool reads_iso = date_in("2001-02-03", rule.format).has_value();
-    for (sys_days day = first / January / 1; day <= year{kLastYear} / December / 31;
-         day += days{1}) {
+    for (sys_days day = years.first / January / 1; years.has(day); day += days{1}) {
       const std::vector<float> features = features_of(in_memory, iso_date(day));
       for (const std::string& text : texts_of(day, rule.format)) take(text, features);
       if (is_in_memory_ && !reads_iso) take(iso_date(day), features);

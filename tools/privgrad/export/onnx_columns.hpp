@@ -10,10 +10,6 @@
 
 namespace privgrad::tool {
 
-/// The days whose texts a graph knows: ONNX has no operation that takes a text apart, so that each
-/// is in a list. They begin with the year of `since` where that is earlier.
-inline constexpr int kFirstYear = 1900, kLastYear = 2100;
-
 /// The columns that a model's rows are read from.
 struct SavedColumns {
   std::vector<Column> columns;  ///< None where its examples are arrays.
@@ -25,8 +21,7 @@ SavedColumns saved_columns(const core::ModelFile& file);
 
 /// Adds an input for each column, [n, 1]: float64 of a number, NaN where it is missing, and a text
 /// of all else; and what a data source makes of them.
-/// \param refused  receives the names of boolean values, [n, 1]: rows that end a call of predict,
-///   and those that hold a text of a date that the graph does not know.
+/// \param refused  receives the names of boolean values, [n, 1]: rows that end a call of predict.
 /// \returns the value of the features, float32, [n, features].
 /// \throws ConfigError  a column has a name that no input can have, or dates with a time of day.
 std::string add_columns(OnnxGraph& graph, const SavedColumns& saved,
