@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""One mixed table, from its file to a private model, predictions and an ONNX file: by PrivGrad and by its peers.
+
+    scripts/environment.sh journey-opacus bench/journey/opacus-packages.txt             # prints the folder that it makes
+    scripts/environment.sh journey-diffprivlib bench/journey/diffprivlib-packages.txt
+    bench/compare_journeys.py --python PYTHON --opacus PYTHON --diffprivlib PYTHON [--repeats 5]
+
+Each PYTHON is an interpreter: one that has the package privgrad, pandas and onnxruntime, and those of the two environments.
+Without one its rows are left empty. The table is made here: 6000 rows to train on and 2000 for testing, with an id, numbers,
+categories, yes and no, dates and missing values. All journeys know the same of the columns, train a linear model at epsilon
+1 (PrivGrad and Opacus with delta 1e-5, diffprivlib without), and leave predictions.csv. Lines are those of journey/ that a
+user writes, without empty lines and comments; features.py, which both peers need, counts for each. Seconds are the fastest
+repeat's, by the clock, with everything that a program does when it starts. Prints a Markdown table.
+"""
+
+import argparse
+import csv
+import math
+import pathlib
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+JOURNEY = pathlib.Path(__file__).resolve().parent / "journey"
+COLUMNS = ("id", "age", "sex", "city", "smoker", "admitted", "bmi")
+ROWS = {"train": 6000, "test": 2000}
+# 97.5 % quantiles of Student's t with 1, 2, ... degrees of freedom, from tables.
+QUANTILES = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262]
+HEAD = ("by", "lines", "seconds", "accuracy, %", "statement", "ledger verifies", "ONNX file", "ids")
+
+
+def row(number, dice):
+    """A made-up patient, as texts; some of them missing."""
+    age, bmi = dice.randint(18, 95), min(max(dice.gauss(27, 5), 15), 55)
+    city = dice.choice(("Basel", "Bern", "Geneva", "Zurich"))
+    smokes, month = dice.random() < 0.3, dice.randint(1, 12)
+    score = 0.05 * (age - 55) + 1.2 * smokes + 0.1 * (bmi - 27) + 0.8 * (month in (12, 1, 2)) + 0.6 * (city == "Bern") - 0.7
+    label = "yes" if dice.random() < 1 / (1 + math.exp(-2 * score)) else "no"
+    patient = {
+        "id": f"P{number:05}", "age": str(age), "sex": dice.choice("fm"), "city": city, "smoker": "yes" if smokes else "no",
+        "admitted": f"{dice.randint(2020, 2024)}-{month:02}-{dice.randint(1, 28):02}", "bmi": f"{bmi:.1f}",
+    }
+    for column in COLUMNS[1:]:
+        if dice.random() < (0.1 if column == "bmi" else 0.01):
+            patient[column] = ""
+    return patient, label
+
+
+def make_tables(folder):
+    """Writes train.csv, test.csv, which has no labels, and returns the labels of test.csv by id."""
+    dice = random.Random(1)
+    truth = {}
+    for name, count in ROWS.items():
+        with open(folder / f"{name}.csv", "w", newline="") as file:
+            table = csv.writer(file, lineterminator="\n")
+            table.writerow(COLUMNS + (("readmitted",) if name == "train" else ()))
+            for number in range(count):
+                patient, label = row(number + (ROWS["train"] if name == "test" else 0), dice)
+                table.writerow([*patient.values()] + ([label] if name == "train" else []))
+                if name == "test":
+                    truth[patient["id"]] = label
+    return truth
+
+
+def lines(*names):
+    """How many lines a user writes, without empty ones and comments."""
+    texts = [line.strip() for name in names for line in (JOURNEY / name).read_text().splitlines()]
+    return sum(1 for text in texts if text and not text.startswith("#"))
+
+
+def score(folder, truth):
+    """The share of right classes in predictions.csv, and whether each row of the test has its id there."""
+    with open(folder / "predictions.csv", newline="") as file:
+        given = {entry.get("id"): entry["class"] for entry in csv.DictReader(file)}
+    return sum(given.get(who) == label for who, label in truth.items()) / len(truth), set(given) == set(truth)
+
+
+def interval(values):
+    mean = sum(values) / len(values)
+    if len(values) == 1:
+        return f"{mean:.1f}"
+    deviation = math.sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1))
+    return f"{mean:.1f} +- {QUANTILES[min(len(values), 10) - 2] * deviation / math.sqrt(len(values)):.1f}"
+
+
+def left_behind(folder, program, python):
+    """What the last four columns say of a folder in which a journey has ended, but for the ids."""
+    statement = "yes" if (folder / "run/statement.json").exists() else "no"
+    ledger = (folder / "run/ledger.jsonl").exists() and subprocess.run(
+        [program, "verify", folder / "run"], stdout=subprocess.DEVNULL, check=False).returncode == 0
+    graph = "none"
+    if (folder / "model.onnx").exists():
+        graph = "not asked: no --onnxruntime" if python is None else subprocess.run(
+            [python, JOURNEY / "onnx_answers.py", "model.onnx", "test.csv", "predictions.csv"], cwd=folder, check=True,
+            capture_output=True, text=True).stdout.strip()
+    return statement, "yes" if ledger else "no", graph
+
+
+def go(files, command, made, truth, args):
+    """Makes a journey as often as asked, each time in a folder of its own; returns its row of the table, without its name."""
+    seconds, right = [], []
+    for _ in range(args.repeats):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            for source in [*(JOURNEY / file for file in files), made / "train.csv", made / "test.csv"]:
+                shutil.copy(source, folder)
+            begin = time.monotonic()
+            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+            seconds.append(time.monotonic() - begin)
+            if done.returncode != 0:
+                sys.exit(f"compare_journeys: {files[-1]} failed:\n{done.stderr[-2000:]}")
+            share, has_ids = score(folder, truth)
+            right.append(100 * share)
+            left = left_behind(folder, args.program, args.onnxruntime)
+    return lines(*files), f"{min(seconds):.1f}", interval(right), *left, "yes" if has_ids else "no"
+
+
+def by_command(program):
+    """The files of PrivGrad's journey by command, and what starts it."""
+    path = f"PATH={pathlib.Path(program).resolve().parent}:/usr/bin:/bin"
+    return ("manifest.yaml", "by_command.sh"), ["env", path, "sh", "by_command.sh"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--program", default="build/bin/privgrad")
+    parser.add_argument("--python")
+    parser.add_argument("--onnxruntime", help="an interpreter that has it, if that of --python is not to ask the ONNX files")
+    parser.add_argument("--opacus")
+    parser.add_argument("--diffprivlib")
+    parser.add_argument("--repeats", type=int, default=5)
+    args = parser.parse_args()
+    args.onnxruntime = args.onnxruntime or args.python
+    args.program = str(pathlib.Path(args.program).resolve())
+    journeys = [
+        ("PrivGrad, by command", *by_command(args.program)),
+        ("PrivGrad, by Python", ("by_python.py",), args.python and [args.python, "by_python.py"]),
+        ("Opacus", ("features.py", "by_opacus.py"), args.opacus and [args.opacus, "by_opacus.py"]),
+        ("diffprivlib", ("features.py", "by_diffprivlib.py"), args.diffprivlib and [args.diffprivlib, "by_diffprivlib.py"]),
+    ]
+    print("| " + " | ".join(HEAD) + " |\n" + "|---" * len(HEAD) + "|")
+    with tempfile.TemporaryDirectory() as name:
+        made = pathlib.Path(name)
+        truth = make_tables(made)
+        for who, files, command in journeys:
+            cells = go(files, command, made, truth, args) if command else [lines(*files)] + [""] * (len(HEAD) - 2)
+            print("| " + " | ".join(str(cell) for cell in (who, *cells)) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
