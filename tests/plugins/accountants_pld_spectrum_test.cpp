@@ -190,4 +190,37 @@ TEST_CASE("pld: what would take too long is not begun", "[accountant][pld]") {
   CHECK(pld::Spectrum::of(one, 4096, 1e6));
 }
 
+// A stretch of thousands of points is a polynomial in the angle, and a bound on all of its errors.
+TEST_CASE("pld: sums over thousands of points, by their moments", "[accountant][pld]") {
+  pld::Factor factor;
+  std::mt19937_64 engine(5);
+  std::uniform_real_distribution<double> uneven(0.0, 2.0);
+  long double total = 0.0L;
+  for (std::int64_t j = 1; j <= 4000; ++j) {
+    const double x = (static_cast<double>(j) - 2000.0) / 400.0;
+    factor.index.push_back(j);
+    factor.weight.push_back(std::exp(-0.5 * x * x) * uneven(engine));  // so that no errors cancel
+    total += static_cast<long double>(factor.weight.back());
+  }
+  for (double& weight : factor.weight) weight /= static_cast<double>(total);
+  const pld::Window window{.size = 1U << 14U, .first = 0, .step = 1e-3, .tilt = 0.5};
+  const auto spectrum = pld::Spectrum::of({factor}, window.size, 1e9);
+  REQUIRE(spectrum);
+  for (const std::size_t k : {0U, 1500U, 2000U, 2700U}) {
+    long double exact = 0.0L;
+    for (std::size_t i = 0; i < factor.index.size(); ++i) {
+      if (factor.index[i] <= static_cast<std::int64_t>(k)) continue;
+      const long double t =
+          static_cast<long double>(window.step) *
+          static_cast<long double>(factor.index[i] - static_cast<std::int64_t>(k));
+      exact -= static_cast<long double>(factor.weight[i]) * std::exp(-0.5L * t) * std::expm1(-t);
+    }
+    const pld::Approximation got = spectrum->tail(window, k);
+    INFO("behind " << k << ": " << got.value << " +- " << got.error << ", exact " << exact);
+    CHECK(std::fabs(static_cast<double>(static_cast<long double>(got.value) - exact)) <=
+          got.error + 1e-15);
+    CHECK(got.error <= 1e-11);
+  }
+}
+
 }  // namespace accountants_pld_spectrum_test
