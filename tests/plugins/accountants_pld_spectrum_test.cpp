@@ -51,6 +51,16 @@ pld::Factor bell(double mean, double deviation, std::int64_t stride, std::uint64
   return factor(points, count);
 }
 
+/// 0.6 of the mass at 0, whose transform does not fall, and the rest smooth: a bound for all higher
+/// frequencies is that mass and what the rest adds.
+pld::Factor peak_beside_bell(bool is_below, std::uint64_t count) {
+  pld::Factor rest = bell(is_below ? 500.0 : -500.0, 40.0, 1, count);
+  for (double& weight : rest.weight) weight *= 0.4;
+  rest.index.insert(is_below ? rest.index.begin() : rest.index.end(), 0);
+  rest.weight.insert(is_below ? rest.weight.begin() : rest.weight.end(), 0.6);
+  return rest;
+}
+
 /// What steps lose, and what makes a bound on frequencies that nobody looked at wrong: points that lie
 /// far apart have transforms that rise again, at frequencies in between.
 std::vector<Case> cases() {
@@ -64,6 +74,9 @@ std::vector<Case> cases() {
        4096},
       {"nearly all at zero", {factor({{0, 1.0}, {1, 1e-3}, {5, 1e-4}, {900, 1e-7}}, 100000)}, 2048},
       {"even and odd", {factor({{-2, 1.0}, {0, 2.0}, {2, 1.0}, {1, 1e-6}}, 3000)}, 1024},
+      {"a peak below, which is not left out", {peak_beside_bell(true, 40)}, 2048},
+      {"a peak above, which is not left out", {peak_beside_bell(false, 40)}, 2048},
+      {"a peak below, which is", {peak_beside_bell(true, 4000)}, 2048},
       {"wrapped", {factor({{-1500, 0.25}, {0, 0.5}, {2048, 0.125}, {4095, 0.125}}, 12)}, 2048},
       {"several",
        {bell(1.0, 8.0, 1, 40), bell(-2.0, 20.0, 3, 100), factor({{0, 0.9}, {33, 0.1}}, 7)},

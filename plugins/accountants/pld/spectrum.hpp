@@ -52,7 +52,8 @@ struct Window {
 /// with a centre c and X the index, |phi'(t)| = |E (X - c) e^(-it(X - c))| is at most E |X - c|,
 /// and at most |E (X - c)| + t E (X - c)^2, because |e^(-ix) - 1| <= |x|. For all frequencies t in
 /// [s, pi], by summation by parts: (1 - e^(-it)) phi(t) is the transform of the differences w_j -
-/// w_(j-1), so that |phi(t)| <= sum |w_j - w_(j-1)| / (2 sin(s / 2)).
+/// w_(j-1), so that |phi(t)| <= sum |w_j - w_(j-1)| / (2 sin(s / 2)); or the mass of some of the points
+/// and that of the others, since a transform is at most the mass of its points.
 class Spectrum {
  public:
   /// \param size  of the window: even, at most 2^24.
