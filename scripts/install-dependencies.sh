@@ -12,6 +12,8 @@
 #   scripts/install-dependencies.sh --cuda     and, where PyPI can be reached, the compiler of CUDA 13 in a folder of
 #                                              its own (100 MB), with which the kernels for GPUs are compiled; Debian
 #                                              12's own is of CUDA 11, too old for C++20
+#   scripts/install-dependencies.sh --docs     and what make docs starts; what PyPI has of it, make docs installs in a
+#                                              folder of its own
 #   scripts/install-dependencies.sh --list     prints the packages and installs nothing
 #
 # With everything in place it asks dpkg once and touches neither the network nor the system.

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <cstdio>
 #include <sstream>
 
 #include "cli.hpp"
@@ -274,6 +275,19 @@ TEST_CASE("account --curve bounds the best test of a Gaussian from above, and cl
   const Outcome table = cli({"account", "--event", "event.json", "--curve"});
   CHECK(table.exit_code == 0);
   CHECK_THAT(table.out, ContainsSubstring("wrongly accused  found at most  missed at least"));
+  // A pair is printed as it is proved, or above: Balle and Wang 2018, Theorem 8, with noise 1.
+  std::istringstream lines(table.out);
+  int pairs = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t at = line.find("epsilon ");
+    if (at == line.npos) continue;
+    INFO(line);
+    double epsilon = 0.0, delta = 0.0;
+    REQUIRE(std::sscanf(line.c_str() + at, "epsilon %lf, delta %lf", &epsilon, &delta) == 2);
+    CHECK(delta >= below(0.5 - epsilon) - std::exp(epsilon) * below(-0.5 - epsilon));
+    ++pairs;
+  }
+  CHECK(pairs == 8);
 }
 
 TEST_CASE("account --curve is made of proofs, of whoever takes the event") {

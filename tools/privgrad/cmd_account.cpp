@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -14,6 +13,7 @@
 #include "privgrad/record/event_dp_accounting.hpp"
 #include "privgrad/trust/event_json.hpp"
 #include "privgrad/trust/files.hpp"
+#include "table.hpp"
 
 namespace privgrad::tool {
 namespace {
@@ -29,11 +29,6 @@ std::optional<double> given(const Arguments& arguments, const char* option, doub
   if (!arguments.has(option)) return std::nullopt;
   return number_in(option, arguments.text(option),
                    {.low = 0.0, .high = high, .with_low = include_low});
-}
-
-std::string padded(std::string text, std::size_t width) {
-  text.resize(std::max(text.size(), width), ' ');
-  return text;
 }
 
 /// The trade-off as a table: false positives at most, false negatives at least.
@@ -53,15 +48,15 @@ int show_curve(const Arguments& arguments, const Event& event) {
     print_json(calls::to_json(curve, adjacency));
     return 0;
   }
-  std::string text = "wrongly accused  found at most  missed at least  proved by\n";
+  Table table({Align::left, Align::left, Align::left, Align::left});
+  table.add({"wrongly accused", "found at most", "missed at least", "proved by"});
   for (const calls::TradeOffPoint& point : curve) {
-    text += padded(short_number(point.bound.wrongly), 17) +
-            padded(short_bound(point.bound.found), 15) +
-            padded(core::short_lower_bound(core::least_missed(point.bound)), 17) +
-            point.accountant + ": epsilon " + short_number(point.bound.by.epsilon) + ", delta " +
-            short_number(point.bound.by.delta) + "\n";
+    table.add({short_number(point.bound.wrongly), short_bound(point.bound.found),
+               core::short_lower_bound(core::least_missed(point.bound)),
+               point.accountant + ": epsilon " + short_bound(point.bound.by.epsilon) + ", delta " +
+                   short_bound(point.bound.by.delta)});
   }
-  print(text + "adjacency        " + std::string(to_text(adjacency)) + "\n");
+  print(table.text() + "adjacency        " + std::string(to_text(adjacency)) + "\n");
   return 0;
 }
 
@@ -73,8 +68,7 @@ void refuse_no_delta(const Arguments& arguments) {
   throw UsageError(
       "--delta is 0, allowed is (0, 1): with delta 0 no epsilon holds for Gaussian noise, however "
       "much there is; ask for the delta at an epsilon (--epsilon), which is 0 where a pure "
-      "guarantee "
-      "holds");
+      "guarantee holds");
 }
 
 int do_account(const Arguments& arguments) {
@@ -127,9 +121,10 @@ Command account_command() {
   return {
       .usage =
           {.name = "account",
-           .summary = "Tells what an event costs: epsilon at a delta, delta at an epsilon, or "
-                      "what a test for\nmembership finds at most. "
-                      "Opens and shows\naccounts that all runs on the same private data share.",
+           .summary =
+               "Tells what an event costs: epsilon at a delta, delta at an epsilon, or what a "
+               "test for\nmembership finds at most. Opens and shows accounts that all runs on "
+               "the same private\ndata share.",
            .operands = {},
            .options =
                {accountant_option(),
