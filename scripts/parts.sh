@@ -1,11 +1,15 @@
 # Parts of a series of checks, each with a budget: what .ci/run and scripts/presubmit.sh share; they read it ('.').
 #
-#   part MINUTES NAME COMMAND...     runs COMMAND, which may be a function; all parts run, also after a failure
-#   finish_parts                     prints the table of parts, what failed and said why, and counts; false if any failed
-#   whole_limit=MINUTES              set before the first part: what has not ended by then is ended, the rest does not begin
+#   part MINUTES NAME COMMAND...           runs COMMAND, which may be a function; all parts run, also after a failure
+#   part_if_time MINUTES NAME COMMAND...   the same, for a part that a slow machine need not finish
+#   finish_parts                           prints the table of parts, what failed and why, and counts; false if any failed
+#   whole_limit=MINUTES                    set before the first part
 #
-# A part ends at twice its budget, with all that it started; the tests that were running are named. Waiting for another
-# checkout's build (scripts/alone.sh) counts in neither.
+# A budget is printed beside what a part took, and ends nothing: how long a part takes depends on the machine and on what
+# its caches hold, and each test has a limit of its own. A part that is still running at the whole limit is ended, with all
+# that it started, and the tests that were running are named; later parts do not begin. Both are failures, but a
+# part_if_time counts as skipped if none of its tests has failed by then. Waiting for another checkout's build
+# (scripts/alone.sh) does not count.
 begin_all=$SECONDS
 whole_limit=${whole_limit:-80}
 minute=${minute:-60} # seconds; fewer in the test of this file
@@ -19,8 +23,10 @@ export PRIVGRAD_WAITED
 table=""
 failed_parts=""
 failed_tests=""
+cut_parts=""
 passed=0
 failed=0
+skipped=0
 budgets=0
 
 # Seconds that builds have waited for others so far.
@@ -66,39 +72,58 @@ limited() {
   return "$status"
 }
 
-part() {
-  local budget=$1 name=$2 begin=$SECONDS before status=0 note="" tests broken limit left
-  shift 2
+# counted   of ctest's output: how many tests ran and how many of them failed, by its closing lines, of which a part may
+#           have several ("98% tests passed, 2 tests failed out of 100"); by the lines of tests, if it was cut off
+counted() {
+  awk '/tests passed, [0-9]+ tests? failed out of/ { split($0, word, /[^0-9]+/); broken += word[2]; tests += word[3]; n = bad = 0 }
+       /^ *[0-9]+\/[0-9]+ Test +#.* Passed / { n++ }
+       /^ *[0-9]+\/[0-9]+ Test +#.*\*\*\*(Failed|Timeout|Exception|Not Run)/ { n++; bad++ }
+       END { print tests + n, broken + bad }'
+}
+
+part() { run_part failed "$@"; }
+
+part_if_time() { run_part skipped "$@"; }
+
+# run_part failed|skipped MINUTES NAME COMMAND...   the first word is what the part counts as if its time is over
+run_part() {
+  local cut_off=$1 budget=$2 name=$3 begin=$SECONDS before status=124 result=passed note="" tests broken left took
+  shift 3
   budgets=$((budgets + budget))
   left=$((whole_limit * minute - SECONDS + begin_all + $(waited)))
-  limit=$((2 * budget * minute < left ? 2 * budget * minute : left))
   before=$(waited)
   printf '\n== %s (budget: %d min)\n' "$name" "$budget"
   : >"$log"
-  if [ "$left" -le 0 ]; then
-    status=124
-  else
-    limited "$limit" "$@"
+  if [ "$left" -gt 0 ]; then
+    limited "$left" "$@"
     status=$?
   fi
-  # The closing lines of ctest, of which a part may have several: "98% tests passed, 2 tests failed out of 100"
-  read -r tests broken < <(sed -nE 's/.*tests passed, ([0-9]+) tests? failed out of ([0-9]+)$/\1 \2/p' "$log" |
-                           awk '{ broken += $1; tests += $2 } END { print tests + 0, broken + 0 }')
+  took=$((SECONDS - begin - $(waited) + before))
+  read -r tests broken < <(counted <"$log")
   failed_tests+=$(failures <"$log")
-  if [ "$tests" = 0 ] || { [ "$status" != 0 ] && [ "$broken" = 0 ]; }; then
-    tests=$((tests + 1))
-    [ "$status" = 0 ] || broken=$((broken + 1))
+  if [ "$status" = 124 ]; then
+    [ "$broken" -gt 0 ] && result=failed || result=$cut_off
+    [ "$left" -gt 0 ] && note="ENDED" || note="NOT BEGUN"
+    note+=": $whole_limit minutes were over"
+    cut_parts+=$(printf '\n%s: %s\n' "$name" "$note"; running <"$log"; printf ' ')
+  elif [ "$status" != 0 ]; then
+    result=failed
+    note="FAILED"
   fi
+  case $result in
+    passed)
+      [ "$tests" -gt 0 ] || tests=1
+      ;;
+    failed)
+      failed_parts="$failed_parts${failed_parts:+, }$name"
+      [ "$broken" -gt 0 ] || { broken=1 tests=$((tests + 1)); }
+      ;;
+    skipped)
+      skipped=$((skipped + 1))
+      ;;
+  esac
   passed=$((passed + tests - broken))
   failed=$((failed + broken))
-  if [ "$status" != 0 ]; then
-    note="FAILED"
-    [ "$status" != 124 ] || note="ENDED after ${limit} s"
-    [ "$left" -gt 0 ] || note="NOT BEGUN: $whole_limit minutes were over"
-    [ "$status" != 124 ] || failed_tests+=$(printf '\n%s: %s\n' "$name" "$note"; running <"$log"; printf ' ')
-    failed_parts="$failed_parts${failed_parts:+, }$name"
-  fi
-  local took=$((SECONDS - begin - $(waited) + before))
   [ "$took" -le $((budget * minute)) ] || note="${note:+$note, }over its budget"
   table+=$(printf '%-42s %6d min %4d min %02d s  %s' "$name" "$budget" $((took / 60)) $((took % 60)) "$note")$'\n'
 }
@@ -106,9 +131,10 @@ part() {
 finish_parts() {
   local all=$((SECONDS - begin_all - $(waited)))
   printf '\n%-42s %10s %13s\n%s' "part" "budget" "took" "$table"
-  printf '%-42s %6d min %4d min %02d s\n\n' "all" "$budgets" $((all / 60)) $((all % 60))
+  printf '%-42s %6d min %4d min %02d s\n' "all" "$budgets" $((all / 60)) $((all % 60))
   [ "$(waited)" = 0 ] || printf 'waited %d s for builds of other checkouts\n' "$(waited)"
-  [ -z "$failed_parts" ] || printf 'failed: %s%s\n' "$failed_parts" "$failed_tests"
-  echo "$passed passed, $failed failed"
+  [ -z "$cut_parts" ] || printf '%s\n' "$cut_parts"
+  [ -z "$failed_parts" ] || printf '\nfailed: %s%s\n' "$failed_parts" "$failed_tests"
+  printf '\n%d passed, %d failed%s\n' "$passed" "$failed" "$([ "$skipped" = 0 ] || echo ", $skipped skipped")"
   [ -z "$failed_parts" ]
 }
