@@ -1,4 +1,4 @@
-"""The fragments of docs/python.md and docs/sklearn.md, one after the other, as a reader would run them."""
+"""The Python fragments of pages, one after the other, as a reader would run them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 from conftest import SOURCES
+
+import privgrad
 
 PAGES = [SOURCES / "docs" / "python.md", SOURCES / "docs" / "sklearn.md"]
 
@@ -26,4 +28,18 @@ def test_the_page_runs(page: Path) -> None:
         for fragment in fragments:
             if "privgrad.torch" in fragment and importlib.util.find_spec("torch") is None:
                 continue
+            exec(compile(fragment, str(page), "exec"), names)  # noqa: S102
+
+
+def test_the_tutorial_of_a_table_runs() -> None:
+    pytest.importorskip("onnxruntime")
+    Path("examples").symlink_to(SOURCES / "examples")
+    page = SOURCES / "docs" / "tutorials" / "table.md"
+    fragments = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    assert len(fragments) == 2
+    names: dict[str, object] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", category=privgrad.PrivgradWarning)  # of rows that were looked at
+        for fragment in fragments:
             exec(compile(fragment, str(page), "exec"), names)  # noqa: S102

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +23,8 @@ pytest.importorskip("flwr", reason="Flower is not installed")
 
 from privgrad import flower
 
-from flower_federation import LIMIT, Federation
+from conftest import SOURCES
+from flower_federation import BIN, LIMIT, Federation, free_port
 from test_federated import manifest_of, releases, weights
 
 def charged(client: int) -> list[tuple[Any, ...]]:
@@ -146,3 +150,24 @@ def test_who_does_not_answer_in_time_is_not_waited_for(monkeypatch: pytest.Monke
     grid = Slow(monkeypatch, 300)
     assert len(flower._replies(grid, [], 20.0)) == 1
     assert grid.now == pytest.approx(20)
+
+
+def test_the_tutorial_of_clients_runs(tmp_path: Path) -> None:
+    page = (SOURCES / "docs" / "tutorials" / "clients.md").read_text()
+    script = "\n".join(re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
+    nodes = f"$(echo {free_port()} {free_port()} | cut -d ' ' -f $((n + 1)))"
+    for written, free in (("9092", str(free_port())), ("910$n", nodes)):
+        assert written in script
+        script = script.replace(written, free)
+    environment = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+                   "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1"}
+    with (tmp_path / "log").open("wb") as log:
+        shell = subprocess.Popen(["bash", "-e", "-c", script], cwd=tmp_path, env=environment, stdout=log,
+                                 stderr=log, start_new_session=True)
+        try:
+            shell.wait(LIMIT)
+        finally:
+            os.killpg(shell.pid, signal.SIGKILL)
+    said = (tmp_path / "log").read_text(errors="replace")
+    assert shell.returncode == 0, said
+    assert "verified: epsilon 3" in said

@@ -455,7 +455,7 @@ class RunPage {
 
   std::string declared_section() const {
     if (!statement_.contains("declared")) return "";
-    HtmlTable table("What it says of private rows, if it was read off them, is not covered.",
+    HtmlTable table("Epsilon does not cover what the author read off private rows.",
                     {"key of the manifest", "value"});
     for (const Json& one : list(statement_, "declared", statement_file_)) {
       if (!one.is_object()) throw IoError(statement_file_ + ": 'declared' holds what is no object");
