@@ -78,7 +78,9 @@ void read_input(std::string_view input) {
   if (fs::exists(directory / "signature.json")) {
     std::ifstream signature(directory / "signature.json", std::ios::binary);
     const std::string text{std::istreambuf_iterator<char>(signature), {}};
-    fuzz::require(!privgrad::core::signer_of(evidence.seals(), text), "nobody signed an input");
+    fuzz::require(
+        !privgrad::core::signer_of(privgrad::core::Signed::run_record, evidence.seals(), text),
+        "nobody signed an input");
   }
   fuzz::require(!privgrad::report::page(directory).empty(), "a record that is read has a page");
   if (fs::exists(directory / "statement.json")) privgrad::report::statement(directory);

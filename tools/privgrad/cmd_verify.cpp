@@ -76,7 +76,7 @@ void refuse_what_runs_only_have(const Arguments& arguments) {
   }
 }
 
-int conclude(const calls::Verified& verified, const Arguments& arguments) {
+int print_result(const calls::Verified& verified, const Arguments& arguments) {
   if (arguments.has("json")) {
     print_json(calls::to_json(verified));
   } else {
@@ -112,7 +112,7 @@ int do_verify(const Arguments& arguments) {
   const calls::Verified verified = calls::verify(request, directory, host.catalog());
   if (request.sign && !verified.result.verified())
     complain("error", "what does not verify is not signed");
-  return conclude(verified, arguments);
+  return print_result(verified, arguments);
 }
 
 }  // namespace

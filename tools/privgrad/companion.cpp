@@ -1,11 +1,15 @@
 #include "companion.hpp"
 
+#include <fcntl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
+#include <iostream>
 #include <system_error>
 
+#include "exit_code.hpp"
 #include "privgrad/error.hpp"
 
 namespace privgrad::tool {
@@ -34,6 +38,25 @@ void become_companion(const std::string& name, std::vector<std::string> words,
   pointers.push_back(nullptr);
   ::execv(pointers.front(), pointers.data());
   throw IoError(words.front() + ": cannot be started: " + std::generic_category().message(errno));
+}
+
+int run_companion(const std::string& name, std::vector<std::string> words, const fs::path& errors) {
+  const int file = ::open(errors.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (file < 0) throw IoError(errors.string() + ": " + std::generic_category().message(errno));
+  std::cout.flush();  // or the child prints it, too
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(file, STDERR_FILENO);
+    ::_exit(with_exit_code([&]() -> int { become_companion(name, std::move(words)); }));
+  }
+  ::close(file);
+  if (child < 0) throw IoError("no child process: " + std::generic_category().message(errno));
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) throw IoError("a child process: " + std::generic_category().message(errno));
+  }
+  if (WIFEXITED(status)) return WEXITSTATUS(status);
+  throw PluginError(name + " was ended by signal " + std::to_string(WTERMSIG(status)));
 }
 
 }  // namespace privgrad::tool

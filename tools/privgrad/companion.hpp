@@ -1,6 +1,7 @@
 // Hands the process over to a companion program in lib/privgrad/ that does the actual work.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -15,5 +16,12 @@ namespace privgrad::tool {
 [[noreturn]] void become_companion(
     const std::string& name, std::vector<std::string> words,
     const std::string& remedy = "build all of PrivGrad (make build), or install it again");
+
+/// Runs a companion as a child process with the same input and output, and waits for it.
+/// \param errors  a new file, for what it writes to standard error.
+/// \returns its exit code.
+/// \throws IoError as above; PluginError if a signal ended it.
+int run_companion(const std::string& name, std::vector<std::string> words,
+                  const std::filesystem::path& errors);
 
 }  // namespace privgrad::tool

@@ -1,5 +1,11 @@
 #include "plugins_test_usage.hpp"
 
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "privgrad/error.hpp"
+
 namespace privgrad::tool {
 
 Usage plugins_test_usage() {
@@ -41,6 +47,20 @@ Usage plugins_test_usage() {
                        "build/lib/privgrad/plugins/schedules/warm_up.privgrad.so",
                        "privgrad plugins test idx.privgrad.so --params 'idx={train: {images: "
                        "i.gz, labels: l.gz}}'"}};
+}
+
+void check_plugin_file(const std::string& given) {
+  std::error_code failure;
+  if (!std::filesystem::exists(given, failure)) {
+    throw IoError(given + ": " + (failure ? failure.message() : "there is no such file"));
+  }
+  const std::string name = std::filesystem::path(given).filename().string();
+  const bool is_plain =
+      std::all_of(name.begin(), name.end(), [](char c) { return c >= ' ' && c <= '~'; });
+  if (!is_plain || !name.ends_with(".privgrad.so")) {
+    throw UsageError(given +
+                     ": not named like a plugin; expected NAME.privgrad.so in printable ASCII");
+  }
 }
 
 }  // namespace privgrad::tool

@@ -9,4 +9,7 @@ namespace privgrad::tool {
 /// and its companion, which does the work.
 Usage plugins_test_usage();
 
+/// \throws IoError if there is no such file; UsageError if it is not named like a plugin.
+void check_plugin_file(const std::string& given);
+
 }  // namespace privgrad::tool

@@ -45,7 +45,8 @@ Json check_signature(const core::RecordDirectory& directory, const VerifyRequest
   }
   std::optional<std::string> signer;
   try {
-    signer = core::signer_of(result.seals, directory.read("signature.json", kMostSignatureBytes));
+    signer = core::signer_of(core::Signed::run_record, result.seals,
+                             directory.read("signature.json", kMostSignatureBytes));
   } catch (const IoError&) {
     signer.reset();
   }
@@ -91,7 +92,7 @@ Verified verify(const VerifyRequest& request, const core::RecordDirectory& direc
   if (request.sign && result.verified()) {
     if (request.new_key) core::make_signing_key(*request.sign);
     core::write_atomically(directory.path() / "signature.json",
-                           core::sign(result.seals, *request.sign));
+                           core::sign(core::Signed::run_record, result.seals, *request.sign));
   }
   run.signature = check_signature(directory, request, result);
   return run;

@@ -126,11 +126,17 @@ std::vector<SearchDirectory> search_path(const std::vector<fs::path>& plugin_dir
     directories.push_back({given, SearchDirectory::Origin::option});
   }
   add_environment(directories);
-  if (const fs::path home = data_home(); !home.empty()) {
-    directories.push_back({home / "privgrad/plugins", SearchDirectory::Origin::standard});
+  if (!data_home().empty()) {
+    directories.push_back({user_plugin_directory(), SearchDirectory::Origin::standard});
   }
   add_beside_program(directories, program);
   return directories;
+}
+
+fs::path user_plugin_directory() {
+  const fs::path home = data_home();
+  if (home.empty()) throw ConfigError("neither XDG_DATA_HOME nor HOME says where user data is");
+  return home / "privgrad/plugins";
 }
 
 std::vector<fs::path> find_plugin_files(const fs::path& directory, std::size_t most_entries) try {

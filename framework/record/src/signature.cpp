@@ -21,7 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr std::string_view kPurpose = "privgrad run record 1\n";
 constexpr std::size_t kMostKeyBytes = 4096;
 
 template <std::size_t Size>
@@ -47,8 +46,9 @@ void require_sodium() {
   if (sodium_init() < 0) throw NumericError("libsodium could not be initialised");
 }
 
-std::string message_of(Seals seals) {
-  std::string message(kPurpose);
+std::string message_of(Signed what, Seals seals) {
+  std::string message(what == Signed::run_record ? "privgrad run record 1\n"
+                                                 : "privgrad plugin file 1\n");
   for (const auto& [name, hash] : seals) message.append(name).append(" ").append(hash).append("\n");
   return message;
 }
@@ -109,7 +109,7 @@ void make_signing_key(const fs::path& file) {
   }
 }
 
-std::string sign(Seals seals, const fs::path& key) {
+std::string sign(Signed what, Seals seals, const fs::path& key) {
   require_sodium();
   struct stat facts {};
   if (::stat(key.c_str(), &facts) == 0 && (facts.st_mode & 077) != 0) {
@@ -121,7 +121,7 @@ std::string sign(Seals seals, const fs::path& key) {
   if (!seed) throw ConfigError(key.string() + ": holds no key of 64 hex digits");
   KeyPair pair;
   crypto_sign_seed_keypair(pair.open.data(), pair.secret.data(), seed->data());
-  const std::string message = message_of(seals);
+  const std::string message = message_of(what, seals);
   std::array<unsigned char, crypto_sign_BYTES> signature{};
   crypto_sign_detached(signature.data(), nullptr,
                        reinterpret_cast<const unsigned char*>(message.data()), message.size(),
@@ -134,7 +134,7 @@ std::string sign(Seals seals, const fs::path& key) {
          "\n";
 }
 
-std::optional<std::string> signer_of(Seals seals, std::string_view signature) {
+std::optional<std::string> signer_of(Signed what, Seals seals, std::string_view signature) {
   require_sodium();
   if (nested_deeper_than(4, signature)) return std::nullopt;
   const Json json = Json::parse(signature, nullptr, false);
@@ -145,7 +145,7 @@ std::optional<std::string> signer_of(Seals seals, std::string_view signature) {
   if (!key_text.is_string() || !value_text.is_string()) return std::nullopt;
   const auto key = from_hex<crypto_sign_PUBLICKEYBYTES>(key_text.get<std::string>());
   const auto value = from_hex<crypto_sign_BYTES>(value_text.get<std::string>());
-  const std::string message = message_of(seals);
+  const std::string message = message_of(what, seals);
   if (!key || !value ||
       crypto_sign_verify_detached(value->data(),
                                   reinterpret_cast<const unsigned char*>(message.data()),

@@ -92,20 +92,6 @@ nlohmann::json json_of(const std::vector<Examined>& all, bool conforms, const Re
 }
 
 /// Checks the call: its mistakes are not the plugin's fault, which exit code 1 would mean.
-void check_operand(const std::string& given) {
-  std::error_code failure;
-  if (!fs::exists(given, failure)) {
-    throw IoError(given + ": " + (failure ? failure.message() : "there is no such file"));
-  }
-  const std::string name = fs::path(given).filename().string();
-  const bool is_plain =
-      std::all_of(name.begin(), name.end(), [](char c) { return c >= ' ' && c <= '~'; });
-  if (!is_plain || !name.ends_with(".privgrad.so")) {
-    throw UsageError(given +
-                     ": not named like a plugin; expected NAME.privgrad.so in printable ASCII");
-  }
-}
-
 /// A rule of another name than was meant would pass by not being there. (Those that a broken one
 /// prepares are not there either.)
 void check_rules(const std::vector<std::string>& rules, const std::vector<Examined>& all) {
@@ -123,7 +109,7 @@ void check_rules(const std::vector<std::string>& rules, const std::vector<Examin
 }
 
 int run(const Arguments& arguments) {
-  check_operand(arguments.operand(0));
+  check_plugin_file(arguments.operand(0));
   Limits limits;
   if (arguments.has("time-limit")) {
     constexpr int kMostSeconds = 86400;

@@ -34,6 +34,10 @@ struct SearchDirectory {
 std::vector<SearchDirectory> search_path(const std::vector<std::filesystem::path>& plugin_dirs,
                                          const std::filesystem::path& program = {});
 
+/// The third place of search_path(), where `privgrad plugins install` puts a plugin for one user.
+/// \throws ConfigError if neither XDG_DATA_HOME nor HOME says where the user's data is.
+std::filesystem::path user_plugin_directory();
+
 /// \returns the files "*.privgrad.so" below `directory`, at most four levels deep, sorted. Links to
 ///   files are followed, links to directories are not.
 /// \throws ConfigError if the directory cannot be read, or has more than `most_entries` entries and

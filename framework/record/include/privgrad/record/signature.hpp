@@ -1,4 +1,4 @@
-// Ed25519 keys and signatures of run records.
+// Ed25519 keys, and signatures of run records and plugin files.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,14 @@
 
 namespace privgrad::core {
 
-/// The name and the last hash of each ledger (Evidence::seals()).
+/// The thing that a signature vouches for; it is in what is signed, so that the signature of one
+/// thing means nothing for another.
+enum class Signed {
+  run_record,   ///< All files of a run follow from the last hash of each of its ledgers.
+  plugin_file,  ///< One seal: "sha256" and the hash of the file.
+};
+
+/// Names and hashes: of a run, the name and the last hash of each ledger (Evidence::seals()).
 using Seals = std::span<const std::pair<std::string, std::string>>;
 
 /// A new Ed25519 key: FILE holds its 32 secret bytes in hex and is readable by the user alone,
@@ -18,17 +25,16 @@ using Seals = std::span<const std::pair<std::string, std::string>>;
 /// \throws IoError if one of the files exists or cannot be written; nothing is left behind then.
 void make_signing_key(const std::filesystem::path& file);
 
-/// Signs what all files of a run follow from (Ed25519, RFC 8032): the text "privgrad run record
-/// 1\n" and a line "NAME HASH" for each ledger. The first line keeps the signature from meaning
-/// anything elsewhere.
+/// Signs (Ed25519, RFC 8032) the text "privgrad run record 1\n" or "privgrad plugin file 1\n" and a
+/// line "NAME HASH" for each seal.
 /// \param key  a file as make_signing_key() leaves it.
-/// \returns the text of a signature.json.
+/// \returns the text of a signature file.
 /// \throws IoError if it cannot be read; ConfigError if others can read it, or it holds no key.
-std::string sign(Seals seals, const std::filesystem::path& key);
+std::string sign(Signed what, Seals seals, const std::filesystem::path& key);
 
-/// \param signature  the text of a signature.json, whoever wrote it.
+/// \param signature  the text of a signature file, whoever wrote it.
 /// \returns the public key, 64 hex digits, whose owner signed these seals; nothing: nobody did.
-std::optional<std::string> signer_of(Seals seals, std::string_view signature);
+std::optional<std::string> signer_of(Signed what, Seals seals, std::string_view signature);
 
 /// \returns the public key that a file holds (FILE.pub), 64 hex digits.
 /// \throws IoError, ConfigError

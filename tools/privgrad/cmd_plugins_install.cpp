@@ -1,0 +1,196 @@
+#include <stdlib.h>  // mkdtemp is not in <cstdlib>
+
+#include <cerrno>
+#include <optional>
+#include <system_error>
+
+#include "command.hpp"
+#include "companion.hpp"
+#include "exit_code.hpp"
+#include "loading_in_child.hpp"
+#include "output.hpp"
+#include "plugin_signature.hpp"
+#include "plugins.hpp"
+#include "plugins_test_usage.hpp"
+#include "privgrad/host/search_path.hpp"
+#include "privgrad/host/test_record.hpp"
+#include "privgrad/record/signature.hpp"
+#include "privgrad/trust/files.hpp"
+
+namespace privgrad::tool {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder beside the user's plugins, on one file system with them, where none is looked for.
+class StagingFolder {
+ public:
+  StagingFolder() {
+    const fs::path parent = host::user_plugin_directory().parent_path();
+    fs::create_directories(parent);
+    std::string path = (parent / ".install-XXXXXX").string();
+    if (::mkdtemp(path.data()) == nullptr) {
+      throw IoError(parent.string() +
+                    ": cannot be written: " + std::generic_category().message(errno));
+    }
+    path_ = path;
+  }
+  StagingFolder(const StagingFolder&) = delete;
+  StagingFolder& operator=(const StagingFolder&) = delete;
+  ~StagingFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+/// A copy of the plugin, which from here on is all that is looked at: nobody else can change it.
+fs::path staged_copy(const fs::path& plugin, const StagingFolder& folder) {
+  fs::path copy = folder.path() / plugin.filename();
+  fs::copy_file(plugin, copy);
+  constexpr auto kOwnerWrites = static_cast<fs::perms>(0644);
+  fs::permissions(copy, kOwnerWrites);
+  return copy;
+}
+
+/// \returns the public key of who signed the file; nothing: nobody did, and nobody had to.
+/// \throws PluginError if there is a signature of something else, or none by the signer asked for.
+std::optional<std::string> signer_of(const std::string& plugin, const fs::path& staged,
+                                     const std::optional<std::string>& wanted) {
+  const fs::path file = signature_of(plugin);
+  if (!fs::exists(file)) {
+    if (!wanted) return std::nullopt;
+    throw PluginError(file.string() + ": is missing; --signer asks for a signature");
+  }
+  std::optional<std::string> signer = plugin_signer(staged, file);
+  if (!signer) throw PluginError(file.string() + ": is no signature of " + plugin);
+  if (wanted && *wanted != *signer) {
+    throw PluginError(file.string() + ": is of the key " + *signer + ", not of the one asked for");
+  }
+  return signer;
+}
+
+/// \returns the last line that the suite complained in, about the file as the user called it.
+std::string complaint(const fs::path& errors, const std::string& staged,
+                      const std::string& plugin) {
+  constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+  constexpr std::string_view kPrefix = "privgrad: error: ";
+  std::string text = core::read_whole(errors, kMostBytes);
+  while (text.ends_with('\n')) text.pop_back();
+  text.erase(0, text.rfind('\n') + 1);
+  if (text.starts_with(kPrefix)) text.erase(0, kPrefix.size());
+  if (text.starts_with(staged)) text.replace(0, staged.size(), plugin);
+  return text.empty() ? plugin + ": did not pass privgrad plugins test" : text;
+}
+
+/// \throws PluginError if a promise is broken, or the suite could not look at all of the plugin.
+void put_on_record(const Arguments& arguments, const fs::path& staged) {
+  std::vector<std::string> words{"--quiet"};
+  for (const std::string& params : arguments.texts("params"))
+    words.insert(words.end(), {"--params", params});
+  words.insert(words.end(), {"--", staged.string()});
+  const fs::path errors = staged.parent_path() / "errors";
+  const int code = run_companion("privgrad-conformance", std::move(words), errors);
+  const std::string& plugin = arguments.operand(0);
+  if (code == kWrongCall) throw UsageError(complaint(errors, staged, plugin));
+  if (code == kInputOutput) throw IoError(complaint(errors, staged, plugin));
+  if (code != 0) throw PluginError(complaint(errors, staged, plugin));
+  if (fs::exists(staged.string() + ".tested.json")) return;
+  throw PluginError(plugin +
+                    ": not installed, because a component was not examined; "
+                    "privgrad plugins test says which, and --params how to make it");
+}
+
+/// The plugin as loaded after all others, so that one of its name is found; the one that it
+/// replaces is not loaded.
+const PluginIdentity& loaded_last(const host::PluginHost& host, const std::string& plugin,
+                                  const fs::path& staged) {
+  for (const Catalog::Refusal& refusal : host.catalog().refused())
+    if (refusal.file == staged) throw PluginError(plugin + ": not installed: " + refusal.why);
+  for (const auto& loaded : host.plugins())
+    if (loaded->file == staged) return *loaded;
+  throw PluginError(plugin + ": was not found again");
+}
+
+std::string components_of(const Catalog& catalog, const PluginIdentity& plugin) {
+  std::string names;
+  for (const Component& component : catalog.components()) {
+    if (component.plugin.get() != &plugin) continue;
+    names +=
+        (names.empty() ? "" : ", ") + component.factory.kind + "/" + component.factory.info.name;
+  }
+  return names;
+}
+
+void place(const fs::path& staged, const fs::path& target) {
+  fs::create_directories(target.parent_path());
+  fs::rename(staged, target);
+  fs::rename(staged.string() + ".tested.json", target.string() + ".tested.json");
+}
+
+int do_plugins_install(const Arguments& arguments) {
+  const std::string& plugin = arguments.operand(0);
+  check_plugin_file(plugin);
+  std::optional<std::string> wanted;
+  if (arguments.has("signer")) wanted = core::read_public_key(arguments.text("signer"));
+  const fs::path target = host::user_plugin_directory() / fs::path(plugin).filename();
+  if (fs::exists(target) && !arguments.has("replace"))
+    throw UsageError(target.string() + ": is installed already; --replace takes it out first");
+  const StagingFolder folder;
+  const fs::path staged =
+      fs::canonical(staged_copy(plugin, folder).parent_path()) / fs::path(plugin).filename();
+  const std::optional<std::string> signer = signer_of(plugin, staged, wanted);
+  put_on_record(arguments, staged);
+  return load_in_child([&](const host::RefusedFiles& refused_before) {
+    host::RefusedFiles refused = refused_before;
+    if (fs::exists(target)) refused.emplace(fs::canonical(target), "is being replaced");
+    std::vector<host::SearchDirectory> directories = host::search_path({});
+    directories.push_back({folder.path(), host::SearchDirectory::Origin::option});
+    const host::PluginHost host = host::load_from(directories, std::nullopt, refused);
+    const PluginIdentity& loaded = loaded_last(host, plugin, staged);
+    place(staged, target);
+    print("installed " + loaded.name + " " + loaded.version + ": " +
+          components_of(host.catalog(), loaded) + "\n" + target.string() + "\n" +
+          (!signer  ? "signed by nobody\n"
+           : wanted ? "signed by the key asked for\n"
+                    : "signed by the key " + *signer + "; whose that is, --signer would say\n"));
+    return 0;
+  });
+}
+
+}  // namespace
+
+Command plugins_install_command() {
+  return {
+      .usage =
+          {.name = "plugins install",
+           .summary = "Installs a plugin for you alone: checks it, tests it, and puts it where it "
+                      "is found.",
+           .operands = {"FILE"},
+           .options = {{.name = "signer",
+                        .value = "KEY",
+                        .doc = "Demand a signature (FILE.sig) of this public key (a .pub file)."},
+                       {.name = "replace",
+                        .value = "",
+                        .doc = "Replace an installed file of this name."},
+                       {.name = "params",
+                        .value = "NAME=YAML",
+                        .doc = "Parameters to test the component NAME with, as of plugins test.",
+                        .repeatable = true}},
+           .details =
+               "The file must be built for this ABI, pass privgrad plugins test, and have the name "
+               "of no plugin that\nis found already. Where FILE.sig lies beside it, it must be a "
+               "signature of the file (privgrad plugins\nsign). The file and the record of its "
+               "test go to ~/.local/share/privgrad/plugins. To test a plugin is\nto run its code: "
+               "install what you would run.\n\n"
+               "exit codes: 0 installed, 1 the plugin is refused, 2 the call is wrong or the file "
+               "is there already, 4 a\nfile could not be read or written",
+           .examples = {"privgrad plugins install warm_up.privgrad.so",
+                        "privgrad plugins install warm_up.privgrad.so --signer her.key.pub"}},
+      .run = do_plugins_install};
+}
+
+}  // namespace privgrad::tool

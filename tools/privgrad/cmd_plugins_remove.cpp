@@ -1,0 +1,86 @@
+#include <set>
+#include <system_error>
+
+#include "command.hpp"
+#include "loading_in_child.hpp"
+#include "output.hpp"
+#include "plugins.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/host/search_path.hpp"
+#include "privgrad/params.hpp"
+
+namespace privgrad::tool {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// An installed file and the names that it can be removed by.
+struct Installed {
+  fs::path file;
+  std::set<std::string> names;
+};
+
+/// The file's name is one of them, for plugins that cannot be loaded any more.
+std::vector<Installed> installed_plugins(const Catalog& catalog) {
+  std::vector<Installed> all;
+  const fs::path folder = host::user_plugin_directory();
+  if (!fs::is_directory(folder)) return all;
+  for (const fs::path& file : host::find_plugin_files(folder)) {
+    Installed one{.file = file, .names = {file.filename().string()}};
+    std::error_code broken;
+    const fs::path resolved = fs::canonical(file, broken);
+    for (const Component& component : catalog.components()) {
+      if (component.plugin->file == file || component.plugin->file == resolved)
+        one.names.insert(component.factory.kind + "/" + component.factory.info.name);
+    }
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+[[noreturn]] void fail_unknown(const std::string& given, const std::vector<Installed>& all) {
+  std::vector<std::string> names;
+  for (const Installed& one : all) names.insert(names.end(), one.names.begin(), one.names.end());
+  const std::string nearest = nearest_name(given, names);
+  throw UsageError("'" + given + "' is in no plugin of " + host::user_plugin_directory().string() +
+                   (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
+}
+
+int do_plugins_remove(const Arguments& arguments) {
+  const std::string& given = arguments.operand(0);
+  return load_in_child([&](const host::RefusedFiles& refused) {
+    const host::PluginHost host = host::load_from(host::search_path({}), std::nullopt, refused);
+    const std::vector<Installed> all = installed_plugins(host.catalog());
+    const auto found = std::find_if(
+        all.begin(), all.end(), [&](const Installed& one) { return one.names.contains(given); });
+    if (found == all.end()) fail_unknown(given, all);
+    fs::remove(found->file);
+    fs::remove(found->file.string() + ".tested.json");
+    std::string names;
+    for (const std::string& name : found->names)
+      if (name != found->file.filename()) names += (names.empty() ? ": " : ", ") + name;
+    print("removed " + found->file.string() + names + "\n");
+    return 0;
+  });
+}
+
+}  // namespace
+
+Command plugins_remove_command() {
+  return {
+      .usage = {.name = "plugins remove",
+                .summary = "Removes a plugin that plugins install put there, with all its "
+                           "components.",
+                .operands = {"KIND/NAME"},
+                .options = {},
+                .details = "KIND/NAME is one of its components, as privgrad plugins list shows "
+                           "them; or the name of the file, where\nit can no longer be loaded. "
+                           "Plugins that lie elsewhere are left alone.\n\n"
+                           "exit codes: 0 removed, 2 there is no such plugin, 4 it could not be "
+                           "removed",
+                .examples = {"privgrad plugins remove schedule/warm_up",
+                             "privgrad plugins remove warm_up.privgrad.so"}},
+      .run = do_plugins_remove};
+}
+
+}  // namespace privgrad::tool
