@@ -67,6 +67,7 @@ LIST
   fi
   if [ "$with_docs" = 1 ]; then
     echo 'python3-venv                  a folder for the packages from PyPI that make the site'
+    echo 'doxygen                       its pages of the C++ interface (GPL-2.0-only, a program)'
   fi
   if [ "$with_python" = 1 ]; then
     echo 'python3                       the interpreter that the package is for'

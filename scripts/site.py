@@ -6,7 +6,8 @@
 Pages link to each other and to sources by their places in the repository, so that a clone reads as
 well as the site. The site therefore has the same places: this script copies README.md, docs/, and
 whatever they link to, directly or through others, and nothing else. A link to a folder leads to its
-README.md, or to a list of its files.
+README.md, or to a list of its files. Two pages are made of sources: that of the Python package of
+its docstrings, and that of the SDK of its headers, by Doxygen where it is installed.
 """
 
 import os
@@ -19,6 +20,9 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BEGINNINGS = ["README.md", "docs"]
+MODULES = ["privgrad", "privgrad.sklearn", "privgrad.torch", "privgrad.flower",
+           "privgrad.federated", "privgrad.prototypes", "privgrad.trackers"]
+HEADERS = pathlib.PurePosixPath("framework/sdk/include/privgrad")
 LINK = re.compile(r"\]\(([^)\s#]+)(#[^)\s]*)?\)")
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 
@@ -96,6 +100,60 @@ def stage(place):
         if not readme.exists():
             readme.parent.mkdir(parents=True, exist_ok=True)
             readme.write_text(list_of(folder, files), encoding="utf-8")
+    python_page(place)
+    sdk_page(place, files)
+
+
+def python_page(place):
+    """The page of the package, which mkdocstrings fills by reading the modules, not importing."""
+    if not (ROOT / "python").is_dir():
+        return
+    page = place / "api" / "python.md"
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text("# The Python package\n\nMade of its docstrings; [Python](../docs/python.md) says how "
+                    "it is used.\n\n" + "".join(f"::: {module}\n\n" for module in MODULES),
+                    encoding="utf-8")
+
+
+def doxygen(out):
+    """Writes the HTML of the SDK's headers below `out`."""
+    settings = {
+        "PROJECT_NAME": '"PrivGrad SDK"', "INPUT": HEADERS, "RECURSIVE": "YES",
+        "OUTPUT_DIRECTORY": out.parent, "HTML_OUTPUT": out.name, "GENERATE_LATEX": "NO",
+        "STRIP_FROM_PATH": HEADERS.parent, "STRIP_FROM_INC_PATH": HEADERS.parent,
+        "EXTRACT_ALL": "YES", "EXCLUDE_SYMBOLS": "*detail*", "BUILTIN_STL_SUPPORT": "YES",
+        "MACRO_EXPANSION": "YES", "EXPAND_ONLY_PREDEF": "YES", "PREDEFINED": "PRIVGRAD_API=",
+        "HTML_DYNAMIC_SECTIONS": "YES", "HAVE_DOT": "NO", "QUIET": "YES", "WARN_IF_UNDOCUMENTED": "NO",
+        "WARN_IF_INCOMPLETE_DOC": "NO",
+    }
+    subprocess.run(["doxygen", "-"], cwd=ROOT, check=True, text=True,
+                   input="".join(f"{key} = {value}\n" for key, value in settings.items()))
+
+
+def sdk_page(place, files):
+    """The page of the SDK: what each header is for, as its first line says."""
+    headers = sorted(file for file in files if file.parent == HEADERS)
+    if not headers:
+        return
+    has_doxygen = shutil.which("doxygen") is not None
+    text = "# The SDK, in C++\n\nAll that a plugin may see; [writing a plugin]" \
+           "(../docs/writing-a-plugin.md) says how it is used.\n\n"
+    if has_doxygen:
+        doxygen(place / "api" / "sdk")
+        text += "[All classes and functions](sdk/annotated.html), made of the headers by Doxygen.\n\n"
+    else:
+        print("site: Doxygen is not installed: the SDK's classes are left out", file=sys.stderr)
+        text += "Doxygen was not installed when this site was built, so that classes are left out.\n\n"
+    text += "| header | |\n|---|---|\n"
+    for header in headers:
+        first = (ROOT / header).read_text(encoding="utf-8").split("\n", 1)[0]
+        name = f"privgrad/{header.name}"
+        page = f"sdk/{header.stem.replace('_', '__')}_8hpp.html"
+        text += f"| [{name}]({page}) " if has_doxygen else f"| {name} "
+        text += f"| {first.removeprefix('//').strip()} |\n"
+    page = place / "api" / "sdk.md"
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(text, encoding="utf-8")
 
 
 def main():

@@ -1,7 +1,7 @@
 """Training under differential privacy, from plugins that a manifest puts together.
 
-The functions are the command's: :func:`account`, :func:`calibrate`, :func:`plan`, :func:`run`,
-:func:`ablate`, :func:`suggest`, :func:`predict`, :func:`evaluate`, :func:`verify`, :func:`audit`, :func:`plugins`.
+The functions are the command's: ``account``, ``calibrate``, ``plan``, ``run``,
+``ablate``, ``suggest``, ``predict``, ``evaluate``, ``verify``, ``audit``, ``plugins``.
 docs/python.md has the whole.
 """
 

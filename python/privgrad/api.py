@@ -274,11 +274,11 @@ def plan(
     Parameters
     ----------
     manifest, overrides
-        As for :func:`validate`.
+        As for ``validate``.
     cache : bool or path
-        As for :func:`run`: rows that are streamed are kept.
+        As for ``run``: rows that are streamed are kept.
     plugin_dirs : iterable of path
-        As for :func:`validate`.
+        As for ``validate``.
 
     Returns
     -------
@@ -320,9 +320,9 @@ def run(
     Parameters
     ----------
     manifest : dict, path or str, optional
-        As for :func:`validate`; not with `resume`.
+        As for ``validate``; not with `resume`.
     overrides : dict or iterable of str
-        As for :func:`validate`; not with `resume`.
+        As for ``validate``; not with `resume`.
     out : path, optional
         The run directory, new or empty; default ``runs/NAME-TIME``.
     resume : path, optional
@@ -346,7 +346,7 @@ def run(
         With `resume`: the section ``data`` with the rows in memory that the run began with. Other
         rows are refused.
     callback : callable, or tracker, or several of them
-        Told of the progress, on the calling thread; see :mod:`privgrad.callbacks`. An exception of it
+        Told of the progress, on the calling thread; see ``privgrad.callbacks``. An exception of it
         ends the run as Ctrl-C does, and is raised.
     plugin_dirs : iterable of path
         Looked through for plugins first.
@@ -401,7 +401,7 @@ def run(
 def _rows_of_run(
     loaded: Any, directory: Path | None, data: Mapping[str, Any] | None
 ) -> tuple[dict[str, Any] | None, Mapping[str, Any] | None]:
-    """What :func:`lent_again` asks: the run's section ``data``, and the rows."""
+    """What ``lent_again`` asks: the run's section ``data``, and the rows."""
     if data is None or directory is None:
         return None, None
     manifest = os.path.join(os.fspath(directory), "manifest.yaml")
@@ -438,12 +438,12 @@ def predict(
     Parameters
     ----------
     model, data, split
-        As for :func:`evaluate`; the rows need no targets.
+        As for ``evaluate``; the rows need no targets.
     keep : str or iterable of str, optional
         Columns of the rows' table that come along, such as an id. Which columns are features does not
         change.
     threads, plugin_dirs
-        As for :func:`evaluate`.
+        As for ``evaluate``.
 
     Returns
     -------

@@ -43,7 +43,7 @@ class Progress:
 class Callback(Protocol):
     """Whoever wants to know of a run: the one protocol of progress bars and trackers.
 
-    All calls are made on the thread that called :func:`privgrad.run`.
+    All calls are made on the thread that called ``privgrad.run``.
     """
 
     def begin(self) -> None:

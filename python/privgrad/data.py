@@ -400,7 +400,7 @@ def kept_in_memory(rows: Any, names: Sequence[str]) -> dict[str, dict[str, np.nd
     Parameters
     ----------
     rows
-        As for :func:`lent_rows`; None of rows that lie elsewhere, such as in files.
+        As for ``lent_rows``; None of rows that lie elsewhere, such as in files.
     """
     section = {"train": rows} if _are_rows(rows) else rows
     if not _are_rows(rows) and not _is_lent(rows):

@@ -1,7 +1,7 @@
 """Federated runs whose clients are programs of their own, by whatever carries bytes between them.
 
-A :class:`Client` has its examples, its noise and its ledger, and answers orders; :func:`serve` makes the
-run and hands orders out. What both sides say is bytes, which anybody may carry: :mod:`privgrad.flower`
+A ``Client`` has its examples, its noise and its ledger, and answers orders; ``serve`` makes the
+run and hands orders out. What both sides say is bytes, which anybody may carry: ``privgrad.flower``
 does so by Flower. docs/flower.md says who sees what, and who is charged.
 """
 
@@ -52,7 +52,7 @@ class Client:
         manifest declares how many each client has. Default the manifest's, which then holds the
         examples of all clients, as in a run on one machine.
     overrides : dict or iterable of str
-        As for :func:`privgrad.run`, of the manifest.
+        As for ``privgrad.run``, of the manifest.
     state : path, optional
         Keep what is private here; default as the command's.
     threads : int, optional
@@ -145,7 +145,7 @@ def common_ground(
     Parameters
     ----------
     manifest, overrides, plugin_dirs
-        As for :func:`privgrad.validate`.
+        As for ``privgrad.validate``.
 
     Returns
     -------
@@ -186,7 +186,7 @@ def serve(
     manifest : dict, path or str
         Its section ``data`` is not opened.
     introductions : sequence of dict
-        What the clients say, :meth:`Client.introduction`: one of each.
+        What the clients say, ``Client.introduction``: one of each.
     ask : callable
         Gets ``(client, order)`` of all that take part in a round; returns their answers in the same
         order, None where none came: the client is then lost in that round. Called on a thread of the
@@ -195,11 +195,11 @@ def serve(
     refused : callable, optional
         Told of an answer that is none, with the client and the reason.
     overrides, out, threads, state
-        As for :func:`privgrad.run`.
+        As for ``privgrad.run``.
     callback : callable, or tracker, or several of them
-        As for :func:`privgrad.run`.
+        As for ``privgrad.run``.
     plugin_dirs : iterable of path
-        As for :func:`privgrad.run`.
+        As for ``privgrad.run``.
 
     Returns
     -------

@@ -83,7 +83,7 @@ def client_app() -> ClientApp:
     Its SuperNode is configured by the owner of the examples (``flower-supernode --node-config``):
     ``manifest``, ``client`` and ``directory``, and if wanted ``data`` (the path of a section with this
     client's own examples), ``state``, ``threads`` and ``trust-server``; see
-    :class:`privgrad.federated.Client`.
+    ``privgrad.federated.Client``.
 
     Returns
     -------
@@ -212,12 +212,12 @@ def run_on(
     timeout: float = 600.0,
     **serving: Any,
 ) -> Run:
-    """Make a federated run with the SuperNodes of a grid: what :func:`server_app` does.
+    """Make a federated run with the SuperNodes of a grid: what ``server_app`` does.
 
     Parameters
     ----------
     grid : flwr.serverapp.Grid
-        Whose nodes run :func:`client_app`.
+        Whose nodes run ``client_app``.
     manifest : dict, path or str
         Of the run.
     wait : float
@@ -226,7 +226,7 @@ def run_on(
         For how long a round waits for answers, in seconds. Who does not answer is lost in that round,
         and may come back in another.
     **serving
-        As for :func:`privgrad.federated.serve`.
+        As for ``privgrad.federated.serve``.
 
     Returns
     -------
@@ -290,12 +290,12 @@ def server_app(callback: Any = None) -> ServerApp:
     """Make the ``ServerApp``.
 
     It is configured by the run (``tool.flwr.app.config``, or ``flwr run --run-config``): ``manifest``,
-    and if wanted ``out``, ``state``, ``threads``, ``wait`` and ``timeout``; see :func:`run_on`.
+    and if wanted ``out``, ``state``, ``threads``, ``wait`` and ``timeout``; see ``run_on``.
 
     Parameters
     ----------
     callback : callable, or tracker, or several of them
-        As for :func:`privgrad.run`; default one line for each measurement.
+        As for ``privgrad.run``; default one line for each measurement.
 
     Returns
     -------

@@ -120,7 +120,7 @@ class Plan:
     unaccounted : tuple of str
         What nobody was charged for.
     event : dict
-        The event, as :func:`privgrad.account` takes it.
+        The event, as ``privgrad.account`` takes it.
     manifest : str
         The manifest with every default filled in, as YAML.
     json : dict

@@ -140,7 +140,7 @@ class Run:
         Returns
         -------
         dict
-            An event, as :func:`privgrad.account` takes it: of several runs on the same rows, chosen
+            An event, as ``privgrad.account`` takes it: of several runs on the same rows, chosen
             beforehand, ``{"event": "composed", "of": [...]}`` is what they cost together.
 
         Raises

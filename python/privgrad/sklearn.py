@@ -345,12 +345,12 @@ class _DPEstimator(BaseEstimator):
         """What is done to outputs, as ``privgrad export --estimator`` has it."""
 
     def verify(self, **how: Any) -> Verification:
-        """Check the run by its files, as :func:`privgrad.verify` does.
+        """Check the run by its files, as ``privgrad.verify`` does.
 
         Parameters
         ----------
         **how
-            What :func:`privgrad.verify` takes.
+            What ``privgrad.verify`` takes.
 
         Returns
         -------
@@ -437,7 +437,7 @@ _PARAMETERS = """
     threads : int, optional
         Default all; the result does not depend on it.
     callback : callable, optional
-        As for :func:`privgrad.run`.
+        As for ``privgrad.run``.
     random_state : int, optional
         Whoever knows it can remove the noise: for tests, not for release.
     out : path, optional
@@ -536,7 +536,7 @@ class DPClassifier(ClassifierMixin, _DPEstimator):
         return {"classes": [str(label) for label in self.classes_.tolist()]}
 
     def evaluate(self, X: Any, y: Any) -> dict[str, Any]:
-        """Say how well the model does, as :func:`privgrad.evaluate` does. Of private rows that is private.
+        """Say how well the model does, as ``privgrad.evaluate`` does. Of private rows that is private.
 
         Parameters
         ----------
@@ -672,7 +672,7 @@ class DPRegressor(RegressorMixin, _DPEstimator):
         return {"values": list(self._target)}
 
     def evaluate(self, X: Any, y: Any) -> dict[str, Any]:
-        """Say how well the model does, as :func:`privgrad.evaluate` does. Of private rows that is private.
+        """Say how well the model does, as ``privgrad.evaluate`` does. Of private rows that is private.
 
         Parameters
         ----------

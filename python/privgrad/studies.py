@@ -49,7 +49,7 @@ def ablate(
         Of each run; default the cores, shared out among the runs at a time. The results do not depend
         on it.
     cache : bool or path
-        As for :func:`privgrad.run`, of all runs.
+        As for ``privgrad.run``, of all runs.
     cluster : str or dict, optional
         ``"local"``, as is the default. Several processes share a study by the command alone,
         ``mpirun -np N privgrad ablate``; docs/python.md says why.
@@ -103,7 +103,7 @@ def plan_study(
     Parameters
     ----------
     study, overrides, plugin_dirs
-        As for :func:`ablate`.
+        As for ``ablate``.
 
     Returns
     -------
@@ -156,7 +156,7 @@ def audit(
         A manifest trains on its private rows, and charges nothing: do not publish the result. Of a
         run (or its directory) rows are drawn from a public law, and ``audit.json`` is left there.
     overrides : dict or iterable of str
-        As for :func:`privgrad.validate`; not of a run.
+        As for ``privgrad.validate``; not of a run.
     canaries : int, optional
         Of one run; default 1000, or all rows.
     runs : int, optional

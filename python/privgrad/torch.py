@@ -1,6 +1,6 @@
 """The networks of the house in PyTorch: the same numbers under the same names, as a ``state_dict``.
 
-:func:`network` makes a plain ``torch.nn.Sequential`` whose one child is ``layers``, so that a tensor is
+``network`` makes a plain ``torch.nn.Sequential`` whose one child is ``layers``, so that a tensor is
 called in PyTorch what it is called in a model file: ``layers.0.weight``. Layouts are each side's own:
 
 ==================  ====================================  ================================
@@ -295,7 +295,7 @@ def network(source: Source) -> torch.nn.Sequential:
     Returns
     -------
     torch.nn.Sequential
-        On the CPU, float32. It takes what :func:`as_input` makes of rows, and gives the outputs before
+        On the CPU, float32. It takes what ``as_input`` makes of rows, and gives the outputs before
         any softmax, [n, outputs].
 
     Raises
@@ -326,7 +326,7 @@ def state_dict(model: Run | str | os.PathLike[str]) -> OrderedDict[str, torch.Te
     Returns
     -------
     OrderedDict of str to torch.Tensor
-        For ``load_state_dict`` of :func:`network`, or of one's own network with the same layers.
+        For ``load_state_dict`` of ``network``, or of one's own network with the same layers.
 
     Raises
     ------
@@ -353,7 +353,7 @@ def save_weights(
     Parameters
     ----------
     weights : torch.nn.Module or state_dict
-        With the names of :func:`network`. Float32, or float16 or bfloat16, each of which is a float32.
+        With the names of ``network``. Float32, or float16 or bfloat16, each of which is a float32.
     file : path
         Written whole or not at all.
     like : Run, Plan or path
@@ -401,7 +401,7 @@ def _values(name: str, tensor: torch.Tensor, shape: tuple[int, ...]) -> np.ndarr
 
 
 def as_input(features: Any) -> torch.Tensor:
-    """Turn rows into what :func:`network` takes.
+    """Turn rows into what ``network`` takes.
 
     Parameters
     ----------
@@ -429,7 +429,7 @@ def loss(source: Source) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
     Parameters
     ----------
     source : Run, Plan or path
-        As for :func:`network`.
+        As for ``network``.
 
     Returns
     -------

@@ -12,6 +12,13 @@ git ls-files 'docs/*.md' | while read -r page; do
   [ -e "$place/site/${page%.md}.html" ] || [ -e "$place/site/$(dirname "$page")/index.html" ] ||
     expect "the site has all pages" "no $page" '^all$'
 done || exit 1
+expect "the package's functions are there" "$(cat "$place/site/api/python.html")" 'privgrad\.calibrate'
+expect "the SDK's headers are there" "$(cat "$place/site/api/sdk.html")" 'privgrad/schedule\.hpp'
+if command -v doxygen >/dev/null; then
+  expect "Doxygen's pages are there" "$(cat "$place/site/api/sdk/classprivgrad_1_1Schedule.html")" 'is_shape'
+else
+  expect "that Doxygen is missing is said" "$said" 'site: Doxygen is not installed'
+fi
 expect "it searches without a network" "$(ls "$place/site/search")" '^search_index\.js$'
 
 # A small repository with the same script.
