@@ -19,7 +19,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BEGINNINGS = ["README.md", "docs"]
+BEGINNINGS = ["README.md", "docs", "scripts/iframe-worker.js"]
 MODULES = ["privgrad", "privgrad.sklearn", "privgrad.torch", "privgrad.flower",
            "privgrad.federated", "privgrad.prototypes", "privgrad.trackers"]
 HEADERS = pathlib.PurePosixPath("framework/sdk/include/privgrad")

@@ -20,6 +20,15 @@ else
   expect "that Doxygen is missing is said" "$said" 'site: Doxygen is not installed'
 fi
 expect "it searches without a network" "$(ls "$place/site/search")" '^search_index\.js$'
+expect "no page has a script from elsewhere" \
+  "$(grep -rlE '<script[^>]*src="?(https?:)?//' --include='*.html' "$place/site" || echo none)" '^none$'
+if command -v chromium >/dev/null; then
+  found=$(timeout 90 chromium --headless=new --no-sandbox --disable-gpu --user-data-dir="$place/browser" \
+    --virtual-time-budget=8000 --dump-dom "file://$place/site/docs/faq.html?q=clip" 2>/dev/null)
+  expect "pages that are opened as files can be searched" "$found" '[0-9]+ matching documents'
+else
+  echo "chromium is not installed: the search is not tried"
+fi
 
 # A small repository with the same script.
 mkdir -p "$place/small/docs" "$place/small/scripts" "$place/small/src"
