@@ -23,7 +23,7 @@ BUILD_ALONE := scripts/alone.sh $(JOBS) cmake --build $(BUILD)
 SOURCES := git ls-files '*.cpp' '*.hpp' ':!examples/plugin_template'
 
 .DEFAULT_GOAL := help
-.PHONY: help run presubmit test test-long build install bench bench-check python-test wheel docs fuzz format check-form lint clean dependencies test-dependencies
+.PHONY: help run presubmit test test-long build install bench bench-check python-test wheel release-check docs fuzz format check-form lint clean dependencies test-dependencies
 
 help: ## This list
 	@echo 'usage: make TARGET [PRESET=release|dev|asan|tsan|ci]'
@@ -73,6 +73,10 @@ wheel: $(BUILD)/.configured ## Make a wheel that needs nothing but an interprete
 	@scripts/install-dependencies.sh --python
 	@scripts/python-wheel.sh $(BUILD) $(JOBS)
 	@sh tests/wheel/wheel_test.sh $(BUILD)
+
+release-check: ## Make the Debian packages and wheels of a release, and try them: an hour
+	@scripts/install-dependencies.sh --python --release
+	@scripts/release-check.sh $(JOBS)
 
 docs: ## Build the site of these pages, in site/, and fail for a link that leads nowhere
 	@scripts/install-dependencies.sh --docs

@@ -47,7 +47,7 @@ function(privgrad_add_plugin name)
   add_custom_command(TARGET ${target} POST_BUILD COMMAND chmod go-w $<TARGET_FILE:${target}> VERBATIM)
   if(NOT arg_NO_INSTALL)
     set_property(GLOBAL APPEND PROPERTY PRIVGRAD_PLUGIN_TARGETS ${target})
-    install(TARGETS ${target} LIBRARY DESTINATION lib/privgrad/plugins/${arg_KIND}
+    install(TARGETS ${target} LIBRARY DESTINATION lib/privgrad/plugins/${arg_KIND} COMPONENT plugins
             PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
   endif()
 endfunction()

@@ -5,16 +5,16 @@
 #   share/man/man1/privgrad*.1
 #   share/bash-completion/completions/privgrad   share/zsh/site-functions/_privgrad
 set_target_properties(privgrad PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
-install(TARGETS privgrad EXPORT privgradTargets RUNTIME DESTINATION bin)
+install(TARGETS privgrad EXPORT privgradTargets RUNTIME DESTINATION bin COMPONENT program)
 set_target_properties(privgrad-fetch privgrad-conformance PROPERTIES INSTALL_RPATH "$ORIGIN/..")
-install(TARGETS privgrad-fetch privgrad-conformance RUNTIME DESTINATION lib/privgrad)
+install(TARGETS privgrad-fetch privgrad-conformance RUNTIME DESTINATION lib/privgrad COMPONENT program)
 if(TARGET privgrad-export) # libonnx and protobuf may be missing
   set_target_properties(privgrad-export PROPERTIES INSTALL_RPATH "$ORIGIN/..")
-  install(TARGETS privgrad-export RUNTIME DESTINATION lib/privgrad)
+  install(TARGETS privgrad-export RUNTIME DESTINATION lib/privgrad COMPONENT program)
 endif()
 
 set(package_dir lib/cmake/privgrad)
-install(EXPORT privgradTargets NAMESPACE privgrad:: DESTINATION ${package_dir})
+install(EXPORT privgradTargets NAMESPACE privgrad:: DESTINATION ${package_dir} COMPONENT dev)
 set(PRIVGRAD_CXX_COMPILER "${CMAKE_CXX_COMPILER_ID}-${CMAKE_CXX_COMPILER_VERSION}")
 cmake_path(GET CMAKE_CXX_COMPILER FILENAME PRIVGRAD_CXX_COMPILER_NAME)
 configure_package_config_file(cmake/privgradConfig.cmake.in privgradConfig.cmake INSTALL_DESTINATION ${package_dir}
@@ -24,12 +24,13 @@ write_basic_package_version_file(privgradConfigVersion.cmake COMPATIBILITY SameM
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/privgradConfig.cmake
               ${CMAKE_CURRENT_BINARY_DIR}/privgradConfigVersion.cmake
               cmake/PrivGradPlugin.cmake cmake/privgrad_plugin.lds
-        DESTINATION ${package_dir})
+        DESTINATION ${package_dir} COMPONENT dev)
 
-install(DIRECTORY examples/plugin_template DESTINATION share/privgrad)
-install(FILES LICENSE NOTICE README.md CONTRIBUTING.md SECURITY.md CHANGELOG.md DESTINATION share/doc/privgrad)
-install(DIRECTORY docs DESTINATION share/doc/privgrad)
-install(DIRECTORY examples DESTINATION share/doc/privgrad PATTERN plugin_template EXCLUDE)
+install(DIRECTORY examples/plugin_template DESTINATION share/privgrad COMPONENT dev)
+install(FILES LICENSE NOTICE README.md CONTRIBUTING.md SECURITY.md CHANGELOG.md DESTINATION share/doc/privgrad
+        COMPONENT program)
+install(DIRECTORY docs DESTINATION share/doc/privgrad COMPONENT program)
+install(DIRECTORY examples DESTINATION share/doc/privgrad COMPONENT program PATTERN plugin_template EXCLUDE)
 
 # The manual pages say what --help says.
 set(man_pages ${PROJECT_BINARY_DIR}/share/man/man1)
@@ -38,7 +39,7 @@ add_custom_command(OUTPUT ${man_pages}/privgrad.1
   COMMAND privgrad man ${man_pages}
   DEPENDS privgrad VERBATIM)
 add_custom_target(privgrad_man_pages ALL DEPENDS ${man_pages}/privgrad.1)
-install(DIRECTORY ${man_pages} DESTINATION share/man)
+install(DIRECTORY ${man_pages} DESTINATION share/man COMPONENT program)
 
 # The shells look for completions in these folders below /usr and /usr/local; under another prefix the user
 # points them there.
@@ -49,8 +50,8 @@ foreach(shell bash zsh)
 endforeach()
 add_custom_target(privgrad_completions ALL
   DEPENDS ${PROJECT_BINARY_DIR}/completion.bash ${PROJECT_BINARY_DIR}/completion.zsh)
-install(FILES ${PROJECT_BINARY_DIR}/completion.bash DESTINATION share/bash-completion/completions RENAME privgrad)
-install(FILES ${PROJECT_BINARY_DIR}/completion.zsh DESTINATION share/zsh/site-functions RENAME _privgrad)
+install(FILES ${PROJECT_BINARY_DIR}/completion.bash DESTINATION share/bash-completion/completions RENAME privgrad COMPONENT program)
+install(FILES ${PROJECT_BINARY_DIR}/completion.zsh DESTINATION share/zsh/site-functions RENAME _privgrad COMPONENT program)
 
 # The build tree has the plugin template too, at the same place relative to the program.
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/share/privgrad)

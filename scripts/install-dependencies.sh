@@ -14,6 +14,7 @@
 #                                              12's own is of CUDA 11, too old for C++20
 #   scripts/install-dependencies.sh --docs     and what make docs starts; what PyPI has of it, make docs installs in a
 #                                              folder of its own
+#   scripts/install-dependencies.sh --release   and what make release-check starts
 #   scripts/install-dependencies.sh --list     prints the packages and installs nothing
 #
 # With everything in place it asks dpkg once and touches neither the network nor the system.
@@ -28,8 +29,8 @@ cmake                         configures the build
 ninja-build                   runs the build
 ccache                        compiles what did not change once for all checkouts (GPL-3.0-or-later, a program)
 pkg-config                    finds libsodium, libcurl, OpenBLAS and others for CMake
-libboost-dev                  Boost.DLL, which loads the plugins
-libboost-program-options-dev  reads the command line
+libboost-dev                  Boost.DLL, which loads the plugins (BSL-1.0)
+libboost-program-options-dev  reads the command line (BSL-1.0)
 libtbb-dev                    the threads of the executor
 libsodium-dev                 randomness, keys and SHA-256 for pins and the ledger's chain
 libssl-dev                    AES-128 in counter mode, which the noise is made from; hashes of plugin files
@@ -75,6 +76,11 @@ LIST
     echo 'python3-venv                  an environment to install the package in'
     echo 'python3-torch                 PyTorch for the processor (BSD-3-Clause), which networks are compared with'
   fi
+  if [ "$with_release" = 1 ]; then
+    echo 'dpkg-dev                      finds what the Debian packages depend on'
+    echo 'debootstrap                   makes an empty Debian to install them in'
+    echo 'abigail-tools                 compares the ABI of the SDK with the one that was released (Apache-2.0 with LLVM exception)'
+  fi
   if [ "$with_format" = 1 ]; then
     echo 'clang-format-14               formats the sources; one version, because versions disagree'
   fi
@@ -101,6 +107,7 @@ with_sanitizers=0
 with_python=0
 with_cuda=0
 with_docs=0
+with_release=0
 list_only=0
 for argument in "$@"; do
   case "$argument" in
@@ -111,8 +118,9 @@ for argument in "$@"; do
     --python) with_python=1 ;;
     --cuda) with_cuda=1 ;;
     --docs) with_docs=1 ;;
+    --release) with_release=1 ;;
     --list) list_only=1 ;;
-    *) stop "unknown argument '$argument'; allowed are --cuda, --docs, --format, --lint, --list, --python, --sanitizers and --test" ;;
+    *) stop "unknown argument '$argument'; allowed are --cuda, --docs, --format, --lint, --list, --python, --release, --sanitizers and --test" ;;
   esac
 done
 

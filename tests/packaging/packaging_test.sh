@@ -225,6 +225,24 @@ case_use() {
   ! grep -F "privgrad::core::" "$log" || fail "the library shows what is inside it"
 }
 
+# Plugins that were built for the first release of this minor version, one of each kind: with the compiler ABI that they
+# were built with they keep every promise still.
+case_kept() {
+  fresh kept
+  mkdir -p "$folder"
+  abi=$("$privgrad" --version | sed -n 's/^ABI //p')
+  built_for='privgrad=0.1;arch=x86_64;cxx=gcc12;cxxabi=1017;std=libstdc++12/cxx11=1;lib=plain'
+  [ "$abi" = "$built_for" ] || {
+    echo "SKIPPED: this build is for $abi, the kept plugins for $built_for"
+    exit 0
+  }
+  tar -xJf "$SOURCE/tests/abi/plugins-0.1.tar.xz" -C "$folder"
+  [ "$(ls "$folder" | wc -l)" = 8 ] || fail "expected eight kept plugins"
+  for plugin in "$folder"/*.privgrad.so; do
+    expect_exit 0 "$privgrad" plugins test --quiet "$plugin"
+  done
+}
+
 command=$1
 shift
 "case_$command" "$@"

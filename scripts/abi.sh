@@ -1,0 +1,42 @@
+#!/bin/bash
+# Whether plugins that were built for a release still load: the SDK's interface beside the one that was kept.
+#
+#   scripts/abi.sh keep    writes tests/abi/sdk-MAJOR.MINOR.abi.xz: with a release 0.N.0, and before it with each change of
+#                          the interface
+#   scripts/abi.sh check   fails if something that plugins use has changed, and says what
+#
+# The interface is what libabigail reads from the debug information of libprivgrad_sdk, as far as installed headers declare
+# it. The other half, a plugin that was built then, is in tests/abi, too: tests/packaging runs it.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+action=$1
+headers=framework/sdk/include
+version=$(sed -nE 's/^#define PRIVGRAD_VERSION_(MAJOR|MINOR) ([0-9]+)$/\2/p' $headers/privgrad/abi.hpp | paste -sd.)
+kept=tests/abi/sdk-$version.abi.xz
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+library=$work/libprivgrad_sdk.so.$version
+sed -nE '/^add_library\(privgrad_sdk SHARED/,/\)/{s/add_library\(privgrad_sdk SHARED//;s/\)//;p}' framework/sdk/CMakeLists.txt |
+  tr -s ' ' '\n' | sed -nE "s|(src/.*\.cpp)|#include \"$PWD/framework/sdk/\1\"|p" >"$work/sdk.cpp"
+"${CXX:-c++}" -std=c++20 -g -O0 -fPIC -shared -fvisibility=hidden -fvisibility-inlines-hidden \
+  -I$headers -Iframework/sdk/src "$work/sdk.cpp" -o "$library"
+abidw --headers-dir $headers --drop-private-types --no-show-locs --no-corpus-path --no-comp-dir-path \
+  "$library" --out-file "$work/now.abi"
+
+case $action in
+  keep)
+    xz -9 -c "$work/now.abi" >"$kept"
+    echo "kept: $kept"
+    ;;
+  check)
+    [ -e "$kept" ] || { echo "$kept: is missing; no interface of $version was kept" >&2; exit 1; }
+    xz -dc "$kept" >"$work/then.abi"
+    # Additions are allowed: a plugin that was built before does not ask for them.
+    abidiff --no-added-syms "$work/then.abi" "$work/now.abi" && echo "the interface is that of $kept"
+    ;;
+  *)
+    echo "usage: scripts/abi.sh keep|check" >&2
+    exit 2
+    ;;
+esac

@@ -1,0 +1,87 @@
+#!/bin/bash
+# `make release-check`: makes all that a release hands out, in dist/, and tries each of it as those who get it do.
+# Usage: scripts/release-check.sh JOBS
+#
+#   dist/*.deb            Debian packages, installed, used and removed in an empty Debian
+#   dist/*.whl            a wheel for each interpreter that is here, used in an empty environment
+#   dist/sbom.json        what is in them (CycloneDX), with licences
+#   dist/SHA256SUMS       hashes of all of these
+#
+# From a clone of what is committed, at one path and with the times of the commit, so that the same commit makes the same
+# bytes: it is built a second time without any cache, and compared. What cannot be tried on this machine is named.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+exec </dev/null
+jobs=$1
+whole_limit=240
+. scripts/parts.sh
+
+repository=$PWD
+work=${TMPDIR:-/tmp}/privgrad-release
+version=$(sed -nE 's/^#define PRIVGRAD_VERSION_[A-Z]+ ([0-9]+)$/\1/p' framework/sdk/include/privgrad/abi.hpp | paste -sd.)
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+export SOURCE_DATE_EPOCH
+not_tried=""
+
+# make_packages CCACHE   leaves the packages in $work/packages; the path is the same each time
+make_packages() {
+  rm -rf "$work/source" "$work/packages"
+  git clone -q "$repository" "$work/source" || return 1
+  cmake -S "$work/source" -B "$work/source/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DPRIVGRAD_UNITY_BUILD=ON \
+    -DPRIVGRAD_BUILD_TESTS=OFF -DPRIVGRAD_CCACHE="$1" -DPRIVGRAD_BUILD_PYTHON=ON \
+    -DPython_EXECUTABLE="$(scripts/environment.sh python python/packages.txt)/bin/python" >/dev/null &&
+    (cd "$work/source" && scripts/alone.sh "$jobs" cmake --build build) &&
+    (umask 022 && cd "$work/source/build" && cpack -G DEB -B "$work/packages" >"$work/cpack.log") ||
+    { tail -5 "$work/cpack.log" >&2; return 1; }
+}
+
+debian_packages() {
+  make_packages ON || return 1
+  mkdir -p dist
+  rm -f dist/*.deb
+  cp "$work"/packages/*.deb dist/
+  ls -l dist/*.deb
+}
+
+debian_test() {
+  rm -rf "$work/debian"
+  mkdir -p "$work/debian"
+  scripts/debian-test.sh dist "$work/debian" && return 0
+  [ $? = 77 ] || return 1
+  not_tried+="installing the Debian packages; "
+}
+
+wheels() {
+  local python made=0
+  for version_of in 3.10 3.11 3.12 3.13; do
+    python=$(command -v "python$version_of") || { not_tried+="a wheel for Python $version_of; "; continue; }
+    PYTHON=$python make --no-print-directory wheel PRESET=ci || return 1
+    made=1
+  done
+  [ "$made" = 1 ]
+}
+
+again() {
+  make_packages OFF || return 1
+  local deb status=0
+  for deb in "$work"/packages/*.deb; do
+    cmp "$deb" "dist/${deb##*/}" || status=1
+  done
+  return "$status"
+}
+
+sums() {
+  python3 scripts/sbom.py "$version" dist/*.deb dist/*.whl >dist/sbom.json || return 1
+  (cd dist && sha256sum ./*.deb ./*.whl sbom.json >SHA256SUMS && cat SHA256SUMS)
+}
+
+mkdir -p "$work"
+part 10 "Debian packages" debian_packages
+part  5 "an empty Debian installs, uses and removes them" debian_test
+part  2 "the ABI is the one that was released" scripts/abi.sh check
+part 15 "wheels" wheels
+part 40 "the same bytes a second time, without a cache" again
+part  1 "contents and hashes" sums
+[ -z "$not_tried" ] || echo "NOT tried on this machine: ${not_tried%; }"
+git diff --quiet || echo "There are changes that are not committed; a release is what is committed." >&2
+finish_parts
