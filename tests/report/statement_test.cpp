@@ -109,6 +109,18 @@ TEST_CASE("what stains a guarantee is its first sentence, in the statement and i
   }
 }
 
+TEST_CASE("a guarantee with a gap is not said to cover the model") {
+  for (const char* set : {"data.transforms=[{kind: standardize}]", "aggregator.arithmetic=float"}) {
+    INFO(set);
+    const Cli cli;
+    page_of_run(cli, {"--set", set});
+    const std::string stain = statement_of(cli).at("stain");
+    CHECK_THAT(stain, ContainsSubstring("Nor does it cover everything that the run shows: the "
+                                        "training metrics and test metrics"));
+    CHECK_THAT(stain, !ContainsSubstring("covers the model"));
+  }
+}
+
 TEST_CASE("a statement names whose word the number of examples is") {
   const Cli cli;
   const auto size_is = [&](const Words& set, const std::string& run) {

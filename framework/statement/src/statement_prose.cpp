@@ -503,18 +503,21 @@ std::string statement_stain(const Json& statement) {
         "knows or guesses the seed can take the noise away; the figures below are those of the "
         "same run with a random key. ";
   }
-  if (const auto causes = causes_of_floating_point(statement); !causes.empty()) {
+  const auto causes = causes_of_floating_point(statement);
+  if (!causes.empty()) {
     all +=
         "The guarantee below is about real numbers, and does not cover the bits that were "
         "released (floating_point): " +
         joined(causes) + ". ";
   }
   if (!in_model.empty()) {
-    all += "The guarantee below has a gap: it leaves out " + joined(in_model) +
-           ", which nothing was charged for, and the model depends on it. ";
+    all += "The guarantee below has a gap: the model depends on " + joined(in_model) +
+           ", for which nothing was charged. ";
   }
   if (!shown.empty()) {
-    all += "The guarantee below covers the model, not everything that the run shows: the " +
+    all += (in_model.empty() && causes.empty()
+                ? "The guarantee below covers the model, not everything that the run shows: the "
+                : "Nor does it cover everything that the run shows: the ") +
            joined(shown) + " in its files and on its page are exact values of private rows, and " +
            "nothing was charged for them. ";
   }
