@@ -211,6 +211,27 @@ TEST_CASE("who has no theorem for random allocation refuses it by name of one th
                        3);
 }
 
+TEST_CASE("the best of a random number of runs is accounted by who has a theorem for it") {
+  const Cli cli;
+  write_file(cli.dir() / "event.json", R"({"event": "repeat_and_select", "distribution": "poisson",
+    "mean": 10, "candidates": [{"event": "gaussian", "noise_multiplier": 2.0}]})");
+  for (const std::string accountant : {"zcdp", "gdp", "saddle_point"}) {
+    const Outcome outcome =
+        cli({"account", "--accountant", accountant, "--event", "event.json", "--delta", "1e-5"});
+    check_one_error_line(outcome, 3);
+    CHECK_THAT(outcome.err, ContainsSubstring("other accountants that take it: pld, rdp"));
+  }
+  const auto epsilon = [&](std::vector<std::string> more) {
+    std::vector<std::string> words{"account", "--event", "event.json", "--delta", "1e-5", "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return Json::parse(cli(words).out).at("epsilon").get<double>();
+  };
+  CHECK(epsilon({}) ==
+        std::min(epsilon({"--accountant", "pld"}), epsilon({"--accountant", "rdp"})));
+  CHECK(cli({"account", "--event", "event.json", "--dp-accounting"}).out ==
+        "dp.RepeatAndSelectDpEvent(dp.GaussianDpEvent(2), 10, float('inf'))\n");
+}
+
 TEST_CASE("ALI-DPFL's number of steps for epsilon 2 is 314, not the printed 317") {
   const Cli cli;
   std::string orders;

@@ -224,7 +224,7 @@ TEST_CASE("the best arm is the best by the first metric, in its direction", "[st
   CHECK(higher.at("choice").at("best") == higher.at("arms").at(2).at("name"));
 }
 
-// What the functions say is for choice_cost_test.cpp; here, that they were asked about this study.
+// What the functions say is for other tests; here, that they were asked about this study.
 TEST_CASE("what choosing costs is asked of all runs, and of each distribution",
           "[study][privacy]") {
   const core::StudyPlan plan = planned_with("axes: {optimizer: [sgd, adam]}\n");
@@ -236,11 +236,12 @@ TEST_CASE("what choosing costs is asked of all runs, and of each distribution",
         core::fixed_grid_cost(arms, 2, 1e-6).epsilon->value);
   std::map<std::string, nlohmann::json> random;
   for (const auto& one : choice.at("random_number")) random[one.at("distribution")] = one;
-  const auto cost = [&](core::RunCount count) {
-    return core::random_number_cost(arms, count, 2.0, 1e-6).epsilon->value;
+  const auto cost = [&](double shape) {
+    return core::random_number_cost(arms, shape, 2.0, 1e-6).epsilon->value;
   };
-  CHECK(random.at("geometric").at("epsilon") == cost(core::RunCount::geometric));
-  CHECK(random.at("poisson").at("epsilon") == cost(core::RunCount::poisson));
+  CHECK(random.at("geometric").at("epsilon") == cost(1.0));
+  CHECK(random.at("poisson").at("epsilon") == cost(RepeatAndSelectEvent::kPoisson));
+  CHECK(random.at("poisson").at("accountant").is_string());
   CHECK(random.at("geometric").at("epsilon") != random.at("poisson").at("epsilon"));
   // In words no epsilon is less than it is, and four digits say it all but for the last.
   const std::string words = choice.at("words").at(1);

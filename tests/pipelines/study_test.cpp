@@ -244,10 +244,27 @@ steps: 12
 )");
   REQUIRE(grid.epsilon);
   CHECK_THAT(grid.epsilon->value, WithinRel(six.plan().epsilon().value, 1e-9));
-  const auto random = core::random_number_cost(arms, core::RunCount::geometric, 2.0, 1e-6);
+  const auto random = core::random_number_cost(arms, 1.0, 2.0, 1e-6);
   REQUIRE(random.epsilon);
   CHECK(random.epsilon->value > 2.0);
   CHECK(random.epsilon->value < grid.epsilon->value);
+  // zcdp refuses the event of the two arms' events, and the least that others prove of it counts.
+  const Event best = Event::repeat_and_select(2.0, 1.0, {arms[0]->event, arms[1]->event});
+  double least = std::numeric_limits<double>::infinity();
+  for (const char* name : {"pld", "rdp"}) {
+    const auto accountant = house().create<Accountant>(name, Value(Value::Object{}));
+    accountant->start(Adjacency::zero_out);
+    accountant->compose(best, 1);
+    const double epsilon = accountant->epsilon(1e-6).value;
+    if (epsilon < least) CHECK(random.accountant == name);
+    least = std::min(least, epsilon);
+  }
+  CHECK(random.epsilon->value == least);
+  // One that takes it says it itself.
+  const core::StudyPlan by_rdp =
+      planned("set: {privacy.accountant: rdp}\naxes: {optimizer: [sgd, adam]}\n");
+  const auto gated = core::random_number_cost({&by_rdp.arms[0].plan}, 1.0, 2.0, 1e-6);
+  CHECK(gated.accountant == "rdp");
 }
 
 TEST_CASE("time is estimated without touching the data", "[study]") {

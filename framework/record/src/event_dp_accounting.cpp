@@ -41,6 +41,16 @@ struct Writer {
         "calls so has not been compared with this one; what that release can account for is "
         "poisson_sampled with sampling probability 1 / steps, which is another mechanism");
   }
+  std::string operator()(const RepeatAndSelectEvent& e) const {
+    if (e.candidates.size() > 1) {
+      throw ConfigError(
+          "repeat_and_select: dp_accounting has an event for runs of one candidate, as of release "
+          "0.6.0, and here each is one of " +
+          std::to_string(e.candidates.size()));
+    }
+    return "dp.RepeatAndSelectDpEvent(" + to_dp_accounting(e.candidates.front()) + ", " +
+           number(e.mean) + ", " + (e.is_poisson() ? "float('inf')" : number(e.shape)) + ")";
+  }
   std::string operator()(const ComposedEvent& e) const {
     std::string parts;
     for (const Event& part : e.of) parts += (parts.empty() ? "" : ", ") + to_dp_accounting(part);

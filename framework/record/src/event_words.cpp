@@ -33,6 +33,18 @@ struct Describer {
     return "random allocation to one of " + std::to_string(e.steps) + " steps of " +
            describe(*e.of);
   }
+  std::string operator()(const RepeatAndSelectEvent& e) const {
+    std::string law = e.is_poisson() ? "Poisson"
+                      : e.shape == 1.0
+                          ? "geometric"
+                          : "truncated negative binomial of shape " + short_number(e.shape, 6);
+    return "best of a random number of runs (" + law + ", mean " + short_number(e.mean, 6) +
+           "), each " +
+           (e.candidates.size() == 1
+                ? describe(e.candidates.front())
+                : "one of " + std::to_string(e.candidates.size()) + " candidates, from " +
+                      describe(e.candidates.front()) + " to " + describe(e.candidates.back()));
+  }
   std::string operator()(const ComposedEvent& e) const {
     if (e.of.empty()) return "nothing";
     std::string first = describe(e.of.front());

@@ -21,6 +21,18 @@ void require_inner(const std::shared_ptr<const Event>& of, const char* who) {
 
 bool positive(double x) { return std::isfinite(x) && x > 0.0; }
 
+void check_selection(const RepeatAndSelectEvent& e) {
+  require(e.shape > -1.0, "repeat_and_select needs a shape above -1", e.shape);
+  if (e.is_poisson()) {
+    require(positive(e.mean), "repeat_and_select needs a finite mean above 0", e.mean);
+  } else {
+    require(std::isfinite(e.mean) && e.mean >= 1.0,
+            "repeat_and_select needs a finite mean of at least 1, as there is at least one run",
+            e.mean);
+  }
+  if (e.candidates.empty()) throw ConfigError("repeat_and_select needs at least one candidate");
+}
+
 void check(const Event::Kind& kind) {
   std::visit(
       Overloaded{
@@ -62,6 +74,7 @@ void check(const Event::Kind& kind) {
                     static_cast<double>(e.steps));
             require_inner(e.of, "random_allocation");
           },
+          [](const RepeatAndSelectEvent& e) { check_selection(e); },
           [](const ComposedEvent&) {},
           [](const SelfComposedEvent& e) {
             require(e.count >= 0, "self_composed needs a count of at least 0",
@@ -128,6 +141,9 @@ Event Event::sampled_without_replacement(std::int64_t source_dataset_size, std::
 Event Event::random_allocation(std::int64_t steps, Event of) {
   return Event(RandomAllocationEvent{steps, shared(std::move(of))});
 }
+Event Event::repeat_and_select(double mean, double shape, std::vector<Event> candidates) {
+  return Event(RepeatAndSelectEvent{mean, shape, std::move(candidates)});
+}
 Event Event::composed(std::vector<Event> of) { return Event(ComposedEvent{std::move(of)}); }
 Event Event::self_composed(std::int64_t count, Event of) {
   return Event(SelfComposedEvent{count, shared(std::move(of))});
@@ -139,9 +155,9 @@ std::string_view Event::name() const noexcept {
   constexpr std::string_view kNames[] = {"gaussian",          "laplace",
                                          "discrete_gaussian", "zcdp",
                                          "poisson_sampled",   "sampled_without_replacement",
-                                         "random_allocation", "composed",
-                                         "self_composed",     "non_private",
-                                         "unsupported"};
+                                         "random_allocation", "repeat_and_select",
+                                         "composed",          "self_composed",
+                                         "non_private",       "unsupported"};
   static_assert(std::size(kNames) == std::variant_size_v<Kind>);
   return kNames[kind_.index()];
 }
@@ -173,6 +189,11 @@ bool operator==(const Event& a, const Event& b) {
           [&](const RandomAllocationEvent& e) {
             const auto& other = std::get<RandomAllocationEvent>(b.kind());
             return e.steps == other.steps && *e.of == *other.of;
+          },
+          [&](const RepeatAndSelectEvent& e) {
+            const auto& other = std::get<RepeatAndSelectEvent>(b.kind());
+            return e.mean == other.mean && e.shape == other.shape &&
+                   e.candidates == other.candidates;
           },
           [&](const ComposedEvent& e) { return e.of == std::get<ComposedEvent>(b.kind()).of; },
           [&](const SelfComposedEvent& e) {

@@ -1,8 +1,8 @@
 #include "privgrad/studies/choice_cost.hpp"
 
-#include <algorithm>
 #include <cmath>
-#include <limits>
+#include <optional>
+#include <utility>
 
 #include "privgrad/manifest/utf8.hpp"
 #include "privgrad/trust/certified_accountant.hpp"
@@ -10,9 +10,6 @@
 
 namespace privgrad::core {
 namespace {
-
-/// More than all roundings of the few operations behind an answer.
-constexpr double kUpwards = 1.0 + 1e-12;
 
 /// The gating accountant of the first candidate, after `repeats` runs of each plan.
 ComponentPtr<Accountant> after(const ComponentUse& use, Adjacency adjacency,
@@ -64,25 +61,38 @@ ChoiceCost proved(const std::vector<const Plan*>& plans, Compute compute) {
   return cost;
 }
 
-double upper(const PrivacyAnswer& answer) {
-  if (answer.bound == BoundKind::estimate) {
-    throw PrivacyError("the accountant has an estimate only");
-  }
-  return answer.value;
+/// What an accountant proves of one event.
+/// \throws PrivacyError if it refuses it or has an estimate only.
+PrivacyAnswer proof(ComponentPtr<Accountant> accountant, const std::string& name,
+                    Adjacency adjacency, const Event& event, double delta) {
+  accountant->start(adjacency);
+  accountant->compose(event, 1);
+  return checked_guard(checked(accountant->epsilon(delta), name), name);
 }
 
-/// The smallest ln(e^e2 + (1/g - 1) delta(e2)) that is found: each is a valid choice of e2.
-double smallest_log_ratio(const std::function<double(double)>& delta_of, double expected_runs,
-                          double longest) {
-  const auto at = [&](double epsilon) {
-    return std::log(std::exp(epsilon) + (expected_runs - 1.0) * delta_of(epsilon));
-  };
-  constexpr int kPoints = 40;
-  double best = at(0.0);
-  for (int i = 1; i <= kPoints; ++i) {
-    best = std::min(best, at(longest * i / kPoints));
+/// The least that any loaded accountant proves with its default parameters, and its name.
+/// \throws PrivacyError if none proves anything.
+std::pair<PrivacyAnswer, std::string> least_proof(const Catalog& catalog, Adjacency adjacency,
+                                                  const Event& event, double delta) {
+  std::optional<std::pair<PrivacyAnswer, std::string>> least;
+  for (const Component& component : catalog.components()) {
+    if (component.factory.kind != Accountant::kKind) continue;
+    const std::string& name = component.factory.info.name;
+    try {
+      const Component& found = catalog.find<Accountant>(component.full_name());
+      const Params defaults =
+          Params::make(found.full_name(), found.factory.info.params, Value::Object{});
+      PrivacyAnswer answer = proof(make_guard(found, defaults, certifier_of(found, catalog)), name,
+                                   adjacency, event, delta);
+      if (!least || answer.value < least->first.value) least.emplace(std::move(answer), name);
+    } catch (const PrivacyError&) {
+      continue;  // it refuses the event, or has an estimate
+    } catch (const ConfigError&) {
+      continue;  // a parameter has no default
+    }
   }
-  return best;
+  if (!least) throw PrivacyError("no loaded accountant has a proof for the best of these runs");
+  return *std::move(least);
 }
 
 }  // namespace
@@ -96,46 +106,25 @@ ChoiceCost fixed_grid_cost(const std::vector<const Plan*>& candidates, std::uint
   });
 }
 
-double random_number_epsilon(const std::function<double(double)>& epsilon_of,
-                             const std::function<double(double)>& delta_of, RunCount count,
-                             double expected_runs, double delta) {
-  const double one = epsilon_of(delta / (expected_runs * kUpwards));
-  if (!std::isfinite(one)) return one;
-  const double log_c = count == RunCount::geometric
-                           ? 2.0 * smallest_log_ratio(delta_of, expected_runs, one)
-                           : expected_runs * delta_of(0.0);
-  return (one + log_c) * kUpwards;
-}
-
-ChoiceCost random_number_cost(const std::vector<const Plan*>& candidates, RunCount count,
+ChoiceCost random_number_cost(const std::vector<const Plan*>& candidates, double shape,
                               double expected_runs, double delta) {
-  return proved(candidates, [&] {
+  std::string name;
+  ChoiceCost cost = proved(candidates, [&] {
     const Manifest& first = *candidates.front()->manifest;
-    const std::string& name = first.accountant.name();
-    std::vector<ComponentPtr<Accountant>> accountants;
-    accountants.reserve(candidates.size());
-    for (const Plan* plan : candidates) {
-      accountants.push_back(after(first.accountant, first.adjacency, {plan}, 1));
-    }
-    const auto largest = [&](auto answer_of) {
-      double most = 0.0;
-      for (const auto& accountant : accountants) {
-        most = std::max(most, upper(checked(answer_of(*accountant), name)));
-      }
-      return most;
-    };
-    const auto epsilon_of = [&](double at) {
-      return largest([&](const Accountant& a) { return a.epsilon(at); });
-    };
-    const auto delta_of = [&](double at) {
-      return std::min(1.0, largest([&](const Accountant& a) { return a.delta(at); }));
-    };
-    return PrivacyAnswer{
-        .value = random_number_epsilon(epsilon_of, delta_of, count, expected_runs, delta),
-        .bound = BoundKind::upper,
-        .lower = {},
-        .note = ""};
+    std::vector<Event> events;
+    events.reserve(candidates.size());
+    for (const Plan* plan : candidates) events.push_back(plan->event);
+    const Event best = Event::repeat_and_select(expected_runs, shape, std::move(events));
+    auto gate = make_guard(first.accountant);
+    gate->start(first.adjacency);
+    name = first.accountant.name();
+    if (!gate->refuses(best)) return proof(std::move(gate), name, first.adjacency, best, delta);
+    auto [answer, proving] = least_proof(*first.accountant.catalog, first.adjacency, best, delta);
+    name = proving;
+    return answer;
   });
+  if (cost.epsilon) cost.accountant = name;
+  return cost;
 }
 
 }  // namespace privgrad::core

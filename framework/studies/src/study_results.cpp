@@ -344,6 +344,7 @@ Json random_json(const char* name, double expected, double delta, const ChoiceCo
           {"epsilon", cost.epsilon ? json_number(cost.epsilon->value) : Json(nullptr)},
           {"why", cost.why},
           {"delta", delta},
+          {"accountant", cost.accountant.empty() ? Json(nullptr) : Json(cost.accountant)},
           {"theorem", theorem}};
 }
 
@@ -383,8 +384,9 @@ Json choice_json(const StudyPlan& plan, const StudyRuns& runs) {
   const double delta = candidates.front()->manifest->target_delta;
   const auto expected = static_cast<double>(candidates.size());
   const ChoiceCost grid = fixed_grid_cost(candidates, repeats, delta);
-  const ChoiceCost geometric = random_number_cost(candidates, RunCount::geometric, expected, delta);
-  const ChoiceCost poisson = random_number_cost(candidates, RunCount::poisson, expected, delta);
+  const ChoiceCost geometric = random_number_cost(candidates, 1.0, expected, delta);
+  const ChoiceCost poisson =
+      random_number_cost(candidates, RepeatAndSelectEvent::kPoisson, expected, delta);
   choice["fixed_grid"] = {
       {"epsilon", grid.epsilon ? json_number(grid.epsilon->value) : Json(nullptr)},
       {"why", grid.why},
@@ -393,12 +395,9 @@ Json choice_json(const StudyPlan& plan, const StudyRuns& runs) {
       {"accountant", candidates.front()->accountants.front().name},
       {"bound", grid.epsilon ? Json(to_text(grid.epsilon->bound)) : Json(nullptr)}};
   choice["random_number"].push_back(
-      random_json("geometric", expected, delta, geometric,
-                  "Liu and Talwar 2019, by privacy profiles (Koskela, Redberg and Wang 2024)"));
+      random_json("geometric", expected, delta, geometric, "Liu and Talwar 2019"));
   choice["random_number"].push_back(
-      random_json("poisson", expected, delta, poisson,
-                  "Papernot and Steinke 2022, by privacy profiles (Koskela, Redberg and Wang "
-                  "2024)"));
+      random_json("poisson", expected, delta, poisson, "Papernot and Steinke 2022"));
   const std::string each = std::to_string(trained) + " runs (" + std::to_string(plan.arms.size()) +
                            " arms, " + std::to_string(repeats) + " seeds)";
   Json words = Json::array();

@@ -28,16 +28,31 @@ struct Writer {
   nlohmann::json operator()(const RandomAllocationEvent& e) const {
     return {{"steps", e.steps}, {"of", to_json(*e.of)}};
   }
-  nlohmann::json operator()(const ComposedEvent& e) const {
-    nlohmann::json of = nlohmann::json::array();
-    for (const Event& event : e.of) of.push_back(to_json(event));
-    return {{"of", std::move(of)}};
+  nlohmann::json operator()(const RepeatAndSelectEvent& e) const {
+    nlohmann::json json{{"mean", e.mean}, {"candidates", list(e.candidates)}};
+    if (e.is_poisson()) {
+      json["distribution"] = "poisson";
+    } else if (e.shape == 1.0) {
+      json["distribution"] = "geometric";
+    } else {
+      json["distribution"] = "truncated_negative_binomial";
+      json["shape"] = e.shape;
+    }
+    return json;
   }
+  nlohmann::json operator()(const ComposedEvent& e) const { return {{"of", list(e.of)}}; }
   nlohmann::json operator()(const SelfComposedEvent& e) const {
     return {{"count", e.count}, {"of", to_json(*e.of)}};
   }
   nlohmann::json operator()(const NonPrivateEvent&) const { return nlohmann::json::object(); }
   nlohmann::json operator()(const UnsupportedEvent& e) const { return {{"reason", e.reason}}; }
+
+ private:
+  static nlohmann::json list(const std::vector<Event>& events) {
+    nlohmann::json all = nlohmann::json::array();
+    for (const Event& event : events) all.push_back(to_json(event));
+    return all;
+  }
 };
 
 }  // namespace

@@ -22,9 +22,11 @@ constexpr int kDeepest = 64;
 const std::vector<std::string> kEvents{"gaussian",          "laplace",
                                        "discrete_gaussian", "zcdp",
                                        "poisson_sampled",   "sampled_without_replacement",
-                                       "random_allocation", "composed",
-                                       "self_composed",     "non_private",
-                                       "unsupported"};
+                                       "random_allocation", "repeat_and_select",
+                                       "composed",          "self_composed",
+                                       "non_private",       "unsupported"};
+const std::vector<std::string> kDistributions{"geometric", "poisson",
+                                              "truncated_negative_binomial"};
 
 /// The reader's place in the document, for its errors; a linked list on the stack.
 struct Place {
@@ -94,13 +96,14 @@ class Reader {
       only(json, {"steps", "of"}, place);
       return Event::random_allocation(integer(json, "steps", place), inner(json, place));
     }
+    if (name == "repeat_and_select") return selection(json, place);
     if (name == "self_composed") {
       only(json, {"count", "of"}, place);
       return Event::self_composed(integer(json, "count", place), inner(json, place));
     }
     if (name == "composed") {
       only(json, {"of"}, place);
-      return Event::composed(parts(json, place));
+      return Event::composed(parts(json, "of", place));
     }
     if (name == "non_private") {
       only(json, {}, place);
@@ -120,9 +123,30 @@ class Reader {
     return event(member(json, "of", place), {&place, "of"});
   }
 
-  std::vector<Event> parts(const Json& json, const Place& place) const {
-    const Place list{&place, "of"};
-    const Json& of = member(json, "of", place);
+  Event selection(const Json& json, const Place& place) const {
+    const std::string distribution = text(json, "distribution", place);
+    double shape = 1.0;
+    if (distribution == "truncated_negative_binomial") {
+      only(json, {"distribution", "mean", "shape", "candidates"}, place);
+      shape = real(json, "shape", place);
+    } else if (distribution == "geometric" || distribution == "poisson") {
+      only(json, {"distribution", "mean", "candidates"}, place);
+      if (distribution == "poisson") shape = RepeatAndSelectEvent::kPoisson;
+    } else {
+      const std::string nearest = nearest_name(distribution, kDistributions);
+      fail({&place, "distribution"},
+           "is '" + distribution + "', " +
+               (nearest.empty()
+                    ? "expected geometric, poisson or truncated_negative_binomial"
+                    : "which is none of those that are known; did you mean '" + nearest + "'?"));
+    }
+    return Event::repeat_and_select(real(json, "mean", place), shape,
+                                    parts(json, "candidates", place));
+  }
+
+  std::vector<Event> parts(const Json& json, const char* name, const Place& place) const {
+    const Place list{&place, name};
+    const Json& of = member(json, name, place);
     if (!of.is_array()) fail(list, "is " + kind_of(of) + ", expected a list of events");
     std::vector<Event> events;
     events.reserve(of.size());

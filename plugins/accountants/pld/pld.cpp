@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -16,6 +18,7 @@
 #include "privgrad/value.hpp"
 #include "ratio_law.hpp"
 #include "ratio_pair.hpp"
+#include "selection.hpp"
 
 namespace {
 
@@ -70,16 +73,23 @@ std::optional<Event> single_release(const Event& event) {
 /// - random_allocation of a gaussian, add_or_remove_one: the pair of ratio_law.hpp, in both
 ///   directions, from a law above it and one below. zero_out: the same, because an example without a
 ///   contribution leaves the same sums as one without a step. replace_one: refused, no tight pair is
-///   known.
+///   known;
+/// - repeat_and_select of what has a pair: the profile of one run, by this method, gives an upper
+///   bound on that of the selection in both directions (selection.hpp), and a pair for it where it
+///   is composed with others. Lower bounds: a score may be the same for all runs, so that the best is
+///   a run like any other; and a part of what was released costs no more than all of it.
 class Pld final : public privgrad::Accountant {
  public:
   explicit Pld(const privgrad::Params& params)
       : relative_width_(params.real("relative_width")),
         most_points_(static_cast<double>(params.integer("most_points"))) {}
+  Pld(double relative_width, double most_points)
+      : relative_width_(relative_width), most_points_(most_points) {}
 
   void start(Adjacency adjacency) override {
     adjacency_ = adjacency;
     spent_.clear();
+    selected_.clear();
     unbounded_ = false;
     laws_.clear();
     forget_answers();
@@ -90,6 +100,13 @@ class Pld final : public privgrad::Accountant {
         event, Overloaded{[this](const Event& release) { return refuses_release(release); },
                           [this](const privgrad::RandomAllocationEvent& epoch) {
                             return refuses_allocation(epoch);
+                          },
+                          [this](const privgrad::RepeatAndSelectEvent& selection) -> Reason {
+                            for (const Event& candidate : selection.candidates) {
+                              if (const Reason why = refuses(candidate))
+                                return "repeat_and_select of " + *why;
+                            }
+                            return {};
                           }});
   }
 
@@ -144,6 +161,15 @@ class Pld final : public privgrad::Accountant {
     }
     return releases;
   }
+
+  /// The best of a random number of runs, and how often that was released.
+  struct Selected {
+    privgrad::RepeatAndSelectEvent event;
+    std::uint64_t count;
+    std::vector<std::unique_ptr<Pld>> candidates;
+    std::optional<pld::Selection> bound = {};  ///< Once it was asked for.
+    pld::LossPairPtr pair = {};                ///< The same.
+  };
 
   static privgrad::ConfigError too_many() {
     return privgrad::ConfigError("pld: more than 2^53 releases of one kind");
@@ -242,6 +268,7 @@ class Pld final : public privgrad::Accountant {
                   count);
             },
             [&](const privgrad::PoissonSampledEvent& e) { add_sampled(e, count); },
+            [&](const privgrad::RepeatAndSelectEvent& e) { add_selection(e, count); },
             [&](const privgrad::RandomAllocationEvent& e) {
               const double noise = std::get<privgrad::GaussianEvent>(e.of->kind()).noise_multiplier;
               add({Mechanism::Kind::allocation, noise, noise, static_cast<double>(e.steps)}, count);
@@ -261,6 +288,27 @@ class Pld final : public privgrad::Accountant {
 
   void add(const Mechanism& mechanism, std::uint64_t count) { spent_[mechanism] += count; }
 
+  void add_selection(const privgrad::RepeatAndSelectEvent& event, std::uint64_t count) {
+    for (Selected& known : selected_) {
+      if (Event(known.event) != Event(event)) continue;
+      known.count += count;
+      return;
+    }
+    Selected one{.event = event, .count = count, .candidates = {}};
+    bool costs = false;
+    for (const Event& candidate : event.candidates) {
+      auto run = std::make_unique<Pld>(relative_width_, most_points_);
+      run->start(adjacency_);
+      run->compose(candidate, 1);
+      unbounded_ = unbounded_ || run->unbounded_;
+      costs = costs || !run->is_nothing();
+      one.candidates.push_back(std::move(run));
+    }
+    if (costs) selected_.push_back(std::move(one));
+  }
+
+  bool is_nothing() const { return spent_.empty() && selected_.empty() && !unbounded_; }
+
   void forget_answers() {
     const std::lock_guard lock(mutex_);
     answers_.clear();
@@ -269,13 +317,12 @@ class Pld final : public privgrad::Accountant {
   privgrad::PrivacyAnswer answer(const pld::Question& question) const {
     const double worst = question.wants_epsilon ? kInfinity : 1.0;
     if (unbounded_) return to_answer({worst, worst, "a release without noise"});
-    if (spent_.empty()) return to_answer({0.0, 0.0, "nothing was released"});
+    if (is_nothing()) return to_answer({0.0, 0.0, "nothing was released"});
     const std::lock_guard lock(mutex_);
     const std::pair<bool, double> key(question.wants_epsilon, question.given);
     auto found = answers_.find(key);
     if (found == answers_.end()) {
-      pld::Interval interval = pld::answer(directions(), question, width(), most_points_);
-      if (has_laws()) interval.note = "the interval of epochs is as wide as their laws' nodes lie";
+      pld::Interval interval = selected_.empty() ? composed(question) : with_selections(question);
       if (!(interval.lower <= interval.upper)) {
         throw privgrad::NumericError(
             "pld: the bounds contradict each other: " + privgrad::format_number(interval.lower) +
@@ -286,6 +333,81 @@ class Pld final : public privgrad::Accountant {
     return found->second;
   }
 
+  pld::Interval composed(const pld::Question& question) const {
+    pld::Interval interval = pld::answer(directions(true), question, width(), most_points_);
+    if (has_laws()) interval.note = "the interval of epochs is as wide as their laws' nodes lie";
+    return interval;
+  }
+
+  static pld::Selection& bound_of(Selected& selection) {
+    if (!selection.bound) {
+      std::vector<const Pld*> runs;
+      for (const auto& run : selection.candidates) runs.push_back(run.get());
+      const auto largest = [runs](auto answer_of) {
+        double most = 0.0;
+        for (const Pld* run : runs) most = std::max(most, answer_of(*run).value);
+        return most;
+      };
+      selection.bound.emplace(
+          selection.event.mean, selection.event.shape,
+          pld::RunProfile{.delta =
+                              [largest](double epsilon) {
+                                return largest([&](const Pld& run) { return run.delta(epsilon); });
+                              },
+                          .epsilon =
+                              [largest](double delta) {
+                                return largest([&](const Pld& run) { return run.epsilon(delta); });
+                              }});
+    }
+    return *selection.bound;
+  }
+
+  /// What the best of the runs costs at least: with a score that all runs share it is a run, unless
+  /// there is none, and with a certain share a run of one of the candidates, which may be told apart.
+  static double least_of(const Selected& selection, const pld::Question& question) {
+    const double share = (selection.event.is_poisson() ? -std::expm1(-selection.event.mean) : 1.0) /
+                         static_cast<double>(selection.candidates.size()) * (1.0 - 1e-12);
+    double most = 0.0;
+    for (const auto& run : selection.candidates) {
+      if (!question.wants_epsilon) {
+        most = std::max(most, share * run->delta(question.given).lower.value_or(0.0));
+      } else if (question.given < share) {
+        most = std::max(most, run->epsilon(question.given / share).lower.value_or(0.0));
+      }
+    }
+    return most;
+  }
+
+  pld::Interval with_selections(const pld::Question& question) const {
+    pld::Interval interval;
+    for (const Selected& one : selected_)
+      interval.lower = std::max(interval.lower, least_of(one, question));
+    if (spent_.empty() && selected_.size() == 1 && selected_.front().count == 1) {
+      const pld::Selection& bound = bound_of(selected_.front());
+      interval.upper =
+          question.wants_epsilon ? bound.epsilon(question.given) : bound.delta(question.given);
+      interval.note = "the best of the runs: by the privacy profile of one";
+      return interval;
+    }
+    std::vector<std::vector<pld::Step>> all = {{}};
+    if (!spent_.empty()) {
+      interval.lower = std::max(interval.lower, composed(question).lower);
+      all = directions(false);
+    }
+    for (Selected& one : selected_) {
+      if (std::isinf(bound_of(one).epsilon(question.wants_epsilon ? question.given : 0.5)))
+        return {interval.lower, question.wants_epsilon ? kInfinity : 1.0,
+                "no bound on a selection"};
+      if (!one.pair) one.pair = pld::pair_of_ratio(bound_of(one).law());
+      for (auto& direction : all) direction.push_back({one.pair, one.pair, one.count});
+    }
+    // From below, the pairs of selections are those from above, which prove nothing.
+    interval.upper =
+        pld::answer(all, question, std::max(relative_width_, kAllocatedWidth), most_points_).upper;
+    interval.note = "the best of the runs: by the privacy profile of one, a polygon above it";
+    return interval;
+  }
+
   static privgrad::PrivacyAnswer to_answer(pld::Interval interval) {
     return {.value = interval.upper,
             .bound = privgrad::BoundKind::upper,
@@ -294,7 +416,8 @@ class Pld final : public privgrad::Accountant {
   }
 
   /// The lists of steps to compose: one if all pairs are symmetric, else removing and adding.
-  std::vector<std::vector<pld::Step>> directions() const {
+  /// \param alone  no further steps will be added.
+  std::vector<std::vector<pld::Step>> directions(bool alone) const {
     std::vector<pld::Step> removing, adding;
     bool symmetric = true;
     long double square = 0.0L;  // of the mu of all Gaussians together
@@ -327,7 +450,7 @@ class Pld final : public privgrad::Accountant {
       adding.back().below = above == below ? adding.back().above : pld::reversed(below);
     }
     if (terms > 0) {
-      removing.push_back(gaussians(square, terms, removing.empty()));
+      removing.push_back(gaussians(square, terms, alone && removing.empty()));
       adding.push_back(removing.back());
     }
     if (symmetric) return {std::move(removing)};
@@ -385,6 +508,7 @@ class Pld final : public privgrad::Accountant {
   double relative_width_, most_points_;
   Adjacency adjacency_ = Adjacency::add_or_remove_one;
   std::map<Mechanism, std::uint64_t> spent_;
+  mutable std::vector<Selected> selected_;
   bool unbounded_ = false;
   mutable std::mutex mutex_;
   mutable std::map<std::pair<bool, double>, privgrad::PrivacyAnswer> answers_;
@@ -397,7 +521,8 @@ void register_components(privgrad::Registrar& registrar) {
       .summary = "Privacy loss distributions on a grid: a certified interval, as narrow as asked.",
       .reference = "Doroshenko et al. 2022 (connect the dots); Zhu, Dong and Wang 2022 (dominating "
                    "pairs); Gopi, Lee and Wutschitz 2021 (composition by Fourier transforms); "
-                   "Chua et al. 2025 (random allocation)",
+                   "Chua et al. 2025 (random allocation); Koskela, Redberg and Wang 2024 (the best "
+                   "of a random number of runs)",
       .params = {privgrad::param::real(
                      "relative_width",
                      "How wide the interval between the lower and the upper bound may "

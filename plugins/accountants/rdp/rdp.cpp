@@ -2,13 +2,13 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <mutex>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "best_run.hpp"
 #include "conversion.hpp"
 #include "privgrad/accountant.hpp"
 #include "privgrad/error.hpp"
@@ -16,7 +16,7 @@
 #include "privgrad/plugin.hpp"
 #include "privgrad/upward.hpp"
 #include "privgrad/value.hpp"
-#include "renyi.hpp"
+#include "spent.hpp"
 
 namespace {
 
@@ -25,14 +25,10 @@ using privgrad::Event;
 using Reason = std::optional<std::string>;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kUlp = std::numeric_limits<double>::epsilon();
-
-// Moments and quadrature nodes are kept for up to so many distinct settings and values; beyond that
-// they are computed again when needed.
-constexpr std::size_t kKeptSettings = 16384;
-constexpr std::size_t kKeptMoments = std::size_t{1} << 22U;
-
 using privgrad::Overloaded;
+using rdp::CostKind;
+using rdp::Selection;
+using rdp::Spent;
 
 /// The one release of Laplace or discrete Gaussian noise that this event consists of, or nothing.
 std::optional<Event> single_release(const Event& event) {
@@ -55,138 +51,6 @@ std::vector<double> default_orders() {
   return orders;
 }
 
-/// The kinds of release whose log moments are not a multiple of a (a - 1).
-enum class CostKind {
-  laplace,
-  poisson_gaussian,
-  poisson_laplace,
-  poisson_discrete,
-  subset_gaussian
-};
-
-struct Setting {
-  CostKind kind = CostKind::laplace;
-  double noise = 0.0;        ///< Over the sensitivity under the adjacency in use, or its own.
-  double fraction = 1.0;     ///< Share of the data that is sampled.
-  double sensitivity = 1.0;  ///< Of a discrete Gaussian, whose noise is in the grid's units.
-  auto operator<=>(const Setting&) const = default;  // NOLINT(modernize-use-nullptr): clang 14 errs
-};
-
-/// The log moments of one setting.
-class Moments {
- public:
-  explicit Moments(const Setting& setting) : impl_(make(setting)) {}
-
-  double at(double order) {
-    return std::visit(
-        Overloaded{[&](double scale) { return rdp::laplace_log_moment(scale, order); },
-                   [&](auto& sampled) { return sampled.log_moment(order); }},
-        impl_);
-  }
-
- private:
-  using Impl = std::variant<double, rdp::SampledGaussian, rdp::SampledLaplace, rdp::SubsetGaussian>;
-  static Impl make(const Setting& setting) {
-    switch (setting.kind) {
-      case CostKind::laplace:
-        return setting.noise;
-      case CostKind::poisson_gaussian:
-        return rdp::SampledGaussian(setting.fraction, setting.noise);
-      case CostKind::poisson_laplace:
-        return rdp::SampledLaplace(setting.fraction, setting.noise);
-      case CostKind::poisson_discrete:
-        return rdp::SampledGaussian::discrete(setting.fraction, setting.noise, setting.sensitivity);
-      case CostKind::subset_gaussian:
-        return rdp::SubsetGaussian(setting.fraction, setting.noise);
-    }
-    throw privgrad::PluginError("rdp: a setting of no kind");
-  }
-  Impl impl_;
-};
-
-/// Everything composed so far, and its log moment at any order.
-class Spent {
- public:
-  void add_concentrated(double rho, std::uint64_t count) {
-    if (count == 0 || rho == 0.0) return;
-    rho_.add(privgrad::multiply_up(count, rho));
-    only_bounded_ = false;
-  }
-  void add(const Setting& setting, std::uint64_t count) {
-    if (count == 0) return;
-    const auto [place, is_new] = index_.try_emplace(setting, settings_.size());
-    if (is_new) {
-      settings_.push_back(setting);
-      counts_.push_back(0);
-      any_subset_ |= setting.kind == CostKind::subset_gaussian;
-      only_bounded_ &=
-          setting.kind == CostKind::laplace || setting.kind == CostKind::poisson_laplace;
-    }
-    std::uint64_t& total = counts_[place->second];
-    if (__builtin_add_overflow(total, count, &total)) {
-      throw privgrad::ConfigError("rdp: the number of releases does not fit in 64 bits");
-    }
-  }
-
-  bool nothing() const { return settings_.empty() && rho_.total() == 0.0; }
-  bool infinite() const { return std::isinf(rho_.total()); }
-
-  /// Whether the moments are those of the mechanisms, which are convex, and not a bound on them.
-  bool convex() const { return !any_subset_; }
-
-  /// The sum of the pure epsilons: the divergence of order infinity.
-  double pure_epsilon() const {
-    if (!only_bounded_) return kInfinity;
-    privgrad::UpwardSum sum;
-    for (std::size_t i = 0; i < settings_.size(); ++i) {
-      const Setting& one = settings_[i];
-      sum.add(privgrad::multiply_up(
-          counts_[i], one.kind == CostKind::laplace
-                          ? privgrad::round_up(1.0 / one.noise, 2.0)
-                          : rdp::SampledLaplace(one.fraction, one.noise).pure_epsilon()));
-    }
-    return sum.total();
-  }
-
-  /// K of the whole composition; keeps what it computes. Moments are added in the order in which
-  /// settings first came, so that the result does not depend on earlier queries.
-  double log_moment(double order) {
-    privgrad::UpwardSum sum;
-    const double concentrated = rdp::concentrated_log_moment(rho_.total(), order);
-    sum.add(concentrated);
-    const auto times = [&](std::size_t i, double moment) {
-      sum.add(privgrad::multiply_up(counts_[i], moment));
-    };
-    if ((kept_.size() + 1) * settings_.size() > kKeptMoments) {
-      kept_.clear();
-      if (settings_.size() > kKeptMoments) {
-        for (std::size_t i = 0; i < settings_.size(); ++i) times(i, moment(i, order));
-        return sum.total();
-      }
-    }
-    std::vector<double>& moments = kept_[order];
-    while (moments.size() < settings_.size()) moments.push_back(moment(moments.size(), order));
-    for (std::size_t i = 0; i < settings_.size(); ++i) times(i, moments[i]);
-    return sum.total();
-  }
-
- private:
-  double moment(std::size_t i, double order) {
-    if (i >= kKeptSettings) return Moments(settings_[i]).at(order);
-    while (sources_.size() <= i) sources_.emplace_back(settings_[sources_.size()]);
-    return sources_[i].at(order);
-  }
-
-  privgrad::UpwardSum rho_;
-  std::map<Setting, std::size_t> index_;
-  std::vector<Setting> settings_;
-  std::vector<std::uint64_t> counts_;
-  bool any_subset_ = false;
-  bool only_bounded_ = true;
-  std::vector<Moments> sources_;                ///< For the first settings.
-  std::map<double, std::vector<double>> kept_;  ///< By order: for each of the first settings.
-};
-
 /// Renyi differential privacy (Mironov 2017): at every order the divergences of the releases add
 /// (Proposition 1), and every order proves an (epsilon, delta); the best one is reported.
 ///
@@ -203,6 +67,8 @@ class Spent {
 ///   same pair of distributions. replace_one: refused below q = 1, no dominating pair is proved
 ///   here;
 /// - sampled_without_replacement Gaussians, replace_one only: see SubsetGaussian;
+/// - repeat_and_select of any of these: see best_run.hpp; the orders that it needs of one run are
+///   looked for among the same as the best one;
 /// - composed, self_composed: sums; non_private: infinite.
 /// Rounding: upwards in every step, so the answers stay upper bounds.
 class Rdp : public privgrad::Accountant {
@@ -226,27 +92,28 @@ class Rdp : public privgrad::Accountant {
   }
 
   Reason refuses(const Event& event) const override {
-    return privgrad::first_refusal(event, [this](const Event& release) -> Reason {
-      const auto& kind = release.kind();
-      if (const auto* e = std::get_if<privgrad::PoissonSampledEvent>(&kind)) {
-        return refuses_poisson(*e);
-      }
-      if (const auto* e = std::get_if<privgrad::SampledWithoutReplacementEvent>(&kind)) {
-        return refuses_subset(*e);
-      }
-      return std::nullopt;
-    });
+    return privgrad::first_refusal(
+        event, Overloaded{[this](const Event& release) -> Reason {
+                            const auto& kind = release.kind();
+                            if (const auto* e = std::get_if<privgrad::PoissonSampledEvent>(&kind))
+                              return refuses_poisson(*e);
+                            if (const auto* e =
+                                    std::get_if<privgrad::SampledWithoutReplacementEvent>(&kind))
+                              return refuses_subset(*e);
+                            return std::nullopt;
+                          },
+                          [this](const privgrad::RepeatAndSelectEvent& e) -> Reason {
+                            for (const Event& candidate : e.candidates) {
+                              if (const Reason why = refuses(candidate))
+                                return "repeat_and_select of " + *why;
+                            }
+                            return std::nullopt;
+                          }});
   }
 
   void compose(const Event& event, std::uint64_t count) override {
     if (const auto reason = refuses(event)) throw privgrad::PrivacyError(*reason);
-    for (const auto& [part, repeats] : privgrad::flatten(event)) {
-      std::uint64_t total = 0;
-      if (__builtin_mul_overflow(repeats, count, &total)) {
-        throw privgrad::ConfigError("rdp: the number of releases does not fit in 64 bits");
-      }
-      if (total > 0) add(part, total);
-    }
+    add_all(event, count, spent_);
   }
 
   privgrad::PrivacyAnswer epsilon(double delta) const override {
@@ -257,10 +124,10 @@ class Rdp : public privgrad::Accountant {
     const std::scoped_lock lock(mutex_);
     if (spent_.nothing()) return answer(0.0, "");
     if (spent_.infinite()) return answer(kInfinity, "a release without noise");
-    const rdp::Best best = least([&](double order) {
-      return rdp::epsilon_at(conversion_, order, spent_.log_moment(order), delta);
+    const rdp::Best best = rdp::least(orders_for(spent_.convex()), [&](double order) {
+      return rdp::epsilon_at(conversion_, order, log_moment(spent_, order), delta);
     });
-    const double pure = orders_.refine ? spent_.pure_epsilon() : kInfinity;
+    const double pure = orders_.refine ? pure_epsilon(spent_) : kInfinity;
     if (pure < best.value) return answer(pure, "order = infinity");
     return answer(std::max(0.0, best.value), note(best));
   }
@@ -273,12 +140,11 @@ class Rdp : public privgrad::Accountant {
     const std::scoped_lock lock(mutex_);
     if (spent_.nothing()) return answer(0.0, "");
     if (spent_.infinite()) return answer(1.0, "a release without noise");
-    if (orders_.refine && spent_.pure_epsilon() <= epsilon) return answer(0.0, "order = infinity");
-    const rdp::Best best = least([&](double order) {
-      return rdp::log_delta_at(conversion_, order, spent_.log_moment(order), epsilon);
+    if (orders_.refine && pure_epsilon(spent_) <= epsilon) return answer(0.0, "order = infinity");
+    const rdp::Best best = rdp::least(orders_for(spent_.convex()), [&](double order) {
+      return rdp::log_delta_at(conversion_, order, log_moment(spent_, order), epsilon);
     });
-    if (!(best.value < 0.0)) return answer(1.0, note(best));
-    return answer(std::min(1.0, privgrad::round_up(std::exp(best.value), 4.0)), note(best));
+    return answer(delta_of(best.value), note(best));
   }
 
  private:
@@ -313,13 +179,24 @@ class Rdp : public privgrad::Accountant {
     return {};
   }
 
+  /// \param event  not refused.
+  void add_all(const Event& event, std::uint64_t count, Spent& spent) const {
+    for (const auto& [part, repeats] : privgrad::flatten(event)) {
+      std::uint64_t total = 0;
+      if (__builtin_mul_overflow(repeats, count, &total)) {
+        throw privgrad::ConfigError("rdp: the number of releases does not fit in 64 bits");
+      }
+      if (total > 0) add(part, total, spent);
+    }
+  }
+
   /// \param event  a part of flatten(), not refused.
   /// \param count  above 0.
-  void add(const Event& event, std::uint64_t count) {
+  void add(const Event& event, std::uint64_t count, Spent& spent) const {
     const double sensitivity = privgrad::sensitivity_of_unit_bound(adjacency_);
     const auto add_gaussian = [&](double ratio) {
-      spent_.add_concentrated(ratio == 0.0 ? 0.0 : privgrad::round_up(0.5 * ratio * ratio, 4.0),
-                              count);
+      spent.add_concentrated(ratio == 0.0 ? 0.0 : privgrad::round_up(0.5 * ratio * ratio, 4.0),
+                             count);
     };
     std::visit(Overloaded{
                    [&](const privgrad::GaussianEvent& e) {
@@ -327,58 +204,151 @@ class Rdp : public privgrad::Accountant {
                    },
                    [&](const privgrad::LaplaceEvent& e) {
                      // Halving is exact.
-                     spent_.add({CostKind::laplace, e.noise_multiplier / sensitivity, 1.0}, count);
+                     spent.add({CostKind::laplace, e.noise_multiplier / sensitivity, 1.0}, count);
                    },
                    [&](const privgrad::DiscreteGaussianEvent& e) {
                      add_gaussian(static_cast<double>(e.sensitivity) / e.sigma);
                    },
-                   [&](const privgrad::ZcdpEvent& e) { spent_.add_concentrated(e.rho, count); },
-                   [&](const privgrad::PoissonSampledEvent& e) { add_poisson(e, count); },
+                   [&](const privgrad::ZcdpEvent& e) { spent.add_concentrated(e.rho, count); },
+                   [&](const privgrad::PoissonSampledEvent& e) { add_poisson(e, count, spent); },
                    [&](const privgrad::SampledWithoutReplacementEvent& e) {
                      const double fraction = static_cast<double>(e.sample_size) /
                                              static_cast<double>(e.source_dataset_size);
-                     add_sampled(*e.of, CostKind::subset_gaussian, fraction, count);
+                     add_sampled(*e.of, CostKind::subset_gaussian, fraction, count, spent);
                    },
-                   [&](const auto&) { spent_.add_concentrated(kInfinity, count); },
+                   [&](const privgrad::RepeatAndSelectEvent& e) { add_selection(e, count, spent); },
+                   [&](const auto&) { spent.add_concentrated(kInfinity, count); },
                },
                event.kind());
   }
 
-  void add_poisson(const privgrad::PoissonSampledEvent& event, std::uint64_t count) {
+  void add_selection(const privgrad::RepeatAndSelectEvent& event, std::uint64_t count,
+                     Spent& spent) const {
+    std::vector<Spent> candidates(event.candidates.size());
+    for (std::size_t i = 0; i < candidates.size(); ++i)
+      add_all(event.candidates[i], 1, candidates[i]);
+    spent.add(event, std::move(candidates), count);
+  }
+
+  void add_poisson(const privgrad::PoissonSampledEvent& event, std::uint64_t count,
+                   Spent& spent) const {
     const double q = event.sampling_probability;
     if (q == 0.0 || q == 1.0 || privgrad::joint_gaussian(*event.of))
-      return add_sampled(*event.of, CostKind::poisson_gaussian, q, count);
+      return add_sampled(*event.of, CostKind::poisson_gaussian, q, count, spent);
     const Event release = *single_release(*event.of);
     if (const auto* laplace = std::get_if<privgrad::LaplaceEvent>(&release.kind()))
-      return spent_.add({CostKind::poisson_laplace, laplace->noise_multiplier, q}, count);
+      return spent.add({CostKind::poisson_laplace, laplace->noise_multiplier, q}, count);
     const auto& discrete = std::get<privgrad::DiscreteGaussianEvent>(release.kind());
     if (discrete.sensitivity == 0) return;
-    spent_.add(
+    spent.add(
         {CostKind::poisson_discrete, discrete.sigma, q, static_cast<double>(discrete.sensitivity)},
         count);
   }
 
-  void add_sampled(const Event& of, CostKind kind, double fraction, std::uint64_t count) {
+  void add_sampled(const Event& of, CostKind kind, double fraction, std::uint64_t count,
+                   Spent& spent) const {
     if (fraction == 0.0) return;
     if (fraction == 1.0) {
-      compose(of, count);
+      add_all(of, count, spent);
       return;
     }
     const double multiplier = privgrad::joint_gaussian(of)->low;
     if (std::isinf(multiplier)) return;  // nothing is released
     if (multiplier == 0.0) {
-      spent_.add_concentrated(kInfinity, count);
+      spent.add_concentrated(kInfinity, count);
       return;
     }
-    spent_.add({kind, multiplier / privgrad::sensitivity_of_unit_bound(adjacency_), fraction},
-               count);
+    spent.add({kind, multiplier / privgrad::sensitivity_of_unit_bound(adjacency_), fraction},
+              count);
   }
 
-  template <class Bound>
-  rdp::Best least(const Bound& bound) const {
+  rdp::Orders orders_for(bool convex) const {
     rdp::Orders orders = orders_;
-    orders.unimodal = spent_.convex();
-    return rdp::least(orders, bound);
+    orders.unimodal = convex;
+    return orders;
+  }
+
+  static double delta_of(double log_delta) {
+    if (!(log_delta < 0.0)) return 1.0;
+    return std::min(1.0, privgrad::round_up(std::exp(log_delta), 4.0));
+  }
+
+  /// K of everything.
+  double log_moment(Spent& spent, double order) const {
+    privgrad::UpwardSum sum;
+    sum.add(spent.log_moment(order));
+    for (Selection& one : spent.selections()) {
+      if (!one.nothing()) sum.add(privgrad::multiply_up(one.count, log_moment(one, order)));
+    }
+    return sum.total();
+  }
+
+  double log_moment(Selection& selection, double order) const {
+    const auto found = selection.moments.find(order);
+    if (found != selection.moments.end()) return found->second;
+    const double one = log_moment_of_run(selection, order);
+    const double mean = selection.event.mean;
+    const double moment =
+        selection.event.is_poisson()
+            ? rdp::best_of_poisson(order, one, mean,
+                                   delta_of_run(selection, rdp::poisson_epsilon(order)))
+            : rdp::best_of_negative_binomial(order, one, mean, selection.event.shape,
+                                             log_ratio(selection));
+    return selection.moments[order] = moment;
+  }
+
+  double log_moment_of_run(Selection& selection, double order) const {
+    double most = 0.0;
+    for (Spent& one : selection.candidates) most = std::max(most, log_moment(one, order));
+    return most;
+  }
+
+  rdp::Orders orders_for_run(const Selection& selection) const {
+    return orders_for(std::all_of(selection.candidates.begin(), selection.candidates.end(),
+                                  [](const Spent& one) { return one.convex(); }));
+  }
+
+  double delta_of_run(Selection& selection, double epsilon) const {
+    if (orders_.refine && pure_epsilon_of_run(selection) <= epsilon) return 0.0;
+    return delta_of(rdp::least(orders_for_run(selection), [&](double order) {
+                      return rdp::log_delta_at(conversion_, order,
+                                               log_moment_of_run(selection, order), epsilon);
+                    }).value);
+  }
+
+  double log_ratio(Selection& selection) const {
+    if (selection.log_ratio) return *selection.log_ratio;
+    const double most = selection.log_inverse_gamma;
+    double least =
+        rdp::least(orders_for_run(selection), [&](double order) {
+          return rdp::largest_log_ratio(order, log_moment_of_run(selection, order), most);
+        }).value;
+    if (orders_.refine) least = std::min(least, pure_epsilon_of_run(selection));
+    selection.log_ratio = std::min(least, most);
+    return *selection.log_ratio;
+  }
+
+  double pure_epsilon_of_run(Selection& selection) const {
+    double most = 0.0;
+    for (Spent& one : selection.candidates) most = std::max(most, pure_epsilon(one));
+    return most;
+  }
+
+  /// The divergence of order infinity. Of a selection it is that of a run, e, and the most that the
+  /// factor of f' (best_run.hpp) can be: (1 + eta) e, or m times the total variation of a run,
+  /// which is at most tanh(e / 2).
+  double pure_epsilon(Spent& spent) const {
+    privgrad::UpwardSum sum;
+    sum.add(spent.pure_epsilon());
+    for (Selection& one : spent.selections()) {
+      const double run = pure_epsilon_of_run(one);
+      if (run == 0.0) continue;
+      const double factor = one.event.is_poisson()
+                                ? one.event.mean * std::tanh(0.5 * run)
+                                : (1.0 + one.event.shape) * std::min(run, one.log_inverse_gamma);
+      sum.add(privgrad::multiply_up(one.count, privgrad::round_up(run + factor, 8.0)));
+    }
+    return sum.total();
   }
 
   std::string note(const rdp::Best& best) const {
@@ -422,8 +392,10 @@ void register_components(privgrad::Registrar& registrar) {
   registrar.add<privgrad::Accountant, Rdp>({
       .name = "rdp",
       .summary = "Renyi differential privacy, with amplification by sampling; an upper bound.",
-      .reference = "Mironov 2017; Mironov, Talwar and Zhang 2019; Wang, Balle and Kasiviswanathan "
-                   "2019, Theorem 27; conversion: Canonne, Kamath and Steinke 2020, Proposition 12",
+      .reference =
+          "Mironov 2017; Mironov, Talwar and Zhang 2019; Wang, Balle and Kasiviswanathan "
+          "2019, Theorem 27; conversion: Canonne, Kamath and Steinke 2020, Proposition 12; the "
+          "best of a random number of runs: Papernot and Steinke 2022, Theorems 2 and 6",
       .params =
           {text("conversion",
                 "How divergences become (epsilon, delta): improved is the better proof, classic is "

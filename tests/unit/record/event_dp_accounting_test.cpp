@@ -12,6 +12,14 @@ TEST_CASE("events are written as dp_accounting writes them", "[event_dp_accounti
         "dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.5)), 1000)");
   CHECK(core::to_dp_accounting(Event::composed({Event::zcdp(0.25), Event::non_private()})) ==
         "dp.ComposedDpEvent([dp.ZCDpEvent(0.25), dp.NonPrivateDpEvent()])");
+  CHECK(core::to_dp_accounting(Event::repeat_and_select(8.0, 0.5, {Event::gaussian(2.0)})) ==
+        "dp.RepeatAndSelectDpEvent(dp.GaussianDpEvent(2), 8, 0.5)");
+  CHECK(core::to_dp_accounting(Event::repeat_and_select(8.0, RepeatAndSelectEvent::kPoisson,
+                                                        {Event::gaussian(2.0)})) ==
+        "dp.RepeatAndSelectDpEvent(dp.GaussianDpEvent(2), 8, float('inf'))");
+  CHECK_THROWS_WITH(core::to_dp_accounting(Event::repeat_and_select(
+                        8.0, 1.0, {Event::gaussian(2.0), Event::gaussian(3.0)})),
+                    ContainsSubstring("runs of one candidate"));
   // Release 0.6.0 of the package has an event for everything else.
   CHECK_THROWS_WITH(
       core::to_dp_accounting(Event::self_composed(3, Event::discrete_gaussian(2.0, 2))),

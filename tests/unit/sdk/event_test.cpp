@@ -22,6 +22,16 @@ TEST_CASE("events outside their ranges cannot be made", "[event]") {
   CHECK_THROWS_AS(Event::sampled_without_replacement(10, 11, Event::gaussian(1)), ConfigError);
   CHECK_THROWS_AS(Event::random_allocation(0, Event::gaussian(1)), ConfigError);
   CHECK_THROWS_AS(Event::self_composed(-1, Event::gaussian(1)), ConfigError);
+  const std::vector<Event> runs{Event::gaussian(1)};
+  for (const double bad : {0.5, 0.0, -1.0, nan, infinity})
+    CHECK_THROWS_AS(Event::repeat_and_select(bad, 1.0, runs), ConfigError);
+  for (const double bad : {-1.0, -2.0, nan, -infinity})
+    CHECK_THROWS_AS(Event::repeat_and_select(2.0, bad, runs), ConfigError);
+  for (const double bad : {0.0, -1.0, nan, infinity})
+    CHECK_THROWS_AS(Event::repeat_and_select(bad, RepeatAndSelectEvent::kPoisson, runs),
+                    ConfigError);
+  CHECK_THROWS_AS(Event::repeat_and_select(2.0, 1.0, {}), ConfigError);
+  CHECK_NOTHROW(Event::repeat_and_select(0.5, RepeatAndSelectEvent::kPoisson, runs));
 }
 
 TEST_CASE("equality looks at every number and every level", "[event]") {
@@ -38,6 +48,12 @@ TEST_CASE("equality looks at every number and every level", "[event]") {
   CHECK_FALSE(epoch == Event::random_allocation(11, Event::gaussian(1.0)));
   CHECK_FALSE(epoch == Event::random_allocation(10, Event::gaussian(1.1)));
   CHECK(epoch.name() == "random_allocation");
+  const Event best = Event::repeat_and_select(4.0, 1.0, {epoch, Event::gaussian(1.0)});
+  CHECK(best == Event::repeat_and_select(4.0, 1.0, {epoch, Event::gaussian(1.0)}));
+  CHECK_FALSE(best == Event::repeat_and_select(4.1, 1.0, {epoch, Event::gaussian(1.0)}));
+  CHECK_FALSE(best == Event::repeat_and_select(4.0, 1.1, {epoch, Event::gaussian(1.0)}));
+  CHECK_FALSE(best == Event::repeat_and_select(4.0, 1.0, {epoch}));
+  CHECK(best.name() == "repeat_and_select");
 }
 
 TEST_CASE("compose_runs counts equal neighbours and drops what is nothing", "[event]") {

@@ -16,7 +16,7 @@ Event parse(const std::string& text) { return event_from_json(text, "e.json"); }
 
 Event random_event(std::mt19937& random, int depth) {
   const auto real = [&] { return 0.1 + static_cast<double>(random() % 1000) / 7.0; };
-  switch (random() % (depth > 0 ? 10 : 5)) {
+  switch (random() % (depth > 0 ? 11 : 5)) {
     case 0:
       return Event::gaussian(real());
     case 1:
@@ -36,7 +36,14 @@ Event random_event(std::mt19937& random, int depth) {
     case 7:
       return Event::random_allocation(1 + static_cast<std::int64_t>(random() % 100),
                                       random_event(random, depth - 1));
-    case 8:
+    case 8: {
+      const double shapes[] = {-0.5, 0.0, 1.0, 2.5, RepeatAndSelectEvent::kPoisson};
+      std::vector<Event> runs;
+      for (unsigned long i = 1 + random() % 3; i > 0; --i)
+        runs.push_back(random_event(random, depth - 1));
+      return Event::repeat_and_select(1.0 + real(), shapes[random() % 5], std::move(runs));
+    }
+    case 9:
       return Event::self_composed(static_cast<std::int64_t>(random()),
                                   random_event(random, depth - 1));
     default: {
@@ -65,6 +72,14 @@ TEST_CASE("the contract's examples are read", "[event_json]") {
   CHECK(parse(R"({"event":"random_allocation","steps":100,
                   "of":{"event":"gaussian","noise_multiplier":1.1}})") ==
         Event::random_allocation(100, Event::gaussian(1.1)));
+  const std::string runs = R"("candidates":[{"event":"gaussian","noise_multiplier":1.1}]})";
+  CHECK(parse(R"({"event":"repeat_and_select","distribution":"geometric","mean":8,)" + runs) ==
+        Event::repeat_and_select(8, 1, {Event::gaussian(1.1)}));
+  CHECK(parse(R"({"event":"repeat_and_select","distribution":"poisson","mean":0.5,)" + runs) ==
+        Event::repeat_and_select(0.5, RepeatAndSelectEvent::kPoisson, {Event::gaussian(1.1)}));
+  CHECK(parse(R"({"event":"repeat_and_select","distribution":"truncated_negative_binomial",
+                  "mean":8,"shape":-0.5,)" +
+              runs) == Event::repeat_and_select(8, -0.5, {Event::gaussian(1.1)}));
 }
 
 TEST_CASE("what is written is read back as the same event", "[event_json][long]") {
@@ -101,6 +116,20 @@ TEST_CASE("errors name the place in the document, and the nearest right name", "
         "63 bits");
   fails(R"({"event":"poisson_sampled","sampling_probability":2,"of":{"event":"zcdp","rho":1}})",
         "[0, 1]");
+  const std::string runs = R"("candidates":[{"event":"zcdp","rho":1}]})";
+  fails(R"({"event":"repeat_and_select","distribution":"geometric","mean":0.5,)" + runs,
+        "mean of at least 1");
+  fails(R"({"event":"repeat_and_select","distribution":"geometrical","mean":2,)" + runs,
+        "did you mean 'geometric'?");
+  fails(R"({"event":"repeat_and_select","distribution":"geometric","mean":2,"shape":1,)" + runs,
+        "shape: is unknown");
+  fails(R"({"event":"repeat_and_select","distribution":"truncated_negative_binomial","mean":2,)" +
+            runs,
+        "shape: is missing");
+  fails(R"({"event":"repeat_and_select","distribution":"poisson","mean":2,"candidates":[]})",
+        "at least one candidate");
+  fails(R"({"event":"repeat_and_select","distribution":"poisson","mean":2,"candidates":[{}]})",
+        "candidates.0.event: is missing");
 }
 
 TEST_CASE("hostile documents are refused, not followed down the stack", "[event_json][long]") {

@@ -57,7 +57,7 @@ struct PrivacyAnswer {
 class PRIVGRAD_API Accountant {
  public:
   static constexpr std::string_view kKind = "accountant";
-  static constexpr int kInterfaceVersion = 2;
+  static constexpr int kInterfaceVersion = 3;
   static constexpr std::string_view kSees = "public values";
 
   virtual ~Accountant();
@@ -107,12 +107,14 @@ class PRIVGRAD_API ComposesAdaptively {
 /// The answer of Accountant::refuses() for a method that composes whatever it can account: the
 /// first reason among the event's releases, found by walking through "composed" and
 /// "self_composed". What happens zero times is not a release, and "unsupported" is refused with the
-/// reason that it brings. So is "random_allocation", whose cost is neither that of its release nor
-/// that of a sampled one, unless the method says that it knows the event.
+/// reason that it brings. So are "random_allocation" and "repeat_and_select", whose costs are not
+/// those of what they are made of, unless the method says that it knows the event.
 /// \param refuses_release  callable as `std::optional<std::string>(const Event&)`; is asked about
 ///   every other event, in order, up to the first reason. Events inside a sampled one are its own
 ///   to look at. A method that has a theorem for "random_allocation" makes it callable as
-///   `std::optional<std::string>(const RandomAllocationEvent&)`, too.
+///   `std::optional<std::string>(const RandomAllocationEvent&)`, too, and one that has a theorem for
+///   "repeat_and_select" as `std::optional<std::string>(const RepeatAndSelectEvent&)`; the
+///   candidates are its own to look at.
 template <class RefusesRelease>
 std::optional<std::string> first_refusal(const Event& event,
                                          const RefusesRelease& refuses_release) {
@@ -135,6 +137,13 @@ std::optional<std::string> first_refusal(const Event& event,
     } else {
       return "random_allocation: no theorem here bounds an epoch in which each example draws its "
              "step";
+    }
+  }
+  if (const auto* selection = std::get_if<RepeatAndSelectEvent>(&event.kind())) {
+    if constexpr (std::is_invocable_v<const RefusesRelease&, const RepeatAndSelectEvent&>) {
+      return refuses_release(*selection);
+    } else {
+      return "repeat_and_select: no theorem here bounds the best of a random number of runs";
     }
   }
   return refuses_release(event);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -51,6 +52,21 @@ struct RandomAllocationEvent {
   std::int64_t steps = 0;  ///< >= 1.
   std::shared_ptr<const Event> of;
 };
+/// A random number K of runs, of which the one with the best score is released: its output and its
+/// score, and nothing of K, of the other runs and of which candidate any was. K is drawn beforehand
+/// and without looking at the data. Each run is one of `candidates`, drawn uniformly, with fresh
+/// randomness; its score is part of its output. Without a run, only that there was none is released.
+///
+/// K has the truncated negative binomial distribution of Papernot and Steinke 2022, Definition 1,
+/// with eta = `shape`, or is Poisson.
+struct RepeatAndSelectEvent {
+  double mean = 1.0;   ///< E K: >= 1, and > 0 if Poisson.
+  double shape = 1.0;  ///< > -1; 0: logarithmic, 1: geometric, kPoisson: Poisson, where K may be 0.
+  std::vector<Event> candidates;  ///< Not empty.
+
+  static constexpr double kPoisson = std::numeric_limits<double>::infinity();
+  bool is_poisson() const noexcept { return shape == kPoisson; }
+};
 /// Several events, one after the other, on the same data. Empty: nothing was released.
 struct ComposedEvent {
   std::vector<Event> of;
@@ -71,10 +87,10 @@ struct UnsupportedEvent {
 /// Cheap to copy; never changes once made.
 class PRIVGRAD_API Event {
  public:
-  using Kind =
-      std::variant<GaussianEvent, LaplaceEvent, DiscreteGaussianEvent, ZcdpEvent,
-                   PoissonSampledEvent, SampledWithoutReplacementEvent, RandomAllocationEvent,
-                   ComposedEvent, SelfComposedEvent, NonPrivateEvent, UnsupportedEvent>;
+  using Kind = std::variant<GaussianEvent, LaplaceEvent, DiscreteGaussianEvent, ZcdpEvent,
+                            PoissonSampledEvent, SampledWithoutReplacementEvent,
+                            RandomAllocationEvent, RepeatAndSelectEvent, ComposedEvent,
+                            SelfComposedEvent, NonPrivateEvent, UnsupportedEvent>;
 
   /// \throws ConfigError if a number is outside the range that its field states.
   explicit Event(Kind kind);
@@ -87,6 +103,8 @@ class PRIVGRAD_API Event {
   static Event sampled_without_replacement(std::int64_t source_dataset_size,
                                            std::int64_t sample_size, Event of);
   static Event random_allocation(std::int64_t steps, Event of);
+  /// \param shape  of the number of runs; RepeatAndSelectEvent::kPoisson: Poisson.
+  static Event repeat_and_select(double mean, double shape, std::vector<Event> candidates);
   static Event composed(std::vector<Event> of);
   static Event self_composed(std::int64_t count, Event of);
   static Event non_private();

@@ -44,6 +44,8 @@ std::vector<Event> sample_events() {
           Event::poisson_sampled(0.01, Event::gaussian(1.1)),
           Event::sampled_without_replacement(1000, 10, gaussian),
           Event::random_allocation(3, gaussian),
+          Event::repeat_and_select(4.0, 1.0, {gaussian}),
+          Event::repeat_and_select(4.0, RepeatAndSelectEvent::kPoisson, {gaussian}),
           Event::composed({gaussian, Event::gaussian(2.0)}),
           Event::self_composed(5, gaussian),
           Event::self_composed(3, Event::poisson_sampled(0.1, gaussian)),
@@ -58,7 +60,8 @@ std::vector<Event> unsupported_events() {
           Event::self_composed(2, unknown),
           Event::poisson_sampled(0.5, unknown),
           Event::sampled_without_replacement(10, 5, unknown),
-          Event::random_allocation(2, unknown)};
+          Event::random_allocation(2, unknown),
+          Event::repeat_and_select(2.0, 1.0, {Event::gaussian(1.0), unknown})};
 }
 
 std::string text_of(const Event& event, Adjacency adjacency) {
@@ -214,6 +217,7 @@ struct KnownCase {
   std::string what;
   std::vector<Spending> spent;
   std::function<double(double epsilon)> delta;
+  bool is_least = false;  ///< It is that of one mechanism of the event, and others may cost more.
 };
 
 /// So many Gaussians are one whose sensitivity is the root of their number times as large (Dong, Roth,
@@ -253,6 +257,27 @@ double two_steps_delta(double epsilon) {
   return std::max(less, more);
 }
 
+/// The best of a geometric number of runs, two expected, of a Gaussian whose sensitivity is `mu`, the
+/// output being the score: E K x^K has the derivative 2 / (2 - x)^2, which multiplies the density of
+/// one run. By the midpoint rule.
+double best_of_two_delta(double epsilon, double mu) {
+  constexpr double kStep = 1e-3;
+  constexpr double kReach = 9.0;
+  const auto density = [](double y) {
+    const double slope = 1.0 + upper_tail(y);  // 2 - F(y)
+    return 2.0 / (slope * slope) * std::exp(-0.5 * y * y) / std::sqrt(2.0 * std::numbers::pi);
+  };
+  double forth = 0.0, back = 0.0;
+  const int points = static_cast<int>((2.0 * kReach + mu) / kStep);
+  for (int k = 0; k < points; ++k) {
+    const double y = (k + 0.5) * kStep - kReach;
+    const double p = density(y), q = density(y - mu);
+    forth += kStep * std::max(0.0, p - std::exp(epsilon) * q);
+    back += kStep * std::max(0.0, q - std::exp(epsilon) * p);
+  }
+  return std::max(forth, back);
+}
+
 std::vector<KnownCase> known_cases(Adjacency adjacency) {
   const double sensitivity = sensitivity_of_unit_bound(adjacency);
   std::vector<KnownCase> cases;
@@ -269,6 +294,13 @@ std::vector<KnownCase> known_cases(Adjacency adjacency) {
   cases.push_back({"laplace(2)", {{Event::laplace(2.0), 1}}, [sensitivity](double epsilon) {
                      return laplace_delta(epsilon, sensitivity / 2.0);
                    }});
+  cases.push_back({.what = "repeat_and_select(2 geometric, gaussian(1))",
+                   .spent = {{Event::repeat_and_select(2.0, 1.0, {Event::gaussian(1.0)}), 1}},
+                   .delta =
+                       [sensitivity](double epsilon) {
+                         return best_of_two_delta(epsilon, sensitivity) * (1.0 - 1e-5);
+                       },
+                   .is_least = true});
   if (adjacency != Adjacency::replace_one) {
     // Balle, Barthe and Gaboardi 2018, Theorem 8, which is tight for the Gaussian.
     const double q = 0.1;
@@ -319,7 +351,7 @@ void check_known_values(Checker& checker) {
           const double truth = known.delta(epsilon);
           require_sound(answer, answer.value, truth,
                         "delta(" + format_number(epsilon) + ") of " + where);
-          if (answer.lower) {
+          if (answer.lower && !known.is_least) {
             require(*answer.lower <= truth * (1.0 + 1e-9) + 1e-14,
                     "the lower bound of delta(" + format_number(epsilon) + ") of " + where +
                         " is above the true value");
@@ -337,7 +369,7 @@ void check_known_values(Checker& checker) {
                          .note = {}},
                         delta, truth, "epsilon(" + format_number(delta) + ") of " + where);
           // Below the true epsilon the true delta is no smaller than the one that was asked for.
-          if (answer.lower.value_or(0.0) > 0.0 && !std::isinf(*answer.lower)) {
+          if (!known.is_least && answer.lower.value_or(0.0) > 0.0 && !std::isinf(*answer.lower)) {
             require(known.delta(*answer.lower) >= delta * (1.0 - 1e-6) - 1e-14,
                     "the lower bound of epsilon(" + format_number(delta) + ") of " + where +
                         " is above the true value");
