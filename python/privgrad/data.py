@@ -83,7 +83,7 @@ def _targets(values: Any, labels: Sequence[Any] | None, fills: bool, what: str) 
         wrong = [row for row, value in enumerate(values) if _plain(value) not in places]
         if wrong:
             raise DataError(
-                f"{what}: row {wrong[0]} is none of labels ({', '.join(map(str, labels))})"
+                f"{what}: row {wrong[0]} is not one of labels ({', '.join(map(str, labels))})"
             )
         return np.array([places[_plain(value)] for value in values], dtype=np.float32)
     if fills and isinstance(values, list):  # a column, whose missing values are None

@@ -217,7 +217,7 @@ def test_a_table_says_what_does_not_fit(small: dict[str, Any], rows: Any) -> Non
     for changed, says in [
         ({"target": "lable"}, "there is no column 'lable'; there are a, b, c, d, label"),
         ({"features": ["a", "label"]}, "the column 'label' holds .* values, expected numbers"),
-        ({"labels": ["no", "maybe"]}, "is none of labels"),
+        ({"labels": ["no", "maybe"]}, "is not one of labels"),
         ({"train": frame.assign(a=[None, *frame["a"][1:]])}, "the column 'a' has 1 missing"),
     ]:
         with pytest.raises(privgrad.PrivgradError, match=says):
@@ -361,7 +361,7 @@ def test_targets_that_are_none_count_as_declared(small: dict[str, Any], rows: An
     fitted = y.copy()
     fitted[[3, 50]] = 1
     expected = weights(privgrad.run(with_rows(small, {"train": (x, fitted), "target_fill": 1})))
-    with pytest.warns(privgrad.PrivgradWarning, match="2 of 300 targets are none, and count as target_fill"):
+    with pytest.warns(privgrad.PrivgradWarning, match="2 of 300 targets are missing or invalid, and count as target_fill"):
         run = privgrad.run(with_rows(small, {"train": (x, spoiled), "target_fill": 1}))
     assert weights(run) == expected
     assert "target_fill: 1" in run.manifest()

@@ -96,7 +96,8 @@ TEST_CASE("verify finds an audit that was changed, or is of another run") {
   CHECK_THAT(problems_after("epsilon_upper", 0.5),
              ContainsSubstring("says another epsilon or delta than the run proves"));
   CHECK_THAT(problems_after("confidence", 7), ContainsSubstring("numbers that no audit writes"));
-  CHECK_THAT(problems_after("method", "guess"), ContainsSubstring("is none of an audit"));
+  CHECK_THAT(problems_after("method", "guess"), ContainsSubstring("which no audit of such "
+                                                                  "releases has"));
   CHECK_THAT(problems_after("audits", {{"manifest.yaml", "0"}}),
              ContainsSubstring("is of another run"));
   // Nothing at hand contradicts other guesses that come to the same bound; making it again does.

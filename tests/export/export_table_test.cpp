@@ -259,7 +259,7 @@ TEST_CASE("columns that cannot be inputs, or are not those of the model, are one
     write_file(exporting.out("run/model.safetensors"), changed);
   };
   with(R"(\"type\":\"number\")", R"(\"type\":\"nomber\")");
-  refused(4, "the model's columns are none: ");
+  refused(4, "the model's columns are not valid: ");
   with(R"({\"name\":\"b\",\"type\":\"number\"})", R"({\"name\":\"c\",\"type\":\"number\"})");
   refused(4, "the model's columns do not make its features");
   const auto train = [&](const std::string& more, const std::string& rows) {

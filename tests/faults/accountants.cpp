@@ -112,7 +112,7 @@ const std::array kTable = std::to_array<Row>({
      .delta = [](const DeltaAsked& asked) { return answer(0.9 * asked.right()); }},
     {.told = {"delta_zero", "pure differential privacy by Gaussian noise"},
      .delta = [](const DeltaAsked&) { return answer(0.0); }},
-    {.told = {"delta_above_one", "a delta that is none"},
+    {.told = {"delta_above_one", "a delta above one"},
      .delta = [](const DeltaAsked& asked) { return answer(1.0 + asked.right()); }},
     {.told = {"epsilon_for_ten_delta", "answers for a larger delta than it was asked for"},
      .epsilon =
@@ -193,7 +193,7 @@ const std::array kTable = std::to_array<Row>({
     {.told = {"order_counts", "another total in another order"},
      .compose = [](const Composing& more) { more.spent() = 0.99 * more.spent() + more.cost(); }},
     {.told = {"forgets_when_asked",
-              "epsilon() spends what it tells (a const function that is none)"},
+              "epsilon() spends what it tells (a function that is const in name only)"},
      .epsilon =
          [](const EpsilonAsked& asked) {
            const double value = asked.right();

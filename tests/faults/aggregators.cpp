@@ -162,7 +162,7 @@ const std::array kTable = std::to_array<Row>({
     {.told = {"negative", "a multiplier below 0: as good as its opposite", Let::harmless,
               "noise is symmetric, and charged by its square"},
      .change = [](const Step& at) { at.multiplier() *= -1.0; }},
-    {.told = {"nan", "a multiplier that is no number"},
+    {.told = {"nan", "a multiplier of NaN"},
      .change = [](const Step& at) { at.multiplier() = std::nan(""); }},
     {.told = {"infinite", "a multiplier beyond all bounds"},
      .change = [](const Step& at) { at.multiplier() = HUGE_VAL; }},
@@ -198,7 +198,7 @@ const std::array kTable = std::to_array<Row>({
      .change = [](const Step& at) { at.recipe.keep = 1.0; }},
     {.told = {"keeps_half", "an average over steps with fresh noise", Let::harmless, kWhole},
      .change = [](const Step& at) { at.recipe.keep = 0.5; }},
-    {.told = {"keeps_nan", "keeps what is no number"},
+    {.told = {"keeps_nan", "keeps NaN"},
      .change = [](const Step& at) { at.recipe.keep = std::nan(""); }},
     {.told = {"grows", "old data grow from step to step"},
      .change = [](const Step& at) { at.recipe.keep = 1.5; }},
@@ -207,7 +207,7 @@ const std::array kTable = std::to_array<Row>({
      .change = [](const Step& at) { at.recipe.scale = 10.0; }},
     {.told = {"scaled_by_nothing", "a scale of 0"},
      .change = [](const Step& at) { at.recipe.scale = 0.0; }},
-    {.told = {"scaled_by_nan", "a scale that is no number"},
+    {.told = {"scaled_by_nan", "a scale of NaN"},
      .change = [](const Step& at) { at.recipe.scale = std::nan(""); }},
     {.told = {"continues_the_future", "noise of a step that was not made"},
      .change =
@@ -219,7 +219,7 @@ const std::array kTable = std::to_array<Row>({
          [](const Step& at) {
            at.recipe.earlier.push_back({at.step, 1.0});
          }},
-    {.told = {"continues_a_nan_share", "a share that is no number"},
+    {.told = {"continues_a_nan_share", "a share of NaN"},
      .change =
          [](const Step& at) {
            if (at.step > 0) at.recipe.earlier.push_back({at.step - 1, std::nan("")});

@@ -79,7 +79,7 @@ const std::array kTable = std::to_array<Row>({
                 Split split) { return self.right(split, static_cast<float>(++self.calls_)); }},
     {.told = {"train_for_test", "training rows as test rows"},
      .read = [](Base& self, Split) { return self.right(Split::train); }},
-    {.told = {"throws_oddly", "an error that is none of the framework's"},
+    {.told = {"throws_oddly", "an error that is not one of the framework's"},
      .read = [](Base&, Split) -> Dataset { throw std::runtime_error("odd"); }},
     {.told = {"nan_features", "features that are no numbers"},
      .read = [](Base& self, Split split) { return self.right(split, std::nanf("")); }},

@@ -49,7 +49,7 @@ const std::array kTable = std::to_array<Row>({
     {.told = {"idle", "never moves"}, .take = [](const Step& step) { step.check(); }},
     {.told = {"explodes", "sets a weight to infinity"},
      .take = [](const Step& step) { step.weights[0] = std::numeric_limits<float>::infinity(); }},
-    {.told = {"nan", "sets a weight to what is no number"},
+    {.told = {"nan", "sets a weight to NaN"},
      .take = [](const Step& step) { step.weights[0] = std::nanf(""); }},
     {.told = {"takes_nan", "moves by gradients that are not finite"},
      .take =

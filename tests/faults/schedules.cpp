@@ -84,7 +84,7 @@ const std::array kTable = std::to_array<Row>({
      .value =
          [](const Asked& asked) { return 1.0 + 0.1 * static_cast<double>(asked.count_call()); },
      .slot = "clip_norm"},
-    {.told = {"learning_rate_nan", "a learning rate that is no number"},
+    {.told = {"learning_rate_nan", "a learning rate of NaN"},
      .value = [](const Asked&) { return std::nan(""); },
      .slot = "learning_rate"},
     {.told = {"learning_rate_negative", "ascent"},

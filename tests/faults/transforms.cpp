@@ -229,12 +229,12 @@ const std::array kTable = std::to_array<Row>({
          [](const Features& all) {
            if (largest_of(all.numbers) > 1e20f) throw ConfigError("features must be below 1e20");
          }},
-    {.told = {"makes_nan", "makes what is no number"},
+    {.told = {"makes_nan", "makes NaN"},
      .apply =
          [](const Features& all) {
            std::fill(all.numbers.begin(), all.numbers.end(), std::nanf(""));
          }},
-    {.told = {"by_row_nan", "makes what is no number, row by row"},
+    {.told = {"by_row_nan", "makes NaN, row by row"},
      .one = [](const Base&, Given,
                Written out) { std::fill(out.begin(), out.end(), std::nanf("")); }},
     {.told = {"by_row_writes_nothing", "leaves the row unwritten", Let::harmless,

@@ -252,7 +252,8 @@ TEST_CASE("hdf5: a target that does not fit counts as what was declared", "[priv
           std::vector<float>{0, 1, 2, 0});
     CHECK(source->info().unaccounted.empty());
     REQUIRE(source->info().remarks.size() == 1);
-    CHECK_THAT(source->info().remarks.front(), ContainsSubstring("1 of 4 targets are none"));
+    CHECK_THAT(source->info().remarks.front(), ContainsSubstring("1 of 4 targets are missing or "
+                                                                 "invalid"));
     CHECK_THAT(rows.refusal(), ContainsSubstring("in row 1 another thing than a class index"));
   }
 }

@@ -226,8 +226,9 @@ TEST_CASE("npy: a target that does not fit counts as what was declared, and move
     const auto source = files.open(two);
     CHECK(targets_of(source) == std::vector<float>{0, 1, 0});
     REQUIRE(source->info().remarks.size() == 2);  // of the test rows, too: their target is 2
-    CHECK_THAT(source->info().remarks.front(),
-               ContainsSubstring("1 of 3 targets are none, and count as target_fill"));
+    CHECK_THAT(
+        source->info().remarks.front(),
+        ContainsSubstring("1 of 3 targets are missing or invalid, and count as target_fill"));
     CHECK(source->info().unaccounted.empty());
     CHECK_THAT(io_error(files.targets,
                         [&] {

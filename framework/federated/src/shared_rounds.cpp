@@ -257,7 +257,8 @@ class FederatedWorker {
 
  private:
   std::size_t owner(const ClientOrder& one) const {
-    if (one.client >= owners_.size()) throw IoError("process 0 asked for a client that is none");
+    if (one.client >= owners_.size())
+      throw IoError("process 0 asked for a client that does not exist");
     return owners_[one.client];
   }
 

@@ -113,7 +113,7 @@ class Reader {
     try {
       return network_from_json(json("network"));
     } catch (const ConfigError& problem) {
-      throw IoError("its network is none: " + shown_line(problem.what()));
+      throw IoError("its network is not valid: " + shown_line(problem.what()));
     }
   }
 

@@ -198,21 +198,20 @@ std::vector<ParamSpec> private_statistic_params(std::vector<ParamSpec> own) {
   std::vector<ParamSpec> params{
       param::text(
           "statistic",
-          "How what is learnt of the training rows is answered for. private: by a noised sum "
-          "over them, released once and charged to the budget, with `share` or "
-          "`noise_multiplier`. unaccounted: private rows that nothing is charged for. public: "
-          "rows that may be looked at for this. The last two are listed in every output and "
-          "refused in release mode.")
+          "Where the learned numbers come from. private: a noised sum over the training rows, "
+          "released once and charged to the budget, with `share` or `noise_multiplier`. "
+          "unaccounted: private rows, without a charge. public: rows that may be read for this. "
+          "The last two are listed in every output and refused in release mode.")
           .one_of({"unaccounted", "public", "private"})
           .defaults_to("unaccounted"),
       param::real("share",
-                  "Of a private statistic: how much of the budget its release takes, as a part of "
-                  "1 / noise multiplier^2 of a Gaussian release that takes all of it.")
+                  "For a private statistic: the share of the budget that its release takes, as a "
+                  "part of 1 / noise multiplier^2 of a Gaussian release that takes all of it.")
           .above(0)
           .below(1)
           .optional(),
       param::real("noise_multiplier",
-                  "Of a private statistic, instead of `share`: standard deviation of its noise "
+                  "For a private statistic, instead of `share`: standard deviation of its noise "
                   "over the bound of a row's contribution.")
           .above(0)
           .at_most(1e9)

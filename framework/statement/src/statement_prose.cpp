@@ -482,8 +482,8 @@ std::string versions(const Json& statement) {
          (statement.at("mechanism").contains("correlated")
               ? "samplers draw their order without looking at data"
               : "samplers state what their choice costs") +
-         ", accountants what events cost, and backends gradients of one "
-         "example each, is for whoever chose them to vouch for." +
+         ", accountants what events cost, and backends gradients of one example each, is the "
+         "responsibility of whoever chose them." +
          untested(statement);
 }
 

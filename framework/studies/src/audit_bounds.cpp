@@ -162,7 +162,7 @@ AuditBound bound_by(const std::string& method, const Guesses& guesses, double de
   if (method == "repeated") return any(repeated_epsilon(guesses, delta, level));
   if (method == "one_run_f_dp") return any(f_dp_epsilon(guesses, delta, level));
   if (method == "one_run") return any(one_run_epsilon(guesses, delta, level));
-  throw ConfigError("method: is '" + method + "', which is none of an audit of such releases");
+  throw ConfigError("method: is '" + method + "', which no audit of such releases has");
 }
 
 nlohmann::json to_json(const AuditResult& result) {

@@ -402,7 +402,7 @@ class StudyReader {
       if (amount > 0.0 && std::isfinite(amount)) {
         amounts[member.key] = amount;
       } else {
-        problems_.add(member.value.mark, where + "." + member.key, "is no number above 0");
+        problems_.add(member.value.mark, where + "." + member.key, "is not a number above 0");
       }
     }
     return amounts;
@@ -424,7 +424,8 @@ class StudyReader {
       };
       if (std::any_of(study.metrics.begin(), study.metrics.end(), is_it)) continue;
       problems_.add(root_.find(where.substr(0, where.find('.')))->mark,
-                    std::string(where).append(".").append(name), "is none of the study's metrics");
+                    std::string(where).append(".").append(name),
+                    "is not one of the study's metrics");
     }
   }
 
@@ -468,7 +469,7 @@ class StudyReader {
     const std::string nearest = text ? nearest_name(*text, names) : "";
     problems_.add(item.mark, where,
                   (text ? "has '" + one_line(*text, 80) + "', which no run measures"
-                        : "has an element that is no text") +
+                        : "has an element that is not text") +
                       (nearest.empty() ? "; there are test_accuracy, test_loss, train_accuracy, "
                                          "train_loss, gradient_norm, mean_gradient_norm"
                                        : "; did you mean '" + nearest + "'?"));

@@ -223,8 +223,8 @@ void add_named_arms(const Value& root, const std::string& file, const StudyAxes&
     const std::string where = "arms." + member.key;
     if (!is_label(member.key) || member.key.front() == '-') {
       problems.add(member.key_mark, where,
-                   "is no name of an arm; allowed are letters, digits, '.', '_', '-', '+' and "
-                   "'=', at most 80, beginning with a letter or a digit");
+                   "is not a name for an arm; allowed are letters, digits, '.', '_', '-', '+' "
+                   "and '=', at most 80, beginning with a letter or a digit");
     }
     const std::vector<ManifestChange> changes = read_changes(member.value, where, file, problems);
     for (std::size_t level = 0; level < levels_of(axes); ++level) {

@@ -139,7 +139,7 @@ Event independent_event(const ReleaseRecipe& recipe, std::uint64_t step, Adjacen
     if (recipe.noise.size() != 1) {
       throw PrivacyError("step " + std::to_string(step) + " adds " +
                          std::to_string(recipe.noise.size()) +
-                         " discrete Gaussians, whose sum is none; expected one");
+                         " discrete Gaussians, whose sum is not one; expected a single one");
     }
   }
   return event_of(recipe, adjacency);

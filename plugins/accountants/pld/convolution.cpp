@@ -477,7 +477,7 @@ std::optional<Curve> compose(const std::vector<Step>& steps, const Scout& scout,
   curve.lower_.relative = sums;
   if (std::isnan(curve.upper_.log_scale) || std::isnan(curve.upper_.absolute) ||
       std::isnan(curve.tail_at(curve.upper_, 0).value)) {
-    throw privgrad::NumericError("pld: the composition produced a number that is none");
+    throw privgrad::NumericError("pld: the composition produced NaN");
   }
   return curve;
 }

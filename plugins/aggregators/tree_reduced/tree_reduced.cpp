@@ -144,7 +144,7 @@ class TreeReduced final : public privgrad::Aggregator,
   void restore(std::span<const float> state) override {
     const auto refuse = [&] {
       throw privgrad::ConfigError("tree_reduced: a state of " + std::to_string(state.size()) +
-                                  " values is none of this run");
+                                  " values does not belong to this run");
     };
     constexpr float kRadix = 1 << kBits;
     const bool has_step = state.size() >= 2 && state[0] >= 0.0f && state[0] < kRadix &&

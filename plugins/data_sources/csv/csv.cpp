@@ -219,24 +219,22 @@ std::vector<privgrad::ParamSpec> form_params() {
       param::text("delimiter", "What separates fields.")
           .one_of({kDelimiters.begin(), kDelimiters.end()})
           .defaults_to(","),
-      param::text("quote", "What fields may stand in, doubled inside them.")
+      param::text("quote", "The quotation mark around fields, doubled inside them.")
           .one_of({"\"", "'", "none"})
           .defaults_to("\""),
       param::text("comment", "Lines that begin with it are passed over.")
           .one_of({"#", "%", "none"})
           .defaults_to("none"),
-      param::text("decimal", "What stands before the decimals of a number.")
-          .one_of({".", ","})
-          .defaults_to("."),
+      param::text("decimal", "The decimal mark of numbers.").one_of({".", ","}).defaults_to("."),
       param::boolean("trim", "Whether blanks around a field are not part of it.")
           .defaults_to(false),
       param::text("malformed",
-                  "What becomes of a line that is no row: one with another number of fields than "
-                  "the header, a quote at the wrong place, or more than 16 MiB. An error, which "
-                  "ends the run, so that a run says of every row that it is none (listed as "
-                  "unaccounted); or a row of empty fields, which columns and other_label or "
-                  "target_fill then have to fill. With fill each line is a row: quotes hold no "
-                  "line ends.")
+                  "What becomes of a malformed line: one with another number of fields than the "
+                  "header, a misplaced quote, or more than 16 MiB. error: it ends the run, so "
+                  "that a run that does not end tells that every row is well formed (listed as "
+                  "unaccounted). fill: it is a row of empty fields, which columns and "
+                  "other_label or target_fill must fill; then each line is a row, and quotes "
+                  "hold no line ends.")
           .one_of({"error", "fill"})
           .defaults_to("error"),
       missing_param(),
@@ -250,7 +248,7 @@ void register_components(privgrad::Registrar& registrar) {
                   "all files that fit, each with a header of the same names.")
           .or_pattern()
           .example("train.csv"),
-      param::path("test", "The same of the test examples; without it and split there are none.")
+      param::path("test", "The same for the test examples; without it and split there are none.")
           .or_pattern()
           .optional(),
       split_param(),

@@ -107,8 +107,8 @@ void register_components(privgrad::Registrar& registrar) {
            "Number of classes. Those of mnist, fashion-mnist and cifar10 are known (10); of "
            "others, without it and keep_labels, it is read off the training labels, and listed "
            "as unaccounted.",
-           "The class that a label counts as which is none; of mnist, fashion-mnist and cifar10, "
-           "which have no such labels as published, by default 0. Of others, without it and "
+           "The class for a missing or invalid label. For mnist, fashion-mnist and cifar10, "
+           "whose published labels are all valid, it is 0 by default. For others, without it and "
            "keep_labels, such a row is an error, and listed as unaccounted.")) {
     params.push_back(std::move(spec));
   }

@@ -28,10 +28,9 @@ class FeatureFill {
   static privgrad::ParamSpec param() {
     return privgrad::param::real(
                "feature_fill",
-               "The number that a feature counts as which is none: NaN, infinite, "
-               "or beyond float32; in the units of the data, before any "
-               "transform. Without it such a feature is an error, and listed as "
-               "unaccounted where the features are reals.")
+               "The number for a feature that is NaN, infinite, or beyond float32, in the units "
+               "of the data, before any transform. Without it such a feature is an error, and "
+               "listed as unaccounted where the features are reals.")
         .optional();
   }
 

@@ -34,9 +34,8 @@ class TargetTask {
   /// For sources whose targets are numbers in a file: the replacement for one that does not fit.
   static privgrad::ParamSpec fill_param() {
     return privgrad::param::real("target_fill",
-                                 "The class index, or the real, that a target counts as which is "
-                                 "none. Without it such a row is an error, and listed as "
-                                 "unaccounted.")
+                                 "The class index, or the real, for a missing or invalid target. "
+                                 "Without it such a row is an error, and listed as unaccounted.")
         .optional();
   }
 
@@ -88,7 +87,7 @@ class TargetTask {
   static std::string remark(const std::string& file, std::size_t count, std::size_t rows) {
     if (count == 0) return "";
     return file + ": " + std::to_string(count) + " of " + std::to_string(rows) +
-           " targets are none, and count as target_fill";
+           " targets are missing or invalid, and count as target_fill";
   }
 
   bool accepts(double target) const {

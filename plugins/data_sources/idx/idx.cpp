@@ -58,8 +58,8 @@ void register_components(privgrad::Registrar& registrar) {
   for (auto& spec : IdxSelection::params(
            "Number of classes. Without it (and keep_labels) it is read off the training labels, "
            "and listed as unaccounted.",
-           "The class that a label counts as which is none. Without it (and keep_labels) such a "
-           "row is an error, and listed as unaccounted.")) {
+           "The class for a missing or invalid label. Without it (and keep_labels) such a row is "
+           "an error, and listed as unaccounted.")) {
     params.push_back(std::move(spec));
   }
   registrar.add<privgrad::DataSource, Idx>({

@@ -147,7 +147,7 @@ class Images final : public privgrad::DataSource,
     for (std::size_t i = 0; i < classes_.size(); ++i) {
       const std::string& name = classes_[i];
       if (name.empty() || name.starts_with(".") || name.find('/') != name.npos)
-        throw ConfigError("images: classes: '" + name + "' is no name of a folder that is read");
+        throw ConfigError("images: classes: '" + name + "' is not a name of a folder that is read");
       if (std::find(classes_.begin(), classes_.begin() + static_cast<std::ptrdiff_t>(i), name) !=
           classes_.begin() + static_cast<std::ptrdiff_t>(i))
         throw ConfigError("images: classes: '" + name + "' is there twice");
@@ -333,7 +333,7 @@ void register_components(privgrad::Registrar& registrar) {
                               "Folder of the training images, with one folder for each class.")
                       .of_folder()
                       .example("train"),
-                  param::path("test", "The same of the test images; without it there are none.")
+                  param::path("test", "The same for the test images; without it there are none.")
                       .of_folder()
                       .optional(),
                   param::list("classes",
@@ -361,9 +361,9 @@ void register_components(privgrad::Registrar& registrar) {
                           .defaults_to(false),
                   param::
                       text("bad_image",
-                           "What becomes of a file that cannot be read as such an image: an error, "
-                           "which ends the run, so that a run says of every image that it is none "
-                           "(listed as unaccounted); or black.")
+                           "What becomes of a file that cannot be read as such an image. error: "
+                           "it ends the run, so that a run that does not end tells that every "
+                           "image is valid (listed as unaccounted). blank: it is black.")
                           .one_of({"error", "blank"})
                           .defaults_to("error"),
               },

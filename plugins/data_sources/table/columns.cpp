@@ -215,37 +215,37 @@ std::vector<privgrad::ParamSpec> column_params() {
           .one_of(kTypes)
           .example("number"),
       param::list("values",
-                  "Of a category, all of them, declared: reading them off private rows would be a "
-                  "release. Of a boolean the false and the true one; without them 0/1, no/yes, "
+                  "Category: all values, declared, because reading them off private rows would "
+                  "be a release. Boolean: the false and the true text; without them 0/1, no/yes, "
                   "n/y, false/true and f/t are understood.",
                   param::text("value", "One value."))
           .optional(),
       param::boolean("other",
-                     "Category, date: one more feature, for what is missing or not declared. "
+                     "Category, date: one more feature, for missing and undeclared values. "
                      "Without it such a row is an error.")
           .optional(),
-      param::real("min", "Number, days of a date: what is below becomes it.").optional(),
-      param::real("max", "Number, days of a date: what is above becomes it.").optional(),
+      param::real("min", "Number, days of a date: lower values become it.").optional(),
+      param::real("max", "Number, days of a date: higher values become it.").optional(),
       param::boolean("unit", "Number, days of a date: min..max becomes 0..1.").optional(),
       param::text(
           "format",
-          "Date: its form, of %Y, %m and %d, and %H, %M, %S and %f, which are left out. "
-          "Without it %Y-%m-%d; dates in memory need none. A day before 1900 or the year of "
-          "since, or after 2100, is none.")
+          "Date: its form, of %Y, %m and %d, and %H, %M, %S and %f, which are left out. Without "
+          "it %Y-%m-%d; dates in memory need none. A day before 1900 or the year of since, or "
+          "after 2100, is invalid.")
           .optional(),
       param::list("parts",
-                  "Date: what it becomes. days, their number since a day; day of the month, 1 as "
-                  "0 and 31 as 1; month and weekday, a feature for each.",
+                  "Date: its features. days, their number since a day; day of the month, 1 as 0 "
+                  "and 31 as 1; month and weekday, a feature for each.",
                   param::text("part", "One part.").one_of(kParts))
           .optional(),
       param::text("since", "Date: the day, %Y-%m-%d, from which days are counted.").optional(),
       param::real("fill",
-                  "Number, boolean (0 to 1): instead of what is missing or no such value. "
-                  "Without it such a row is an error.")
+                  "Number, boolean (0 to 1): for a missing or invalid value. Without it such a "
+                  "row is an error.")
           .optional(),
       param::boolean("indicator",
-                     "One more feature, 1 where the value is missing (of a number or boolean: or "
-                     "none).")
+                     "One more feature, 1 where the value is missing (number, boolean: or "
+                     "invalid).")
           .optional(),
   };
 }

@@ -19,7 +19,7 @@ privgrad::ParamSpec columns_param(const std::string& promise) {
              "columns",
              "What the columns are, all but the target. " + promise +
                  ", and nothing is read off private rows. Without it every column is a number, a "
-                 "row that has none is an error, and that is listed as unaccounted.",
+                 "row with anything else is an error, and that is listed as unaccounted.",
              param::object("column", "One column, or all that a pattern fits.", column_params()))
       .at_least_items(1)
       .optional();

@@ -26,8 +26,8 @@ std::vector<privgrad::ParamSpec> TargetColumn::params() {
                   "such a row is an error, and listed as unaccounted.")
           .optional(),
       param::real("target_fill",
-                  "The same where targets are numbers: the class index, or the real, that what is "
-                  "none counts as.")
+                  "The same for targets that are numbers: the class index, or the real, for a "
+                  "missing or invalid one.")
           .optional(),
   };
   for (auto& spec : TargetTask::params()) specs.push_back(std::move(spec));

@@ -276,9 +276,9 @@ TEST_CASE("seeds may be added until differences are known to a width", "[study]"
   CHECK(problems_of(text("until: {test_loss: 0.5}")) ==
         Lines{"s.yaml:4:8: error: seeds: lacks until or at_most: when to stop, at the latest"});
   CHECK(problems_of(text("until: {test_accuracy: 1}, at_most: 9")) ==
-        Lines{"s.yaml:4:8: error: seeds.until.test_accuracy: is none of the study's metrics"});
+        Lines{"s.yaml:4:8: error: seeds.until.test_accuracy: is not one of the study's metrics"});
   CHECK(problems_of(text("until: {test_loss: 0}, at_most: 9")) ==
-        Lines{"s.yaml:4:28: error: seeds.until.test_loss: is no number above 0"});
+        Lines{"s.yaml:4:28: error: seeds.until.test_loss: is not a number above 0"});
   CHECK(problems_of(text("until: {test_loss: 1}, at_least: 10, at_most: 9")) ==
         Lines{"s.yaml:4:8: error: seeds: has an at_least that is more than at_most"});
 }

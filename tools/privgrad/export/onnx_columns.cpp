@@ -239,7 +239,7 @@ SavedColumns saved_columns(const core::ModelFile& file) {
         saved.columns.emplace_back(rule, rule.name, 0, missing, params.text("decimal") == ",");
     }
   } catch (const ConfigError& problem) {
-    throw IoError(std::string("the model's columns are none: ") + problem.what());
+    throw IoError(std::string("the model's columns are not valid: ") + problem.what());
   }
   if (has_features_of(saved.columns, file)) return saved;
   throw IoError("the model's columns do not make its features");
