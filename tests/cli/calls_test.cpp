@@ -76,7 +76,7 @@ TEST_CASE("wrong calls get one line and exit code 2") {
       {{}, "see privgrad --help"},
       {{"rnu"}, "did you mean 'run'?"},
       {{"plugin"}, "did you mean 'plugins'?"},
-      {{"plugins"}, "needs one of list, describe, new, test, docs"},
+      {{"plugins"}, "needs one of list, describe, new, test, sign, install, remove, docs"},
       {{"plugins", "lst"}, "did you mean 'plugins list'?"},
       {{"frobnicate"}, "there is no command 'frobnicate'"},
       {{"run"}, "MANIFEST is missing"},
