@@ -415,6 +415,26 @@ TEST_CASE("selection: the best of purely private runs costs (2 + eta) times one"
   CHECK_THAT(bound.epsilon(1e-5), WithinRel(3.0 * 0.7, 1e-6));
 }
 
+TEST_CASE("selection: the pair that stands for it in a composition costs no less, to its last loss",
+          "[accountant][pld][selection][privacy]") {
+  // One run whose profile never ends, e^(-3 epsilon) / 2.
+  const pld::Selection bound(4.0, 1.0,
+                             {.delta = [](double e) { return 0.5 * std::exp(-3.0 * e); },
+                              .epsilon = [](double d) { return std::log(0.5 / d) / 3.0; }});
+  const pld::RatioLaw law = bound.law();
+  REQUIRE(law.beyond > 0.0);
+  const double last = std::log(law.value.back());
+  // Below, the bound is cut off at 1, and a divergence, being convex, is less.
+  for (const double share : {0.3, 0.5, 0.7, 0.9, 0.999, 1.0, 1.01, 2.0}) {
+    const double epsilon = share * last;
+    double divergence = law.beyond;
+    for (std::size_t i = 0; i < law.value.size(); ++i)
+      divergence += law.mass[i] * std::max(0.0, law.value[i] - std::exp(epsilon));
+    CAPTURE(share, divergence);
+    CHECK(divergence >= bound.delta(epsilon));
+  }
+}
+
 TEST_CASE("selection: who has no theorem refuses, and so does whoever refuses a candidate",
           "[accountant][selection]") {
   const Event best = Event::repeat_and_select(4.0, 1.0, {Event::gaussian(2.0)});
