@@ -8,12 +8,15 @@
 
 #include "gradient_rows.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/wide_registers.hpp"
 #include "trust_base.hpp"
 
 namespace privgrad::core {
 namespace {
 
 /// An example's clipped gradients and their differences, in double, added to the sums of a lane.
+/// None of their numbers is kept between two passes over the rows: to make it again is faster than
+/// memory is.
 class AnchoredAdder {
  public:
   using Number = double;
@@ -22,52 +25,74 @@ class AnchoredAdder {
       : clip_(clip),
         bounds_(bounds),
         squared_norms_(clip.groups.size()),
-        factors_(clip.groups.size()),
-        at_anchor_(parameters),
-        other_(parameters) {}
+        zeros_(parameters),
+        anchor_(clip.groups.size()),
+        current_(clip.groups.size()),
+        last_anchor_(clip.groups.size()) {}
 
   /// \param sums  of a lane: of the anchor, since the anchor, between anchors (empty: not wanted).
   /// \param current, last_anchor  rows; empty: not wanted.
   void add(std::span<const float> anchor, std::span<const float> current,
            std::span<const float> last_anchor, std::span<std::vector<double>> sums) {
-    clipped(anchor, at_anchor_);
-    for (std::size_t i = 0; i < at_anchor_.size(); ++i) sums[0][i] += at_anchor_[i];
-    if (!current.empty()) {
-      clipped(current, other_);
-      for (std::size_t i = 0; i < other_.size(); ++i) other_[i] -= at_anchor_[i];
-      add_clipped(bounds_.since_anchor, sums[1]);
-    }
-    if (!last_anchor.empty()) {
-      clipped(last_anchor, other_);
-      for (std::size_t i = 0; i < other_.size(); ++i) other_[i] = at_anchor_[i] - other_[i];
-      add_clipped(bounds_.between_anchors, sums[2]);
+    clipped(anchor, anchor_);
+    clipped(current, current_);
+    clipped(last_anchor, last_anchor_);
+    const double since = current.empty() ? 0.0 : factor(anchor_, current_, bounds_.since_anchor);
+    const double between =
+        last_anchor.empty() ? 0.0 : factor(last_anchor_, anchor_, bounds_.between_anchors);
+    for (std::size_t group = 0; group < anchor_.size(); ++group) {
+      const Part at = anchor_[group], now = current_[group], before = last_anchor_[group];
+      double* const sum = sums[0].data() + clip_.groups[group].offset;
+      double* const sum_since = sums[1].data() + clip_.groups[group].offset;
+      double* const sum_between = sums[2].data() + clip_.groups[group].offset;
+      in_wide_registers([&] {
+        for (std::size_t i = 0; i < clip_.groups[group].size; ++i) {
+          const double x = at[i];
+          sum[i] += x;
+          sum_since[i] += since * (now[i] - x);
+          sum_between[i] += between * (x - before[i]);
+        }
+      });
     }
   }
 
  private:
-  void clipped(std::span<const float> row, std::span<double> out) {
-    squared_norms(clip_, row, squared_norms_);
-    clip_factors(clip_, squared_norms_, factors_);
-    for (std::size_t group = 0; group < factors_.size(); ++group) {
+  /// A clipped row's numbers in one group.
+  struct Part {
+    double factor;
+    const float* gradient;
+    double operator[](std::size_t i) const { return factor * static_cast<double>(gradient[i]); }
+  };
+
+  /// An example that is left out, whose numbers may be infinite, and a row that is not wanted count
+  /// as zeros.
+  void clipped(std::span<const float> row, std::vector<Part>& parts) {
+    std::fill(factors_.begin(), factors_.end(), 0.0);
+    if (!row.empty()) {
+      squared_norms(clip_, row, squared_norms_);
+      clip_factors(clip_, squared_norms_, factors_);
+    }
+    for (std::size_t group = 0; group < parts.size(); ++group) {
       const double factor = factors_[group];
-      const std::span<const float> gradient = part(clip_, row, group);
-      const std::span<double> to = out.subspan(clip_.groups[group].offset, gradient.size());
-      for (std::size_t i = 0; i < gradient.size(); ++i)
-        to[i] = factor == 0.0 ? 0.0 : factor * static_cast<double>(gradient[i]);
+      parts[group] = {factor, factor == 0.0 ? zeros_.data() : part(clip_, row, group).data()};
     }
   }
 
-  /// other_, made no longer than the bound.
-  void add_clipped(double bound, std::vector<double>& sum) {
-    const double factor = factor_to_bound(other_, bound);
-    if (factor == 0.0) return;
-    for (std::size_t i = 0; i < other_.size(); ++i) sum[i] += factor * other_[i];
+  /// The factor by which the difference of two clipped rows is made no longer than the bound.
+  double factor(const std::vector<Part>& from, const std::vector<Part>& to, double bound) const {
+    LengthBound length(bound);
+    for (std::size_t group = 0; group < from.size(); ++group) {
+      length.add(clip_.groups[group].size,
+                 [&](std::size_t i) { return to[group][i] - from[group][i]; });
+    }
+    return length.factor();
   }
 
   const Clip& clip_;
   const DifferenceBounds& bounds_;
-  std::vector<double> squared_norms_, factors_;
-  std::vector<double> at_anchor_, other_;
+  std::vector<double> squared_norms_, factors_ = squared_norms_;
+  std::vector<float> zeros_;
+  std::vector<Part> anchor_, current_, last_anchor_;
 };
 
 /// A bound in whole cells, rounded down by more than the two roundings here.
@@ -158,25 +183,20 @@ std::array<std::vector<typename Adder::Number>, 3> sums_of(
   executor.for_each_chunk(lanes, [&](std::size_t lane) {
     for (auto& sum : totals[lane]) sum.assign(parameters, 0);
     Adder adder(clip, bounds, parameters);
-    Chunk scratch(data, chunk_rows);
-    std::array<std::vector<float>, 3> gradients;
-    for (std::size_t p = 0; p < programs.size(); ++p) {
-      if (programs[p] != nullptr) gradients[p].resize(chunk_rows * parameters);
-    }
+    Chunk scratch(data, std::min(chunk_rows, batch.size()));
+    std::vector<GradientRows> gradients;
+    for (const Program* program : programs)
+      gradients.emplace_back(program == nullptr ? 0 : std::min(chunk_rows, batch.size()),
+                             parameters);
     for (std::size_t chunk = lane; chunk < chunks; chunk += lanes) {
       const std::size_t begin = chunk * chunk_rows;
       const auto rows = batch.subspan(begin, std::min(chunk_rows, batch.size() - begin));
       const Batch examples = scratch.gather(data, rows);
       for (std::size_t p = 0; p < programs.size(); ++p) {
-        if (programs[p] == nullptr) continue;
-        const auto some = std::span(gradients[p]).first(rows.size() * parameters);
-        poison(some, parameters);
-        programs[p]->gradient_rows(examples, some);
+        if (programs[p] != nullptr) gradients[p].compute(*programs[p], examples);
       }
       const auto row = [&](std::size_t p, std::size_t i) {
-        return programs[p] == nullptr
-                   ? std::span<const float>{}
-                   : std::span<const float>(gradients[p]).subspan(i * parameters, parameters);
+        return programs[p] == nullptr ? std::span<const float>{} : gradients[p].row(i);
       };
       for (std::size_t i = 0; i < rows.size(); ++i)
         adder.add(row(0, i), row(1, i), row(2, i), totals[lane]);

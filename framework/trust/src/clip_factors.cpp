@@ -4,9 +4,11 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "privgrad/error.hpp"
 #include "privgrad/value.hpp"
+#include "privgrad/wide_registers.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -46,15 +48,17 @@ double squared_norm_at_most(std::span<const float> row) {
 }
 
 void SquaredNorm::add(std::span<const float> piece) {
-  std::array<double, kTogether> partial = partial_;
   std::size_t i = 0;
-  for (; i + kTogether <= piece.size(); i += kTogether) {
-    for (std::size_t j = 0; j < kTogether; ++j) {
-      const double x = piece[i + j];
-      partial[j] += x * x;
+  in_wide_registers([&] {
+    std::array<double, kTogether> partial = partial_;
+    for (; i + kTogether <= piece.size(); i += kTogether) {
+      for (std::size_t j = 0; j < kTogether; ++j) {
+        const double x = piece[i + j];
+        partial[j] += x * x;
+      }
     }
-  }
-  partial_ = partial;
+    partial_ = partial;
+  });
   for (; i < piece.size(); ++i)
     rest_ += static_cast<double>(piece[i]) * static_cast<double>(piece[i]);
   size_ += piece.size();
@@ -66,16 +70,15 @@ double SquaredNorm::at_most() const {
   return total * (1.0 + (static_cast<double>(size_) + 8.0) * kUnit);
 }
 
-double factor_to_bound(std::span<const double> vector, double bound) {
-  if (!(bound > 0.0)) return 0.0;
-  double squares = 0.0;
-  for (const double x : vector) {
-    const double relative = x / bound;  // squares that underflow are then too small to matter
-    squares += relative * relative;
-  }
-  // For the roundings of n quotients, squares, sums, the root, the products: 2 kUnit per element.
-  const double at_most =
-      std::sqrt(squares) * (1.0 + (static_cast<double>(vector.size()) + 8.0) * kUnit);
+LengthBound::LengthBound(double bound) : bound_(bound) {
+  if (bound > 0.0 && std::isfinite(bound)) scale_ = std::ldexp(1.0, -std::ilogb(bound));
+}
+
+double LengthBound::factor() const {
+  if (!(bound_ > 0.0)) return 0.0;
+  const double squares = std::accumulate(partial_.begin(), partial_.end(), 0.0);
+  const double length = std::sqrt(squares) / (bound_ * scale_);
+  const double at_most = length * (1.0 + (static_cast<double>(size_) + 8.0) * kUnit);
   if (!std::isfinite(at_most)) return 0.0;
   return at_most <= 1.0 ? 1.0 : 1.0 / at_most;
 }

@@ -10,6 +10,7 @@
 #include "gradient_rows.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/trust/joint_release.hpp"
+#include "privgrad/wide_registers.hpp"
 #include "trust_base.hpp"
 
 namespace privgrad::core {
@@ -42,9 +43,10 @@ class Adder {
       if (factor == 0.0) continue;  // 0 * infinity would be NaN
       const std::span<const float> gradient = part(clip_, row, group);
       const std::span<double> sum = std::span(total_.sum).subspan(clip_.groups[group].offset);
-      for (std::size_t i = 0; i < gradient.size(); ++i) {
-        sum[i] += factor * static_cast<double>(gradient[i]);
-      }
+      in_wide_registers([&] {
+        for (std::size_t i = 0; i < gradient.size(); ++i)
+          sum[i] += factor * static_cast<double>(gradient[i]);
+      });
     }
   }
 

@@ -56,4 +56,10 @@ void poison(std::span<float> gradients, std::size_t parameters) {
   }
 }
 
+void GradientRows::compute(const Program& program, const Batch& examples) {
+  const auto rows = std::span(gradients_.get(), size_).first(examples.rows() * parameters_);
+  poison(rows, parameters_);
+  program.gradient_rows(examples, rows);
+}
+
 }  // namespace privgrad::core

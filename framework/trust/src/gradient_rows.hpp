@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -59,6 +60,26 @@ struct Chunk {
 /// the gradient of another example.
 void poison(std::span<float> gradients, std::size_t parameters);
 
+/// The gradients of a chunk's examples, a row each.
+class GradientRows {
+ public:
+  GradientRows(std::size_t rows, std::size_t parameters)
+      : parameters_(parameters),
+        size_(rows * parameters),
+        gradients_(std::make_unique_for_overwrite<float[]>(size_)) {}
+
+  /// \param examples  no more than there are rows. The rows are poisoned before.
+  void compute(const Program& program, const Batch& examples);
+
+  std::span<const float> row(std::size_t i) const {
+    return std::span<const float>(gradients_.get(), size_).subspan(i * parameters_, parameters_);
+  }
+
+ private:
+  std::size_t parameters_, size_;
+  std::unique_ptr<float[]> gradients_;  // not cleared: compute() poisons them
+};
+
 /// For each lane at once: makes its adder, and hands it the gradients of the lane's examples, one
 /// row after the other.
 template <class MakeAdder>
@@ -70,17 +91,13 @@ void add_rows(const Program& program, const Dataset& data, std::span<const std::
   const std::size_t lanes = lanes_of(program, batch.size());
   executor.for_each_chunk(lanes, [&](std::size_t lane) {
     auto adder = adder_of_lane(lane);
-    Chunk scratch(data, chunk_rows);
-    std::vector<float> gradients(chunk_rows * parameters);
+    Chunk scratch(data, std::min(chunk_rows, batch.size()));
+    GradientRows gradients(std::min(chunk_rows, batch.size()), parameters);
     for (std::size_t chunk = lane; chunk < chunks; chunk += lanes) {
       const std::size_t begin = chunk * chunk_rows;
       const auto rows = batch.subspan(begin, std::min(chunk_rows, batch.size() - begin));
-      poison(std::span(gradients).first(rows.size() * parameters), parameters);
-      program.gradient_rows(scratch.gather(data, rows),
-                            std::span(gradients).first(rows.size() * parameters));
-      for (std::size_t i = 0; i < rows.size(); ++i) {
-        adder.add(std::span<const float>(gradients).subspan(i * parameters, parameters));
-      }
+      gradients.compute(program, scratch.gather(data, rows));
+      for (std::size_t i = 0; i < rows.size(); ++i) adder.add(gradients.row(i));
     }
   });
 }

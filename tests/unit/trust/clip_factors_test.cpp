@@ -142,6 +142,41 @@ TEST_CASE("a squared norm is never below the true one", "[clip][privacy][long]")
   CHECK(std::isnan(core::squared_norm_at_most(std::vector<float>{1.0f, std::nanf("")})));
 }
 
+TEST_CASE("a vector that is made no longer than a bound is never above it, and hardly below",
+          "[clip][privacy][long]") {
+  std::mt19937 random(9);
+  std::normal_distribution<double> normal;
+  const auto factor_of = [](const std::vector<double>& vector, double bound) {
+    core::LengthBound length(bound);
+    const std::size_t half = vector.size() / 2;  // it comes in two pieces
+    length.add(half, [&](std::size_t i) { return vector[i]; });
+    length.add(vector.size() - half, [&](std::size_t i) { return vector[half + i]; });
+    return length.factor();
+  };
+  const int count = trials(10'000, "vectors");
+  for (int trial = 0; trial < count; ++trial) {
+    std::vector<double> vector(1 + random() % 300);
+    for (double& x : vector) x = normal(random) * std::ldexp(1.0, static_cast<int>(random() % 20));
+    const auto scaled = static_cast<double>(random() % 2000) - 1000.0;
+    const double bound = std::pow(10.0, scaled / 50.0) * (1.0 + 0.1 * normal(random));
+    for (double& x : vector) x *= bound;  // longer than the bound, as a rule
+    const double factor = factor_of(vector, bound);
+    long double squares = 0.0L;
+    for (const double x : vector) {
+      const long double product = factor * x;
+      squares += product / bound * (product / bound);
+    }
+    REQUIRE(std::sqrt(squares) <= 1.0L);
+    if (factor < 1.0)
+      REQUIRE(std::sqrt(squares) >= 1.0L - (static_cast<double>(vector.size()) + 12.0L) * 0x1p-51L);
+  }
+  CHECK(factor_of({3.0, 4.0}, 5.001) == 1.0);  // within the bound: left alone
+  CHECK(factor_of({3.0, 4.0}, 0.0) == 0.0);
+  CHECK(factor_of({kInfinity, 4.0}, 5.0) == 0.0);
+  CHECK(factor_of({std::nan(""), 4.0}, 5.0) == 0.0);
+  CHECK(factor_of({3.0, 4.0}, kInfinity) == 0.0);
+}
+
 TEST_CASE("large gradients keep the bound: a million coordinates", "[clip][privacy]") {
   const Gradient gradient{std::vector<float>(1'000'000, 0.1f)};  // float sums drift by 2.6e-4 here
   const double squares = core::squared_norm_at_most(gradient[0]);
