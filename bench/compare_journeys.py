@@ -1,21 +1,27 @@
 #!/usr/bin/env python3
-"""One mixed table, from its file to a private model, predictions and an ONNX file: by PrivGrad and by its peers.
+"""From files to a private model and predictions: by PrivGrad and by its peers, a mixed table or the images of MNIST.
 
     scripts/environment.sh journey-opacus bench/journey/opacus-packages.txt             # prints the folder that it makes
+    scripts/environment.sh journey-jax-privacy bench/journey/jax-privacy-packages.txt
     scripts/environment.sh journey-diffprivlib bench/journey/diffprivlib-packages.txt
-    bench/compare_journeys.py --python PYTHON --opacus PYTHON --diffprivlib PYTHON [--repeats 5]
+    bench/compare_journeys.py table --python PYTHON --opacus PYTHON --jax-privacy PYTHON --diffprivlib PYTHON
+    PRIVGRAD_DATA_DIR=~/data bench/compare_journeys.py images --repeats 1 ...
 
-Each PYTHON is an interpreter: one that has the package privgrad, pandas and onnxruntime, and those of the two environments.
-Without one its rows are left empty. The table is made here: 6000 rows to train on and 2000 for testing, with an id, numbers,
-categories, yes and no, dates and missing values. All journeys know the same of the columns, train a linear model at epsilon
-1 (PrivGrad and Opacus with delta 1e-5, diffprivlib without), and leave predictions.csv. Lines are those of journey/ that a
-user writes, without empty lines and comments; features.py, which both peers need, counts for each. Seconds are the fastest
-repeat's, by the clock, with everything that a program does when it starts. Prints a Markdown table.
+Each PYTHON is an interpreter: one that has the package privgrad, pandas and onnxruntime, and those of the three
+environments. Without one its rows are left empty. `table` is made here: 6000 rows to train on and 2000 for testing, with an
+id, numbers, categories, yes and no, dates and missing values; a linear model at epsilon 1, and an ONNX file where the library
+makes one. `images`: the files of MNIST in PRIVGRAD_DATA_DIR/mnist; a network of 26 010 parameters at epsilon 3, and of
+diffprivlib, which has no networks, a linear model. All are told the same about the data, and leave predictions.csv; delta is
+1e-5, but of diffprivlib, which needs none. Lines are those of journey/ that a user writes, without empty lines and comments;
+what all peers need counts for each. Seconds are the fastest repeat's, by the clock, with everything that a program does when
+it starts. Prints a Markdown table.
 """
 
 import argparse
 import csv
+import gzip
 import math
+import os
 import pathlib
 import random
 import shutil
@@ -30,6 +36,7 @@ ROWS = {"train": 6000, "test": 2000}
 # 97.5 % quantiles of Student's t with 1, 2, ... degrees of freedom, from tables.
 QUANTILES = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262]
 HEAD = ("by", "lines", "seconds", "accuracy, %", "statement", "ledger verifies", "ONNX file", "ids")
+IMAGES = ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz", "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz")
 
 
 def row(number, dice):
@@ -65,16 +72,30 @@ def make_tables(folder):
     return truth
 
 
-def lines(*names):
+def take_images(folder):
+    """Copies the files of MNIST, and returns the labels of the test images by number."""
+    place = os.environ.get("PRIVGRAD_DATA_DIR")
+    if place is None or not all((pathlib.Path(place) / "mnist" / name).exists() for name in IMAGES):
+        sys.exit("compare_journeys: PRIVGRAD_DATA_DIR/mnist does not hold " + ", ".join(IMAGES))
+    for name in IMAGES:
+        shutil.copy(pathlib.Path(place) / "mnist" / name, folder)
+    return {number: str(label) for number, label in enumerate(gzip.open(folder / IMAGES[-1]).read()[8:])}
+
+
+TASKS = {"table": make_tables, "images": take_images}
+
+
+def lines(folder, *names):
     """How many lines a user writes, without empty ones and comments."""
-    texts = [line.strip() for name in names for line in (JOURNEY / name).read_text().splitlines()]
+    texts = [line.strip() for name in names for line in (folder / name).read_text().splitlines()]
     return sum(1 for text in texts if text and not text.startswith("#"))
 
 
 def score(folder, truth):
-    """The share of right classes in predictions.csv, and whether each row of the test has its id there."""
+    """The share of right classes in predictions.csv, and whether each row of the test has its id there: what has none, has
+    its number."""
     with open(folder / "predictions.csv", newline="") as file:
-        given = {entry.get("id"): entry["class"] for entry in csv.DictReader(file)}
+        given = {entry.get("id", number): entry["class"] for number, entry in enumerate(csv.DictReader(file))}
     return sum(given.get(who) == label for who, label in truth.items()) / len(truth), set(given) == set(truth)
 
 
@@ -87,25 +108,28 @@ def interval(values):
 
 
 def left_behind(folder, program, python):
-    """What the last four columns say of a folder in which a journey has ended, but for the ids."""
+    """What three of the last four columns say of a folder in which a journey has ended."""
     statement = "yes" if (folder / "run/statement.json").exists() else "no"
     ledger = (folder / "run/ledger.jsonl").exists() and subprocess.run(
         [program, "verify", folder / "run"], stdout=subprocess.DEVNULL, check=False).returncode == 0
     graph = "none"
     if (folder / "model.onnx").exists():
+        rows = ["test.csv", "predictions.csv"] if (folder / "test.csv").exists() else []
         graph = "not asked: no --onnxruntime" if python is None else subprocess.run(
-            [python, JOURNEY / "onnx_answers.py", "model.onnx", "test.csv", "predictions.csv"], cwd=folder, check=True,
-            capture_output=True, text=True).stdout.strip()
+            [python, JOURNEY / "onnx_answers.py", "model.onnx", *rows], cwd=folder, check=True, capture_output=True,
+            text=True).stdout.strip()
     return statement, "yes" if ledger else "no", graph
 
 
 def go(files, command, made, truth, args):
-    """Makes a journey as often as asked, each time in a folder of its own; returns its row of the table, without its name."""
+    """Makes a journey as often as asked, each time in a folder of its own; returns its row of the table, without its name.
+
+    made: the folder with the data; files: the journey's own, in JOURNEY/TASK."""
     seconds, right = [], []
     for _ in range(args.repeats):
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
-            for source in [*(JOURNEY / file for file in files), made / "train.csv", made / "test.csv"]:
+            for source in [*(JOURNEY / args.task / file for file in files), *made.iterdir()]:
                 shutil.copy(source, folder)
             begin = time.monotonic()
             done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
@@ -115,7 +139,7 @@ def go(files, command, made, truth, args):
             share, has_ids = score(folder, truth)
             right.append(100 * share)
             left = left_behind(folder, args.program, args.onnxruntime)
-    return lines(*files), f"{min(seconds):.1f}", interval(right), *left, "yes" if has_ids else "no"
+    return lines(JOURNEY / args.task, *files), f"{min(seconds):.1f}", interval(right), *left, "yes" if has_ids else "no"
 
 
 def by_command(program):
@@ -124,29 +148,37 @@ def by_command(program):
     return ("manifest.yaml", "by_command.sh"), ["env", path, "sh", "by_command.sh"]
 
 
+def peers(args):
+    """Of each journey of a peer: who, its files, and what starts it, which is None without an interpreter."""
+    common = {"table": "features.py", "images": "images.py"}[args.task]
+    for who, file, python in (("Opacus", "by_opacus.py", args.opacus), ("JAX Privacy", "by_jax_privacy.py", args.jax_privacy),
+                              ("diffprivlib", "by_diffprivlib.py", args.diffprivlib)):
+        yield who, (common, file), python and [python, file]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("task", choices=TASKS)
     parser.add_argument("--program", default="build/bin/privgrad")
     parser.add_argument("--python")
     parser.add_argument("--onnxruntime", help="an interpreter that has it, if that of --python is not to ask the ONNX files")
     parser.add_argument("--opacus")
+    parser.add_argument("--jax-privacy")
     parser.add_argument("--diffprivlib")
     parser.add_argument("--repeats", type=int, default=5)
     args = parser.parse_args()
     args.onnxruntime = args.onnxruntime or args.python
     args.program = str(pathlib.Path(args.program).resolve())
-    journeys = [
-        ("PrivGrad, by command", *by_command(args.program)),
-        ("PrivGrad, by Python", ("by_python.py",), args.python and [args.python, "by_python.py"]),
-        ("Opacus", ("features.py", "by_opacus.py"), args.opacus and [args.opacus, "by_opacus.py"]),
-        ("diffprivlib", ("features.py", "by_diffprivlib.py"), args.diffprivlib and [args.diffprivlib, "by_diffprivlib.py"]),
-    ]
+    journeys = [("PrivGrad, by command", *by_command(args.program))]
+    if args.task == "table":
+        journeys.append(("PrivGrad, by Python", ("by_python.py",), args.python and [args.python, "by_python.py"]))
     print("| " + " | ".join(HEAD) + " |\n" + "|---" * len(HEAD) + "|")
     with tempfile.TemporaryDirectory() as name:
         made = pathlib.Path(name)
-        truth = make_tables(made)
-        for who, files, command in journeys:
-            cells = go(files, command, made, truth, args) if command else [lines(*files)] + [""] * (len(HEAD) - 2)
+        truth = TASKS[args.task](made)
+        for who, files, command in [*journeys, *peers(args)]:
+            empty = [lines(JOURNEY / args.task, *files)] + [""] * (len(HEAD) - 2)
+            cells = go(files, command, made, truth, args) if command else empty
             print("| " + " | ".join(str(cell) for cell in (who, *cells)) + " |", flush=True)
 
 

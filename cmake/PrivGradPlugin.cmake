@@ -2,14 +2,14 @@ include_guard(GLOBAL)
 set(PRIVGRAD_PLUGIN_EXPORTS "${CMAKE_CURRENT_LIST_DIR}/privgrad_plugin.lds")
 
 # privgrad_add_plugin(<name> KIND <room> SOURCES <file>... [LIBRARIES <target>...]
-#                     [OUTPUT_DIRECTORY <directory>] [NO_INSTALL])
+#                     [OUTPUT_DIRECTORY <directory>] [COMPONENT <component>] [NO_INSTALL])
 #
 # Builds <name>.privgrad.so the one way the loader expects. <room> is the folder of its kind: accountants,
 # aggregators, backends, clippings, clusters, data_sources, models, optimizers, samplers, schedules, transforms. The same
 # function serves plugins in this repository and plugins elsewhere (find_package(privgrad)). OUTPUT_DIRECTORY is for test
-# fixtures, which the command must not find.
+# fixtures, which the command must not find; COMPONENT is that of the installation, `plugins` by default.
 function(privgrad_add_plugin name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_INSTALL" "KIND;OUTPUT_DIRECTORY" "SOURCES;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_INSTALL" "KIND;OUTPUT_DIRECTORY;COMPONENT" "SOURCES;LIBRARIES")
   if(NOT arg_KIND OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "usage: privgrad_add_plugin(<name> KIND <room> SOURCES <file>... [LIBRARIES <target>...])")
   endif()
@@ -19,6 +19,9 @@ function(privgrad_add_plugin name)
     message(FATAL_ERROR "privgrad plugins must not use -ffast-math: linking it flips the whole process to flush-to-zero")
   endif()
 
+  if(NOT arg_COMPONENT)
+    set(arg_COMPONENT plugins)
+  endif()
   if(NOT arg_OUTPUT_DIRECTORY)
     set(arg_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib/privgrad/plugins/${arg_KIND}")
   endif()
@@ -39,7 +42,7 @@ function(privgrad_add_plugin name)
   endif()
   set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${PRIVGRAD_PLUGIN_EXPORTS})
   set_target_properties(${target} PROPERTIES
-    OUTPUT_NAME ${name} PREFIX "" SUFFIX ".privgrad.so"
+    OUTPUT_NAME ${name} PREFIX "" SUFFIX ".privgrad.so" PRIVGRAD_COMPONENT ${arg_COMPONENT}
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
     LIBRARY_OUTPUT_DIRECTORY "${arg_OUTPUT_DIRECTORY}"
     INSTALL_RPATH "$ORIGIN;$ORIGIN/../../..")
@@ -47,7 +50,7 @@ function(privgrad_add_plugin name)
   add_custom_command(TARGET ${target} POST_BUILD COMMAND chmod go-w $<TARGET_FILE:${target}> VERBATIM)
   if(NOT arg_NO_INSTALL)
     set_property(GLOBAL APPEND PROPERTY PRIVGRAD_PLUGIN_TARGETS ${target})
-    install(TARGETS ${target} LIBRARY DESTINATION lib/privgrad/plugins/${arg_KIND} COMPONENT plugins
+    install(TARGETS ${target} LIBRARY DESTINATION lib/privgrad/plugins/${arg_KIND} COMPONENT ${arg_COMPONENT}
             PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
   endif()
 endfunction()

@@ -1,6 +1,7 @@
 # Debian packages, one for each component of the installation: `cpack -G DEB --config build/CPackConfig.cmake`.
 #   privgrad           the command, its companions, manual pages, completions and documentation
 #   privgrad-plugins   the built-in plugins, the records of their tests, and the libraries that plugins and programs link
+#   privgrad-mpi       the plugin for many processes, which needs Open MPI, where one was found
 #   privgrad-dev       headers, CMake package, conformance suite and the template of a plugin
 #   python3-privgrad   the Python package, where PRIVGRAD_BUILD_PYTHON is on: it uses the files of the other two
 set(CPACK_GENERATOR DEB)
@@ -29,6 +30,12 @@ set(CPACK_DEBIAN_PLUGINS_DESCRIPTION "plugins and libraries of PrivGrad\n Accoun
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME privgrad-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "privgrad ${same}, cmake (>= 3.25)")
 set(CPACK_DEBIAN_DEV_DESCRIPTION "development files for plugins of PrivGrad\n Headers, a CMake package, the conformance suite, and a plugin to start from.")
+if(TARGET privgrad_plugin_mpi)
+  list(APPEND CPACK_COMPONENTS_ALL mpi)
+  set(CPACK_DEBIAN_MPI_PACKAGE_NAME privgrad-mpi)
+  set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS "privgrad-plugins ${same}")
+  set(CPACK_DEBIAN_MPI_DESCRIPTION "many processes for PrivGrad, by MPI\n The plugin clusters/mpi, with the record that it passed its tests.")
+endif()
 if(PRIVGRAD_BUILD_PYTHON)
   list(APPEND CPACK_COMPONENTS_ALL python_module)
   set(CPACK_DEBIAN_PYTHON_MODULE_PACKAGE_NAME python3-privgrad)

@@ -24,6 +24,9 @@ mount -t proc proc "$tree/proc" 2>/dev/null || skip "proc cannot be mounted, and
 inside() { timeout 900 chroot "$tree" env -i HOME=/root PATH=/usr/bin:/usr/sbin:/bin:/sbin DEBIAN_FRONTEND=noninteractive "$@"; }
 cp /etc/resolv.conf "$tree/etc/" 2>/dev/null || true
 cp "$dist"/*.deb "$tree/root/"
+for package in "$dist"/privgrad-plugins_*.deb; do
+  ! dpkg-deb -f "$package" Depends | grep -q mpi || { echo "$package: needs MPI, which is for privgrad-mpi" >&2; exit 1; }
+done
 inside find / -xdev -path /proc -prune -o -print | sort >"$2/before.txt"
 inside sh -c 'apt-get update -q && apt-get install -y -q --no-install-recommends /root/*.deb' >"$2/install.log" 2>&1 ||
   { tail -20 "$2/install.log" >&2; exit 1; }

@@ -1,6 +1,6 @@
 """Asks an ONNX file about the raw rows of a CSV file, by the names of its columns, and compares with predictions.
 
-    onnx_answers.py MODEL.onnx ROWS.csv PREDICTIONS.csv     prints "raw rows: A of N as predicted", or what the graph takes
+    onnx_answers.py MODEL.onnx [ROWS.csv PREDICTIONS.csv]     prints "raw rows: A of N as predicted", or what the graph takes
 """
 
 import csv
@@ -10,10 +10,12 @@ import numpy
 import onnxruntime
 
 session = onnxruntime.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
-with open(sys.argv[2], newline="") as file:
-    rows = list(csv.DictReader(file))
-with open(sys.argv[3], newline="") as file:
-    predicted = [row["class"] for row in csv.DictReader(file)]
+rows, predicted = [{}], []
+if len(sys.argv) > 2:
+    with open(sys.argv[2], newline="") as file:
+        rows = list(csv.DictReader(file))
+    with open(sys.argv[3], newline="") as file:
+        predicted = [row["class"] for row in csv.DictReader(file)]
 inputs = session.get_inputs()
 if not {entry.name for entry in inputs} <= set(rows[0]):
     print("takes " + ", ".join(f"{entry.name} {entry.shape}" for entry in inputs))

@@ -7,6 +7,7 @@ onnxruntime, which asks the ONNX file about raw rows.
 """
 
 import csv
+import gzip
 import os
 import pathlib
 import sys
@@ -47,16 +48,35 @@ def check_score(folder, truth):
     assert scored([(str(number), label) for number, (_, label) in enumerate(right)]) == (0.0, False)
 
 
+def check_images(folder):
+    """Predictions without an id are those of the test images, one after the other."""
+    data = folder / "data"
+    (data / "mnist").mkdir(parents=True)
+    for name in journeys.IMAGES:
+        with gzip.open(data / "mnist" / name, "wb") as file:
+            file.write(bytes(8) + bytes([3, 1, 4]))
+    os.environ["PRIVGRAD_DATA_DIR"] = str(data)
+    taken = folder / "taken"
+    taken.mkdir()
+    truth = journeys.take_images(taken)
+    assert {path.name for path in taken.iterdir()} == set(journeys.IMAGES)
+    assert truth == {0: "3", 1: "1", 2: "4"}
+    (folder / "predictions.csv").write_text("class\n3\n1\n5\n")
+    assert journeys.score(folder, truth) == (2 / 3, True)
+    (folder / "predictions.csv").write_text("class\n3\n1\n")
+    assert journeys.score(folder, truth) == (2 / 3, False)
+
+
 def check_words(folder):
     (folder / "typed").write_text("# why\n\na = 1  # one\n  \nb = 2\n")
-    assert journeys.lines(folder / "typed", folder / "typed") == 4
+    assert journeys.lines(folder, "typed", "typed") == 4
     # A deviation of 1, and 4.303, the 97.5 % quantile of Student's t with 2 degrees of freedom, over the root of 3.
     assert journeys.interval([1.0, 2.0, 3.0]) == "2.0 +- 2.5"
     assert journeys.interval([80.0]) == "80.0"
 
 
 def check_journey(folder, truth, program, python):
-    args = types.SimpleNamespace(repeats=1, program=program, onnxruntime=python)
+    args = types.SimpleNamespace(task="table", repeats=1, program=program, onnxruntime=python)
     files, command = journeys.by_command(program)
     lines, seconds, accuracy, statement, ledger, graph, ids = journeys.go(files, command, folder, truth, args)
     assert lines < 40 and float(seconds) < 60, (lines, seconds)
@@ -68,10 +88,13 @@ def check_journey(folder, truth, program, python):
 
 
 with tempfile.TemporaryDirectory() as name:
-    made = pathlib.Path(name)
+    place = pathlib.Path(name)
+    made = place / "made"
+    made.mkdir()
     labels = check_tables(made)
-    check_score(made, labels)
-    check_words(made)
+    check_score(place, labels)
+    check_images(place)
+    check_words(place)
     if len(sys.argv) > 1:
         has_python = len(sys.argv) > 2 and os.path.exists(sys.argv[2])
         check_journey(made, labels, sys.argv[1], sys.argv[2] if has_python else None)
