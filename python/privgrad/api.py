@@ -365,7 +365,7 @@ def run(
     if (manifest is None) == (resume is None):
         raise ConfigError("give a manifest, or resume: the directory of a run that was cut off")
     if resume is not None and (overrides or out is not None or locked is not None):
-        raise ConfigError("resume goes on with a run as it began; overrides, out and locked do not fit")
+        raise ConfigError("resume continues a run unchanged; overrides, out and locked do not fit")
     if finish and resume is None:
         raise ConfigError("finish ends a run that is resumed; give resume, too")
     if data is not None and resume is None:
@@ -416,7 +416,7 @@ def _stopped(answer: dict[str, Any] | None, stopped_by: BaseException) -> BaseEx
     directory, steps = summary["run_dir"], summary["steps"]
     reached = f"interrupted after step {steps} of {answer['planned_steps']}"
     if answer["can_be_resumed"]:
-        message = f"{reached}; go on with: privgrad.run(resume={directory!r})"
+        message = f"{reached}; resume with: privgrad.run(resume={directory!r})"
     else:
         message = f"{reached}; {directory} holds the model so far"
     error = Interrupted(message, directory, steps, answer["can_be_resumed"])

@@ -372,7 +372,7 @@ def save_weights(
     if wrong := sorted(given.keys() ^ blocks.keys()):
         missing = [name for name in wrong if name in blocks]
         raise ConfigError(
-            f"{wrong[0]}: " + ("is missing" if missing[:1] == wrong[:1] else "is no tensor of the network")
+            f"{wrong[0]}: " + ("is missing" if missing[:1] == wrong[:1] else "is not a tensor of the network")
             + f"; it has {', '.join(blocks)}"
         )
     tensors = {name: block.from_torch(_values(name, given[name], block.torch_shape))

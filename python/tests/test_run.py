@@ -179,7 +179,7 @@ def test_what_does_not_go_together_is_said(small: dict[str, Any]) -> None:
     for arguments, says in [
         ({}, "give a manifest, or resume"),
         ({"manifest": small, "resume": "x"}, "give a manifest, or resume"),
-        ({"resume": "x", "out": "y"}, "resume goes on"),
+        ({"resume": "x", "out": "y"}, "resume continues"),
         ({"manifest": small, "finish": True}, "finish ends a run that is resumed"),
         ({"manifest": small, "threads": 0}, "threads is 0, allowed is [1, 4096]"),
     ]:

@@ -272,7 +272,7 @@ def test_what_does_not_fit_is_said(small: dict[str, Any]) -> None:
     name = "layers.0.weight"
     for changed, says in [
         ({"layers.0.bias": state["layers.0.bias"]}, "layers.0.weight: is missing"),
-        ({**state, "more": state[name]}, "more: is no tensor of the network; it has layers.0.weight"),
+        ({**state, "more": state[name]}, "more: is not a tensor of the network; it has layers.0.weight"),
         ({**state, name: state[name].T}, "layers.0.weight: is [4, 2], the network has [2, 4]"),
         ({**state, name: state[name].double()}, "layers.0.weight: is torch.float64, allowed are"),
     ]:

@@ -324,7 +324,7 @@ TEST_CASE("SIGINT and SIGTERM leave a run that can be resumed, and say how", "[r
     CHECK_THAT(
         outcome.err,
         ContainsSubstring("privgrad: error: interrupted after step " + summary.at("steps").dump() +
-                          " of 200000; go on with: privgrad run --resume long\n"));
+                          " of 200000; resume with: privgrad run --resume long\n"));
     CHECK_FALSE(fs::exists(cli.out("long/model.safetensors")));
     const Outcome verified = cli({"verify", "long", "--sign", "no.key"});
     CHECK(verified.exit_code == 3);

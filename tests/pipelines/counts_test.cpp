@@ -274,9 +274,9 @@ TEST_CASE("counts: files that say other counts, or none, are found", "[statistic
   CHECK_THAT(problems_with([](Json& all) { all.erase("rows"); }),
              ContainsSubstring("has no reported.rows.value"));
   CHECK_THAT(problems_with([](Json& all) { all["rows"]["value"] = 0; }),
-             ContainsSubstring("that is no number of rows"));
+             ContainsSubstring("that is not a number of rows"));
   CHECK_THAT(problems_with([](Json& all) { all["rows"]["value"] = "many"; }),
-             ContainsSubstring("that is no number of rows"));
+             ContainsSubstring("that is not a number of rows"));
   CHECK_THAT(problems_with([](Json& all) { all["class_counts"]["value"] = {1}; }),
              ContainsSubstring("that is not a number for each class"));
   CHECK_THAT(problems_with([](Json& all) { all["rows"]["noise_stddev"] = 1; }),

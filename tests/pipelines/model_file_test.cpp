@@ -168,8 +168,8 @@ steps: 2
   };
   refused("features", R"(["n1"])", "does not name the features");
   refused("features", R"([1, 2, 3, 4, 5])", "no short text");
-  refused("data", R"({"kind": 3, "params": {}})", "its metadata 'data' is no component");
-  refused("data", "{", "its metadata 'data' is no JSON");
+  refused("data", R"({"kind": 3, "params": {}})", "its metadata 'data' is not a component");
+  refused("data", "{", "its metadata 'data' is not JSON");
 }
 
 TEST_CASE("a model file that is cut off anywhere is refused") {

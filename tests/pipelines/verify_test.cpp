@@ -450,7 +450,7 @@ TEST_CASE("links, pipes and files without end are not read", "[verify]") {
     fs::remove(file);
     REQUIRE(::mkfifo(file.c_str(), 0600) == 0);
     CHECK_THAT(all_of(check(experiment.run_dir()).problems),
-               ContainsSubstring(std::string(name) + ": is no regular file"));
+               ContainsSubstring(std::string(name) + ": is not a regular file"));
     fs::remove(file);
     fs::create_directory(file);
     CHECK_THAT(all_of(check(experiment.run_dir()).problems), ContainsSubstring(name));

@@ -230,7 +230,7 @@ TEST_CASE("hdf5: what cannot be read is named, with the file and the data set") 
         made.put<double>("features", H5T_NATIVE_DOUBLE, H5T_IEEE_F64LE, {4, 1}, {1, 2, 1e300, 4});
         put_targets(made);
       }),
-      ContainsSubstring("in row 2 element 0, which is no finite number within float32"));
+      ContainsSubstring("in row 2 element 0, which is not a finite number within float32"));
   CHECK_THAT(refusal([](H5File& made) {
                made.put<float>("features", H5T_NATIVE_FLOAT, H5T_IEEE_F32LE, {4, 1}, {1, 2, 3, 4});
                made.put<int>("targets", H5T_NATIVE_INT, H5T_STD_I8LE, {4}, {0, 1, 3, 0});

@@ -255,15 +255,15 @@ TEST_CASE("images: what is no image is an error that names the file, or black") 
   CHECK_THAT(folder.refusal(png.substr(0, png.size() - 20)), ContainsSubstring("is truncated"));
   CHECK_THAT(folder.refusal(png.substr(0, 9)), ContainsSubstring("is truncated"));
   CHECK_THAT(folder.refusal(jpeg.substr(0, jpeg.size() / 2)),
-             ContainsSubstring("is no whole JPEG file"));
+             ContainsSubstring("is not a whole JPEG file"));
   std::string damaged = png;
   damaged[damaged.size() - 25] = static_cast<char>(damaged[damaged.size() - 25] ^ 1);
-  CHECK_THAT(folder.refusal(damaged), ContainsSubstring("is no whole PNG file"));
+  CHECK_THAT(folder.refusal(damaged), ContainsSubstring("is not a whole PNG file"));
   CHECK_THAT(folder.refusal(jpeg_file(2, 3, Bytes(24, 9), TJPF_CMYK, TJSAMP_444)),
              ContainsSubstring("has CMYK colours"));
   CHECK_THAT(folder.refusal(png_file({3, 2, 8, 5}, lines(2, kGrey))),
-             ContainsSubstring("is no whole PNG file"));
-  CHECK_THAT(folder.refusal(png_file({0, 2}, "")), ContainsSubstring("is no whole PNG file"));
+             ContainsSubstring("is not a whole PNG file"));
+  CHECK_THAT(folder.refusal(png_file({0, 2}, "")), ContainsSubstring("is not a whole PNG file"));
   SECTION("and is black, if the manifest says so") {
     const Value::Object blank{{"bad_image", "blank", {}}};
     CHECK(folder.open(blank)->info().unaccounted.empty());

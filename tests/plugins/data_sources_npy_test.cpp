@@ -297,7 +297,7 @@ TEST_CASE("npy: what is wrong with a file is said in one line", "[data_source]")
 
   SECTION("not the format") {
     says("", "is empty");
-    says("PK\x03\x04 a .npz file", "is no whole .npz archive");
+    says("PK\x03\x04 a .npz file", "is not a whole .npz archive");
     says("\x93NUMP", "is no NumPy file");
     says(npy("<f4", "(3, 2)", data, 4), "has format version 4.0, expected 1.0, 2.0 or 3.0");
     says(gzip(good), "is compressed with gzip");
@@ -491,13 +491,13 @@ TEST_CASE("npz: what is wrong with an archive is said in one line", "[data_sourc
   says(good, "has no array 'z'; there are x, y", "z");
   says(good, "has 2 arrays (x, y), expected one", "");
   says(archive({{"x.npy", x}, {"x.npy", x}, {"y.npy", y}}), "has two members 'x'");
-  says(good.substr(0, good.size() - 30), "is no whole .npz archive");
+  says(good.substr(0, good.size() - 30), "is not a whole .npz archive");
   std::string bytes = good;
   bytes[good.find("PK\x01\x02") + 1] = 'x';
-  says(bytes, "is no whole .npz archive");
+  says(bytes, "is not a whole .npz archive");
   bytes = good;
   bytes[good.find("PK\x05\x06") + 17] = '\x7f';  // where the list begins
-  says(bytes, "is no whole .npz archive");
+  says(bytes, "is not a whole .npz archive");
   bytes = good;
   bytes[good.find(raw<float>({1, 2}))] = 1;
   says(bytes, "its array 'x.npy' has corrupt data");
@@ -509,10 +509,10 @@ TEST_CASE("npz: what is wrong with an archive is said in one line", "[data_sourc
   says(bytes, "its array 'x.npy' is encrypted");
   bytes = good;
   bytes[good.find("PK\x01\x02") + 24] = 127;
-  says(bytes, "is no whole .npz archive");  // it has two lengths
+  says(bytes, "is not a whole .npz archive");  // it has two lengths
   bytes = good;
   for (int i = 42; i < 46; ++i) bytes[good.find("PK\x01\x02") + static_cast<std::size_t>(i)] = -1;
-  says(bytes, "is no whole .npz archive");  // a member lies behind the end
+  says(bytes, "is not a whole .npz archive");  // a member lies behind the end
   bytes = numpy_archive();
   bytes[60] = static_cast<char>(bytes[60] + 1);  // inside the deflated x
   CHECK_THROWS_AS((replace_file(file.path, bytes), file.open("x", "y")->read(Split::train)),

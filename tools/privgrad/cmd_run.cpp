@@ -101,7 +101,7 @@ int conclude(const core::Plan& plan, const core::RunResult& result, const Argume
       if (result.can_be_resumed) {
         const std::string state =
             arguments.has("state") ? " --state " + arguments.text("state") : "";
-        complain("error", "interrupted after " + reached + "; go on with: privgrad run --resume " +
+        complain("error", "interrupted after " + reached + "; resume with: privgrad run --resume " +
                               result.summary.at("run_dir").get<std::string>() + state);
         return 1;
       }

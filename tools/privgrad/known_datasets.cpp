@@ -91,7 +91,7 @@ class Reader {
 
   std::vector<KnownDataset> datasets(std::string_view text) const {
     Json json = Json::parse(text, nullptr, false);
-    if (!json.is_array()) fail("is no JSON list of data sets");
+    if (!json.is_array()) fail("is not a JSON list of data sets");
     std::vector<KnownDataset> out;
     std::set<std::string> names;
     for (const Json& one : json) {
@@ -152,7 +152,7 @@ class Reader {
     if (json.is_number_unsigned() && json.get<std::uint64_t>() <= kMost) {
       return json.get<std::uint64_t>();
     }
-    fail(json.dump() + " is no number of rows, bytes or classes");
+    fail(json.dump() + " is not a number of rows, bytes or classes");
   }
 
   /// A name of a file or folder that stays where it is put.

@@ -73,7 +73,7 @@ class Resolver {
       if (is_folder && !spec.is_folder)
         return refuse(given, mark, where, candidate.string() + " is a directory");
       if (fs::exists(status) && spec.is_folder && !is_folder)
-        return refuse(given, mark, where, candidate.string() + " is no directory");
+        return refuse(given, mark, where, candidate.string() + " is not a directory");
       if (fs::exists(status) && !is_folder && !fs::is_regular_file(status))
         return refuse(given, mark, where, candidate.string() + " is a device or a pipe");
       if (fs::exists(status) || (is_pattern && fits_some(candidate))) {

@@ -77,7 +77,7 @@ void check_names(const Manifest& manifest, const std::vector<ParameterBlock>& bl
   for (const auto& [name, named] : manifest.weights->names) {
     const std::string key = std::string(kWeightsKey) + ".map." + name;
     if (std::find(own.begin(), own.end(), name) == own.end())
-      throw error_at(manifest, key, "is no tensor of the model" + with_nearest(name, own));
+      throw error_at(manifest, key, "is not a tensor of the model" + with_nearest(name, own));
     if (named && there.count(*named) == 0) {
       throw error_at(manifest, key,
                      "is '" + one_line(*named, 80) + "', which the file does not hold" +

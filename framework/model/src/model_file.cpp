@@ -69,7 +69,7 @@ class Reader {
       const auto found = header_.metadata.find(key);
       return found == header_.metadata.end() ? std::string() : found->second;
     };
-    if (text("format") != "privgrad") throw IoError("is no model of PrivGrad");
+    if (text("format") != "privgrad") throw IoError("is not a model of PrivGrad");
     const std::string version = text("model_format");
     if (version.empty())
       throw IoError("does not say how it is applied: it was written before version 0.2");
@@ -85,7 +85,7 @@ class Reader {
     if (nested_deeper_than(kDeepestMetadata, found->second))
       throw IoError("its metadata '" + key + "' is nested too deep");
     Json json = Json::parse(found->second, nullptr, false);
-    if (json.is_discarded()) throw IoError("its metadata '" + key + "' is no JSON");
+    if (json.is_discarded()) throw IoError("its metadata '" + key + "' is not JSON");
     return json;
   }
 
@@ -94,7 +94,7 @@ class Reader {
     if (!shape.is_object() || shape.size() != 2 || !shape.contains("features") ||
         !shape.contains("classes") || !shape["features"].is_array() ||
         shape["features"].size() > 16 || !shape["classes"].is_number_unsigned())
-      throw IoError("its metadata 'input' is no shape of examples");
+      throw IoError("its metadata 'input' is not a shape of examples");
     ExampleShape input;
     constexpr std::uint64_t kMostFeatures = std::uint64_t{1} << 26;
     std::uint64_t count = 1;
@@ -102,7 +102,7 @@ class Reader {
       if (!extent.is_number_unsigned() || extent == 0 ||
           extent.get<std::uint64_t>() > kMostFeatures ||
           (count *= extent.get<std::uint64_t>()) > kMostFeatures)
-        throw IoError("its metadata 'input' is no shape of examples");
+        throw IoError("its metadata 'input' is not a shape of examples");
       input.features.push_back(extent.get<std::size_t>());
     }
     input.classes = shape["classes"].get<std::size_t>();
@@ -133,7 +133,7 @@ class Reader {
     constexpr std::size_t kLongest = 4096;
     for (const Json& one : list) {
       if (!one.is_string() || one.get_ref<const std::string&>().size() > kLongest)
-        throw IoError("its metadata '" + key + "' has a name that is no short text");
+        throw IoError("its metadata '" + key + "' has a name that is not a short text");
       all.push_back(shown_line(one.get<std::string>()));
     }
     return all;
@@ -142,20 +142,20 @@ class Reader {
   static SavedComponent component(const Json& json, const std::string& where, std::size_t members) {
     if (!json.is_object() || json.size() != members || !json.contains("kind") ||
         !json["kind"].is_string() || !json.contains("params") || !json["params"].is_object())
-      throw IoError("its metadata '" + where + "' is no component");
+      throw IoError("its metadata '" + where + "' is not a component");
     return {shown_line(json["kind"].get<std::string>()), value_from_json(json["params"])};
   }
 
   std::vector<SavedTransform> preprocessing() const {
     const Json list = json("preprocessing");
     if (!list.is_array() || list.size() > kMostTransforms)
-      throw IoError("its metadata 'preprocessing' is no list of transforms");
+      throw IoError("its metadata 'preprocessing' is not a list of transforms");
     std::vector<SavedTransform> transforms;
     for (const Json& one : list) {
       SavedTransform transform;
       transform.component = component(one, "preprocessing", 3);
       if (!one.contains("is_known") || !one["is_known"].is_boolean())
-        throw IoError("its metadata 'preprocessing' is no list of transforms");
+        throw IoError("its metadata 'preprocessing' is not a list of transforms");
       transform.fitted.is_known = one["is_known"].get<bool>();
       transforms.push_back(std::move(transform));
     }

@@ -50,7 +50,7 @@ Json layer_json(const Kind& layer) {
 class Members {
  public:
   Members(const Json& json, std::string where) : json_(json), where_(std::move(where)) {
-    if (!json_.is_object()) throw ConfigError(where_ + " is no object");
+    if (!json_.is_object()) throw ConfigError(where_ + " is not an object");
   }
 
   const Json& at(const char* key) {
@@ -71,18 +71,18 @@ class Members {
   double real(const char* key) {
     const Json& value = at(key);
     if (!value.is_number() || !std::isfinite(value.get<double>()))
-      throw ConfigError(where_ + "." + key + " is no finite number");
+      throw ConfigError(where_ + "." + key + " is not a finite number");
     return value.get<double>();
   }
   std::string text(const char* key) {
     const Json& value = at(key);
-    if (!value.is_string()) throw ConfigError(where_ + "." + key + " is no text");
+    if (!value.is_string()) throw ConfigError(where_ + "." + key + " is not text");
     return value.get<std::string>();
   }
   Shape shape(const char* key) {
     const Json& value = at(key);
     if (!value.is_array() || value.size() > 16)
-      throw ConfigError(where_ + "." + key + " is no list of at most 16 extents");
+      throw ConfigError(where_ + "." + key + " is not a list of at most 16 extents");
     Shape shape;
     for (const Json& extent : value) shape.push_back(number_of(extent, where_ + "." + key));
     return shape;
@@ -96,7 +96,7 @@ class Members {
  private:
   static std::size_t number_of(const Json& value, const std::string& where) {
     if (!value.is_number_unsigned() || value.get<std::uint64_t>() > kMostOfNetwork)
-      throw ConfigError(where + " is no whole number in [0, 4294967296]");
+      throw ConfigError(where + " is not a whole number in [0, 4294967296]");
     return value.get<std::size_t>();
   }
 
@@ -114,7 +114,7 @@ void check_tensor_name(const std::string& name) {
 }
 
 std::vector<Opaque::Tensor> tensors_from(const Json& list, const std::string& where) {
-  if (!list.is_array() || list.size() > kMostLayers) throw ConfigError(where + " is no list");
+  if (!list.is_array() || list.size() > kMostLayers) throw ConfigError(where + " is not a list");
   std::vector<Opaque::Tensor> tensors;
   for (const Json& one : list) {
     Members tensor(one, where);
@@ -200,7 +200,7 @@ Network network_from_json(const Json& json) {
   network.loss = loss_from_text(members.text("loss"));
   const Json& layers = members.at("layers");
   if (!layers.is_array() || layers.size() > kMostLayers)
-    throw ConfigError("network.layers is no list of at most 10000 layers");
+    throw ConfigError("network.layers is not a list of at most 10000 layers");
   for (std::size_t i = 0; i < layers.size(); ++i)
     network.layers.push_back(layer_from(layers[i], "network.layers." + std::to_string(i)));
   members.done();

@@ -71,15 +71,16 @@ Json header_json(std::string_view text) {
   if (!Json::sax_parse(text, &keys)) {
     if (!keys.twice().empty())
       throw IoError("its header has " + shown_name(keys.twice()) + " twice");
-    throw IoError("its header is no JSON");
+    throw IoError("its header is not JSON");
   }
   Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object()) throw IoError("its header is no JSON object");
+  if (!json.is_object()) throw IoError("its header is not a JSON object");
   return json;
 }
 
 std::size_t whole_number(const Json& json, const std::string& where) {
-  if (!json.is_number_unsigned()) throw IoError(where + " holds what is no whole number");
+  if (!json.is_number_unsigned())
+    throw IoError(where + " holds something that is not a whole number");
   return json.get<std::size_t>();
 }
 
@@ -228,9 +229,9 @@ TensorHeader parse_tensor_header(std::string_view beginning, std::size_t file_by
                              tensor_from(value, "its tensor " + shown_name(name), data_bytes));
       continue;
     }
-    if (!value.is_object()) throw IoError("its metadata is no object");
+    if (!value.is_object()) throw IoError("its metadata is not an object");
     for (const auto& [key, text] : value.items()) {
-      if (!text.is_string()) throw IoError("its metadata " + shown_name(key) + " is no text");
+      if (!text.is_string()) throw IoError("its metadata " + shown_name(key) + " is not text");
       header.metadata.emplace(key, text.get<std::string>());
     }
   }

@@ -228,7 +228,7 @@ class Comparison {
     if (first_->diverged_by_training_loss() != other.diverged_by_training_loss()) {
       found_.not_compared.push_back(
           "files and status, with " + now_ +
-          ": in research mode a training loss that is no number says that a run diverged");
+          ": in research mode a training loss that is not a number says that a run diverged");
       return false;
     }
     if (other.end() != first_->end())

@@ -21,7 +21,7 @@ std::time_t seconds_to_write() {
   if (read.ec != std::errc{} || read.ptr != text.data() + text.size() || seconds < 0 ||
       seconds > kLastSecond) {
     throw ConfigError(
-        "the environment variable SOURCE_DATE_EPOCH is no date, expected the seconds since 1970 "
+        "the environment variable SOURCE_DATE_EPOCH is not a date, expected the seconds since 1970 "
         "as a whole number");
   }
   return static_cast<std::time_t>(seconds);

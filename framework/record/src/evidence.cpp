@@ -63,7 +63,7 @@ class EvidenceReader {
       if (const auto client = client_of(name)) {
         clients.insert(*client);
       } else {
-        report("ledgers/" + name, "ledgers/" + name + ": is no ledger of a run");
+        report("ledgers/" + name, "ledgers/" + name + ": is not a ledger of a run");
       }
     }
     for (const std::size_t client : clients)

@@ -61,7 +61,7 @@ class RecordDirectory::File {
     if (!is_file) {
       ::close(descriptor_);
       descriptor_ = -1;
-      fail("is no regular file");
+      fail("is not a regular file");
     }
     size_ = static_cast<std::uint64_t>(facts.st_size);
   }
@@ -103,14 +103,14 @@ RecordDirectory::RecordDirectory(std::filesystem::path path) : path_(std::move(p
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor_ >= 0) return;
   throw IoError(path_.string() +
-                ": is no directory that can be read: " + std::generic_category().message(errno));
+                ": is not a readable directory: " + std::generic_category().message(errno));
 }
 
 RecordDirectory::RecordDirectory(const RecordDirectory& parent, std::string_view name)
     : path_(parent.path_ / name), descriptor_(open_below(parent.descriptor_, name, O_DIRECTORY)) {
   if (descriptor_ >= 0) return;
   throw IoError(std::string(name) +
-                ": is no directory that can be read: " + std::generic_category().message(errno));
+                ": is not a readable directory: " + std::generic_category().message(errno));
 }
 
 RecordDirectory::~RecordDirectory() { ::close(descriptor_); }

@@ -20,7 +20,8 @@ std::string choice_section(const Json& results, const std::string& source) {
                   {"number of runs", "expected runs", "epsilon", "delta", "by"},
                   {false, true, true, true, false});
   for (const Json& row : list(choice, "random_number", source)) {
-    if (!row.is_object()) throw IoError(source + ": 'random_number' holds what is no object");
+    if (!row.is_object())
+      throw IoError(source + ": 'random_number' holds something that is not an object");
     const auto epsilon = number(row, "epsilon", source);
     table.add({text(row, "distribution", source).value_or("-"),
                digits(number(row, "expected_runs", source), 4),

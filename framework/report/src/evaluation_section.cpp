@@ -32,7 +32,8 @@ class EvaluationSection {
  private:
   void read_classes() {
     for (const Json& one : list(evaluation_, "per_class", source_)) {
-      if (!one.is_object()) throw IoError(source_ + ": 'per_class' holds what is no object");
+      if (!one.is_object())
+        throw IoError(source_ + ": 'per_class' holds something that is not an object");
       names_.push_back(text(one, "class", source_).value_or(""));
     }
   }
@@ -104,10 +105,11 @@ class EvaluationSection {
                     is_number);
     for (std::size_t i = 0; i < matrix.size(); ++i) {
       if (!matrix[i].is_array() || matrix[i].size() != names_.size())
-        throw IoError(source_ + ": 'confusion' is no square of counts");
+        throw IoError(source_ + ": 'confusion' is not a square of counts");
       std::vector<std::string> cells{names_[i]};
       for (const Json& count : matrix[i]) {
-        if (!count.is_number()) throw IoError(source_ + ": 'confusion' holds what is no count");
+        if (!count.is_number())
+          throw IoError(source_ + ": 'confusion' holds something that is not a count");
         cells.push_back(core::short_number(count.get<double>(), 15));
       }
       table.add(cells);

@@ -82,7 +82,8 @@ std::string client_table(const RunRecord& record) {
   const Json& clients = list(*record.clients, "clients", file);
   std::size_t classes = 0;
   for (const Json& client : clients) {
-    if (!client.is_object()) throw IoError(file + ": 'clients' holds what is no object");
+    if (!client.is_object())
+      throw IoError(file + ": 'clients' holds something that is not an object");
     classes = std::max(classes, list(client, "labels", file).size());
   }
   // More columns than a page is wide would not be read.

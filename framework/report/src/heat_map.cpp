@@ -52,7 +52,8 @@ struct Axis {
 std::vector<Axis> axes_of(const Json& study, const std::string& source) {
   std::vector<Axis> axes;
   for (const Json& entry : list(study, "axes", source)) {
-    if (!entry.is_object()) throw IoError(source + ": 'axes' holds what is no object");
+    if (!entry.is_object())
+      throw IoError(source + ": 'axes' holds something that is not an object");
     const std::vector<std::string> keys = texts(entry, "keys", source);
     Axis axis{.key = keys.empty() ? "" : keys.front(), .labels = texts(entry, "labels", source)};
     if (axis.labels.size() > 1) axes.push_back(std::move(axis));

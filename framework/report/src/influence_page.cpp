@@ -29,7 +29,8 @@ double required(const Json& object, const char* key, const std::string& source) 
 std::vector<InfluenceEstimate> estimates_of(const Json& record, const std::string& source) {
   std::vector<InfluenceEstimate> estimates;
   for (const Json& row : list(record, "estimates", source)) {
-    if (!row.is_object()) throw IoError(source + ": 'estimates' holds what is no object");
+    if (!row.is_object())
+      throw IoError(source + ": 'estimates' holds something that is not an object");
     const double step = required(row, "step", source);
     if (step < 0.0 || step > 1e9) throw IoError(source + ": 'step' is out of range");
     estimates.push_back({static_cast<std::uint64_t>(step), required(row, "influence", source),

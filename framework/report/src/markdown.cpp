@@ -125,7 +125,7 @@ class StudySection {
   void read_levels() {
     const auto found = results_.find("levels");
     if (found == results_.end() || found->is_null()) return;
-    if (!found->is_object()) throw IoError(source_ + ": 'levels' is no object");
+    if (!found->is_object()) throw IoError(source_ + ": 'levels' is not an object");
     const std::vector<std::string> keys = texts(*found, "keys", source_);
     if (keys.empty()) throw IoError(source_ + ": 'levels' names no key");
     levels_title_ = title_of(members(results_, "titles", source_), keys.front());
@@ -141,7 +141,8 @@ class StudySection {
   }
 
   Arm arm_of(const Json& entry) const {
-    if (!entry.is_object()) throw IoError(source_ + ": 'arms' holds what is no object");
+    if (!entry.is_object())
+      throw IoError(source_ + ": 'arms' holds something that is not an object");
     Arm arm;
     arm.name = text(entry, "name", source_).value_or("?");
     arm.variant = text(entry, "variant", source_).value_or(arm.name);

@@ -216,16 +216,16 @@ Json read_object(const fs::path& file) {
 std::optional<double> number(const Json& object, const char* key, const std::string& source) {
   const auto found = object.find(key);
   if (found == object.end() || found->is_null()) return std::nullopt;
-  if (!found->is_number()) fail(source, std::string("'") + key + "' is no number");
+  if (!found->is_number()) fail(source, std::string("'") + key + "' is not a number");
   const double value = found->get<double>();
-  if (!std::isfinite(value)) fail(source, std::string("'") + key + "' is no finite number");
+  if (!std::isfinite(value)) fail(source, std::string("'") + key + "' is not a finite number");
   return value;
 }
 
 std::optional<std::string> text(const Json& object, const char* key, const std::string& source) {
   const auto found = object.find(key);
   if (found == object.end() || found->is_null()) return std::nullopt;
-  if (!found->is_string()) fail(source, std::string("'") + key + "' is no text");
+  if (!found->is_string()) fail(source, std::string("'") + key + "' is not text");
   return found->get<std::string>();
 }
 
@@ -233,7 +233,7 @@ const Json& list(const Json& object, const char* key, const std::string& source)
   static const Json none = Json::array();
   const auto found = object.find(key);
   if (found == object.end() || found->is_null()) return none;
-  if (!found->is_array()) fail(source, std::string("'") + key + "' is no list");
+  if (!found->is_array()) fail(source, std::string("'") + key + "' is not a list");
   return *found;
 }
 
@@ -241,7 +241,7 @@ const Json& members(const Json& object, const char* key, const std::string& sour
   static const Json none = Json::object();
   const auto found = object.find(key);
   if (found == object.end() || found->is_null()) return none;
-  if (!found->is_object()) fail(source, std::string("'") + key + "' is no object");
+  if (!found->is_object()) fail(source, std::string("'") + key + "' is not an object");
   return *found;
 }
 

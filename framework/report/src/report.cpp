@@ -25,7 +25,7 @@ namespace {
 Page page_of(const fs::path& directory) {
   std::error_code failure;
   if (!fs::is_directory(directory, failure)) {
-    throw IoError(directory.string() + ": is no directory that can be read");
+    throw IoError(directory.string() + ": is not a readable directory");
   }
   if (is_influence(directory)) return influence_page(directory);
   if (is_study(directory)) return study_page(directory);
@@ -80,7 +80,7 @@ std::vector<fs::path> write_figures(const fs::path& directory, const fs::path& f
 std::string statement(const fs::path& directory) {
   std::error_code failure;
   if (!fs::is_directory(directory, failure)) {
-    throw IoError(directory.string() + ": is no directory that can be read");
+    throw IoError(directory.string() + ": is not a readable directory");
   }
   const fs::path file = directory / "statement.json";
   if (!fs::exists(file, failure)) {
@@ -110,7 +110,7 @@ void write_report(const fs::path& directory) {
 void write_markdown(const fs::path& directory, const fs::path& file) {
   std::error_code failure;
   if (!fs::is_directory(directory, failure))
-    throw IoError(directory.string() + ": is no directory that can be read");
+    throw IoError(directory.string() + ": is not a readable directory");
   const std::string folder = file.stem().string();
   std::string text;
   std::vector<Picture> pictures;

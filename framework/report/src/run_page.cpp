@@ -241,7 +241,8 @@ class RunPage {
     add(statement_, prover() + " (guards the budget)",
         digits(of_statement("accounted_steps"), 15) + (unfinished ? ", planned" : ""));
     for (const Json& other : list(statement_, "also", statement_file_)) {
-      if (!other.is_object()) throw IoError(statement_file_ + ": 'also' holds what is no object");
+      if (!other.is_object())
+        throw IoError(statement_file_ + ": 'also' holds something that is not an object");
       add(other, text(other, "accountant", statement_file_).value_or("unknown"),
           digits(number(other, "steps", statement_file_), 15) + ", planned");
     }
@@ -428,7 +429,7 @@ class RunPage {
     } else {
       for (const Json& item : list(statement_, "unaccounted", statement_file_)) {
         if (!item.is_object()) {
-          throw IoError(statement_file_ + ": 'unaccounted' holds what is no object");
+          throw IoError(statement_file_ + ": 'unaccounted' holds something that is not an object");
         }
         const bool model = item.value("reaches", Json()) != "shown_values";
         const auto because = text(item, "because", statement_file_);
@@ -458,7 +459,8 @@ class RunPage {
     HtmlTable table("Epsilon does not cover what the author read off private rows.",
                     {"key of the manifest", "value"});
     for (const Json& one : list(statement_, "declared", statement_file_)) {
-      if (!one.is_object()) throw IoError(statement_file_ + ": 'declared' holds what is no object");
+      if (!one.is_object())
+        throw IoError(statement_file_ + ": 'declared' holds something that is not an object");
       table.add({text(one, "key", statement_file_).value_or(""),
                  text(one, "value", statement_file_).value_or("")});
     }
@@ -499,7 +501,7 @@ class RunPage {
                     {"plugin", "version", "SHA-256 of the file", "passed its tests"});
     for (const Json& plugin : list(versions, "plugins", statement_file_)) {
       if (!plugin.is_object())
-        throw IoError(statement_file_ + ": 'plugins' holds what is no object");
+        throw IoError(statement_file_ + ": 'plugins' holds something that is not an object");
       table.add({text(plugin, "name", statement_file_).value_or(""),
                  text(plugin, "version", statement_file_).value_or(""),
                  text(plugin, "sha256", statement_file_).value_or(""), tested_words(plugin)});

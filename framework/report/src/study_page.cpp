@@ -56,7 +56,8 @@ class StudyPage {
     }
     read_arms(directory);
     for (const Json& metric : list(study_, "metrics", study_file_)) {
-      if (!metric.is_object()) throw IoError(study_file_ + ": 'metrics' holds what is no object");
+      if (!metric.is_object())
+        throw IoError(study_file_ + ": 'metrics' holds something that is not an object");
       if (const auto known = text(metric, "name", study_file_)) metrics_.push_back(*known);
     }
   }
@@ -86,14 +87,16 @@ class StudyPage {
     const Json& seeds = list(study_, "seeds", study_file_);
     planned_runs_ = 0;
     for (const Json& entry : list(study_, "arms", study_file_)) {
-      if (!entry.is_object()) throw IoError(study_file_ + ": 'arms' holds what is no object");
+      if (!entry.is_object())
+        throw IoError(study_file_ + ": 'arms' holds something that is not an object");
       const auto arm_name = text(entry, "name", study_file_);
       if (!arm_name || !is_plain_name(*arm_name)) {
         throw IoError(study_file_ + ": an arm has no name that can be that of its folder");
       }
       Arm arm{.name = *arm_name, .plan = entry, .run_paths = {}, .runs = {}};
       for (const Json& seed : seeds) {
-        if (!seed.is_number_integer()) throw IoError(study_file_ + ": a seed is no whole number");
+        if (!seed.is_number_integer())
+          throw IoError(study_file_ + ": a seed is not a whole number");
         ++planned_runs_;
         const std::string path = "runs/" + arm.name + "/seed-" + seed.dump();
         const fs::path run = directory / path;
@@ -127,7 +130,8 @@ class StudyPage {
   const Json& result_of(const std::string& arm) const {
     static const Json none = Json::object();
     for (const Json& entry : list(results_, "arms", results_file_)) {
-      if (!entry.is_object()) throw IoError(results_file_ + ": 'arms' holds what is no object");
+      if (!entry.is_object())
+        throw IoError(results_file_ + ": 'arms' holds something that is not an object");
       if (text(entry, "name", results_file_) == arm) return entry;
     }
     return none;

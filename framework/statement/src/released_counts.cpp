@@ -65,7 +65,7 @@ ReleasedCounts counts_from_json(const Plan& plan, const Json& reported) {
     if (one.of == StatisticOf::rows) {
       const Json& value = value_of(reported, "rows");
       if (!value.is_number_unsigned() || value < 1 || value > kMostRows)
-        throw IoError("has a reported.rows.value that is no number of rows");
+        throw IoError("has a reported.rows.value that is not a number of rows");
       counts.rows = value.get<std::uint64_t>();
     } else if (one.of == StatisticOf::classes) {
       const Json& value = value_of(reported, "class_counts");

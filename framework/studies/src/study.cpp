@@ -320,7 +320,7 @@ class StudyReader {
   void read_search_seeds(const Value& node, const Study& study, StudySearch& search) {
     const auto* items = std::get_if<Value::List>(&node.data());
     if (items == nullptr || items->empty() || items->size() > kMaxSeeds) {
-      problems_.add(node.mark, "search.seeds", "is no list of seeds, such as [101, 102, 103]");
+      problems_.add(node.mark, "search.seeds", "is not a list of seeds, such as [101, 102, 103]");
       return;
     }
     Study used;
@@ -390,7 +390,7 @@ class StudyReader {
     std::map<std::string, double> amounts;
     const auto* members = std::get_if<Value::Object>(&node.data());
     if (members == nullptr || members->empty()) {
-      problems_.add(node.mark, where, "is no object such as {test_accuracy: 0.01}");
+      problems_.add(node.mark, where, "is not an object such as {test_accuracy: 0.01}");
       return amounts;
     }
     for (const Value::Member& member : *members) {

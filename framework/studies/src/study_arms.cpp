@@ -35,7 +35,7 @@ class ConditionReader {
   std::optional<Condition> read(const Value& node, const std::string& where) {
     const auto* members = members_of(node);
     if (members == nullptr || members->empty()) {
-      problems_.add(node.mark, where, "is no object such as {optimizer: sgd}");
+      problems_.add(node.mark, where, "is not an object such as {optimizer: sgd}");
       return std::nullopt;
     }
     Condition condition;

@@ -148,7 +148,7 @@ class AxesReader {
   void read_group(const Value& node, const std::string& where) {
     const auto* members = members_of(node);
     if (members == nullptr || members->empty()) {
-      problems_.add(node.mark, where, "is no object of {KEY: [VALUE, ...]}");
+      problems_.add(node.mark, where, "is not an object of {KEY: [VALUE, ...]}");
       return;
     }
     Axis axis;

@@ -38,7 +38,7 @@ bool take_lock(int descriptor) {
 void check_is_study(const fs::path& path) {
   if (!fs::exists(path)) return;
   if (!fs::is_directory(path)) {
-    throw IoError(path.string() + ": exists and is no directory; choose another one with --out");
+    throw IoError(path.string() + ": exists and is not a directory; choose another one with --out");
   }
   if (fs::is_empty(path) || fs::exists(path / kHolder)) return;
   throw IoError(path.string() +

@@ -226,10 +226,10 @@ Json parse(std::string_view text, std::string_view source) {
     const auto end =
         text.begin() + static_cast<std::ptrdiff_t>(std::min(problem.byte, text.size()));
     const auto line = 1 + std::count(text.begin(), end, '\n');
-    throw ConfigError(std::string(source) + ":" + std::to_string(line) + ": is no JSON (byte " +
+    throw ConfigError(std::string(source) + ":" + std::to_string(line) + ": is not JSON (byte " +
                       std::to_string(problem.byte) + ")");
   } catch (const Json::exception& problem) {  // a number that no double holds
-    throw ConfigError(std::string(source) + ": is no JSON that can be used: " + problem.what());
+    throw ConfigError(std::string(source) + ": is not JSON that can be used: " + problem.what());
   }
 }
 

@@ -196,7 +196,7 @@ void make_run_directory(const fs::path& directory) {
   if (fs::exists(directory, failure)) {
     if (!fs::is_directory(directory, failure)) {
       throw IoError(directory.string() +
-                    ": exists and is no directory; choose another one with --out");
+                    ": exists and is not a directory; choose another one with --out");
     }
     const bool empty = fs::is_empty(directory, failure);
     if (failure) throw IoError(directory.string() + ": cannot be read: " + failure.message());
@@ -235,7 +235,7 @@ AppendOnlyFile::AppendOnlyFile(fs::path file, std::uint64_t from)
   try {
     struct stat now {};
     if (::fstat(descriptor_, &now) != 0) fail("inspected");
-    if (!S_ISREG(now.st_mode)) throw IoError(file_.string() + ": is no regular file");
+    if (!S_ISREG(now.st_mode)) throw IoError(file_.string() + ": is not a regular file");
     if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
       throw IoError(file_.string() + ": is in use: another process is writing it");
     if (static_cast<std::uint64_t>(now.st_size) < from) {

@@ -35,7 +35,7 @@ ChainedLine parse_chained_line(std::string_view line, std::uint64_t number,
   if (nested_deeper_than(kMostNested, parts->first))
     throw IoError("the line is nested deeper than " + std::to_string(kMostNested));
   nlohmann::json json = nlohmann::json::parse(parts->first, nullptr, false);
-  if (!json.is_object()) throw IoError("the line is no JSON object");
+  if (!json.is_object()) throw IoError("the line is not a JSON object");
   if (json.value("previous", nlohmann::json()) != previous)
     throw IoError("a line before it was dropped, inserted or moved");
   if (json.value("line", nlohmann::json()) != number)

@@ -68,7 +68,7 @@ H5Id H5Array::open_file() const {
   if (!S_ISREG(facts.st_mode)) refuse("is a device or a pipe, expected a file");
   if (facts.st_size == 0) refuse("is empty");
   const hid_t file = H5Fopen(path_.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
-  if (file < 0) refuse("is no whole HDF5 file, or is being written to");
+  if (file < 0) refuse("is not a whole HDF5 file, or is being written to");
   return H5Id(file, H5Fclose);
 }
 

@@ -199,7 +199,7 @@ class Hdf5 final : public privgrad::DataSource,
     if (!bad) return;
     features.fail("has in row " + std::to_string(first + *bad / features.row_size()) + " element " +
                   std::to_string(*bad % features.row_size()) +
-                  ", which is no finite number within float32" + FeatureFill::remedy());
+                  ", which is not a finite number within float32" + FeatureFill::remedy());
   }
 
   static void check_unchanged(const H5Array& features, const Outline& outline) {

@@ -73,7 +73,7 @@ class PngReader {
   [[noreturn]] void fail() const {
     const std::string problem = problem_.data();
     throw BadPicture(problem == "is truncated" ? problem
-                                               : "is no whole PNG file (" + problem + ")");
+                                               : "is not a whole PNG file (" + problem + ")");
   }
 
   /// \returns false if it failed.
@@ -123,7 +123,8 @@ Picture decode_jpeg(std::span<const std::uint8_t> bytes) {
   const std::unique_ptr<void, FreeJpeg> decoder(tjInitDecompress());
   if (decoder == nullptr) throw BadPicture("cannot be decoded: there is no memory");
   const auto fail = [&] {
-    throw BadPicture(std::string("is no whole JPEG file (") + tjGetErrorStr2(decoder.get()) + ")");
+    throw BadPicture(std::string("is not a whole JPEG file (") + tjGetErrorStr2(decoder.get()) +
+                     ")");
   };
   int width = 0, height = 0, sampling = 0, colours = 0;
   const auto size = static_cast<unsigned long>(bytes.size());

@@ -68,7 +68,7 @@ class ZipReader {
 
  private:
   [[noreturn]] void fail_broken() const {
-    fail("is no whole .npz archive (" + (archive_ == nullptr ? "no memory" : error()) + ")");
+    fail("is not a whole .npz archive (" + (archive_ == nullptr ? "no memory" : error()) + ")");
   }
 
   std::filesystem::path path_;

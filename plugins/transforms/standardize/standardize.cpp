@@ -208,7 +208,7 @@ class Standardize final : public privgrad::Transform,
           std::isfinite(ranges_[i + 1] - ranges_[i]))
         continue;
       throw ConfigError(
-          "standardize: range is no list of pairs [low, high], each with low below high");
+          "standardize: range is not a list of pairs [low, high], each with low below high");
     }
   }
 

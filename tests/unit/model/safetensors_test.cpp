@@ -118,7 +118,7 @@ TEST_CASE("a file that is no safetensors file is refused with what is wrong", "[
   CHECK_THAT(one(entry("a", "F32", "[1]", 0, 4)), ContainsSubstring("belong to no tensor"));
   CHECK_THAT(one(entry("a", "F32", "[4]", 0, 16)), ContainsSubstring("outside the file"));
   CHECK_THAT(one("\"a\":{\"dtype\":\"F32\"}"), ContainsSubstring("is not described"));
-  CHECK_THAT(one("\"__metadata__\":{\"a\":1}"), ContainsSubstring("is no text"));
+  CHECK_THAT(one("\"__metadata__\":{\"a\":1}"), ContainsSubstring("is not text"));
   CHECK_THAT(refusal("{" + entry("a", "F32", "[2]", 0, 8) + "}",
                      words<float>({1.0f, std::numeric_limits<float>::infinity()})),
              ContainsSubstring("not finite, at place 1"));

@@ -37,7 +37,8 @@ class PartFile {
     descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (descriptor_ < 0) fail("cannot be made");
     struct stat status = {};
-    if (::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) fail("is no regular file");
+    if (::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode))
+      fail("is not a regular file");
     bytes_ = static_cast<std::uint64_t>(status.st_size);
   }
   PartFile(const PartFile&) = delete;

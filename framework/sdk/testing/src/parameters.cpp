@@ -143,7 +143,7 @@ void check_range(const ParamSpec& spec, const std::string& name) {
   if (spec.min || spec.max) {
     const bool of_numbers =
         spec.type == ParamType::list && spec.element.size() == 1 && number(spec.element.front());
-    require(number(spec) || of_numbers, parameter + "has a range but is no number");
+    require(number(spec) || of_numbers, parameter + "has a range but is not a number");
   }
   require(!spec.min || std::isfinite(*spec.min), parameter + "has a lower end that is not finite");
   require(!spec.max || std::isfinite(*spec.max), parameter + "has an upper end that is not finite");
@@ -153,9 +153,9 @@ void check_range(const ParamSpec& spec, const std::string& name) {
             parameter + "has an empty range");
   }
   require(spec.choices.empty() || spec.type == ParamType::text,
-          parameter + "has choices but is no text");
+          parameter + "has choices but is not text");
   require(spec.min_items == 0 || spec.type == ParamType::list,
-          parameter + "has a least number of items but is no list");
+          parameter + "has a least number of items but is not a list");
   require((spec.type == ParamType::list) == (spec.element.size() == 1) && spec.element.size() <= 1,
           parameter + "must describe its elements exactly if it is a list");
   require((spec.type == ParamType::object) == !spec.fields.empty(),

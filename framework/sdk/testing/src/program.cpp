@@ -546,9 +546,9 @@ void require_independent_outputs(Program& program, const Network& network) {
   const std::vector<float> beside =
       outputs_of(program, network, examples.features, examples.rows());
   for (const std::size_t row : {std::size_t{0}, std::size_t{2}, std::size_t{299}}) {
-    require(
-        same_bits(row_of(all, row, width), row_of(beside, row, width)),
-        "in " + text_of(network) + ", an example that is no number changed the outputs of another");
+    require(same_bits(row_of(all, row, width), row_of(beside, row, width)),
+            "in " + text_of(network) +
+                ", an example that is not a number changed the outputs of another");
   }
 }
 

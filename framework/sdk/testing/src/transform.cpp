@@ -294,7 +294,7 @@ void require_refused(const Checker& checker, const Shape& shape) {
     refused(name + " with a value less than its shape says", wrong);
     wrong = values;
     wrong[i].values.front() = std::numeric_limits<double>::quiet_NaN();
-    refused(name + " with a value that is no number", wrong);
+    refused(name + " with a value that is not a number", wrong);
   }
 }
 
