@@ -20,7 +20,7 @@ _READ_AS_NUMBERS = (numbers.Real, np.bool_, decimal.Decimal, str, bytes)
 
 
 def _number(cell: Any) -> float:
-    """Not finite where the cell is no number; a text may be one."""
+    """Not finite where the cell is not a number; a text may be one."""
     try:
         return float(cell) if isinstance(cell, _READ_AS_NUMBERS) else np.nan
     except (TypeError, ValueError, OverflowError):

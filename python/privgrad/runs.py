@@ -101,7 +101,7 @@ class Run:
             summary = json.loads(file.read_text(encoding="utf-8"))
             return cls._of({**summary, "run_dir": os.fspath(directory)})
         except (OSError, KeyError, ValueError) as problem:
-            raise DataError(f"{file}: is no summary of a run: {problem}") from problem
+            raise DataError(f"{file}: is not a summary of a run: {problem}") from problem
 
     def history(self) -> list[dict[str, Any]]:
         """Give what was measured as the run went on.

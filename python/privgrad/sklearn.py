@@ -147,7 +147,7 @@ class _DPEstimator(BaseEstimator):
         more = self._more()
         for section in ("data", "privacy"):
             if not isinstance(more.get(section, {}), Mapping):
-                raise ConfigError(f"manifest: {section} is no dict")
+                raise ConfigError(f"manifest: {section} is not a dict")
         for key in more.get("data", {}):
             if key not in _OF_DATA:
                 raise ConfigError(

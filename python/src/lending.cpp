@@ -67,7 +67,7 @@ void lend(const std::string& name, const Array& features, const std::optional<Ar
   }
   if (targets) {
     if (targets->ndim() != 1 || targets->dtype() != nb::dtype<float>())
-      throw ConfigError("targets are no float32 of one axis");
+      throw ConfigError("targets are not float32 values of one axis");
     table.targets = std::span(static_cast<const float*>(targets->data()), targets->size());
   }
   table.owner = owner_of(Arrays{features, targets});

@@ -34,7 +34,7 @@ auto ask(const std::string& who, Action action) {
   } catch (nb::python_error& problem) {
     throw PluginError(who + ": " + std::string(nb::str(problem.value()).c_str()));
   } catch (const nb::cast_error&) {
-    throw PluginError(who + ": gave something that is no number");
+    throw PluginError(who + ": gave something that is not a number");
   }
 }
 

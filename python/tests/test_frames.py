@@ -217,7 +217,7 @@ def test_columns_come_along_with_predictions(small: dict[str, Any]) -> None:
     assert list(privgrad.predict(run, apart, keep="notes").kept["notes"]) == list(table["notes"])
     with pytest.raises(privgrad.ConfigError, match="keep: there is no column 'nots'; there are age, visits"):
         privgrad.predict(run, table, keep="nots")
-    with pytest.raises(privgrad.ConfigError, match="keep: 'nots' is no column of the rows; did you mean 'notes'"):
+    with pytest.raises(privgrad.ConfigError, match="keep: 'nots' is not a column of the rows; did you mean 'notes'"):
         privgrad.predict(run, csv, keep="nots")
     with pytest.raises(privgrad.ConfigError, match="chooses rows by what they hold"):
         privgrad.predict(run, {"kind": "memory", "train": table, "split": {"test": 0.5}}, keep="notes")

@@ -181,7 +181,7 @@ def test_a_manifest_does_not_exchange_the_rows_of_fit(rows: Any, data: Any, key:
 @pytest.mark.parametrize(
     ("manifest", "why"),
     [({"federated": {"clients": 2}}, "federated runs are made by privgrad.run"),
-     ({"data": "rows.csv"}, "data is no dict"), ({"privacy": 3}, "privacy is no dict"),
+     ({"data": "rows.csv"}, "data is not a dict"), ({"privacy": 3}, "privacy is not a dict"),
      ("run.yaml", "is of type str, expected a dict")])
 def test_a_manifest_that_an_estimator_cannot_run_is_refused(rows: Any, manifest: Any, why: str) -> None:
     with pytest.raises(privgrad.ConfigError, match=f"manifest: {why}"):

@@ -439,7 +439,7 @@ TEST_CASE("a plugin that changed since a study began is refused", "[ablate]") {
   CHECK_THAT(outcome.err, ContainsSubstring("is not the one that this study began with"));
 }
 
-TEST_CASE("two studies at a time in one directory are refused, and so is what is no study",
+TEST_CASE("two studies at a time in one directory are refused, and so is what is not a study",
           "[ablate]") {
   const Workplace work;
   fs::create_directories(work.out("held"));

@@ -33,7 +33,7 @@ std::size_t lines_of_errors(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("a device or a pipe is no input, and nothing is read of it") {
+TEST_CASE("a device or a pipe is not an input, and nothing is read of it") {
   const Cli cli;
   make_fifo(cli, "pipe");
   const std::string account = "account --accountant zcdp --delta 1e-5 --event ";

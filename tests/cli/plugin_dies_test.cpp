@@ -82,7 +82,7 @@ TEST_CASE("run: an exception without a message names its type and who threw it")
                                             "namespace)::Silent without a message"));
 }
 
-TEST_CASE("what a plugin throws that is no exception names its type and who threw it") {
+TEST_CASE("what a plugin throws that is not an exception names its type and who threw it") {
   const Outcome in_run = run_with("throw_a_number");
   check_one_error_line(in_run, 1);
   CHECK_THAT(in_run.err,
@@ -94,8 +94,8 @@ TEST_CASE("what a plugin throws that is no exception names its type and who thre
   words.insert(words.end(), {"--set", "schedules.learning_rate=throw_a_number"});
   const Outcome in_plan = cli.on_manifest("plan", words);
   check_one_error_line(in_plan, 1);
-  CHECK_THAT(in_plan.err,
-             ContainsSubstring("plugin test.dies_in_a_rule threw int, which is no std::exception"));
+  CHECK_THAT(in_plan.err, ContainsSubstring(
+                              "plugin test.dies_in_a_rule threw int, which is not std::exception"));
 }
 
 TEST_CASE("run: a ConfigError of a step is the plugin's breach, and not the manifest's fault") {

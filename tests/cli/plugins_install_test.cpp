@@ -118,7 +118,7 @@ TEST_CASE("plugins install holds a file to the signature beside it, and to the k
     write_file(user.cli().out(file), read_file(user.cli().out(file)) + "x");
     const Outcome outcome = user.install(file, {"--replace"});
     check_one_error_line(outcome, 1);
-    CHECK_THAT(outcome.err, ContainsSubstring(".sig: is no signature of " + file));
+    CHECK_THAT(outcome.err, ContainsSubstring(".sig: is not a signature of " + file));
   }
   SECTION("so is somebody else's signature") {
     REQUIRE(user({"plugins", "sign", file, "--key", "his.key", "--new-key"}).exit_code == 0);

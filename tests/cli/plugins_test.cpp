@@ -194,7 +194,7 @@ TEST_CASE("plugins new overwrites nothing and leaves nothing half-written") {
   }
 }
 
-TEST_CASE("plugins test examines a file, and fails with what is no plugin") {
+TEST_CASE("plugins test examines a file, and fails with what is not a plugin") {
   const Cli cli;
   const std::string sgd = (kPlugins / "optimizers/sgd.privgrad.so").string();
   const Outcome outcome = cli({"plugins", "test", sgd, "--json"});

@@ -137,7 +137,7 @@ TEST_CASE("tables: what cannot come along is one line, which shows nothing of a 
   };
   const std::string rows = "{kind: csv, train: new.csv, unlabelled: true}";
   refused(rows, {"--keep", "patent"}, 2,
-          "--keep: 'patent' is no column of the rows; did you mean 'patient'?");
+          "--keep: 'patent' is not a column of the rows; did you mean 'patient'?");
   refused(rows, {"--keep", "patient", "--keep", "patient"}, 2, "'patient' is given twice");
   refused(rows, {"--keep", "class", "--out", "p.csv"}, 2, "would have two columns 'class'");
   refused(rows, {"--keep", "patient", "--out", "p.npy"}, 2, "write .csv or .jsonl");

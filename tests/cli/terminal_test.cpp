@@ -115,7 +115,7 @@ TEST_CASE("names in errors cannot steer the terminal") {
   }
 }
 
-TEST_CASE("text that is no threat stays as it is") {
+TEST_CASE("text that is not a threat stays as it is") {
   const Cli cli;
   const std::string name = "r\u00e9sum\u00e9 \u65e5\u672c \U0001f600 \u0627";
   const Outcome outcome = cli.on_manifest("run", {"--out", name, "--quiet"});

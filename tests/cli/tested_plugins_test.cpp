@@ -226,8 +226,8 @@ TEST_CASE("a record counts for the very file that it names, and if nobody else m
                 "does not say that optimizer sgd passed");
   check_refused(edited([](Json& json) { json["components"][0]["conforms"] = false; }),
                 "does not say that optimizer sgd passed");
-  check_refused(edited([](Json& json) { json["components"] = 7; }), "is no record");
-  check_refused(edited([](Json& json) { json["suite"] = "1"; }), "is no record");
+  check_refused(edited([](Json& json) { json["components"] = 7; }), "is not a record");
+  check_refused(edited([](Json& json) { json["suite"] = "1"; }), "is not a record");
   check_refused(with(""), "not a JSON object");
   check_refused(with(std::string(100000, '[')), "not a JSON object");
 

@@ -174,10 +174,10 @@ TEST_CASE("verify: a signature is of a key, of this run, and of nothing that doe
   const std::string own = read_file(cli.out("one/signature.json"));
   write_file(cli.out("one/signature.json"), read_file(cli.out("two/signature.json")));
   CHECK_THAT(problems(cli, {"one"}),
-             ContainsSubstring("signature.json: is no signature of this run"));
+             ContainsSubstring("signature.json: is not a signature of this run"));
   write_file(cli.out("one/signature.json"), "{}");
   CHECK_THAT(problems(cli, {"one"}),
-             ContainsSubstring("signature.json: is no signature of this run"));
+             ContainsSubstring("signature.json: is not a signature of this run"));
   fs::remove(cli.out("one/signature.json"));
   CHECK_THAT(problems(cli, {"one", "--trusted", "k.pub"}),
              ContainsSubstring("signature.json: is missing"));

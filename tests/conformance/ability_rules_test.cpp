@@ -445,7 +445,7 @@ TEST_CASE("the rule of named data files can fail") {
   const std::string rule = "names_files_that_exist";
   check_passes<DataSource, Rows>(rule);
   check_noticed<DataSource, NoFiles>(rule, "names none");
-  check_noticed<DataSource, LostFiles>(rule, "which is no file");
+  check_noticed<DataSource, LostFiles>(rule, "which is not a file");
 }
 
 TEST_CASE("the rule of suggested parameters can fail") {

@@ -89,7 +89,7 @@ TEST_CASE("cuda: what an example gets has the bits of the backend cpu, in every 
   }
 }
 
-TEST_CASE("cuda: so has what is no number, or too large for one, and what stands beside it",
+TEST_CASE("cuda: so has what is not a number, or too large for one, and what stands beside it",
           "[backend][privacy][cuda]") {
   Generator generator(89);
   const std::vector<Network> all = networks();

@@ -277,7 +277,7 @@ TEST_CASE("rows that are not finite, or overflow, have no prediction, by onnxrun
   }
 }
 
-TEST_CASE("an output that overflows is no certainty of a class, by onnxruntime either") {
+TEST_CASE("an output that overflows is not a certainty of a class, by onnxruntime either") {
   NEEDS_ONNXRUNTIME();
   const Exporting exporting;
   const Network network{{{1}, 2}, {Dense{1}}, Loss::logistic};

@@ -63,7 +63,7 @@ const std::array kTable = std::to_array<Row>({
            own.outputs = output_count(network);
            network.layers = {own};
          }},
-    {.told = {"begins_nan", "weights that are no numbers"},
+    {.told = {"begins_nan", "weights that are not numbers"},
      .begin = [](const Begin& begin) { begin.fill(std::nanf("")); }},
     {.told = {"begins_infinite", "weights beyond all bounds"},
      .begin = [](const Begin& begin) { begin.fill(HUGE_VALF); }},

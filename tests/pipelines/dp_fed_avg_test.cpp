@@ -78,7 +78,7 @@ TEST_CASE("dp_fed_avg: the server's ledger is not above its budget, whatever hap
   }
 }
 
-TEST_CASE("dp_fed_avg: a number of examples that was counted is no public one",
+TEST_CASE("dp_fed_avg: a number of examples that was counted is not a public one",
           "[federated][privacy]") {
   // Without a client's examples there are fewer of them, and the shares of all others change.
   const auto lists_sizes = [](const std::vector<std::string>& more) {

@@ -225,7 +225,7 @@ TEST_CASE("a damaged file costs time and nothing else", "[features]") {
   CHECK(count_of(notes, "took") == 2);
 }
 
-TEST_CASE("an example that is no number stays none", "[features][privacy]") {
+TEST_CASE("an example that is not a number stays none", "[features][privacy]") {
   const auto features_of = [](const fs::path& folder, Notes& notes) {
     Experiment experiment(kHead, {"data={kind: csv, train: rows.csv, target: y, classes: 2}",
                                   "model.activation=relu"});

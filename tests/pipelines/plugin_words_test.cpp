@@ -54,7 +54,7 @@ const Catalog& wordy_parts() {
 
 }  // namespace
 
-TEST_CASE("an accountant's note that is no UTF-8 is written with U+FFFD in its place") {
+TEST_CASE("an accountant's note that is not UTF-8 is written with U+FFFD in its place") {
   for (const bool guards : {true, false}) {
     INFO((guards ? "the accountant that guards the budget" : "another one"));
     std::vector<std::string> overrides;

@@ -219,7 +219,7 @@ TEST_CASE("a file that is deleted, or is that of another run, is seen", "[verify
   }
 }
 
-TEST_CASE("all ledgers deleted is no run without noise", "[verify]") {
+TEST_CASE("all ledgers deleted is not a run without noise", "[verify]") {
   Experiment experiment(kFederated);
   experiment.run();
   fs::remove_all(experiment.run_dir() / "ledgers");
@@ -298,8 +298,9 @@ TEST_CASE(
   const std::string prose = statement.at("prose").dump();
   CHECK_THAT(prose, ContainsSubstring("an upper bound, proved by the accountant pld, which also "
                                       "proves that the true value is at least"));
-  CHECK_THAT(prose, ContainsSubstring("saddle_point, gives estimates, which are no part of what is "
-                                      "proved"));
+  CHECK_THAT(prose,
+             ContainsSubstring("saddle_point, gives estimates, which are not part of what is "
+                               "proved"));
   CHECK_THAT(prose, !ContainsSubstring("exact up to"));
   const core::Verification verified = check(experiment.run_dir());
   CHECK(verified.verified());

@@ -118,7 +118,7 @@ TEST_CASE("gdp: nothing released costs nothing, no noise costs everything", "[ac
   CHECK(leak->epsilon(1e-5).value == 0.0);
 }
 
-TEST_CASE("gdp: what is no Gaussian is refused, and nothing is added", "[accountant]") {
+TEST_CASE("gdp: what is not a Gaussian is refused, and nothing is added", "[accountant]") {
   const auto accountant = gdp_of(Event::gaussian(3.0), 2);
   const double before = accountant->epsilon(1e-5).value;
   for (const Event& event :

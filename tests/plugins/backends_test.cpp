@@ -284,7 +284,7 @@ TEST_CASE("cpu: of equal values in a window the first gets the gradient", "[back
   }
 }
 
-TEST_CASE("cpu: values that are no tokens spoil their own example alone", "[backend]") {
+TEST_CASE("cpu: values that are not tokens spoil their own example alone", "[backend]") {
   const Network network =
       make_network({2}, 2, {Embedding{.vocabulary = 3, .width = 2}, Dense{2}}, Loss::cross_entropy);
   const auto program = compile(network);
@@ -529,7 +529,7 @@ TEST_CASE("cpu: an empty batch has no rows and no loss", "[backend]") {
   CHECK(program->evaluate({}).correct == 0);
 }
 
-TEST_CASE("cpu: a target that is no class spoils its own row alone", "[backend]") {
+TEST_CASE("cpu: a target that is not a class spoils its own row alone", "[backend]") {
   const Loss loss = GENERATE(Loss::cross_entropy, Loss::squared, Loss::logistic);
   const auto program = compile(linear(2, 2, loss));
   const std::size_t d = program->parameter_count();

@@ -180,7 +180,7 @@ TEST_CASE("dataset: what was not fetched to its end is not used", "[data_source]
   CHECK_THAT(Places::refusal("mnist"), ContainsSubstring("was not fetched to its end"));
 }
 
-TEST_CASE("dataset: a name is no path", "[data_source]") {
+TEST_CASE("dataset: a name is not a path", "[data_source]") {
   const Places places;
   for (const char* name : {"", "..", "../mnist", "a/b", "/etc", ".hidden", "a b", "a\n"}) {
     CHECK_THROWS_AS(Places::open(name), ConfigError);

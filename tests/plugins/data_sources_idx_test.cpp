@@ -137,11 +137,11 @@ TEST_CASE("idx: a stated number of classes is public and is enforced", "[data_so
   const auto small = files.open({{"classes", 7, {}}});
   // The row is named, and not what it holds.
   CHECK_THAT(io_error(files.labels, [&] { small->info(); }),
-             ContainsSubstring("label 3 is no class below 7; target_fill says what such a row "
+             ContainsSubstring("label 3 is not a class below 7; target_fill says what such a row "
                                "counts as"));
 }
 
-TEST_CASE("idx: a label that is no class counts as what was declared, and moves no other row",
+TEST_CASE("idx: a label that is not a class counts as what was declared, and moves no other row",
           "[data_source][privacy]") {
   const Files files;
   const auto whole = files.open({{"classes", 256, {}}});
@@ -154,7 +154,7 @@ TEST_CASE("idx: a label that is no class counts as what was declared, and moves 
   CHECK(source->info().unaccounted.empty());
   REQUIRE_FALSE(source->info().remarks.empty());
   CHECK_THAT(source->info().remarks.front(),
-             ContainsSubstring("labels are no class, and count as target_fill"));
+             ContainsSubstring("labels are not a class, and count as target_fill"));
   CHECK_THROWS_WITH(files.open({{"classes", 7, {}}, {"target_fill", 7, {}}}),
                     ContainsSubstring("idx: target_fill is 7, expected a class below 7"));
   const Value::List kept{7, 3};
@@ -262,7 +262,7 @@ TEST_CASE("idx: files that hold something else than promised", "[data_source]") 
   }
   SECTION("a test label beyond the training classes") {
     CHECK_THAT(files.refusal(files.test_labels, idx({2}, {9, 3})),
-               ContainsSubstring("label 0 is no class below 8"));
+               ContainsSubstring("label 0 is not a class below 8"));
   }
   SECTION("nothing that keep_labels keeps") {
     const Value::List kept{8, 9};

@@ -247,7 +247,7 @@ TEST_CASE("images: another size is an error that names the file, or becomes this
         std::vector<std::string>{"that every image can be read"});
 }
 
-TEST_CASE("images: what is no image is an error that names the file, or black") {
+TEST_CASE("images: what is not an image is an error that names the file, or black") {
   const Folder folder;
   const std::string png = grey_png(2, 3, kGrey);
   const std::string jpeg = jpeg_file(16, 16, Bytes(256, 7), TJPF_GRAY, TJSAMP_GRAY);
@@ -291,7 +291,7 @@ TEST_CASE("images: the folder holds classes, and these hold images") {
   const auto refusal = [&](const fs::path& named) {
     return io_error(named, [&] { folder.open()->info(); });
   };
-  SECTION("a folder that is no class") {
+  SECTION("a folder that is not a class") {
     fs::create_directories(folder.train / "dogs");
     CHECK_THAT(refusal(folder.train / "dogs"), ContainsSubstring("did you mean 'dog'?"));
   }
@@ -307,7 +307,7 @@ TEST_CASE("images: the folder holds classes, and these hold images") {
     fs::create_directories(folder.train / "cat" / "more");
     CHECK_THAT(refusal(folder.train / "cat" / "more"), ContainsSubstring("is a folder inside"));
   }
-  SECTION("a file that is no image by its name") {
+  SECTION("a file that is not an image by its name") {
     write_file(folder.train / "cat" / "notes.txt", "");
     CHECK_THAT(refusal(folder.train / "cat" / "notes.txt"), ContainsSubstring("no .png, .jpg"));
   }

@@ -298,7 +298,7 @@ TEST_CASE("npy: what is wrong with a file is said in one line", "[data_source]")
   SECTION("not the format") {
     says("", "is empty");
     says("PK\x03\x04 a .npz file", "is not a whole .npz archive");
-    says("\x93NUMP", "is no NumPy file");
+    says("\x93NUMP", "is not a NumPy file");
     says(npy("<f4", "(3, 2)", data, 4), "has format version 4.0, expected 1.0, 2.0 or 3.0");
     says(gzip(good), "is compressed with gzip");
   }

@@ -404,7 +404,7 @@ TEST_CASE("table: declarations of dates that contradict themselves", "[data_sour
   says({{"parts", list({"hour"}), {}}}, "allowed are days, day, month, weekday");
 }
 
-TEST_CASE("table: targets that are no number become the declared one", "[data_source]") {
+TEST_CASE("table: targets that are not a number become the declared one", "[data_source]") {
   const TableFile file("a,y\n1,2.5\n1,\n1,inf\n");
   const auto source =
       file.open({{"task", "regression", {}},

@@ -168,7 +168,7 @@ TEST_CASE("scattering: the bits of an image are its own", "[transform][scatterin
   CHECK(std::memcmp(again.data(), alone.data(), alone.size() * sizeof(float)) == 0);
 }
 
-TEST_CASE("scattering: what is no number becomes none, and the smallest ones stay",
+TEST_CASE("scattering: what is not a number becomes none, and the smallest ones stay",
           "[transform][scattering]") {
   using Limits = std::numeric_limits<float>;
   const auto transform = scattering(2, 4, 2);
@@ -238,7 +238,8 @@ TEST_CASE("scattering: nothing is learnt, and shapes are told", "[transform][sca
   CHECK(scattering(1, 8, 1)->output_shape({{28, 28}, 0}).features == Shape{14, 14, 9});
 }
 
-TEST_CASE("scattering: what is no image of a fitting size is refused", "[transform][scattering]") {
+TEST_CASE("scattering: what is not an image of a fitting size is refused",
+          "[transform][scattering]") {
   const auto transform = scattering(3, 8, 2);
   CHECK_THROWS_WITH(transform->output_shape({{784}, 0}),
                     ContainsSubstring("an example is 784, expected an image, [height, width]"));

@@ -12,7 +12,7 @@ struct Broken {
 
 }  // namespace
 
-TEST_CASE("what is no run is refused in one line") {
+TEST_CASE("what is not a run is refused in one line") {
   const Cli cli;
   fs::create_directory(cli.out("empty"));
   check_one_error_line(cli({"report", "empty"}), 2);
@@ -124,7 +124,7 @@ TEST_CASE("texts of a record are texts on the page, whatever they hold") {
   CHECK_THAT(again, ContainsSubstring("&quot;onload=&quot;1"));
 }
 
-TEST_CASE("bytes that are no UTF-8 do not reach the page") {
+TEST_CASE("bytes that are not UTF-8 do not reach the page") {
   const Cli cli;
   page_of_run(cli);
   write_file(cli.out("run/privgrad.lock"), "a\xff\xc0\xaf\xed\xa0\x80\x1b[2J \xc3\xa9");

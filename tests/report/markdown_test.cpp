@@ -179,13 +179,14 @@ TEST_CASE("without gnuplot, the error names it, and nothing is written") {
   CHECK_FALSE(fs::exists(study.cli.out("page")));
 }
 
-TEST_CASE("steps that are no numbers are refused in one line") {
+TEST_CASE("steps that are not numbers are refused in one line") {
   WrittenStudy study;
   study.results["arms"][1]["steps"] = {12, "many"};
   study.write();
   const Outcome outcome = study.report();
   check_one_error_line(outcome, 4);
-  CHECK_THAT(outcome.err, ContainsSubstring("results.json: 'steps' holds what is no number"));
+  CHECK_THAT(outcome.err,
+             ContainsSubstring("results.json: 'steps' holds something that is not a number"));
 }
 
 TEST_CASE("half a study is refused before anything is written") {
@@ -195,7 +196,7 @@ TEST_CASE("half a study is refused before anything is written") {
     study.write();
   }
   SECTION("no results yet") { fs::remove(study.cli.out("study/results.json")); }
-  SECTION("results that are no JSON") {
+  SECTION("results that are not JSON") {
     write_file(study.cli.out("study/results.json"), "{\"arms\": [");
   }
   const Outcome outcome = study.report();

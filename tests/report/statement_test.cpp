@@ -233,7 +233,7 @@ TEST_CASE("while a run goes on, its statement says that it has not ended and wha
   CHECK(statement.at("short").get<std::string>().starts_with("unfinished, at most epsilon"));
 }
 
-TEST_CASE("of a run that somebody stopped, the statement says what that is no part of") {
+TEST_CASE("of a run that somebody stopped, the statement says what that is not part of") {
   const Cli cli;
   stop_long_run(cli, SIGINT, "ledger.jsonl", {"--set", "checkpoint=off"});
   const Json statement = statement_of(cli);

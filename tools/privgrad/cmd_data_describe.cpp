@@ -170,7 +170,7 @@ Value given_params(const std::vector<std::string>& settings) {
     std::vector<Problem> problems;
     const auto value = core::parse_yaml(setting.substr(equals + 1), problems);
     if (!value || !problems.empty()) {
-      throw UsageError("--set " + setting.substr(0, equals) + ": the value is no YAML");
+      throw UsageError("--set " + setting.substr(0, equals) + ": the value is not YAML");
     }
     params.set(setting.substr(0, equals), *value);
   }

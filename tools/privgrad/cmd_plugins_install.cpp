@@ -66,7 +66,7 @@ std::optional<std::string> signer_of(const std::string& plugin, const fs::path& 
     throw PluginError(file.string() + ": is missing; --signer asks for a signature");
   }
   std::optional<std::string> signer = plugin_signer(staged, file);
-  if (!signer) throw PluginError(file.string() + ": is no signature of " + plugin);
+  if (!signer) throw PluginError(file.string() + ": is not a signature of " + plugin);
   if (wanted && *wanted != *signer) {
     throw PluginError(file.string() + ": is of the key " + *signer + ", not of the one asked for");
   }

@@ -160,7 +160,7 @@ class Reader {
     auto name = json.get<std::string>();
     if (name.empty() || name.front() == '.' || name.find('/') != name.npos ||
         name.find('\0') != name.npos || name == kReserved) {
-      fail("'" + name + "' is no name for a file");
+      fail("'" + name + "' is not a name for a file");
     }
     return name;
   }

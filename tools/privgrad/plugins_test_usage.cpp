@@ -41,7 +41,7 @@ Usage plugins_test_usage() {
               "beside it\n(FILE.tested.json) or, where that cannot be written, in "
               "~/.local/share/privgrad/tested/. Release mode\nasks for that record.\n\n"
               "exit codes: 0 done, 1 a "
-              "promise is broken or the file is no plugin, 2 the call is wrong or the "
+              "promise is broken or the file is not a plugin, 2 the call is wrong or the "
               "file\nis not named like a plugin, 4 there is no such file",
           .examples = {"privgrad plugins test "
                        "build/lib/privgrad/plugins/schedules/warm_up.privgrad.so",

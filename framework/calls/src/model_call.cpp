@@ -133,7 +133,7 @@ KeepsColumns* keep_columns(const ModelRequest& request, DataSource& source,
     if (std::find(columns.begin(), columns.end(), *name) != columns.end()) continue;
     const std::string nearest = nearest_name(*name, columns);
     throw ConfigError(
-        shown + " is no column of the rows" +
+        shown + " is not a column of the rows" +
         (nearest.empty() ? "" : "; did you mean '" + core::shown_line(nearest) + "'?"));
   }
   keeps->keep(request.keep);

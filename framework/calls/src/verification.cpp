@@ -51,7 +51,7 @@ Json check_signature(const core::RecordDirectory& directory, const VerifyRequest
     signer.reset();
   }
   if (!signer) {
-    result.problems.emplace_back("signature.json: is no signature of this run");
+    result.problems.emplace_back("signature.json: is not a signature of this run");
     return nullptr;
   }
   if (trusted && *trusted != *signer) {

@@ -177,7 +177,7 @@ void learn(const ComponentUse& use, std::size_t number, Transform& transform, Da
 void refuse_untaught(const ComponentUse& use) {
   throw ConfigError(use.name() +
                     " learns from a noised sum over the private rows, which a run releases and "
-                    "pays for, and this is no run; give it numbers, or statistic: public");
+                    "pays for, and this is not a run; give it numbers, or statistic: public");
 }
 
 FittedTransform fitted_of(const ComponentUse& use, const Transform& transform) {

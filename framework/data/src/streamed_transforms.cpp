@@ -225,7 +225,7 @@ void check_streamable(const ComponentUse& use, const Transform& transform) {
   }
   if (dynamic_cast<const RowTransform*>(&transform) != nullptr) return;
   throw ConfigError(use.name() +
-                    " transforms all rows at once, in memory (it is no RowTransform), which "
+                    " transforms all rows at once, in memory (it is not a RowTransform), which "
                     "data.streaming is there to avoid; leave one of the two out");
 }
 

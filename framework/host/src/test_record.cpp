@@ -30,7 +30,7 @@ Json parse(const fs::path& record) {
   std::string text(opened.size(), '\0');
   opened.read(0, text.data(), text.size());
   Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object()) throw PluginError("is no record: not a JSON object");
+  if (!json.is_object()) throw PluginError("is not a record: not a JSON object");
   return json;
 }
 
@@ -77,7 +77,7 @@ TestRecord find_test_record(const PluginIdentity& plugin, const std::vector<Fact
     } catch (const PluginError& problem) {
       why = problem.what();
     } catch (const Json::exception&) {
-      why = "is no record of this version";
+      why = "is not a record of this version";
     } catch (const fs::filesystem_error& problem) {
       why = problem.code().message();
     }

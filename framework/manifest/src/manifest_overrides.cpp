@@ -133,7 +133,7 @@ class Override {
 
   Value* out_of_list(const Value::List& items, const std::vector<std::string>& elements,
                      std::size_t at) {
-    report("'" + elements[at] + "' is no index into " + path(elements, at) + ", which has " +
+    report("'" + elements[at] + "' is not an index into " + path(elements, at) + ", which has " +
            std::to_string(items.size()) + " element(s)");
     return nullptr;
   }

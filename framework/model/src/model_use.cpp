@@ -58,7 +58,7 @@ void TrainedModel::add_transform(const SavedTransform& saved, const Catalog& cat
                                  ExampleShape& shape) {
   if (!saved.fitted.is_known) {
     throw ConfigError(name_ + ": cannot be applied: its transform " + saved.component.name +
-                      " keeps what it has learnt to itself (it is no FittedValues)");
+                      " keeps what it has learnt to itself (it is not a FittedValues)");
   }
   const std::string where = name_ + ": its transform " + saved.component.name + ": ";
   Stage stage{make_saved<Transform>(saved.component, where, catalog), shape, {}};
@@ -103,7 +103,7 @@ void TrainedModel::make_program(const Catalog& catalog) {
   outputs_ = ability_of<Outputs>(*program_);
   if (outputs_ == nullptr) {
     throw ConfigError(name_ + ": cannot be applied: " + maker.name +
-                      " can train and does not give outputs (its program is no Outputs)");
+                      " can train and does not give outputs (its program is not an Outputs)");
   }
   program_->load_parameters(file_.parameters);
 }

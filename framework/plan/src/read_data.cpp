@@ -29,9 +29,10 @@ RunData read_rows(const Manifest& manifest, const Setting& setting) {
 void apply_transforms(const Manifest& manifest, const Setting& setting, RunData& data, int threads,
                       const FeatureCache* cache, Teacher* teacher) {
   if (manifest.size_noise && teacher == nullptr) {
-    throw error_at(manifest, "data.size",
-                   "is the number of rows, which a run releases and pays for, and this is no run; "
-                   "give it as a number");
+    throw error_at(
+        manifest, "data.size",
+        "is the number of rows, which a run releases and pays for, and this is not a run; "
+        "give it as a number");
   }
   const auto executor = make_executor(threads);
   if (manifest.streaming) return apply_streamed_transforms(manifest, data, *executor, teacher);

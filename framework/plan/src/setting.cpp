@@ -34,7 +34,7 @@ std::optional<StatisticRequest> request_of(const ComponentUse& use, const Transf
   if (request.has_value() != (transform.statistic() == Statistic::released))
     refuse("what it asks to be released and what it says of its numbers contradict each other");
   if (request && dynamic_cast<const FittedValues*>(&transform) == nullptr)
-    refuse("what it learns from a released statistic cannot be kept (it is no FittedValues)");
+    refuse("what it learns from a released statistic cannot be kept (it is not a FittedValues)");
   return request;
 }
 

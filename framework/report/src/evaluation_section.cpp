@@ -62,7 +62,8 @@ class EvaluationSection {
   std::vector<double> shares(const Json& curve, const char* key) const {
     std::vector<double> values;
     for (const Json& one : list(curve, key, source_)) {
-      if (!one.is_number()) throw IoError(source_ + ": '" + key + "' holds what is no number");
+      if (!one.is_number())
+        throw IoError(source_ + ": '" + key + "' holds something that is not a number");
       values.push_back(one.get<double>());
     }
     return values;

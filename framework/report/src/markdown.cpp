@@ -174,7 +174,8 @@ class StudySection {
   std::string steps_of(const Json& entry) const {
     std::vector<double> made;
     for (const Json& steps : list(entry, "steps", source_)) {
-      if (!steps.is_number()) throw IoError(source_ + ": 'steps' holds what is no number");
+      if (!steps.is_number())
+        throw IoError(source_ + ": 'steps' holds something that is not a number");
       made.push_back(steps.get<double>());
     }
     return made.empty() ? "-" : range_of(made);

@@ -248,7 +248,8 @@ const Json& members(const Json& object, const char* key, const std::string& sour
 std::vector<std::string> texts(const Json& object, const char* key, const std::string& source) {
   std::vector<std::string> all;
   for (const Json& one : list(object, key, source)) {
-    if (!one.is_string()) fail(source, std::string("'") + key + "' holds what is no text");
+    if (!one.is_string())
+      fail(source, std::string("'") + key + "' holds something that is not text");
     all.push_back(one.get<std::string>());
   }
   return all;

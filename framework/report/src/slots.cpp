@@ -54,7 +54,7 @@ std::vector<Point> listed_points(const Json& entry, const std::string& name,
   std::vector<Point> points;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     if (!steps[i].is_number() || !values[i].is_number()) {
-      throw IoError(who + "holds what is no number");
+      throw IoError(who + "holds something that is not a number");
     }
     const Point point{steps[i].get<double>(), values[i].get<double>()};
     if (!points.empty() && point.x <= points.back().x) {

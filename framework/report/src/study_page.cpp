@@ -330,7 +330,7 @@ class StudyPage {
                 .y = spoken(metric),
                 .says =
                     "What privacy buys: arms to the left give more of it. Arms of different "
-                    "epsilon are no comparison of methods."};
+                    "epsilon are not a comparison of methods."};
     for (const Arm& arm : arms_) {
       const auto epsilon = number(arm.plan, "epsilon", study_file_);
       const auto mean = number(metric_of(arm.name, "metrics", metric), "mean", results_file_);

@@ -27,7 +27,7 @@ Adjacency adjacency_from_text(std::string_view text) {
   }
   const std::string nearest = nearest_name(text, names);
   throw ConfigError("'" + std::string(text) +
-                    "' is no adjacency; write add_or_remove_one, replace_one or zero_out" +
+                    "' is not an adjacency; write add_or_remove_one, replace_one or zero_out" +
                     (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
 }
 

@@ -62,7 +62,7 @@ Checked check(const ProjectAxis& one, std::size_t n) {
   std::size_t block = 0, features = 0;
   if (__builtin_mul_overflow(one.length, one.after, &block) || block == 0 || n % block != 0) {
     return {n, "has an axis of " + std::to_string(one.length) + " with " +
-                   std::to_string(one.after) + " behind it, which is no part of " +
+                   std::to_string(one.after) + " behind it, which is not part of " +
                    std::to_string(n) + " features"};
   }
   if (__builtin_mul_overflow(n / one.length, one.outputs, &features))

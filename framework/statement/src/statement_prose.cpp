@@ -114,7 +114,7 @@ std::string prover(const Json& statement) {
 std::string estimates_words(const Json& statement) {
   if (!statement.contains("proved_by")) return "";
   return " The accountant that the manifest names, " + text(statement, "accountant") +
-         ", gives estimates, which are no part of what is proved; noise that was calibrated by "
+         ", gives estimates, which are not part of what is proved; noise that was calibrated by "
          "them was raised until " +
          prover(statement) + " proved that it keeps the budget.";
 }
@@ -149,7 +149,7 @@ std::string claim(const Json& statement) {
   if (text(statement, "status") == "interrupted" && !in_full &&
       adaptive_noise(statement).is_null()) {
     sentence +=
-        " Somebody stopped the run. That is no part of what is proved: if what had been released "
+        " Somebody stopped the run. That is not part of what is proved: if what had been released "
         "led to it, the epsilon is that of the whole plan.";
   }
   if (const Json adapts = adaptive_noise(statement); !adapts.is_null()) {

@@ -168,7 +168,7 @@ class StudyReader {
       if (text != nullptr && !text->empty() && *text == one_line(*text, 80)) {
         study.titles[member.key] = *text;
       } else {
-        problems_.add(member.value.mark, where, "is no line of at most 80 characters");
+        problems_.add(member.value.mark, where, "is not a line of at most 80 characters");
       }
     }
   }
@@ -308,8 +308,9 @@ class StudyReader {
       const std::string where = "search.arms." + member.key;
       if (std::find(variants.begin(), variants.end(), member.key) == variants.end()) {
         const std::string nearest = nearest_name(member.key, variants);
-        problems_.add(member.key_mark, where,
-                      "is no arm" + (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
+        problems_.add(
+            member.key_mark, where,
+            "is not an arm" + (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
         continue;
       }
       search.of_variant[member.key] = read_search_axes(member.value, where, taken, problems_);
@@ -339,7 +340,7 @@ class StudyReader {
   void read_seed(const Value& item, Study& study) {
     const auto* number = std::get_if<std::int64_t>(&item.data());
     if (number == nullptr || *number < 0) {
-      problems_.add(item.mark, "seeds", "has an element that is no integer of at least 0");
+      problems_.add(item.mark, "seeds", "has an element that is not an integer of at least 0");
       return;
     }
     const auto seed = static_cast<std::uint64_t>(*number);
@@ -367,7 +368,7 @@ class StudyReader {
             count != nullptr && *count >= 2 && *count <= static_cast<std::int64_t>(kMaxSeeds);
         if (!fits) {
           problems_.add(member.value.mark, where,
-                        "is no integer of 2 to " + std::to_string(kMaxSeeds));
+                        "is not an integer of 2 to " + std::to_string(kMaxSeeds));
           continue;
         }
         (member.key == "at_least" ? rule.at_least : rule.at_most) =

@@ -299,7 +299,7 @@ std::optional<std::string> named_variant(const Value& node, const std::string& n
   }
   const std::string nearest = nearest_name(name, variants);
   problems.add(node.mark, "baseline",
-               "is " + in_quotes(name) + ", which is no arm" +
+               "is " + in_quotes(name) + ", which is not an arm" +
                    (nearest.empty() ? "; the first one is called '" + variants.front() + "'"
                                     : "; did you mean '" + nearest + "'?"));
   return std::nullopt;
@@ -358,7 +358,7 @@ std::vector<std::size_t> find_baselines(const Value& root, const StudyAxes& axes
     }
     const Mark mark = node != nullptr ? node->mark : root.mark;
     problems.add(mark, "baseline",
-                 "is " + in_quotes(*variant) + ", which is no arm at the level " +
+                 "is " + in_quotes(*variant) + ", which is not an arm at the level " +
                      in_quotes(axes.axes.front().values[level].label));
   }
   return found;

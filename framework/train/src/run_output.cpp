@@ -57,7 +57,7 @@ double mean_gradient_norm_along(const std::string& lines) {
     const Json json =
         nested_deeper_than(kDeepestLine, line) ? Json() : Json::parse(line, nullptr, false);
     if (!json.is_object() || !json.contains("step") || !json["step"].is_number_unsigned())
-      throw IoError("metrics.jsonl: has a line that is no measurement of a step");
+      throw IoError("metrics.jsonl: has a line that is not a measurement of a step");
     if (json["step"] == 0U) continue;
     const auto norm = json.find("gradient_norm");
     sum += norm != json.end() && norm->is_number() ? norm->get<double>() : std::nan("");

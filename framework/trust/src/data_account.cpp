@@ -93,7 +93,7 @@ class DataAccount::Lock {
     try {
       struct stat status {};
       if (::fstat(descriptor_, &status) != 0) fail("cannot be inspected");
-      if (!S_ISREG(status.st_mode)) throw IoError(file.string() + ": is no plain file");
+      if (!S_ISREG(status.st_mode)) throw IoError(file.string() + ": is not a plain file");
       if (static_cast<std::uint64_t>(status.st_size) > kLargestAccount) {
         throw IoError(file.string() + ": is longer than " + std::to_string(kLargestAccount) +
                       " bytes; open a new account for what is left");
@@ -185,14 +185,15 @@ DataAccount::DataAccount(std::filesystem::path file) : file_(std::move(file)) {
 
 void DataAccount::read(Lock& lock) {
   const ChainedLines read = read_chain(lock.content(), file_.string());
-  if (read.lines.empty()) throw IoError(file_.string() + ": is no account: it has no first line");
+  if (read.lines.empty())
+    throw IoError(file_.string() + ": is not an account: it has no first line");
   entries_.clear();
   for (const ChainedLine& line : read.lines) {
     try {
       add(line.json);
     } catch (const std::exception& problem) {
       throw IoError(file_.string() + ":" + line.json.at("line").dump() +
-                    ": is no line of an account: " + problem.what());
+                    ": is not a line of an account: " + problem.what());
     }
   }
   lines_ = read.lines.size();

@@ -114,7 +114,7 @@ class Reader {
       return Event::unsupported(text(json, "reason", place));
     }
     const std::string nearest = nearest_name(name, kEvents);
-    fail({&place, "event"}, "is '" + name + "', which is no event" +
+    fail({&place, "event"}, "is '" + name + "', which is not an event" +
                                 (nearest.empty() ? std::string("; see docs/accounting.md")
                                                  : "; did you mean '" + nearest + "'?"));
   }

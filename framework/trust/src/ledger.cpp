@@ -84,7 +84,7 @@ void Ledger::take_up(std::string_view text, const LedgerReopening& again) {
     if (end == text.npos) throw IoError("the checkpoint ends within a line");
     const std::uint64_t number = chain_.lines() + 1;
     ChainedLine line = parse_chained_line(text.substr(0, end), number, chain_.last_hash());
-    if (line.json.at("type") != "release") throw IoError("a line that is no release");
+    if (line.json.at("type") != "release") throw IoError("a line that is not a release");
     const auto event = [&](const char* key) {
       return event_from_json(line.json.at(key).dump(), "line " + std::to_string(number));
     };

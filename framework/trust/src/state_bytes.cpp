@@ -5,7 +5,7 @@
 namespace privgrad::core {
 
 void StateReader::fail(const std::string& what) const {
-  throw IoError(name_ + ": is no checkpoint that this program wrote: " + what);
+  throw IoError(name_ + ": is not a checkpoint that this program wrote: " + what);
 }
 
 }  // namespace privgrad::core

@@ -75,7 +75,7 @@ std::vector<double> LoadedModel::predict(std::span<const float> features) const 
   const std::size_t width = element_count(input().features);
   if (features.size() % width != 0) {
     throw ConfigError("predict: there are " + std::to_string(features.size()) +
-                      " features, which are no rows of " + std::to_string(width));
+                      " features, which are not rows of " + std::to_string(width));
   }
   const std::size_t rows = features.size() / width;
   const Dataset data(input(), {features.begin(), features.end()}, std::vector<float>(rows));

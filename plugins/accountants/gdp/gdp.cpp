@@ -102,7 +102,7 @@ class Gdp final : public privgrad::Accountant {
     if (!clt_) {
       return "poisson_sampled: a sampled Gaussian is not GDP with a smaller mu; `clt: true` gives "
              "the "
-             "central-limit estimate, which is no bound";
+             "central-limit estimate, which is not a bound";
     }
     if (!privgrad::joint_gaussian(*e.of)) {
       return "poisson_sampled: the central-limit estimate is for sampled Gaussians only, got " +

@@ -60,7 +60,7 @@ struct IdxFile {
                                         : "expected IDX labels (unsigned bytes, 1 extent)";
     std::array<std::uint8_t, 4> magic{};
     if (file.read(magic) < magic.size() || magic[0] != 0 || magic[1] != 0) {
-      file.fail("is no IDX file: it does not begin with 00 00 08; " + expected);
+      file.fail("is not an IDX file: it does not begin with 00 00 08; " + expected);
     }
     if (magic[2] != 0x08) file.fail("holds " + element_type(magic[2]) + ", " + expected);
     for (unsigned i = 0; i < magic[3]; ++i) {
@@ -244,7 +244,7 @@ std::string IdxSource::remark(const IdxFiles& files, const Outline& outline) con
   if (count == 0) return "";
   return files.labels.string() + ": " + std::to_string(count) + " of " +
          std::to_string(outline.wanted_rows.size()) +
-         " labels are no class, and count as target_fill";
+         " labels are not a class, and count as target_fill";
 }
 
 Dataset IdxSource::read(Split split) {
@@ -328,8 +328,9 @@ std::size_t IdxSource::count_classes(const IdxFiles& files, const Outline& train
 void IdxSource::check_labels(const IdxFiles& files, const Outline& outline) const {
   for (const std::uint32_t row : outline.wanted_rows) {
     if (selection_.target(outline.labels[row], classes())) continue;
-    throw IoError(files.labels.string() + ": label " + std::to_string(row) + " is no class below " +
-                  std::to_string(classes()) + "; target_fill says what such a row counts as");
+    throw IoError(files.labels.string() + ": label " + std::to_string(row) +
+                  " is not a class below " + std::to_string(classes()) +
+                  "; target_fill says what such a row counts as");
   }
 }
 

@@ -186,7 +186,7 @@ void NpyFile::read_type(std::string_view descr) {
 std::string NpyFile::read_header() {
   std::array<std::uint8_t, 8> start{};
   if (file_->read(start) < start.size() || std::memcmp(start.data(), "\x93NUMPY", 6) != 0) {
-    fail("is no NumPy file: it does not begin with \\x93NUMPY");
+    fail("is not a NumPy file: it does not begin with \\x93NUMPY");
   }
   if (start[6] < 1 || start[6] > 3 || start[7] != 0) {
     fail("has format version " + std::to_string(start[6]) + "." + std::to_string(start[7]) +

@@ -54,7 +54,7 @@ class RobustScale final : public privgrad::Transform,
     if (!noise_) return;
     const std::vector<double> range = params.reals("range");
     if (range.size() != 2 || !(range[0] < range[1]) || !std::isfinite(range[1] - range[0]))
-      throw ConfigError("robust_scale: range is no pair [low, high] with low below high");
+      throw ConfigError("robust_scale: range is not a pair [low, high] with low below high");
     begin_ = range[0];
     width_ = (range[1] - range[0]) / static_cast<double>(bins_);
   }

@@ -69,7 +69,7 @@ TEST_CASE("the note of a plugin is read from its file", "[elf]") {
   CHECK(std::string(note.abi_tag) == PRIVGRAD_ABI_TAG);
 }
 
-TEST_CASE("files that are no plugins say what they lack", "[elf]") {
+TEST_CASE("files that are not plugins say what they lack", "[elf]") {
   Subject subject;
   CHECK_THAT(subject.refusal(""), ContainsSubstring("not a 64-bit ELF shared object"));
   CHECK_THAT(subject.refusal("hello"), ContainsSubstring("not a 64-bit ELF shared object"));

@@ -102,7 +102,7 @@ TEST_CASE("plugin files are found by name, sorted, four levels deep", "[search]"
   CHECK(found == plugins);
 }
 
-TEST_CASE("a directory that is no plugin directory is not searched to its end", "[search]") {
+TEST_CASE("a directory that is not a plugin directory is not searched to its end", "[search]") {
   const TempDir dir;
   for (const char* name : {"a", "b", "c"}) write_file(dir.path() / name, "");
   CHECK_NOTHROW(find_plugin_files(dir.path(), 3));

@@ -275,7 +275,7 @@ TEST_CASE("overrides change the manifest and are named in errors", "[manifest]")
   CHECK(error("steps.x=1") ==
         "--set steps.x: error: steps: is an integer and has no members; set the whole of it");
   CHECK(error("data.transforms.9.to=1") ==
-        "--set data.transforms.9.to: error: '9' is no index into data.transforms, which has 2 "
+        "--set data.transforms.9.to: error: '9' is not an index into data.transforms, which has 2 "
         "element(s)");
   CHECK(error("steps=null").starts_with("m.yaml:1:1: error: steps: is missing"));
   CHECK(error("nonsense.a=1").starts_with("--set nonsense.a: error: nonsense: is unknown"));

@@ -90,7 +90,7 @@ TEST_CASE("a tensor may have no extent or no numbers, and the header may be padd
   CHECK(read.tensors[1].values == std::vector<float>{2.0f});
 }
 
-TEST_CASE("a file that is no safetensors file is refused with what is wrong", "[safetensors]") {
+TEST_CASE("a file that is not safetensors file is refused with what is wrong", "[safetensors]") {
   const std::string two = words<float>({1.0f, 2.0f});
   const auto one = [&](const std::string& what) { return refusal("{" + what + "}", two); };
   CHECK_THROWS_AS(core::read_safetensors("short"), IoError);

@@ -47,7 +47,7 @@ TEST_CASE("kept numbers: a schedule that is rounded otherwise is the one of the 
 }
 
 TEST_CASE(
-    "kept numbers: what is no rounding is given back, and nothing is taken for another slot") {
+    "kept numbers: what is not a rounding is given back, and nothing is taken for another slot") {
   const Values falling{1.0, 0.7, 0.4};
   KeptNumbers first;
   first.schedule("learning_rate", falling);

@@ -61,7 +61,7 @@ TEST_CASE("many roundings are all in the interval", "[event]") {
   check_joint(Event::composed(many), 2.4 / std::sqrt(20'000.0), 1e-10);
 }
 
-TEST_CASE("nothing, no noise, and what is no Gaussian", "[event]") {
+TEST_CASE("nothing, no noise, and what is not a Gaussian", "[event]") {
   CHECK(std::isinf(joint_gaussian(Event::nothing())->low));
   CHECK(std::isinf(joint_gaussian(Event::self_composed(0, noise(1.0)))->low));
   CHECK(joint_gaussian(Event::composed({noise(1.0), Event::non_private()}))->low == 0.0);

@@ -100,7 +100,7 @@ TEST_CASE("the baseline is the first arm, a named one, or the one at a place", "
       Lines{"s.yaml:5:11: error: baseline: describes 2 arms, '1+y' and '2+y' among them; say more "
             "of it"});
   CHECK(problems_after_head(axes + "baseline: 2+z\n") ==
-        Lines{"s.yaml:5:11: error: baseline: is '2+z', which is no arm; did you mean '2+x'?"});
+        Lines{"s.yaml:5:11: error: baseline: is '2+z', which is not an arm; did you mean '2+x'?"});
 }
 
 TEST_CASE("levels come before the axes, and the baseline's variant is at each of them", "[study]") {
@@ -128,7 +128,7 @@ TEST_CASE("levels come before the axes, and the baseline's variant is at each of
 TEST_CASE("a baseline is wanted at each level", "[study]") {
   const std::string text = "levels: {a: [1, 2]}\naxes: {b: [x, y]}\n";
   CHECK(problems_after_head(text + "skip: [{a: 2, b: x}]\n") ==
-        Lines{"s.yaml:1:1: error: baseline: is 'x', which is no arm at the level '2'"});
+        Lines{"s.yaml:1:1: error: baseline: is 'x', which is not an arm at the level '2'"});
   CHECK(problems_after_head(text + "baseline: {a: 1, b: x}\n") ==
         Lines{"s.yaml:6:11: error: baseline: names a level, but there is a baseline at each: say "
               "where it is on the axes"});
@@ -309,7 +309,7 @@ TEST_CASE("a search has seeds and keys of its own", "[study]") {
   CHECK(candidate_count(*own.search, "2") == 2);
   CHECK(problems_after_head(text("arms: {3: {a: [3, 4]}}, seeds: [7]")) ==
         Lines{"s.yaml:5:9: error: search: lacks over or arms: what is searched",
-              "s.yaml:5:17: error: search.arms.3: is no arm; did you mean '1'?"});
+              "s.yaml:5:17: error: search.arms.3: is not an arm; did you mean '1'?"});
   CHECK(problems_after_head(text("seeds: [7]")) ==
         Lines{"s.yaml:5:9: error: search: lacks over or arms: what is searched"});
 }

@@ -250,7 +250,7 @@ TEST_CASE("a seed has one key for all steps", "[resume]") {
   CHECK(out.text().size() < 32);  // and none is written down
 }
 
-TEST_CASE("what is no checkpoint is refused before memory is taken for it", "[resume]") {
+TEST_CASE("what is not a checkpoint is refused before memory is taken for it", "[resume]") {
   core::StateWriter out;
   out.begin("part");
   out.array(std::vector<double>{1.0, 2.0});

@@ -76,7 +76,7 @@ TEST_CASE("a program whose evaluation of an example depends on its neighbours is
   CHECK_THROWS_AS(core::example_evaluations(liar, data, core::all_rows(70), executor), PluginError);
 }
 
-TEST_CASE("an example that is no number is no broken promise") {
+TEST_CASE("an example that is not a number is not a broken promise") {
   class NaN final : public Feature, public RowEvaluations {
    public:
     Evaluation evaluate(const Batch&) const override {

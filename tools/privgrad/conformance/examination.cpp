@@ -119,7 +119,7 @@ Value parse_params(const std::string& text) {
   std::vector<Problem> problems;
   std::optional<Value> value = core::parse_yaml(text, problems);
   if (!problems.empty() || !value || !std::holds_alternative<Value::Object>(value->data())) {
-    throw UsageError("--params: '" + text + "' is no YAML object" +
+    throw UsageError("--params: '" + text + "' is not a YAML object" +
                      (problems.empty() ? "" : ": " + problems.front().what));
   }
   return *std::move(value);

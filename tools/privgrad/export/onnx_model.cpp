@@ -131,7 +131,7 @@ void check_by_onnx(const onnx::ModelProto& proto) {
     options.error_mode = 1;  // an error is thrown
     onnx::shape_inference::InferShapes(inferred, onnx::OpSchemaRegistry::Instance(), options);
   } catch (const std::exception& problem) {
-    throw PluginError(std::string("the graph is no valid ONNX model: ") + problem.what());
+    throw PluginError(std::string("the graph is not a valid ONNX model: ") + problem.what());
   }
 }
 

@@ -38,7 +38,7 @@ Archive open(const fs::path& path) {
   ::archive_read_support_format_tar(archive.get());
   constexpr std::size_t kBlock = std::size_t{1} << 16;
   if (::archive_read_open_filename(archive.get(), path.c_str(), kBlock) != ARCHIVE_OK) {
-    fail(path, std::string("is no tar archive: ") + ::archive_error_string(archive.get()));
+    fail(path, std::string("is not a tar archive: ") + ::archive_error_string(archive.get()));
   }
   return archive;
 }

@@ -226,7 +226,7 @@ void check_abilities(Checker& checker, DataSource& source) {
     for (const std::filesystem::path& file : files) {
       std::error_code failure;
       require(std::filesystem::is_regular_file(file, failure),
-              "files() names " + file.string() + ", which is no file");
+              "files() names " + file.string() + ", which is not a file");
     }
     require(files == named->files(), "files() answers otherwise the second time");
   });

@@ -49,9 +49,9 @@ void require_request(const Checker& checker, const Shape& shape) {
   require(transform->statistic() == Statistic::released,
           "with statistic: private, statistic() says otherwise");
   require(dynamic_cast<const RowTransform*>(transform.get()) != nullptr,
-          "it learns from a released statistic and is no RowTransform");
+          "it learns from a released statistic and is not a RowTransform");
   require(dynamic_cast<const FittedValues*>(transform.get()) != nullptr,
-          "it learns from a released statistic and is no FittedValues");
+          "it learns from a released statistic and is not a FittedValues");
   const StatisticRequest one = request_for(learner(*transform), shape);
   const StatisticRequest again = request_for(learner(*made(checker)), shape);
   require(one.size == again.size && one.l2_bound == again.l2_bound && one.what == again.what,

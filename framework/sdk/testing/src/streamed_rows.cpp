@@ -23,7 +23,7 @@ struct Streamed {
 
   explicit Streamed(DataSource& source) {
     auto* streams = dynamic_cast<StreamedRows*>(&source);
-    require(streams != nullptr, "another instance is no StreamedRows");
+    require(streams != nullptr, "another instance is not a StreamedRows");
     double done = 0.0;
     std::size_t type = 0;
     float scale = 1.0f;
@@ -134,7 +134,7 @@ void check_streamed_rows(Checker& checker, StreamedRows& streams) {
     require(has_stopped, "it goes on where the function that takes the rows has thrown");
   });
   checker.rule("streams_rows_of_files_that_it_names", [&] {
-    require(dynamic_cast<DataFiles*>(&streams) != nullptr, "it is no DataFiles");
+    require(dynamic_cast<DataFiles*>(&streams) != nullptr, "it is not a DataFiles");
   });
 }
 

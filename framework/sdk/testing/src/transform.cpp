@@ -527,7 +527,7 @@ void check_transform(Checker& checker) {
   checker.rule("a_given_partition_moves_no_example", [&] {
     const auto transform = checker.make<Transform>();
     const auto* partition = dynamic_cast<const Partition*>(transform.get());
-    if (partition == nullptr) throw NotChecked{"it is no partition"};
+    if (partition == nullptr) throw NotChecked{"it is not a partition"};
     if (partition->is_drawn()) throw NotChecked{"it says that it draws"};
     require_given(*partition);
   });
