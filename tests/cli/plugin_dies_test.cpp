@@ -87,15 +87,16 @@ TEST_CASE("what a plugin throws that is not an exception names its type and who 
   check_one_error_line(in_run, 1);
   CHECK_THAT(in_run.err,
              ContainsSubstring("test.dies_in_a_rule:throw_a_number: threw int, which is "
-                               "no std::exception"));
+                               "not a std::exception"));
   const Cli cli;  // a plan asks schedules
   Words words = with_fixture(cli, "dies_in_a_rule");
   words.resize(2);
   words.insert(words.end(), {"--set", "schedules.learning_rate=throw_a_number"});
   const Outcome in_plan = cli.on_manifest("plan", words);
   check_one_error_line(in_plan, 1);
-  CHECK_THAT(in_plan.err, ContainsSubstring(
-                              "plugin test.dies_in_a_rule threw int, which is not std::exception"));
+  CHECK_THAT(
+      in_plan.err,
+      ContainsSubstring("plugin test.dies_in_a_rule threw int, which is not a std::exception"));
 }
 
 TEST_CASE("run: a ConfigError of a step is the plugin's breach, and not the manifest's fault") {

@@ -76,7 +76,7 @@ TEST_CASE("plugins test: a rule that takes its process with it has failed, and t
   check("loop", "it was not done after 2 s");
   check("take_all_memory", "it ran out of memory");
   check("throw_silence",
-        "an exception that is not privgrad::Error was thrown ((anonymous "
+        "an exception that is not a privgrad::Error was thrown ((anonymous "
         "namespace)::Silent): (its what() is empty)");
   CHECK(found(report, "schedule", "behave", "values_are_repeatable") == "passed ");
 }

@@ -424,7 +424,7 @@ TEST_CASE("the rules of streamed rows can fail") {
   check_noticed<DataSource, HearsNoRefusal>(stops, "goes on");
   const std::string named = "streams_rows_of_files_that_it_names";
   check_passes<DataSource, Streams>(named);
-  check_noticed<DataSource, StreamsFromNowhere>(named, "no DataFiles");
+  check_noticed<DataSource, StreamsFromNowhere>(named, "not a DataFiles");
 }
 
 TEST_CASE("the rule of schedules made from an influence can fail") {

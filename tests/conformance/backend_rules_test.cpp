@@ -230,7 +230,7 @@ TEST_CASE("each rule of backends and programs can fail") {
        {"outputs_are_what_the_loss_is_of", "evaluate() says", findings<GivesProbabilities>()},
        {"outputs_are_what_the_loss_is_of", "wrote beside", findings<WritesOutputsBeside>()},
        {"outputs_depend_on_their_example_alone", "alone differ", findings<CentresOutputs>()},
-       {"outputs_depend_on_their_example_alone", "no number", findings<SpreadsWhatIsNoNumber>()},
+       {"outputs_depend_on_their_example_alone", "not a number", findings<SpreadsWhatIsNoNumber>()},
        {"rows_are_evaluated_as_if_alone", "example 299 is", findings<CentresEvaluations>()},
        {"rows_are_evaluated_as_if_alone", "example 5 is", findings<EvaluatesAnotherRow>()},
        {"rows_are_evaluated_as_if_alone", "example 299 is", findings<SpreadsANaN>()},

@@ -100,9 +100,9 @@ TEST_CASE("a poor declaration is found") {
          with_param(param::object("inner", "More.", {param::real("x", "").defaults_to(1)})));
   caught("declares_possible_ranges", "empty range",
          with_param(param::real("x", "X.").above(1).at_most(1).optional()));
-  caught("declares_possible_ranges", "no number",
+  caught("declares_possible_ranges", "not a number",
          with_param(param::text("x", "X.").at_least(1).optional()));
-  caught("declares_possible_ranges", "no text",
+  caught("declares_possible_ranges", "not text",
          with_param(param::real("x", "X.").one_of({"a"}).optional()));
   caught("declares_legal_defaults", "allowed is [0, 1]",
          with_param(param::real("x", "X.").at_least(0).at_most(1).defaults_to(2)));
@@ -160,7 +160,7 @@ TEST_CASE("a component that cannot be made from its own examples is found") {
                    "made from its own examples and defaults, it is refused: cannot") == "");
   CHECK(not_caught(findings_on<Schedule, Throwing<IoError>>(), "is_created", "IoError") == "");
   CHECK(not_caught(findings_on<Schedule, Throwing<std::logic_error>>(), "is_created",
-                   "no privgrad::Error") == "");
+                   "not a privgrad::Error") == "");
   CHECK(not_caught(with_factory([](Factory& factory) {
                      factory.create = [](const Params&) -> void* { return nullptr; };
                    }),

@@ -46,7 +46,7 @@ int with_exit_code(const std::function<int()>& action) {
     const std::string plugin = plugin_that_threw();
     report_failure((plugin.empty() ? "a plugin" : "plugin " + plugin) + " threw " +
                    boost::core::demangle(abi::__cxa_current_exception_type()->name()) +
-                   ", which is not std::exception");
+                   ", which is not a std::exception");
     return kOther;
   }
 }

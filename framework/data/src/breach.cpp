@@ -39,7 +39,7 @@ void in_run_of(const std::string& who, const std::function<void()>& action) {
   } catch (...) {
     throw PluginError(who + ": threw " +
                       boost::core::demangle(abi::__cxa_current_exception_type()->name()) +
-                      ", which is not std::exception");
+                      ", which is not a std::exception");
   }
 }
 

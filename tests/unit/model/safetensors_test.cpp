@@ -96,8 +96,8 @@ TEST_CASE("a file that is not safetensors file is refused with what is wrong", "
   CHECK_THROWS_AS(core::read_safetensors("short"), IoError);
   CHECK_THROWS_WITH(core::read_safetensors(std::string(8, '\xff')),
                     ContainsSubstring("18446744073709551615"));
-  CHECK_THAT(refusal("[]", ""), ContainsSubstring("no JSON object"));
-  CHECK_THAT(refusal("{\"a\":", ""), ContainsSubstring("no JSON"));
+  CHECK_THAT(refusal("[]", ""), ContainsSubstring("not a JSON object"));
+  CHECK_THAT(refusal("{\"a\":", ""), ContainsSubstring("not JSON"));
   CHECK_THAT(refusal("{\"a\":[[[[[1]]]]]}", ""), ContainsSubstring("nested too deep"));
   CHECK_THAT(one(entry("a", "F32", "[1]", 0, 4) + "," + entry("a", "F32", "[1]", 4, 8)),
              ContainsSubstring("'a' twice"));
@@ -110,8 +110,8 @@ TEST_CASE("a file that is not safetensors file is refused with what is wrong", "
              ContainsSubstring("too large"));
   CHECK_THAT(one(entry("a", "F32", "[4611686018427387906]", 0, 8)),
              ContainsSubstring("too large"));  // 2^62 + 2 numbers would wrap to 8 bytes
-  CHECK_THAT(one(entry("a", "F32", "[-2]", 0, 8)), ContainsSubstring("no whole number"));
-  CHECK_THAT(one(entry("a", "F32", "[2.0]", 0, 8)), ContainsSubstring("no whole number"));
+  CHECK_THAT(one(entry("a", "F32", "[-2]", 0, 8)), ContainsSubstring("not a whole number"));
+  CHECK_THAT(one(entry("a", "F32", "[2.0]", 0, 8)), ContainsSubstring("not a whole number"));
   CHECK_THAT(one(entry("a", "F32", "[2]", 0, 8) + "," + entry("b", "F32", "[1]", 4, 8)),
              ContainsSubstring("overlap"));
   CHECK_THAT(one(entry("a", "F32", "[1]", 4, 8)), ContainsSubstring("a gap"));

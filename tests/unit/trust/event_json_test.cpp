@@ -96,7 +96,7 @@ TEST_CASE("errors name the place in the document, and the nearest right name", "
     CHECK_THROWS_AS(parse(text), ConfigError);
     CHECK_THROWS_WITH(parse(text), ContainsSubstring("e.json") && ContainsSubstring(with));
   };
-  fails("", "no JSON");
+  fails("", "not JSON");
   fails("{\n\"event\": gaussian}", "e.json:2: is not JSON");
   fails("[]", "expected an object");
   fails("{}", "event: is missing");

@@ -73,5 +73,5 @@ TEST_CASE("a run never writes into what is there", "[files]") {
   CHECK_THROWS_WITH(core::make_run_directory(dir.path() / "a" / "b"),
                     ContainsSubstring("not empty"));
   CHECK_THROWS_WITH(core::make_run_directory(dir.path() / "a" / "b" / "x"),
-                    ContainsSubstring("no directory"));
+                    ContainsSubstring("not a directory"));
 }

@@ -61,7 +61,7 @@ Finding judge(std::string_view name, const std::function<void()>& body) {
   } catch (const std::bad_alloc&) {
     finding.detail = "it ran out of memory (std::bad_alloc)";
   } catch (const std::exception& problem) {
-    finding.detail = "an exception that is not privgrad::Error was thrown (" +
+    finding.detail = "an exception that is not a privgrad::Error was thrown (" +
                      readable_name(typeid(problem)) + "): " + text_of(problem);
   } catch (...) {
     finding.detail = "something that is not an exception was thrown";

@@ -289,7 +289,7 @@ void check_range_ends(Checker& checker, const std::function<void(const Params&)>
         throw;
       } catch (const std::exception& problem) {
         broken("with " + variant.what +
-               ": an exception that is not privgrad::Error was thrown: " + problem.what());
+               ": an exception that is not a privgrad::Error was thrown: " + problem.what());
       }
     }
   });
