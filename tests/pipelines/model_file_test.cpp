@@ -167,7 +167,7 @@ steps: 2
     check_refused(file_refusal(changed.bytes()), expected);
   };
   refused("features", R"(["n1"])", "does not name the features");
-  refused("features", R"([1, 2, 3, 4, 5])", "no short text");
+  refused("features", R"([1, 2, 3, 4, 5])", "not a short text");
   refused("data", R"({"kind": 3, "params": {}})", "its metadata 'data' is not a component");
   refused("data", "{", "its metadata 'data' is not JSON");
 }
@@ -185,8 +185,8 @@ TEST_CASE("a model file that is cut off anywhere is refused") {
 TEST_CASE("a model file whose header lies is refused") {
   Parts whole(model_bytes());
   check_refused(file_refusal(std::string(8, '\xff') + whole.data), "cut off");
-  check_refused(file_refusal(whole.with_header("[1,2]")), "no JSON object");
-  check_refused(file_refusal(whole.with_header("{\"a\":")), "no JSON");
+  check_refused(file_refusal(whole.with_header("[1,2]")), "not a JSON object");
+  check_refused(file_refusal(whole.with_header("{\"a\":")), "not JSON");
   check_refused(file_refusal(whole.with_header(std::string(5000, '['))), "nested too deep");
   check_refused(file_refusal(whole.with_header(R"({"a":{},"a":{}})")), "'a' twice");
   const char* weight = "layers.0.weight";
@@ -241,8 +241,8 @@ TEST_CASE(
   check_refused(file_refusal([](Parts& p) { p.header["__metadata__"].erase("model_format"); }),
                 "how it is applied");
   check_refused(file_refusal([](Parts& p) { p.header.erase("__metadata__"); }),
-                "no model of PrivGrad");
-  check_refused(file_refusal([](Parts& p) { p.meta("format") = "pt"; }), "no model of PrivGrad");
+                "not a model of PrivGrad");
+  check_refused(file_refusal([](Parts& p) { p.meta("format") = "pt"; }), "not a model of PrivGrad");
   check_refused(file_refusal([](Parts& p) { p.meta("network") = "{}"; }), "network");
   check_refused(file_refusal([](Parts& p) { p.meta("classes") = R"(["one"])"; }), "'classes'");
   check_refused(file_refusal([](Parts& p) {

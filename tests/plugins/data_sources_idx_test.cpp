@@ -209,9 +209,11 @@ TEST_CASE("idx: files that hold something else than promised", "[data_source]") 
   const std::string images = read_file(files.images);
   const std::string labels = read_file(files.labels);
 
-  SECTION("no IDX") {
-    CHECK_THAT(files.refusal(files.images, "\x89PNG\r\n\x1a\n"), ContainsSubstring("no IDX file"));
-    CHECK_THAT(files.refusal(files.images, std::string(3, '\0')), ContainsSubstring("no IDX file"));
+  SECTION("not an IDX file") {
+    CHECK_THAT(files.refusal(files.images, "\x89PNG\r\n\x1a\n"),
+               ContainsSubstring("not an IDX file"));
+    CHECK_THAT(files.refusal(files.images, std::string(3, '\0')),
+               ContainsSubstring("not an IDX file"));
   }
   SECTION("another type of element") {
     CHECK_THAT(files.refusal(files.images, idx({4, 2}, std::string(32, 'x'), 0x0d)),
@@ -308,7 +310,7 @@ TEST_CASE("idx: gzip data that is damaged, cut or followed by something", "[data
   }
   CHECK_THAT(files.refusal(files.images, packed + "junk"), ContainsSubstring("other bytes after"));
   CHECK_THAT(files.refusal(files.images, packed + gzip("x")), ContainsSubstring("more bytes than"));
-  CHECK_THAT(files.refusal(files.images, gzip("")), ContainsSubstring("no IDX file"));
+  CHECK_THAT(files.refusal(files.images, gzip("")), ContainsSubstring("not an IDX file"));
 }
 
 TEST_CASE("idx: a gzip bomb behind a small header is not unpacked", "[data_source]") {

@@ -55,7 +55,8 @@ TEST_CASE("a broken record is refused in one line that names the file, and the p
        "'plugins' holds something that is not an object"},
       {"schedules.json", "{\"slots\": {\"a\": {\"step\": [0], \"value\": []}}}",
        "different lengths"},
-      {"schedules.json", "{\"slots\": {\"a\": {\"step\": [0], \"value\": [null]}}}", "no number"},
+      {"schedules.json", "{\"slots\": {\"a\": {\"step\": [0], \"value\": [null]}}}",
+       "not a number"},
       {"schedules.json", "{\"slots\": {\"a\": {\"step\": [3, 1], \"value\": [1, 2]}}}",
        "goes back in steps"},
   };
