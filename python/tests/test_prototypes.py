@@ -121,7 +121,7 @@ def test_release_mode_refuses_them_whatever_is_allowed(small: dict[str, Any]) ->
 @pytest.mark.parametrize(("value", "says"), [
     (-1.0, "is -1, expected a finite number >= 0"),
     (math.nan, "is nan"),
-    ("x", "no number"),
+    ("x", "not a number"),
 ])
 def test_a_value_that_is_none_is_said(small: dict[str, Any], value: Any, says: str) -> None:
     class Broken(Schedule):

@@ -283,7 +283,7 @@ def test_what_does_not_fit_is_said(small: dict[str, Any]) -> None:
     with pytest.raises(privgrad.DataError, match="nowhere"):
         privgrad_torch.state_dict("nowhere")
     Path("other.safetensors").write_bytes(b"\0" * 8)
-    with pytest.raises(privgrad.DataError, match="no safetensors file"):
+    with pytest.raises(privgrad.DataError, match="not a safetensors file"):
         privgrad_torch.network("other.safetensors")
 
 
