@@ -271,7 +271,7 @@ def _read(source: Run | str | os.PathLike[str]) -> tuple[dict[str, str], dict[st
             about = opened.metadata() or {}
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
     except (OSError, safetensors.SafetensorError) as problem:
-        raise DataError(f"{file}: is not safetensors file that can be read: {problem}") from problem
+        raise DataError(f"{file}: is not a safetensors file that can be read: {problem}") from problem
     if "network" not in about:
         raise DataError(f"{file}: is not a model of PrivGrad: it does not describe a network")
     return about, tensors
