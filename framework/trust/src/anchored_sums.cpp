@@ -185,6 +185,7 @@ std::array<std::vector<typename Adder::Number>, 3> sums_of(
     Adder adder(clip, bounds, parameters);
     Chunk scratch(data, std::min(chunk_rows, batch.size()));
     std::vector<GradientRows> gradients;
+    gradients.reserve(programs.size());
     for (const Program* program : programs)
       gradients.emplace_back(program == nullptr ? 0 : std::min(chunk_rows, batch.size()),
                              parameters);
