@@ -9,7 +9,7 @@ from jax_privacy.experimental import execution_plan
 rows = images("train-images-idx3-ubyte.gz")[..., None]
 targets = labels("train-labels-idx1-ubyte.gz")
 plan = execution_plan.BandMFExecutionPlanConfig.default(
-    num_bands=1, iterations=450, epsilon=3, delta=1e-5, sampling_prob=1024 / 60000, normalize_by=1024,
+    num_bands=1, iterations=450, epsilon=3, delta=1e-5, sampling_prob=1024 / 60000, normalize_by=1024, l2_clip_norm=0.1,
     partition_type=batch_selection.PartitionType.INDEPENDENT,
     accountant=dp_accounting.pld.PLDAccountant(dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE)).plan
 
