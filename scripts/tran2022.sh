@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs every study of examples/studies/tran2022 and writes what they found into docs/experiments/tran2022.md. All of it
-# takes some five hours on two cores, most of it the 250 915 steps of at-size and the searches of in-regime.
+# took some five hours on two cores before the studies on images had a search and 20 seeds; most of it is the 250 915 steps
+# of at-size and the searches.
 #
 #   PRIVGRAD_DATA_DIR=~/data scripts/tran2022.sh [PROGRAM [FOLDER]]
 #

@@ -34,11 +34,12 @@ class EchoProgram final : public privgrad::Program {
   std::size_t parameters_;
 };
 
-/// A program of one parameter whose gradients are the features, and that forgets to write the rows
-/// of examples whose feature is 0.
+/// A program whose gradients are the features, and that forgets to write those numbers whose feature
+/// is 0.
 class ForgetfulProgram final : public privgrad::Program {
  public:
-  std::size_t parameter_count() const override { return 1; }
+  explicit ForgetfulProgram(std::size_t parameters = 1) : parameters_(parameters) {}
+  std::size_t parameter_count() const override { return parameters_; }
   void load_parameters(std::span<const float>) override {}
   void gradient_rows(const privgrad::Batch& batch, std::span<float> rows) const override {
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -46,6 +47,9 @@ class ForgetfulProgram final : public privgrad::Program {
     }
   }
   privgrad::Evaluation evaluate(const privgrad::Batch&) const override { return {}; }
+
+ private:
+  std::size_t parameters_;
 };
 
 /// Work done in order on the calling thread.

@@ -220,7 +220,7 @@ class DistanceFromRow {
  public:
   DistanceFromRow(const CheckedPass& pass, std::size_t place)
       : pass_(pass), place_(place), row_(pass.after.size()) {
-    poison(row_, row_.size());
+    poison(row_);
     pass.rows.gradient_rows(example_of(pass.batch, place), row_);
   }
   void add(std::size_t begin, std::span<const std::int64_t> cells) {
@@ -295,7 +295,7 @@ std::vector<float> rows_of(const Program& program, const Dataset& data,
                            std::span<const std::uint32_t> some) {
   Chunk scratch(data, some.size());
   std::vector<float> gradients(some.size() * program.parameter_count());
-  poison(gradients, program.parameter_count());
+  poison(gradients);
   program.gradient_rows(scratch.gather(data, some), gradients);
   return gradients;
 }

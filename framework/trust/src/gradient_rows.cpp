@@ -1,5 +1,7 @@
 #include "gradient_rows.hpp"
 
+#include <algorithm>
+#include <limits>
 #include <string>
 
 #include "privgrad/error.hpp"
@@ -50,15 +52,13 @@ void squared_norms(const Clip& clip, std::span<const float> row, std::span<doubl
   }
 }
 
-void poison(std::span<float> gradients, std::size_t parameters) {
-  for (std::size_t end = parameters; end <= gradients.size(); end += parameters) {
-    gradients[end - 1] = std::numeric_limits<float>::quiet_NaN();
-  }
+void poison(std::span<float> gradients) {
+  std::fill(gradients.begin(), gradients.end(), std::numeric_limits<float>::quiet_NaN());
 }
 
 void GradientRows::compute(const Program& program, const Batch& examples) {
   const auto rows = std::span(gradients_.get(), size_).first(examples.rows() * parameters_);
-  poison(rows, parameters_);
+  poison(rows);
   program.gradient_rows(examples, rows);
 }
 

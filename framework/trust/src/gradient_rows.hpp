@@ -56,9 +56,9 @@ struct Chunk {
   std::vector<float> targets;
 };
 
-/// Marks each row, so that one that a backend forgets to write counts as zero instead of holding
-/// the gradient of another example.
-void poison(std::span<float> gradients, std::size_t parameters);
+/// Fills rows with NaN, so that one that a backend leaves unwritten, whole or in part, counts as zero
+/// instead of holding numbers of another example.
+void poison(std::span<float> gradients);
 
 /// The gradients of a chunk's examples, a row each.
 class GradientRows {

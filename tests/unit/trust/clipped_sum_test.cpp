@@ -65,6 +65,15 @@ TEST_CASE("a row that the backend leaves unwritten counts as zero", "[clip][priv
         0.5f * 512);
 }
 
+TEST_CASE("a row that the backend leaves unwritten in part counts as zero", "[clip][privacy]") {
+  // As above; of the last 88 rows the second number is written, and the first is another example's.
+  std::vector<float> features(1200, 0.5f);
+  for (std::size_t row = 0; row < 600; ++row) features[2 * row] = row < 512 ? 0.25f : 0.0f;
+  const Dataset data = make_data(2, features, std::vector<float>(600, 0.0f));
+  CHECK(values_of(clipped_sum(ForgetfulProgram(2), data, all_rows(data), 1.0, serial)) ==
+        std::vector<float>{0.25f * 512, 0.5f * 512});
+}
+
 TEST_CASE("the clipped sum of known rows", "[clip]") {
   const EchoProgram program(2);
   // Norms 5, 0.5, 0: clipped to 1 they are (.6, .8), (.3, -.4), (0, 0).
