@@ -8,6 +8,7 @@
 #include "privgrad/error.hpp"
 #include "privgrad/partition.hpp"
 #include "privgrad/row_operation.hpp"
+#include "privgrad/rows_at_once.hpp"
 #include "privgrad/transform.hpp"
 
 namespace data_rules_test {
@@ -118,6 +119,7 @@ namespace {
 /// Subtracts the mean of each feature.
 class RightTransform : public Transform,
                        public RowTransform,
+                       public RowsAtOnce,
                        public FittedValues,
                        public RowOperations {
  public:
@@ -133,6 +135,12 @@ class RightTransform : public Transform,
   void apply_row(const Shape&, std::span<const float> features,
                  std::span<float> out) const override {
     for (std::size_t i = 0; i < features.size(); ++i) out[i] = features[i] - mean_[i];
+  }
+  void apply_rows(const Shape& shape, std::size_t rows, std::span<const float> features,
+                  std::span<float> out) const override {
+    const std::size_t width = features.size() / rows;
+    for (std::size_t at = 0; at < features.size(); at += width)
+      apply_row(shape, features.subspan(at, width), out.subspan(at, width));
   }
   Statistic statistic() const override { return statistic_; }
   std::vector<FittedTensor> fitted_values() const override {
@@ -225,6 +233,18 @@ struct RoundsTogether final : RightTransform {
                  std::span<float> out) const override {
     RightTransform::apply_row(shape, features, out);
     for (float& value : out) value *= 1.0f + 1e-7f;
+  }
+};
+
+/// An example that is not finite reaches the one before it.
+struct SpillsOver final : RightTransform {
+  using RightTransform::RightTransform;
+  void apply_rows(const Shape& shape, std::size_t rows, std::span<const float> features,
+                  std::span<float> out) const override {
+    RightTransform::apply_rows(shape, rows, features, out);
+    const std::size_t width = features.size() / rows;
+    for (std::size_t at = width; at < features.size(); at += width)
+      out[at - width] += 0.0f * features[at];
   }
 };
 
@@ -403,6 +423,7 @@ TEST_CASE("each rule of transforms can fail") {
        {"a_row_is_a_function_of_itself", "elsewhere in memory", findings<FollowsAlignment>()},
        {"a_row_is_a_function_of_itself", "writes beside", findings<WritesBeside>()},
        {"apply_agrees_with_apply_row", "than apply_row()", findings<RoundsTogether>()},
+       {"rows_at_once_are_those_of_one", "than apply_row()", findings<SpillsOver>()},
        {"what_it_learnt_can_be_put_back", "other bits", findings<ForgetsDigits>()},
        {"what_it_learnt_can_be_put_back", "the second time",
         findings_on("transform/gives_other_numbers_later")},

@@ -15,6 +15,7 @@
 #include "privgrad/data/streamed_source.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/finite.hpp"
+#include "privgrad/rows_at_once.hpp"
 #include "privgrad/trust/sha256.hpp"
 
 namespace privgrad::core {
@@ -39,15 +40,20 @@ struct Link {
         after(use.with_position([&] { return transform->output_shape(input).features; })) {}
 };
 
-/// Applies one transform after the other to an example; as in apply_to_each_row(), it becomes NaN
+/// Applies one transform after the other to examples; as in apply_to_each_row(), one becomes NaN
 /// throughout where one of them overflows.
-void apply_links(const std::vector<Link>& links, std::vector<float>& row, std::vector<float>& out) {
+void apply_links(const std::vector<Link>& links, std::size_t count, std::vector<float>& rows,
+                 std::vector<float>& out) {
   for (const Link& link : links) {
-    out.resize(element_count(link.after));
-    link.by_row.apply_row(link.before, row, out);
-    if (!all_finite(out))
-      std::fill(out.begin(), out.end(), std::numeric_limits<float>::quiet_NaN());
-    std::swap(row, out);
+    const std::size_t width = element_count(link.after);
+    out.resize(count * width);
+    apply_to_rows(link.by_row, link.before, count, rows, out);
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto row = std::span(out).subspan(i * width, width);
+      if (!all_finite(row))
+        std::fill(row.begin(), row.end(), std::numeric_limits<float>::quiet_NaN());
+    }
+    std::swap(rows, out);
   }
 }
 
@@ -80,15 +86,14 @@ class Writing {
  private:
   /// \param first  row of the block. \param begin, end  in the block.
   void make_rows(const Dataset& data, std::size_t first, std::size_t begin, std::size_t end) {
-    std::vector<float> row, out;
-    for (std::size_t i = begin; i < end; ++i) {
-      const auto number = static_cast<std::uint32_t>(first + i);
-      row.resize(data.row_size());
-      data.gather(std::span(&number, 1), row, std::span(targets_).subspan(i, 1));
-      links_.front().use.with_position([&] { apply_links(links_, row, out); });
-      std::copy(row.begin(), row.end(),
-                features_.begin() + static_cast<std::ptrdiff_t>(i * row.size()));
-    }
+    std::vector<std::uint32_t> numbers(end - begin);
+    std::iota(numbers.begin(), numbers.end(), static_cast<std::uint32_t>(first + begin));
+    std::vector<float> rows(numbers.size() * data.row_size()), out;
+    data.gather(numbers, rows, std::span(targets_).subspan(begin, numbers.size()));
+    links_.front().use.with_position([&] { apply_links(links_, numbers.size(), rows, out); });
+    const std::size_t width = rows.size() / numbers.size();
+    std::copy(rows.begin(), rows.end(),
+              features_.begin() + static_cast<std::ptrdiff_t>(begin * width));
   }
 
   const std::vector<Link>& links_;

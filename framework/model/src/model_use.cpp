@@ -11,6 +11,7 @@
 
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/utf8.hpp"
+#include "privgrad/rows_at_once.hpp"
 #include "privgrad/trust/program_around.hpp"
 
 namespace privgrad::core {
@@ -155,11 +156,10 @@ void TrainedModel::apply_transforms(std::vector<float>& features, std::size_t ro
     if (const auto* by_row = dynamic_cast<const RowTransform*>(stage.transform.get())) {
       std::vector<float> changed(rows * after);
       executor_.for_each_chunk((rows + kTaskRows - 1) / kTaskRows, [&](std::size_t task) {
-        for (std::size_t row = task * kTaskRows; row < std::min(rows, (task + 1) * kTaskRows);
-             ++row)
-          by_row->apply_row(stage.before.features,
-                            std::span<const float>(features).subspan(row * before, before),
-                            std::span(changed).subspan(row * after, after));
+        const std::size_t first = task * kTaskRows, count = std::min(kTaskRows, rows - first);
+        apply_to_rows(*by_row, stage.before.features, count,
+                      std::span<const float>(features).subspan(first * before, count * before),
+                      std::span(changed).subspan(first * after, count * after));
       });
       features = std::move(changed);
       continue;

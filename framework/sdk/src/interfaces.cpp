@@ -26,6 +26,7 @@
 #include "privgrad/partition.hpp"
 #include "privgrad/random.hpp"
 #include "privgrad/row_evaluations.hpp"
+#include "privgrad/rows_at_once.hpp"
 #include "privgrad/run_facts.hpp"
 #include "privgrad/sampler.hpp"
 #include "privgrad/schedule.hpp"
@@ -82,6 +83,7 @@ RandomSource::~RandomSource() = default;
 RandomStream::~RandomStream() = default;
 RowEvaluations::~RowEvaluations() = default;
 RowTransform::~RowTransform() = default;
+RowsAtOnce::~RowsAtOnce() = default;
 Sampler::~Sampler() = default;
 Schedule::~Schedule() = default;
 SelfExecuting::~SelfExecuting() = default;
@@ -94,7 +96,7 @@ UsesGradientDifferences::~UsesGradientDifferences() = default;
 
 namespace {
 
-constexpr std::size_t kTaskRows = 16;
+constexpr std::size_t kTaskRows = 32;
 
 /// On the thread that calls.
 class OneThread final : public Executor {
@@ -111,6 +113,17 @@ void apply_to_each_row(const RowTransform& transform, const Shape& shape, Datase
   apply_to_each_row(transform, shape, data, here);
 }
 
+void apply_to_rows(const RowTransform& transform, const Shape& shape, std::size_t rows,
+                   std::span<const float> features, std::span<float> out) {
+  if (const auto* at_once = dynamic_cast<const RowsAtOnce*>(&transform))
+    return at_once->apply_rows(shape, rows, features, out);
+  const std::size_t before = features.size() / rows, after = out.size() / rows;
+  for (std::size_t row = 0; row < rows; ++row) {
+    transform.apply_row(shape, features.subspan(row * before, before),
+                        out.subspan(row * after, after));
+  }
+}
+
 void apply_to_each_row(const RowTransform& transform, const Shape& shape, Dataset& data,
                        Executor& executor) {
   const Shape before_shape = data.shape().features;
@@ -119,12 +132,15 @@ void apply_to_each_row(const RowTransform& transform, const Shape& shape, Datase
   std::vector<float> result(rows * after);
   std::vector<char> is_overflown(rows);  // not bool: threads write to neighbours
   executor.for_each_chunk((rows + kTaskRows - 1) / kTaskRows, [&](std::size_t task) {
-    for (std::size_t row = task * kTaskRows; row < std::min(rows, (task + 1) * kTaskRows); ++row) {
-      const auto out = std::span(result).subspan(row * after, after);
-      transform.apply_row(before_shape, features.subspan(row * before, before), out);
+    const std::size_t first = task * kTaskRows, count = std::min(kTaskRows, rows - first);
+    const auto made = std::span(result).subspan(first * after, count * after);
+    apply_to_rows(transform, before_shape, count, features.subspan(first * before, count * before),
+                  made);
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto out = made.subspan(i * after, after);
       if (std::all_of(out.begin(), out.end(), [](float x) { return std::isfinite(x); })) continue;
       std::fill(out.begin(), out.end(), 0.0f);
-      is_overflown[row] = 1;
+      is_overflown[first + i] = 1;
     }
   });
   data.replace_features(shape, std::move(result));

@@ -8,13 +8,14 @@
 #include <utility>
 #include <vector>
 
+#include "../panels.hpp"
 #include "../second_moments.hpp"
 #include "privgrad/bounded_statistic.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/plugin.hpp"
 #include "privgrad/row_operation.hpp"
+#include "privgrad/rows_at_once.hpp"
 #include "privgrad/transform.hpp"
-#include "privgrad/wide_registers.hpp"
 
 namespace {
 
@@ -27,84 +28,6 @@ namespace param = privgrad::param;
 
 constexpr std::size_t kBlockRows = 512;      // rows in double at a time
 constexpr std::size_t kMostFeatures = 8192;  // the covariance is then 512 MiB
-
-/// Directions, laid out so that a loop over the features makes kWidth components at once: of each
-/// component it is the sum over the features in their order, each product and each sum with a
-/// rounding of its own. So its bits do not depend on the number of lanes, on the example's place,
-/// or on which others there are. (dgemm adds up otherwise for rows at the edge of a block.)
-class Panels {
- public:
-  Panels() = default;
-
-  /// \param directions  [count, features].
-  Panels(const std::vector<double>& directions, std::size_t features)
-      : features_(features),
-        count_(directions.size() / features),
-        values_((count_ + kWidth - 1) / kWidth * kWidth * features) {
-    for (std::size_t i = 0; i < count_; ++i) {
-      double* column = values_.data() + i / kWidth * kWidth * features + i % kWidth;
-      for (std::size_t j = 0; j < features; ++j) column[j * kWidth] = directions[i * features + j];
-    }
-  }
-
-  /// \returns what they were made of.
-  std::vector<double> directions() const {
-    std::vector<double> result(count_ * features_);
-    for (std::size_t i = 0; i < count_; ++i) {
-      const double* column = values_.data() + i / kWidth * kWidth * features_ + i % kWidth;
-      for (std::size_t j = 0; j < features_; ++j) result[i * features_ + j] = column[j * kWidth];
-    }
-    return result;
-  }
-
-  /// out[i] = sum over j of (row[j] - mean[j]) * directions[i, j], in double.
-  void project(std::span<const float> row, const std::vector<double>& mean,
-               std::span<float> out) const {
-    if (privgrad::instruction_set() >= privgrad::InstructionSet::avx2) {
-      privgrad::in_wide_registers([&] { project_by<kWidth, 4>(row, mean, out); });
-    } else {
-      project_by<kWidth / 2, 2>(row, mean, out);  // as many as its registers hold
-    }
-  }
-
- private:
-  static constexpr std::size_t kWidth = 32;  // eight registers of AVX2
-
-  /// kAtOnce components by each loop over the features, kLanes of them in a register.
-  template <std::size_t kAtOnce, std::size_t kLanes>
-  [[gnu::always_inline]] inline void project_by(std::span<const float> row,
-                                                const std::vector<double>& mean,
-                                                std::span<float> out) const {
-    for (std::size_t first = 0; first < count_; first += kAtOnce) {
-      const std::size_t panel = first / kWidth * kWidth;
-      double sums[kAtOnce];
-      add_up<kAtOnce, kLanes>(row, mean, values_.data() + panel * features_ + (first - panel),
-                              sums);
-      const std::size_t width = std::min(kAtOnce, count_ - first);
-      for (std::size_t i = 0; i < width; ++i) out[first + i] = static_cast<float>(sums[i]);
-    }
-  }
-
-  template <std::size_t kAtOnce, std::size_t kLanes>
-  [[gnu::always_inline]] static inline void add_up(std::span<const float> row,
-                                                   const std::vector<double>& mean,
-                                                   const double* panel, double* out) {
-    typedef double Lanes __attribute__((vector_size(kLanes * sizeof(double))));
-    Lanes sums[kAtOnce / kLanes] = {};
-    for (std::size_t j = 0; j < row.size(); ++j, panel += kWidth) {
-      const double x = static_cast<double>(row[j]) - mean[j];
-      for (std::size_t r = 0; r < kAtOnce / kLanes; ++r) {
-        Lanes weights;
-        std::memcpy(&weights, panel + r * kLanes, sizeof(Lanes));
-        sums[r] += x * weights;
-      }
-    }
-    std::memcpy(out, sums, sizeof(sums));
-  }
-
-  std::size_t features_ = 0, count_ = 0;
-  std::vector<double> values_;  ///< [panels, features, kWidth], zero beyond the last direction.
-};
 
 /// Projects examples, less the training mean, on the directions in which the training examples vary
 /// most; the first component has the largest variance. The entry of largest magnitude of each
@@ -119,6 +42,7 @@ class Panels {
 /// R, adds the triangle of x x^T once (second_moments.hpp), ||x x^T|| = ||x||^2 <= R^2.
 class Pca final : public privgrad::Transform,
                   public privgrad::RowTransform,
+                  public privgrad::RowsAtOnce,
                   public privgrad::FittedValues,
                   public privgrad::BoundedStatistic,
                   public privgrad::ContributionsInPieces,
@@ -197,13 +121,21 @@ class Pca final : public privgrad::Transform,
     privgrad::apply_to_each_row(*this, {dimensions_}, data);
   }
 
-  void apply_row(const privgrad::Shape&, std::span<const float> features,
+  void apply_row(const privgrad::Shape& shape, std::span<const float> features,
                  std::span<float> out) const override {
-    if (features.size() != mean_.size()) {
+    apply_rows(shape, 1, features, out);
+  }
+
+  void apply_rows(const privgrad::Shape&, std::size_t rows, std::span<const float> features,
+                  std::span<float> out) const override {
+    if (features.size() != rows * mean_.size()) {
       throw ConfigError("pca: was fitted to " + std::to_string(mean_.size()) +
-                        " features, the examples have " + std::to_string(features.size()));
+                        " features, the examples have " + std::to_string(features.size() / rows));
     }
-    components_.project(features, mean_, out);
+    std::vector<double> centered(features.size());
+    for (std::size_t i = 0; i < features.size(); ++i)
+      centered[i] = static_cast<double>(features[i]) - mean_[i % mean_.size()];
+    components_.project(centered, out);
   }
 
   std::vector<FittedTensor> fitted_values() const override {

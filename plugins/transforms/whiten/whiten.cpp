@@ -7,11 +7,13 @@
 #include <vector>
 
 #include "../channels.hpp"
+#include "../panels.hpp"
 #include "../second_moments.hpp"
 #include "privgrad/bounded_statistic.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/plugin.hpp"
 #include "privgrad/row_operation.hpp"
+#include "privgrad/rows_at_once.hpp"
 #include "privgrad/transform.hpp"
 
 namespace {
@@ -37,6 +39,7 @@ constexpr std::size_t kMostChannels = 4096;  // a matrix is then 128 MiB
 /// long. Eigenvalues of the noised matrix below 0 count as 0: post-processing.
 class Whiten final : public privgrad::Transform,
                      public privgrad::RowTransform,
+                     public privgrad::RowsAtOnce,
                      public privgrad::FittedValues,
                      public privgrad::BoundedStatistic,
                      public privgrad::ContributionsInPieces,
@@ -114,33 +117,40 @@ class Whiten final : public privgrad::Transform,
 
   void apply_row(const Shape& shape, std::span<const float> features,
                  std::span<float> out) const override {
+    apply_rows(shape, 1, features, out);
+  }
+
+  void apply_rows(const Shape& shape, std::size_t rows, std::span<const float> features,
+                  std::span<float> out) const override {
     const second_moments::Vectors v = vectors_of(shape);
-    if (v.length != channels_) {
-      throw ConfigError("whiten: was fitted to " + std::to_string(channels_) +
+    if (v.length != matrix_.count()) {
+      throw ConfigError("whiten: was fitted to " + std::to_string(matrix_.count()) +
                         " channels, the examples have " + std::to_string(v.length));
     }
-    if (v.after == 1) {
-      apply_to_neighbours(v, features, out);
-      return;
-    }
-    std::vector<double> sums(v.after);
-    for (std::size_t b = 0; b < v.before; ++b) {
-      const float* in = features.data() + b * v.length * v.after;
+    // The places of all examples are so many vectors, whose channels lie `after` numbers apart.
+    const std::size_t outer = rows * v.before;
+    std::vector<double> vectors(features.size());
+    for (std::size_t b = 0; b < outer; ++b) {
       for (std::size_t i = 0; i < v.length; ++i) {
-        std::fill(sums.begin(), sums.end(), 0.0);
-        for (std::size_t j = 0; j < v.length; ++j) {
-          const double weight = matrix_[i * v.length + j];
-          for (std::size_t a = 0; a < v.after; ++a)
-            sums[a] += weight * static_cast<double>(in[j * v.after + a]);
-        }
-        float* to = out.data() + (b * v.length + i) * v.after;
-        for (std::size_t a = 0; a < v.after; ++a) to[a] = static_cast<float>(sums[a]);
+        const float* channel = features.data() + (b * v.length + i) * v.after;
+        for (std::size_t a = 0; a < v.after; ++a)
+          vectors[(b * v.after + a) * v.length + i] = static_cast<double>(channel[a]);
+      }
+    }
+    if (v.after == 1) return matrix_.project(vectors, out);
+    std::vector<float> made(features.size());
+    matrix_.project(vectors, made);
+    for (std::size_t b = 0; b < outer; ++b) {
+      for (std::size_t i = 0; i < v.length; ++i) {
+        float* channel = out.data() + (b * v.length + i) * v.after;
+        for (std::size_t a = 0; a < v.after; ++a)
+          channel[a] = made[(b * v.after + a) * v.length + i];
       }
     }
   }
 
   std::vector<FittedTensor> fitted_values() const override {
-    return {{"matrix", {channels_, channels_}, matrix_}};
+    return {{"matrix", {matrix_.count(), matrix_.count()}, matrix_.directions()}};
   }
 
   void restore(const std::vector<FittedTensor>& values) override {
@@ -148,12 +158,13 @@ class Whiten final : public privgrad::Transform,
     const FittedTensor& matrix = privgrad::find_fitted(values, "whiten", "matrix", {0, 0});
     if (matrix.shape.front() != matrix.shape.back())
       throw ConfigError("whiten: the fitted tensor matrix is not square");
-    keep(matrix.shape.front(), matrix.values);
+    matrix_ = Panels(matrix.values, matrix.shape.front());
   }
 
   std::vector<privgrad::RowOperation> row_operations(const Shape& shape) const override {
     const second_moments::Vectors v = vectors_of(shape);
-    return {privgrad::row_operation::ProjectAxis{v.length, v.after, v.length, matrix_}};
+    return {
+        privgrad::row_operation::ProjectAxis{v.length, v.after, v.length, matrix_.directions()}};
   }
 
   Statistic statistic() const override { return statistic_; }
@@ -170,33 +181,6 @@ class Whiten final : public privgrad::Transform,
     return {features, vectors_of(shape), second_moments::factor_within(features, max_norm_)};
   }
 
-  /// As apply_row(), where channels are next to each other: one channel after the other is added to
-  /// all sums, which fills registers. Each sum is made in the same order.
-  void apply_to_neighbours(const second_moments::Vectors& v, std::span<const float> features,
-                           std::span<float> out) const {
-    std::vector<double> sums(v.length);
-    for (std::size_t b = 0; b < v.before; ++b) {
-      std::fill(sums.begin(), sums.end(), 0.0);
-      for (std::size_t j = 0; j < v.length; ++j) {
-        const auto x = static_cast<double>(features[b * v.length + j]);
-        const double* column = columns_.data() + j * v.length;
-        for (std::size_t i = 0; i < v.length; ++i) sums[i] += column[i] * x;
-      }
-      float* to = out.data() + b * v.length;
-      for (std::size_t i = 0; i < v.length; ++i) to[i] = static_cast<float>(sums[i]);
-    }
-  }
-
-  void keep(std::size_t channels, std::vector<double> matrix) {
-    channels_ = channels;
-    matrix_ = std::move(matrix);
-    columns_.resize(matrix_.size());
-    for (std::size_t i = 0; i < channels; ++i) {
-      for (std::size_t j = 0; j < channels; ++j)
-        columns_[j * channels + i] = matrix_[i * channels + j];
-    }
-  }
-
   /// \param mean  of the examples' triangles.
   /// \param noise  standard deviation of that in each number.
   template <class Number>
@@ -210,15 +194,27 @@ class Whiten final : public privgrad::Transform,
     for (std::size_t i = 0; i < size; ++i) trace += std::max(0.0, values(i));
     double unit = std::max(trace / static_cast<double>(size), noise / places);
     if (!(unit > 0.0)) unit = 1.0;  // all examples are zeros, and stay what they are
+    matrix_ = Panels(inverse_root(values, directions, damping_ * unit), size);
+  }
+
+  /// The sum over k of 1 / sqrt(lambda_k + damping) v_k v_k^T, [size, size]; eigenvalues below 0
+  /// count as 0. Some rows at a time, which stay in the caches.
+  static std::vector<double> inverse_root(const second_moments::EigenValues& values,
+                                          const second_moments::EigenVectors& directions,
+                                          double damping) {
+    constexpr std::size_t kRows = 16;
+    const std::size_t size = values.size();
     std::vector<double> matrix(size * size);
-    for (std::size_t k = 0; k < size; ++k) {
-      const double scale = 1.0 / std::sqrt(std::max(0.0, values(k)) + damping_ * unit);
-      for (std::size_t i = 0; i < size; ++i) {
-        const double left = scale * directions(i, k);
-        for (std::size_t j = 0; j < size; ++j) matrix[i * size + j] += left * directions(j, k);
+    for (std::size_t first = 0; first < size; first += kRows) {
+      for (std::size_t k = 0; k < size; ++k) {
+        const double scale = 1.0 / std::sqrt(std::max(0.0, values(k)) + damping);
+        for (std::size_t i = first; i < std::min(first + kRows, size); ++i) {
+          const double left = scale * directions(i, k);
+          for (std::size_t j = 0; j < size; ++j) matrix[i * size + j] += left * directions(j, k);
+        }
       }
     }
-    keep(size, std::move(matrix));
+    return matrix;
   }
 
   Statistic statistic_;
@@ -226,9 +222,7 @@ class Whiten final : public privgrad::Transform,
   std::optional<std::size_t> axis_;
   double damping_;
   double max_norm_ = 0.0;
-  std::size_t channels_ = 0;
-  std::vector<double> matrix_;   ///< [channels, channels].
-  std::vector<double> columns_;  ///< The same, column after column.
+  Panels matrix_;  ///< [channels, channels].
 };
 
 void register_components(privgrad::Registrar& registrar) {

@@ -10,6 +10,7 @@
 #include "parameters.hpp"
 #include "privgrad/partition.hpp"
 #include "privgrad/row_operation.hpp"
+#include "privgrad/rows_at_once.hpp"
 #include "rules.hpp"
 
 namespace privgrad::testing {
@@ -209,6 +210,34 @@ void require_agreement(const Checker& checker, const Shape& shape) {
       apply_to_each_row(rows, told.features, again, *executor);
       require(same_bits(together, features_of(again)),
               "apply_row() makes other bits of " + of + " from the last one on, or on two threads");
+    }
+  }
+}
+
+/// Examples given at once, beside each of them alone. A row in their middle is not finite, which
+/// must not reach its neighbours.
+void require_rows_at_once(const Checker& checker, const Shape& shape) {
+  const auto transform = fitted(checker, varied(shape, 7));
+  if (dynamic_cast<const RowsAtOnce*>(transform.get()) == nullptr)
+    throw NotChecked{"it is not given several rows at once (RowsAtOnce)"};
+  const RowTransform& rows = by_row(*transform);
+  for (const std::size_t count : {1u, 2u, 3u, 8u, 33u}) {
+    Dataset data = varied(shape, 8, count);
+    std::vector<float> in = features_of(data);
+    const std::size_t size = in.size() / count, bad = count / 2;
+    const auto row = [&](std::size_t i) { return std::span(in).subspan(i * size, size); };
+    if (count > 1) std::ranges::fill(row(bad), std::numeric_limits<float>::quiet_NaN());
+    const std::size_t width = element_count(transform->output_shape(data.shape()).features);
+    std::vector<float> out(count * width + 1, 12345.0f);
+    apply_to_rows(rows, shape, count, in, std::span(out).first(count * width));
+    require(out.back() == 12345.0f, "apply_rows() writes beside its output");
+    for (std::size_t i = 0; i < count; ++i) {
+      if (count > 1 && i == bad) continue;
+      const auto begin = out.begin() + static_cast<std::ptrdiff_t>(i * width);
+      const std::vector<float> made(begin, begin + static_cast<std::ptrdiff_t>(width));
+      require(same_bits(row_of(rows, shape, row(i), width), made),
+              "apply_rows() makes other bits of example " + std::to_string(i) + " of " +
+                  std::to_string(count) + " of " + to_text(shape) + " than apply_row()");
     }
   }
 }
@@ -508,9 +537,13 @@ void check_transform(Checker& checker) {
     checker.rule("apply_agrees_with_apply_row", [&] {
       for (const Shape& shape : shapes) require_agreement(checker, shape);
     });
+    checker.rule("rows_at_once_are_those_of_one", [&] {
+      for (const Shape& shape : shapes) require_rows_at_once(checker, shape);
+    });
   } else {
     // A function that writes beside its output is not called on the rows of a data set.
-    checker.skip("apply_agrees_with_apply_row", "there are no rows to compare with");
+    for (const char* rule : {"apply_agrees_with_apply_row", "rows_at_once_are_those_of_one"})
+      checker.skip(rule, "there are no rows to compare with");
   }
   checker.rule("what_it_learnt_can_be_put_back", [&] {
     for (const Shape& shape : shapes) require_restored(checker, shape);
