@@ -4,6 +4,7 @@
 #include "privgrad/data/run_data.hpp"
 #include "privgrad/executor.hpp"
 #include "privgrad/manifest/component_use.hpp"
+#include "privgrad/manifest/manifest.hpp"
 #include "privgrad/transform.hpp"
 
 namespace privgrad::core {
