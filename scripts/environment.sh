@@ -3,9 +3,9 @@
 #
 #   scripts/environment.sh NAME PINS [PIP_ARG...]     PINS: a file with a package and its version a line
 #
-# The folder is named by a hash of the pins and of the interpreter, so that other pins make another folder and nothing
-# that a checkout uses changes under it. It is made under a lock, and complete or made anew. Prints nothing and exits
-# with 1 where PyPI cannot be reached. PYTHON: the interpreter, /usr/bin/python3 by default.
+# The folder is named by a hash of the pins, and by the interpreter if that is another than Debian's, so that other pins
+# make another folder and nothing that a checkout uses changes under it. It is made under a lock, and complete or made
+# anew. Prints nothing and exits with 1 where PyPI cannot be reached. PYTHON: the interpreter, /usr/bin/python3 by default.
 set -eu
 name=$1
 pins=$2
@@ -13,6 +13,7 @@ shift 2
 python=${PYTHON:-/usr/bin/python3}
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/privgrad
 place=$cache/$name-$(sha256sum <"$pins" | cut -c 1-12)
+[ "$python" = /usr/bin/python3 ] || place=$place-$("$python" -c 'import sys; print(sys.implementation.cache_tag)')
 mkdir -p "$cache"
 exec 9>>"$place.lock"
 flock -w 900 9 || { echo "environment: $place.lock is held by another installation for 15 minutes" >&2; exit 1; }

@@ -4,10 +4,10 @@
 python=${PYTHON:-/usr/bin/python3}
 place=$(cd "$build" && pwd)/python-environment
 
-# What the package is built and tested with is of all checkouts (scripts/environment.sh); the package itself is
-# installed beside it, in the build folder.
+# make_environment PINS: what the package is built and tested with is of all checkouts (scripts/environment.sh); the
+# package itself is installed beside it, in the build folder.
 make_environment() {
-  packages=$(PYTHON=$python scripts/environment.sh python python/packages.txt)
+  packages=$(PYTHON=$python scripts/environment.sh python "$1")
   [ "$(cat "$place/of" 2>/dev/null)" != "$packages" ] || return 0
   "$python" -m venv --clear "$place"
   site=$("$place/bin/python" -c 'import site; print(site.getsitepackages()[0])')

@@ -8,7 +8,7 @@ build=$1
 jobs=$2
 shift 2
 . scripts/python-package.sh
-make_environment
+make_environment python/packages.txt
 build_with install --force-reinstall
 # The package brings no plugin mpi; a test of what a call says under mpirun takes the folder's.
 clusters=$(cd "$build" && pwd)/lib/privgrad/plugins/clusters

@@ -3,7 +3,8 @@
 # Usage: scripts/release-check.sh JOBS
 #
 #   dist/*.deb            Debian packages, installed, used and removed in an empty Debian
-#   dist/*.whl            a wheel for each interpreter that is here, used in an empty environment
+#   dist/*.whl            wheels for Python 3.10, 3.11, and 3.12 and later, as far as these are here; each used in an empty
+#                         environment
 #   dist/sbom.json        what is in them (CycloneDX), with licences
 #   dist/SHA256SUMS       hashes of all of these
 #
@@ -51,14 +52,31 @@ debian_test() {
   not_tried+="installing the Debian packages; "
 }
 
-wheels() {
-  local python made=0
-  for version_of in 3.10 3.11 3.12 3.13; do
-    python=$(command -v "python$version_of") || { not_tried+="a wheel for Python $version_of; "; continue; }
-    PYTHON=$python make --no-print-directory wheel PRESET=ci || return 1
-    made=1
+# interpreter_of 3.X   prints an interpreter of that version that runs: on the path, or one of pyenv's
+interpreter_of() {
+  local python
+  for python in "$(command -v "python$1")" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$1".*/bin/python3; do
+    [ "$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)" = "$1" ] || continue
+    echo "$python"
+    return
   done
-  [ "$made" = 1 ]
+  return 1
+}
+
+# A wheel for 3.10, one for 3.11, and one for 3.12 and all later versions, from the folder of the Debian packages.
+wheels() {
+  local python version_of
+  rm -f dist/*.whl
+  for version_of in 3.10 3.11 3.12 3.13; do
+    python=$(interpreter_of "$version_of") || { not_tried+="a wheel in Python $version_of; "; continue; }
+    (
+      cd "$work/source" && export PYTHON="$python" || exit 1
+      [ "$version_of" = 3.13 ] && [ -e build/wheel/made/*-abi3-*.whl ] || scripts/python-wheel.sh build "$jobs" || exit 1
+      sh tests/wheel/wheel_test.sh build
+    ) || return 1
+    cp "$work"/source/build/wheel/made/*.whl dist/
+  done
+  compgen -G 'dist/*.whl' >/dev/null
 }
 
 again() {

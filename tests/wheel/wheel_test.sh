@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the wheel of dist/ into an empty environment, in which nothing of this folder is found, and uses it.
+# Installs the wheel that was made last into an empty environment, in which nothing of this folder is found, and uses it.
 #
 #   tests/wheel/wheel_test.sh BUILD
 set -eu
@@ -9,7 +9,7 @@ place=$build/wheel-test
 rm -rf "$place"
 mkdir -p "$place/elsewhere" "$place/plugins"
 "$python" -m venv "$place/environment"
-timeout 300 "$place/environment/bin/pip" install -q --disable-pip-version-check dist/privgrad-*.whl
+timeout 300 "$place/environment/bin/pip" install -q --disable-pip-version-check "$build"/wheel/made/privgrad-*.whl
 
 # A plugin that was built elsewhere: by the compiler, against the SDK's headers and the SDK of the build.
 cp tests/wheel/halves.cpp "$place/plugins/halves.cpp"
