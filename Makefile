@@ -74,7 +74,7 @@ wheel: $(BUILD)/.configured ## Make a wheel that needs nothing but an interprete
 	@scripts/python-wheel.sh $(BUILD) $(JOBS)
 	@sh tests/wheel/wheel_test.sh $(BUILD)
 
-release-check: ## Make the Debian packages and wheels of a release, and try them: an hour
+release-check: ## Make the Debian packages and wheels of a release, and try them: an hour or more
 	@scripts/install-dependencies.sh --python --release
 	@scripts/release-check.sh $(JOBS)
 

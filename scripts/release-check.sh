@@ -20,14 +20,15 @@ whole_limit=240
 repository=$PWD
 work=${TMPDIR:-/tmp}/privgrad-release
 version=$(sed -nE 's/^#define PRIVGRAD_VERSION_[A-Z]+ ([0-9]+)$/\1/p' framework/sdk/include/privgrad/abi.hpp | paste -sd.)
-SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+commit=$(git rev-parse HEAD)
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct "$commit")
 export SOURCE_DATE_EPOCH
 not_tried=""
 
 # make_packages CCACHE   leaves the packages in $work/packages; the path is the same each time
 make_packages() {
   rm -rf "$work/source" "$work/packages"
-  git clone -q "$repository" "$work/source" || return 1
+  git clone -q "$repository" "$work/source" && git -C "$work/source" checkout -q "$commit" || return 1
   cmake -S "$work/source" -B "$work/source/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DPRIVGRAD_UNITY_BUILD=ON \
     -DPRIVGRAD_BUILD_TESTS=OFF -DPRIVGRAD_CCACHE="$1" -DPRIVGRAD_BUILD_PYTHON=ON \
     -DPython_EXECUTABLE="$(scripts/environment.sh python python/packages.txt)/bin/python" >/dev/null &&
