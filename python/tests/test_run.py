@@ -141,6 +141,8 @@ INTERRUPTED = """
 import os, signal, sys
 import privgrad
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what starts the tests may ignore it
+
 def stop(progress):
     if progress.step >= 50:
         os.kill(os.getpid(), signal.SIGINT)
