@@ -10,9 +10,9 @@ import datetime
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .errors import ConfigError
+from .errors import ConfigError, DataError
 
-__all__ = ["as_declared", "as_text", "text_columns"]
+__all__ = ["arrow", "as_declared", "as_text", "text_columns"]
 
 #: A name, where each text begins, their bytes, whether they are days, and of a column that has no texts
 #: its type.
@@ -20,6 +20,23 @@ Column = tuple[str, Any, Any, bool, str]
 
 _MISSING = {"NAType", "NaTType", "NoneType"}
 _MOST_WHOLE = 1e15  # below it a double tells all whole numbers apart
+
+
+def arrow() -> Any:
+    """PyArrow, which reads the columns of every kind of table where they lie.
+
+    Raises
+    ------
+    DataError
+        It is not installed.
+    """
+    try:
+        import pyarrow
+        import pyarrow.compute
+        import pyarrow.parquet
+    except ImportError as missing:
+        raise DataError("tables need pyarrow: pip install 'privgrad[arrow]'") from missing
+    return pyarrow
 
 
 def as_text(cell: Any) -> str:
@@ -73,8 +90,7 @@ def _of_cells(cells: Iterable[Any]) -> tuple[Any, Any]:
 
 def _looked_up(chunk: Any) -> Any:
     """The values of a chunk of a dictionary, by a kernel that each type of values has."""
-    import pyarrow
-
+    pyarrow = arrow()
     is_view = pyarrow.types.is_string_view(chunk.type.value_type)
     values = chunk.dictionary.cast(pyarrow.large_string()) if is_view else chunk.dictionary
     return values.take(chunk.indices)
@@ -82,10 +98,9 @@ def _looked_up(chunk: Any) -> Any:
 
 def _of_arrow(name: str, column: Any) -> Column:
     import numpy as np
-    import pyarrow
-    import pyarrow.compute as compute
 
-    types = pyarrow.types
+    pyarrow = arrow()
+    compute, types = pyarrow.compute, pyarrow.types
     if isinstance(column.type, pyarrow.BaseExtensionType):
         storage = [chunk.storage for chunk in column.chunks]
         column = pyarrow.chunked_array(storage, column.type.storage_type)
@@ -111,8 +126,7 @@ def _of_arrow(name: str, column: Any) -> Column:
 
 def _column(name: str, values: Any) -> Column:
     """A column of pandas, an array, a list, or a column of Arrow."""
-    import pyarrow
-
+    pyarrow = arrow()
     if isinstance(values, pyarrow.Array):
         values = pyarrow.chunked_array([values])
     if isinstance(values, pyarrow.ChunkedArray):

@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from ._columns import as_declared, text_columns
+from ._columns import arrow, as_declared, text_columns
 from .errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -102,11 +102,7 @@ def _plain(value: Any) -> Any:
 
 def _table(rows: Any) -> Any:
     """A table of PyArrow, which reads the others' columns where they lie."""
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as missing:
-        raise DataError("tables need pyarrow: pip install 'privgrad[arrow]'") from missing
+    pyarrow = arrow()
     if isinstance(rows, (str, os.PathLike)):
         try:
             return pyarrow.parquet.read_table(os.fspath(rows))
@@ -125,8 +121,7 @@ def _in_place(table: Any, names: Sequence[str]) -> np.ndarray | None:
 
     That is a list of fixed size in each row, or a single number. None of other columns.
     """
-    import pyarrow
-
+    pyarrow = arrow()
     if len(names) != 1:
         return None
     column = table.column(names[0])
@@ -166,8 +161,8 @@ def _columns(table: Any, names: Sequence[str], fills: bool, split: str) -> np.nd
     Where a feature that is none counts as another (`fills`), the source puts that in place of NaN.
     """
     import numpy as np
-    import pyarrow
 
+    pyarrow = arrow()
     made = np.empty((table.num_rows, len(names)), dtype=np.float32)
     for place, name in enumerate(names):
         column = table.column(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -257,3 +258,11 @@ def test_predictions_have_names(small: dict[str, Any], command: Any) -> None:
     assert list(none["class"]) == ["b", None]
     reals = privgrad.Predictions(probabilities=None, values=np.array([[1.5]]), predicted=None, classes=(), split="train", private=True)
     assert {name: list(column) for name, column in reals.columns().items()} == {"value": [1.5]}
+
+
+def test_frames_without_pyarrow_are_told_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    frames = [pandas.DataFrame({"age": [1.0, 2.0], "y": [0, 1]}), pandas.DataFrame({"sex": ["f", "m"], "y": [0, 1]})]
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    for rows in frames:
+        with pytest.raises(privgrad.DataError, match=r"tables need pyarrow: pip install 'privgrad\[arrow\]'"):
+            privgrad.suggest(rows, target="y")
