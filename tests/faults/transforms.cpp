@@ -4,6 +4,7 @@
 
 #include "fault.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/rows_at_once.hpp"
 #include "privgrad/transform.hpp"
 #include "spans.hpp"
 
@@ -47,6 +48,8 @@ struct Row {
   void (*fit)(Base&, Dataset&) = nullptr;
   /// One row by itself.
   void (*one)(const Base&, Given, Written) = nullptr;
+  /// Several rows at once.
+  void (*together)(std::size_t rows, Given, Written) = nullptr;
   Statistic statistic = Statistic::none;
   ExampleShape (*shape)(const ExampleShape&) = nullptr;
 };
@@ -246,6 +249,15 @@ const std::array kTable = std::to_array<Row>({
            std::copy(in.begin(), in.end(), out.begin());
            out[0] = in[0] + 1e-3f * static_cast<float>(++self.calls_ % 7);
          }},
+    {.told = {"at_once_with_the_next_row", "given rows at once, a row takes a bit of the next one"},
+     .one = [](const Base&, Given in,
+               Written out) { std::copy(in.begin(), in.end(), out.begin()); },
+     .together =
+         [](std::size_t rows, Given in, Written out) {
+           std::copy(in.begin(), in.end(), out.begin());
+           for (std::size_t at = in.size() / rows, next = at; next < in.size(); next += at)
+             out[next - at] += 1e-6f * in[next];
+         }},
 });
 
 template <std::size_t I>
@@ -279,7 +291,16 @@ class ByRow : public Whole<I>, public RowTransform {
   }
 };
 
-// Which of the two a row is, is known while the program is compiled.
+template <std::size_t I>
+class AtOnce : public ByRow<I>, public RowsAtOnce {
+ public:
+  void apply_rows(const Shape&, std::size_t rows, std::span<const float> features,
+                  std::span<float> out) const override {
+    if (kTable[I].together != nullptr) kTable[I].together(rows, features, out);
+  }
+};
+
+// Which of these a row is, is known while the program is compiled.
 template <std::size_t I>
 class FaultyWhole final : public Whole<I> {
  public:
@@ -289,6 +310,11 @@ template <std::size_t I>
 class FaultyRow final : public ByRow<I> {
  public:
   explicit FaultyRow(const Params&) {}
+};
+template <std::size_t I>
+class FaultyRows final : public AtOnce<I> {
+ public:
+  explicit FaultyRows(const Params&) {}
 };
 
 }  // namespace transforms
@@ -300,8 +326,10 @@ std::vector<Fault> transform_faults() {
   };
   std::vector<Fault> whole = faults_of<Transform, FaultyWhole>(kTable, "transform", place);
   const std::vector<Fault> by_row = faults_of<Transform, FaultyRow>(kTable, "transform", place);
+  const std::vector<Fault> at_once = faults_of<Transform, FaultyRows>(kTable, "transform", place);
   for (std::size_t i = 0; i < whole.size(); ++i) {
     if (kTable[i].one != nullptr) whole[i] = by_row[i];
+    if (kTable[i].together != nullptr) whole[i] = at_once[i];
   }
   return whole;
 }

@@ -23,6 +23,8 @@
 #include "privgrad/federated/any_run.hpp"
 #include "privgrad/plan/read_data.hpp"
 #include "privgrad/plan/setting.hpp"
+#include "privgrad/rows_at_once.hpp"
+#include "test_components.hpp"
 #include "train.hpp"
 
 using namespace privgrad;
@@ -68,6 +70,7 @@ struct Streamed {
   TempDir home;
   fs::path kept = home.path() / "kept";
   bool keeps = true;
+  const Catalog* catalog = &house();
   Notes notes;
   std::vector<double> progress;
 
@@ -80,7 +83,7 @@ struct Streamed {
     // Said in either case, so that files that are bound to the manifest's text can be compared.
     Overrides all = overrides;
     all.push_back("data.streaming=true");
-    core::Manifest loaded = core::load_manifest(home.path() / "manifest.yaml", all, house());
+    core::Manifest loaded = core::load_manifest(home.path() / "manifest.yaml", all, *catalog);
     loaded.streaming.reset();
     if (!streams) return loaded;
     loaded.streaming = {
@@ -165,7 +168,50 @@ const std::string kRowwise =
     "data.transforms=[{kind: standardize, statistic: public, mean: [0.1, 0, 2], std: [0.7, 2, 1]}, "
     "{kind: max_norm, to: 1}]";
 
+/// A row as it is, of which only the first number is written.
+struct WritesTheFirst : Transform, RowTransform {
+  explicit WritesTheFirst(const Params&) {}
+  ExampleShape output_shape(const ExampleShape& input) const override { return input; }
+  void fit(Dataset&) override {}
+  void apply(Dataset&) const override {}
+  void apply_row(const Shape&, std::span<const float> features,
+                 std::span<float> out) const override {
+    out[0] = features[0];
+  }
+  Statistic statistic() const override { return Statistic::none; }
+};
+/// Given several rows, it reverses their order.
+struct ReversesAtOnce final : WritesTheFirst, RowsAtOnce {
+  using WritesTheFirst::WritesTheFirst;
+  void apply_rows(const Shape&, std::size_t rows, std::span<const float> features,
+                  std::span<float> out) const override {
+    const std::size_t width = features.size() / rows;
+    for (std::size_t i = 0; i < rows; ++i) out[i * width] = features[(rows - 1 - i) * width];
+  }
+};
+
+const Catalog& streamed_catalog() {
+  static const Catalog catalog = house_with({offer<Transform, WritesTheFirst>("writes_the_first"),
+                                             offer<Transform, ReversesAtOnce>("reverses_at_once")});
+  return catalog;
+}
+
 }  // namespace
+
+TEST_CASE("streaming: what a transform leaves unwritten is 0, and no other row's number") {
+  Streamed streamed;
+  streamed.catalog = &streamed_catalog();
+  check_same_rows(streamed, {"data.transforms=[{kind: max_norm, to: 1}, writes_the_first]"});
+}
+
+TEST_CASE("streaming: rows that are given at once are compared with one of them alone") {
+  Streamed streamed;
+  streamed.catalog = &streamed_catalog();
+  CHECK_THROWS_AS(streamed.rows(true, {"data.transforms=[reverses_at_once]"}), PluginError);
+  CHECK_THROWS_WITH(
+      streamed.rows(false, {"data.transforms=[{kind: max_norm, to: 1}, reverses_at_once]"}),
+      ContainsSubstring("data.transforms.1: transform reverses_at_once broke its promise"));
+}
 
 TEST_CASE("streaming: a run is the run on the same rows in memory, bit for bit") {
   Streamed streamed;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <string>
@@ -13,6 +14,8 @@
 
 #include "privgrad/data/kept_features.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/finite.hpp"
+#include "privgrad/rows_at_once.hpp"
 #include "privgrad/transform.hpp"
 
 namespace privgrad::core {
@@ -94,6 +97,17 @@ class Before {
     }
   }
 
+  /// The same of examples that were given at once.
+  void check_rows_alone(const RowTransform& transform, const Dataset& after) const {
+    const std::vector<float> together = features_of(after, rows_);
+    const std::size_t before = element_count(shape_.features), width = after.row_size();
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      check_row_alone(use_, transform, shape_.features,
+                      std::span(features_).subspan(i * before, before),
+                      std::span(together).subspan(i * width, width));
+    }
+  }
+
  private:
   /// Sums over features may be added up in another order in a smaller matrix.
   static bool is_near(float a, float b, float scale) {
@@ -156,6 +170,8 @@ void apply_to_split(const Transform& transform, const Before& before, const ByRo
   const ExampleShape told = transform.output_shape(data.shape());
   if (const auto* one_by_one = dynamic_cast<const RowTransform*>(&transform)) {
     by_row(*one_by_one, told.features, data);
+    if (dynamic_cast<const RowsAtOnce*>(&transform) != nullptr)
+      before.check_rows_alone(*one_by_one, data);
     return;
   }
   transform.apply(data);
@@ -173,6 +189,18 @@ void learn(const ComponentUse& use, std::size_t number, Transform& transform, Da
 }
 
 }  // namespace
+
+void check_row_alone(const ComponentUse& use, const RowTransform& transform, const Shape& shape,
+                     std::span<const float> features, std::span<const float> made) {
+  std::vector<float> alone(made.size());
+  transform.apply_row(shape, features, alone);
+  if (!all_finite(alone))
+    std::fill(alone.begin(), alone.end(), std::numeric_limits<float>::quiet_NaN());
+  if (same_bits(alone, made)) return;
+  throw PluginError(use.position + ": error: " + use.where + ": transform " + use.name() +
+                    " broke its promise: among others it makes other bits of an example than of "
+                    "that example alone (RowsAtOnce)");
+}
 
 void refuse_untaught(const ComponentUse& use) {
   throw ConfigError(use.name() +

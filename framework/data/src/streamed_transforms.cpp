@@ -6,6 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -41,17 +42,23 @@ struct Link {
 };
 
 /// Applies one transform after the other to examples; as in apply_to_each_row(), one becomes NaN
-/// throughout where one of them overflows.
+/// throughout where one of them overflows, and what is not written is 0.
+/// \param checked  the example that is compared with itself alone, if there is one.
 void apply_links(const std::vector<Link>& links, std::size_t count, std::vector<float>& rows,
-                 std::vector<float>& out) {
+                 std::vector<float>& out, std::optional<std::size_t> checked) {
   for (const Link& link : links) {
-    const std::size_t width = element_count(link.after);
-    out.resize(count * width);
+    const std::size_t width = element_count(link.after), before = rows.size() / count;
+    out.assign(count * width, 0.0f);
     apply_to_rows(link.by_row, link.before, count, rows, out);
     for (std::size_t i = 0; i < count; ++i) {
       const auto row = std::span(out).subspan(i * width, width);
       if (!all_finite(row))
         std::fill(row.begin(), row.end(), std::numeric_limits<float>::quiet_NaN());
+    }
+    if (checked && dynamic_cast<const RowsAtOnce*>(&link.by_row) != nullptr) {
+      check_row_alone(link.use, link.by_row, link.before,
+                      std::span(rows).subspan(*checked * before, before),
+                      std::span(out).subspan(*checked * width, width));
     }
     std::swap(rows, out);
   }
@@ -90,7 +97,10 @@ class Writing {
     std::iota(numbers.begin(), numbers.end(), static_cast<std::uint32_t>(first + begin));
     std::vector<float> rows(numbers.size() * data.row_size()), out;
     data.gather(numbers, rows, std::span(targets_).subspan(begin, numbers.size()));
-    links_.front().use.with_position([&] { apply_links(links_, numbers.size(), rows, out); });
+    // Of each block one example, with others on both sides.
+    const auto checked = begin == 0 ? std::optional(numbers.size() / 2) : std::nullopt;
+    links_.front().use.with_position(
+        [&] { apply_links(links_, numbers.size(), rows, out, checked); });
     const std::size_t width = rows.size() / numbers.size();
     std::copy(rows.begin(), rows.end(),
               features_.begin() + static_cast<std::ptrdiff_t>(begin * width));

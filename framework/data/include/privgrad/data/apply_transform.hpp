@@ -20,7 +20,8 @@ bool is_worth_keeping(const Transform& transform);
 /// let it move a sum by eight clip norms. So their number, their targets and their order are
 /// compared after every transform. Targets are compared bit by bit. The order is kept by
 /// construction where rows are transformed one by one; otherwise some examples, the first and the
-/// last among them, are transformed alone and compared with the rows in their places.
+/// last among them, are transformed alone and compared with the rows in their places, bit for bit
+/// where rows are given at once (RowsAtOnce).
 /// \param executor  its threads transform rows one by one; the same bits for any number.
 /// \param cache  where the outputs of a costly transform (CostlyRows) are taken from if they are
 ///   there, and kept if not; null: neither. They are the same bits: everything that they follow
@@ -38,6 +39,14 @@ FittedTransform apply_transform(const ComponentUse& use, std::size_t number, Run
 ///   same checks.
 /// \throws PluginError for a tensor without a proper name or shape, or that it may not have.
 FittedTransform fitted_of(const ComponentUse& use, const Transform& transform);
+
+/// Checks that an example which was transformed among others (RowsAtOnce) became what it becomes
+/// alone, bit for bit; one that overflows is NaN throughout.
+/// \param shape  of the features.
+/// \param features  of the example. \param made  what it became.
+/// \throws PluginError if not.
+void check_row_alone(const ComponentUse& use, const RowTransform& transform, const Shape& shape,
+                     std::span<const float> features, std::span<const float> made);
 
 /// \throws ConfigError: a transform that learns from a released statistic has no teacher.
 [[noreturn]] void refuse_untaught(const ComponentUse& use);
