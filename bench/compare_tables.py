@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
 """Logistic regression on tables by PrivGrad beside diffprivlib's and Opacus's, at equal epsilon.
 
-    pip install 'scikit-learn<1.4' diffprivlib opacus torch    # opacus and torch are left out where they are missing
-    bench/compare_tables.py [--program build/bin/privgrad] [--seeds 5] [--epsilons 1 3]
+    scripts/environment.sh journey-diffprivlib bench/journey/diffprivlib-packages.txt   # prints the folder that it makes
+    scripts/environment.sh journey-opacus bench/journey/opacus-packages.txt
+    PYTHON bench/compare_tables.py --opacus PYTHON [--program build/bin/privgrad] [--splits 10] [--epsilons 1 3]
 
-Breast cancer and digits of scikit-learn, and a table made here that is like a census: ages, hours, categories. A fifth
-of the rows is for testing, another one for each seed. Every feature is brought to [-1, 1] by bounds that all three are
-told, and every row to length 1, so that all have the same public bound.
+The first PYTHON is the interpreter of diffprivlib's environment, the other that of Opacus's, whose column is left empty
+without it. Breast cancer and digits of scikit-learn, and a table made here that is like a census: ages, hours, categories.
+A fifth of the rows is for testing, another one for each split. Every feature is brought to [-1, 1] by bounds that all three
+are told, and every row to length 1, so that all have the same public bound.
 
 PrivGrad and Opacus give (epsilon, 1e-5), diffprivlib gives epsilon alone (pure), which costs more; a row that is added
-or removed is the neighbour. PrivGrad and Opacus have the best of three learning rates each for each table and epsilon,
-by the test rows, and that search is not charged; PrivGrad makes 30 steps, and 100 from 5000 rows on. Prints a Markdown
-table of accuracies in percent, means over the seeds with Student's 95 % intervals.
+or removed is the neighbour. Each library has one number chosen for each table and epsilon, all in the same way: the learning
+rate, or diffprivlib's C, which bounds the weights. Of five values a factor of 4 apart (C: of 10) the one that does best on a
+fifth of the training rows, which is not trained on then, in the mean of three other splits. The search is not charged.
+PrivGrad makes 30 steps, and 100 from 5000 rows on. Prints a Markdown table of accuracies in percent, means over the splits
+with Student's 95 % intervals, and a line on what was chosen.
 """
 
 import argparse
@@ -28,15 +32,14 @@ from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
-try:
-    import torch
-    from opacus import PrivacyEngine
-    from opacus.accountants.utils import get_noise_multiplier
-except ImportError:
-    torch = None
-
+BY_OPACUS = pathlib.Path(__file__).resolve().parent / "tables_by_opacus.py"
 DELTA = 1e-5
-EPOCHS = 20
+SEARCH = range(101, 104)  # the splits that choose
+VALUES = {
+    "PrivGrad": [0.001 * 4**power for power in range(5)],
+    "diffprivlib": [0.01 * 10**power for power in range(5)],
+    "Opacus": [0.0625 * 4**power for power in range(5)],
+}
 # 97.5 % quantiles of Student's t with 1, 2, ... degrees of freedom, from tables.
 QUANTILES = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262]
 
@@ -90,12 +93,12 @@ def tables():
     yield "census-like", *census()
 
 
-def by_privgrad(program, split, classes, epsilon, rate, seed):
+def by_privgrad(program, table, split, epsilon, rate, seed):
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         for part, array in zip(("train", "test", "train-labels", "test-labels"), split):
             np.save(folder / f"{part}.npy", array.astype(np.float32))
-        text = MANIFEST.format(folder=name, classes=classes, size=len(split[0]), epsilon=epsilon, delta=DELTA, seed=seed,
+        text = MANIFEST.format(folder=name, classes=table.classes, size=len(split[0]), epsilon=epsilon, delta=DELTA, seed=seed,
                                rate=rate, first=10 * rate, steps=30 if len(split[0]) < 5000 else 100)
         (folder / "manifest.yaml").write_text(text)
         subprocess.run([program, "run", folder / "manifest.yaml", "--out", folder / "run", "--quiet"], check=True,
@@ -103,31 +106,47 @@ def by_privgrad(program, split, classes, epsilon, rate, seed):
         return json.loads((folder / "run/summary.json").read_text())["metrics"]["test_accuracy"]
 
 
-def by_diffprivlib(split, epsilon, seed):
+def by_diffprivlib(_, split, epsilon, c, seed):
     train, test, labels, test_labels = split
-    model = PrivateLogisticRegression(epsilon=epsilon, data_norm=1.0, max_iter=1000, random_state=seed)
+    model = PrivateLogisticRegression(epsilon=epsilon, data_norm=1.0, C=c, max_iter=1000, random_state=seed)
     return model.fit(train, labels).score(test, test_labels)
 
 
-def by_opacus(split, classes, batch, noise, rate, seed):
-    torch.manual_seed(seed)
-    train, test, labels, test_labels = (torch.tensor(part) for part in split)
-    model = torch.nn.Linear(train.shape[1], classes)
-    optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9)
-    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(train.float(), labels), batch_size=batch)
-    model, optimizer, loader = PrivacyEngine().make_private(
-        module=model, optimizer=optimizer, data_loader=loader, noise_multiplier=noise, max_grad_norm=0.5)
-    for _ in range(EPOCHS):
-        for features, targets in loader:
-            optimizer.zero_grad()
-            torch.nn.functional.cross_entropy(model(features), targets).backward()
-            optimizer.step()
-    with torch.no_grad():
-        return (model(test.float()).argmax(1) == test_labels).double().mean().item()
+class Opacus:
+    """A process of its own, with its own packages: a line of JSON asks for a run, a line answers with the accuracy."""
+
+    def __init__(self, python):
+        self.process = subprocess.Popen([python, "-W", "ignore", BY_OPACUS], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True)
+
+    def __call__(self, table, split, epsilon, rate, seed):
+        with tempfile.NamedTemporaryFile(suffix=".npz") as file:
+            np.savez(file, **dict(zip(("train", "test", "labels", "test_labels"), split)))
+            file.flush()
+            asked = {"file": file.name, "classes": table.classes, "epsilon": epsilon, "delta": DELTA}
+            print(json.dumps({**asked, "rate": rate, "seed": seed}), file=self.process.stdin, flush=True)
+            return float(self.process.stdout.readline())
 
 
-def best(tried):
-    return max(tried, key=np.mean)
+class Table:
+    def __init__(self, name, features, labels):
+        self.name, self.labels = name, labels
+        self.features = features / np.linalg.norm(features, axis=1, keepdims=True)
+        self.classes = int(labels.max()) + 1
+
+    def split(self, number):
+        return train_test_split(self.features, self.labels, test_size=0.2, random_state=number)
+
+    def split_of_training_rows(self, number):
+        train, _, labels, _ = self.split(number)
+        return train_test_split(train, labels, test_size=0.2, random_state=number)
+
+
+def accuracies(run, values, table, epsilon, splits):
+    """The value that does best on training rows alone, and the accuracies on the test rows of each split."""
+    chosen = max(values, key=lambda value: np.mean(
+        [run(table, table.split_of_training_rows(number), epsilon, value, number) for number in SEARCH]))
+    return chosen, [run(table, table.split(number), epsilon, chosen, number) for number in splits]
 
 
 def cell(values):
@@ -141,33 +160,26 @@ def cell(values):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--program", default="build/bin/privgrad")
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--opacus")
+    parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--epsilons", type=float, nargs="+", default=[1, 3])
     args = parser.parse_args()
     warnings.simplefilter("ignore")
-    print("| table | rows, features | epsilon | PrivGrad | diffprivlib | Opacus | no privacy |")
-    print("|---|---|---|---|---|---|---|")
-    for name, features, labels in tables():
-        features = features / np.linalg.norm(features, axis=1, keepdims=True)
-        classes = int(labels.max()) + 1
-        seeds = range(1, args.seeds + 1)
-        splits = [train_test_split(features, labels, test_size=0.2, random_state=seed) for seed in seeds]
-        plain = [LogisticRegression(C=100, max_iter=2000).fit(s[0], s[2]).score(s[1], s[3]) for s in splits]
-        rows = len(splits[0][0])
-        batch = max(64, rows // 16)
+    runs = {"PrivGrad": lambda *asked: by_privgrad(args.program, *asked), "diffprivlib": by_diffprivlib}
+    if args.opacus:
+        runs["Opacus"] = Opacus(args.opacus)
+    print("| table | rows, features | epsilon | PrivGrad | diffprivlib | Opacus | no privacy |\n" + "|---" * 7 + "|")
+    notes = []
+    for table in [Table(*parts) for parts in tables()]:
+        splits = range(1, args.splits + 1)
+        plain = [LogisticRegression(C=100, max_iter=2000).fit(s[0], s[2]).score(s[1], s[3]) for s in map(table.split, splits)]
         for epsilon in args.epsilons:
-            runs = list(zip(splits, seeds))
-            ours = best([[by_privgrad(args.program, split, classes, epsilon, rate, seed) for split, seed in runs]
-                         for rate in (0.004, 0.016, 0.064)])
-            theirs = [by_diffprivlib(split, epsilon, seed) for split, seed in runs]
-            opacus = ""
-            if torch is not None:
-                noise = get_noise_multiplier(target_epsilon=epsilon, target_delta=DELTA, sample_rate=batch / rows,
-                                             epochs=EPOCHS, accountant="prv")
-                opacus = cell(best([[by_opacus(split, classes, batch, noise, rate, seed) for split, seed in runs]
-                                    for rate in (0.3, 1.0, 4.0)]))
-            print(f"| {name} | {len(features)}, {features.shape[1]} | {epsilon:g} | {cell(ours)} | {cell(theirs)} | {opacus} "
-                  f"| {cell(plain)} |", flush=True)
+            found = {who: accuracies(run, VALUES[who], table, epsilon, splits) for who, run in runs.items()}
+            cells = [cell(found[who][1]) if who in found else "" for who in VALUES]
+            notes.append(f"{table.name} at {epsilon:g}: " + ", ".join(f"{who} {value:g}" for who, (value, _) in found.items()))
+            print(f"| {table.name} | {len(table.features)}, {table.features.shape[1]} | {epsilon:g} | "
+                  + " | ".join([*cells, cell(plain)]) + " |", flush=True)
+    print("\nChosen: " + "; ".join(notes) + ".")
 
 
 if __name__ == "__main__":

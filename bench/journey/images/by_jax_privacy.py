@@ -34,7 +34,7 @@ keys = jax.random.split(jax.random.key(1), len(shapes))
 model = {name: jax.nn.initializers.glorot_uniform()(key, shape) for key, (name, shape) in zip(keys, shapes.items())}
 model |= {"bias " + name[-1]: jax.numpy.zeros(shape[-1]) for name, shape in shapes.items()}
 gradient = jax.jit(plan.clipped_grad(loss, batch_argnums=(1, 2)))
-optimizer = optax.sgd(4.0, momentum=0.9)
+optimizer = optax.sgd(0.4, momentum=0.9)
 state, noise = optimizer.init(model), plan.noise_addition_transform.init(model)
 for chosen in plan.batch_selection_strategy.batch_iterator(len(rows)):
     padded = batch_selection.pad_to_multiple_of(chosen, 128)

@@ -9,7 +9,7 @@ model = torch.nn.Sequential(
     torch.nn.Conv2d(1, 16, 8, stride=2, padding=3), torch.nn.Tanh(), torch.nn.MaxPool2d(2, 1),
     torch.nn.Conv2d(16, 32, 4, stride=2), torch.nn.Tanh(), torch.nn.MaxPool2d(2, 1),
     torch.nn.Flatten(), torch.nn.Linear(512, 32), torch.nn.Tanh(), torch.nn.Linear(32, 10))
-optimizer = torch.optim.SGD(model.parameters(), lr=40.0, momentum=0.9)
+optimizer = torch.optim.SGD(model.parameters(), lr=4.0, momentum=0.9)
 loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(rows, targets), batch_size=1024)
 private, optimizer, loader = PrivacyEngine(secure_mode=False).make_private_with_epsilon(
     module=model, optimizer=optimizer, data_loader=loader, epochs=8, target_epsilon=3, target_delta=1e-5,
