@@ -344,11 +344,15 @@ std::int64_t times(std::int64_t constant, std::int64_t value) {
   return static_cast<std::int64_t>((static_cast<Wide>(constant) * value) >> 60);
 }
 
+/// value = high 2^64 + low. Modulo 2^64, a negative constant is 2^64 too large as a factor of low.
 Wide times(std::int64_t constant, Wide value) {
   const auto high = static_cast<std::int64_t>(value >> 64);
   const auto low = static_cast<std::uint64_t>(value);
   const Wide upper = static_cast<Wide>(high) * constant;
-  const Wide lower = static_cast<Wide>(static_cast<UnsignedWide>(low)) * constant;
+  const UnsignedWide too_large =
+      static_cast<UnsignedWide>(low) * static_cast<std::uint64_t>(constant);
+  const std::uint64_t excess = constant < 0 ? low : 0;
+  const Wide lower = static_cast<Wide>(too_large - (static_cast<UnsignedWide>(excess) << 64));
   return static_cast<Wide>((static_cast<UnsignedWide>(upper) << 4) +
                            static_cast<UnsignedWide>(lower >> 60));
 }
@@ -397,7 +401,7 @@ class FractionPart final : public ExactPart {
       RoundedGaussianStream noise(key_, node_of(recipes_, step));
       std::array<Int, kChunk> data;
       std::array<std::int64_t, kChunk> low;
-      std::array<double, kChunk> upper, real;  // and then R
+      std::array<double, kChunk> upper, real;
       for (std::size_t size = 0; begin < end; begin += size) {
         size = std::min(kChunk - (first_ + begin) % kChunk, end - begin);
         new_data(step, cells, terms, begin, std::span(data).first(size));
@@ -407,17 +411,10 @@ class FractionPart final : public ExactPart {
         noise.release(first_ + begin, sigma, shift_, std::span(low).first(size),
                       std::span(low).first(size));
         to_doubles(low.data(), size, real.data());
-        for (std::size_t i = 0; i < size; ++i) upper[i] = real[i] + high * upper[i];
-        for (const Term& term : terms) {
-          const float* from = term.memory->released.data() + begin;
-          for (std::size_t i = 0; i < size; ++i)
-            upper[i] += term.factor * static_cast<double>(from[i]);
-        }
-        for (std::size_t i = 0; i < size; ++i)
-          released[begin + i] = static_cast<float>(factor * upper[i]);
+        add_terms(terms, begin, high, real, std::span(upper).first(size));
+        to_floats(std::span(upper).first(size), factor, released.data() + begin);
         if (!is_kept) continue;
-        for (std::size_t i = 0; i < size; ++i)
-          memory.released[begin + i] = static_cast<float>(upper[i]);
+        to_floats(std::span(upper).first(size), 1.0, memory.released.data() + begin);
         std::copy_n(sum_.begin() + static_cast<std::ptrdiff_t>(begin), size,
                     memory.sum.begin() + static_cast<std::ptrdiff_t>(begin));
       }
@@ -496,6 +493,31 @@ class FractionPart final : public ExactPart {
       for (std::size_t i = 0; i < data.size(); ++i)
         data[i] = sum_of(data[i], -times(term.constant, from[i]));
     }
+  }
+
+  /// R of elements from `begin` on, of their upper parts and of the real numbers of the lower ones.
+  static void add_terms(std::span<const Term> terms, std::size_t begin, double high,
+                        std::span<const double> lower, std::span<double> upper) {
+    const double* real = lower.data();
+    double* out = upper.data();
+    const std::size_t size = upper.size();
+    in_wide_registers([=] {
+      for (std::size_t i = 0; i < size; ++i) out[i] = real[i] + high * out[i];
+    });
+    for (const Term& term : terms) {
+      const float* from = term.memory->released.data() + begin;
+      const double factor = term.factor;
+      in_wide_registers([=] {
+        for (std::size_t i = 0; i < size; ++i) out[i] += factor * static_cast<double>(from[i]);
+      });
+    }
+  }
+
+  static void to_floats(std::span<const double> values, double factor, float* floats) {
+    in_wide_registers([=] {
+      for (std::size_t i = 0; i < values.size(); ++i)
+        floats[i] = static_cast<float>(factor * values[i]);
+    });
   }
 
   const CorrelatedRecipes& recipes_;

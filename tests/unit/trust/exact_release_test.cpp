@@ -333,25 +333,33 @@ TEST_CASE("exact releases that fade, or share, follow the definition to one coar
   constexpr std::uint64_t kSteps = 45;
   constexpr std::size_t kSize = 1500;
   const double bound = 64.0;
+  std::vector<CorrelatedRecipes> all;
   for (const Value::Object& params : {Value::Object{{"momentum", Value(0.9), {}}},
                                       Value::Object{{"variance_reduction", Value(true), {}}},
                                       Value::Object{{"momentum", Value(0.9), {}},
                                                     {"restart_every", Value(21), {}},
                                                     {"completion", Value(true), {}},
-                                                    {"variance_reduction", Value(true), {}}}}) {
+                                                    {"variance_reduction", Value(true), {}}}})
+    all.push_back(*CorrelatedRecipes::of(*tree(kSteps, params, 0.3), kSteps));
+  // Shares of both signs, which no tree has.
+  const auto of_both_signs = [](std::uint64_t step) {
+    ReleaseRecipe made{.keep = 0.9, .earlier = {}, .noise = {{step, 0.3}}};
+    if (step > 0) made.earlier.push_back({.step = step - 1, .share = -0.7});
+    if (step > 1) made.earlier.push_back({.step = step - 2, .share = 0.2});
+    return made;
+  };
+  all.push_back(CorrelatedRecipes::of(of_both_signs, kSteps));
+  for (const CorrelatedRecipes& recipes : all) {
     // Running sums of 128 bits, and of 64, where batches have one example.
     for (const std::uint64_t most_rows : {core::kMostBatchRows, std::uint64_t{1}}) {
-      const auto aggregator = tree(kSteps, params, 0.3);
-      const auto recipes = CorrelatedRecipes::of(*aggregator, kSteps);
-      const core::CorrelatedPart part{*recipes};
+      const core::CorrelatedPart part{recipes};
       const double factor = core::exact_noise_factor({&part, 1}, kSize);
       CHECK(factor > 1.0);
       CHECK(factor < 1.0 + 1e-9);
       CHECK(core::exact_noise_factor({&part, 1}, kSize, 1) < 1.0 + 1e-6);
       constexpr int kFraction = 32;
       double least = 1e9;
-      for (std::uint64_t t = 0; t < kSteps; ++t)
-        least = std::min(least, recipes->own_multiplier(t));
+      for (std::uint64_t t = 0; t < kSteps; ++t) least = std::min(least, recipes.own_multiplier(t));
       const double unit = std::ldexp(static_cast<double>(kExactLevels), kFraction);
       const unsigned shift = release_shift(least * unit);
       const RandomKey key = RandomKey::from_seed(4);
@@ -359,8 +367,8 @@ TEST_CASE("exact releases that fade, or share, follow the definition to one coar
       for (std::uint64_t t = 0; t < kSteps; ++t)
         x.push_back(core::cells_for_testing(exact_sum_of(example(kSize, t), bound)));
       const double coarse = std::ldexp(1.0, static_cast<int>(shift)) / unit * bound;
-      CorrelatedMechanism mechanism(*recipes, key, serial, most_rows);
-      Payments payments(*recipes);
+      CorrelatedMechanism mechanism(recipes, key, serial, most_rows);
+      Payments payments(recipes);
       // Data in cells of the noise's grid leave 64 bits: the definition in coarser ones, where a draw
       // is rounded otherwise when it is within 2^-20 of halfway.
       std::vector<std::vector<double>> releases;
@@ -371,11 +379,11 @@ TEST_CASE("exact releases that fade, or share, follow the definition to one coar
         std::vector<double> now(kSize);
         double squares = 0.0;
         for (std::size_t i = 0; i < kSize; ++i) {
-          now[i] = static_cast<double>(released.values()[i]) / (coarse * recipes->scale(t));
+          now[i] = static_cast<double>(released.values()[i]) / (coarse * recipes.scale(t));
           double y = now[i];
-          for (const auto& [from, share] : recipes->earlier(t)) {
+          for (const auto& [from, share] : recipes.earlier(t)) {
             double c = share;
-            for (std::uint64_t u = from + 1; u <= t; ++u) c *= recipes->keep(u);
+            for (std::uint64_t u = from + 1; u <= t; ++u) c *= recipes.keep(u);
             y -= c * releases[from][i];
           }
           // What is new in a release is a whole number of public cells: nothing else of the data.
@@ -384,17 +392,16 @@ TEST_CASE("exact releases that fade, or share, follow the definition to one coar
           long double data = 0.0L;
           for (std::uint64_t u = 0; u <= t; ++u) {
             long double weight = 1.0L;
-            for (std::uint64_t v = u + 1; v <= t; ++v) weight *= recipes->keep(v);
+            for (std::uint64_t v = u + 1; v <= t; ++v) weight *= recipes.keep(v);
             long double shares = 0.0L;
-            for (const auto& [from, share] : recipes->earlier(t)) shares += from >= u ? share : 0.0;
+            for (const auto& [from, share] : recipes.earlier(t)) shares += from >= u ? share : 0.0;
             data += weight * (1.0L - shares) * static_cast<long double>(x[u][i]);
           }
           const double noise =
               y - static_cast<double>(std::ldexp(data, kFraction - static_cast<int>(shift)));
           squares += noise * noise;
         }
-        const double sigma =
-            recipes->own_multiplier(t) * std::ldexp(unit, -static_cast<int>(shift));
+        const double sigma = recipes.own_multiplier(t) * std::ldexp(unit, -static_cast<int>(shift));
         worst_stddev = std::max(worst_stddev, std::fabs(std::sqrt(squares / kSize) / sigma - 1.0));
         releases.push_back(std::move(now));
       }
