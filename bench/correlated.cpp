@@ -70,6 +70,7 @@ class Bench {
 
   /// Releases with a tree's noise and with independent noise in turns, each over sums of zeros.
   Json steps(std::size_t size, std::uint64_t steps, int threads) const {
+    used_clock = threads == 1 ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC;
     const auto executor = core::make_executor(threads);
     const auto key = core::RandomKey::from_seed(1);
     const auto gaussian = started("gaussian", {}, steps);
@@ -112,6 +113,7 @@ class Bench {
   /// steps: medians over 200 steps around an early one and a late one.
   Json reduced(std::size_t size, std::uint64_t early, std::uint64_t late) const {
     const std::uint64_t steps = late + 100;
+    used_clock = CLOCK_PROCESS_CPUTIME_ID;
     const auto executor = core::make_executor(1);
     const auto aggregator = started(
         "tree_reduced", {{"momentum", Value(0.99), {}}, {"smoothness", Value(1.0), {}}}, steps);
