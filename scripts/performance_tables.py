@@ -151,16 +151,19 @@ def clients(json_of):
     return table(["local steps a round", "central step, ms", "local step, ms", "local over central"], rows)
 
 
-# What makes each table, and the folders whose changes may change its figures.
-TABLES = {
-    "floors": (floors, STEPS),
-    "steps": (steps, STEPS),
-    "parts": (parts, STEPS),
-    "growth": (growth, STEPS),
-    "noise_terms": (noise_terms, ["bench/noise.cpp", "framework/trust"]),
-    "torch": (torch, STEPS),
-    "correlated": (correlated, ["bench/correlated.cpp", "plugins/aggregators", "framework/trust"]),
-    "clients": (clients, [*STEPS, "framework/federated", "framework/train"]),
+# What makes each table that can be made here.
+TABLES = {"floors": floors, "steps": steps, "parts": parts, "growth": growth, "noise_terms": noise_terms, "torch": torch,
+          "correlated": correlated, "clients": clients}
+# The folders whose changes may change a table's figures.
+FOLDERS = {
+    **{name: STEPS for name in ("floors", "steps", "parts", "growth", "torch")},
+    "noise_terms": ["bench/noise.cpp", "framework/trust"],
+    "correlated": ["bench/correlated.cpp", "plugins/aggregators", "framework/trust"],
+    "clients": [*STEPS, "framework/federated", "framework/train"],
+    "scattering": ["bench/scattering.cpp", "plugins/transforms/scattering"],
+    "gpu": ["plugins/backends/cuda"],
+    "gpu_parts": ["plugins/backends/cuda"],
+    "accuracy": ["framework", "plugins"],
 }
 
 
@@ -176,9 +179,8 @@ def processor():
 
 def stale():
     for name, commit, _ in TABLE.findall(PAGE.read_text()):
-        folders = TABLES[name][1] if name in TABLES else ["bench", "framework", "plugins"]
-        later = git("log", "--oneline", f"{commit}..HEAD", "--", *folders).splitlines()
-        print(f"{name}: of {commit}, {len(later)} later commits to {' '.join(folders)}")
+        later = git("log", "--oneline", f"{commit}..HEAD", "--", *FOLDERS[name]).splitlines()
+        print(f"{name}: of {commit}, {len(later)} later commits to {' '.join(FOLDERS[name])}")
 
 
 def main():
@@ -209,7 +211,7 @@ def main():
         if name == "torch" and not words.torch:
             parser.error("the table torch needs --torch PYTHON")
         before = os.getloadavg()[0]
-        made = TABLES[name][0](json_of)
+        made = TABLES[name](json_of)
         date = datetime.date.today().isoformat()
         origin = (f"Commit {commit}, {date}, {processor()}; load {before:.1f} before and {os.getloadavg()[0]:.1f} after, this "
                   f"program included.")

@@ -56,7 +56,7 @@ class Panels {
   }
 
  private:
-  static constexpr std::size_t kWidth = 32;  // eight registers of AVX2
+  static constexpr std::size_t kWidth = 16;  // a panel of 2000 features fits into a core's second cache
 
   /// kAtOnce components of a vector, or half as many of two, fill the registers; kLanes of them are
   /// in one.

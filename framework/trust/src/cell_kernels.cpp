@@ -1,5 +1,7 @@
 #include "privgrad/trust/cell_kernels.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -11,16 +13,29 @@
 namespace privgrad::core {
 namespace {
 
+/// In loops of numbers of one width each, which fill vectors without moving numbers about in them.
 PRIVGRAD_INLINE bool round_all(std::span<const float> numbers, double scale, double levels,
                                std::span<std::int32_t> cells) {
-  std::int32_t misfits = 0;  // as wide as a cell, so that both fill vectors together
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    const double position = scale * static_cast<double>(numbers[i]);
-    const bool fits = std::abs(position) <= levels;  // no number does not
-    misfits |= fits ? 0 : 1;
-    cells[i] = static_cast<std::int32_t>(fits ? position : 0.0);  // towards zero
+  std::array<double, CellKernels::kBlock> positions;
+  bool fits = true;
+  for (std::size_t begin = 0; begin < numbers.size(); begin += positions.size()) {
+    const std::size_t size = std::min(positions.size(), numbers.size() - begin);
+    const float* from = numbers.data() + begin;
+    std::int32_t* to = cells.data() + begin;
+    std::uint64_t misfits = 0;
+    for (std::size_t i = 0; i < size; ++i) {
+      positions[i] = scale * static_cast<double>(from[i]);
+      misfits |= std::abs(positions[i]) <= levels ? 0u : 1u;  // no number does not
+    }
+    if (misfits != 0) {
+      fits = false;
+      for (std::size_t i = 0; i < size; ++i)
+        positions[i] = std::abs(positions[i]) <= levels ? positions[i] : 0.0;
+    }
+    for (std::size_t i = 0; i < size; ++i)
+      to[i] = static_cast<std::int32_t>(positions[i]);  // towards zero
   }
-  return misfits == 0;
+  return fits;
 }
 
 PRIVGRAD_INLINE void add_all(std::span<const std::int32_t> cells, std::span<std::int64_t> sum) {

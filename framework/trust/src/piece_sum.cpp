@@ -12,12 +12,13 @@
 #include "privgrad/trust/cell_kernels.hpp"
 #include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/grid.hpp"
+#include "privgrad/wide_registers.hpp"
 
 namespace privgrad::core {
 namespace {
 
 constexpr std::size_t kPiece =
-    4096;                          // numbers: with cells and sums 64 KiB, of which half is a row's
+    1024;                          // numbers: with cells and sums 16 KiB, of which half is a row's
 constexpr std::size_t kRows = 32;  // each piece of the sum is fetched once for so many
 constexpr std::size_t kLanes = 8;  // a fixed number of sums, whatever the number of threads
 static_assert(kPiece % SquaredNorm::kTogether == 0);
@@ -50,7 +51,8 @@ class PieceAdder {
   /// Numbers that are left unwritten are NaN.
   std::span<const float> piece(const Contribution& contribution, std::size_t begin) {
     const auto out = std::span(numbers_).first(std::min(kPiece, sum_.size() - begin));
-    std::fill(out.begin(), out.end(), std::numeric_limits<float>::quiet_NaN());
+    in_wide_registers(
+        [=] { std::fill(out.begin(), out.end(), std::numeric_limits<float>::quiet_NaN()); });
     contribution.piece(begin, out);
     return out;
   }
