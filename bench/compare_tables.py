@@ -13,7 +13,8 @@ are told, and every row to length 1, so that all have the same public bound.
 PrivGrad and Opacus give (epsilon, 1e-5), diffprivlib gives epsilon alone (pure), which costs more; a row that is added
 or removed is the neighbour. Each library has one number chosen for each table and epsilon, all in the same way: the learning
 rate, or diffprivlib's C, which bounds the weights. Of five values a factor of 4 apart (C: of 10) the one that does best on a
-fifth of the training rows, which is not trained on then, in the mean of three other splits. The search is not charged.
+fifth of the training rows, which is not trained on then, in the mean of three other splits; some of these rows are test rows
+of the ten. The search is not charged.
 PrivGrad makes 30 steps, and 100 from 5000 rows on. Prints a Markdown table of accuracies in percent, means over the splits
 with Student's 95 % intervals, and a line on what was chosen.
 """
