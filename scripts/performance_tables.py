@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Makes the tables of docs/performance.md anew, each with the commit, the date, the machine and its load.
 
-    scripts/performance_tables.py --build build [--torch PYTHON] [TABLE...]   # all that can be made here, or these
+    scripts/performance_tables.py --build build [--torch PYTHON] [--kymatio PYTHON] [TABLE...]   # all, or these
     scripts/performance_tables.py --stale                    # which tables are older than what they measure
 
-PYTHON: an interpreter with torch and opacus, for the table `torch`.
+PYTHON: an interpreter with torch and opacus, for the table `torch`, and one with kymatio, for `scattering`.
 A table stands between `<!-- table NAME COMMIT -->` and `<!-- end -->`. One of COMMIT was measured when the code was that of
 COMMIT; the line below it says where. A working tree with changes is refused: nobody could make its figures again. Each
 program's own clocks and ratios count, so that others at work on the machine do little harm, and their load is stated.
@@ -124,6 +124,19 @@ def torch(json_of):
     return table(["", *(one["network"] for one in networks)], rows)
 
 
+def scattering(json_of):
+    titles = {"mnist": "28 x 28 (MNIST)", "cifar10": "32 x 32 x 3 (CIFAR-10)", "three_scales": "32 x 32"}
+    compared = json_of("compare_kymatio.py")["microseconds_per_image"]
+    rows = []
+    for one in json_of("scattering")["images"]:
+        times = compared[one["name"]]
+        rows.append([titles[one["name"]], one["scales"], f"{two(one['million_operations'])} million",
+                     f"{two(one['floor_microseconds'])} us", f"{two(times['privgrad'])} us",
+                     two(times["privgrad"] / one["floor_microseconds"]), f"{two(times['kymatio_numpy'])} us",
+                     two(times["kymatio_numpy_over_privgrad"])])
+    return table(["image", "J", "operations", "floor", "here", "over the floor", "kymatio, numpy", "kymatio over ours"], rows)
+
+
 def correlated(json_of):
     found = json_of("correlated")
     names = ("a million examples once each", "100 000 examples in ten fresh permutations, momentum 0.999",
@@ -153,7 +166,9 @@ def clients(json_of):
 
 # What makes each table that can be made here.
 TABLES = {"floors": floors, "steps": steps, "parts": parts, "growth": growth, "noise_terms": noise_terms, "torch": torch,
-          "correlated": correlated, "clients": clients}
+          "scattering": scattering, "correlated": correlated, "clients": clients}
+# Of a program of bench/ in Python: the option that names its interpreter, and the program that it is given.
+PEERS = {"compare_torch.py": ("torch", "training"), "compare_kymatio.py": ("kymatio", "scattering")}
 # The folders whose changes may change a table's figures.
 FOLDERS = {
     **{name: STEPS for name in ("floors", "steps", "parts", "growth", "torch")},
@@ -187,6 +202,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, help="the build folder whose bench/ has the programs")
     parser.add_argument("--torch", help="an interpreter with torch and opacus")
+    parser.add_argument("--kymatio", help="an interpreter with kymatio")
     parser.add_argument("--stale", action="store_true", help="list the tables with what was changed since")
     parser.add_argument("tables", nargs="*", choices=[[], *TABLES], help="default: all")
     words = parser.parse_args()
@@ -202,14 +218,16 @@ def main():
     def json_of(program, *arguments):
         bench = words.build.resolve() / "bench"
         command = [bench / program]
-        if program.endswith(".py"):
-            command = [words.torch, ROOT / "bench" / program, "--program", bench / "training"]
+        if program in PEERS:
+            option, measured = PEERS[program]
+            command = [getattr(words, option), ROOT / "bench" / program, "--program", bench / measured]
         run = subprocess.run([*command, *arguments], check=True, stdout=subprocess.PIPE, timeout=1200)
         return json.loads(run.stdout)
 
-    for name in words.tables or (name for name in TABLES if name != "torch" or words.torch):
-        if name == "torch" and not words.torch:
-            parser.error("the table torch needs --torch PYTHON")
+    given = {"torch": words.torch, "scattering": words.kymatio}
+    for name in words.tables or (name for name in TABLES if given.get(name, True)):
+        if not given.get(name, True):
+            parser.error(f"the table {name} needs the interpreter that compares")
         before = os.getloadavg()[0]
         made = TABLES[name](json_of)
         date = datetime.date.today().isoformat()
