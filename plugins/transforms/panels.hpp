@@ -24,10 +24,10 @@ class Panels {
   Panels(const std::vector<double>& directions, std::size_t features)
       : features_(features),
         count_(directions.size() / features),
-        values_((count_ + kWidth - 1) / kWidth * kWidth * features) {
+        values_((count_ + kWidth - 1) / kWidth * features) {
     for (std::size_t i = 0; i < count_; ++i) {
-      double* column = values_.data() + i / kWidth * kWidth * features + i % kWidth;
-      for (std::size_t j = 0; j < features; ++j) column[j * kWidth] = directions[i * features + j];
+      for (std::size_t j = 0; j < features; ++j)
+        values_[i / kWidth * features + j].of[i % kWidth] = directions[i * features + j];
     }
   }
 
@@ -38,8 +38,8 @@ class Panels {
   std::vector<double> directions() const {
     std::vector<double> result(count_ * features_);
     for (std::size_t i = 0; i < count_; ++i) {
-      const double* column = values_.data() + i / kWidth * kWidth * features_ + i % kWidth;
-      for (std::size_t j = 0; j < features_; ++j) result[i * features_ + j] = column[j * kWidth];
+      for (std::size_t j = 0; j < features_; ++j)
+        result[i * features_ + j] = values_[i / kWidth * features_ + j].of[i % kWidth];
     }
     return result;
   }
@@ -51,58 +51,73 @@ class Panels {
     if (privgrad::instruction_set() >= privgrad::InstructionSet::avx2) {
       privgrad::in_wide_registers([&] { project_by<kWidth, 4>(vectors, out); });
     } else {
-      project_by<kWidth / 2, 2>(vectors, out);  // as many as its registers hold
+      project_by<kWidth / 2, 2>(vectors, out);
     }
   }
 
  private:
-  static constexpr std::size_t kWidth = 16;  // a panel of 2000 features fits into a core's second cache
+  static constexpr std::size_t kWidth = 8;
+  static constexpr std::size_t kTogether = 4;  // vectors
+  static constexpr std::size_t kBlock = 512;   // features, of which a panel is 32 KiB
 
-  /// kAtOnce components of a vector, or half as many of two, fill the registers; kLanes of them are
-  /// in one.
+  /// What a panel's components take from one feature: a line of the caches.
+  struct alignas(kWidth * sizeof(double)) Weights {
+    double of[kWidth] = {};
+  };
+
+  /// A block of a panel is fetched once for all vectors, whose sums so far are kept between blocks.
+  /// kAtOnce components of kTogether vectors fill the registers; kLanes of them are in one.
   template <std::size_t kAtOnce, std::size_t kLanes>
   [[gnu::always_inline]] inline void project_by(std::span<const double> vectors,
                                                 std::span<float> out) const {
     const std::size_t n = vectors.size() / features_;
-    for (std::size_t panel = 0; panel < count_; panel += kWidth) {
-      std::size_t r = 0;
-      for (; r + 2 <= n; r += 2) put<kAtOnce / 2, kLanes, 2>(vectors, r, panel, out);
-      if (r < n) put<kAtOnce, kLanes, 1>(vectors, r, panel, out);
-    }
-  }
-
-  /// The components of a panel of kVectors vectors from r on.
-  template <std::size_t kAtOnce, std::size_t kLanes, std::size_t kVectors>
-  [[gnu::always_inline]] inline void put(std::span<const double> vectors, std::size_t r,
-                                         std::size_t panel, std::span<float> out) const {
-    for (std::size_t first = panel; first < std::min(panel + kWidth, count_); first += kAtOnce) {
-      double sums[kVectors][kAtOnce];
-      add_up<kAtOnce, kLanes, kVectors>(vectors.data() + r * features_,
-                                        values_.data() + panel * features_ + (first - panel), sums);
-      const std::size_t width = std::min(kAtOnce, count_ - first);
-      for (std::size_t v = 0; v < kVectors; ++v) {
-        float* to = out.data() + (r + v) * count_ + first;
-        for (std::size_t i = 0; i < width; ++i) to[i] = static_cast<float>(sums[v][i]);
+    std::vector<double> sums(n * kWidth);
+    for (std::size_t first = 0; first < count_; first += kWidth) {
+      std::fill(sums.begin(), sums.end(), 0.0);
+      for (std::size_t begin = 0; begin < features_; begin += kBlock) {
+        const std::size_t size = std::min(kBlock, features_ - begin);
+        const Weights* panel = values_.data() + first / kWidth * features_ + begin;
+        std::size_t r = 0;
+        for (; r + kTogether <= n; r += kTogether) {
+          add_up<kAtOnce, kLanes, kTogether>(vectors.data() + r * features_ + begin, panel, size,
+                                             sums.data() + r * kWidth);
+        }
+        for (; r < n; ++r) {
+          add_up<kWidth, kLanes, 1>(vectors.data() + r * features_ + begin, panel, size,
+                                    sums.data() + r * kWidth);
+        }
+      }
+      const std::size_t width = std::min(kWidth, count_ - first);
+      for (std::size_t r = 0; r < n; ++r) {
+        for (std::size_t i = 0; i < width; ++i)
+          out[r * count_ + first + i] = static_cast<float>(sums[r * kWidth + i]);
       }
     }
   }
 
+  /// Adds the products of `size` features to the sums of a panel's components, [kVectors, kWidth].
   template <std::size_t kAtOnce, std::size_t kLanes, std::size_t kVectors>
-  [[gnu::always_inline]] inline void add_up(const double* vectors, const double* panel,
-                                            double (&out)[kVectors][kAtOnce]) const {
+  [[gnu::always_inline]] inline void add_up(const double* vectors, const Weights* panel,
+                                            std::size_t size, double* sums_so_far) const {
     typedef double Lanes __attribute__((vector_size(kLanes * sizeof(double))));
-    Lanes sums[kVectors][kAtOnce / kLanes] = {};
-    for (std::size_t j = 0; j < features_; ++j, panel += kWidth) {
-      for (std::size_t k = 0; k < kAtOnce / kLanes; ++k) {
-        Lanes weights;
-        std::memcpy(&weights, panel + k * kLanes, sizeof(Lanes));
-        for (std::size_t v = 0; v < kVectors; ++v)
-          sums[v][k] += vectors[v * features_ + j] * weights;
+    constexpr std::size_t kRegisters = kAtOnce / kLanes;
+    for (std::size_t first = 0; first < kWidth; first += kAtOnce) {
+      Lanes sums[kVectors][kRegisters];
+      for (std::size_t v = 0; v < kVectors; ++v)
+        std::memcpy(sums[v], sums_so_far + v * kWidth + first, sizeof(sums[v]));
+      for (std::size_t j = 0; j < size; ++j) {
+        for (std::size_t k = 0; k < kRegisters; ++k) {
+          Lanes weights;
+          std::memcpy(&weights, panel[j].of + first + k * kLanes, sizeof(Lanes));
+          for (std::size_t v = 0; v < kVectors; ++v)
+            sums[v][k] += vectors[v * features_ + j] * weights;
+        }
       }
+      for (std::size_t v = 0; v < kVectors; ++v)
+        std::memcpy(sums_so_far + v * kWidth + first, sums[v], sizeof(sums[v]));
     }
-    std::memcpy(out, sums, sizeof(sums));
   }
 
   std::size_t features_ = 0, count_ = 0;
-  std::vector<double> values_;  ///< [panels, features, kWidth], zero beyond the last direction.
+  std::vector<Weights> values_;  ///< [panels, features], zero beyond the last direction.
 };
