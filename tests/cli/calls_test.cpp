@@ -125,3 +125,20 @@ TEST_CASE("output that does not arrive is exit code 4") {
     check_one_error_line(call(full), 4);
   }
 }
+
+TEST_CASE("a study where a manifest is expected, and a manifest where a study is, are one line") {
+  const Cli cli;
+  write_file(cli.dir() / "s.yaml", "study: 1\nbase: small.yaml\nseeds: 2\n");
+  for (const char* command : {"run", "plan", "validate"}) {
+    const Outcome study = cli({command, "s.yaml"});
+    CHECK(study.exit_code == 2);
+    CHECK(study.err ==
+          "s.yaml:1:8: error: study: begins a study, which `privgrad ablate` runs, where a "
+          "manifest is expected; that begins with privgrad: 1\n");
+  }
+  const Outcome manifest = cli({"ablate", "small.yaml"});
+  CHECK(manifest.exit_code == 2);
+  CHECK(manifest.err ==
+        "small.yaml:1:11: error: privgrad: begins a manifest, which `privgrad run` runs, where a "
+        "study is expected; that begins with study: 1\n");
+}

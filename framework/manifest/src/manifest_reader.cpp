@@ -52,6 +52,12 @@ Manifest ManifestReader::load_data() {
 
 bool ManifestReader::check_version() {
   const Value* version = root_.find("privgrad");
+  if (const Value* study = root_.find("study"); version == nullptr && study != nullptr) {
+    problems_.add(study->mark, "study",
+                  "begins a study, which `privgrad ablate` runs, where a "
+                  "manifest is expected; that begins with privgrad: 1");
+    return false;
+  }
   if (version == nullptr) return true;  // reported with the other missing keys
   const auto* number = std::get_if<std::int64_t>(&version->data());
   if (number == nullptr || *number == 1) return true;

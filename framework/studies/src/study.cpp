@@ -81,6 +81,12 @@ class StudyReader {
  private:
   bool check_version() {
     const Value* version = root_.find("study");
+    if (const Value* manifest = root_.find("privgrad"); version == nullptr && manifest != nullptr) {
+      problems_.add(manifest->mark, "privgrad",
+                    "begins a manifest, which `privgrad run` runs, where a study is expected; that "
+                    "begins with study: 1");
+      return false;
+    }
     if (version == nullptr) {
       problems_.add(root_.mark, "study", "is missing; it is the version of studies, write 1");
       return true;
