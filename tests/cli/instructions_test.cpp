@@ -184,7 +184,7 @@ TEST_CASE("an example becomes the same bits at every level, whatever transforms 
       table(
           64, 40, [](int row, int column) { return std::sin(std::pow(row * 40.0 + column, 2)); },
           [](int row) { return row % 9 - 4; }));
-  const auto transforms = GENERATE(as<std::string>(), "[{kind: pca, dimensions: 35}]",
+  const auto transforms = GENERATE(as<std::string>(), "[{kind: pca, dimensions: 35}]", "[whiten]",
                                    "[standardize, {kind: scale_max_norm, to: 3}]",
                                    "[flatten, {kind: scale_max_norm, to: 3, max_norm: 2}]");
   CAPTURE(transforms);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "house_plugins.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/rows_at_once.hpp"
 #include "shared_files.hpp"
 
 using privgrad::ConfigError;
@@ -346,7 +348,7 @@ std::vector<float> wide_features(std::size_t count) {
 
 TEST_CASE("given one row at a time: the bits of a row are its own, at any place, in any set",
           "[transform][privacy]") {
-  // More features than a register has lanes, and neither a multiple of 32: edges of every loop.
+  // More features than a register has lanes, and neither a multiple of 8: edges of most loops.
   constexpr std::size_t kWidth = 37;
   const std::vector<float> features = wide_features(1025 * kWidth);
   Value::List mean, deviation;
@@ -361,7 +363,8 @@ TEST_CASE("given one row at a time: the bits of a row are its own, at any place,
       {"scale_max_norm", {{"to", 3, {}}}},
       {"scale_max_norm", {{"to", 3, {}}, {"max_norm", 100, {}}}},
       {"pca", {{"dimensions", 1, {}}}},
-      {"pca", {{"dimensions", 35, {}}}}};
+      {"pca", {{"dimensions", 35, {}}}},
+      {"whiten", {}}};
   for (const auto& [name, params] : all) {
     const auto fitted = transform(name, params);
     auto train = rows_of(kWidth, features);
@@ -391,6 +394,33 @@ TEST_CASE("given one row at a time: the bits of a row are its own, at any place,
     }
     CHECK(all_same);
   }
+}
+
+TEST_CASE("products of rows with a large matrix are sums in the order of the features",
+          "[transform][privacy]") {
+  // Features of three blocks, and rows and components that fill neither a group nor a panel. A row
+  // that is not finite stands among others.
+  constexpr std::size_t kSize = 1027, kRows = 7, kBad = 2;
+  const std::vector<float> matrix = wide_features(kSize * kSize);
+  std::vector<float> features = wide_features(kRows * kSize);
+  features[kBad * kSize + 5] = std::numeric_limits<float>::quiet_NaN();
+  features[kBad * kSize + 600] = std::numeric_limits<float>::infinity();
+  const auto whiten = transform("whiten", {});
+  dynamic_cast<privgrad::FittedValues&>(*whiten).restore(
+      {{"matrix", {kSize, kSize}, std::vector<double>(matrix.begin(), matrix.end())}});
+  std::vector<float> made(features.size());
+  privgrad::apply_to_rows(dynamic_cast<RowTransform&>(*whiten), {kSize}, kRows, features, made);
+  std::size_t wrong = 0;
+  for (std::size_t row = 0; row < kRows; ++row) {
+    if (row == kBad) continue;
+    for (std::size_t i = 0; i < kSize; ++i) {
+      double sum = 0.0;
+      for (std::size_t j = 0; j < kSize; ++j)
+        sum += double(features[row * kSize + j]) * double(matrix[i * kSize + j]);
+      wrong += made[row * kSize + i] == static_cast<float>(sum) ? 0 : 1;
+    }
+  }
+  CHECK(wrong == 0);
 }
 
 TEST_CASE("the preprocessing of Hong et al. on MNIST35 (PRIVGRAD_DATA_DIR)", "[transform][data]") {
