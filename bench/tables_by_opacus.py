@@ -14,8 +14,10 @@ EPOCHS = 20
 
 
 @functools.cache
-def noise_multiplier(epsilon, delta, share):
-    return get_noise_multiplier(target_epsilon=epsilon, target_delta=delta, sample_rate=share, epochs=EPOCHS, accountant="prv")
+def noise_multiplier(epsilon, delta, batches):
+    """What Opacus needs: it draws each row with probability 1 / batches, in so many steps an epoch."""
+    return get_noise_multiplier(target_epsilon=epsilon, target_delta=delta, sample_rate=1 / batches, steps=EPOCHS * batches,
+                                accountant="prv")
 
 
 def accuracy(file, classes, epsilon, delta, rate, seed):
@@ -28,7 +30,7 @@ def accuracy(file, classes, epsilon, delta, rate, seed):
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(train, split["labels"]), batch_size=batch)
     model, optimizer, loader = PrivacyEngine().make_private(
         module=model, optimizer=optimizer, data_loader=loader, max_grad_norm=0.5,
-        noise_multiplier=noise_multiplier(epsilon, delta, batch / len(train)))
+        noise_multiplier=noise_multiplier(epsilon, delta, len(loader)))
     for _ in range(EPOCHS):
         for features, targets in loader:
             optimizer.zero_grad()
