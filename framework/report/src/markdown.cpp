@@ -184,7 +184,7 @@ class StudySection {
   std::string facts() const {
     const auto epsilon = number(results_, "target_epsilon", source_);
     const auto delta = number(results_, "target_delta", source_);
-    std::string line = std::to_string(arms_.size()) + " arms, " +
+    std::string line = std::to_string(arms_.size()) + (arms_.size() == 1 ? " arm, " : " arms, ") +
                        std::to_string(list(results_, "seeds", source_).size()) + " seeds";
     if (epsilon && delta) {
       line += "; every arm epsilon at most " + short_number(*epsilon) + " at delta " +

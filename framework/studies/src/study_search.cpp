@@ -337,9 +337,10 @@ std::vector<std::string> search_words(const Study& study) {
       values += (&value == &axis.values.front() ? " " : ", ") + value.label;
     if (said.insert(values).second) grid += (grid.empty() ? "" : "; ") + values;
   }
-  words.push_back("Each arm is at its own best candidate (" + counts + "; " + grid +
-                  "), by the mean " + search.score.name + " over " +
-                  std::to_string(search.seeds.size()) + " seeds that the comparison does not use.");
+  words.push_back(
+      "Each arm is at its own best candidate (" + counts + "; " + grid + "), by the mean " +
+      search.score.name + " over " + std::to_string(search.seeds.size()) +
+      (search.seeds.size() == 1 ? " seed" : " seeds") + " that the comparison does not use.");
   if (const auto& rows = study.scored_rows) {
     const std::string most = rows->data_sets > 1 ? "up to " : "";
     std::string text = "Candidates were scored on " + most + std::to_string(rows->rows) + " rows";
