@@ -430,3 +430,19 @@ metrics: [mean_gradient_norm]
              ContainsSubstring(",test_accuracy,mean_gradient_norm\n"));
   CHECK(work.problems().empty());
 }
+
+TEST_CASE("choosing among arms of which one is without privacy is one sentence", "[ablate]") {
+  const Cli cli;
+  write_file(cli.dir() / "s.yaml",
+             "study: 1\nbase: small.yaml\nseeds: 2\nequal_privacy: false\n"
+             "arms: {noisy: {}, plain: {privacy.noise: off}}\n");
+  const Outcome outcome = cli({"ablate", "s.yaml", "--out", "s", "--quiet"});
+  INFO(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  const Json choice = Json::parse(read_file(cli.out("s") / "results.json")).at("choice");
+  CHECK(choice.at("fixed_grid").at("epsilon").is_null());
+  CHECK(choice.at("words").at(1) ==
+        "No finite epsilon is proved for choosing the best of these 4 runs (2 arms, 2 seeds): an "
+        "arm is without privacy.");
+  CHECK(choice.at("words").size() == 4);
+}

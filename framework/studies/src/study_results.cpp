@@ -348,6 +348,23 @@ Json random_json(const char* name, double expected, double delta, const ChoiceCo
           {"theorem", theorem}};
 }
 
+/// \param each  what was run: "6 runs (2 arms, 3 seeds)".
+void add_cost_words(const ChoiceCost& grid, const ChoiceCost& geometric, const ChoiceCost& poisson,
+                    const std::string& each, std::size_t candidates, double delta, Json& words) {
+  if (!grid.epsilon && !geometric.epsilon && !poisson.epsilon) {
+    words.push_back("No finite epsilon is proved for choosing the best of these " + each + ": " +
+                    grid.why + ".");
+    return;
+  }
+  words.push_back("Choosing the best after all of these " + each + " costs their composition: " +
+                  epsilon_text(grid) + " at delta " + format_number(delta) + ".");
+  words.push_back(
+      "Releasing only the best of a random number of runs, each of an arm drawn at random, with " +
+      std::to_string(candidates) + " runs expected, would cost " + epsilon_text(geometric) +
+      " (geometric; Liu and Talwar 2019) or " + epsilon_text(poisson) +
+      " (Poisson; Papernot and Steinke 2022) at the same delta.");
+}
+
 Json choice_json(const StudyPlan& plan, const StudyRuns& runs) {
   const Study& study = *plan.study;
   const StudyMetric& metric = study.metrics.front();
@@ -404,13 +421,7 @@ Json choice_json(const StudyPlan& plan, const StudyRuns& runs) {
   words.push_back(
       "An arm's epsilon is that of one run. Choosing among arms that were trained on private data "
       "costs more, also where the score is public.");
-  words.push_back("Choosing the best after all of these " + each + " costs their composition: " +
-                  epsilon_text(grid) + " at delta " + format_number(delta) + ".");
-  words.push_back(
-      "Releasing only the best of a random number of runs, each of an arm drawn at random, with " +
-      std::to_string(candidates.size()) + " runs expected, would cost " + epsilon_text(geometric) +
-      " (geometric; Liu and Talwar 2019) or " + epsilon_text(poisson) +
-      " (Poisson; Papernot and Steinke 2022) at the same delta.");
+  add_cost_words(grid, geometric, poisson, each, candidates.size(), delta, words);
   words.push_back(
       is_public ? "The score (" + metric.name +
                       ") is measured on examples that are declared public, so measuring it adds "
