@@ -431,7 +431,8 @@ metrics: [mean_gradient_norm]
   CHECK(work.problems().empty());
 }
 
-TEST_CASE("choosing among arms of which one is without privacy is one sentence", "[ablate]") {
+TEST_CASE("a study with an arm without privacy states no epsilon of all, nor of choosing",
+          "[ablate]") {
   const Cli cli;
   write_file(cli.dir() / "s.yaml",
              "study: 1\nbase: small.yaml\nseeds: 2\nequal_privacy: false\n"
@@ -439,7 +440,12 @@ TEST_CASE("choosing among arms of which one is without privacy is one sentence",
   const Outcome outcome = cli({"ablate", "s.yaml", "--out", "s", "--quiet"});
   INFO(outcome.err);
   REQUIRE(outcome.exit_code == 0);
-  const Json choice = Json::parse(read_file(cli.out("s") / "results.json")).at("choice");
+  const Json results = Json::parse(read_file(cli.out("s") / "results.json"));
+  CHECK(results.at("target_epsilon").is_null());
+  CHECK(cli({"report", "s", "--markdown", "s.md"}).exit_code == 0);
+  CHECK(read_file(cli.out("s.md")).find("every arm epsilon") == std::string::npos);
+  CHECK(read_file(cli.out("s/report.html")).find("epsilon at most") == std::string::npos);
+  const Json& choice = results.at("choice");
   CHECK(choice.at("fixed_grid").at("epsilon").is_null());
   CHECK(choice.at("words").at(1) ==
         "No finite epsilon is proved for choosing the best of these 4 runs (2 arms, 2 seeds): an "

@@ -423,7 +423,8 @@ nlohmann::json to_json(const StudyPlan& plan) {
           {"target_epsilon", common(plan,
                                     [](const Plan& p) {
                                       const auto& target = p.manifest->target_epsilon;
-                                      return target ? Json(*target) : Json(nullptr);
+                                      return target && !p.manifest->noise_off ? Json(*target)
+                                                                              : Json(nullptr);
                                     })},
           {"target_delta", common(plan, [](const Plan& p) { return p.manifest->target_delta; })},
           {"adjacency",
