@@ -184,8 +184,9 @@ class StudySection {
   std::string facts() const {
     const auto epsilon = number(results_, "target_epsilon", source_);
     const auto delta = number(results_, "target_delta", source_);
+    const std::size_t seeds = list(results_, "seeds", source_).size();
     std::string line = std::to_string(arms_.size()) + (arms_.size() == 1 ? " arm, " : " arms, ") +
-                       std::to_string(list(results_, "seeds", source_).size()) + " seeds";
+                       std::to_string(seeds) + (seeds == 1 ? " seed" : " seeds");
     if (epsilon && delta) {
       line += "; every arm epsilon at most " + short_number(*epsilon) + " at delta " +
               short_number(*delta) + ", " + text(results_, "adjacency", source_).value_or("");
