@@ -66,7 +66,7 @@ class Panels {
   };
 
   /// A block of a panel is fetched once for all vectors, whose sums so far are kept between blocks.
-  /// kAtOnce components of kTogether vectors fill the registers; kLanes of them are in one.
+  /// kAtOnce components of kTogether vectors are added up at a time, in eight registers of kLanes.
   template <std::size_t kAtOnce, std::size_t kLanes>
   [[gnu::always_inline]] inline void project_by(std::span<const double> vectors,
                                                 std::span<float> out) const {
