@@ -11,6 +11,7 @@
 #include "parts.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/trust/exact_sum.hpp"
+#include "privgrad/trust/fixed_point.hpp"
 #include "privgrad/trust/noise_words.hpp"
 #include "privgrad/trust/rounded_gaussian.hpp"
 #include "privgrad/wide_registers.hpp"
@@ -18,9 +19,6 @@
 
 namespace privgrad::core {
 namespace {
-
-__extension__ using Wide = __int128;
-__extension__ using UnsignedWide = unsigned __int128;
 
 constexpr std::size_t kChunk = kNormalsPerChunk;
 bool is_whole(const CorrelatedRecipes& recipes) {
@@ -329,52 +327,24 @@ class WholePart final : public ExactPart {
 
 // --- other recipes
 
-/// A constant in fixed point, of 60 fractional bits.
-std::int64_t fixed(double constant) {
-  if (!(std::fabs(constant) < 4.0)) {
-    throw ConfigError(
-        "a recipe multiplies earlier data by 4 or more, which exact arithmetic has no "
-        "place for; use aggregator.arithmetic: float");
-  }
-  return std::llrint(std::ldexp(constant, 60));
-}
-
-/// constant * value / 2^60, rounded down, modulo 2^64 or 2^128.
-std::int64_t times(std::int64_t constant, std::int64_t value) {
-  return static_cast<std::int64_t>((static_cast<Wide>(constant) * value) >> 60);
-}
-
-/// value = high 2^64 + low. Modulo 2^64, a negative constant is 2^64 too large as a factor of low.
-Wide times(std::int64_t constant, Wide value) {
-  const auto high = static_cast<std::int64_t>(value >> 64);
-  const auto low = static_cast<std::uint64_t>(value);
-  const Wide upper = static_cast<Wide>(high) * constant;
-  const UnsignedWide too_large =
-      static_cast<UnsignedWide>(low) * static_cast<std::uint64_t>(constant);
-  const std::uint64_t excess = constant < 0 ? low : 0;
-  const Wide lower = static_cast<Wide>(too_large - (static_cast<UnsignedWide>(excess) << 64));
-  return static_cast<Wide>((static_cast<UnsignedWide>(upper) << 4) +
-                           static_cast<UnsignedWide>(lower >> 60));
-}
-
 /// Modulo 2^64 or 2^128.
 std::int64_t sum_of(std::int64_t a, std::int64_t b) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
 }
 
-Wide sum_of(Wide a, Wide b) {
-  return static_cast<Wide>(static_cast<UnsignedWide>(a) + static_cast<UnsignedWide>(b));
+Int128 sum_of(Int128 a, Int128 b) {
+  return static_cast<Int128>(static_cast<UnsignedInt128>(a) + static_cast<UnsignedInt128>(b));
 }
 
 /// The part above the lowest 64 bits, in units of 2^64.
 double upper_part(std::int64_t) { return 0.0; }
 
-double upper_part(Wide value) {
+double upper_part(Int128 value) {
   return static_cast<double>(
       static_cast<std::int64_t>((value - static_cast<std::int64_t>(value)) >> 64));
 }
 
-/// \tparam Int  std::int64_t or Wide.
+/// \tparam Int  std::int64_t or Int128.
 template <class Int>
 class FractionPart final : public ExactPart {
  public:
@@ -538,7 +508,8 @@ std::unique_ptr<ExactPart> ExactPart::make(const CorrelatedRecipes& recipes, con
                                            RandomKey key, double noise_factor, const Slice& slice) {
   if (is_whole(recipes)) return std::make_unique<WholePart>(recipes, slice, key, noise_factor);
   const auto [is_wide, bits] = fixed_point(recipes, size);
-  if (is_wide) return std::make_unique<FractionPart<Wide>>(recipes, slice, bits, key, noise_factor);
+  if (is_wide)
+    return std::make_unique<FractionPart<Int128>>(recipes, slice, bits, key, noise_factor);
   return std::make_unique<FractionPart<std::int64_t>>(recipes, slice, bits, key, noise_factor);
 }
 

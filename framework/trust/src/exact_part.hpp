@@ -16,10 +16,10 @@ namespace privgrad::core {
 
 /// A step of one part of a run whose releases share data or noise, in whole numbers.
 ///
-/// Let q_t be as CorrelatedRecipes has it: release t less what it continues, of which the data
-/// D_t = s_t - sum_i c_i s_i, c_i = share_i K(step_i, t), and the noise is one Gaussian Z_t of the
-/// step's own nodes. The continuous mechanism, which is what is accounted, tells all D_t + Z_t. What
-/// is released here follows from these numbers alone:
+/// Let q_t be as CorrelatedRecipes has it: release t less what it continues. Its data are
+/// D_t = s_t - sum_i c_i s_i, c_i = share_i K(step_i, t), and its noise is one Gaussian Z_t of the
+/// step's own nodes. The continuous mechanism, which is what is accounted, tells all D_t + Z_t.
+/// What is released here follows from these numbers alone:
 ///
 ///     y_t = round((D_t + Z_t) / 2^h),    R_t = sum_i c_i R_i + y_t,    released_t = scale_t R_t,
 ///
@@ -31,22 +31,23 @@ namespace privgrad::core {
 ///
 /// Other recipes: s_t and D_t are carried in fixed point with F bits for a cell's fraction: in 64
 /// bits where the sums that batches of most_rows examples can come to leave enough for it, so that
-/// nothing wraps whatever the data; else in 128, where F is up to 32 and 2^32 examples fit. Each multiplication by a constant c rounds down, by less than a unit of 2^-F, and c
+/// nothing wraps whatever the data; else in 128, where F is up to 32 and 2^32 examples fit. Each
+/// multiplication by a constant c (fixed_point.hpp) rounds down, by less than a unit of 2^-F, and c
 /// itself to 60 fractional bits. For neighbours that differ by one unit's contributions the
-/// roundings add to the difference of s_t a vector of length at most A (sqrt(d) + A), in such units,
-/// A = min(T, 1 / (1 - keep)) (each step adds sqrt(d) for d roundings and, for the constant, 2^-60
-/// of a difference that is below 2^59 A; what was there shrinks by keep; nothing at all where keep is
-/// 0 or 1), and to that of D_t at most
+/// roundings add to the difference of s_t a vector of length at most A (sqrt(d) + A), in such
+/// units, A = min(T, 1 / (1 - keep)) (each step adds sqrt(d) for d roundings and, for the constant,
+/// 2^-60 of a difference that is below 2^59 A; what was there shrinks by keep; nothing at all where
+/// keep is 0 or 1), and to that of D_t at most
 ///
 ///     E = (A (1 + sum_i |c_i|) + number of c_i) (sqrt(d) + A) + 2^(F - 26) A^2 sum_i |share_i|.
 ///
-/// The last term is for the c_i themselves, products of up to n doubles of which each rounds by 2^-53:
-/// n K(n) is at most A, and a difference of s_i at most 2^(F + 27) A units.
+/// The last term is for the c_i themselves, products of up to n doubles of which each rounds by
+/// 2^-53: n K(n) is at most A, and a difference of s_i at most 2^(F + 27) A units.
 ///
-/// Over T steps these are, in units of the noise, no more than sqrt(T) E / sigma_min; by the triangle
-/// inequality the mechanism's sensitivity grows by no more than that. relative_error() says what it
-/// is in units of the noise; the mechanism enlarges all noise by the factor that makes up for it, so
-/// what was charged holds to the last bit.
+/// Over T steps these are, in units of the noise, no more than sqrt(T) E / sigma_min; by the
+/// triangle inequality the mechanism's sensitivity grows by no more than that. relative_error()
+/// says what it is in units of the noise; the mechanism enlarges all noise by the factor that makes
+/// up for it, so what was charged holds to the last bit.
 class ExactPart {
  public:
   virtual ~ExactPart();

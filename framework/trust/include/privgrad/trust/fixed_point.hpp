@@ -1,0 +1,45 @@
+// Whole numbers times constants in fixed point: what the exact arithmetic of correlated releases
+// multiplies running sums by.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "privgrad/error.hpp"
+
+namespace privgrad::core {
+
+__extension__ using Int128 = __int128;
+__extension__ using UnsignedInt128 = unsigned __int128;
+
+/// A constant in fixed point, of 60 fractional bits, to the nearest.
+/// \throws ConfigError if it is not below 4 in size.
+inline std::int64_t fixed(double constant) {
+  if (!(std::fabs(constant) < 4.0)) {
+    throw ConfigError(
+        "a recipe multiplies earlier data by 4 or more, which exact arithmetic has no "
+        "place for; use aggregator.arithmetic: float");
+  }
+  return std::llrint(std::ldexp(constant, 60));
+}
+
+/// constant * value / 2^60, rounded down, modulo 2^64.
+inline std::int64_t times(std::int64_t constant, std::int64_t value) {
+  return static_cast<std::int64_t>((static_cast<Int128>(constant) * value) >> 60);
+}
+
+/// constant * value / 2^60, rounded down, modulo 2^128.
+inline Int128 times(std::int64_t constant, Int128 value) {
+  // value = high 2^64 + low. As a factor of low, a negative constant is 2^64 too large modulo 2^64.
+  const auto high = static_cast<std::int64_t>(value >> 64);
+  const auto low = static_cast<std::uint64_t>(value);
+  const Int128 upper = static_cast<Int128>(high) * constant;
+  const UnsignedInt128 too_large =
+      static_cast<UnsignedInt128>(low) * static_cast<std::uint64_t>(constant);
+  const std::uint64_t excess = constant < 0 ? low : 0;
+  const Int128 lower = static_cast<Int128>(too_large - (static_cast<UnsignedInt128>(excess) << 64));
+  return static_cast<Int128>((static_cast<UnsignedInt128>(upper) << 4) +
+                             static_cast<UnsignedInt128>(lower >> 60));
+}
+
+}  // namespace privgrad::core
