@@ -6,13 +6,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <system_error>
+#include <utility>
 #include <vector>
 
+#include "bytes_of.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/record/record_directory.hpp"
 #include "privgrad/trust/files.hpp"
@@ -27,13 +28,9 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPurpose = "privgrad data commitment 1\n";
 constexpr std::size_t kRowsAtOnce = 256;
 
-void append_word(std::string& bytes, std::uint64_t word, int size) {
-  for (int i = 0; i < size; ++i)
+void append_word(std::string& bytes, std::uint64_t word) {
+  for (int i = 0; i < 8; ++i)
     bytes += static_cast<char>(static_cast<std::uint8_t>(word >> (8 * i)));
-}
-
-void append_single(std::string& bytes, float value) {
-  append_word(bytes, std::bit_cast<std::uint32_t>(value), 4);
 }
 
 std::string hex(const Opening& opening) {
@@ -93,26 +90,24 @@ std::string commitment_to(const Opening& opening, const Dataset& rows) {
   hash.add(opening);
   std::string bytes;
   const Shape& shape = rows.shape().features;
-  append_word(bytes, rows.rows(), 8);
-  append_word(bytes, shape.size(), 8);
-  for (const std::size_t extent : shape) append_word(bytes, extent, 8);
-  append_word(bytes, rows.shape().classes, 8);
+  append_word(bytes, rows.rows());
+  append_word(bytes, shape.size());
+  for (const std::size_t extent : shape) append_word(bytes, extent);
+  append_word(bytes, rows.shape().classes);
   hash.add(bytes);
   std::vector<std::uint32_t> some;
   std::vector<float> features, targets;
+  const std::size_t row = rows.row_size();
   for (std::size_t begin = 0; begin < rows.rows(); begin += kRowsAtOnce) {
     some.resize(std::min(kRowsAtOnce, rows.rows() - begin));
     std::iota(some.begin(), some.end(), static_cast<std::uint32_t>(begin));
-    features.resize(some.size() * rows.row_size());
+    features.resize(some.size() * row);
     targets.resize(some.size());
     rows.gather(some, features, targets);
-    bytes.clear();
     for (std::size_t i = 0; i < some.size(); ++i) {
-      for (std::size_t j = 0; j < rows.row_size(); ++j)
-        append_single(bytes, features[i * rows.row_size() + j]);
-      append_single(bytes, targets[i]);
+      hash.add(bytes_of(std::span(features).subspan(i * row, row)));
+      hash.add(bytes_of(std::span(targets).subspan(i, 1)));
     }
-    hash.add(bytes);
   }
   return hash.hex();
 }

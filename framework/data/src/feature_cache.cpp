@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstdlib>
 #include <memory>
@@ -15,6 +14,7 @@
 #include <tuple>
 #include <utility>
 
+#include "bytes_of.hpp"
 #include "privgrad/data/private_folder.hpp"
 #include "privgrad/data/row_file.hpp"
 #include "privgrad/error.hpp"
@@ -27,15 +27,9 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-static_assert(std::endian::native == std::endian::little, "kept features are little-endian");
-
 constexpr std::string_view kHead = "privgrad features 1\n", kSuffix = ".features";
 constexpr std::string_view kAside = ".new";
 constexpr std::size_t kHashDigits = 64, kLongestKey = 4096, kAsideDigits = 16;
-
-std::string_view bytes_of(std::span<const float> values) {
-  return {reinterpret_cast<const char*>(values.data()), values.size_bytes()};
-}
 
 std::string file_name(const FeatureKey& key) { return sha256_hex(key.text).append(kSuffix); }
 

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "bytes_of.hpp"
 #include "privgrad/abi.hpp"
 #include "privgrad/instruction_set.hpp"
 #include "privgrad/manifest/manifest.hpp"
@@ -32,8 +33,7 @@ std::string hash_of_features(const Dataset& data) {
     features.resize(rows.size() * data.row_size());
     targets.resize(rows.size());
     data.gather(rows, features, targets);
-    hash.add(std::string_view(reinterpret_cast<const char*>(features.data()),
-                              features.size() * sizeof(float)));
+    hash.add(bytes_of(features));
   }
   return hash.hex();
 }

@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include "bytes_of.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/json_schema.hpp"
 #include "privgrad/trust/random_key.hpp"
@@ -46,8 +47,6 @@ class RowHash {
 namespace {
 
 using Json = nlohmann::json;
-
-static_assert(std::endian::native == std::endian::little, "kept rows are little-endian");
 
 constexpr std::uint64_t kHeadBytes = 4096, kAlignment = 64;
 constexpr std::uint64_t kMostDescription = std::uint64_t{1} << 30;
@@ -101,10 +100,6 @@ DataInfo info_from_json(const Json& json) {
   info.has_targets = json.at("has_targets").get<bool>();
   info.has_test_split = json.at("has_test_split").get<bool>();
   return info;
-}
-
-std::string_view bytes_of(const void* numbers, std::size_t bytes) {
-  return {static_cast<const char*>(numbers), bytes};
 }
 
 }  // namespace
@@ -321,11 +316,9 @@ void RowFileWriter::add(const RowBlock& block) {
     throw PluginError("the data source broke its contract: it handed on rows that are not alike");
   Part& features = *parts_.at(part_number(block.split, false));
   Part& targets = *parts_.at(part_number(block.split, true));
-  const std::string_view bytes = std::visit(
-      [](const auto all) { return bytes_of(all.data(), all.size_bytes()); }, block.features);
-  if (!features.add(bytes) ||
-      !targets.add(bytes_of(block.targets.data(), block.targets.size_bytes())))
-    fail(errno);
+  const std::string_view bytes =
+      std::visit([](const auto all) { return bytes_of(all); }, block.features);
+  if (!features.add(bytes) || !targets.add(bytes_of(block.targets))) fail(errno);
 }
 
 std::uint64_t RowFileWriter::rows(Split split) const noexcept {

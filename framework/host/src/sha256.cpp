@@ -23,8 +23,8 @@ void require(bool done) {
 
 }  // namespace
 
-// By OpenSSL, and not by libsodium as elsewhere: it uses the processor's own SHA instructions, and
-// half of a program's start went into these hashes.
+// By OpenSSL, and not by libsodium: it uses the processor's own SHA instructions, and half of a
+// program's start went into these hashes.
 std::string sha256_of_file(const OpenFile& file) {
   const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> hash(EVP_MD_CTX_new(),
                                                                      &EVP_MD_CTX_free);

@@ -1,31 +1,50 @@
 #include "privgrad/trust/sha256.hpp"
 
+#include <openssl/evp.h>
 #include <sodium.h>
 
 #include <algorithm>
 #include <array>
 
-namespace privgrad::core {
+#include "privgrad/error.hpp"
 
+namespace privgrad::core {
+namespace {
+
+constexpr std::size_t kDigestBytes = 32;
+
+void require(bool done) {
+  if (!done) throw NumericError("OpenSSL cannot compute a SHA-256 here");
+}
+
+}  // namespace
+
+// By OpenSSL, and not by libsodium as keys are: it uses the processor's own SHA instructions, and
+// all examples are hashed before a run begins.
 struct Sha256::State {
-  crypto_hash_sha256_state hash{};
+  State() : context(EVP_MD_CTX_new()) {
+    require(context != nullptr && EVP_DigestInit_ex(context, EVP_sha256(), nullptr) == 1);
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() { EVP_MD_CTX_free(context); }
+  EVP_MD_CTX* context;
 };
 
-Sha256::Sha256() : state_(std::make_unique<State>()) { crypto_hash_sha256_init(&state_->hash); }
+Sha256::Sha256() : state_(std::make_unique<State>()) {}
 Sha256::~Sha256() = default;
 
 void Sha256::add(std::string_view bytes) {
-  crypto_hash_sha256_update(&state_->hash, reinterpret_cast<const unsigned char*>(bytes.data()),
-                            bytes.size());
+  require(EVP_DigestUpdate(state_->context, bytes.data(), bytes.size()) == 1);
 }
 
 void Sha256::add(std::span<const std::uint8_t> bytes) {
-  crypto_hash_sha256_update(&state_->hash, bytes.data(), bytes.size());
+  require(EVP_DigestUpdate(state_->context, bytes.data(), bytes.size()) == 1);
 }
 
 std::string Sha256::hex() {
-  std::array<unsigned char, crypto_hash_sha256_BYTES> digest{};
-  crypto_hash_sha256_final(&state_->hash, digest.data());
+  std::array<unsigned char, kDigestBytes> digest{};
+  require(EVP_DigestFinal_ex(state_->context, digest.data(), nullptr) == 1);
   std::array<char, 2 * digest.size() + 1> text{};
   return sodium_bin2hex(text.data(), text.size(), digest.data(), digest.size());
 }
@@ -37,9 +56,9 @@ std::string sha256_hex(std::string_view text) {
 }
 
 bool is_sha256_hex(std::string_view text) {
-  return text.size() == std::size_t{2} * crypto_hash_sha256_BYTES &&
-         std::all_of(text.begin(), text.end(),
-                     [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+  return text.size() == 2 * kDigestBytes && std::all_of(text.begin(), text.end(), [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+         });
 }
 
 }  // namespace privgrad::core
