@@ -1,4 +1,5 @@
 // Studies that search each arm's hyper-parameters first, and studies that stop when they are precise.
+#include <cmath>
 #include <functional>
 #include <map>
 #include <sstream>
@@ -158,6 +159,8 @@ TEST_CASE("verify: choices follow from the runs of the search", "[ablate][verify
              "results.json: says 'search'"},
         Edit{"search/study.json", "\"seeds\": [\n    101,", "\"seeds\": [\n    103,", "search/"},
         Edit{"search/results.json", "\"mean\": ", "\"mean\": 1", "search/results.json"},
+        Edit{"arms/1+sgd/plan.json", "\"epsilon\": ", "\"epsilon\": 0.1", "arms/1+sgd/plan.json"},
+        Edit{"privgrad.lock", "sha256 = \"", "sha256 = \"0", "privgrad.lock"},
         Edit{"search/runs/1+sgd+0.1/seed-101/summary.json", "\"test_loss\": ", "\"test_loss\": 1",
              "search/runs/1+sgd+0.1/seed-101"}}) {
     INFO(edit.file << " " << edit.from);
@@ -244,8 +247,7 @@ TEST_CASE("verify: a rule of seeds was followed", "[ablate][verify]") {
   const auto seeds = [&](const std::string& rule) { return head + "seeds: " + rule + "\n"; };
   SECTION("more seeds than it would have taken") {
     const Forged work(seeds("6"), seeds("{until: {test_loss: 1000}, at_least: 3, at_most: 6}"));
-    CHECK_THAT(work.problems(),
-               ContainsSubstring("seed-4: is of a seed that the rule did not come to"));
+    CHECK_THAT(work.problems(), ContainsSubstring("seed-4: is of no arm and seed of the study"));
   }
   SECTION("fewer") {
     const Forged work(seeds("3"), seeds("{until: {test_loss: 1e-9}, at_least: 3, at_most: 6}"));
@@ -273,6 +275,127 @@ TEST_CASE("what a comparison is corrected for is settled before its runs", "[abl
   // More seeds, fixed beforehand, are the same question.
   write_file(work.dir() / "s.yaml", replaced(kStudy, "\nseeds: 2", "\nseeds: 3"));
   CHECK(work.ablate().exit_code == 0);
+}
+
+TEST_CASE("what was compared stays in the comparison", "[ablate][verify]") {
+  const Searched work;
+  REQUIRE(work.ablate().exit_code == 0);
+  const std::string results = read_file(work.out("s/results.json"));
+  const auto refused = [&](const std::string& text, const std::string& what) {
+    write_file(work.dir() / "s.yaml", text);
+    const Outcome outcome = work.ablate();
+    check_one_error_line(outcome, 2);
+    CHECK_THAT(outcome.err, ContainsSubstring("already has runs, and now lacks " + what + ";"));
+    CHECK(read_file(work.out("s/results.json")) == results);
+  };
+  refused(replaced(kStudy, "\nseeds: 2", "\nseeds: [2, 3]"), "the seed 1");
+  refused(replaced(kStudy, "[1, 4]", "[1]"), "the arm 4+sgd");
+  refused(replaced(kStudy, "baseline: sgd", "baseline: momentum"), "the baseline 1+sgd");
+  refused(replaced(kStudy, "metrics: [test_loss]", "metrics: [train_loss, test_loss]"),
+          "the metric test_loss as the first");
+  // A run that was left out by other means is found.
+  fs::copy(work.out("s/runs/1+sgd/seed-2"), work.out("s/runs/1+sgd/seed-3"));
+  CHECK(work.problems() == "runs/1+sgd/seed-3: is of no arm and seed of the study\n");
+}
+
+namespace {
+
+/// Forty rows of a table, their labels exchanged if asked.
+std::string table(bool exchanged) {
+  std::string text = "a,b,y\n";
+  for (int i = 0; i < 40; ++i) {
+    const bool label = (i * 7 % 10 < 5) != exchanged;
+    text += std::to_string((i * 37 % 100 - 50) / 10.0) + "," + std::to_string(i % 9 - 4) +
+            (label ? ",yes\n" : ",no\n");
+  }
+  return text;
+}
+
+/// Two optimizers on that table, their rates searched as `set` says.
+struct OnTable : Searched {
+  explicit OnTable(const std::string& set) : Searched("") {
+    write_file(dir() / "train.csv", table(false));
+    write_file(dir() / "test.csv", table(false));
+    write_file(dir() / "s.yaml", R"(study: 1
+base:
+  privgrad: 1
+  data:
+    kind: csv
+    train: train.csv
+    test: test.csv
+    columns: [{name: "*", type: number, min: -5, max: 5, unit: true, fill: 0}]
+    target: y
+    labels: [no, yes]
+    other_label: no
+    malformed: fill
+    size: 40
+  model: linear
+  sampler: full_batch
+  optimizer: sgd
+  schedules: {clip_norm: 1, learning_rate: 0.5}
+  privacy: {target_epsilon: 2, target_delta: 1e-5, adjacency: add_or_remove_one, accountant: zcdp}
+  steps: 4
+axes: {optimizer: [sgd, {kind: momentum, beta: 0.5}]}
+seeds: 2
+metrics: [test_loss]
+search:
+  over: {schedules.learning_rate: [0.1, 0.5, 1]}
+  seeds: [101]
+  score: test_loss
+)" + set);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a search that reads the same rows otherwise is not said to have seen others",
+          "[ablate][verify][privacy]") {
+  const OnTable work(
+      "  set: {data.columns: [{name: \"*\", type: number, min: -4, max: 4, unit: true, fill: "
+      "0}]}\n");
+  const Outcome outcome = work.ablate();
+  INFO(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  CHECK(work.results().at("search").at("rows").at("read_alike") == false);
+  CHECK_THAT(work.said(), !ContainsSubstring("none of which"));
+  CHECK_THAT(work.said(), !ContainsSubstring("costs these nothing"));
+  CHECK_THAT(work.said(), ContainsSubstring("reads its rows otherwise than the search"));
+  CHECK_THAT(work.said(), ContainsSubstring("costs up to epsilon "));
+  CHECK(work.problems() == "");
+  for (const char* file : {"study.json", "results.json"})
+    replace(work.out("s") / file, "\"read_alike\": false", "\"read_alike\": true");
+  CHECK_THAT(work.problems(), ContainsSubstring("study.json: search.rows"));
+}
+
+TEST_CASE("a search on the same rows is part of what choosing costs", "[ablate][privacy]") {
+  const OnTable work("");
+  const Outcome outcome = work.ablate();
+  INFO(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  const Json choice = work.results().at("choice");
+  // Two arms with two seeds, after three candidates of each with one.
+  CHECK(choice.at("fixed_grid").at("runs") == 10);
+  // Epsilon after k runs of one rho grows faster than the root of k.
+  const double all = choice.at("fixed_grid").at("epsilon");
+  const double three = work.results().at("search").at("choices").at(0).at("epsilon");
+  CHECK(all > std::sqrt(10.0 / 3.0) * three);
+  CHECK(choice.at("random_number").empty());
+  CHECK_THAT(choice.at("words").at(1).get<std::string>(),
+             ContainsSubstring("these 10 runs (2 arms, 2 seeds, and 6 of the search)"));
+  CHECK(work.problems() == "");
+}
+
+TEST_CASE("arms that were trained on different rows are not compared", "[ablate][verify]") {
+  const OnTable work("");
+  REQUIRE(work.ablate().exit_code == 0);
+  fs::remove_all(work.out("s/runs/momentum"));
+  write_file(work.dir() / "train.csv", table(true));
+  const Outcome mixed = work.ablate();
+  CHECK(mixed.exit_code == 2);
+  CHECK_THAT(mixed.err, ContainsSubstring("sgd/seed-1 and momentum/seed-1 were trained on "
+                                          "different rows"));
+  CHECK_THAT(work.problems(),
+             ContainsSubstring("runs: sgd/seed-1 and momentum/seed-1 were trained on different"));
 }
 
 TEST_CASE("verify: a study.yaml that no study has", "[ablate][verify]") {
@@ -451,4 +574,12 @@ TEST_CASE("a study with an arm without privacy states no epsilon of all, nor of 
         "No finite epsilon is proved for choosing the best of these 4 runs (2 arms, 2 seeds): an "
         "arm is without privacy.");
   CHECK(choice.at("words").size() == 4);
+  const Outcome verified = cli({"verify", "s"});
+  INFO(verified.out);
+  CHECK(verified.exit_code == 0);
+  CHECK(verified.out.starts_with("verified\n"));  // Of which no epsilon is stated.
+  CHECK_THAT(verified.out, ContainsSubstring("note: the arm plain has no noise: nothing is "
+                                             "guaranteed for its runs"));
+  replace(cli.out("s/results.csv"), "noisy,1", "noisy,7");
+  CHECK(cli({"verify", "s"}).exit_code == 3);
 }

@@ -233,7 +233,7 @@ TEST_CASE("what choosing costs is asked of all runs, and of each distribution",
   const std::vector<const core::Plan*> arms{&plan.arms[0].plan, &plan.arms[1].plan};
   CHECK(choice.at("fixed_grid").at("runs") == 4);
   CHECK(choice.at("fixed_grid").at("epsilon") ==
-        core::fixed_grid_cost(arms, 2, 1e-6).epsilon->value);
+        core::composed_cost({{arms[0], 2}, {arms[1], 2}}, 1e-6).epsilon->value);
   std::map<std::string, nlohmann::json> random;
   for (const auto& one : choice.at("random_number")) random[one.at("distribution")] = one;
   const auto cost = [&](double shape) {

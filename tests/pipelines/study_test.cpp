@@ -136,7 +136,7 @@ axes:
   // conversion and its inverse are Bun and Steinke's.
   const double log_inverse = std::log(1e6);
   const double rho = std::pow(std::sqrt(log_inverse + 2.0) - std::sqrt(log_inverse), 2.0);
-  const core::ChoiceCost both = core::fixed_grid_cost({&plan.arms[0].plan, &adapts}, 1, 1e-6);
+  const core::ChoiceCost both = core::composed_cost({{&plan.arms[0].plan, 1}, {&adapts, 1}}, 1e-6);
   REQUIRE(both.epsilon);
   CHECK_THAT(both.epsilon->value,
              WithinRel(2.0 * rho + 2.0 * std::sqrt(2.0 * rho * log_inverse), 1e-8));
@@ -230,7 +230,7 @@ TEST_CASE("choosing costs the composition of all runs, or the bound on a random 
   const core::StudyPlan plan = planned("axes: {optimizer: [sgd, adam]}\n");
   const std::vector<const core::Plan*> arms{&plan.arms[0].plan, &plan.arms[1].plan};
   // zCDP adds up: six runs of rho are one of 6 rho, which is one of steps with 1/6 the variance.
-  const auto grid = core::fixed_grid_cost(arms, 3, 1e-6);
+  const auto grid = core::composed_cost({{arms[0], 3}, {arms[1], 3}}, 1e-6);
   Experiment six(R"(privgrad: 1
 data: {kind: synthetic, rows: 200, dimensions: 6}
 model: linear

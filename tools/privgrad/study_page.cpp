@@ -114,9 +114,11 @@ std::string statuses_text(const Json& results) {
   for (const Json& arm : results.at("arms")) {
     for (const auto& [status, count] : arm.at("statuses").items()) {
       if (status == "completed") continue;
-      text += arm.at("name").get<std::string>() + ": " + count.dump() + " of " +
-              arm.at("runs").dump() + " runs ended as " + status +
-              "; their last finite models are counted\n";
+      text +=
+          arm.at("name").get<std::string>() + ": " + count.dump() + " of " + arm.at("runs").dump() +
+          " runs ended as " + status +
+          (status == "diverged" ? "; the arm takes part in no mean, comparison or choice" : "") +
+          "\n";
     }
   }
   return text;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "privgrad/calls/study_state.hpp"
+#include "privgrad/studies/scored_rows.hpp"
 #include "privgrad/studies/study_search.hpp"
 
 namespace privgrad::calls {
@@ -37,7 +38,8 @@ StudyCourse plan_course(core::Study study, std::vector<std::string> overrides,
   StudyCourse course;
   if (study.search) {
     course.plan = core::plan_study(core::with_first_candidates(study), overrides, catalog);
-    course.search = core::plan_study(core::search_study(study), overrides, catalog);
+    course.search = std::make_shared<core::StudyPlan>(
+        core::plan_study(core::search_study(study), overrides, catalog));
   } else {
     course.plan = core::plan_study(study, overrides, catalog);
   }
@@ -57,6 +59,7 @@ std::optional<Json> carry_out(StudyCourse& course, const core::StudyDirectory& d
   core::Study chosen = core::with_choices(
       course.study, core::choices_of(course.study, search, all_runs(search, place)));
   course.plan = core::plan_study(std::move(chosen), course.overrides, catalog);
+  course.plan.search = course.search;
   course.plan.study->scored_rows = core::scored_rows(search, course.plan);
   return carry_out_plan(course.plan, directory, catalog, make);
 }

@@ -9,6 +9,7 @@
 #include "privgrad/host/lock_file.hpp"
 #include "privgrad/manifest/yaml.hpp"
 #include "privgrad/statement/plan_json.hpp"
+#include "privgrad/studies/scored_rows.hpp"
 #include "privgrad/trust/files.hpp"
 
 namespace privgrad::calls {
@@ -87,6 +88,29 @@ Value early_part(const Value& study, const char* key) {
   return node == nullptr || is_number_of_seeds ? Value() : *node;
 }
 
+/// What the study has not, of all that it had when its runs were made: an arm, a baseline, a seed or
+/// a metric; "" if it has all.
+std::string left_out(const core::Study& before, const core::Study& now) {
+  for (const core::Arm& arm : before.arms) {
+    const auto same = std::find_if(now.arms.begin(), now.arms.end(),
+                                   [&](const core::Arm& one) { return one.name == arm.name; });
+    if (same == now.arms.end()) return "the arm " + arm.name;
+    const std::string& baseline = before.baseline_of(arm).name;
+    if (now.baseline_of(*same).name != baseline) return "the baseline " + baseline;
+  }
+  // A rule's seeds are the first ones, as many as it asks for.
+  for (const std::uint64_t seed : before.seed_rule ? std::vector<std::uint64_t>() : before.seeds) {
+    if (std::find(now.seeds.begin(), now.seeds.end(), seed) == now.seeds.end())
+      return "the seed " + std::to_string(seed);
+  }
+  for (std::size_t i = 0; i < before.metrics.size(); ++i) {
+    const std::string& metric = before.metrics[i].name;
+    if (i >= now.metrics.size() || now.metrics[i].name != metric)
+      return "the metric " + metric + (i == 0 ? " as the first" : " at its place");
+  }
+  return "";
+}
+
 Value parsed(const std::string& text, const fs::path& file) {
   std::vector<Problem> problems;
   if (auto value = core::parse_yaml(text, problems)) return std::move(*value);
@@ -105,6 +129,14 @@ void keep_question(const core::StudyDirectory& directory, const std::string& que
                         (early_part(before, key).is_null() ? "no such " : "another ") + key +
                         "; what its numbers are corrected for is settled before them: give "
                         "another --out, or remove this directory");
+    }
+    const std::string missing =
+        left_out(core::parse_study(text_of(file), file), core::parse_study(question, file));
+    if (!missing.empty()) {
+      throw ConfigError(file.string() + ": the comparison already has runs, and now lacks " +
+                        missing +
+                        "; what is left out after its runs are seen makes the rest look better "
+                        "than it is: give another --out, or remove this directory");
     }
   }
   core::write_atomically(file, question);
@@ -172,6 +204,11 @@ void remove_results(const core::StudyDirectory& directory) {
 
 Json write_results(const core::StudyPlan& plan, const core::StudyDirectory& directory) {
   const core::StudyRuns runs = all_runs(plan, directory);
+  const std::string different = core::trained_on_different_rows(plan, runs);
+  if (!different.empty()) {
+    throw ConfigError((directory.path() / "runs").string() + ": " + different +
+                      " were trained on different rows: the data changed in between" + kElsewhere);
+  }
   Json results = core::results_json(plan, runs);
   core::write_atomically(directory.results_csv(), core::results_csv(plan, runs));
   core::write_atomically(directory.results_json(), results.dump(2) + "\n");

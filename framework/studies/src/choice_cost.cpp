@@ -11,18 +11,18 @@
 namespace privgrad::core {
 namespace {
 
-/// The gating accountant of the first candidate, after `repeats` runs of each plan.
+/// The accountant after all runs of the plans.
 ComponentPtr<Accountant> after(const ComponentUse& use, Adjacency adjacency,
-                               const std::vector<const Plan*>& plans, std::uint64_t repeats) {
+                               const std::vector<CountedPlan>& plans) {
   auto accountant = make_guard(use);
   accountant->start(adjacency);
-  for (const Plan* plan : plans) {
+  for (const auto& [plan, runs] : plans) {
     for (const CountedEvent& part : flatten(plan->event)) {
       if (const auto why = accountant->refuses(part.event)) {
         throw PrivacyError(
             with_alternatives(*why, part.event, adjacency, *use.catalog, *use.component));
       }
-      accountant->compose(part.event, part.count * repeats);
+      accountant->compose(part.event, part.count * runs);
     }
   }
   return accountant;
@@ -97,11 +97,12 @@ std::pair<PrivacyAnswer, std::string> least_proof(const Catalog& catalog, Adjace
 
 }  // namespace
 
-ChoiceCost fixed_grid_cost(const std::vector<const Plan*>& candidates, std::uint64_t repeats,
-                           double delta) {
-  return proved(candidates, [&] {
-    const Manifest& first = *candidates.front()->manifest;
-    const auto accountant = after(first.accountant, first.adjacency, candidates, repeats);
+ChoiceCost composed_cost(const std::vector<CountedPlan>& plans, double delta) {
+  std::vector<const Plan*> all;
+  for (const CountedPlan& one : plans) all.push_back(one.plan);
+  return proved(all, [&] {
+    const Manifest& first = *all.front()->manifest;
+    const auto accountant = after(first.accountant, first.adjacency, plans);
     return checked(accountant->epsilon(delta), first.accountant.name());
   });
 }

@@ -64,12 +64,16 @@ std::optional<RunRecord> record_of(const Json& summary) {
   record.epsilon = number_at(summary, "epsilon");
   record.delta = summary.at("delta").get<double>();
   record.seconds = number_at(summary, "seconds").value_or(0.0);
-  for (const char* metric : {"train_loss", "train_accuracy", "test_loss", "test_accuracy"}) {
-    record.metrics[metric] = number_at(summary.at("metrics"), metric);
-  }
+  const Json& commitment = summary.at("statement").at("data_commitment");
+  if (commitment.is_string()) record.data_commitment = commitment.get<std::string>();
+  // What the last finite model of a run that diverged scores is nothing to be averaged.
+  const auto measured = [&](const char* metric) {
+    return record.status == "diverged" ? std::nullopt : number_at(summary.at("metrics"), metric);
+  };
+  for (const char* metric : {"train_loss", "train_accuracy", "test_loss", "test_accuracy"})
+    record.metrics[metric] = measured(metric);
   for (const char* metric : {"gradient_norm", "mean_gradient_norm"}) {
-    if (summary.at("metrics").contains(metric))
-      record.metrics[metric] = number_at(summary.at("metrics"), metric);
+    if (summary.at("metrics").contains(metric)) record.metrics[metric] = measured(metric);
   }
   return record;
 }

@@ -348,30 +348,81 @@ Json random_json(const char* name, double expected, double delta, const ChoiceCo
           {"theorem", theorem}};
 }
 
-/// \param each  what was run: "6 runs (2 arms, 3 seeds)".
-void add_cost_words(const ChoiceCost& grid, const ChoiceCost& geometric, const ChoiceCost& poisson,
-                    const std::string& each, std::size_t candidates, double delta, Json& words) {
-  if (!grid.epsilon && !geometric.epsilon && !poisson.epsilon) {
-    words.push_back("No finite epsilon is proved for choosing the best of these " + each + ": " +
-                    grid.why + ".");
-    return;
-  }
-  words.push_back("Choosing the best after all of these " + each + " costs their composition: " +
-                  epsilon_text(grid) + " at delta " + format_number(delta) + ".");
+/// What choosing costs, into `choice`.
+/// \param search  the search that counts, because it trained on the same rows; nullptr: none does.
+void add_costs(const StudyPlan& plan, const StudyPlan* search, Json& choice, Json& words) {
+  std::vector<CountedPlan> all;
+  std::vector<const Plan*> arms;
+  std::uint64_t runs = 0;
+  const auto count = [&](const StudyPlan& part) {
+    for (const PlannedArm& arm : part.arms) {
+      all.push_back({&arm.plan, part.study->seeds.size()});
+      runs += part.study->seeds.size();
+    }
+  };
+  count(plan);
+  const std::uint64_t compared = runs;
+  if (search != nullptr) count(*search);
+  for (const PlannedArm& arm : plan.arms) arms.push_back(&arm.plan);
+  const double delta = arms.front()->manifest->target_delta;
+  const ChoiceCost grid = composed_cost(all, delta);
+  choice["fixed_grid"] = {
+      {"epsilon", grid.epsilon ? json_number(grid.epsilon->value) : Json(nullptr)},
+      {"why", grid.why},
+      {"runs", runs},
+      {"delta", delta},
+      {"accountant", arms.front()->accountants.front().name},
+      {"bound", grid.epsilon ? Json(to_text(grid.epsilon->bound)) : Json(nullptr)}};
+  const auto counted = [](std::uint64_t number, const char* what) {
+    return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
+  };
+  const std::string each =
+      counted(runs, "run") + " (" + counted(arms.size(), "arm") + ", " +
+      counted(plan.study->seeds.size(), "seed") +
+      (search == nullptr ? "" : ", and " + std::to_string(runs - compared) + " of the search") +
+      ")";
+  words.push_back(grid.epsilon ? "Choosing the best after all of these " + each +
+                                     " costs their composition: " + epsilon_text(grid) +
+                                     " at delta " + format_number(delta) + "."
+                               : "No finite epsilon is proved for choosing the best of these " +
+                                     each + ": " + grid.why + ".");
+  // The number of runs is random only where nothing was searched before.
+  if (search != nullptr) return;
+  const auto expected = static_cast<double>(arms.size());
+  const ChoiceCost geometric = random_number_cost(arms, 1.0, expected, delta);
+  const ChoiceCost poisson =
+      random_number_cost(arms, RepeatAndSelectEvent::kPoisson, expected, delta);
+  choice["random_number"] = {
+      random_json("geometric", expected, delta, geometric, "Liu and Talwar 2019"),
+      random_json("poisson", expected, delta, poisson, "Papernot and Steinke 2022")};
+  if (!geometric.epsilon && !poisson.epsilon) return;
   words.push_back(
       "Releasing only the best of a random number of runs, each of an arm drawn at random, with " +
-      std::to_string(candidates) + " runs expected, would cost " + epsilon_text(geometric) +
+      std::to_string(arms.size()) + " runs expected, would cost " + epsilon_text(geometric) +
       " (geometric; Liu and Talwar 2019) or " + epsilon_text(poisson) +
       " (Poisson; Papernot and Steinke 2022) at the same delta.");
 }
 
+/// The search of the study, if it trained on rows of the comparison: it chose by them, too.
+const StudyPlan* search_that_counts(const StudyPlan& plan) {
+  const auto& rows = plan.study->scored_rows;
+  return rows && rows->are_others() ? nullptr : plan.search.get();
+}
+
 Json choice_json(const StudyPlan& plan, const StudyRuns& runs) {
   const Study& study = *plan.study;
-  const StudyMetric& metric = study.metrics.front();
-  const auto best = best_arm(runs, metric);
-  const bool is_public = score_is_public(plan, metric);
+  const auto best = best_arm(runs, study.metrics.front());
+  const StudyPlan* search = search_that_counts(plan);
+  // The metric by which something was chosen on rows that are not public; else that of the study.
+  std::string metric = study.metrics.front().name;
+  bool is_public = score_is_public(plan, study.metrics.front());
+  if (is_public && search != nullptr) {
+    const StudyMetric& score = search->study->metrics.front();
+    is_public = score_is_public(*search, score);
+    if (!is_public) metric = score.name;
+  }
   Json choice{{"best", best ? Json(plan.arms[*best].arm->name) : Json(nullptr)},
-              {"metric", metric.name},
+              {"metric", study.metrics.front().name},
               {"score", is_public ? "public" : "private"},
               {"training_data_is_public", study.training_data_is_public},
               {"candidates", plan.arms.size()},
@@ -384,7 +435,7 @@ Json choice_json(const StudyPlan& plan, const StudyRuns& runs) {
         "them."};
     return choice;
   }
-  if (plan.arms.size() == 1) {
+  if (plan.arms.size() == 1 && search == nullptr) {
     choice["words"] = {"There is one arm, so nothing was chosen."};
     return choice;
   }
@@ -394,39 +445,16 @@ Json choice_json(const StudyPlan& plan, const StudyRuns& runs) {
         "of a later run nothing."};
     return choice;
   }
-  std::vector<const Plan*> candidates;
-  for (const PlannedArm& arm : plan.arms) candidates.push_back(&arm.plan);
-  const std::uint64_t repeats = study.seeds.size();
-  const std::size_t trained = candidates.size() * repeats;
-  const double delta = candidates.front()->manifest->target_delta;
-  const auto expected = static_cast<double>(candidates.size());
-  const ChoiceCost grid = fixed_grid_cost(candidates, repeats, delta);
-  const ChoiceCost geometric = random_number_cost(candidates, 1.0, expected, delta);
-  const ChoiceCost poisson =
-      random_number_cost(candidates, RepeatAndSelectEvent::kPoisson, expected, delta);
-  choice["fixed_grid"] = {
-      {"epsilon", grid.epsilon ? json_number(grid.epsilon->value) : Json(nullptr)},
-      {"why", grid.why},
-      {"runs", trained},
-      {"delta", delta},
-      {"accountant", candidates.front()->accountants.front().name},
-      {"bound", grid.epsilon ? Json(to_text(grid.epsilon->bound)) : Json(nullptr)}};
-  choice["random_number"].push_back(
-      random_json("geometric", expected, delta, geometric, "Liu and Talwar 2019"));
-  choice["random_number"].push_back(
-      random_json("poisson", expected, delta, poisson, "Papernot and Steinke 2022"));
-  const std::string each = std::to_string(trained) + " runs (" + std::to_string(plan.arms.size()) +
-                           " arms, " + std::to_string(repeats) + " seeds)";
   Json words = Json::array();
   words.push_back(
       "An arm's epsilon is that of one run. Choosing among arms that were trained on private data "
       "costs more, also where the score is public.");
-  add_cost_words(grid, geometric, poisson, each, candidates.size(), delta, words);
+  add_costs(plan, search, choice, words);
   words.push_back(
-      is_public ? "The score (" + metric.name +
+      is_public ? "The score (" + metric +
                       ") is measured on examples that are declared public, so measuring it adds "
                       "nothing."
-                : "The score (" + metric.name +
+                : "The score (" + metric +
                       ") was measured exactly on examples that are not declared public, and no "
                       "epsilon covers that: the figures hold for scores that are public or paid "
                       "for.");

@@ -8,12 +8,10 @@
 #include <utility>
 
 #include "privgrad/manifest/json_schema.hpp"
-#include "privgrad/manifest/yaml.hpp"
-#include "privgrad/plan/read_data.hpp"
 #include "privgrad/record/short_numbers.hpp"
 #include "privgrad/studies/choice_cost.hpp"
+#include "privgrad/studies/scored_rows.hpp"
 #include "privgrad/trust/event_json.hpp"
-#include "privgrad/trust/sha256.hpp"
 #include "study_labels.hpp"
 
 namespace privgrad::core {
@@ -116,34 +114,6 @@ Json axes_json(const std::vector<Axis>& axes) {
   return all;
 }
 
-/// One for each row.
-std::vector<std::string> hashes_of(const Dataset& rows) {
-  std::vector<std::string> hashes;
-  std::vector<float> features(rows.row_size()), target(1);
-  for (std::uint32_t i = 0; i < rows.rows(); ++i) {
-    const std::uint32_t row[]{i};
-    rows.gather(row, features, target);
-    std::string bytes(reinterpret_cast<const char*>(features.data()),
-                      features.size() * sizeof(float));
-    bytes.append(reinterpret_cast<const char*>(target.data()), sizeof(float));
-    hashes.push_back(sha256_hex(bytes));
-  }
-  return hashes;
-}
-
-/// How many rows of the one are also in the other.
-std::uint64_t shared_by(const std::vector<std::string>& rows,
-                        const std::vector<std::string>& others) {
-  const std::set<std::string> known(others.begin(), others.end());
-  return static_cast<std::uint64_t>(std::count_if(
-      rows.begin(), rows.end(), [&](const std::string& hash) { return known.contains(hash); }));
-}
-
-std::string data_of(const PlannedArm& arm) {
-  const Value* data = arm.manifest->resolved.find("data");
-  return data == nullptr ? "" : to_yaml(*data);
-}
-
 }  // namespace
 
 std::vector<Axis> searched_axes(const StudySearch& search) {
@@ -202,11 +172,11 @@ std::vector<Choice> choices_of(const Study& study, const StudyPlan& search, cons
   for (std::size_t level = 0; level < study.arms.size(); ++level) {
     std::optional<std::size_t> best;
     double best_score = 0.0;
-    std::vector<const Plan*> plans;
+    std::vector<CountedPlan> plans;
     std::size_t made = 0;
     for (std::size_t a = 0; a < search.arms.size(); ++a) {
       if (search.arms[a].arm->level != level) continue;
-      plans.push_back(&search.arms[a].plan);
+      plans.push_back({&search.arms[a].plan, runs[a].size()});
       made += runs[a].size();
       const auto score = score_of(runs[a], study.search->score.name);
       const bool higher = study.search->score.higher_is_better;
@@ -229,8 +199,7 @@ std::vector<Choice> choices_of(const Study& study, const StudyPlan& search, cons
                   .epsilon = {},
                   .why = {}};
     if (!study.training_data_is_public) {
-      const ChoiceCost cost =
-          fixed_grid_cost(plans, made / plans.size(), plans.front()->manifest->target_delta);
+      const ChoiceCost cost = composed_cost(plans, plans.front().plan->manifest->target_delta);
       if (cost.epsilon) choice.epsilon = cost.epsilon->value;
       choice.why = cost.why;
     }
@@ -260,28 +229,6 @@ Study with_first_candidates(const Study& study) {
   return made;
 }
 
-ScoredRows scored_rows(const StudyPlan& search, const StudyPlan& comparison) {
-  const bool of_test = search.study->metrics.front().name.starts_with("test_");
-  ScoredRows most{.split = of_test ? "test" : "training"};
-  std::set<std::pair<std::string, std::string>> seen;
-  for (const PlannedArm& arm : comparison.arms) {
-    const PlannedArm& searched =
-        first_of_level(search, static_cast<std::size_t>(&arm - comparison.arms.data()));
-    if (!seen.emplace(data_of(searched), data_of(arm)).second) continue;
-    most.data_sets = seen.size();
-    const RunData scored = read_rows(*searched.manifest, *searched.plan.setting);
-    const RunData used = read_rows(*arm.manifest, *arm.plan.setting);
-    const auto own = hashes_of(of_test ? scored.test : scored.train);
-    most.rows = std::max<std::uint64_t>(most.rows, own.size());
-    const auto trained = hashes_of(used.train);
-    most.also_trained_on = std::max(most.also_trained_on, shared_by(own, trained));
-    most.also_tested_on = std::max(most.also_tested_on, shared_by(own, hashes_of(used.test)));
-    most.training_in_common = std::max(most.training_in_common,
-                                       shared_by(of_test ? hashes_of(scored.train) : own, trained));
-  }
-  return most;
-}
-
 nlohmann::json search_json(const Study& study) {
   if (!study.search) return nullptr;
   const StudySearch& search = *study.search;
@@ -299,15 +246,6 @@ nlohmann::json search_json(const Study& study) {
                        {"epsilon", choice.epsilon ? json_number(*choice.epsilon) : Json()},
                        {"why", choice.why}});
   }
-  Json rows;
-  if (const auto& scored = study.scored_rows) {
-    rows = {{"split", scored->split},
-            {"rows", scored->rows},
-            {"also_trained_on", scored->also_trained_on},
-            {"also_tested_on", scored->also_tested_on},
-            {"training_in_common", scored->training_in_common},
-            {"data_sets", scored->data_sets}};
-  }
   return {{"over", axes_json(search.over)},
           {"arms", std::move(of_variant)},
           {"seeds", search.seeds},
@@ -315,7 +253,7 @@ nlohmann::json search_json(const Study& study) {
           {"score",
            {{"name", search.score.name},
             {"better", search.score.higher_is_better ? "higher" : "lower"}}},
-          {"rows", std::move(rows)},
+          {"rows", study.scored_rows ? to_json(*study.scored_rows) : Json()},
           {"choices", std::move(choices)}};
 }
 
@@ -341,20 +279,7 @@ std::vector<std::string> search_words(const Study& study) {
       "Each arm is at its own best candidate (" + counts + "; " + grid + "), by the mean " +
       search.score.name + " over " + std::to_string(search.seeds.size()) +
       (search.seeds.size() == 1 ? " seed" : " seeds") + " that the comparison does not use.");
-  if (const auto& rows = study.scored_rows) {
-    const std::string most = rows->data_sets > 1 ? "up to " : "";
-    std::string text = "Candidates were scored on " + most + std::to_string(rows->rows) + " rows";
-    if (rows->also_tested_on == 0 && rows->also_trained_on == 0) {
-      text += ", none of which the comparison tests on or trains on.";
-    } else {
-      text += "; of these the comparison tests on " +
-              (rows->also_tested_on == 0 ? "none" : most + std::to_string(rows->also_tested_on)) +
-              " and trains on " +
-              (rows->also_trained_on == 0 ? "none" : most + std::to_string(rows->also_trained_on)) +
-              ".";
-    }
-    words.push_back(std::move(text));
-  }
+  if (study.scored_rows) words.push_back(words_of(*study.scored_rows));
   std::set<std::string> edges;
   std::size_t runs = 0;
   double dearest = 0.0;
@@ -381,8 +306,7 @@ std::vector<std::string> search_words(const Study& study) {
   std::string cost = "; no finite epsilon is proved for choosing by them.";
   if (study.training_data_is_public) {
     cost = ". The training data are declared public.";
-  } else if (study.scored_rows && study.scored_rows->training_in_common == 0 &&
-             study.scored_rows->also_trained_on == 0) {
+  } else if (study.scored_rows && study.scored_rows->are_others()) {
     cost =
         ", which trained on none of the rows that the comparison trains on: choosing by them "
         "costs these nothing.";

@@ -5,16 +5,20 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/json_schema.hpp"
 #include "privgrad/manifest/yaml.hpp"
 #include "privgrad/plan/public_facts.hpp"
+#include "privgrad/statement/plan_json.hpp"
+#include "privgrad/studies/scored_rows.hpp"
 #include "privgrad/studies/study_directory.hpp"
 #include "privgrad/studies/study_plan.hpp"
 #include "privgrad/studies/study_results.hpp"
 #include "privgrad/studies/study_search.hpp"
 #include "privgrad/trust/json_depth.hpp"
+#include "privgrad/trust/sha256.hpp"
 #include "study_labels.hpp"
 
 namespace privgrad::core {
@@ -25,6 +29,7 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kMostDocument = std::size_t{64} << 20;
 constexpr int kDeepest = 32;
+constexpr std::size_t kMostRuns = 1'000'000;  // of an arm
 /// For all runs together; more would hide the first ones.
 constexpr std::size_t kMostProblems = 200;
 
@@ -36,14 +41,15 @@ Json object_of(const RecordDirectory& directory, const std::string& name) {
   return json;
 }
 
-/// What the study says of the rows that were scored, which only the data can show.
-ScoredRows rows_of(const Json& rows) {
-  return {.split = rows.at("split").get<std::string>(),
-          .rows = rows.at("rows").get<std::uint64_t>(),
-          .also_trained_on = rows.at("also_trained_on").get<std::uint64_t>(),
-          .also_tested_on = rows.at("also_tested_on").get<std::uint64_t>(),
-          .training_in_common = rows.at("training_in_common").get<std::uint64_t>(),
-          .data_sets = rows.at("data_sets").get<std::uint64_t>()};
+/// The texts in a lock file that are hashes.
+std::set<std::string> quoted_hashes(const std::string& lock) {
+  constexpr std::size_t kDigits = 64;
+  std::set<std::string> hashes;
+  for (std::size_t at = lock.find('"'); at != lock.npos; at = lock.find('"', at + 1)) {
+    const std::string text = lock.substr(at + 1, kDigits);
+    if (is_sha256_hex(text) && lock.compare(at + 1 + kDigits, 1, "\"") == 0) hashes.insert(text);
+  }
+  return hashes;
 }
 
 /// Whether a text of a manifest is what a study asks for: as it stands there, or the file that a
@@ -115,7 +121,13 @@ class StudyVerifier {
   }
 
  private:
-  Verification result() { return std::move(result_); }
+  Verification result() {
+    const auto& arms = plan_.study->arms;
+    const bool all_have_noise = std::none_of(arms.begin(), arms.end(),
+                                             [&](const Arm& arm) { return is_without_noise(arm); });
+    if (!all_have_noise) result_.epsilon.reset();  // No epsilon is that of all arms.
+    return std::move(result_);
+  }
 
   /// The runs of all seeds; those of a rule are as many as it asks for.
   bool check_runs() {
@@ -132,12 +144,26 @@ class StudyVerifier {
       if (!wanted) break;
       study.seeds = first_seeds(*wanted);
     }
-    if (!study.seed_rule) return true;
-    for (const Arm& arm : study.arms) {
-      const std::string more = folder_of(arm.name, study.seeds.back() + 1);
-      if (directory_.has(more)) problem(more + ": is of a seed that the rule did not come to");
-    }
+    const std::string different = trained_on_different_rows(plan_, runs_);
+    if (!different.empty()) problem("runs: " + different + " were trained on different rows");
+    check_that_all_runs_are_used();
+    attempt("privgrad.lock", [&] { check_lock(); });
     return true;
+  }
+
+  /// A run that was made and left out may have been left out for what it showed.
+  void check_that_all_runs_are_used() {
+    std::set<std::string> used;
+    for (const Arm& arm : plan_.study->arms) {
+      for (const std::uint64_t seed : plan_.study->seeds) used.insert(folder_of(arm.name, seed));
+    }
+    for (const std::string& arm : directory_.names("runs", kMostRuns)) {
+      for (const std::string& run : directory_.names("runs/" + arm, kMostRuns)) {
+        const std::string folder = "runs/" + arm + "/" + run;
+        if (!used.contains(folder) && directory_.has(folder + "/summary.json"))
+          problem(folder + ": is of no arm and seed of the study");
+      }
+    }
   }
 
   static std::string folder_of(const std::string& arm, std::uint64_t seed) {
@@ -178,8 +204,16 @@ class StudyVerifier {
       const std::string facts = folder_of(arm.name, plan_.study->seeds.front()) + "/facts.json";
       planned.plan =
           make_plan(*planned.manifest, facts_from_json(directory_.read(facts, kMostDocument)));
+      const std::string plan = "arms/" + arm.name + "/plan.json";
+      compare(plan, object_of(directory_, plan), to_json(planned.plan));
       plan_.arms.push_back(std::move(planned));
     });
+  }
+
+  /// The study's lock file has the plugins that its runs had, which their ledgers bind.
+  void check_lock() {
+    if (quoted_hashes(directory_.read("privgrad.lock", kMostDocument)) != locked_)
+      problem("privgrad.lock: has other plugins than the runs");
   }
 
   bool check_run(std::size_t index, std::uint64_t seed) {
@@ -187,19 +221,35 @@ class StudyVerifier {
     const std::string folder = folder_of(arm.name, seed);
     return attempt(folder, [&] {
       const RecordDirectory run(directory_, folder);
-      Verification one = verify_run(run, catalog_);
-      const std::string inside = folder + "/";
-      for (const std::string& what : one.problems) problem(std::string(inside).append(what));
-      for (const std::string& what : one.notes) note(what);
-      for (const auto& [name, hash] : one.seals)
-        result_.seals.emplace_back(std::string(inside).append(name), hash);
-      if (one.epsilon) result_.epsilon = std::max(result_.epsilon.value_or(0.0), *one.epsilon);
-      if (one.delta) result_.delta = std::max(result_.delta.value_or(0.0), *one.delta);
+      if (is_without_noise(arm)) {
+        note("the arm " + arm.name +
+             " has no noise: nothing is guaranteed for its runs, and no ledger binds their files");
+      } else {
+        check_record(run, folder);
+      }
       check_is_arm(run, arm, seed, folder);
+      locked_.merge(quoted_hashes(run.read("privgrad.lock", kMostDocument)));
       const auto record = record_of(object_of(run, "summary.json"));
       if (!record) throw IoError(folder + "/summary.json: is of a run that did not end by itself");
       runs_[index].push_back(*record);
     });
+  }
+
+  bool is_without_noise(const Arm& arm) const {
+    return std::any_of(plan_.arms.begin(), plan_.arms.end(), [&](const PlannedArm& planned) {
+      return planned.arm == &arm && planned.manifest->noise_off;
+    });
+  }
+
+  void check_record(const RecordDirectory& run, const std::string& folder) {
+    Verification one = verify_run(run, catalog_);
+    const std::string inside = folder + "/";
+    for (const std::string& what : one.problems) problem(std::string(inside).append(what));
+    for (const std::string& what : one.notes) note(what);
+    for (const auto& [name, hash] : one.seals)
+      result_.seals.emplace_back(std::string(inside).append(name), hash);
+    if (one.epsilon) result_.epsilon = std::max(result_.epsilon.value_or(0.0), *one.epsilon);
+    if (one.delta) result_.delta = std::max(result_.delta.value_or(0.0), *one.delta);
   }
 
   /// Runs of one arm and of many seeds say the same.
@@ -222,7 +272,7 @@ class StudyVerifier {
   void find_choices() {
     const RecordDirectory folder(directory_, "search");
     Study& study = *plan_.study;
-    search_ = std::make_unique<StudyVerifier>(folder, catalog_, search_study(study));
+    search_ = std::make_shared<StudyVerifier>(folder, catalog_, search_study(study));
     const Verification found = search_->verify();
     for (const std::string& what : found.problems) problem("search/" + what);
     for (const std::string& what : found.notes) note(what);
@@ -230,27 +280,32 @@ class StudyVerifier {
       throw IoError("search: does not verify, and so nothing chosen by it");
     auto choices = choices_of(study, search_->plan_, search_->runs_);
     study = with_choices(std::move(study), std::move(choices));
+    plan_.search = std::shared_ptr<const StudyPlan>(search_, &search_->plan_);
   }
 
   /// Which rows were scored only the data can show. What follows from the manifests alone is
-  /// checked: arms on the data of their search were scored on rows that they use themselves.
+  /// checked: arms on the data of their search were scored on rows that they use themselves, and
+  /// rows that are read otherwise cannot be told from those of the comparison.
   void check_scored_rows() {
     Study& study = *plan_.study;
     const Json& search = json_.at("search");
-    study.scored_rows = rows_of(search.at("rows"));
+    study.scored_rows = scored_rows_from(search.at("rows"));
     const ScoredRows& rows = *study.scored_rows;
     const bool of_test = study.search->score.name.starts_with("test_");
     bool is_possible = rows.split == (of_test ? "test" : "training") && rows.data_sets >= 1 &&
                        rows.also_trained_on <= rows.rows && rows.also_tested_on <= rows.rows;
+    bool all_are_read_alike = true;
     for (std::size_t a = 0; a < plan_.arms.size(); ++a) {
       const Manifest& own = *plan_.arms[a].manifest;
       const Manifest& searched = *first_of_level(search_->plan_, a).manifest;
+      all_are_read_alike = all_are_read_alike && read_alike(searched, own);
       if (to_yaml(*own.resolved.find("data")) != to_yaml(*searched.resolved.find("data"))) continue;
       const bool all_are_named =
           (of_test ? rows.also_tested_on : rows.also_trained_on) > 0 && rows.training_in_common > 0;
       const bool is_every_row = (of_test ? rows.also_tested_on : rows.also_trained_on) == rows.rows;
       is_possible = is_possible && all_are_named && (is_every_row || rows.data_sets > 1);
     }
+    is_possible = is_possible && rows.read_alike == all_are_read_alike;
     if (!is_possible)
       problem("study.json: search.rows are not those of a search on this study's data");
     note("the rows that the search was scored on are not looked at again");
@@ -303,10 +358,11 @@ class StudyVerifier {
   const RecordDirectory& directory_;
   const Catalog& catalog_;
   Verification result_;
-  std::unique_ptr<StudyVerifier> search_;
+  std::shared_ptr<StudyVerifier> search_;
   Json json_;
   StudyPlan plan_;
   StudyRuns runs_;
+  std::set<std::string> locked_;  // the hashes of the runs' plugins
 };
 
 }  // namespace

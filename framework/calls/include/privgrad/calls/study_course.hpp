@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -18,8 +19,8 @@ namespace privgrad::calls {
 struct StudyCourse {
   core::Study study;  ///< As read.
   std::vector<std::string> overrides;
-  std::string question;                   ///< core::study_yaml().
-  std::optional<core::StudyPlan> search;  ///< Of the search, if there is one.
+  std::string question;                     ///< core::study_yaml().
+  std::shared_ptr<core::StudyPlan> search;  ///< Of the search, if there is one.
   core::StudyPlan plan;  ///< Of the comparison; before a search has ended, at its first candidates.
 };
 

@@ -18,14 +18,17 @@ struct ChoiceCost {
   std::string accountant;  ///< That proved it.
 };
 
-/// Training every one of some candidates with fresh noise and releasing the best: the composition
-/// of all of them, because the choice may depend on each. Choosing by any rule from the released
-/// models is post-processing.
+struct CountedPlan {
+  const Plan* plan = nullptr;
+  std::uint64_t runs = 0;
+};
+
+/// Training by some plans, each so often, with fresh noise and releasing the best: the composition
+/// of all runs, because the choice may depend on each. Choosing by any rule from the released models
+/// is post-processing.
 ///
-/// \param candidates  plans under one adjacency and accountant (the first one's is used).
-/// \param repeats     how often each is trained.
-ChoiceCost fixed_grid_cost(const std::vector<const Plan*>& candidates, std::uint64_t repeats,
-                           double delta);
+/// \param plans  under one adjacency and accountant (the first one's is used).
+ChoiceCost composed_cost(const std::vector<CountedPlan>& plans, double delta);
 
 /// The cost of a random number K of runs, each of a candidate drawn uniformly with fresh noise, as the
 /// event `repeat_and_select` of the candidates' events. The run with the best score is released; K,

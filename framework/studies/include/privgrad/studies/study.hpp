@@ -75,13 +75,19 @@ struct Choice {
   std::string why;                   ///< Why no epsilon is proved.
 };
 
-/// The rows that a search scored on, and how many of them the comparison uses as well: rows of
-/// the same bytes.
+/// The rows that a search scored on, and how many of them the comparison uses as well: rows whose
+/// features have the same bytes.
 struct ScoredRows {
   std::string split;  ///< "test" or "training".
   std::uint64_t rows = 0, also_trained_on = 0, also_tested_on = 0;
   std::uint64_t training_in_common = 0;  ///< Of the rows that the search trains on.
   std::uint64_t data_sets = 0;  ///< That arms differ in; each number is the largest over them.
+  /// Whether the search reads rows as the comparison does. If not, one row has other features in
+  /// each, and the numbers count only those that happen to be equal.
+  bool read_alike = true;
+
+  /// Whether the search saw no row that the comparison trains on.
+  bool are_others() const { return read_alike && training_in_common == 0 && also_trained_on == 0; }
 };
 
 /// A study file, with its arms written out. Nothing in it has been checked against plugins yet.

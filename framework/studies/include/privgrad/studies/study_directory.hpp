@@ -18,6 +18,7 @@ struct RunRecord {
   double delta = 0.0;
   std::map<std::string, std::optional<double>> metrics;  ///< train_loss, ...
   double seconds = 0.0;                                  ///< In the training loop; 0 if unknown.
+  std::string data_commitment = {};                      ///< As its ledger has it; "": none.
 };
 
 /// \returns nothing for a run that has not come to its end by itself.

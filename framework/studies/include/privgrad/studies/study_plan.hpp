@@ -27,6 +27,8 @@ struct StudyPlan {
   std::unique_ptr<Study> study;
   std::vector<PlannedArm> arms;     ///< One for each arm of the study.
   std::vector<std::string> stains;  ///< Flaws of the comparison, for its readers.
+  /// The search that the study's choices are of; nothing without one, or before it has ended.
+  std::shared_ptr<const StudyPlan> search;
 };
 
 /// Plans every arm; runs nothing and releases nothing.

@@ -34,10 +34,6 @@ Study with_choices(Study study, std::vector<Choice> choices);
 /// The study with each arm at its first candidate: to be checked before the search.
 Study with_first_candidates(const Study& study);
 
-/// How many of the rows that a search scored on are among those that the comparison trains or tests
-/// on: reads them. Features are compared as the source has them, before transforms.
-ScoredRows scored_rows(const StudyPlan& search, const StudyPlan& comparison);
-
 /// `search` of study.json and results.json, described in docs/studies.md.
 nlohmann::json search_json(const Study& study);
 
