@@ -271,7 +271,7 @@ TEST_CASE("what a comparison is corrected for is settled before its runs", "[abl
   refused(std::string(kStudy) + "equivalence: {test_loss: 0.1}\n", "no such equivalence");
   refused(
       replaced(kStudy, "\nseeds: 2", "\nseeds: {until: {test_loss: 1}, at_least: 2, at_most: 4}"),
-      "no such seeds");
+      "no such rule of seeds");
   // More seeds, fixed beforehand, are the same question.
   write_file(work.dir() / "s.yaml", replaced(kStudy, "\nseeds: 2", "\nseeds: 3"));
   CHECK(work.ablate().exit_code == 0);

@@ -168,7 +168,7 @@ TEST_CASE("tables: rows whose features mean something else are not predicted") {
           "feature 2 of the examples is 'sex=m', that of the model 'sex=f'");
   refused("{kind: csv, train: t.csv, labels: ['yes', 'no']}", "class 0 of the examples is 'yes'");
   write_file(cli.out("less.csv"), "age,smoker\n1,yes\n");
-  refused("{kind: csv, train: less.csv, unlabelled: true}", "'sex' is the name of no column");
+  refused("{kind: csv, train: less.csv, unlabelled: true}", "'sex': the table has no such column");
   const Outcome evaluate =
       cli({"evaluate", "out", "--data", "{kind: csv, train: t.csv, unlabelled: true}"});
   CHECK(evaluate.exit_code == 2);

@@ -265,7 +265,14 @@ TEST_CASE("table: columns that nobody names, and names that nothing has", "[data
   CHECK_THAT(says(list({column("age", "number"), column("weihgt", "number"), column("*", "drop")})),
              ContainsSubstring("did you mean 'weight'?"));
   CHECK_THAT(says(list({column("y", "number"), column("*", "number")})),
-             ContainsSubstring("'y' is the name of the target"));
+             ContainsSubstring("'y' is the target"));
+  CHECK_THAT(says(list({column("age", "number"), column("*", "drop"), column("weight", "number")})),
+             ContainsSubstring("'weight': entries before it name all the columns that it fits"));
+  const TableFile accents("gr\u00f6\u00dfe,y\n1,0\n");
+  CHECK_THAT(message<ConfigError>([&] {
+               accents.read({{"columns", list({column("y", "number")}), {}}});
+             }),
+             ContainsSubstring("'gr\u00f6\u00dfe'"));
   CHECK_THROWS_WITH(file.read({{"columns", list({column("*", "drop")}), {}}}),
                     ContainsSubstring("no column that is a feature"));
 }

@@ -142,9 +142,10 @@ Command ablate_command() {
                 quiet_option()},
            .details =
                "Every arm is calibrated to the same epsilon, delta and adjacency before anything "
-               "runs. Ctrl-C or a\ncrash loses the runs that are under way and nothing else: the "
-               "same call continues. The format of\nstudies and of their directory is described "
-               "in docs/studies.md.\n\n"
+               "runs. After Ctrl-C\nor a crash the same call goes on: it keeps the runs that "
+               "ended, and "
+               "resumes the others from their\nlast checkpoints. The format of studies and of "
+               "their directory is described in docs/studies.md.\n\n"
                "exit codes: 0 done, 1 interrupted or a run failed, 2 the call, the study or a "
                "manifest is wrong, 3\nrefused for privacy, 4 a file could not be read or written",
            .examples = {"privgrad ablate examples/studies/quickstart.yaml",

@@ -304,7 +304,7 @@ Command influence_command() {
                         "loss, as if nothing were clipped."},
                 {.name = "points",
                  .value = "N",
-                 .doc = "Number of steps that are measured; default 11."},
+                 .doc = "Number of steps that are measured, if there are so many; default 11."},
                 {.name = "repeats", .value = "N", .doc = "Runs of each kind; default 10."},
                 {.name = "factors",
                  .value = "F,...",

@@ -327,8 +327,8 @@ Command noise_error_command() {
            .options = {set_option(),
                        {.name = "momentum",
                         .value = "M",
-                        .doc = "In [0, 1); 1 is prefix sums. Default: that of the manifest's "
-                               "aggregator tree. Of two manifests: for the one whose noise is "
+                        .doc = "In (0, 1]; 1 is prefix sums. Default: that of the manifest's "
+                               "aggregator. Of two manifests: for the one whose noise is "
                                "independent; default: the other's."},
                        {.name = "restart-every",
                         .value = "N",

@@ -82,8 +82,8 @@ void settle_momentum(const Arguments& arguments, Side& first, Side& second) {
   }
   if (!first.momentum && !second.momentum && !arguments.has("momentum")) {
     throw UsageError(
-        "which momentum? give --momentum, or a manifest whose aggregator is a tree (1 is prefix "
-        "sums)");
+        "which momentum? give --momentum, or a manifest whose aggregator is a tree or matrix (1 is "
+        "prefix sums)");
   }
   const double given = arguments.has("momentum")
                            ? number_in("momentum", arguments.text("momentum"),

@@ -126,7 +126,8 @@ void keep_question(const core::StudyDirectory& directory, const std::string& que
     for (const char* key : {"seeds", "equivalence", "search"}) {
       if (core::to_yaml(early_part(before, key)) == core::to_yaml(early_part(now, key))) continue;
       throw ConfigError(file.string() + ": the comparison already has runs, which were made for " +
-                        (early_part(before, key).is_null() ? "no such " : "another ") + key +
+                        (early_part(before, key).is_null() ? "no such " : "another ") +
+                        (std::string_view(key) == "seeds" ? "rule of seeds" : key) +
                         "; what its numbers are corrected for is settled before them: give "
                         "another --out, or remove this directory");
     }

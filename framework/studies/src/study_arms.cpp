@@ -35,7 +35,10 @@ class ConditionReader {
   std::optional<Condition> read(const Value& node, const std::string& where) {
     const auto* members = members_of(node);
     if (members == nullptr || members->empty()) {
-      problems_.add(node.mark, where, "is not an object such as {optimizer: sgd}");
+      problems_.add(node.mark, where,
+                    "is " + std::string(members == nullptr ? node.type_name() : "empty") +
+                        ", expected an object such as {optimizer: sgd}" +
+                        (where == "baseline" ? ", or the name of an arm in quotes" : ""));
       return std::nullopt;
     }
     Condition condition;

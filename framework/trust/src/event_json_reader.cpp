@@ -220,6 +220,8 @@ Json parse(std::string_view text, std::string_view source) {
   if (nested_deeper_than(3 * kDeepest, text))
     throw ConfigError(std::string(source) + ": is nested deeper than " + std::to_string(kDeepest) +
                       " events");
+  if (text.find_first_not_of(" \t\r\n") == text.npos)
+    throw ConfigError(std::string(source) + ": is empty, expected an event");
   try {
     return Json::parse(text);
   } catch (const Json::parse_error& problem) {
@@ -228,8 +230,8 @@ Json parse(std::string_view text, std::string_view source) {
     const auto line = 1 + std::count(text.begin(), end, '\n');
     throw ConfigError(std::string(source) + ":" + std::to_string(line) + ": is not JSON (byte " +
                       std::to_string(problem.byte) + ")");
-  } catch (const Json::exception& problem) {  // a number that no double holds
-    throw ConfigError(std::string(source) + ": is not JSON that can be used: " + problem.what());
+  } catch (const Json::out_of_range&) {
+    throw ConfigError(std::string(source) + ": has a number that is too large for a double");
   }
 }
 

@@ -215,7 +215,7 @@ AppendOnlyFile::AppendOnlyFile(fs::path file) : file_(std::move(file)) {
   descriptor_ = ::open(file_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (descriptor_ < 0 && errno == EEXIST) {
     throw IoError(file_.string() +
-                  ": is there already; another run has just begun here, choose another --out");
+                  ": is there already, and is never written over; choose another place");
   }
   if (descriptor_ < 0) fail("created");
   // For is_being_written(); not every file system has locks, and nothing else rests on this one.

@@ -108,8 +108,8 @@ class Verifier {
       problem(first_line(failure.what()));
     } catch (const Error& failure) {
       problem(file + ": cannot be derived again: " + first_line(failure.what()));
-    } catch (const Json::exception& failure) {
-      problem(file + ": is not what a run writes: " + failure.what());
+    } catch (const Json::exception&) {
+      problem(file + ": is not what a run writes");
     }
   }
 
@@ -339,8 +339,8 @@ class Verifier {
   // ---- the files that the run left
 
   void check_statement(const Outcome& made) {
-    const Json said = object_of(directory_, "statement.json");
     statement_ = privacy_statement(*plan_, made);
+    const Json said = object_of(directory_, "statement.json");
     const Json versions = said.value("versions", Json());
     if (check_versions(versions, statement_.at("versions")))
       statement_ = with_versions(statement_, versions);

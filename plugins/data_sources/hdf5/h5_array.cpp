@@ -9,18 +9,13 @@
 #include <limits>
 #include <system_error>
 
+#include "../files/shown_text.hpp"
 #include "privgrad/error.hpp"
 
 namespace {
 
 constexpr std::uint64_t kMostChunk = std::uint64_t{1} << 30;
 constexpr std::size_t kMostExtents = 32;  // the library's own limit
-
-std::string printable(const std::string& text) {
-  std::string out;
-  for (const char byte : text.substr(0, 200)) out += byte >= ' ' && byte != '\x7f' ? byte : '?';
-  return out;
-}
 
 /// A link that leads to another file is not followed.
 herr_t refuse_link(const char*, const char*, const char*, const char*, unsigned*, hid_t, void*) {
@@ -51,7 +46,7 @@ H5Array::H5Array(const std::filesystem::path& file, const std::string& name)
 }
 
 void H5Array::fail(const std::string& what) const {
-  throw privgrad::IoError(path_.string() + ": its data set '" + printable(name_) + "' " + what);
+  throw privgrad::IoError(path_.string() + ": its data set '" + shown_text(name_) + "' " + what);
 }
 
 H5Id H5Array::open_file() const {

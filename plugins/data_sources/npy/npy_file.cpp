@@ -14,6 +14,8 @@
 
 #include "../files/feature_fill.hpp"
 #include "../files/input_file.hpp"
+#include "../files/shown_text.hpp"
+
 #include "privgrad/value.hpp"
 
 namespace {
@@ -141,12 +143,6 @@ float half(std::uint16_t bits) {
   return sign * std::ldexp(mantissa + 1024.0f, exponent - kBias - kMantissa);
 }
 
-std::string printable(std::string_view text) {
-  std::string out;
-  for (const char byte : text.substr(0, 40)) out += byte >= ' ' && byte != '\x7f' ? byte : '?';
-  return out;
-}
-
 }  // namespace
 
 NpyFile::NpyFile(const std::filesystem::path& path, const std::optional<std::string>& array,
@@ -157,7 +153,7 @@ NpyFile::NpyFile(const std::filesystem::path& path, const std::optional<std::str
 
   read_type(*header.descr);
   if (*header.fortran_order != "True" && *header.fortran_order != "False")
-    fail("says fortran_order " + printable(*header.fortran_order) + ", expected True or False");
+    fail("says fortran_order " + shown_text(*header.fortran_order) + ", expected True or False");
   is_fortran_ = *header.fortran_order == "True";
   shape_ = HeaderParser(*this, *header.shape).parse_shape();
   check_size(most_bytes);
@@ -174,7 +170,7 @@ void NpyFile::read_type(std::string_view descr) {
   const bool has_order = order == '<' || order == '>' || order == '=' || (order == '|' && is_byte);
   if (known == kKinds.end() || !has_order) {
     const bool objects = descr.find('O') != descr.npos;
-    fail("has elements of type " + printable(descr) +
+    fail("has elements of type " + shown_text(descr) +
          (objects ? " (Python objects, which could run code when read)" : "") +
          ", expected booleans, integers or reals of 1 to 8 bytes, such as '|b1', '<i8' or '<f4'");
   }

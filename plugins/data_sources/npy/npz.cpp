@@ -7,16 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "../files/shown_text.hpp"
 #include "npy_bytes.hpp"
 #include "privgrad/error.hpp"
 
 namespace {
-
-std::string printable(std::string_view text) {
-  std::string out;
-  for (const char byte : text.substr(0, 80)) out += byte >= ' ' && byte != '\x7f' ? byte : '?';
-  return out;
-}
 
 struct ArchiveCloser {
   void operator()(struct archive* archive) const noexcept { ::archive_read_free(archive); }
@@ -59,7 +54,7 @@ class ZipReader {
   }
   std::string error() const {
     const char* text = ::archive_error_string(archive_.get());
-    return text == nullptr ? "libarchive does not say why" : printable(text);
+    return text == nullptr ? "libarchive does not say why" : shown_text(text);
   }
 
   [[noreturn]] void fail(const std::string& what) const {
@@ -89,7 +84,7 @@ class MemberBytes final : public NpyBytes {
 
   std::uint64_t size() const override { return size_; }
   std::string who() const override {
-    return path_.string() + ": its array '" + printable(name_) + "' ";
+    return path_.string() + ": its array '" + shown_text(name_) + "' ";
   }
 
   std::size_t read(std::span<std::uint8_t> to) override {
@@ -123,7 +118,7 @@ class MemberBytes final : public NpyBytes {
 std::string names_of(const std::vector<std::string>& members) {
   std::string names;
   for (const std::string& member : members)
-    names += (names.empty() ? "" : ", ") + printable(member.substr(0, member.size() - 4));
+    names += (names.empty() ? "" : ", ") + shown_text(member.substr(0, member.size() - 4));
   return names.empty() ? "none" : names;
 }
 
@@ -140,9 +135,9 @@ std::unique_ptr<NpyBytes> open_npz(const std::filesystem::path& path,
     if (!array || name == *array || name == *array + ".npy") members.push_back(name);
   }
   if (array && members.empty())
-    list.fail("has no array '" + printable(*array) + "'; there are " + names_of(all));
+    list.fail("has no array '" + shown_text(*array) + "'; there are " + names_of(all));
   if (members.size() != 1) {
-    list.fail(array ? "has two members '" + printable(*array) + "'"
+    list.fail(array ? "has two members '" + shown_text(*array) + "'"
                     : "has " + std::to_string(members.size()) + " arrays (" + names_of(members) +
                           "), expected one, or the name of one (features_array, targets_array)");
   }

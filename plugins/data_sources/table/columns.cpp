@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "../files/shown_text.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/value.hpp"
 
@@ -108,9 +109,7 @@ const std::vector<std::string> kTrue = {"1",   "true", "True", "TRUE", "yes", "Y
 
 std::string in_quotes(std::string_view text) {
   constexpr std::size_t kShown = 40;
-  std::string out = "'";
-  for (const char byte : text.substr(0, kShown)) out += byte >= ' ' && byte != '\x7f' ? byte : '?';
-  return out + (text.size() > kShown ? "...'" : "'");
+  return "'" + shown_text(text, kShown) + (text.size() > kShown ? "...'" : "'");
 }
 
 bool matches(std::string_view pattern, std::string_view name) {
@@ -514,11 +513,15 @@ std::vector<std::size_t> assign(const std::vector<ColumnRule>& rules,
 
 void refuse_idle(const ColumnRule& rule, const std::vector<std::string>& names,
                  std::size_t target) {
-  const std::string who = "data.columns: " + in_quotes(rule.name) + " is the name of ";
+  const std::string who = "data.columns: " + in_quotes(rule.name);
   if (target < names.size() && rule.name == names[target])
-    throw ConfigError(who + "the target, which labels, target_fill and task speak of");
+    throw ConfigError(who + " is the target, which labels, target_fill and task speak of");
+  const bool is_there = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    return matches(rule.name, name);
+  });
+  if (is_there) throw ConfigError(who + ": entries before it name all the columns that it fits");
   const std::string nearest = privgrad::nearest_name(rule.name, names);
-  throw ConfigError(who + "no column that is left" +
+  throw ConfigError(who + ": the table has no such column" +
                     (nearest.empty() ? "" : "; did you mean " + in_quotes(nearest) + "?"));
 }
 

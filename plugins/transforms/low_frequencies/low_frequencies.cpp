@@ -21,15 +21,19 @@ namespace param = privgrad::param;
 constexpr std::size_t kMostNumbers = std::size_t{1} << 24;  // of a matrix, 128 MiB
 
 /// The first `kept` rows of the orthonormal cosine transform (DCT-II) of `length` numbers, [kept, length].
+///
+/// In long double and rounded once, so that all processors have the same: cosines of doubles come out
+/// differently with fused multiplications and without.
 std::vector<double> cosines(std::size_t kept, std::size_t length) {
   std::vector<double> matrix;
   matrix.reserve(kept * length);
-  const auto n = static_cast<double>(length);
+  const auto n = static_cast<long double>(length);
   for (std::size_t k = 0; k < kept; ++k) {
-    const double factor = std::sqrt((k == 0 ? 1.0 : 2.0) / n);
+    const long double factor = std::sqrt((k == 0 ? 1.0L : 2.0L) / n);
     for (std::size_t m = 0; m < length; ++m) {
-      const double place = static_cast<double>(m) + 0.5;
-      matrix.push_back(factor * std::cos(std::numbers::pi * static_cast<double>(k) * place / n));
+      const auto halves = static_cast<long double>(k * (2 * m + 1));
+      const long double angle = std::numbers::pi_v<long double> * halves / (2.0L * n);
+      matrix.push_back(static_cast<double>(factor * std::cos(angle)));
     }
   }
   return matrix;
