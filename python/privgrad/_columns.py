@@ -12,7 +12,7 @@ from typing import Any
 
 from .errors import ConfigError, DataError
 
-__all__ = ["arrow", "as_declared", "as_text", "text_columns"]
+__all__ = ["arrow", "as_declared", "as_text", "looked_up", "text_columns"]
 
 #: A name, where each text begins, their bytes, whether they are days, and of a column that has no texts
 #: its type.
@@ -88,7 +88,7 @@ def _of_cells(cells: Iterable[Any]) -> tuple[Any, Any]:
     return offsets, np.frombuffer(b"".join(texts), dtype=np.uint8)
 
 
-def _looked_up(chunk: Any) -> Any:
+def looked_up(chunk: Any) -> Any:
     """The values of a chunk of a dictionary, by a kernel that each type of values has."""
     pyarrow = arrow()
     is_view = pyarrow.types.is_string_view(chunk.type.value_type)
@@ -105,7 +105,7 @@ def _of_arrow(name: str, column: Any) -> Column:
         storage = [chunk.storage for chunk in column.chunks]
         column = pyarrow.chunked_array(storage, column.type.storage_type)
     if types.is_dictionary(column.type):
-        column = pyarrow.chunked_array([_looked_up(chunk) for chunk in column.chunks or [column.combine_chunks()]])
+        column = pyarrow.chunked_array([looked_up(chunk) for chunk in column.chunks or [column.combine_chunks()]])
     kind = column.type
     is_date = types.is_date(kind) or types.is_timestamp(kind)
     if is_date:

@@ -1,4 +1,4 @@
-"""Rows in release mode, where whatever stands in one counts as something, and no error or warning tells of it.
+"""Rows of which whatever stands in one counts as something, and no error or warning tells of it.
 
 What a cell counts as is a function of that cell alone: a text in one row changes the type of a whole
 array, and must not change what other rows count as.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import decimal
 import numbers
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,10 @@ def _number(cell: Any) -> float:
         return float(cell) if isinstance(cell, _READ_AS_NUMBERS) else np.nan
     except (TypeError, ValueError, OverflowError):
         return np.nan
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label
 
 
 def cells(array: np.ndarray) -> np.ndarray:
@@ -86,18 +91,18 @@ def column(y: Any, rows: int) -> np.ndarray:
     return array
 
 
-def places(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """The place of each label among the classes; the first for what is none of them."""
-    by_class = {label: place for place, label in enumerate(classes.tolist())}
+def places(labels: np.ndarray, classes: Iterable[Any], other: float = 0) -> np.ndarray:
+    """The place of each label among the classes, float32; `other` for what is none of them."""
+    by_class = {_plain(label): place for place, label in enumerate(classes)}
 
-    def place(label: Any) -> int:
-        value = label.item() if isinstance(label, np.generic) else label
+    def place(label: Any) -> float:
+        value = _plain(label)
         try:
             found = by_class.get(value)
             if found is None and isinstance(value, str):
                 found = by_class.get(_number(value))
         except TypeError:  # of a type that is no label
             found = None
-        return 0 if found is None else found
+        return other if found is None else found
 
     return np.fromiter(map(place, labels), np.float32, len(labels))

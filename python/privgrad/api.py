@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ._framework import ManifestLike, framework, manifest_text, plain, yaml_text
+from ._framework import ManifestLike, framework, manifest_text, override_lines, plain, yaml_text
 from .callbacks import Progress, as_callback
 from .data import kept_in_memory, lent_again, lent_manifest, lent_rows
 from .errors import ConfigError, Interrupted, PrivgradWarning
@@ -258,8 +258,9 @@ def validate(
     DataError
         If files that it names are missing.
     """
-    with lent_manifest(manifest) as lent:
-        framework(plugin_dirs).validate(manifest_text(lent, overrides))
+    lines = override_lines(overrides)
+    with lent_manifest(manifest, lines) as lent:
+        framework(plugin_dirs).validate(manifest_text(lent, lines))
 
 
 def plan(
@@ -288,10 +289,9 @@ def plan(
     ------
     ManifestError, PrivacyError, DataError
     """
-    with lent_manifest(manifest) as lent:
-        made = json.loads(
-            framework(plugin_dirs).plan(manifest_text(lent, overrides), _cache(cache))
-        )
+    lines = override_lines(overrides)
+    with lent_manifest(manifest, lines) as lent:
+        made = json.loads(framework(plugin_dirs).plan(manifest_text(lent, lines), _cache(cache)))
     _warn(made["notes"])
     return Plan._of(made["name"], made["manifest"], made["plan"])
 
@@ -370,6 +370,7 @@ def run(
         raise ConfigError("finish ends a run that is resumed; give resume, too")
     if data is not None and resume is None:
         raise ConfigError("data is for resume; a manifest has its own")
+    lines = override_lines(overrides)
     workers = _number(threads, "threads")
     alone = _is_alone(cluster, "run MANIFEST" if resume is None else "run --resume DIR")
     listener = as_callback(callback)
@@ -378,14 +379,12 @@ def run(
         listener.begin()
     result = None
     try:
-        with lent_manifest(manifest) as lent, lent_again(*_rows_of_run(loaded, resume, data)):
+        with lent_manifest(manifest, lines) as lent, lent_again(*_rows_of_run(loaded, resume, data)):
             made, stopped_by = loaded.run(
-                None if manifest is None else manifest_text(lent, overrides),
+                None if manifest is None else manifest_text(lent, lines),
                 _path(out if resume is None else resume), _path(state), _path(locked), _cache(cache),
                 workers, finish, alone,
-                None
-                if listener is None
-                else lambda report: listener(Progress._of(json.loads(report))),
+                None if listener is None else lambda report: listener(Progress._of(json.loads(report))),
             )
         answer: Any = None if made is None else json.loads(made)
         if stopped_by is not None:

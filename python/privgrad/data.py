@@ -20,7 +20,7 @@ declared, and become features, as those of a file are (docs/data.md)::
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,8 @@ __all__ = ["lent"]
 _KINDS = {"memory", "privgrad.memory:memory"}
 #: Keys of the section that say how rows become features and targets, here and nowhere else.
 _HERE = ("target", "features", "scale")
+#: Keys that say what a target and a feature count as that do not fit.
+_FILLS = ("target_fill", "feature_fill")
 #: Keys that say of a table with columns how it is read.
 _DECLARED = ("columns", "target", "labels", "other_label", "target_fill", "task", "classes", "missing")
 
@@ -45,59 +47,6 @@ def is_table(rows: Any) -> bool:
     if isinstance(rows, (str, os.PathLike)):
         return os.fspath(rows).endswith(".parquet")
     return any(hasattr(rows, how) for how in ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__"))
-
-
-def _array(values: Any, what: str) -> np.ndarray:
-    """Numbers where they lie, or as float32 of their own."""
-    import numpy as np
-
-    if hasattr(values, "detach"):  # a tensor of PyTorch
-        values = values.detach().cpu()
-    if not isinstance(values, np.ndarray):
-        try:
-            values = np.from_dlpack(values) if hasattr(values, "__dlpack__") else np.asarray(values)
-        except (BufferError, RuntimeError) as problem:  # on a device, or of a type that NumPy has not
-            raise DataError(f"{what}: cannot be read: {problem}") from problem
-    if values.dtype.kind not in "biuf":
-        raise DataError(
-            f"{what}: holds {values.dtype} values, expected numbers"
-            + ("; say labels" if what.endswith("targets") else "")
-        )
-    if values.dtype not in (np.float32, np.uint8):
-        with np.errstate(over="ignore"):  # what does not fit is found, and named, by the source
-            values = values.astype(np.float32)
-    return np.ascontiguousarray(values)
-
-
-def _targets(values: Any, labels: Sequence[Any] | None, fills: bool, what: str) -> np.ndarray:
-    """Targets as float32: numbers as they are, labels as their places.
-
-    Where a target that is none counts as another (`fills`), the source puts that in place of NaN.
-    """
-    import numpy as np
-
-    if labels is not None:
-        places = {label: place for place, label in enumerate(labels)}
-        if fills:
-            return np.array([places.get(_plain(value), np.nan) for value in values], dtype=np.float32)
-        wrong = [row for row, value in enumerate(values) if _plain(value) not in places]
-        if wrong:
-            raise DataError(
-                f"{what}: row {wrong[0]} is not one of labels ({', '.join(map(str, labels))})"
-            )
-        return np.array([places[_plain(value)] for value in values], dtype=np.float32)
-    if fills and isinstance(values, list):  # a column, whose missing values are None
-        values = [np.nan if value is None else value for value in values]
-    array = _array(values, what)
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim != 1:
-        raise DataError(f"{what}: have {array.ndim} axes, expected one")
-    return np.ascontiguousarray(array, dtype=np.float32)
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value
 
 
 def _table(rows: Any) -> Any:
@@ -112,33 +61,45 @@ def _table(rows: Any) -> Any:
         return pyarrow.table(rows)
     except (TypeError, ValueError, pyarrow.ArrowException):
         # Not columns with names: one alone, such as a Series, or an array of lists.
+        pass
+    try:
         column = pyarrow.array(rows) if hasattr(rows, "__arrow_c_array__") else pyarrow.chunked_array(rows)
         return pyarrow.table({"values": column})
+    except (TypeError, ValueError, pyarrow.ArrowException):  # which may tell of cells
+        raise DataError(f"a table of type {type(rows).__name__}: cannot be read by PyArrow") from None
 
 
-def _in_place(table: Any, names: Sequence[str]) -> np.ndarray | None:
+def _in_place(column: Any, fills: bool, scale: float) -> np.ndarray | None:
     """The numbers of a column that holds all features of a row side by side, where they lie.
 
-    That is a list of fixed size in each row, or a single number. None of other columns.
+    That is a list of fixed size in each row, or a single number. None of other columns. Where some of
+    them are missing, and count as another (`fills`), the numbers are copied, with NaN in their place.
     """
-    pyarrow = arrow()
-    if len(names) != 1:
+    import numpy as np
+
+    from ._numbers import lists_of
+
+    if hasattr(column, "iloc") and not hasattr(column.dtype, "pyarrow_dtype"):
         return None
-    column = table.column(names[0])
+    pyarrow = arrow()
+    if hasattr(column, "iloc"):
+        column = pyarrow.chunked_array(column)
     if isinstance(column.type, pyarrow.BaseExtensionType):  # such as arrow.fixed_shape_tensor
         column = pyarrow.chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
     kind, width = column.type, 1
     if pyarrow.types.is_fixed_size_list(kind):
         kind, width = kind.value_type, kind.list_size
-    elif column.num_chunks != 1:
+    elif column.num_chunks != 1 and not column.null_count:
         return None
-    if kind not in (pyarrow.float32(), pyarrow.uint8()) or column.null_count or not table.num_rows:
+    if kind not in (pyarrow.float32(), pyarrow.uint8()):
         return None
+    if not len(column):
+        return np.empty((0, width), np.float32 if kind == pyarrow.float32() else np.uint8)
     whole = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     numbers = whole if width == 1 and whole.type == kind else whole.flatten()
-    if numbers.null_count:
-        return None
-    array: np.ndarray = numbers.to_numpy(zero_copy_only=True).reshape(table.num_rows, width)
+    if whole.null_count or numbers.null_count:
+        return lists_of(whole, scale) if fills else None
+    array: np.ndarray = numbers.to_numpy(zero_copy_only=True).reshape(len(column), width)
     return array
 
 
@@ -155,57 +116,45 @@ def _block(rows: Any) -> np.ndarray | None:
     return array if array.flags.c_contiguous else None
 
 
-def _columns(table: Any, names: Sequence[str], fills: bool, split: str) -> np.ndarray:
-    """The columns side by side, as float32 in rows.
-
-    Where a feature that is none counts as another (`fills`), the source puts that in place of NaN.
-    """
+def _of_table(
+    rows: Any, section: Mapping[str, Any], fills: bool, split: str
+) -> tuple[np.ndarray, Any, list[str] | None]:
+    """Features, the column of targets if there is one, and the names of the features."""
     import numpy as np
 
-    pyarrow = arrow()
-    made = np.empty((table.num_rows, len(names)), dtype=np.float32)
-    for place, name in enumerate(names):
-        column = table.column(name)
-        kind = column.type
-        if not (pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind)
-                or pyarrow.types.is_boolean(kind)):
-            raise DataError(
-                f"data.{split}: the column '{name}' holds {kind} values, expected numbers;"
-                " leave it out of features, or encode it by values that you declare"
-            )
-        if column.null_count and not fills:
-            raise DataError(
-                f"data.{split}: the column '{name}' has {column.null_count} missing values;"
-                " fill them by values that you declare, or say feature_fill"
-            )
-        if column.null_count:  # in double, whose rounding to float32 is that of whole columns
-            column = column.cast(pyarrow.uint8() if pyarrow.types.is_boolean(kind) else kind)
-            column = column.cast(pyarrow.float64(), safe=False)
-        with np.errstate(over="ignore"):  # what does not fit is found by the source
-            made[:, place] = column.to_numpy()
-    return made
+    from ._numbers import numbers_of
 
-
-def _of_table(rows: Any, section: Mapping[str, Any], split: str) -> tuple[Any, Any, list[str] | None]:
+    is_pandas = hasattr(rows, "iloc")
+    if is_pandas and rows.ndim == 1:
+        rows = rows.to_frame("values")
+    target = section.get("target")
     block = _block(rows)
-    if block is not None and section.get("target") is None:
+    if block is not None and target is None:
         all_names = [str(name) for name in rows.columns]
         if section.get("features") in (None, all_names):
             return block, None, all_names
-    table = _table(rows)
-    target = section.get("target")
-    known = list(table.column_names)
+    table = rows if is_pandas else _table(rows)
+    known = _names(table)
     names = list(section.get("features") or [name for name in known if name != target])
     for name in [*names, *([] if target is None else [target])]:
-        if name not in known:
+        if known.count(name) != 1:
             raise ConfigError(
-                f"data.{split}: there is no column '{name}'; there are {', '.join(known)}"
+                f"data.{split}: there {'is no column' if name not in known else 'are several columns'} '{name}';"
+                f" there are {', '.join(known)}"
             )
-    targets = None if target is None else table.column(target).to_pylist()
-    array = _in_place(table, names)
-    if array is None:
-        return _columns(table, names, "feature_fill" in section, split), targets, names
-    return array, targets, names if array.shape[1] == 1 else None
+
+    def column(name: str) -> Any:
+        return table.iloc[:, known.index(name)] if is_pandas else table.column(name)
+
+    targets = None if target is None else column(target)
+    array = _in_place(column(names[0]), fills, float(section.get("scale", 1.0))) if len(names) == 1 else None
+    if array is not None:
+        return array, targets, names if array.shape[1] == 1 else None
+    made = np.empty((len(table), len(names)), dtype=np.float32)
+    for place, name in enumerate(names):
+        with np.errstate(over="ignore"):  # what does not fit is found by the source
+            made[:, place] = numbers_of(column(name), fills, f"data.{split}: the column '{name}'")
+    return made, targets, names
 
 
 def _lend_columns(given: Any, section: Mapping[str, Any], split: str) -> str:
@@ -241,22 +190,25 @@ def _parts(given: Any, split: str) -> tuple[Any, Any, str]:
 
 
 class _Rows:
-    """What one split holds: features, and targets if there are any."""
+    """What one split holds: features, and targets if there are any.
 
-    def __init__(self, given: Any, section: Mapping[str, Any], split: str) -> None:
+    `fills` are the keys that say what a cell counts as that does not fit.
+    """
+
+    def __init__(self, given: Any, section: Mapping[str, Any], split: str, fills: Container[str] = ()) -> None:
+        from ._numbers import features_of, targets_of
+
         self.names: list[str] | None = None
         features, targets, self.table = _parts(given, split)
         if is_table(features):
-            if targets is not None:
-                features, _, self.names = _of_table(features, {**section, "target": None}, split)
-            else:
-                features, targets, self.names = _of_table(features, section, split)
-        if targets is not None and is_table(targets):
-            targets = _table(targets).column(0).to_pylist()
-        self.features = _array(features, f"data.{split}: features")
-        labels = section.get("labels")
-        self.targets = (
-            None if targets is None else _targets(targets, labels, "target_fill" in section, f"data.{split}: targets")
+            of_table = section if targets is None else {**section, "target": None}
+            features, column, self.names = _of_table(features, of_table, "feature_fill" in fills, split)
+            targets = column if targets is None else targets
+        if targets is not None and is_table(targets) and not hasattr(targets, "iloc"):
+            targets = _table(targets).column(0)
+        self.features = features_of(features, "feature_fill" in fills, f"data.{split}: features")
+        self.targets = None if targets is None else targets_of(
+            targets, section.get("labels"), "target_fill" in fills, f"data.{split}: targets"
         )
 
 
@@ -271,7 +223,7 @@ def _is_lent(data: Any) -> bool:
 
 
 @contextmanager
-def lent(data: Any, as_columns: bool = False) -> Iterator[Any]:
+def lent(data: Any, as_columns: bool = False, fills: Iterable[str] = ()) -> Iterator[Any]:
     """Lend the rows of a section ``data`` while a call lasts.
 
     Parameters
@@ -280,6 +232,8 @@ def lent(data: Any, as_columns: bool = False) -> Iterator[Any]:
         A section of kind ``memory`` with rows; anything else is left as it is.
     as_columns : bool
         Lend tables as columns of texts even though the section declares none.
+    fills : iterable of str
+        Of ``target_fill`` and ``feature_fill`` those that are said elsewhere than in the section.
 
     Yields
     ------
@@ -289,23 +243,24 @@ def lent(data: Any, as_columns: bool = False) -> Iterator[Any]:
     if not _is_lent(data):
         yield data
         return
-    declares = as_columns or data.get("columns") is not None
-    lend = _lend_declared if declares else _lend_numbers
     names: list[str] = []
     try:
-        yield lend(data, names)
+        if as_columns or data.get("columns") is not None:
+            yield _lend_declared(data, names)
+        else:
+            yield _lend_numbers(data, names, {*fills, *(key for key in _FILLS if data.get(key) is not None)})
     finally:
         for name in names:
             _core.take_back(name)
 
 
-def _lend_numbers(data: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
+def _lend_numbers(data: Mapping[str, Any], names: list[str], fills: Container[str]) -> dict[str, Any]:
     """Lend rows as they are, and add to `names` what they are called. The section of them."""
     section = {key: value for key, value in data.items() if key not in _HERE}
     for split in ("train", "test"):
         if split not in data:
             continue
-        rows = _Rows(data[split], data, split)
+        rows = _Rows(data[split], data, split, fills)
         _core.lend(rows.table, rows.features, rows.targets, float(data.get("scale", 1.0)))
         names.append(rows.table)
         section[split] = {"table": rows.table}
@@ -332,15 +287,21 @@ def _lend_declared(data: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
 
 
 @contextmanager
-def lent_manifest(manifest: Any) -> Iterator[Any]:
-    """The same for a manifest, or a study with a base, that is a dict."""
+def lent_manifest(manifest: Any, overrides: Sequence[str] = ()) -> Iterator[Any]:
+    """The same for a manifest, or a study with a base, that is a dict.
+
+    In release mode, which refuses rows without fills, each cell is read by itself in any case: the type of
+    a container may follow from what one row holds.
+    """
     if not isinstance(manifest, Mapping):
         yield manifest
     elif isinstance(manifest.get("base"), Mapping):
-        with lent(manifest["base"].get("data")) as data:
-            yield {**manifest, "base": {**manifest["base"], "data": data}}
+        with lent_manifest(manifest["base"], overrides) as base:
+            yield {**manifest, "base": base}
     elif "data" in manifest:
-        with lent(manifest["data"]) as data:
+        said = {line.partition("=")[0].strip().removeprefix("base.") for line in overrides}
+        is_release = manifest.get("mode") == "release" or "mode" in said
+        with lent(manifest["data"], fills=[key for key in _FILLS if is_release or f"data.{key}" in said]) as data:
             yield {**manifest, "data": data}
     else:
         yield manifest
@@ -385,7 +346,9 @@ def lent_rows(rows: Any, reading: Mapping[str, Any] | None, needs_targets: bool)
     elif is_rows and is_table(_parts(rows, "train")[0]) and reading is not None:
         # A table of numbers may have other columns, too.
         section.setdefault("features", reading["params"].get("feature_names"))
-    with lent(section) as named:
+    # To predict as to learn.
+    fills = [] if reading is None else [key for key in _FILLS if key in reading["params"]]
+    with lent(section, fills=fills) as named:
         yield named
 
 
@@ -450,7 +413,8 @@ def lent_again(section: Mapping[str, Any] | None, data: Mapping[str, Any] | None
         if split in data and split in section
     }
     declared = {key: section[key] for key in _DECLARED if key in section} if "columns" in section else {}
-    with lent({**declared, **data, **named, "kind": "memory"}):
+    fills = [key for key in _FILLS if section.get(key) is not None]
+    with lent({**declared, **data, **named, "kind": "memory"}, fills=fills):
         yield
 
 

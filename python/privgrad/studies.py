@@ -72,9 +72,10 @@ def ablate(
     """
     at_a_time, of_each = _number(jobs, "jobs"), _number(threads, "threads")
     _is_alone(cluster, "ablate STUDY")
-    with lent_manifest(study) as lent:
+    lines = override_lines(overrides)
+    with lent_manifest(study, lines) as lent:
         made, stopped_by = framework(plugin_dirs).ablate(
-            *_study_text(lent), override_lines(overrides), _path(out), _cache(cache), at_a_time,
+            *_study_text(lent), lines, _path(out), _cache(cache), at_a_time,
             of_each, False,
             None if callback is None else lambda report: callback(json.loads(report)),
         )
@@ -115,9 +116,10 @@ def plan_study(
     ------
     ManifestError, PrivacyError, DataError
     """
-    with lent_manifest(study) as lent:
+    lines = override_lines(overrides)
+    with lent_manifest(study, lines) as lent:
         made, stopped_by = framework(plugin_dirs).ablate(
-            *_study_text(lent), override_lines(overrides), None, None, 0, 0, True, None
+            *_study_text(lent), lines, None, None, 0, 0, True, None
         )
     if stopped_by is not None:
         raise stopped_by
@@ -183,9 +185,10 @@ def audit(
     directory = _run_directory(manifest)
     if directory is not None and overrides:
         raise ConfigError("overrides change a manifest, and that of a run stays as it was")
-    with lent_manifest(manifest) as lent:
+    lines = override_lines(overrides)
+    with lent_manifest(manifest, lines) as lent:
         made, stopped_by = framework(plugin_dirs).audit(
-            manifest_text(lent, overrides) if directory is None else None,
+            manifest_text(lent, lines) if directory is None else None,
             directory or "", canaries, runs, confidence, neighbours, _number(threads, "threads"),
             None if callback is None else lambda report: callback(json.loads(report)),
         )

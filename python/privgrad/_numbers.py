@@ -1,0 +1,230 @@
+"""Rows in memory as numbers: arrays, lists, and the columns of tables.
+
+Where a cell that is no number is to count as another (`fills`), each cell is read by itself, whatever
+stands in it and in the others; elsewhere a container whose type is not one of numbers is refused by that
+type. No error shows a cell or tells of its type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from . import _rows
+from ._columns import arrow, looked_up
+from .errors import ConfigError, DataError
+
+__all__ = ["features_of", "lists_of", "numbers_of", "targets_of"]
+
+_NUMBERS = "biuf"
+_NAMES = {"O": "objects", "U": "texts", "S": "bytes"}
+
+
+def _held(kind: np.dtype) -> str:
+    """What an array holds, without how long its longest text is."""
+    return _NAMES.get(kind.kind, f"{kind} values")
+
+
+def _lying(values: Any, what: str) -> np.ndarray:
+    """The array of what has one, where it lies."""
+    if hasattr(values, "detach"):  # a tensor of PyTorch
+        values = values.detach().cpu()
+    if isinstance(values, np.ndarray):
+        return values
+    try:
+        return np.from_dlpack(values) if hasattr(values, "__dlpack__") else np.asarray(values)
+    except (BufferError, RuntimeError) as problem:  # on a device, or of a type that NumPy has not
+        raise DataError(f"{what}: cannot be read: {problem}") from problem
+    except (TypeError, ValueError, OverflowError):  # which tells of cells
+        raise DataError(f"{what}: is no array of numbers, with rows of one length") from None
+
+
+def _as_float32(array: np.ndarray, fills: bool) -> np.ndarray:
+    """Numbers in C order: bytes and float32 where they lie, others as float32."""
+    if array.dtype not in (np.float32, np.uint8):
+        with np.errstate(all="ignore"):  # what does not fit is found, and named, by the source
+            if fills:  # by way of float64, as numbers among what is none
+                array = array.astype(np.float64, copy=False)
+            array = array.astype(np.float32)
+    return np.ascontiguousarray(array)
+
+
+def features_of(values: Any, fills: bool, what: str) -> np.ndarray:
+    """Features of an array or a list: float32, or uint8 where that is what they are.
+
+    Raises
+    ------
+    ConfigError
+        Where `fills`, and a row would tell how many features there are.
+    DataError
+        Where not `fills`, and these are no numbers.
+    """
+    has_type = hasattr(values, "dtype")
+    if fills and not (has_type or hasattr(values, "__dlpack__") or hasattr(values, "__array__")):
+        raise ConfigError(
+            f"{what}: is of type {type(values).__name__}, as wide as its rows are; with feature_fill, and in"
+            " release mode, expected an array or a table"
+        )
+    array = _lying(values, what)
+    if array.dtype.kind in _NUMBERS:
+        return _as_float32(array, fills)
+    if not fills:
+        raise DataError(f"{what}: holds {_held(array.dtype) if has_type else 'what is no number'}, expected numbers")
+    return _as_float32(_rows.cells(array), fills)
+
+
+def _of_arrow(column: Any) -> np.ndarray | None:
+    """The cells of a column: numbers, NaN where one is missing, or objects; None of other types."""
+    pyarrow = arrow()
+    types = pyarrow.types
+    if isinstance(column, pyarrow.Array):
+        column = pyarrow.chunked_array([column])
+    if isinstance(column.type, pyarrow.BaseExtensionType):
+        column = pyarrow.chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
+    if types.is_dictionary(column.type):
+        chunks = [looked_up(chunk) for chunk in column.chunks or [column.combine_chunks()]]
+        column = pyarrow.chunked_array(chunks)
+    kind = column.type
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
+        if column.null_count:  # in double, whose rounding to float32 is that of whole columns
+            column = column.cast(pyarrow.uint8() if types.is_boolean(kind) else kind)
+            column = column.cast(pyarrow.float64(), safe=False)
+        numbers: np.ndarray = column.to_numpy()
+        return numbers
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
+        held = column.cast(pyarrow.large_string()).cast(pyarrow.large_binary()).to_pylist()
+        cells = [None if cell is None else cell.decode("utf-8", "replace") for cell in held]
+    elif types.is_binary(kind) or types.is_large_binary(kind) or types.is_decimal(kind) or types.is_null(kind):
+        cells = column.to_pylist()
+    else:
+        return None
+    made = np.empty(len(cells), dtype=object)
+    made[:] = cells
+    return made
+
+
+def _of_series(series: Any) -> np.ndarray | None:
+    """The same of a column of pandas."""
+    kind = series.dtype
+    if hasattr(kind, "pyarrow_dtype"):
+        return _of_arrow(arrow().chunked_array(series))
+    if kind.kind in _NUMBERS and not isinstance(kind, np.dtype):  # whose missing values are pandas.NA
+        numbers: np.ndarray = series.to_numpy(dtype=np.float64, na_value=np.nan)
+        return numbers
+    return np.asarray(series)
+
+
+def numbers_of(column: Any, fills: bool, where: str) -> np.ndarray:
+    """The numbers of a table's column, [rows]: NaN where there is none.
+
+    Parameters
+    ----------
+    column
+        Of pandas or of Arrow.
+    where : str
+        What errors call it.
+
+    Raises
+    ------
+    DataError
+        By the type of the column: where not `fills`, and that is none of numbers; where it is one of Arrow
+        that has no numbers, such as dates and lists. Where not `fills`, and a number is missing.
+    """
+    is_pandas = hasattr(column, "iloc")
+    kind = column.dtype if is_pandas else column.type
+    cells = _of_series(column) if is_pandas else _of_arrow(column)
+    is_numbers = cells is not None and cells.dtype.kind in _NUMBERS
+    if cells is None or not (is_numbers or fills):
+        raise DataError(
+            f"{where} holds {kind} values, expected numbers; leave it out of features, or encode it by values that"
+            " you declare"
+        )
+    if fills:
+        return _rows.cells(cells)
+    missing = int(column.isna().sum()) if is_pandas else column.null_count
+    if missing:
+        raise DataError(
+            f"{where} has {missing} missing values; fill them by values that you declare, or say feature_fill"
+        )
+    return cells
+
+
+def lists_of(whole: Any, scale: float) -> np.ndarray:
+    """The numbers of lists of fixed size, or numbers, some of which are missing: [rows, size], NaN there.
+
+    Parameters
+    ----------
+    whole
+        An array of Arrow, of float32 or uint8.
+    scale : float
+        What bytes are multiplied by, which reals are not where they are lent.
+    """
+    pyarrow = arrow()
+    kind, width, values = whole.type, 1, whole
+    if pyarrow.types.is_fixed_size_list(kind):
+        kind, width = kind.value_type, kind.list_size
+        values = whole.values.slice(whole.offset * width, len(whole) * width)
+    cells = _of_arrow(values)
+    assert cells is not None
+    numbers = cells.astype(np.float32).reshape(len(whole), width)
+    if kind == pyarrow.uint8():
+        numbers *= np.float32(scale)
+    numbers[whole.is_null().to_numpy(zero_copy_only=False)] = np.nan
+    return numbers
+
+
+def _cells_of(values: Any, what: str) -> np.ndarray:
+    """Targets as an array of one axis."""
+    if isinstance(values, (list, tuple)):  # each as it is: NumPy would make texts of all, for one of them
+        array = np.empty(len(values), dtype=object)
+        for row, value in enumerate(values):
+            array[row] = value.item() if getattr(value, "shape", None) == () else value
+        return array
+    if hasattr(values, "iloc"):
+        found = _of_series(values if values.ndim == 1 else values.iloc[:, 0])
+    elif hasattr(values, "combine_chunks"):  # a column of Arrow
+        found = _of_arrow(values)
+    else:
+        found = _lying(values, what)
+    if found is None:
+        raise DataError(f"{what}: holds {values.type} values, expected numbers, or labels that are numbers or texts")
+    if found.ndim == 2 and found.shape[1] == 1:
+        found = found[:, 0]
+    if found.ndim != 1:
+        raise DataError(f"{what}: have {found.ndim} axes, expected one")
+    return found
+
+
+def targets_of(values: Any, labels: Sequence[Any] | None, fills: bool, what: str) -> np.ndarray:
+    """Targets as float32: numbers as they are, labels as their places.
+
+    Where a target that is none counts as another (`fills`), the source puts that in place of NaN.
+
+    Parameters
+    ----------
+    values
+        A list, an array, a column of pandas or of Arrow.
+
+    Raises
+    ------
+    DataError
+        Where they are not in a column. Where not `fills`: by a type that is none of numbers, or naming the
+        first row that does not fit.
+    """
+    cells = _cells_of(values, what)
+    if labels is not None:
+        places = _rows.places(cells, labels, np.nan)
+        wrong = np.flatnonzero(np.isnan(places))
+        if not fills and wrong.size:
+            raise DataError(f"{what}: row {wrong[0]} is not one of labels ({', '.join(map(str, labels))})")
+        return places
+    if cells.dtype.kind not in _NUMBERS and not fills:
+        if cells.dtype.kind != "O":
+            raise DataError(f"{what}: holds {_held(cells.dtype)}, expected numbers; say labels")
+        wrong = np.flatnonzero(~np.isfinite(_rows.cells(cells)))
+        if wrong.size:
+            raise DataError(f"{what}: row {wrong[0]} is no number; say labels, or target_fill")
+    numbers = cells if cells.dtype.kind in _NUMBERS else _rows.cells(cells)
+    return np.ascontiguousarray(_as_float32(numbers, fills), dtype=np.float32)
