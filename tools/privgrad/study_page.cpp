@@ -38,11 +38,21 @@ std::string noise_text(const core::Plan& plan) {
                          : short_number(*least) + " to " + short_number(*most);
 }
 
+std::string counted(std::size_t number, const std::string& what) {
+  return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
+}
+
+/// Whether it is the search of a study, whose levels are the arms that it is for.
+bool is_search(const core::Study& study) {
+  return study.levels && study.levels->keys.front() == "for_arm";
+}
+
 std::string guarantee_text(const core::StudyPlan& plan) {
+  if (is_search(*plan.study)) return "each calibrated to the guarantee of the arm that it is for";
   if (!plan.study->equal_privacy) return "not calibrated to one guarantee (equal_privacy: false)";
   if (plan.study->levels) {
     return "calibrated to one guarantee at each of " +
-           std::to_string(plan.study->levels->values.size()) + " levels of " +
+           counted(plan.study->levels->values.size(), "level") + " of " +
            plan.study->levels->keys.front();
   }
   const core::Manifest& first = *plan.arms.front().manifest;
@@ -130,9 +140,9 @@ std::string study_plan_page(const core::StudyPlan& plan, const std::vector<doubl
                             std::size_t left, int jobs) {
   const core::Study& study = *plan.study;
   const std::size_t runs = plan.arms.size() * study.seeds.size();
-  std::string text = study.name + ": " + std::to_string(plan.arms.size()) + " arms x " +
-                     std::to_string(study.seeds.size()) + " seeds = " + std::to_string(runs) +
-                     " runs" + more_seeds_text(study) + ", " + guarantee_text(plan) + "\n" +
+  std::string text = study.name + ": " + counted(plan.arms.size(), "arm") + " x " +
+                     counted(study.seeds.size(), "seed") + " = " + counted(runs, "run") +
+                     more_seeds_text(study) + ", " + guarantee_text(plan) + "\n" +
                      stains_text(plan.stains) + "\n";
   const auto any = [&](auto is) { return std::any_of(plan.arms.begin(), plan.arms.end(), is); };
   const bool noted =
@@ -152,13 +162,16 @@ std::string study_plan_page(const core::StudyPlan& plan, const std::vector<doubl
                std::to_string(arm.plan.affordable_steps), noise_text(arm.plan),
                duration_text(seconds[a]), schedule_text(arm.plan)});
   }
-  text += table.text() + "\nbaseline: " + study.arms[study.baselines.front()].variant +
-          (study.levels ? ", at each level\n" : "\n");
+  text += table.text() + "\n";
+  if (!is_search(study)) {
+    text += "baseline: " + study.arms[study.baselines.front()].variant +
+            (study.levels ? ", at each level\n" : "\n");
+  }
   const double mean = work / static_cast<double>(plan.arms.size());
   const double total = mean * static_cast<double>(left) /
                        std::min<double>(jobs, std::max<double>(1.0, static_cast<double>(left)));
-  text += (left == runs ? std::to_string(runs) + " runs"
-                        : std::to_string(left) + " of " + std::to_string(runs) + " runs left") +
+  text += (left == runs ? counted(runs, "run")
+                        : std::to_string(left) + " of " + counted(runs, "run") + " left") +
           ", " + std::to_string(jobs) + " at a time: about " + duration_text(total) +
           ", without reading the data\n";
   return text;

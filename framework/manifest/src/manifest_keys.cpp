@@ -711,6 +711,7 @@ std::string_view own_name_for(std::string_view foreign, std::string_view section
       {"sample_rate", "sampler"},
       {"sampling_rate", "sampler"},
   };
+  if (foreign == "noise" && section == "schedules") return "schedules.noise_multiplier";
   for (const Row& row : kRows) {
     const bool is_itself = row.own.ends_with(foreign) && row.own.starts_with(section) &&
                            row.own.size() == section.size() + foreign.size() + !section.empty();

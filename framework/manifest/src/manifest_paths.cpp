@@ -2,9 +2,11 @@
 
 #include <fnmatch.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "privgrad/manifest/yaml.hpp"
 
@@ -61,7 +63,7 @@ class Resolver {
                    const ParamSpec& spec) {
     const bool is_pattern =
         spec.takes_pattern && fs::path(given).filename().string().find_first_of("*?") != given.npos;
-    std::string tried;
+    std::vector<std::string> tried;
     std::vector<fs::path> folders = folders_;
     // Whoever types a path means it from where they are, as with every other word of the call.
     if (problems_.position(mark).starts_with("--set ")) folders.insert(folders.begin(), here());
@@ -82,11 +84,13 @@ class Resolver {
         return refuse(given, mark, where, "its folder has a name that is not plain UTF-8 text");
       }
       const bool absent = status.type() == fs::file_type::not_found;
-      tried += (tried.empty() ? "" : " and ") + candidate.string() +
-               (absent ? "" : " (" + error.message() + ")");
+      const std::string place = candidate.string() + (absent ? "" : " (" + error.message() + ")");
+      // Two folders may be the same.
+      if (std::find(tried.begin(), tried.end(), place) == tried.end()) tried.push_back(place);
       if (fs::path(given).is_absolute()) break;
     }
-    std::string hint;
+    std::string hint, places;
+    for (const std::string& place : tried) places += (places.empty() ? "" : " and ") + place;
     if (folders_.size() == 1 && fs::path(given).is_relative()) {
       hint =
           "; the environment variable PRIVGRAD_DATA_DIR, which may name a second folder to look "
@@ -96,7 +100,7 @@ class Resolver {
                   std::string(is_pattern       ? "no file fits"
                               : spec.is_folder ? "there is no such folder"
                                                : "there is no such file") +
-                      ": looked for " + tried + hint);
+                      ": looked for " + places + hint);
   }
 
   std::string refuse(const std::string& given, Mark mark, const std::string& where,

@@ -227,6 +227,9 @@ TEST_CASE("other programs' names get a direct hint", "[manifest]") {
   CHECK(errors_of(replaced(kGood, "  clip_norm: 4\n", "  clip_norm: 4\n  lr: 1\n")) ==
         Lines{"m.yaml:14:3: error: schedules.lr: is unknown; here it is called "
               "schedules.learning_rate"});
+  CHECK(errors_of(replaced(kGood, "  clip_norm: 4\n", "  clip_norm: 4\n  noise: 1\n")) ==
+        Lines{"m.yaml:14:3: error: schedules.noise: is unknown; here it is called "
+              "schedules.noise_multiplier"});
   CHECK(errors_of(replaced(kGood, "  beta: 0.5", "  lr: 0.5")) ==
         Lines{"m.yaml:11:3: error: optimizer.lr: is unknown; here it is called "
               "schedules.learning_rate"});
