@@ -135,7 +135,10 @@ class Run:
         return json.loads((self.run_dir / "statement.json").read_text(encoding="utf-8"))
 
     def event(self) -> dict[str, Any]:
-        """Give what the run was charged for, by the lines of its ledger.
+        """Give the event whose cost is the run's epsilon.
+
+        That is what its ledger was charged; but where releases decided what the run went on to do (it
+        stopped by its reports, it diverged, its noise adapts), all that it could have come to do.
 
         Returns
         -------
@@ -146,11 +149,23 @@ class Run:
         Raises
         ------
         DataError
-            If there is no single ledger: a federated run has one for each client.
+            If there is no single ledger: a federated run has one for each client, and one without
+            noise has none. If an earlier version made the run, whose summary does not say which of
+            the two it is.
         """
+        if "accounted_event" not in self.json:
+            raise DataError(
+                f"{self.run_dir / 'summary.json'}: has no accounted_event, expected what the epsilon of the run is"
+                " the cost of, if not of what its ledger was charged; runs of earlier versions do not say it"
+            )
+        if self.json["accounted_event"] is not None:
+            accounted: dict[str, Any] = self.json["accounted_event"]
+            return accounted
         file = self.run_dir / "ledger.jsonl"
         if not file.exists():
-            raise DataError(f"{file}: is not there; a federated run has a ledger for each client")
+            raise DataError(
+                f"{file}: is not there; a federated run has a ledger for each client, and one without noise none"
+            )
         lines = (json.loads(line) for line in file.read_text(encoding="utf-8").splitlines())
         events = (line["event"] for line in lines if line["type"] == "release")
         return {

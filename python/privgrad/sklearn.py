@@ -449,9 +449,9 @@ _PARAMETERS = """
     run_ : Run
         What came of the training.
     epsilon_ : float
-        What was spent.
+        The guarantee of the run.
     event_ : dict
-        What was charged.
+        What costs it, as ``Run.event`` says.
     unaccounted_ : tuple of str
         What no epsilon covers, as the run's files say it.
     model_, ledger_ : bytes, str

@@ -394,6 +394,8 @@ TEST_CASE("adaptive noise: plan, statement and record say what is known, and whe
   CHECK_THAT(adapts.at("unchanged_epsilon").get<double>(),
              WithinRel(epsilon_of(checks + 40.0 / 800.0), 1e-12));
 
+  CHECK(run.result.summary.at("accounted_event") == plan.at("event"));
+
   const Json& statement = run.result.statement;
   CHECK(statement.at("epsilon") == 2.0);
   CHECK(statement.at("charged_steps") == run.noise.size());

@@ -5,6 +5,7 @@
 #include "privgrad/federated/any_run.hpp"
 #include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/trust/certified_accountant.hpp"
+#include "privgrad/trust/event_json.hpp"
 #include "test_components.hpp"
 
 namespace federated {
@@ -99,6 +100,10 @@ TEST_CASE("a federated run that diverges is accounted for in full", "[federated]
     CHECK(result.epsilon.value == planned.value);
     CHECK_FALSE(result.epsilon.lower.has_value());
     CHECK(result.statement.at("accounted_steps") == experiment.plan().affordable_steps);
+    // Clients have a ledger and an event each; the server of dp_fed_avg has the run's.
+    const core::Plan& plan = experiment.plan();
+    CHECK(result.summary.at("accounted_event") ==
+          (plan.federated->at_server ? core::to_json(plan.event) : nlohmann::json(nullptr)));
   }
 }
 

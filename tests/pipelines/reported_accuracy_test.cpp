@@ -58,6 +58,7 @@ TEST_CASE("reports between the steps are charged where they are made, before the
   const core::RunResult result = experiment.run();
   CHECK(result.status == core::RunStatus::completed);
   CHECK(result.paid.charged == 20);
+  CHECK(result.summary.at("accounted_event").is_null());  // the lines of the ledger are the event
   const core::LedgerContents ledger = experiment.ledger();
   std::vector<std::string> expected;
   for (int step = 0; step < 20; ++step) {
@@ -190,6 +191,15 @@ TEST_CASE("a run ends when its last reports were no better than one before them"
   CHECK_THAT(result.statement.at("prose").dump(), ContainsSubstring("releases decided"));
   CHECK(problems_of(experiment) == "");
   CHECK(verify::check(experiment.run_dir()).epsilon == plan.epsilon().value);
+
+  // What composes this run with others has the event of the whole plan, and no forger's.
+  CHECK(result.summary.at("accounted_event") == core::to_json(plan.event));
+  const std::vector<Json> lines = verify::json_lines(experiment.run_dir() / "ledger.jsonl");
+  Json forged = result.summary;
+  forged["accounted_event"] = nullptr;
+  forge(experiment, lines, forged.dump(2) + "\n");
+  CHECK_THAT(problems_of(experiment),
+             ContainsSubstring("summary.json: says 'accounted_event' otherwise"));
 }
 
 TEST_CASE("a run that could have been ended by its reports states the same if it was not",
@@ -199,6 +209,7 @@ TEST_CASE("a run that could have been ended by its reports states the same if it
   CHECK(result.status == core::RunStatus::completed);  // three reports are one too few
   CHECK(result.epsilon.value == experiment.plan().epsilon().value);
   CHECK(result.epsilon.bound == BoundKind::upper);
+  CHECK(result.summary.at("accounted_event") == core::to_json(experiment.plan().event));
   CHECK(problems_of(experiment) == "");
 }
 

@@ -109,6 +109,7 @@ TEST_CASE("a run that diverged verifies as what all of its steps would have cost
   Experiment experiment(kCentral, {"schedules.learning_rate=1e38", "schedules.clip_norm=1e10"});
   const auto result = experiment.run();
   REQUIRE(result.status == core::RunStatus::diverged);
+  CHECK(result.summary.at("accounted_event") == core::to_json(experiment.plan().event));
   const auto verified = check(experiment.run_dir());
   INFO(all_of(verified.problems));
   CHECK(verified.verified());

@@ -457,9 +457,7 @@ class FederatedRun final : ResumableRun {
   }
 
   /// Releases decide when a run ends that chooses its rounds by them, or that diverges.
-  bool is_accounted_in_full() const {
-    return plan_.is_accounted_in_full || result_.status == RunStatus::diverged;
-  }
+  bool is_accounted_in_full() const { return core::is_accounted_in_full(plan_, result_.status); }
 
   PrivacyAnswer proved() const { return is_accounted_in_full() ? of_all_steps(plan_) : charged(); }
 

@@ -40,6 +40,10 @@ std::string_view to_text(RunStatus status) {
   return "?";
 }
 
+bool is_accounted_in_full(const Plan& plan, RunStatus status) {
+  return plan.is_accounted_in_full || status == RunStatus::diverged;
+}
+
 PlanNumbers Outcome::stated(const Plan& plan) const {
   PlanNumbers numbers = static_cast<const PlanNumbers&>(plan);
   if (client) numbers = with_charges_of(*plan.federated->clients[*client].plan, numbers);
@@ -53,6 +57,12 @@ PlanNumbers Outcome::stated(const Plan& plan) const {
     numbers.beside = noise->checks;
   }
   return numbers;
+}
+
+std::optional<Event> Outcome::accounted_event(const Plan& plan) const {
+  if (plan.federated && !plan.federated->at_server) return std::nullopt;
+  if (!plan.noise_adapts && !is_accounted_in_full(plan, status)) return std::nullopt;
+  return plan.event;
 }
 
 Outcome outcome_of_all(const Plan& plan) {

@@ -363,9 +363,7 @@ class Training final : ResumableRun {
         });
   }
 
-  bool is_accounted_in_full() const {
-    return plan_.is_accounted_in_full || result_.status == RunStatus::diverged;
-  }
+  bool is_accounted_in_full() const { return core::is_accounted_in_full(plan_, result_.status); }
 
   /// For noise that adapts: the guarantee is the budget, whatever was spent within it.
   void record_noise() {

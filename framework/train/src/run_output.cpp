@@ -358,6 +358,8 @@ Json summary_of(const Plan& plan, const Outcome& outcome, const Json& statement)
             {"reproducible", manifest.seed.has_value()},
             {"privgrad", version()},
             {"statement", statement}};
+  const std::optional<Event> accounted = outcome.accounted_event(plan);
+  json["accounted_event"] = accounted ? to_json(*accounted) : Json(nullptr);
   if (!outcome.date.empty()) json["date"] = outcome.date;
   return json;
 }

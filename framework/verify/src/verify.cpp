@@ -218,9 +218,7 @@ class Verifier {
     return most;
   }
 
-  bool is_accounted_in_full() const {
-    return plan_->is_accounted_in_full || fullest().status == RunStatus::diverged;
-  }
+  bool is_accounted_in_full() const { return core::is_accounted_in_full(*plan_, fullest().status); }
 
   Outcome outcome() {
     const LedgerAccount& account = fullest();

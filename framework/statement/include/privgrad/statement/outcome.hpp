@@ -24,6 +24,12 @@ enum class RunStatus {
 
 std::string_view to_text(RunStatus status);
 
+/// Whether a run that ended so is accounted for with all steps that the budget pays for, however
+/// many it made: what it released may have decided which step was its last. What such a run shows
+/// follows from the releases of all those steps, so that their cost bounds its own; the cost of the
+/// steps that it made, a number chosen by looking at them, bounds nothing.
+bool is_accounted_in_full(const Plan& plan, RunStatus status);
+
 /// The numbers of steps that were paid for.
 struct ChargedSteps {
   std::uint64_t charged = 0;  ///< At least those that were made, unless noise is off.
@@ -65,6 +71,11 @@ struct Outcome {
   /// The plan's numbers, with the charges that were made in place of the planned ones: those of the
   /// stated client, and with the noise that was chosen.
   PlanNumbers stated(const Plan& plan) const;
+
+  /// The event that `epsilon` is the cost of where the lines of the run's only ledger do not add up
+  /// to it: the plan's, of a run that is accounted for in full or whose noise adapts. Nothing: these
+  /// lines are the event; or each client has a ledger, and the run no event of its own.
+  std::optional<Event> accounted_event(const Plan& plan) const;
 };
 
 /// The most that a plan can cost: the outcome of a run that is cut off.
