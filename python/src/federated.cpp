@@ -3,6 +3,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -32,6 +33,16 @@ std::optional<fs::path> path_of(const std::optional<std::string>& text) {
   return text ? std::optional<fs::path>(*text) : std::nullopt;
 }
 
+/// Whether both apply the same transforms, in the same order, with the same parameters.
+bool have_equal_transforms(const core::Manifest& a, const core::Manifest& b) {
+  return std::equal(
+      a.transforms.begin(), a.transforms.end(), b.transforms.begin(), b.transforms.end(),
+      [](const core::ComponentUse& one, const core::ComponentUse& other) {
+        return one.component == other.component &&
+               core::to_yaml(one.params.value()) == core::to_yaml(other.params.value());
+      });
+}
+
 /// A client with all that it refers to.
 class ClientCall {
  public:
@@ -43,9 +54,10 @@ class ClientCall {
                                                        : framework.load_with_data(manifest))) {
     if (own) {
       own_ = std::make_unique<core::Manifest>(framework.load_with_data(*own));
-      if (!own_->transforms.empty() && manifest_->transforms.size() != own_->transforms.size())
+      if (!own_->transforms.empty() && !have_equal_transforms(*manifest_, *own_))
         throw ConfigError(
-            "data: has transforms of its own; those of the run's manifest are applied");
+            "data.transforms: are not those of the run's manifest, which are applied; leave them "
+            "out");
     }
     client_.emplace(*manifest_, own ? &own_->data : nullptr,
                     core::RemoteClientOptions{.number = number,
