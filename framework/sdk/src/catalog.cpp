@@ -45,7 +45,13 @@ const Component& Catalog::find(std::string_view kind, int interface_version,
   if (matches.empty()) {
     std::string message = "no " + std::string(kind) + " " + shown(id) + " is loaded";
     const std::string nearest = nearest_name(name, names);
-    if (!nearest.empty()) {
+    const bool has_plugin = plugin.empty() || std::any_of(components_.begin(), components_.end(),
+                                                          [&](const Component& component) {
+                                                            return component.plugin->name == plugin;
+                                                          });
+    if (!has_plugin) {
+      message += ": its plugin " + shown(plugin) + " is not";
+    } else if (!nearest.empty()) {
       message += "; did you mean '" + nearest + "'?";
     } else {
       std::sort(names.begin(), names.end());

@@ -159,7 +159,7 @@ class StudyVerifier {
     }
     for (const std::string& arm : directory_.names("runs", kMostRuns)) {
       for (const std::string& run : directory_.names("runs/" + arm, kMostRuns)) {
-        const std::string folder = "runs/" + arm + "/" + run;
+        const std::string folder = std::string("runs/").append(arm).append("/").append(run);
         if (!used.contains(folder) && directory_.has(folder + "/summary.json"))
           problem(folder + ": is of no arm and seed of the study");
       }

@@ -88,6 +88,9 @@ TEST_CASE("a refused plugin leaves nothing in the catalog but its refusal", "[pl
   CHECK_THROWS_WITH(host.catalog().find<Schedule>("zero"),
                     ContainsSubstring("no schedule 'zero' is loaded") &&
                         ContainsSubstring("test_registers_twice.privgrad.so: registration failed"));
+  CHECK_THROWS_WITH(
+      host.catalog().find<Schedule>("acme.slow:fall"),
+      ContainsSubstring("no schedule 'acme.slow:fall' is loaded: its plugin 'acme.slow' is not"));
 }
 
 TEST_CASE("what was loaded is identified", "[plugin]") {
