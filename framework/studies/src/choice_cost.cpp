@@ -99,6 +99,7 @@ std::pair<PrivacyAnswer, std::string> least_proof(const Catalog& catalog, Adjace
 
 ChoiceCost composed_cost(const std::vector<CountedPlan>& plans, double delta) {
   std::vector<const Plan*> all;
+  all.reserve(plans.size());
   for (const CountedPlan& one : plans) all.push_back(one.plan);
   return proved(all, [&] {
     const Manifest& first = *all.front()->manifest;
