@@ -96,7 +96,9 @@ TEST_CASE("errors name the place in the document, and the nearest right name", "
     CHECK_THROWS_AS(parse(text), ConfigError);
     CHECK_THROWS_WITH(parse(text), ContainsSubstring("e.json") && ContainsSubstring(with));
   };
-  fails("", "not JSON");
+  fails("", "is empty, expected an event");
+  fails(" \n", "is empty, expected an event");
+  fails("{\"event\": \"gaussian\", \"noise_multiplier\": 1e400}", "too large for a double");
   fails("{\n\"event\": gaussian}", "e.json:2: is not JSON");
   fails("[]", "expected an object");
   fails("{}", "event: is missing");
