@@ -6,9 +6,11 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <memory>
 #include <numbers>
 
 #include "privgrad/studies/choice_cost.hpp"
+#include "privgrad/studies/scored_rows.hpp"
 #include "privgrad/studies/study.hpp"
 #include "train.hpp"
 
@@ -222,6 +224,25 @@ TEST_CASE("the best arm is the best by the first metric, in its direction", "[st
   const auto higher =
       core::results_json(planned_with(kThreeArms, "[test_accuracy, train_loss]"), runs);
   CHECK(higher.at("choice").at("best") == higher.at("arms").at(2).at("name"));
+}
+
+TEST_CASE("rows are read alike if only keys that choose rows differ, of sources that are known",
+          "[study][privacy]") {
+  const core::StudyPlan plan = planned_with(
+      "arms: {one: {}, other: {data.seed: 2}, wider: {data.separation: 5, data.seed: 2}}\n");
+  const core::Manifest& one = *plan.arms[0].manifest;
+  core::Manifest& other = *plan.arms[1].manifest;
+  CHECK(core::read_alike(one, other));
+  CHECK_FALSE(core::read_alike(other, *plan.arms[2].manifest));
+  // Of somebody else's source nobody knows what a seed does.
+  Component foreign = *one.data.component;
+  PluginIdentity acme = *foreign.plugin;
+  acme.name = "acme.rows";
+  foreign.plugin = std::make_shared<PluginIdentity>(acme);
+  other.data.component = &foreign;
+  CHECK_FALSE(core::read_alike(other, one));
+  CHECK(core::read_alike(other, other));
+  other.data.component = one.data.component;
 }
 
 // What the functions say is for other tests; here, that they were asked about this study.

@@ -25,6 +25,9 @@ constexpr std::array<std::string_view, 14> kWhichRows{
     "train", "test", "split",     "name", "limit",          "test_limit",  "test_skip",
     "seed",  "rows", "test_rows", "size", "test_is_public", "keep_labels", "transforms"};
 
+/// Those of them that are the core's, whatever the data source.
+constexpr std::array<std::string_view, 3> kAfterReading{"size", "test_is_public", "transforms"};
+
 /// The section `data` without some of its keys, as YAML; "" without a section.
 std::string data_without(const Manifest& manifest, std::span<const std::string_view> keys) {
   const Value* data = manifest.resolved.find("data");
@@ -62,7 +65,11 @@ std::uint64_t shared_by(const std::vector<std::string>& rows,
 }  // namespace
 
 bool read_alike(const Manifest& one, const Manifest& other) {
-  return data_without(one, kWhichRows) == data_without(other, kWhichRows);
+  // What a key does is known only of the data sources that come with PrivGrad.
+  const bool is_known = one.data.component->plugin->name.starts_with("privgrad.");
+  const std::span<const std::string_view> keys =
+      is_known ? std::span<const std::string_view>(kWhichRows) : kAfterReading;
+  return data_without(one, keys) == data_without(other, keys);
 }
 
 ScoredRows scored_rows(const StudyPlan& search, const StudyPlan& comparison) {

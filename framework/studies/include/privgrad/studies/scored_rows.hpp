@@ -11,7 +11,8 @@
 namespace privgrad::core {
 
 /// Whether two manifests read rows the same way, so that one row makes the same numbers by both:
-/// their sections `data` differ at most in keys that say which rows are read.
+/// their sections `data` differ at most in keys that say which rows are read, as is known of the
+/// data sources that come with PrivGrad, or that say what becomes of rows that are read.
 bool read_alike(const Manifest& one, const Manifest& other);
 
 /// How many of the rows that a search scored on are among those that the comparison trains or tests
