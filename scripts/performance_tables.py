@@ -48,6 +48,13 @@ GOALS = {
 GOAL_OF_THREADS = 1.88
 
 
+@functools.cache
+def levels():
+    """The instructions that the processor has, of those that have goals, the best first."""
+    flags = set(re.search(r"^flags\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.M)[1].split())
+    return [level for level, flag in (("avx512", "avx512f"), ("avx2", "avx2")) if flag in flags]
+
+
 def yardstick(machine):
     """One line: what plain steps are made by, and how far that is from what the core can do."""
     other = machine["onednn_gflops"]
@@ -57,8 +64,12 @@ def yardstick(machine):
 
 
 def steps(json_of):
-    trained, batches = json_of("training"), json_of("training", "batches")["steps"]
-    goals, rows = GOALS.get(trained["machine"]["instructions"], {}), []
+    return "\n\n".join(steps_at(level, json_of) for level in levels())
+
+
+def steps_at(level, json_of):
+    trained, batches = json_of("training", level=level), json_of("training", "batches", level=level)["steps"]
+    goals, rows = GOALS[level], []
 
     def goal(one):
         return goals.get((one["network"].split()[0], one["batch"]), "")
@@ -72,21 +83,21 @@ def steps(json_of):
         if one["batch"] < 256:
             rows.append([one["network"], one["batch"], three(one["plain_step_ms"]), three(one["private_step_ms"]),
                          three(one["private_over_plain"]), goal(one), "", "", ""])
-    return table(["network", "batch", "plain, ms", "private, ms", "private over plain, one thread", "goal",
+    return table([f"network, {level}", "batch", "plain, ms", "private, ms", "private over plain, one thread", "goal",
                   "two threads over one, plain", "private", "goal"], rows) + "\n\n" + yardstick(trained["machine"])
 
 
 def floors(json_of):
     rows = [[one["network"], one["batch"], f"{three(one['floor_products_ms'])} ms", f"{three(one['floor_parameters_ms'])} ms",
              f"{three(one['threads'][0]['plain_step_ms'])} ms", three(one["threads"][0]["plain_over_floor_products"])]
-            for one in json_of("training")["steps"]]
+            for one in json_of("training", level=levels()[0])["steps"]]
     return table(["network", "batch", "products", "parameters", "plain step", "plain over the products' floor"], rows)
 
 
 def parts(json_of):
-    found = json_of("training")
-    rows = [(one, one["threads"][0]) for one in found["steps"]]
-    rows += [(one, one) for one in json_of("training", "batches")["steps"] if one["batch"] < 256]
+    best = levels()[0]
+    rows = [(one, one["threads"][0]) for one in json_of("training", level=best)["steps"]]
+    rows += [(one, one) for one in json_of("training", "batches", level=best)["steps"] if one["batch"] < 256]
     return table(["network", "batch", "to whole numbers, ms", "adding up and draws, ms", "update and loading, ms"],
                  [[one["network"], one["batch"], *(three(times[key]) for key in ("clip_ms", "noise_ms", "optimizer_ms"))]
                   for one, times in rows])
@@ -218,15 +229,16 @@ def main():
     commit = git("rev-parse", "--short=8", "HEAD")
 
     @functools.cache
-    def run_of(program, *arguments):
-        """What a program prints, and the loads before and after."""
+    def run_of(program, *arguments, level):
+        """What a program prints, and the loads before and after. LEVEL: the instructions; None: the best."""
         bench = words.build.resolve() / "bench"
         command = [bench / program]
         if program in PEERS:
             option, measured = PEERS[program]
             command = [getattr(words, option), ROOT / "bench" / program, "--program", bench / measured]
         before = os.getloadavg()[0]
-        run = subprocess.run([*command, *arguments], check=True, stdout=subprocess.PIPE, timeout=1200)
+        chosen = {} if level is None else {"PRIVGRAD_INSTRUCTIONS": level}
+        run = subprocess.run([*command, *arguments], check=True, stdout=subprocess.PIPE, timeout=1200, env=os.environ | chosen)
         return json.loads(run.stdout), (before, os.getloadavg()[0])
 
     given = {"torch": words.torch, "scattering": words.kymatio}
@@ -235,8 +247,8 @@ def main():
             parser.error(f"the table {name} needs the interpreter that compares")
         loads = []
 
-        def json_of(*call):
-            found, seen = run_of(*call)
+        def json_of(*call, level=None):
+            found, seen = run_of(*call, level=level)
             loads.extend(seen)
             return found
 
