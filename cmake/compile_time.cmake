@@ -72,11 +72,22 @@ function(privgrad_cold target)
     set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
     list(REMOVE_ITEM sources ${source} ${CMAKE_CURRENT_SOURCE_DIR}/${source})
   endforeach()
+  cmake_language(EVAL CODE "cmake_language(DEFER CALL privgrad_check_hot ${arg_EXCEPT})")
   list(FILTER sources INCLUDE REGEX "\\.cpp$")
   list(FILTER sources EXCLUDE REGEX "^${CMAKE_CURRENT_BINARY_DIR}/")
   if(sources AND NOT arg_APART)
     privgrad_together(${target} ${sources})
   endif()
+endfunction()
+
+# Whoever sets the options of such a source anew takes the optimizer from it, which nothing but a clock would show.
+function(privgrad_check_hot)
+  foreach(source IN LISTS ARGN)
+    get_source_file_property(options ${source} COMPILE_OPTIONS)
+    if(NOT options MATCHES "-O3")
+      message(FATAL_ERROR "${CMAKE_CURRENT_SOURCE_DIR}/${source}: its COMPILE_OPTIONS were overwritten, not appended to")
+    endif()
+  endforeach()
 endfunction()
 
 # privgrad_add_room(<name> [HOT <source>...] LINKS <word>...): a room of the framework. A static library of the sources in

@@ -336,6 +336,32 @@ Int128 sum_of(Int128 a, Int128 b) {
   return static_cast<Int128>(static_cast<UnsignedInt128>(a) + static_cast<UnsignedInt128>(b));
 }
 
+/// cell * 2^bits; bits are below 64.
+template <class Int>
+Int shifted(std::int64_t cell, int bits) {
+  if constexpr (sizeof(Int) == sizeof(cell)) return cell << bits;
+  // In words: a shift of 128 bits by a variable number takes longer than all else in its loop.
+  const auto high = static_cast<std::uint64_t>(cell >> (63 - bits) >> 1);
+  const auto low = static_cast<std::uint64_t>(cell) << bits;
+  return static_cast<Int>((static_cast<UnsignedInt128>(high) << 64) | low);
+}
+
+/// sums = kept(sums) + cells 2^bits, and so are `data`. (A function of its own keeps what its loop
+/// uses in registers; the same holds of subtract().)
+template <class Int, class Kept>
+[[gnu::noinline]] void add_to_kept(const Kept& kept, const std::int64_t* cells, int bits,
+                                   std::span<Int> sums, Int* data) {
+  for (std::size_t i = 0; i < sums.size(); ++i)
+    sums[i] = data[i] = sum_of(kept(sums[i]), shifted<Int>(cells[i], bits));
+}
+
+/// data = data - product(from), where subtract_from(data, from) is that.
+template <class Int, class SubtractFrom>
+[[gnu::noinline]] void subtract(const SubtractFrom& subtract_from, const Int* from,
+                                std::span<Int> data) {
+  for (std::size_t i = 0; i < data.size(); ++i) data[i] = subtract_from(data[i], from[i]);
+}
+
 /// The part above the lowest 64 bits, in units of 2^64.
 double upper_part(std::int64_t) { return 0.0; }
 
@@ -450,18 +476,33 @@ class FractionPart final : public ExactPart {
   void new_data(std::uint64_t step, std::span<const std::int64_t> cells,
                 std::span<const Term> terms, std::size_t begin, std::span<Int> data) {
     const double keep = recipes_.keep(step);
-    const std::int64_t constant = keep == 1.0 ? 0 : fixed(keep);
-    const int bits = bits_;
-    Int* sum = sum_.data() + begin;
-    const std::int64_t* x = cells.data() + begin;
-    for (std::size_t i = 0; i < data.size(); ++i) {
-      const Int kept = keep == 1.0 ? sum[i] : times(constant, sum[i]);
-      sum[i] = data[i] = sum_of(kept, static_cast<Int>(x[i]) << bits);
+    const std::span<Int> sums = std::span(sum_).subspan(begin, data.size());
+    const auto add = [&](const auto& kept) {
+      add_to_kept<Int>(kept, cells.data() + begin, bits_, sums, data.data());
+    };
+    if (keep == 1.0) {
+      add([](Int sum) { return sum; });
+    } else if (const std::int64_t constant = fixed(keep); is_fraction(constant)) {
+      add([by = fraction(constant)](Int sum) { return times_fraction(by, sum); });
+    } else {
+      add([=](Int sum) { return times(constant, sum); });
     }
     for (const Term& term : terms) {
-      const Int* from = term.memory->sum.data() + begin;
-      for (std::size_t i = 0; i < data.size(); ++i)
-        data[i] = sum_of(data[i], -times(term.constant, from[i]));
+      const auto subtracted = [&](const auto& from) {
+        subtract<Int>(from, term.memory->sum.data() + begin, data);
+      };
+      const std::int64_t constant = term.constant;
+      if (is_fraction(constant)) {
+        subtracted([by = fraction(constant)](Int out, Int sum) {
+          return sum_of(out, -times_fraction(by, sum));
+        });
+      } else if (is_fraction(-constant)) {
+        subtracted([by = fraction(-constant)](Int out, Int sum) {
+          return sum_of(out, times_fraction_up(by, sum));
+        });
+      } else {
+        subtracted([=](Int out, Int sum) { return sum_of(out, -times(constant, sum)); });
+      }
     }
   }
 

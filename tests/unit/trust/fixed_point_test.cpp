@@ -51,6 +51,22 @@ TEST_CASE("a product in 128 bits is rounded down, to the last unit", "[trust]") 
        wide(0xffffc00000000000, 0x3ffffffffffff)},
   }));
   CHECK(core::times(product.constant, product.value) == product.expected);
+  if (core::is_fraction(product.constant)) {
+    CHECK(core::times_fraction(core::fraction(product.constant), product.value) ==
+          product.expected);
+  }
+  if (core::is_fraction(-product.constant)) {
+    CHECK(core::times_fraction_up(core::fraction(-product.constant), product.value) ==
+          -product.expected);
+  }
+}
+
+TEST_CASE("fractions are the constants from 0 to below 1", "[trust]") {
+  CHECK(core::is_fraction(0));
+  CHECK(core::is_fraction(core::fixed(1) - 1));
+  CHECK_FALSE(core::is_fraction(core::fixed(1)));
+  CHECK_FALSE(core::is_fraction(-1));
+  CHECK_FALSE(core::is_fraction(core::fixed(-1)));
 }
 
 TEST_CASE("products in 64 and in 128 bits agree where both fit", "[trust]") {
@@ -60,6 +76,12 @@ TEST_CASE("products in 64 and in 128 bits agree where both fit", "[trust]") {
       GENERATE(0, 1, -1, 12345678901, -98765432109876543, 0x3fffffffffffffff, -0x3fffffffffffffff);
   CHECK(static_cast<core::Int128>(core::times(constant, value)) ==
         core::times(constant, static_cast<core::Int128>(value)));
+  if (core::is_fraction(constant))
+    CHECK(core::times_fraction(core::fraction(constant), value) == core::times(constant, value));
+  if (core::is_fraction(-constant)) {
+    CHECK(core::times_fraction_up(core::fraction(-constant), value) ==
+          -core::times(constant, value));
+  }
 }
 
 TEST_CASE("constants have 60 fractional bits, and are below 4", "[trust]") {

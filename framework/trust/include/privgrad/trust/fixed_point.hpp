@@ -42,4 +42,36 @@ inline Int128 times(std::int64_t constant, Int128 value) {
                              static_cast<UnsignedInt128>(lower >> 60));
 }
 
+/// A constant from 0 to below 1 in 64 fractional bits, of one in 60: products with it take no shifts.
+inline bool is_fraction(std::int64_t constant) { return constant >= 0 && constant >> 60 == 0; }
+inline std::uint64_t fraction(std::int64_t constant) {
+  return static_cast<std::uint64_t>(constant) << 4;
+}
+
+/// fraction * value / 2^64, rounded down, modulo 2^128: times(constant, value) of its constant.
+inline Int128 times_fraction(std::uint64_t fraction, Int128 value) {
+  const auto high = static_cast<std::uint64_t>(value >> 64);
+  const auto low = static_cast<std::uint64_t>(value);
+  // As a factor, a negative value's high word is 2^64 too large.
+  const std::uint64_t excess = value < 0 ? fraction : 0;
+  const UnsignedInt128 upper = static_cast<UnsignedInt128>(high) * fraction;
+  const UnsignedInt128 lower = static_cast<UnsignedInt128>(low) * fraction;
+  return static_cast<Int128>(upper - (static_cast<UnsignedInt128>(excess) << 64) + (lower >> 64));
+}
+
+/// The same rounded up: -times(-constant, value).
+inline Int128 times_fraction_up(std::uint64_t fraction, Int128 value) {
+  const std::uint64_t rest = static_cast<std::uint64_t>(value) * fraction;
+  return times_fraction(fraction, value) + (rest != 0 ? 1 : 0);
+}
+
+inline std::int64_t times_fraction(std::uint64_t fraction, std::int64_t value) {
+  return static_cast<std::int64_t>((static_cast<Int128>(value) * fraction) >> 64);
+}
+
+inline std::int64_t times_fraction_up(std::uint64_t fraction, std::int64_t value) {
+  const std::uint64_t rest = static_cast<std::uint64_t>(value) * fraction;
+  return times_fraction(fraction, value) + (rest != 0 ? 1 : 0);
+}
+
 }  // namespace privgrad::core
