@@ -3,10 +3,12 @@
 #include <set>
 
 #include "federated.hpp"
+#include "privgrad/manifest/component_use.hpp"
 #include "privgrad/partition.hpp"
 #include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/transform.hpp"
 #include "test_components.hpp"
+#include "verify.hpp"
 
 namespace federated {
 
@@ -397,6 +399,53 @@ TEST_CASE("release mode: shards that lie with real clients, of declared sizes",
   const core::FederatedPlan& federated = *experiment.plan().federated;
   CHECK(federated.clients[2].plan->dataset_size == 120);
   CHECK_THAT(federated.weights[3], WithinRel(0.2, 1e-12));
+}
+
+TEST_CASE("sizes that are public are the real ones, or the run is refused before it pays",
+          "[federated]") {
+  Experiment experiment(kBase,
+                        {"federated.partition={kind: dirichlet, alpha: 5, at_least: 20}",
+                         "sampler={kind: poisson, batch_size: 15}", "privacy.adjacency=zero_out",
+                         "federated.sizes=[100, 100, 100, 100]"});
+  CHECK_THROWS_AS(experiment.plan(), core::ManifestError);
+  CHECK_THROWS_WITH(experiment.plan(),
+                    ContainsSubstring("federated.sizes: gives client 0 100 examples, and the data "
+                                      "another number") &&
+                        !ContainsSubstring("\n"));
+}
+
+TEST_CASE("fed_avg: each accountant's answer is about the client that costs most by it",
+          "[federated][privacy]") {
+  // Each client's noise is calibrated to one epsilon by rdp, so that by pld theirs differ.
+  Experiment experiment(kBase,
+                        {"federated.clients=3", "privacy.also=[pld]", "seed=5",
+                         "federated.partition={kind: dirichlet, alpha: 0.2, at_least: 20}",
+                         "sampler={kind: poisson, batch_size: 15}", "privacy.target_epsilon=4",
+                         "schedules.noise_multiplier=uniform", "steps=30"});
+  const core::Plan& plan = experiment.plan();
+  std::vector<double> by_pld;
+  for (const core::ClientPlan& client : plan.federated->clients)
+    by_pld.push_back(client.plan->accountants.at(1).epsilon.value);
+  const auto [least, most] = std::minmax_element(by_pld.begin(), by_pld.end());
+  REQUIRE(*least < 0.98 * *most);
+  REQUIRE(by_pld[plan.federated->weakest] < *most);  // or one client would be both
+  CHECK(plan.accountants.at(1).epsilon.value == *most);
+  experiment.run();
+  const Json statement = Json::parse(read_file(experiment.run_dir() / "statement.json"));
+  CHECK(statement.at("also").at(0).at("epsilon").get<double>() == *most);
+  const auto verified = core::verify_run(core::RecordDirectory(experiment.run_dir()), house());
+  CHECK(verified.problems.empty());
+  const Json second = verified.accountants.at("privgrad.pld:pld");
+  CHECK_THAT(second.at("epsilon").get<double>(), WithinRel(*most, 1e-9));
+  // What a test for membership finds is bounded by each client's own delta at the point stated.
+  const Json& test = statement.at("membership_test");
+  for (const core::ClientPlan& client : plan.federated->clients) {
+    const auto guard = core::make_guard(plan.manifest->accountant);
+    guard->start(plan.manifest->adjacency);
+    for (const core::Charge& charge : client.plan->charges) guard->compose(charge.cost, 1);
+    const double delta = guard->delta(test.at("epsilon").get<double>()).value;
+    CHECK(delta <= test.at("delta").get<double>() * (1.0 + 1e-12));
+  }
 }
 
 TEST_CASE("shards that are drawn are not given, whatever the manifest says",

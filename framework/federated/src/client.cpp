@@ -46,6 +46,7 @@ Client::Client(std::size_t number, const FederatedPlan& federated, const Federat
       data_(data),
       executor_(executor),
       trainer_(plan_, data, client_.rows, key_of(number, keys.lasting()), executor) {
+  if (federated.at_server) trainer_.take_any_rows();
   if (!federated.estimates || wish.estimates == EstimateMode::from_models) return;
   estimate_sampler_ =
       start_estimate_sampler(*plan_.manifest, plan_.dataset_size, federated.estimate_batch_size);
@@ -182,6 +183,8 @@ bool Client::wants_estimate() const {
 bool Client::pay_for_estimate() {
   Ledger* ledger = trainer_.ledger();
   if (ledger == nullptr || wish_.estimates != EstimateMode::private_sums) return true;
+  if (estimates_made_ >= plan_.beside.size())
+    throw PrivacyError("an estimate is asked for that the plan has not");
   paid_estimates_ = ledger->charge(std::span(plan_.beside).subspan(estimates_made_, 1));
   return !paid_estimates_.empty();
 }

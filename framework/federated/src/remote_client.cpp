@@ -77,8 +77,7 @@ OwnPart part_of_own_data(const Manifest& manifest, const ComponentUse& own, std:
     part.data.train = source->read(Split::train);
     const std::uint64_t rows = part.data.train.rows();
     const std::uint64_t declared = facts.shard_sizes.at(number);
-    const bool is_public = manifest.adjacency != Adjacency::add_or_remove_one;
-    if (rows == 0 || (is_public && rows != declared)) {
+    if (size_is_public(manifest) && rows != declared) {
       throw ConfigError("has " + std::to_string(rows) + " examples, but federated.sizes declares " +
                         std::to_string(declared) + " of client " + std::to_string(number) +
                         "; under " + std::string(to_text(manifest.adjacency)) +
@@ -237,6 +236,8 @@ class RemoteClient::Part {
       throw PrivacyError("round " + std::to_string(order.round) +
                          " was made by another order, or " + "was cut off, and is not made again");
     }
+    if (order.round >= manifest_.federated->rounds)
+      throw ConfigError("the order is for a round that the plan has not");
     const std::uint64_t planned = federated().clients[wish_.number].plan->planned_steps;
     const bool fits = order.steps > 0 &&
                       (!order.first_step ||

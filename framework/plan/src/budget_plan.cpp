@@ -95,10 +95,11 @@ BudgetPlan plan_budget(const Manifest& manifest, std::span<const Charge> charges
   budget.beside = beside(budget.affordable_steps);
   const auto paid = charges.first(budget.affordable_steps);
   budget.accountants.push_back(
-      {manifest.accountant.name(), guard_answer(manifest, budget.beside, paid)});
+      {manifest.accountant.name(), guard_answer(manifest, budget.beside, paid), paid.size()});
   refuse_infinite_epsilon(manifest, budget.accountants.front().epsilon);
   for (const ComponentUse& use : manifest.also)
-    budget.accountants.push_back({use.name(), answer_of(use, manifest, budget.beside, paid)});
+    budget.accountants.push_back(
+        {use.name(), answer_of(use, manifest, budget.beside, paid), paid.size()});
   refuse_contradictions(manifest, budget.accountants);
   if (are_bounds) {
     for (AccountantReport& one : budget.accountants)
@@ -119,7 +120,8 @@ BudgetPlan no_budget(const Manifest& manifest, std::uint64_t steps) {
                                 {.value = std::numeric_limits<double>::infinity(),
                                  .bound = BoundKind::exact,
                                  .lower = {},
-                                 .note = "no noise"}});
+                                 .note = "no noise"},
+                                steps});
   return budget;
 }
 

@@ -55,6 +55,14 @@ void refuse_epochs(const Manifest& manifest, const Plan& plan) {
   });
 }
 
+/// Each accountant's answer about all clients is its largest: accountants do not agree on who that is.
+void take_larger(const std::vector<AccountantReport>& of_client,
+                 std::vector<AccountantReport>& of_all) {
+  for (std::size_t i = 0; i < of_all.size(); ++i) {
+    if (of_client[i].epsilon.value > of_all[i].epsilon.value) of_all[i] = of_client[i];
+  }
+}
+
 /// The batch sizes given to the sampler of estimates: as for the first step, unless a target finds
 /// it.
 std::vector<double> estimate_batch_size(const Manifest& manifest, std::uint64_t most_steps) {
@@ -220,6 +228,7 @@ Plan plan_fed_avg(const Manifest& manifest, const std::shared_ptr<const Setting>
     if (epsilon(i) > epsilon(federated.weakest)) federated.weakest = i;
   }
   Plan plan = *federated.clients[federated.weakest].plan;
+  for (const auto& [size, of_size] : plans) take_larger(of_size->accountants, plan.accountants);
   plan.dataset_size = setting->dataset_size;
   return plan;
 }

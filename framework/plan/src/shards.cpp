@@ -64,6 +64,19 @@ void recorded_clients(Shards& shards, const Manifest& manifest, const PublicFact
       wish.label_histograms && recorded.shape.classes > 0 && manifest.mode == Mode::research;
 }
 
+/// Sizes that are public are the real ones: noticed later, wrong ones would have been charged for.
+void check_sizes(const Shards& shards, const Manifest& manifest) {
+  if (!size_is_public(manifest)) return;
+  for (std::size_t i = 0; i < shards.sizes.size(); ++i) {
+    if (shards.clients[i].rows.size() == shards.sizes[i]) continue;
+    throw error_at(manifest, manifest.federated->sizes.empty() ? "data.size" : "federated.sizes",
+                   "gives client " + std::to_string(i) + " " + std::to_string(shards.sizes[i]) +
+                       " examples, and the data another number; under " +
+                       std::string(to_text(manifest.adjacency)) +
+                       " the size is public and must be the real one");
+  }
+}
+
 /// The sizes that sampling rates, divisors and weights follow from: public ones where there are
 /// some.
 void declare_sizes(Shards& shards, const Manifest& manifest, const Setting& setting,
@@ -91,6 +104,7 @@ void declare_sizes(Shards& shards, const Manifest& manifest, const Setting& sett
                              manifest.adjacency != Adjacency::zero_out && !manifest.dataset_size &&
                              wish.sizes.empty();
   shards.sizes_are_public = !are_counted && !share_a_count;
+  if (!setting.recorded && !are_counted) check_sizes(shards, manifest);
   for (std::size_t i = 0; i < shards.sizes.size(); ++i) {
     if (shards.sizes[i] > 0) continue;
     throw ConfigError("leaves client " + std::to_string(i) + " without examples, of the " +

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/component_use.hpp"
+#include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/trust/event_json.hpp"
 
 namespace privgrad::core {
@@ -36,18 +39,39 @@ double about_mu(double epsilon, double delta) {
 /// -exp(mu quantile - mu^2 / 2). Where that is flatter than -1 it is the other direction's.
 double touching_epsilon(double mu) { return std::fabs(mu * kQuantile - 0.5 * mu * mu); }
 
-/// What the guard proves of the accounted steps and of what was released beside them, composed as
-/// the plan and the ledger do, one by one.
-PrivacyAnswer proved_delta(const Plan& plan, const Outcome& outcome, double epsilon) {
-  const PlanNumbers stated = outcome.stated(plan);
-  const std::span<const Charge> all(stated.charges);
-  const auto guard = make_guard(plan.manifest->accountant);
-  guard->start(plan.manifest->adjacency);
-  for (const auto& charges : {std::span<const Charge>(stated.beside),
-                              all.first(std::min<std::size_t>(outcome.paid.accounted, all.size()))})
+/// What the guard proves of the first `steps` and of what was released beside them, composed as the
+/// plan and the ledger do, one by one.
+PrivacyAnswer proved_delta(const Manifest& manifest, const PlanNumbers& numbers,
+                           std::uint64_t steps, double epsilon) {
+  const std::span<const Charge> all(numbers.charges);
+  const auto guard = make_guard(manifest.accountant);
+  guard->start(manifest.adjacency);
+  for (const auto& charges : {std::span<const Charge>(numbers.beside),
+                              all.first(std::min<std::size_t>(steps, all.size()))})
     for (const Charge& charge : charges)
       if (!(charge.cost == Event::nothing())) guard->compose(charge.cost, 1);
   return guard->delta(epsilon);
+}
+
+/// The same of the run: of fed_avg the largest among its clients, because the one whose epsilon at
+/// the target delta is the largest need not have the largest delta at another epsilon.
+PrivacyAnswer proved_delta(const Plan& plan, const Outcome& outcome, double epsilon) {
+  const Manifest& manifest = *plan.manifest;
+  PrivacyAnswer largest =
+      proved_delta(manifest, outcome.stated(plan), outcome.paid.accounted, epsilon);
+  if (!plan.federated || plan.federated->at_server) return largest;
+  const auto& clients = plan.federated->clients;
+  // Whoever shares the stated client's plan was charged for no more of it. Others may have been
+  // charged for all of theirs.
+  std::set<const Plan*> asked{clients[outcome.client.value_or(plan.federated->weakest)].plan.get()};
+  for (const ClientPlan& client : clients) {
+    if (!asked.insert(client.plan.get()).second) continue;
+    PrivacyAnswer answer =
+        proved_delta(manifest, *client.plan, client.plan->affordable_steps, epsilon);
+    if (answer.bound == BoundKind::estimate) return answer;
+    if (answer.value > largest.value) largest = std::move(answer);
+  }
+  return largest;
 }
 
 }  // namespace

@@ -6,12 +6,12 @@ namespace privgrad::core {
 namespace {
 
 /// The statement is about the client that was charged most: its sampling and its releases, not
-/// those of another one that was planned to cost more and took part less.
+/// those of another one that was planned to cost more and took part less. What other accountants
+/// said of the plan stays: they said it of the client that costs most by them.
 PlanNumbers with_charges_of(const Plan& client, PlanNumbers numbers) {
   numbers.charges = client.charges;
   numbers.beside = client.beside;
   numbers.event = client.event;
-  numbers.accountants = client.accountants;
   numbers.affordable_steps = client.affordable_steps;
   numbers.noise_multiplier = client.noise_multiplier;
   numbers.clip_norm = client.clip_norm;

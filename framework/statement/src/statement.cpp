@@ -27,7 +27,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::string_view adjacency_means(Adjacency adjacency, PrivacyUnit unit) {
+/// \param in_its_shard  whether clients hold the examples already, and their sizes are public.
+std::string_view adjacency_means(Adjacency adjacency, PrivacyUnit unit, bool in_its_shard) {
   if (unit == PrivacyUnit::client) {
     switch (adjacency) {
       case Adjacency::add_or_remove_one:
@@ -42,7 +43,9 @@ std::string_view adjacency_means(Adjacency adjacency, PrivacyUnit unit) {
     case Adjacency::add_or_remove_one:
       return "one of them holds one training example more than the other";
     case Adjacency::replace_one:
-      return "they differ in one training example, which is exchanged for any other";
+      return in_its_shard ? "they differ in one training example, which is exchanged for any other "
+                            "that the same client could hold"
+                          : "they differ in one training example, which is exchanged for any other";
     case Adjacency::zero_out:
       return "they differ in one training example, whose contribution is replaced by zero";
   }
@@ -195,13 +198,14 @@ Json answer(const PrivacyAnswer& epsilon) {
           {"note", epsilon.note}};
 }
 
-/// The answers of the other accountants: about the steps that the budget pays for, before the run.
+/// The answers of the other accountants: about the steps that the budget pays for, before the run; of
+/// clients, about the one that costs most by the accountant.
 Json also(const PlanNumbers& stated) {
   Json list = Json::array();
   for (const AccountantReport& report : std::span(stated.accountants).subspan(1)) {
     Json json = answer(report.epsilon);
     json["accountant"] = report.name;
-    json["steps"] = stated.affordable_steps;
+    json["steps"] = report.steps;
     list.push_back(std::move(json));
   }
   return list;
@@ -338,7 +342,8 @@ Json privacy_statement(const Plan& plan, const Outcome& outcome) {
   if (plan.federated) json["federated"] = federated(plan, stated);
   json["unit"] = to_text(plan.unit);
   json["adjacency"] = to_text(manifest.adjacency);
-  json["adjacency_means"] = adjacency_means(manifest.adjacency, plan.unit);
+  json["adjacency_means"] = adjacency_means(
+      manifest.adjacency, plan.unit, manifest.federated && manifest.federated->shards_are_given);
   json["dataset_size"] = plan.dataset_size;
   json["dataset_size_is"] = size_provenance(plan);
   json["sampling"] = sampling(plan, stated, steps);

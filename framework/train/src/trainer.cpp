@@ -1,6 +1,7 @@
 #include "privgrad/train/trainer.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <variant>
@@ -273,10 +274,29 @@ void Trainer::forget_coins() {
   epoch_random_.reset();
 }
 
+void Trainer::take_any_rows() {
+  const std::size_t rows = rows_ ? rows_->size() : data_.rows();
+  if (rows == plan_.dataset_size) return;
+  try {
+    if (rows == 0) throw ConfigError("there is nothing to draw from");
+    state_->made.sampler->start({.dataset_size = rows,
+                                 .steps = plan_.steps(),
+                                 .adjacency = plan_.manifest->adjacency,
+                                 .batch_sizes = plan_.sampler_batch_size});
+  } catch (const Error&) {
+    takes_all_rows_ = true;
+  }
+}
+
 void Trainer::draw_batch(std::uint64_t step) {
   const std::size_t rows = rows_ ? rows_->size() : data_.rows();
-  in_run_of(plan_.manifest->sampler.component->full_name(),
-            [&] { state_->made.sampler->sample(step, rows, coins_of(step), batch_); });
+  if (takes_all_rows_) {
+    batch_.resize(rows);
+    std::iota(batch_.begin(), batch_.end(), std::uint32_t{0});
+  } else {
+    in_run_of(plan_.manifest->sampler.component->full_name(),
+              [&] { state_->made.sampler->sample(step, rows, coins_of(step), batch_); });
+  }
   if (sampling_watch_) sampling_watch_->check(step, rows, batch_);
   // Whoever found the coins of an epoch that is over would know who was in which of its batches.
   if (coins_ && step == coins_->last) forget_coins();

@@ -35,13 +35,15 @@ PrivacyAnswer ask(const Manifest& manifest, Accountant& accountant, std::span<co
 
 std::vector<SecondAnswer> second_answers(const Manifest& manifest, const Catalog& catalog,
                                          std::span<const Event> costs, bool must_be_filter,
-                                         std::vector<std::string>& refusals) {
+                                         std::vector<std::string>& refusals,
+                                         const std::optional<std::string>& only) {
   std::vector<SecondAnswer> answers;
   for (const Component& component : catalog.components()) {
     const ComponentUse& named = manifest.accountant;
     if (component.factory.kind != Accountant::kKind) continue;
     if (&component == named.component || &component == named.certifier) continue;
     const std::string name = component.full_name();
+    if (only && name != *only) continue;
     try {
       if (const Component* prover = certifier_of(component, catalog)) {
         throw PrivacyError("proves nothing itself, " + prover->factory.info.name + " does");

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <set>
+#include <utility>
 
 #include "ledger_check.hpp"
 #include "privgrad/data/data_commitment.hpp"
@@ -290,37 +292,72 @@ class Verifier {
     tell_limits();
   }
 
+  /// The owner of a ledger, and what it answers for.
+  struct Owner {
+    const Plan* plan;
+    PrivacyAnswer named;
+    std::vector<Event> costs;
+  };
+
+  /// A run that is accounted in full states the cost of all that was planned; and so does a client
+  /// alone, whose rounds a server ended that had seen its releases.
+  Owner owner_of(const LedgerAccount& account, const Plan& plan) const {
+    const bool in_full = is_accounted_in_full() || is_client_alone_;
+    Owner owner{&plan, in_full ? of_all_steps(plan) : account.spent, account.costs};
+    if (!in_full) return owner;
+    owner.costs.clear();
+    for (const Charge& charge : plan.beside) owner.costs.push_back(charge.cost);
+    for (std::uint64_t i = 0; i < plan.affordable_steps; ++i)
+      owner.costs.push_back(plan.charges[i].cost);
+    return owner;
+  }
+
   void ask_accountants(const Outcome& made) {
-    const LedgerAccount& account = is_client_alone_ ? accounts_.front()
-                                   : client_        ? accounts_[*client_]
-                                                    : fullest();
-    const bool in_full = is_accounted_in_full() || plan_->noise_adapts;
-    const Plan& own = client_ ? *plan_->federated->clients[*client_].plan : *plan_;
-    const PrivacyAnswer named =
-        client_ ? (in_full ? of_all_steps(own) : account.spent) : made.epsilon;
-    if (std::isfinite(named.value)) result_.epsilon = named.value;
+    const std::size_t which = is_client_alone_ ? 0 : client_ ? *client_ : fullest_client();
+    const Plan& plan = !has_client_ledgers() ? *plan_
+                       : is_client_alone_    ? *plan_->federated->clients[*client_].plan
+                                             : *plan_->federated->clients[which].plan;
+    Owner owner = owner_of(accounts_[which], plan);
+    if (!client_) owner.named = made.epsilon;
+    if (std::isfinite(owner.named.value)) result_.epsilon = owner.named.value;
     result_.delta = manifest_->target_delta;
-    add_accountant(manifest_->accountant.component->full_name(), "named", named);
-    // A run that is accounted in full states the cost of all that was planned.
-    std::vector<Event> costs = account.costs;
-    if (is_accounted_in_full()) {
-      costs.clear();
-      for (const Charge& charge : own.beside) costs.push_back(charge.cost);
-      for (std::uint64_t i = 0; i < own.affordable_steps; ++i) costs.push_back(own.charges[i].cost);
-    }
+    add_accountant(manifest_->accountant.component->full_name(), "named", owner.named);
     std::vector<std::string> refusals;
-    const auto answers =
-        second_answers(*manifest_, catalog_, costs, plan_->noise_adapts.has_value(), refusals);
+    const auto answers = second_answers_about(owner, refusals, {});
+    if (answers.empty()) return note_no_second(refusals);
+    SecondAnswer second = answers.front();
+    if (client_ || !has_client_ledgers())
+      return add_accountant(second.name, "second", second.epsilon);
+    // Its answer about the run is the largest about a client: accountants differ in which that is.
+    std::set<std::pair<const Plan*, std::size_t>> asked{{owner.plan, owner.costs.size()}};
+    for (std::size_t i = 0; i < accounts_.size(); ++i) {
+      const Owner other = owner_of(accounts_[i], *plan_->federated->clients[i].plan);
+      if (!asked.insert({other.plan, other.costs.size()}).second) continue;
+      const auto of_other = second_answers_about(other, refusals, second.name);
+      if (of_other.empty()) return note_no_second(refusals);
+      if (of_other.front().epsilon.value > second.epsilon.value) second = of_other.front();
+    }
+    add_accountant(second.name, "second", second.epsilon);
+  }
+
+  /// The proofs of the other accountants, none of which may contradict the named one's.
+  std::vector<SecondAnswer> second_answers_about(const Owner& owner,
+                                                 std::vector<std::string>& refusals,
+                                                 const std::optional<std::string>& only) {
+    auto answers = second_answers(*manifest_, catalog_, owner.costs,
+                                  plan_->noise_adapts.has_value(), refusals, only);
     for (const SecondAnswer& second : answers) {
-      if (!second.epsilon.lower || own.charges_are_bounds || plan_->noise_adapts) continue;
-      if (*second.epsilon.lower > named.value * (1.0 + 1e-9)) {
+      if (!second.epsilon.lower || owner.plan->charges_are_bounds || plan_->noise_adapts) continue;
+      if (*second.epsilon.lower > owner.named.value * (1.0 + 1e-9)) {
         problem("ledger: the accountants contradict each other: " + second.name +
                 " proves that epsilon is at least " + format_number(*second.epsilon.lower) +
-                ", the named one that it is at most " + format_number(named.value));
+                ", the named one that it is at most " + format_number(owner.named.value));
       }
     }
-    if (!answers.empty())
-      return add_accountant(answers.front().name, "second", answers.front().epsilon);
+    return answers;
+  }
+
+  void note_no_second(const std::vector<std::string>& refusals) {
     std::string why = "no second accountant has a proof about these events";
     for (const std::string& refusal : refusals) why += "; " + first_line(refusal);
     note(why);

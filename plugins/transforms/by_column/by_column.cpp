@@ -15,7 +15,8 @@ using privgrad::RandomSource;
 
 /// A feature names the client, as data that were collected in different places have one. Which
 /// value is whose is declared, so that an example's client follows from its own value and public
-/// numbers alone: no example can move another, or end a run.
+/// numbers alone: no example can move another. Where clients' sizes are public, an example can only
+/// be exchanged for one of the same client.
 class ByColumn final : public SharesOut {
  public:
   explicit ByColumn(const privgrad::Params& params)

@@ -48,6 +48,7 @@ struct Unaccounted {
 struct AccountantReport {
   std::string name;  ///< As the manifest writes it: "zcdp".
   PrivacyAnswer epsilon;
+  std::uint64_t steps = 0;  ///< The steps that the answer is about.
 
   bool operator==(const AccountantReport&) const = default;
 };
@@ -111,8 +112,10 @@ struct PlanNumbers {
   /// Whether the charges are upper bounds on the cost of the releases, so that no accountant's
   /// answer about them is exact or has a lower bound.
   bool charges_are_bounds = false;
-  std::vector<AccountantReport> accountants;  ///< For the affordable steps; the guarding one first.
-  Event event = Event::nothing();             ///< The affordable steps as one event.
+  /// For the affordable steps; the guarding one first. Of fed_avg, each about the client that costs
+  /// most by it.
+  std::vector<AccountantReport> accountants;
+  Event event = Event::nothing();  ///< The affordable steps as one event.
 
   bool operator==(const PlanNumbers&) const = default;
 

@@ -65,7 +65,12 @@ class Trainer {
   /// \throws IoError
   void open_ledger(const std::filesystem::path& file, const nlohmann::json& facts);
 
-  /// The same for a resumed run: restore() comes first, and says up to where the ledger was
+  /// For an owner that is itself the unit, as a client of dp_fed_avg: the number of its rows is as
+  /// private as they are. The sampler draws from as many as there are, instead of those that were
+  /// planned; where it cannot, because there are fewer than a batch, each batch is all of them.
+  void take_any_rows();
+
+  /// The same as open_ledger() for a resumed run: restore() comes first, and says up to where the ledger was
   /// written.
   /// \param may_repeat  LedgerReopening::may_repeat.
   /// \throws IoError, PrivacyError as the ledger that is taken up again.
@@ -211,6 +216,7 @@ class Trainer {
   std::shared_ptr<const RandomSource> sampler_random_, epoch_random_;
   bool secret_draws_;                // of each step by its own key, where keys change
   bool draws_epochs_;                // some of which are charged as random allocation
+  bool takes_all_rows_ = false;      // in every batch
   std::optional<EpochCoins> coins_;  // of the epoch that is under way
   std::optional<SamplingWatch> sampling_watch_;
   std::optional<SeparationWatch> separation_watch_;
