@@ -448,10 +448,9 @@ TEST_CASE("neighbours: the same of clients' rows, for one row and for all of one
   // The number of a whole client's rows is as private as they are: none ends the run, whatever draws
   // its batches, also where there are fewer than a batch has.
   const Rows few(alone.begin(), alone.end() - 7);  // none of site 1, five of site 0
-  for (const char* sampler :
-       {"full_batch", "shuffle, batch_size: 8", "sequential, batch_size: 8",
-        "fixed_size, batch_size: 8", "cyclic_poisson, batch_size: 2",
-        "allocation, steps_per_epoch: 2"}) {
+  for (const char* sampler : {"full_batch", "shuffle, batch_size: 8", "sequential, batch_size: 8",
+                              "fixed_size, batch_size: 8", "cyclic_poisson, batch_size: 2",
+                              "allocation, steps_per_epoch: 2"}) {
     by_client.sampler = std::string("{kind: ") + sampler + "}";
     for (const char* adjacency : {"add_or_remove_one", "replace_one"}) {
       by_client.adjacency = adjacency;

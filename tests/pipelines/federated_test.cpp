@@ -1,5 +1,6 @@
 // Federated runs by fed_avg: clients with ledgers of their own, whose models are averaged.
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "federated.hpp"
@@ -416,19 +417,27 @@ TEST_CASE("sizes that are public are the real ones, or the run is refused before
 
 TEST_CASE("fed_avg: each accountant's answer is about the client that costs most by it",
           "[federated][privacy]") {
-  // Each client's noise is calibrated to one epsilon by rdp, so that by pld theirs differ.
-  Experiment experiment(kBase,
-                        {"federated.clients=3", "privacy.also=[pld]", "seed=5",
-                         "federated.partition={kind: dirichlet, alpha: 0.2, at_least: 20}",
-                         "sampler={kind: poisson, batch_size: 15}", "privacy.target_epsilon=4",
-                         "schedules.noise_multiplier=uniform", "steps=30"});
-  const core::Plan& plan = experiment.plan();
+  // Each client's noise is calibrated to one epsilon by rdp, so that by pld theirs differ, and which
+  // of them costs most by rdp is a matter of the last digits.
+  std::optional<Experiment> found;
   std::vector<double> by_pld;
-  for (const core::ClientPlan& client : plan.federated->clients)
-    by_pld.push_back(client.plan->accountants.at(1).epsilon.value);
-  const auto [least, most] = std::minmax_element(by_pld.begin(), by_pld.end());
-  REQUIRE(*least < 0.98 * *most);
-  REQUIRE(by_pld[plan.federated->weakest] < *most);  // or one client would be both
+  for (int seed = 1; seed < 20 && !found; ++seed) {
+    found.emplace(kBase,
+                  std::vector<std::string>{
+                      "federated.clients=3", "privacy.also=[pld]", "seed=" + std::to_string(seed),
+                      "federated.partition={kind: dirichlet, alpha: 0.2, at_least: 20}",
+                      "sampler={kind: poisson, batch_size: 15}", "privacy.target_epsilon=4",
+                      "schedules.noise_multiplier=uniform", "steps=30"});
+    by_pld.clear();
+    for (const core::ClientPlan& client : found->plan().federated->clients)
+      by_pld.push_back(client.plan->accountants.at(1).epsilon.value);
+    const double most = *std::max_element(by_pld.begin(), by_pld.end());
+    if (!(by_pld[found->plan().federated->weakest] < 0.98 * most)) found.reset();
+  }
+  REQUIRE(found);
+  Experiment& experiment = *found;
+  const core::Plan& plan = experiment.plan();
+  const auto most = std::max_element(by_pld.begin(), by_pld.end());
   CHECK(plan.accountants.at(1).epsilon.value == *most);
   experiment.run();
   const Json statement = Json::parse(read_file(experiment.run_dir() / "statement.json"));

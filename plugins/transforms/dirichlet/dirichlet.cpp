@@ -49,10 +49,10 @@ class Dirichlet final : public SharesOut {
           "none; use iid or by_column");
     }
     if (clients > train.rows() / least_) {
-      throw privgrad::ConfigError(
-          "dirichlet: there are fewer examples than " + std::to_string(clients) +
-          " clients with at least " + std::to_string(least_) +
-          " each need; use fewer clients or a smaller at_least");
+      throw privgrad::ConfigError("dirichlet: there are fewer examples than " +
+                                  std::to_string(clients) + " clients with at least " +
+                                  std::to_string(least_) +
+                                  " each need; use fewer clients or a smaller at_least");
     }
     constexpr std::uint64_t kTries = 1000;
     for (std::uint64_t attempt = 0; attempt < kTries; ++attempt) {
