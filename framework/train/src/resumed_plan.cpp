@@ -15,10 +15,10 @@ Plan make_resumed_plan(const Manifest& manifest, const std::filesystem::path& di
                                manifest.seed ? run_key(manifest) : kept_plan_key(directory, state),
                                kept_numbers(directory, recorded, kept_schedules(directory, state)));
   if (to_json(facts_of(plan)) == to_json(recorded)) return plan;
-  throw PrivacyError(
-      directory.string() +
-      ": the manifest or the data is not what the run began with: what the plan knows of both is not "
-      "as facts.json says");
+  throw PrivacyError(directory.string() +
+                     ": the manifest or the data is not what the run began with: what the plan "
+                     "knows of both is not "
+                     "as facts.json says");
 }
 
 }  // namespace privgrad::core
