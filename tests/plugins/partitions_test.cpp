@@ -145,8 +145,11 @@ TEST_CASE("dirichlet: the shares of a label have the mean and variance of the di
 
 TEST_CASE("dirichlet: what cannot be had is said", "[partition]") {
   const auto shared = make("dirichlet", {{"alpha", 0.5, {}}, {"at_least", 30, {}}});
-  CHECK_THROWS_WITH(shared->clients_of(rows_of(100, 5), 4, TestRandom(1)),
+  CHECK_THROWS_WITH(make("dirichlet", {{"alpha", 0.01, {}}, {"at_least", 30, {}}})
+                        ->clients_of(rows_of(100, 2), 3, TestRandom(1)),
                     ContainsSubstring("fewer than 30"));
+  CHECK_THROWS_WITH(shared->clients_of(rows_of(100, 5), 4, TestRandom(1)),
+                    ContainsSubstring("fewer examples than 4 clients with at least 30 each need"));
   const Dataset reals({{1}, 0}, {1.0f, 2.0f}, {0.1f, 0.2f});
   CHECK_THROWS_AS(shared->clients_of(reals, 2, TestRandom(1)), ConfigError);
 }

@@ -12,6 +12,7 @@ PlanNumbers with_charges_of(const Plan& client, PlanNumbers numbers) {
   numbers.charges = client.charges;
   numbers.beside = client.beside;
   numbers.event = client.event;
+  numbers.accountants.front() = client.accountants.front();
   numbers.affordable_steps = client.affordable_steps;
   numbers.noise_multiplier = client.noise_multiplier;
   numbers.clip_norm = client.clip_norm;
