@@ -191,6 +191,24 @@ TEST_CASE("dp_fed_avg: what a client does in a round does not follow from earlie
   for (const auto& [step, count] : times) CHECK(count == 2);  // of two clients, in every round
 }
 
+TEST_CASE("dp_fed_avg: a client with fewer rows than a batch has takes them all, and ends no run",
+          "[federated][privacy]") {
+  // Declared are 250 examples of each client; the real number, 100, is private.
+  const auto parameters_with = [](const std::string& sampler, const std::string& adjacency) {
+    Experiment experiment(kBase,
+                          {"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1",
+                           "data.size=1000", "sampler=" + sampler, "schedules.batch_size=200",
+                           "privacy.adjacency=" + adjacency, "privacy.target_epsilon=1000"});
+    CHECK(experiment.run().status == core::RunStatus::completed);
+    return experiment.parameters();
+  };
+  for (const char* adjacency : {"add_or_remove_one", "replace_one"}) {
+    const auto all = parameters_with("poisson", adjacency);
+    CHECK(all == parameters_with("{kind: fixed_size, amplification: false}", adjacency));
+    CHECK(std::all_of(all.begin(), all.end(), [](float x) { return std::isfinite(x); }));
+  }
+}
+
 TEST_CASE("dp_fed_avg: the server's own order of clients is not drawn as batches are",
           "[federated][privacy]") {
   Experiment experiment(

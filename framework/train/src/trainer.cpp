@@ -1,6 +1,7 @@
 #include "privgrad/train/trainer.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -277,13 +278,17 @@ void Trainer::forget_coins() {
 void Trainer::take_any_rows() {
   const std::size_t rows = rows_ ? rows_->size() : data_.rows();
   if (rows == plan_.dataset_size) return;
+  const std::vector<double>& batches = plan_.sampler_batch_size;
+  takes_all_rows_ = rows == 0 || std::any_of(batches.begin(), batches.end(), [=](double batch) {
+                      return batch > static_cast<double>(rows);
+                    });
+  if (takes_all_rows_) return;
   try {
-    if (rows == 0) throw ConfigError("there is nothing to draw from");
     state_->made.sampler->start({.dataset_size = rows,
                                  .steps = plan_.steps(),
                                  .adjacency = plan_.manifest->adjacency,
-                                 .batch_sizes = plan_.sampler_batch_size});
-  } catch (const Error&) {
+                                 .batch_sizes = batches});
+  } catch (const std::exception&) {  // whatever it says of this number would tell the number
     takes_all_rows_ = true;
   }
 }

@@ -346,13 +346,13 @@ Int shifted(std::int64_t cell, int bits) {
   return static_cast<Int>((static_cast<UnsignedInt128>(high) << 64) | low);
 }
 
-/// sums = kept(sums) + cells 2^bits, and so are `data`. (A function of its own keeps what its loop
+/// sums = times_keep(sums) + cells 2^bits, and so are `data`. (A function of its own keeps what its loop
 /// uses in registers; the same holds of subtract().)
-template <class Int, class Kept>
-[[gnu::noinline]] void add_to_kept(const Kept& kept, const std::int64_t* cells, int bits,
+template <class Int, class TimesKeep>
+[[gnu::noinline]] void add_to_kept(const TimesKeep& times_keep, const std::int64_t* cells, int bits,
                                    std::span<Int> sums, Int* data) {
   for (std::size_t i = 0; i < sums.size(); ++i)
-    sums[i] = data[i] = sum_of(kept(sums[i]), shifted<Int>(cells[i], bits));
+    sums[i] = data[i] = sum_of(times_keep(sums[i]), shifted<Int>(cells[i], bits));
 }
 
 /// data = data - product(from), where subtract_from(data, from) is that.
@@ -477,8 +477,8 @@ class FractionPart final : public ExactPart {
                 std::span<const Term> terms, std::size_t begin, std::span<Int> data) {
     const double keep = recipes_.keep(step);
     const std::span<Int> sums = std::span(sum_).subspan(begin, data.size());
-    const auto add = [&](const auto& kept) {
-      add_to_kept<Int>(kept, cells.data() + begin, bits_, sums, data.data());
+    const auto add = [&](const auto& times_keep) {
+      add_to_kept<Int>(times_keep, cells.data() + begin, bits_, sums, data.data());
     };
     if (keep == 1.0) {
       add([](Int sum) { return sum; });

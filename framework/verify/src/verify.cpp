@@ -276,8 +276,8 @@ class Verifier {
     }
   }
 
-  /// A client states the most that the run can cost, before it looks at an example; the cost in the
-  /// end is in the ledger.
+  /// A client states the most that the run can cost, before it looks at an example, and so does this:
+  /// a server that has seen its releases ends the run, and what was charged by then bounds nothing.
   void derive_for_client() {
     Outcome planned = outcome_of_all(*plan_);
     planned.date = date_.value_or("");
