@@ -497,6 +497,40 @@ def test_a_server_that_asks_for_too_much_gets_what_the_budget_pays_for(small: di
     assert max(epsilon for *_, epsilon in made) <= 3
 
 
+def test_a_round_that_the_plan_has_not_charges_nothing(small: dict[str, Any]) -> None:
+    manifest = manifest_of(small, federated={"clients": 1})
+    client = federated.Client(manifest, 0, "client")
+    order = bytearray(orders_of(manifest, [client])[0][0][1])
+    # The round is the second of the three numbers.
+    at = len(order) - 4 * privgrad.plan(manifest).parameters - 8 - 16 - 16
+    assert int.from_bytes(order[at : at + 8], "little") == 0
+    order[at : at + 8] = manifest["federated"]["rounds"].to_bytes(8, "little")
+    with pytest.raises(privgrad.ConfigError, match="a round that the plan has not"):
+        client.answer(bytes(order))
+    ledger = Path("client/ledgers/client-0.jsonl")
+    assert not ledger.exists() or not releases(ledger)
+
+
+def test_a_client_whose_server_ends_early_has_the_epsilon_of_all_rounds(small: dict[str, Any]) -> None:
+    manifest = manifest_of(small)
+    client = federated.Client(manifest, 0, "early")
+    others = [federated.Client(manifest, i, f"other-{i}") for i in range(1, 4)]
+    seen: list[list[Order]] = []
+
+    def ask(orders: list[Order]) -> list[None]:
+        seen.append(orders)
+        return [None for _ in orders]
+
+    serve(manifest, [client, *others], ask=ask, out="orders")
+    client.answer(dict(seen[0])[0])
+    client.answer(dict(seen[-1])[0])  # the last word
+    said = privgrad.verify("early")
+    assert said, said.problems
+    planned = json.loads(Path("early/statement.json").read_text())["epsilon"]
+    assert said.epsilon == pytest.approx(planned)
+    assert last_line(Path("early/ledgers/client-0.jsonl"))["epsilon"] < 0.9 * planned
+
+
 def test_who_differs_is_named_before_anything_is_charged(small: dict[str, Any]) -> None:
     manifest = manifest_of(small)
     said = [client.introduction() for client in clients_of(manifest)]
