@@ -50,9 +50,9 @@ GOAL_OF_THREADS = 1.88
 
 @functools.cache
 def levels():
-    """The instructions that the processor has, of those that have goals, the best first."""
-    flags = set(re.search(r"^flags\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.M)[1].split())
-    return [level for level, flag in (("avx512", "avx512f"), ("avx2", "avx2")) if flag in flags]
+    """The instructions that the processor has, of those that have goals, the best first; else plain ones."""
+    flags = set(" ".join(re.findall(r"^flags\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.M)).split())
+    return [level for level, flag in (("avx512", "avx512f"), ("avx2", "avx2")) if flag in flags] or ["plain"]
 
 
 def yardstick(machine):
@@ -69,7 +69,7 @@ def steps(json_of):
 
 def steps_at(level, json_of):
     trained, batches = json_of("training", level=level), json_of("training", "batches", level=level)["steps"]
-    goals, rows = GOALS[level], []
+    goals, rows = GOALS.get(level, {}), []
 
     def goal(one):
         return goals.get((one["network"].split()[0], one["batch"]), "")

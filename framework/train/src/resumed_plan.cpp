@@ -17,8 +17,7 @@ Plan make_resumed_plan(const Manifest& manifest, const std::filesystem::path& di
   if (to_json(facts_of(plan)) == to_json(recorded)) return plan;
   throw PrivacyError(directory.string() +
                      ": the manifest or the data is not what the run began with: what the plan "
-                     "knows of both is not "
-                     "as facts.json says");
+                     "knows of both is not as facts.json says");
 }
 
 }  // namespace privgrad::core

@@ -70,7 +70,7 @@ class Trainer {
   /// planned; where it cannot, because there are fewer than a batch, each batch is all of them.
   void take_any_rows();
 
-  /// The same as open_ledger() for a resumed run: restore() comes first, and says up to where the ledger was
+  /// As open_ledger(), for a resumed run: restore() comes first, and says up to where the ledger was
   /// written.
   /// \param may_repeat  LedgerReopening::may_repeat.
   /// \throws IoError, PrivacyError as the ledger that is taken up again.
