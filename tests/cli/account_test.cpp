@@ -244,6 +244,33 @@ TEST_CASE("ALI-DPFL's number of steps for epsilon 2 is 314, not the printed 317"
   CHECK(Json::parse(outcome.out).at("steps") == 314);
 }
 
+TEST_CASE("calibrate answers, or says why, where delta is near the chance of taking part") {
+  const Cli cli;
+  // A step's unit takes part with probability 1 - (1 - q)^T. Above that, and .2 % below, the least
+  // noise is an artefact: no noise at all meets the target.
+  for (const char* accountant : {"rdp", "pld", "saddle_point"}) {
+    for (const auto& [rate, steps] : {std::pair{"1e-4", 5}, {"0.01", 1}, {"0.01", 50}}) {
+      const double taking_part = -std::expm1(steps * std::log1p(-std::stod(rate)));
+      for (const double share : {0.5, 0.9999, 1.0, 2.0}) {
+        INFO(accountant << ", rate " << rate << ", " << steps << " steps, share " << share);
+        const double delta = share * taking_part;
+        const Outcome outcome = cli({"calibrate", "--accountant", accountant, "--target-epsilon",
+                                     "1", "--target-delta", Json(delta).dump(), "--sample-rate",
+                                     rate, "--steps", std::to_string(steps), "--json"});
+        if (outcome.exit_code == 3) {
+          CHECK(share > 0.998);
+          CHECK_THAT(outcome.err, ContainsSubstring("choose a smaller delta"));
+          continue;
+        }
+        REQUIRE(outcome.exit_code == 0);
+        const Json made = Json::parse(outcome.out);
+        CHECK(made.at("epsilon") <= 1.0);
+        CHECK(made.at("noise_multiplier") > 0.15);
+      }
+    }
+  }
+}
+
 TEST_CASE("calibrate refuses what cannot be met") {
   const Cli cli;
   const Words call{"calibrate", "--accountant",  "rdp",  "--target-delta",

@@ -232,6 +232,7 @@ bool takes(const AccountantCall& call, const Event& event) try {
 template <class AnswerOf>
 double smallest_noise(const AccountantCall& call, const Event& charge, const AnswerOf& answer_of,
                       const CalibrationQuestion& question) {
+  const double least = core::exposing_noise(question.target_epsilon);
   const auto proved_at = [&](double noise) {
     return core::checked_guard(answer_of(call, noise), call.name()).value;
   };
@@ -239,11 +240,11 @@ double smallest_noise(const AccountantCall& call, const Event& charge, const Ans
   if (estimator && takes(*estimator, charge)) {
     try {
       return core::proved_scale([&](double noise) { return answer_of(*estimator, noise).value; },
-                                proved_at, question.target_epsilon);
+                                proved_at, question.target_epsilon, least);
     } catch (const NumericError&) {  // an estimate has a smaller range than the proof
     }
   }
-  return core::smallest_scale(proved_at, question.target_epsilon);
+  return core::smallest_scale(proved_at, question.target_epsilon, least);
 }
 
 }  // namespace
@@ -268,6 +269,8 @@ Calibration calibrate(const AccountantCall& call, const CalibrationQuestion& que
         call, charged(question, Event::gaussian(1.0)),
         [&](const AccountantCall& by, double noise) { return answer_of(by, noise, made.steps); },
         question);
+    if (made.noise_multiplier <= core::exposing_noise(question.target_epsilon))
+      core::refuse_delta_that_pays(question.target_delta);
   } else {
     made.steps =
         charged_steps * core::largest_count(

@@ -187,7 +187,7 @@ PrivacyAnswer guard_answer(const Manifest& manifest, const std::vector<Charge>& 
 }
 
 double calibrated_scale(const Manifest& manifest, const ChargesAtScale& charges_at, double target,
-                        std::span<const Charge> beside) {
+                        std::span<const Charge> beside, double noise) {
   constexpr double kOfOtherProcessors = 1e-10;
   target *= 1.0 - kOfOtherProcessors;
   const ComponentUse& use = manifest.accountant;
@@ -198,14 +198,20 @@ double calibrated_scale(const Manifest& manifest, const ChargesAtScale& charges_
   const auto proved_at = [&](double scale) {
     return guard_answer(manifest, beside, tried_at(scale)).value;
   };
-  if (use.certifier == nullptr) return smallest_scale(proved_at, target);
+  const double least = noise > 0.0 ? exposing_noise(target) / noise : kLeastScale;
+  const auto checked_scale = [&](double scale) {
+    if (noise > 0.0 && scale <= least)
+      use.with_position([&] { refuse_delta_that_pays(manifest.target_delta); });
+    return scale;
+  };
+  if (use.certifier == nullptr) return checked_scale(smallest_scale(proved_at, target, least));
   const auto estimated_at = [&](double scale) {
     auto accountant = accountant_after(make_accountant(*use.component, use.params, nullptr), use,
                                        manifest.adjacency, beside, tried_at(scale));
     return use.with_position(
         [&] { return checked(accountant->epsilon(manifest.target_delta), use.name()).value; });
   };
-  return proved_scale(estimated_at, proved_at, target);
+  return checked_scale(proved_scale(estimated_at, proved_at, target, least));
 }
 
 void check_sampler_charges(const Manifest& manifest, std::uint64_t dataset_size,

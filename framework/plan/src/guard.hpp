@@ -45,9 +45,11 @@ using ChargesAtScale = std::function<std::vector<Charge>(double scale)>;
 /// The target is undercut by a relative 1e-10, so that the roundings of another processor, where
 /// the scale is used again, do not prove more than the budget: the accountants' answers differ by
 /// 1e-13 between processors that multiply and add in one instruction and those that do not.
-/// \throws PrivacyError as guard_answer(), or if no scale meets it.
+/// \param noise  the largest noise multiplier at a scale of 1, which scales with it; 0: the scale is
+///   that of something else.
+/// \throws PrivacyError as guard_answer(), if no scale meets it, or if any noise does.
 double calibrated_scale(const Manifest& manifest, const ChargesAtScale& charges_at, double target,
-                        std::span<const Charge> beside = {});
+                        std::span<const Charge> beside = {}, double noise = 1.0);
 
 /// Checks the sampler's charges against a lower bound on each step's cost. Whatever a sampler draws
 /// with batches of these expected sizes, some example is in the batch of step t with probability

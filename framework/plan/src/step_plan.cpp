@@ -79,6 +79,13 @@ std::vector<double> use_optimized(const StepSetting& setting, const StepSchedule
   });
 }
 
+/// At a scale of 1; 0 where the scale is that of batches.
+double largest_noise(const StepSchedules& schedules) {
+  if (schedules.batch_size.is_shape) return 0.0;
+  const std::vector<double> noise = schedules.at(1.0).noise_multiplier;
+  return *std::max_element(noise.begin(), noise.end());
+}
+
 double scale_of(const StepSetting& setting, const StepSchedules& schedules,
                 std::optional<double> target, const BesideCharges& beside) {
   const ComponentUse* open = schedules.open(setting.manifest);
@@ -99,7 +106,7 @@ double scale_of(const StepSetting& setting, const StepSchedules& schedules,
       return calibrated_scale(
           setting.manifest,
           [&](double candidate) { return charger.charged(schedules.at(candidate)).charges; },
-          *target, before);
+          *target, before, largest_noise(schedules));
     });
   });
 }

@@ -65,31 +65,47 @@ double scale_between(const Excess& excess, Point low, Point high) {
 
 }  // namespace
 
-double smallest_scale(const std::function<double(double scale)>& epsilon_at, double target) {
+double exposing_noise(double epsilon) {
+  constexpr double kDeviations = 3.0;
+  return 1.0 / (kDeviations + std::sqrt(kDeviations * kDeviations + 2.0 * epsilon));
+}
+
+void refuse_delta_that_pays(double delta) {
+  throw PrivacyError("delta, " + format_number(delta) +
+                     ", is as large as the probability that a unit takes part at all (or 0.2 % "
+                     "below it), so that noise which protects nobody who takes part meets the "
+                     "target; choose a smaller delta");
+}
+
+double smallest_scale(const std::function<double(double scale)>& epsilon_at, double target,
+                      double least) {
   const Excess excess(epsilon_at, target);
-  Point high{0.0, excess(0.0)};
+  least = std::max(least, kLeastScale);
+  const double lowest = std::log2(least);
+  Point high{std::max(0.0, lowest), excess(std::max(0.0, lowest))};
   while (high.excess > 0.0 && high.log_scale < kLargest)
     high = {high.log_scale + 1.0, excess(high.log_scale + 1.0)};
   if (high.excess > 0.0) excess.refuse();
-  Point low{high.log_scale - 1.0, excess(high.log_scale - 1.0)};
-  while (low.excess <= 0.0 && low.log_scale > -kLargest) {
+  Point low = high;
+  while (low.excess <= 0.0 && low.log_scale > lowest) {
     high = low;
-    low = {high.log_scale - 1.0, excess(high.log_scale - 1.0)};
+    const double next = std::max(lowest, high.log_scale - 1.0);
+    low = {next, excess(next)};
   }
-  if (low.excess <= 0.0)
-    return std::exp2(high.log_scale);  // even next to no noise meets the target
+  if (low.excess <= 0.0) return least;
   return scale_between(excess, low, high);
 }
 
 double proved_scale(const std::function<double(double scale)>& estimated_at,
-                    const std::function<double(double scale)>& proved_at, double target) {
+                    const std::function<double(double scale)>& proved_at, double target,
+                    double least) {
   constexpr double kAside = 0x1p-10;  // from the scale, where the slope is taken
   constexpr double kBelow = 1e-8;     // aimed at, so that roundings of the proof do not miss it
   constexpr double kNearEnough = 1e-7;
   constexpr double kLeastSlope = -0.1;  // if there is none to be had
   const Excess estimated(estimated_at, target);
   const Excess excess(proved_at, target);
-  const double start = smallest_scale(estimated_at, target);
+  const double start = smallest_scale(estimated_at, target, least);
   Point low{std::log2(start), excess.at(start)};
   if (low.excess <= 0.0) return start;
   double slope = (estimated(low.log_scale + kAside) - estimated.at(start)) / kAside;

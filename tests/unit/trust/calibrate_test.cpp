@@ -56,6 +56,25 @@ TEST_CASE("a target that no noise meets is refused", "[calibrate]") {
   CHECK_THROWS_AS(smallest_scale([](double) { return 5.0; }, 4.0), privgrad::PrivacyError);
 }
 
+TEST_CASE("a search for noise ends where noise protects nobody", "[calibrate][privacy]") {
+  using privgrad::core::exposing_noise;
+  // The loss of a release is N(1/(2 s^2), 1/s^2): three standard deviations below its mean it is
+  // epsilon, so that it is above epsilon with probability Phi(3).
+  for (const double epsilon : {0.0, 0.1, 1.0, 8.0, 1000.0}) {
+    const double noise = exposing_noise(epsilon);
+    CHECK_THAT(0.5 / (noise * noise) - 3.0 / noise, WithinAbs(epsilon, 1e-9 * (1.0 + epsilon)));
+  }
+  int asked = 0;
+  const auto met_by_any = [&](double) {
+    ++asked;
+    return 0.0;
+  };
+  CHECK(smallest_scale(met_by_any, 1.0, 0.158) == 0.158);
+  CHECK(asked <= 4);
+  CHECK(smallest_scale([](double scale) { return 8.0 / scale; }, 1.0, 4.0) ==
+        Catch::Detail::Approx(8.0));
+}
+
 TEST_CASE("an estimate finds the scale, and two proofs raise it", "[calibrate][privacy]") {
   // What is proved is a little more than what is estimated: an inverse square, and 3e-7 of it. The
   // scale for a target of 2 is then sqrt((1 + 3e-7) / 2).
