@@ -373,10 +373,16 @@ std::string page_of(const Json& json) {
           {name + ", at the printed T", text_of(printed["steps"]), text_of(printed["bound"]), ""});
     }
   }
-  page += table.text(2) + "\n" + json["theorem"].get<std::string>() + "\n";
+  page += table.text(2) + "\n" + json["theorem"].get<std::string>() +
+          "\npremise: " + json["premise"].get<std::string>() + "\n";
   if (json.contains("note")) page += "note: " + json["note"].get<std::string>() + "\n";
   return page;
 }
+
+/// Of every bound that divides a budget among steps.
+constexpr const char* kPremise =
+    "a step costs 1/sigma^2, as with full batches; a sampled step does not, so that with sampling "
+    "neither the bound nor the number of steps that is best by it holds";
 
 int do_bound(const Arguments& arguments) {
   const Kind& kind = kind_named(arguments.operand(0));
@@ -384,6 +390,7 @@ int do_bound(const Arguments& arguments) {
   Json json = kind.answer(numbers);
   numbers.refuse_unused(bound_command().usage.options);
   json["kind"] = kind.name;
+  if (json.contains("schedules")) json["premise"] = kPremise;
   if (arguments.has("json")) {
     print_json(json);
   } else {

@@ -248,7 +248,9 @@ nlohmann::json json_of(const std::vector<Arm>& arms, const core::Manifest& manif
 std::string choice_of(const std::vector<Arm>& arms) {
   const Arm& best = best_of(arms);
   return "\nleast noise in the iterates: " + best.name + "\n  --set 'sampler=" + best.sampler +
-         "'\n  --set 'aggregator=" + best.aggregator + "'\n";
+         "'\n  --set 'aggregator=" + best.aggregator +
+         "'\nThat is among these mechanisms, by the optimizer's own sums: what a loss forgets of "
+         "earlier noise\nis not counted, nor what batches of another kind do to the gradients.\n";
 }
 
 std::string page_of(const std::vector<Arm>& arms, const core::Manifest& manifest,

@@ -10,6 +10,7 @@
 #include "privgrad/manifest/manifest_problems.hpp"
 #include "privgrad/plan/allocation_price.hpp"
 #include "privgrad/plan/federated_plan.hpp"
+#include "privgrad/plan/influence_facts.hpp"
 #include "privgrad/plan/remarks.hpp"
 #include "privgrad/record/event_words.hpp"
 #include "privgrad/statement/declared.hpp"
@@ -39,12 +40,12 @@ std::string components_section(const core::Manifest& manifest) {
 
 /// How good the noise is by the influence that it was made from.
 std::string influence_text(const core::Plan& plan) {
-  if (plan.influence.empty() || plan.manifest->noise_off) return "";
-  const core::InfluenceFacts facts = core::influence_facts(plan);
-  return "  noise by its influence: sum of q sigma^2 " + short_number(facts.weighted_noise, 5) +
-         ", at least " + short_number(facts.least, 5) + ", uniform " +
-         short_number(facts.uniform, 5) + " (sum of 1/sigma^2 " + short_number(facts.budget, 5) +
-         ")\n";
+  const auto facts = core::influence_facts(plan);
+  if (!facts) return "";
+  std::string text =
+      "  noise by its influence: sum of q sigma^2 " + short_number(facts->weighted_noise, 5);
+  if (facts->least) text += ", the least is " + short_number(*facts->least, 5);
+  return text + "; uniform noise of this guarantee has " + short_number(facts->uniform, 5) + "\n";
 }
 
 /// The rule that adaptive noise follows, and the facts known beforehand.

@@ -68,7 +68,7 @@ bool ManifestReader::check_version() {
 }
 
 void ManifestReader::read_root(Manifest& manifest) {
-  const Params params = own_params(root_section(), with_steps(root_));
+  const Params params = own_params(root_section(), with_steps(root_, manifest));
   manifest.name = params.has("name") ? params.text("name") : default_name(file_);
   if (!is_name(manifest.name)) {
     problems_.add(root_.find("name")->mark, "name",
@@ -180,7 +180,7 @@ std::optional<StatisticNoise> ManifestReader::read_noise(const Params& given, Ma
   return noise;
 }
 
-Value ManifestReader::with_steps(const Value& root) {
+Value ManifestReader::with_steps(const Value& root, Manifest& manifest) {
   const Value* steps = root.find("steps");
   const auto* text = steps == nullptr ? nullptr : std::get_if<std::string>(&steps->data());
   if (text == nullptr || *text != "auto") return root;
@@ -191,6 +191,7 @@ Value ManifestReader::with_steps(const Value& root) {
   };
   const Value* utility = root.find("utility");
   if (utility == nullptr) return root;  // a theorem of the aggregator's, then
+  manifest.steps_minimise_bound = true;
   std::vector<Problem> found;
   const auto spec = std::find_if(root_section().params.begin(), root_section().params.end(),
                                  [](const ParamSpec& one) { return one.name == "utility"; });

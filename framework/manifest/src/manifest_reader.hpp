@@ -47,7 +47,7 @@ class ManifestReader {
   /// The manifest with a number for steps: auto where `utility` says enough, the one with the least
   /// utility bound: that of dynamic noise if the schedule divides the budget so, else of uniform
   /// noise. Known before any data is.
-  Value with_steps(const Value& root);
+  Value with_steps(const Value& root, Manifest& manifest);
   /// Whether the noise schedule is made from an influence (FromInfluence).
   bool divides_noise_by_influence() const;
   /// The number that the progress line counts to.

@@ -94,6 +94,10 @@ std::vector<double> keep(KeptNumbers& kept, StepSchedules& schedules,
   return kept.schedule("learning_rate", std::move(learning_rate));
 }
 
+constexpr const char* kStepsByBound =
+    "the least of Theorem 4.1's bound (Hong et al. 2022) for utility, which is about gradient "
+    "descent with full batches, whose steps cost 1/sigma^2";
+
 /// The key that a public order of examples is drawn with.
 RandomKey order_key(const Manifest& manifest, const Setting& setting, const OwnerSetting& owner) {
   if (!manifest.seed && setting.recorded && setting.recorded->order_key)
@@ -140,6 +144,8 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
   BudgetPlan budget =
       plan_checked_budget(manifest, count.facts, step_plan, target, beside, are_bounds);
   check_clip_norms(manifest, owner, step_plan.values.clip_norm);
+  if (manifest.steps_minimise_bound)
+    count.auto_values.push_back({"steps", static_cast<double>(steps), kStepsByBound});
   for (auto& value : auto_values_of(manifest, made)) count.auto_values.push_back(std::move(value));
   CountRelease released_count = plan_count(manifest, step_plan, made);
   PlanNumbers numbers{.unit = PrivacyUnit::example,
@@ -160,6 +166,8 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
                       .influence = schedules.noise_is_std ? std::vector<double>{}
                                                           : std::move(schedules.noise.influence),
                       .influence_is_unaccounted = schedules.noise.is_unaccounted,
+                      .costs_inverse_square = step_plan.costs_inverse_square,
+                      .uniform_noise = step_plan.uniform_noise,
                       .count_noise = std::move(released_count.noise),
                       .count_share = std::move(released_count.share),
                       .grid_levels = step_plan.grid_levels,

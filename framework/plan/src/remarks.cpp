@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "privgrad/plan/federated_plan.hpp"
+#include "privgrad/plan/influence_facts.hpp"
 #include "privgrad/record/short_numbers.hpp"
 #include "privgrad/value.hpp"
 
@@ -34,6 +35,27 @@ std::optional<std::string> slowed_by_one(const Plan& plan) {
          " to choose; federated.paced_by: largest_budget lets the others go on";
 }
 
+/// Proportions that are best where a step costs 1/sigma^2 may be worse than none elsewhere.
+std::optional<std::string> worse_than_uniform(const Plan& plan) {
+  constexpr double kRounding = 1e-9;
+  const auto facts = influence_facts(plan);
+  if (!facts || facts->weighted_noise <= facts->uniform * (1.0 + kRounding)) return std::nullopt;
+  return "by its own influence the noise is worse than uniform noise of the same guarantee: the "
+         "sum of influence times squared noise is " +
+         short_number(facts->weighted_noise, 4) + ", and that of uniform noise (" +
+         short_number(*plan.uniform_noise, 4) + ") is " + short_number(facts->uniform, 4) +
+         "; use schedule uniform, or form: exact of schedule dynamic";
+}
+
+/// `steps: auto` where its premise fails.
+std::optional<std::string> steps_without_premise(const Plan& plan) {
+  if (!plan.manifest->steps_minimise_bound || plan.costs_inverse_square || plan.charges.empty())
+    return std::nullopt;
+  return "steps: auto is the best number by a bound for full batches, whose steps cost 1/sigma^2; "
+         "the steps of this plan cost something else, and nothing says that the number is good for "
+         "them";
+}
+
 }  // namespace
 
 std::optional<std::string> large_delta(const Plan& plan) {
@@ -60,6 +82,8 @@ std::vector<std::string> remarks(const Plan& plan, double epsilon) {
                   " may make an outcome e^20 times as likely and more");
   }
   if (auto slowed = slowed_by_one(plan)) all.push_back(*std::move(slowed));
+  if (auto worse = worse_than_uniform(plan)) all.push_back(*std::move(worse));
+  if (auto steps = steps_without_premise(plan)) all.push_back(*std::move(steps));
   return all;
 }
 

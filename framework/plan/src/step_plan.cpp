@@ -1,12 +1,15 @@
 #include "step_plan.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
 #include "correlated_steps.hpp"
 #include "grid_plan.hpp"
+#include "noise_allocation.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/influence.hpp"
 #include "privgrad/trust/mechanism.hpp"
 
 namespace privgrad::core {
@@ -111,16 +114,80 @@ double scale_of(const StepSetting& setting, const StepSchedules& schedules,
   });
 }
 
+/// The schedules with the noise and scale that steps are made with, and uniform noise of the same
+/// guarantee, where the noise was made from an influence.
+struct ScaledSchedules {
+  StepSchedules schedules;
+  double scale = 1.0;
+  std::optional<double> uniform_noise{};
+};
+
+StepSchedules with_noise(StepSchedules schedules, std::vector<double> shape) {
+  schedules.noise.at = std::move(shape);
+  return schedules;
+}
+
+/// Noise multipliers by the accountant's own costs, up to their scale.
+std::vector<double> noise_by_guard(const StepSetting& setting, const StepSchedules& schedules,
+                                   const BesideCharges& beside, double uniform) {
+  const std::vector<Charge> before = beside(setting.facts.steps);
+  StepCharger charger(setting);
+  const auto charges_of = [&](const std::vector<double>& noise) {
+    return charger.charged(with_noise(schedules, noise).at(1.0)).charges;
+  };
+  const auto cost_of = [&](std::span<const Charge> charges) {
+    if (setting.manifest.on_trial) setting.manifest.on_trial();
+    return guard_answer(setting.manifest, before, charges).value;
+  };
+  return setting.kept.schedule("noise_by_cost", noise_by_cost(schedules.noise.influence, uniform,
+                                                              charges_of, cost_of, setting.kept));
+}
+
+/// Finds the scale, and compares noise that was made from an influence with uniform noise of the
+/// same guarantee by the same accountant. Where a step does not cost 1/sigma^2, noise that is to
+/// suit any cost is divided by the accountant's, and is never worse than uniform noise.
+ScaledSchedules scaled(const StepSetting& setting, const StepSchedules& schedules,
+                       std::optional<double> target, const BesideCharges& beside) {
+  const ScheduleValues& noise = schedules.noise;
+  const auto as_given = [&] { return scale_of(setting, schedules, target, beside); };
+  if (noise.influence.empty() || !noise.is_shape || schedules.noise_is_std || !target)
+    return {schedules, as_given()};
+  const StepPlan at_one = StepCharger(setting).charged(schedules.at(1.0));
+  if (at_one.correlated) return {schedules, as_given()};
+  if (costs_inverse_square(at_one.charges, at_one.values.noise_multiplier)) {
+    const double scale = as_given();
+    const double budget = budget_of_noise(noise.at) / (scale * scale);
+    return {schedules, scale, std::sqrt(static_cast<double>(noise.at.size()) / budget)};
+  }
+  const StepSchedules uniform = with_noise(schedules, std::vector(noise.at.size(), 1.0));
+  const double uniform_noise = scale_of(setting, uniform, target, beside);
+  if (!noise.suits_any_cost) return {schedules, as_given(), uniform_noise};
+
+  constexpr double kRounding = 1e-9;  // another processor's decide nothing
+  const StepSchedules divided =
+      with_noise(schedules, noise_by_guard(setting, schedules, beside, uniform_noise));
+  const double scale = scale_of(setting, divided, target, beside);
+  const auto weighted = [&](const StepSchedules& one, double at) {
+    return weighted_noise(noise.influence, one.at(at).noise_multiplier);
+  };
+  if (weighted(divided, scale) < weighted(uniform, uniform_noise) * (1.0 - kRounding))
+    return {divided, scale, uniform_noise};
+  return {uniform, uniform_noise, uniform_noise};
+}
+
 }  // namespace
 
 StepPlan plan_noise(const StepSetting& setting, const StepSchedules& schedules,
                     std::optional<double> target, const BesideCharges& beside) {
   std::vector<double> optimized = use_optimized(setting, schedules);
-  const double scale = scale_of(setting, schedules, target, beside);
+  const ScaledSchedules used = scaled(setting, schedules, target, beside);
   // By a charger of its own: a plan is the same whether its scale was searched or kept.
-  StepPlan plan = StepCharger(setting).charged(schedules.at(scale));
+  StepPlan plan = StepCharger(setting).charged(used.schedules.at(used.scale));
   plan.optimized = std::move(optimized);
-  plan.scale = scale;
+  plan.scale = used.scale;
+  plan.costs_inverse_square =
+      !plan.correlated && costs_inverse_square(plan.charges, plan.values.noise_multiplier);
+  plan.uniform_noise = used.uniform_noise;
   plan.grid_levels = plan_grid(setting);
   return plan;
 }

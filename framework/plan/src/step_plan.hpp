@@ -23,6 +23,9 @@ struct StepPlan {
   bool clip_norm_adapts = false;
   std::vector<double> optimized;  ///< What the aggregator optimised (OptimizedNumbers).
   double scale = 1.0;             ///< The scale found for the open schedule, if there is one.
+  /// PlanNumbers::costs_inverse_square, uniform_noise.
+  bool costs_inverse_square = false;
+  std::optional<double> uniform_noise;
 
   bool has_order() const { return correlated && correlated->order; }
 };

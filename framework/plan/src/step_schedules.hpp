@@ -15,6 +15,7 @@ struct ScheduleValues {
   bool is_shape = false;            ///< Its scale is open: to be found by a target.
   std::vector<double> influence{};  ///< From FromInfluence, else empty.
   bool is_unaccounted = false;      ///< From FromInfluence.
+  bool suits_any_cost = false;      ///< From FromInfluence.
 };
 
 /// \throws ManifestError for values that are not finite, negative, or 0 where that is not allowed.

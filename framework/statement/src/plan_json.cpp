@@ -6,25 +6,15 @@
 #include <utility>
 #include <vector>
 
-#include "privgrad/influence.hpp"
 #include "privgrad/model/network_json.hpp"
 #include "privgrad/plan/federated_plan.hpp"
+#include "privgrad/plan/influence_facts.hpp"
 #include "privgrad/plan/remarks.hpp"
 #include "privgrad/statement/declared.hpp"
 #include "privgrad/trust/event_json.hpp"
 
 namespace privgrad::core {
 using Json = nlohmann::json;
-
-InfluenceFacts influence_facts(const Plan& plan) {
-  const double budget = budget_of_noise(plan.noise_multiplier);
-  const std::vector<double> uniform(plan.influence.size(),
-                                    std::sqrt(static_cast<double>(plan.influence.size()) / budget));
-  return {.budget = budget,
-          .weighted_noise = weighted_noise(plan.influence, plan.noise_multiplier),
-          .least = least_weighted_noise(plan.influence, budget),
-          .uniform = weighted_noise(plan.influence, uniform)};
-}
 
 std::string_view mode_name(const Manifest& manifest) {
   return manifest.mode == Mode::release ? "release" : "research";
@@ -140,12 +130,13 @@ nlohmann::json to_json(const Plan& plan) {
   if (plan.federated) json["federated"] = to_json(*plan.federated, manifest);
   if (plan.grid_levels != 0) json["grid_levels"] = plan.grid_levels;
   if (!plan.influence.empty() && !manifest.noise_off) {
-    const InfluenceFacts facts = influence_facts(plan);
-    json["influence"] = {{"values", plan.influence},
-                         {"budget", facts.budget},
-                         {"weighted_noise", facts.weighted_noise},
-                         {"least", facts.least},
-                         {"uniform", facts.uniform}};
+    json["influence"] = {{"values", plan.influence}};
+    if (const auto facts = influence_facts(plan)) {
+      json["influence"].update({{"weighted_noise", facts->weighted_noise},
+                                {"uniform", facts->uniform},
+                                {"least", optional_json(facts->least)},
+                                {"budget", optional_json(facts->budget)}});
+    }
   }
   if (plan.public_order() != nullptr && !manifest.noise_off) {
     json["participation"] = to_json(plan.rho_of_examples());

@@ -132,14 +132,17 @@ void register_components(privgrad::Registrar& registrar) {
   using namespace privgrad::param;
   registrar.add<privgrad::Schedule, AliDpfl>({
       .name = "ali_dpfl",
-      .summary = "Local iterations of a federated run that minimise a bound on its loss, given the "
-                 "rounds and the privacy budget that are left; 1 where there are rounds enough.",
+      .summary =
+          "Local iterations of a federated run that minimise Eq. 13 of the paper, an estimate "
+          "of its loss which takes noised gradients for exact ones, given the rounds and the "
+          "privacy budget that are left; 1 where there are rounds enough.",
       .reference =
           "Ling et al. 2023, ALI-DPFL, Algorithm 2 and Eq. 13 with Eq. 11 put right; closed "
           "form: the later version's public code",
       .params =
           {text("form",
-                "search: the least bound over 1 to min(2 tau, 100), from estimates of the losses' "
+                "search: the least estimate over 1 to min(2 tau, 100), from estimates of the "
+                "losses' "
                 "slope, smoothness and divergence. closed: a formula of their convexity and "
                 "heterogeneity.")
                .one_of({"search", "closed"})

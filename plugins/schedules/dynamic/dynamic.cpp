@@ -83,7 +83,7 @@ double gamma_of(const Params& influence) {
 class Dynamic final : public privgrad::Schedule, public privgrad::FromInfluence {
  public:
   explicit Dynamic(const Params& params)
-      : params_(params.object("influence")), decays_(params.text("form") == "exponential_decay") {
+      : params_(params.object("influence")), form_(params.text("form")) {
     check_parameters(params_);
     const std::string& kind = params_.text("kind");
     if (params_.has("file")) {
@@ -103,7 +103,7 @@ class Dynamic final : public privgrad::Schedule, public privgrad::FromInfluence 
     // A budget of 1: the core finds the scale.
     noise_ = is_exponential_ ? privgrad::exponentially_allocated_noise(steps, gamma_, 1.0)
                              : privgrad::allocated_noise(influence_, 1.0);
-    if (!decays_) return;
+    if (form_ != "exponential_decay") return;
     const privgrad::ExponentialDecay decay = privgrad::fit_exponential_decay(noise_);
     for (std::uint64_t t = 0; t < steps; ++t) {
       noise_[t] = decay.initial * std::exp(-decay.rate * static_cast<double>(t));
@@ -114,6 +114,7 @@ class Dynamic final : public privgrad::Schedule, public privgrad::FromInfluence 
   bool is_shape() const override { return true; }
   std::span<const double> influence() const override { return influence_; }
   bool is_unaccounted() const override { return is_unaccounted_; }
+  bool suits_any_cost() const override { return form_ == "exact"; }
 
   static std::vector<privgrad::ParamSpec> params() {
     std::vector<std::string> names;
@@ -162,10 +163,13 @@ class Dynamic final : public privgrad::Schedule, public privgrad::FromInfluence 
                  .optional()})
             .example(privgrad::Value::Object{{"kind", "exponential", {}}, {"gamma", 0.97, {}}}),
         param::text("form",
-                    "exact: the noise that minimises the sum of influence times squared noise. "
-                    "exponential_decay: the curve sigma_0 exp(-k t) nearest to that by least "
-                    "squares.")
-            .one_of({"exact", "exponential_decay"})
+                    "exact: the noise that minimises the sum of influence times squared noise "
+                    "where a step costs 1/sigma^2 (each example takes part in each step); "
+                    "elsewhere noise divided by the accountant's own costs, at most the sum of "
+                    "uniform noise. inverse_square: the former everywhere, as the paper has it. "
+                    "exponential_decay: the curve sigma_0 exp(-k t) nearest to inverse_square by "
+                    "least squares.")
+            .one_of({"exact", "inverse_square", "exponential_decay"})
             .defaults_to("exact"),
     };
   }
@@ -207,7 +211,7 @@ class Dynamic final : public privgrad::Schedule, public privgrad::FromInfluence 
   }
 
   Params params_;  // of the influence
-  bool decays_;
+  std::string form_;
   bool is_exponential_ = false;
   bool is_unaccounted_ = false;
   double gamma_ = 1.0;

@@ -33,6 +33,11 @@ class PRIVGRAD_API FromInfluence {
   /// True if the influence was measured on private rows without a charge; plans then list it.
   virtual bool is_unaccounted() const { return false; }
 
+  /// True if the schedule's values are meant for steps that cost 1/sigma^2 alone, and the plan is to
+  /// divide the budget by its accountant's own costs where steps cost something else. False: the
+  /// values are meant whatever steps cost.
+  virtual bool suits_any_cost() const { return false; }
+
  protected:
   FromInfluence() = default;
 };

@@ -43,7 +43,7 @@ struct Horizon {
 class PRIVGRAD_API Schedule {
  public:
   static constexpr std::string_view kKind = "schedule";
-  static constexpr int kInterfaceVersion = 1;
+  static constexpr int kInterfaceVersion = 2;
   static constexpr std::string_view kSees = "public values";
 
   virtual ~Schedule();

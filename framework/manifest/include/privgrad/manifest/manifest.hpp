@@ -149,9 +149,10 @@ struct Manifest {
   ComponentUse accountant;            ///< The one that guards the budget.
   std::vector<ComponentUse> also;     ///< Reported beside it.
   std::optional<AccountUse> account;  ///< privacy.account.
-  std::function<void()> on_trial;   ///< Called before a plan tries a scale of noise; may be empty.
-  std::uint64_t steps = 0;          ///< 0: auto, the plan chooses them.
-  bool auto_learning_rate = false;  ///< The plan chooses it; learning_rate has no component.
+  std::function<void()> on_trial;  ///< Called before a plan tries a scale of noise; may be empty.
+  std::uint64_t steps = 0;         ///< 0: auto, the plan chooses them.
+  bool steps_minimise_bound = false;  ///< `steps: auto` by `utility`.
+  bool auto_learning_rate = false;    ///< The plan chooses it; learning_rate has no component.
   std::optional<std::uint64_t> seed;  ///< Given: the run is reproducible and not for release.
   /// Steps between measurements for the progress line; 0: about 20 of them (if steps are auto).
   std::uint64_t evaluate_every = 0;

@@ -89,6 +89,11 @@ struct PlanNumbers {
   /// The influence that the noise schedule was made from (FromInfluence), one per step; else empty.
   std::vector<double> influence;
   bool influence_is_unaccounted = false;  ///< Made from private rows, and paid for by nobody.
+  /// Whether the steps cost what their sum of 1/sigma^2 does.
+  bool costs_inverse_square = false;
+  /// The multiplier of uniform noise of the same guarantee, by the same accountant. Nothing: no
+  /// influence, no target, or noise that is correlated, whose effect is not that of single steps.
+  std::optional<double> uniform_noise;
   /// One per step if the clip norm follows a released count, else empty: the noise of the count, in
   /// examples, and the share of the sum's bound that is left for it; noise_multiplier is then that
   /// of both releases together, and clip_norm that of the first step.

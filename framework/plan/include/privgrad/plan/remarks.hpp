@@ -1,5 +1,5 @@
 // Warnings about plans that hold what they promise and yet are hardly meant: a large delta, a large
-// epsilon, a client that slows down all others.
+// epsilon, a client that slows down all others, a schedule worse than none.
 #pragma once
 
 #include <optional>
@@ -18,8 +18,9 @@ namespace privgrad::core {
 std::optional<std::string> large_delta(const Plan& plan);
 
 /// Remarks about a guarantee that is proved and promises little all the same: a large delta, and an
-/// epsilon above 20; and about the budget of one client which makes all clients exchange models
-/// after every step. One sentence each.
+/// epsilon above 20; about the budget of one client which makes all clients exchange models after
+/// every step; about noise that is worse than uniform noise by the influence that it was made from; and
+/// about `steps: auto` where its theorem is about other steps. One sentence each.
 /// \param epsilon  the stated one; none about infinity, which every output mentions already.
 std::vector<std::string> remarks(const Plan& plan, double epsilon);
 

@@ -26,16 +26,6 @@ nlohmann::json to_json(const std::vector<PlannedStatistic>& statistics);
 /// What the plan would cost in epochs of random allocation.
 nlohmann::json to_json(const AllocationPrice& price);
 
-/// How good a plan's noise is by the influence that it was made from.
-struct InfluenceFacts {
-  double budget = 0.0;          ///< Sum of 1/sigma_t^2.
-  double weighted_noise = 0.0;  ///< Sum of q_t sigma_t^2, with the noise of the plan.
-  double least = 0.0;           ///< The smallest that the budget allows.
-  double uniform = 0.0;         ///< With the same noise in every step, of the same budget.
-};
-/// \param plan  with influence, and noise.
-InfluenceFacts influence_facts(const Plan& plan);
-
 /// \returns "research" or "release".
 std::string_view mode_name(const Manifest& manifest);
 
