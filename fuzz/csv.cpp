@@ -1,6 +1,7 @@
 // CSV files. The first byte chooses how: 'h' with a header, 'n' without one, 'r' for regression,
 // ';' for that delimiter; 'd' with declared columns, which have features for every text, 's' so and
-// split, and '\'' so and with other quotes, comments and decimals.
+// split, '\'' so and with other quotes, comments and decimals, 'l' and 'm' so, with malformed rows
+// filled, where a row is a line or a record.
 #include "harness/data_source.hpp"
 #include "harness/fuzz.hpp"
 
@@ -48,12 +49,17 @@ void read_input(std::string_view input) {
   if (choice == 'n') params.set("header", false);
   if (choice == 'r') params.set("task", "regression");
   if (choice == ';') params.set("delimiter", ";");
-  if (choice == 'd' || choice == 's' || choice == '\'') {
+  const bool fills = choice == 'l' || choice == 'm';
+  if (choice == 'd' || choice == 's' || choice == '\'' || fills) {
     params.set("columns", declared_columns());
     params.set("labels", Value(Value::List{"no", "yes"}));
     params.set("other_label", "no");
   }
   if (choice == 's') params.set("split", split());
+  if (fills) {
+    params.set("row", choice == 'l' ? "line" : "record");
+    params.set("malformed", "fill");
+  }
   if (choice == '\'') {
     params.set("delimiter", ";");
     params.set("quote", "'");

@@ -75,8 +75,8 @@ def write_csv(table: Any, name: str = "table.csv") -> str:
 
 def test_a_frame_is_the_file_of_it(small: dict[str, Any]) -> None:
     table = frame()
-    of_file = privgrad.run(manifest(small, kind="csv", train=write_csv(table), malformed="fill"))
-    assert of_file.unaccounted == privgrad.plan(manifest(small, kind="csv", train="table.csv", malformed="fill")).unaccounted
+    of_file = privgrad.run(manifest(small, kind="csv", train=write_csv(table), row="record", malformed="fill"))
+    assert of_file.unaccounted == privgrad.plan(manifest(small, kind="csv", train="table.csv", row="record", malformed="fill")).unaccounted
     for kind, rows in forms(table).items():
         here = privgrad.run(manifest(small, kind="memory", train=rows))
         assert weights(here) == weights(of_file), kind
@@ -87,7 +87,7 @@ def test_a_frame_is_the_file_of_it(small: dict[str, Any]) -> None:
     assert weights(apart) == weights(of_file)
     split = {"split": {"test": 0.3, "by": "notes"}}
     halves = [privgrad.run(manifest(small, kind=kind, train=rows, **split, **more)) for kind, rows, more in
-              (("csv", "table.csv", {"malformed": "fill"}), ("memory", table, {}))]
+              (("csv", "table.csv", {"row": "record", "malformed": "fill"}), ("memory", table, {}))]
     assert halves[0].metrics == halves[1].metrics
     assert "test_loss" in halves[0].metrics
 
@@ -149,7 +149,7 @@ def test_a_cell_is_read_by_itself(small: dict[str, Any]) -> None:
 
 def test_a_model_of_a_file_takes_frames_and_the_other_way_round(small: dict[str, Any], command: Any) -> None:
     table = frame()
-    of_file = privgrad.run(manifest(small, kind="csv", train=write_csv(table), malformed="fill"))
+    of_file = privgrad.run(manifest(small, kind="csv", train=write_csv(table), row="record", malformed="fill"))
     of_frame = privgrad.run(manifest(small, kind="memory", train=table))
     rows = table.drop(columns="outcome")
     expected = privgrad.predict(of_file, {"kind": "csv", "train": write_csv(rows, "new.csv"), "unlabelled": True})

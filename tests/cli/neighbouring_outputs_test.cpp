@@ -167,7 +167,7 @@ Rows without(Rows rows, std::size_t at) {
 }
 
 const std::string kColumns =
-    "target: out, labels: ['no', 'yes'], other_label: 'no', malformed: fill, columns: ["
+    "target: out, labels: ['no', 'yes'], other_label: 'no', row: line, malformed: fill, columns: ["
     "{name: site, type: number, fill: 0}, {name: age, type: number, min: 0, max: 99, unit: true, "
     "fill: 40}, {name: sex, type: category, values: [f, m], other: true, indicator: true}]";
 const std::string kHeader = "site,age,sex,out\n";

@@ -327,6 +327,7 @@ base:
     target: y
     labels: [no, yes]
     other_label: no
+    row: line
     malformed: fill
     size: 40
   model: linear

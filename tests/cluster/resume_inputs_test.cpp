@@ -34,6 +34,7 @@ data:
   target: y
   labels: ['no', 'yes']
   other_label: 'no'
+  row: line
   malformed: fill
   size: 40
   columns: [{name: a, type: number, min: 0, max: 7, fill: 3}, {name: b, type: number, min: 0, max: 5, fill: 2}]

@@ -121,7 +121,7 @@ TEST_CASE("csv: the place and the reason of everything wrong", "[data_source]") 
   says("age,label\n1,0\n2\n", "train.csv:3:1: the row has 1 field(s), expected 2");
   says("age,label\n1,0\n2,1,3\n",
        "train.csv:3:1: the row has 3 field(s), expected 2, separated by ','; data.delimiter says "
-       "what separates them, and data.malformed what becomes of such a line");
+       "what separates them, and data.malformed what becomes of such a row");
   says("age,label\n1,0\n\n2,1\n", "train.csv:3:1: the line is blank");
   says("age,label\n1,0\n2,0.5\n", "train.csv:3:3: the target is not a class");
   says("age,label\n1,0\n2,-1\n", "train.csv:3:3: the target is not a class");

@@ -59,7 +59,6 @@ class Lister {
     for (const ParamSpec& spec : use.component->factory.info.params) {
       const Value* given = use.params.value().find(spec.name);
       if (given == nullptr || given->is_null()) continue;
-      if (spec.type == ParamType::boolean || !spec.choices.empty()) continue;
       if (names_files(spec) || is_of_a_release(use, spec)) continue;
       if (spec.default_value && text_of(*spec.default_value) == text_of(*given)) continue;
       add(use.where + "." + spec.name, *given);

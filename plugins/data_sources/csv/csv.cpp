@@ -58,14 +58,19 @@ Paths files_of(const std::filesystem::path& pattern) {
 
 CsvForm csv_form_of(const privgrad::Params& params) {
   CsvForm form;
+  const bool is_line = params.has("row") && params.text("row") == "line";
   form.dialect = {params.text("delimiter").front(), character(params, "quote"),
-                  character(params, "comment"), params.boolean("trim")};
+                  character(params, "comment"), params.boolean("trim"), is_line};
   form.header = params.boolean("header");
   form.has_targets = !params.boolean("unlabelled");
   form.decimal_comma = params.text("decimal") == ",";
   form.fills_malformed = params.text("malformed") == "fill";
   if (form.decimal_comma && form.dialect.delimiter == ',')
     throw ConfigError("csv: decimal is ',', and so is delimiter; numbers would be cut in two");
+  if (form.fills_malformed && !params.has("row"))
+    throw ConfigError(
+        "csv: malformed is fill, but row does not say where a row ends; say row: line if no value "
+        "in the file has a line end, or row: record if some in quotes may");
   return form;
 }
 
@@ -73,6 +78,7 @@ TableForm table_form_of(const privgrad::Params& params, const CsvForm& form) {
   return {.are_named = form.header,
           .has_targets = form.has_targets,
           .decimal_comma = form.decimal_comma,
+          .row_is_line = form.dialect.row_is_line,
           .is_well_formed = form.fills_malformed,
           .missing = params.texts("missing"),
           .rules = column_rules(params)};
@@ -141,7 +147,10 @@ class Csv final : public privgrad::DataSource,
     }
     if (form.dialect.delimiter != form_.dialect.delimiter)
       made.params.set("delimiter", std::string(1, form.dialect.delimiter));
-    if (can_fill_malformed(form_) && !made.spans_lines) made.params.set("malformed", "fill");
+    if (can_fill_malformed(form_)) {
+      made.params.set("row", made.spans_lines ? "record" : "line");
+      made.params.set("malformed", "fill");
+    }
     return std::move(made.params);
   }
 
@@ -228,13 +237,21 @@ std::vector<privgrad::ParamSpec> form_params() {
       param::text("decimal", "The decimal mark of numbers.").one_of({".", ","}).defaults_to("."),
       param::boolean("trim", "Whether blanks around a field are not part of it.")
           .defaults_to(false),
+      param::text("row",
+                  "What a row is, declared, since nothing in the file tells. line: each line, "
+                  "whatever quotes stand in it; a value that had a line end would make one person "
+                  "two rows. record: a field in quotes may have line ends; the program that wrote "
+                  "the file must have closed each quote and doubled those inside of fields, as "
+                  "RFC 4180 says, or one person would join the rows of others. Without it record, "
+                  "and malformed cannot be fill.")
+          .one_of({"line", "record"})
+          .optional(),
       param::text("malformed",
-                  "What becomes of a malformed line: one with another number of fields than the "
+                  "What becomes of a malformed row: one with another number of fields than the "
                   "header, a misplaced quote, or more than 16 MiB. error: it ends the run, so "
                   "that a run that does not end tells that every row is well formed (listed as "
                   "unaccounted). fill: it is a row of empty fields, which columns and "
-                  "other_label or target_fill must fill; then each line is a row, and quotes "
-                  "hold no line ends.")
+                  "other_label or target_fill must fill.")
           .one_of({"error", "fill"})
           .defaults_to("error"),
       missing_param(),

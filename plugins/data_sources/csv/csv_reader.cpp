@@ -4,7 +4,6 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
-#include <utility>
 
 #include "privgrad/error.hpp"
 
@@ -62,8 +61,6 @@ CsvReader::CsvReader(const std::filesystem::path& path, CsvDialect dialect,
 bool CsvReader::read_more() {
   if (file_ended_) return false;
   const std::size_t kept = end_ - row_;
-  if (kept > kMostRowBytes)
-    fail_at_row("the row is longer than " + std::to_string(kMostRowBytes) + " bytes");
   std::memmove(text_.data(), text_.data() + row_, kept);
   next_row_ -= row_;
   row_ = 0;
@@ -91,59 +88,51 @@ bool CsvReader::read_more() {
 bool CsvReader::next() {
   row_ = next_row_;
   line_ = next_line_;
-  if (filled_fields_) return next_line();
   if (!skip_comments()) return false;
-  for (;;) {
-    const Parsed parsed = parse_row();
-    if (parsed == Parsed::row) break;
-    if (parsed == Parsed::malformed) fail_at_place(problem_place_, problem_);
-    // Only a quote can keep a row from ending with the file.
-    if (file_ended_) fail_at_place(places_.back(), "the quote that opens here is never closed");
+  Parsed parsed = parse_row();
+  // A longer row is too long, wherever it lies in what is read ahead: a CRLF may follow.
+  while (parsed == Parsed::unfinished && !file_ended_ && end_ - row_ < kMostRowBytes + 2) {
     read_more();
+    parsed = parse_row();
+  }
+  if (parsed == Parsed::unfinished && file_ended_) {
+    // Only a quote can keep a row from ending with the file.
+    parsed = malformed(places_.back(), "the quote that opens here is never closed");
+  } else if (parsed == Parsed::unfinished ||
+             (parsed == Parsed::row && at_end_of_row_ - row_ > kMostRowBytes)) {
+    static_assert(kMostRowBytes == 16777216);
+    parsed = malformed(row_, "the row is longer than 16777216 bytes");
+  }
+  spans_lines_ = lines_inside_ > 0;
+  if (filled_fields_ && (parsed != Parsed::row || fields_.size() != *filled_fields_)) {
+    skip_row();
+  } else if (parsed != Parsed::row) {
+    fail_at_place(problem_place_, problem_);
   }
   next_line_ = line_ + lines_inside_ + 1;
   return true;
 }
 
-/// next() after fill_malformed().
-bool CsvReader::next_line() {
-  if (row_ == end_ && !read_more()) return false;
-  const char* found = nullptr;
-  bool is_too_long = false;
-  for (std::size_t searched = 0;;) {
-    const std::size_t size = end_ - row_;
-    found = static_cast<const char*>(
-        std::memchr(text_.data() + row_ + searched, '\n', size - searched));
-    if (found != nullptr || file_ended_) break;
-    searched = size;
-    if (size > kMostRowBytes) {  // what was read of it is forgotten
-      is_too_long = true;
-      row_ = end_;
-      searched = 0;
+/// Goes to where this row ends, whatever its form, and makes it one of empty fields.
+void CsvReader::skip_row() {
+  bool is_inside = false;
+  lines_inside_ = 0;
+  std::size_t at = row_;
+  for (;; ++at) {
+    if (at == end_) {
+      row_ = end_;  // what was read of it is forgotten
+      if (!read_more()) break;
+      at = row_;
     }
-    read_more();
+    if (dialect_.quote && text_[at] == *dialect_.quote) is_inside = !is_inside;
+    if (text_[at] != '\n') continue;
+    if (!is_inside || dialect_.row_is_line) break;
+    ++lines_inside_;
   }
-  const std::size_t line_end =
-      found != nullptr ? static_cast<std::size_t>(found - text_.data()) : end_;
-  // Independent of where its bytes happened to lie in the buffer.
-  is_too_long = is_too_long || line_end - row_ > kMostRowBytes;
-  const std::size_t behind = std::min(line_end + 1, end_);
-  std::size_t text_end = line_end;
-  if (found != nullptr && text_end > row_ && text_[text_end - 1] == '\r') text_[--text_end] = '\n';
-  // As if the file ended with this line.
-  const std::size_t whole_end = std::exchange(end_, text_end);
-  const bool had_ended = std::exchange(file_ended_, true);
-  const bool is_row =
-      !is_too_long && parse_row() == Parsed::row && fields_.size() == *filled_fields_;
-  end_ = whole_end;
-  file_ended_ = had_ended;
-  if (!is_row) {
-    fields_.assign(*filled_fields_, text_from(row_, row_));
-    places_.assign(*filled_fields_, row_);
-  }
-  next_row_ = behind;
-  next_line_ = line_ + 1;
-  return true;
+  spans_lines_ = is_inside || lines_inside_ > 0;
+  next_row_ = std::min(at + 1, end_);
+  fields_.assign(*filled_fields_, text_from(row_, row_));
+  places_.assign(*filled_fields_, row_);
 }
 
 /// \returns false at the end of the file.
@@ -186,7 +175,7 @@ CsvReader::Parsed CsvReader::parse_row() {
     const std::size_t place = at;
     if (dialect_.trim) at = skip_blanks(at);
     if (dialect_.quote && at < end_ && text_[at] == *dialect_.quote) {
-      if (!parse_quoted(at)) return Parsed::unfinished;
+      if (const Parsed field = parse_quoted(at); field != Parsed::row) return field;
       if (dialect_.trim) at = skip_blanks(at);
     } else {
       const std::size_t begin = at;
@@ -228,9 +217,9 @@ std::size_t CsvReader::skip_blanks(std::size_t at) const noexcept {
   return at;
 }
 
-/// Takes a field from its opening quote to behind its closing one. \returns false if that is not
-/// there yet.
-bool CsvReader::parse_quoted(std::size_t& at) {
+/// Takes a field from its opening quote to behind its closing one. \returns unfinished if that is
+/// not there yet.
+CsvReader::Parsed CsvReader::parse_quoted(std::size_t& at) {
   const std::size_t place = at;
   const char quote = *dialect_.quote;
   std::size_t piece = ++at;
@@ -240,9 +229,11 @@ bool CsvReader::parse_quoted(std::size_t& at) {
     while (text_[at] != quote && text_[at] != '\n') ++at;
     if (at == end_ || (text_[at] == quote && at + 1 == end_ && !file_ended_)) {
       add({}, place);
-      return false;
+      return Parsed::unfinished;
     }
     if (text_[at] == '\n') {
+      if (dialect_.row_is_line)
+        return malformed(place, "the quote that opens here is not closed on its line");
       ++lines_inside_;
       ++at;
       continue;
@@ -261,7 +252,7 @@ bool CsvReader::parse_quoted(std::size_t& at) {
     add(text_from(piece, at), place);
   }
   ++at;
-  return true;
+  return Parsed::row;
 }
 
 void CsvReader::add(std::string_view field, std::size_t place) {

@@ -19,12 +19,26 @@ struct CsvDialect {
   std::optional<char> quote = '"';   ///< None: quotes are ordinary characters.
   std::optional<char> comment = {};  ///< Lines that begin with it are skipped.
   bool trim = false;                 ///< Blanks and tabs around a field are not part of it.
+  bool row_is_line = false;          ///< Else a field in quotes may have line ends.
 };
 
 /// Rows of fields from a text file after RFC 4180, plain or compressed: fields may stand in quotes,
 /// a quote inside them is doubled, and lines end in LF or CRLF. A UTF-8 byte order mark is skipped.
 /// Anything else is an IoError "FILE:LINE:COLUMN: ...", columns counted in bytes from 1, unless
 /// fill_malformed() was called. No message shows the content of a field.
+///
+/// Where a row ends does not depend on whether it is well formed: at the first LF, unless
+/// row_is_line, at the first that an even number of the row's quotes precedes. In a well-formed row
+/// that is the first LF outside quotes, since quotes inside a field are doubled.
+///
+/// Privacy: so the content of a record decides about its own row alone,
+/// - with row_is_line, whatever its bytes are, if there is no LF among them;
+/// - without it, if its quotes are even in number, and each LF in it has an odd number of them in
+///   front. Every writer that follows RFC 4180 ensures this for whatever values it is given.
+/// Proof: a reader at the begin of such a record is at the begin of the next one after its end, by
+/// induction over the records, and next() keeps nothing of the rows before.
+/// No rule does for all records: `1,"a LF 2,b"` is one record of the second kind and two of the
+/// first. So release mode wants to know which kind a file has.
 ///
 /// Memory: one row, and 1 MiB that is read ahead.
 class CsvReader {
@@ -46,12 +60,10 @@ class CsvReader {
   ///   most_bytes once decompressed, or what its compressed size allows.
   bool next();
 
-  /// From the next row on each line is a row of `fields` fields, whatever its content. Quotes hold
-  /// no line ends; a line whose form is broken, which has another number of fields, or is longer
-  /// than kMostRowBytes is a row of empty fields. So the content of a line decides about its own
-  /// row alone: next() does not throw because of it, and it removes, adds and changes no other row.
-  /// Bytes are no longer counted, since one line may have any number of them; callers that keep
-  /// rows count those.
+  /// From the next row on, one whose form is broken, which has another number of fields than
+  /// `fields`, or is longer than kMostRowBytes is a row of empty fields. So next() throws because
+  /// of no row. Bytes are no longer counted, since one row may have any number of them; callers
+  /// that keep rows count those.
   void fill_malformed(std::size_t fields) { filled_fields_ = fields; }
 
   /// The fields of the row that next() read; valid until the next call.
@@ -59,8 +71,8 @@ class CsvReader {
   /// Whether the row is an empty line.
   bool is_blank() const noexcept { return fields_.size() == 1 && at_end_of_row_ == places_[0]; }
 
-  /// Whether a field in quotes holds a line end.
-  bool spans_lines() const noexcept { return lines_inside_ > 0; }
+  /// Whether quotes hold a line end; with row_is_line, whether they would.
+  bool spans_lines() const noexcept { return spans_lines_; }
 
   /// \returns the number of rows in the whole file, if all were as long as this one; 0 for
   ///   compressed files.
@@ -83,10 +95,10 @@ class CsvReader {
  private:
   enum class Parsed { row, unfinished, malformed };
 
-  bool next_line();
   Parsed parse_row();
   Parsed malformed(std::size_t place, const char* what);
-  bool parse_quoted(std::size_t& at);
+  Parsed parse_quoted(std::size_t& at);
+  void skip_row();
   bool read_more();
   bool skip_comments();
   bool is_line_end(std::size_t at) const noexcept;
@@ -112,7 +124,8 @@ class CsvReader {
   std::uint64_t bytes_ = 0;  ///< Read so far, decompressed.
   std::uint64_t line_ = 0;   ///< The line of this row, from 1.
   std::uint64_t next_line_ = 1;
-  std::uint64_t lines_inside_ = 0;            ///< Line ends within quotes of this row.
+  std::uint64_t lines_inside_ = 0;  ///< Line ends within quotes of this row.
+  bool spans_lines_ = false;
   std::string unescaped_;                     ///< Fields of this row in which quotes were doubled.
   std::vector<std::string_view> fields_;      ///< In text_ or unescaped_.
   std::vector<std::size_t> places_;           ///< Of each field in text_, with its quote.

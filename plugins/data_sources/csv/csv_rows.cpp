@@ -106,5 +106,5 @@ void CsvRows::check_size() const {
     reader_.fail_at_row("the line is blank, expected " + expected + " fields");
   reader_.fail_at_row("the row has " + std::to_string(reader_.fields().size()) +
                       " field(s), expected " + expected + ", " + delimiter_hint(form_) +
-                      ", and data.malformed what becomes of such a line");
+                      ", and data.malformed what becomes of such a row");
 }

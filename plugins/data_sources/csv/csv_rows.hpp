@@ -19,7 +19,7 @@ struct CsvForm {
   bool fills_malformed = false;  ///< CsvReader::fill_malformed().
 };
 
-/// Whether the header alone determines how many fields a row has, and every line after it is a row.
+/// Whether the header alone determines how many fields a row has, and all behind it are rows.
 bool can_fill_malformed(const CsvForm& form);
 
 inline constexpr std::array<const char*, 5> kDelimiters = {",", ";", "\t", "|", " "};
@@ -40,7 +40,6 @@ class CsvRows final : public TextRows {
 
   std::size_t likely_rows() const noexcept override { return reader_.rows_like_this(); }
   std::uint64_t read_so_far() const noexcept override { return reader_.bytes_read(); }
-  /// Whether a field in quotes holds a line end.
   bool spans_lines() const noexcept override { return reader_.spans_lines(); }
 
   std::string name() const override { return reader_.path().string(); }

@@ -202,7 +202,7 @@ Value DeclaredTable::reading(const TableColumns& columns, const TargetColumn& ta
   for (const Value::Member& member : std::get<Value::Object>(params_.data())) {
     const std::string& key = member.key;
     const bool is_of_these_rows = key == "train" || key == "test" || key == "split" ||
-                                  key == "columns" || key == "unlabelled" || key == "malformed";
+                                  key == "columns" || key == "unlabelled";
     if (!is_of_these_rows) value.set(key, member.value);
   }
   if (has_classes_ && target.class_names().empty())
@@ -245,6 +245,10 @@ std::vector<std::string> DeclaredTable::remarks(const Table& table) const {
                                    : "other or missing");
     all.push_back(std::move(text));
   }
+  if (form_.row_is_line && table.spanning_rows > 0)
+    all.push_back(file + std::to_string(table.spanning_rows) + rows +
+                  "end within quotes; if they are parts of records that go over lines, say row: "
+                  "record, or each of these lines is a row of its own");
   if (table.filled_targets > 0)
     all.push_back(file + "the target: " + std::to_string(table.filled_targets) + rows +
                   "have none that fits, and count as the one that is declared for them");

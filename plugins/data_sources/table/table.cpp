@@ -138,6 +138,7 @@ class TableReader {
   void read_row(const TextRows& text) {
     const bool is_test = split_ != nullptr && split_->is_test(text.fields());
     TableRows& rows = side(is_test);
+    if (text.spans_lines()) ++table_.spanning_rows;
     if (table_.looks_like_index && counts_rows_) look_at_index(text.field(0));
     const std::span<const std::string_view> fields = text.fields();
     std::size_t at = rows.features.size();

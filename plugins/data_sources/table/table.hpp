@@ -17,6 +17,7 @@ struct TableForm {
   bool are_named = true;    ///< Else columns are called "0", "1", ..., and have an order.
   bool has_targets = true;  ///< If not, every target is 0, whatever a column of its name holds.
   bool decimal_comma = false;
+  bool row_is_line = false;     ///< Else it may go over several lines of a file.
   bool is_well_formed = false;  ///< Whatever rows hold, they have the fields that columns need.
   std::vector<std::string> missing;
   std::vector<ColumnRule> rules;  ///< None: every column is a number, in the order of the table.
@@ -57,6 +58,7 @@ struct Table {
   SideFacts train_facts, test_facts;  ///< About all rows, taken or not.
   std::vector<std::uint64_t> filled;  ///< For each of columns.features: rows without a value.
   std::uint64_t filled_targets = 0;
+  std::uint64_t spanning_rows = 0;  ///< As TextRows::spans_lines().
   /// The first column, if it counts the rows from 0 or 1 as an index does, and has no name or is
   /// called "index", "Index" or "Unnamed: 0".
   std::optional<std::string> looks_like_index;

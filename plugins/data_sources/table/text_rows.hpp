@@ -34,7 +34,7 @@ class TextRows {
   /// Whether the fields of a column are dates, written as %Y-%m-%d whatever is declared of them.
   virtual bool has_iso_dates(std::size_t) const noexcept { return false; }
 
-  /// Whether this row goes over more than one line of a file.
+  /// Whether this row goes over more than one line of a file, or would if rows were not lines.
   virtual bool spans_lines() const noexcept { return false; }
 
   /// The number of rows, if that is known or can be guessed; else 0.
