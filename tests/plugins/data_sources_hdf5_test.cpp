@@ -171,6 +171,43 @@ TEST_CASE("hdf5: numbers of every type and order of bytes") {
   }
 }
 
+TEST_CASE("hdf5: booleans as h5py writes them are 0 and 1, and other enumerations are refused") {
+  const RowsFile rows;
+  const auto write = [&](const char* yes, signed char value) {
+    const hid_t kind = H5Tenum_create(H5T_NATIVE_INT8);
+    const signed char no = 0;
+    H5Tenum_insert(kind, "FALSE", &no);
+    H5Tenum_insert(kind, yes, &value);
+    rows.write([&](H5File& made) {
+      made.put<signed char>("features", kind, kind, {4, 1}, {value, 0, 0, value});
+      made.put<signed char>("targets", kind, kind, {4}, {0, value, value, 0});
+    });
+    H5Tclose(kind);
+  };
+  write("TRUE", 1);
+  Dataset data = rows.open()->read(Split::train);
+  CHECK(std::vector<float>(data.features().begin(), data.features().end()) ==
+        std::vector<float>{1, 0, 0, 1});
+  CHECK(std::vector<float>(data.targets().begin(), data.targets().end()) ==
+        std::vector<float>{0, 1, 1, 0});
+  for (const auto& [yes, value] : {std::pair{"MAYBE", 1}, {"TRUE", 2}}) {
+    write(yes, static_cast<signed char>(value));
+    CHECK_THROWS_WITH(rows.open()->info(),
+                      ContainsSubstring("another type than booleans, integers or reals"));
+  }
+}
+
+TEST_CASE("hdf5: whole numbers of 64 bits are rounded as the texts of a table are") {
+  const RowsFile rows;
+  constexpr std::int64_t kTwice = (std::int64_t{1} << 60) + (std::int64_t{1} << 36) + 1;
+  rows.write([&](H5File& made) {
+    made.put<std::int64_t>("features", H5T_NATIVE_INT64, H5T_STD_I64LE, {2, 1}, {kTwice, 1});
+    made.put<int>("targets", H5T_NATIVE_INT, H5T_STD_I64LE, {2}, {0, 1});
+  });
+  CHECK(rows.open()->read(Split::train).features()[0] ==
+        static_cast<float>(static_cast<double>(kTwice)));
+}
+
 TEST_CASE("hdf5: data sets in groups, in packed pieces, of images, of two splits in one file") {
   const RowsFile rows;
   std::vector<std::uint8_t> pixels(7 * 2 * 3);

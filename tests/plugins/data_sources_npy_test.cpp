@@ -149,6 +149,24 @@ TEST_CASE("npy: halves, booleans, the other byte order, and signs", "[data_sourc
              ContainsSubstring("element 2 is not a finite number"));
 }
 
+TEST_CASE("npy: whole numbers of 64 bits are rounded as the texts of a table are",
+          "[data_source]") {
+  const Files files;
+  constexpr std::int64_t kTwice = (std::int64_t{1} << 60) + (std::int64_t{1} << 36) + 1;
+  replace_file(files.features, npy("<i8", "(3, 2)", raw<std::int64_t>({kTwice, 2, 3, 4, 5, 6})));
+  CHECK(values(files.open()->read(Split::train))[0] ==
+        static_cast<float>(static_cast<double>(kTwice)));
+}
+
+TEST_CASE("npy: targets may be a column", "[data_source]") {
+  const Files files;
+  const auto plain = files.open()->read(Split::train);
+  replace_file(files.targets, npy("<i4", "(3, 1)", raw<std::int32_t>({0, 2, 1})));
+  const auto column = files.open()->read(Split::train);
+  CHECK(std::ranges::equal(column.targets(), std::vector<float>{0, 2, 1}));
+  CHECK(values(column) == values(plain));
+}
+
 TEST_CASE("npy: Fortran order is another way to write the same", "[data_source]") {
   const Files files;
   const auto fortran = [](const std::string& descr, const std::string& shape,
@@ -350,9 +368,10 @@ TEST_CASE("npy: what is wrong with a file is said in one line", "[data_source]")
     says(npy("<f4", "(6,)", data), "has the shape (6), expected features of shape");
     says(npy("<f4", "()", raw<float>({1})), "has the shape (), expected features");
     says(npy("<f4", "(2, 3)", data), "has 2 examples, but");
-    CHECK_THAT(files.refusal(files.targets, npy("<i4", "(3, 1)", raw<std::int32_t>({0, 1, 2}))),
-               ContainsSubstring("has the shape (3 x 1), expected targets of shape (rows)"));
     replace_file(files.features, good);
+    CHECK_THAT(
+        files.refusal(files.targets, npy("<i4", "(3, 2)", raw<std::int32_t>({0, 1, 2, 0, 1, 2}))),
+        ContainsSubstring("has the shape (3 x 2), expected targets of shape (rows)"));
     CHECK_THAT(files.refusal(files.targets, npy("<i4", "(2,)", raw<std::int32_t>({0, 1}))),
                ContainsSubstring("has 2 targets"));
     replace_file(files.targets, npy("<i4", "(3,)", raw<std::int32_t>({0, 1, 2})));

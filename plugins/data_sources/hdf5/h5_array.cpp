@@ -22,6 +22,18 @@ herr_t refuse_link(const char*, const char*, const char*, const char*, unsigned*
   return -1;
 }
 
+/// Whether an enumeration is what h5py writes booleans as: FALSE and TRUE, 0 and 1, of one byte.
+bool is_boolean(hid_t type) {
+  const auto is_value = [type](const char* name, signed char value) {
+    const int member = H5Tget_member_index(type, name);
+    signed char found = -1;
+    return member >= 0 && H5Tget_member_value(type, static_cast<unsigned>(member), &found) >= 0 &&
+           found == value;
+  };
+  return H5Tget_size(type) == 1 && H5Tget_nmembers(type) == 2 && is_value("FALSE", 0) &&
+         is_value("TRUE", 1);
+}
+
 }  // namespace
 
 H5Array::H5Array(const std::filesystem::path& file, const std::string& name)
@@ -80,9 +92,11 @@ void H5Array::check_type() {
   const H5Id type(H5Dget_type(data_.get()), H5Tclose);
   const H5T_class_t kind = type ? H5Tget_class(type.get()) : H5T_NO_CLASS;
   const std::size_t size = type ? H5Tget_size(type.get()) : 0;
-  if ((kind != H5T_INTEGER && kind != H5T_FLOAT) || size < 1 || size > 8)
-    fail("has elements of another type than integers or reals of 1 to 8 bytes");
+  const bool is_number = kind == H5T_INTEGER || kind == H5T_FLOAT;
+  if (!(is_number || (kind == H5T_ENUM && is_boolean(type.get()))) || size < 1 || size > 8)
+    fail("has elements of another type than booleans, integers or reals of 1 to 8 bytes");
   is_real_ = kind == H5T_FLOAT;
+  is_long_ = kind == H5T_INTEGER && size == 8;
   is_bytes_ = kind == H5T_INTEGER && size == 1 && H5Tget_sign(type.get()) == H5T_SGN_NONE;
 }
 
@@ -132,7 +146,11 @@ void H5Array::read(std::size_t first, std::size_t count, hid_t type, void* to) c
 
 void H5Array::any_reals(std::size_t first, std::size_t count, std::vector<float>& to) const {
   to.resize(count * row_size_);
-  read(first, count, H5T_NATIVE_FLOAT, to.data());
+  if (!is_long_) return read(first, count, H5T_NATIVE_FLOAT, to.data());
+  // By way of double, as the texts of a table: rounded once or twice, 2^60 + 2^36 + 1 differs.
+  std::vector<double> exact(to.size());
+  read(first, count, H5T_NATIVE_DOUBLE, exact.data());
+  std::ranges::transform(exact, to.begin(), [](double x) { return static_cast<float>(x); });
 }
 
 void H5Array::bytes(std::size_t first, std::size_t count, std::vector<std::uint8_t>& to) const {

@@ -28,7 +28,8 @@ class H5Id {
   Close close_;
 };
 
-/// A data set of whole or real numbers in an HDF5 file, read a range of rows at a time.
+/// A data set of whole or real numbers, or of booleans as h5py writes them, in an HDF5 file, read a
+/// range of rows at a time.
 ///
 /// Nothing outside of the file is opened, whatever the file says: no external links or storage, no
 /// virtual data sets, and no filters from libraries that would have to be loaded.
@@ -72,5 +73,5 @@ class H5Array {
   H5Id file_, data_;
   privgrad::Shape shape_;
   std::size_t row_size_ = 1, rows_of_chunk_ = 1;
-  bool is_bytes_ = false, is_real_ = false;
+  bool is_bytes_ = false, is_real_ = false, is_long_ = false;
 };

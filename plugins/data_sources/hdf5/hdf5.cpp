@@ -218,9 +218,10 @@ class Hdf5 final : public privgrad::DataSource,
 std::vector<privgrad::ParamSpec> place_params() {
   return {
       param::path("file", "An HDF5 file.").example("train.h5"),
-      param::text("features",
-                  "The data set [rows, extents...] of integers or reals in it; kept as float32, "
-                  "without scaling.")
+      param::text(
+          "features",
+          "The data set [rows, extents...] of booleans, integers or reals in it; kept as float32, "
+          "without scaling.")
           .defaults_to("/features"),
       param::text("targets", "The data set [rows] in it.").defaults_to("/targets")};
 }

@@ -125,7 +125,8 @@ class Npy final : public privgrad::DataSource,
     const NpyFile features(files.features, files.features_array, most_bytes_);
     check_features(features);
     NpyFile targets(files.targets, files.targets_array);
-    if (targets.shape().size() != 1) {
+    if (targets.shape().empty() ||
+        privgrad::element_count(targets.shape()) != targets.shape().front()) {
       targets.fail("has the shape (" + shape_text(targets) + "), expected targets of shape (rows)");
     }
     if (features.shape().front() != targets.shape().front()) {

@@ -257,7 +257,8 @@ void NpyFile::read_as(std::vector<float>& to, std::uint64_t count, Convert conve
 
 template <class T>
 void NpyFile::read_as(std::vector<float>& to, std::uint64_t count) {
-  read_as<T>(to, count, [](T element) { return static_cast<float>(element); });
+  // By way of double, as the texts of a table: rounded once or twice, 2^60 + 2^36 + 1 differs.
+  read_as<T>(to, count, [](T element) { return static_cast<float>(static_cast<double>(element)); });
 }
 
 /// The first index is the fastest in Fortran order, and the last in C order.
