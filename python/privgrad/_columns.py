@@ -1,25 +1,26 @@
 """Columns of a table as the texts that a file would hold of them.
 
-What the text of a cell is follows from that cell and from the column's type alone, so that a row
-decides about its own features, as a line of a file does.
+What the text of a cell is follows from that cell and from what is declared of its column alone, so that a
+row decides about its own features, as a line of a file does.
 """
 
 from __future__ import annotations
 
-import datetime
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ._cells import text_of
 from .errors import ConfigError, DataError
 
-__all__ = ["arrow", "as_declared", "as_text", "looked_up", "text_columns"]
+__all__ = ["arrow", "as_declared", "plain_column", "text_columns"]
 
-#: A name, where each text begins, their bytes, whether they are days, and of a column that has no texts
-#: its type.
-Column = tuple[str, Any, Any, bool, str]
+#: A name, where each text begins, their bytes, what the type says of all cells (texts, numbers, days,
+#: unreadable), and the type.
+Column = tuple[str, Any, Any, str, str]
 
-_MISSING = {"NAType", "NaTType", "NoneType"}
-_MOST_WHOLE = 1e15  # below it a double tells all whole numbers apart
+_ISO = "%Y-%m-%d"
+_MOST_EXACT = 2.0**53
 
 
 def arrow() -> Any:
@@ -39,30 +40,13 @@ def arrow() -> Any:
     return pyarrow
 
 
-def as_text(cell: Any) -> str:
-    """The text of one value; empty where it is missing."""
-    if type(cell).__name__ in _MISSING:
-        return ""
-    if hasattr(cell, "item") and getattr(cell, "shape", None) == ():
-        cell = cell.item()
-    if isinstance(cell, bool):
-        return "true" if cell else "false"
-    if isinstance(cell, float):
-        if cell != cell:
-            return ""
-        return str(int(cell)) if cell.is_integer() and abs(cell) < _MOST_WHOLE else repr(cell)
-    if isinstance(cell, datetime.date):  # a datetime is one, too
-        return cell.isoformat()[:10]
-    return str(cell)
-
-
 def as_declared(section: Mapping[str, Any]) -> dict[str, Any]:
     """The section, whose labels and values of columns are texts, as those of rows are."""
     made = dict(section)
     if section.get("labels") is not None:
-        made["labels"] = [as_text(label) for label in section["labels"]]
+        made["labels"] = [text_of(label) for label in section["labels"]]
     if "other_label" in section:
-        made["other_label"] = as_text(section["other_label"])
+        made["other_label"] = text_of(section["other_label"])
     if "columns" in section:
         made["columns"] = [_entry(entry) for entry in section["columns"]]
     return made
@@ -73,22 +57,45 @@ def _entry(entry: Any) -> Any:
         return entry
     made = dict(entry)
     if isinstance(entry.get("values"), (list, tuple)):
-        made["values"] = [as_text(value) for value in entry["values"]]
-    if isinstance(entry.get("since"), datetime.date):
-        made["since"] = as_text(entry["since"])
+        made["values"] = [text_of(value) for value in entry["values"]]
+    if entry.get("since") is not None:
+        made["since"] = text_of(entry["since"])
     return made
 
 
-def _of_cells(cells: Iterable[Any]) -> tuple[Any, Any]:
+def _form_of(name: str, columns: Any) -> str:
+    """How the dates of a column are declared, by the first entry that fits."""
+    for entry in columns if isinstance(columns, Sequence) else ():
+        pattern = str(entry.get("name", "")) if isinstance(entry, Mapping) else ""
+        if re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), name, re.DOTALL):
+            return str(entry.get("format") or _ISO)
+    return _ISO
+
+
+def _joined(texts: Sequence[bytes]) -> tuple[Any, Any]:
     import numpy as np
 
-    texts = [as_text(cell).encode("utf-8", "replace") for cell in cells]
     offsets = np.zeros(len(texts) + 1, dtype=np.int64)
     np.cumsum([len(text) for text in texts], out=offsets[1:])
     return offsets, np.frombuffer(b"".join(texts), dtype=np.uint8)
 
 
-def looked_up(chunk: Any) -> Any:
+def _of_cells(cells: Iterable[Any], form: str) -> tuple[Any, Any]:
+    return _joined([text_of(cell, form).encode("utf-8", "replace") for cell in cells])
+
+
+def plain_column(column: Any) -> Any:
+    """A column of Arrow without what wraps its values: extensions of Arrow's own, and dictionaries."""
+    pyarrow = arrow()
+    kind = column.type
+    if isinstance(kind, pyarrow.BaseExtensionType) and kind.extension_name.startswith("arrow."):
+        column = pyarrow.chunked_array([chunk.storage for chunk in column.chunks], kind.storage_type)
+    if pyarrow.types.is_dictionary(column.type):
+        column = pyarrow.chunked_array([_looked_up(chunk) for chunk in column.chunks or [column.combine_chunks()]])
+    return column
+
+
+def _looked_up(chunk: Any) -> Any:
     """The values of a chunk of a dictionary, by a kernel that each type of values has."""
     pyarrow = arrow()
     is_view = pyarrow.types.is_string_view(chunk.type.value_type)
@@ -96,53 +103,78 @@ def looked_up(chunk: Any) -> Any:
     return values.take(chunk.indices)
 
 
-def _of_arrow(name: str, column: Any) -> Column:
+def _number_texts(column: Any) -> Any:
+    """The texts of numbers, as text_of() writes them."""
+    pyarrow = arrow()
+    compute, text = pyarrow.compute, pyarrow.large_string()
+    reals = column.cast(pyarrow.float64(), safe=False)
+    reals = compute.if_else(compute.is_nan(reals), None, reals)
+    is_exact = compute.less(compute.abs(reals), _MOST_EXACT)
+    has_sign = compute.or_(compute.not_equal(reals, 0.0), compute.greater(compute.divide(1.0, reals), 0.0))
+    is_whole = compute.and_(compute.and_(compute.equal(compute.floor(reals), reals), is_exact), has_sign)
+    whole = compute.if_else(is_whole, reals, 0.0).cast(pyarrow.int64()).cast(text)
+    single = reals.cast(pyarrow.float32(), safe=False)
+    is_single = compute.and_(is_exact, compute.not_equal(single, 0.0))
+    return compute.if_else(is_whole, whole, compute.if_else(is_single, single.cast(text), reals.cast(text)))
+
+
+def _of_arrow(name: str, column: Any, form: str) -> Column:
     import numpy as np
 
     pyarrow = arrow()
-    compute, types = pyarrow.compute, pyarrow.types
-    if isinstance(column.type, pyarrow.BaseExtensionType):
-        storage = [chunk.storage for chunk in column.chunks]
-        column = pyarrow.chunked_array(storage, column.type.storage_type)
-    if types.is_dictionary(column.type):
-        column = pyarrow.chunked_array([looked_up(chunk) for chunk in column.chunks or [column.combine_chunks()]])
-    kind = column.type
-    is_date = types.is_date(kind) or types.is_timestamp(kind)
-    if is_date:
-        column = compute.strftime(column, format="%Y-%m-%d")
-    elif types.is_floating(kind):
-        column = compute.if_else(compute.is_nan(column), None, column)
-    elif not (types.is_integer(kind) or types.is_boolean(kind) or types.is_decimal(kind) or types.is_null(kind)
-              or types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)):
-        return name, np.zeros(len(column) + 1, dtype=np.int64), np.zeros(0, dtype=np.uint8), False, str(kind)
-    texts = compute.fill_null(column.cast(pyarrow.large_string()), "").combine_chunks()
-    _, places, characters = texts.buffers()
+    types, type_name = pyarrow.types, str(column.type)
+    column = plain_column(column)
+    kind, holds = column.type, "texts"
+    if types.is_date(kind) or types.is_timestamp(kind):
+        holds = "days"
+        column = pyarrow.compute.strftime(column, format=re.sub("%[HMSf]", "0", form))
+    elif types.is_boolean(kind):
+        holds = "numbers"
+    elif types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        holds = "numbers"
+        column = _number_texts(column)
+    elif types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+        return name, *_of_cells(column.to_pylist(), form), holds, type_name
+    elif not (types.is_null(kind) or types.is_string(kind) or types.is_large_string(kind)
+              or types.is_string_view(kind)):
+        return name, np.zeros(len(column) + 1, dtype=np.int64), np.zeros(0, dtype=np.uint8), "unreadable", type_name
+    texts = pyarrow.compute.fill_null(column.cast(pyarrow.large_string()), "").combine_chunks()
+    _, begins, characters = texts.buffers()
     offsets = np.zeros(1, dtype=np.int64)
     if len(texts):
-        offsets = np.frombuffer(places, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
+        offsets = np.frombuffer(begins, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
     held = np.zeros(0, dtype=np.uint8) if characters is None else np.frombuffer(characters, dtype=np.uint8)
-    return name, offsets, held, is_date, ""
+    return name, offsets, held, holds, type_name
 
 
-def _column(name: str, values: Any) -> Column:
+def _column(name: str, values: Any, form: str) -> Column:
     """A column of pandas, an array, a list, or a column of Arrow."""
+    import numpy as np
+
     pyarrow = arrow()
     if isinstance(values, pyarrow.Array):
         values = pyarrow.chunked_array([values])
+    kind: Any = getattr(values, "dtype", None)
     if isinstance(values, pyarrow.ChunkedArray):
-        return _of_arrow(name, values)
-    kind = getattr(getattr(values, "dtype", None), "kind", "O")
-    if isinstance(values, (list, tuple)) or (kind in "OUS" and not hasattr(values, "__arrow_c_stream__")):
-        return (name, *_of_cells(values), False, "")
-    if str(getattr(values, "dtype", "")) == "object":  # each cell by itself, whatever the others are
-        return (name, *_of_cells(values), False, "")
+        return _of_arrow(name, values, form)
+    if hasattr(kind, "categories") and hasattr(values, "cat"):  # of pandas; those of Polars are Arrow's
+        texts = [text_of(value, form).encode("utf-8", "replace") for value in kind.categories]
+        return name, *_joined([*map([*texts, b""].__getitem__, values.cat.codes)]), "texts", str(kind)
+    if kind is None or (isinstance(kind, np.dtype) and (kind.kind in "OUSc" or kind == np.longdouble)):
+        holds = "numbers" if kind is not None and kind.kind in "fc" else "texts"
+        return name, *_of_cells(values, form), holds, str(kind)
     if hasattr(values, "__arrow_c_stream__") and not hasattr(values, "iloc"):
-        return _of_arrow(name, pyarrow.chunked_array(values))
-    made = pyarrow.array(values, from_pandas=True)
-    return _of_arrow(name, made if isinstance(made, pyarrow.ChunkedArray) else pyarrow.chunked_array([made]))
+        return _of_arrow(name, pyarrow.chunked_array(values), form)
+    try:
+        made = pyarrow.array(np.asarray(values) if hasattr(kind, "subtype") else values, from_pandas=True)
+    except (pyarrow.ArrowException, TypeError, ValueError):  # a type of pandas that Arrow has not
+        made = pyarrow.nulls(len(values), pyarrow.list_(pyarrow.null()))
+        return *_of_arrow(name, pyarrow.chunked_array([made]), form)[:4], str(kind)
+    chunked = made if isinstance(made, pyarrow.ChunkedArray) else pyarrow.chunked_array([made])
+    return *_of_arrow(name, chunked, form)[:4], str(kind)
 
 
-def text_columns(table: Any, targets: Any, target: str | None, where: str) -> list[Column]:
+def text_columns(table: Any, targets: Any, section: Mapping[str, Any], where: str) -> list[Column]:
     """All columns of a table, and the targets as one more.
 
     Parameters
@@ -151,18 +183,19 @@ def text_columns(table: Any, targets: Any, target: str | None, where: str) -> li
         A frame of pandas, or a table of PyArrow.
     targets
         None where they are a column of the table.
-    target : str, optional
-        What their column is called.
+    section : dict
+        What is declared of them: ``columns``, and as ``target`` what the targets' column is called.
     where : str
         What errors call the table.
     """
     if hasattr(table, "iloc"):
-        columns = [_column(str(name), series) for name, series in table.items()]
+        named = [(str(name), series) for name, series in table.items()]
     else:
-        columns = [_column(name, table.column(place)) for place, name in enumerate(table.column_names)]
+        named = [(name, table.column(place)) for place, name in enumerate(table.column_names)]
+    columns = [_column(name, values, _form_of(name, section.get("columns"))) for name, values in named]
     if targets is None:
         return columns
-    assert target is not None
+    target = section["target"]
     if target in [column[0] for column in columns]:
         raise ConfigError(f"{where}: targets are given, and the table has a column '{target}'; give one of them")
-    return [*columns, _column(target, targets)]
+    return [*columns, _column(target, targets, _ISO)]

@@ -7,18 +7,20 @@ type. No error shows a cell or tells of its type.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from . import _rows
-from ._columns import arrow, looked_up
+from . import _cells
+from ._columns import arrow, plain_column
 from .errors import ConfigError, DataError
 
-__all__ = ["features_of", "lists_of", "numbers_of", "targets_of"]
+__all__ = ["as_float32", "features_of", "lists_of", "numbers_of", "targets_of"]
 
 _NUMBERS = "biuf"
+_NO_NUMBERS = "mMV"
 _NAMES = {"O": "objects", "U": "texts", "S": "bytes"}
 
 
@@ -41,68 +43,70 @@ def _lying(values: Any, what: str) -> np.ndarray:
         raise DataError(f"{what}: is no array of numbers, with rows of one length") from None
 
 
-def _as_float32(array: np.ndarray, fills: bool) -> np.ndarray:
-    """Numbers in C order: bytes and float32 where they lie, others as float32."""
-    if array.dtype not in (np.float32, np.uint8):
-        with np.errstate(all="ignore"):  # what does not fit is found, and named, by the source
-            if fills:  # by way of float64, as numbers among what is none
-                array = array.astype(np.float64, copy=False)
-            array = array.astype(np.float32)
-    return np.ascontiguousarray(array)
+def as_float32(array: np.ndarray, scale: float) -> np.ndarray:
+    """Features in C order, in their units.
+
+    Bytes lie where they do, since whoever reads them multiplies them; others are float32, by way of float64,
+    as numbers are in files. All are multiplied by what is declared: that they are bytes is no row's to tell.
+    """
+    if array.dtype == np.uint8:
+        return np.ascontiguousarray(array)
+    with np.errstate(all="ignore"):  # what does not fit is found, and named, by the source
+        if array.dtype != np.float32:
+            array = array.astype(np.float64, copy=False).astype(np.float32)
+        return np.ascontiguousarray(array if scale == 1 else array * np.float32(scale))
 
 
 def features_of(values: Any, fills: bool, what: str) -> np.ndarray:
-    """Features of an array or a list: float32, or uint8 where that is what they are.
+    """Features of an array or a list: numbers, uint8 or float32 where they lie, or float64.
 
     Raises
     ------
     ConfigError
         Where `fills`, and a row would tell how many features there are.
     DataError
-        Where not `fills`, and these are no numbers.
+        By a type that has no numbers. Where not `fills`, and these are no numbers.
     """
     has_type = hasattr(values, "dtype")
+    if isinstance(values, (str, os.PathLike)) or hasattr(values, "collect"):
+        raise DataError(
+            f"{what}: is of type {type(values).__name__}, expected an array, a table (of Polars a DataFrame, which a"
+            " LazyFrame's collect() gives), or a path *.parquet"
+        )
     if fills and not (has_type or hasattr(values, "__dlpack__") or hasattr(values, "__array__")):
         raise ConfigError(
             f"{what}: is of type {type(values).__name__}, as wide as its rows are; with feature_fill, and in"
             " release mode, expected an array or a table"
         )
     array = _lying(values, what)
-    if array.dtype.kind in _NUMBERS:
-        return _as_float32(array, fills)
-    if not fills:
+    kind = array.dtype.kind
+    if kind in _NUMBERS:
+        return array
+    # Whole numbers beside a duration are durations, for NumPy.
+    if not fills or (kind in _NO_NUMBERS and kind != "m"):
         raise DataError(f"{what}: holds {_held(array.dtype) if has_type else 'what is no number'}, expected numbers")
-    return _as_float32(_rows.cells(array), fills)
+    return _cells.numbers(array)
 
 
 def _of_arrow(column: Any) -> np.ndarray | None:
     """The cells of a column: numbers, NaN where one is missing, or objects; None of other types."""
     pyarrow = arrow()
     types = pyarrow.types
-    if isinstance(column, pyarrow.Array):
-        column = pyarrow.chunked_array([column])
-    if isinstance(column.type, pyarrow.BaseExtensionType):
-        column = pyarrow.chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
-    if types.is_dictionary(column.type):
-        chunks = [looked_up(chunk) for chunk in column.chunks or [column.combine_chunks()]]
-        column = pyarrow.chunked_array(chunks)
+    column = plain_column(pyarrow.chunked_array([column]) if isinstance(column, pyarrow.Array) else column)
     kind = column.type
     if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
-        if column.null_count:  # in double, whose rounding to float32 is that of whole columns
+        if column.null_count:
             column = column.cast(pyarrow.uint8() if types.is_boolean(kind) else kind)
             column = column.cast(pyarrow.float64(), safe=False)
         numbers: np.ndarray = column.to_numpy()
         return numbers
     if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
-        held = column.cast(pyarrow.large_string()).cast(pyarrow.large_binary()).to_pylist()
-        cells = [None if cell is None else cell.decode("utf-8", "replace") for cell in held]
+        cells = column.cast(pyarrow.large_string()).cast(pyarrow.large_binary()).to_pylist()
     elif types.is_binary(kind) or types.is_large_binary(kind) or types.is_decimal(kind) or types.is_null(kind):
         cells = column.to_pylist()
     else:
         return None
-    made = np.empty(len(cells), dtype=object)
-    made[:] = cells
-    return made
+    return _cells.listed(cells)
 
 
 def _of_series(series: Any) -> np.ndarray | None:
@@ -110,10 +114,14 @@ def _of_series(series: Any) -> np.ndarray | None:
     kind = series.dtype
     if hasattr(kind, "pyarrow_dtype"):
         return _of_arrow(arrow().chunked_array(series))
-    if kind.kind in _NUMBERS and not isinstance(kind, np.dtype):  # whose missing values are pandas.NA
-        numbers: np.ndarray = series.to_numpy(dtype=np.float64, na_value=np.nan)
-        return numbers
-    return np.asarray(series)
+    if not isinstance(kind, np.dtype):
+        if kind.kind in _NUMBERS:  # whose missing values are pandas.NA
+            numbers: np.ndarray = series.to_numpy(dtype=np.float64, na_value=np.nan)
+            return numbers
+        if not hasattr(kind, "categories") and str(kind) not in ("string", "str"):  # times, periods, intervals
+            return None
+    array = np.asarray(series)
+    return None if array.dtype.kind in _NO_NUMBERS else array
 
 
 def numbers_of(column: Any, fills: bool, where: str) -> np.ndarray:
@@ -129,8 +137,8 @@ def numbers_of(column: Any, fills: bool, where: str) -> np.ndarray:
     Raises
     ------
     DataError
-        By the type of the column: where not `fills`, and that is none of numbers; where it is one of Arrow
-        that has no numbers, such as dates and lists. Where not `fills`, and a number is missing.
+        By the type of the column: where not `fills`, and that is none of numbers; where it is one that has
+        no numbers, such as dates and lists. Where not `fills`, and a number is missing.
     """
     is_pandas = hasattr(column, "iloc")
     kind = column.dtype if is_pandas else column.type
@@ -142,7 +150,7 @@ def numbers_of(column: Any, fills: bool, where: str) -> np.ndarray:
             " you declare"
         )
     if fills:
-        return _rows.cells(cells)
+        return _cells.numbers(cells)
     missing = int(column.isna().sum()) if is_pandas else column.null_count
     if missing:
         raise DataError(
@@ -151,45 +159,40 @@ def numbers_of(column: Any, fills: bool, where: str) -> np.ndarray:
     return cells
 
 
-def lists_of(whole: Any, scale: float) -> np.ndarray:
+def lists_of(whole: Any) -> np.ndarray:
     """The numbers of lists of fixed size, or numbers, some of which are missing: [rows, size], NaN there.
 
     Parameters
     ----------
     whole
         An array of Arrow, of float32 or uint8.
-    scale : float
-        What bytes are multiplied by, which reals are not where they are lent.
     """
     pyarrow = arrow()
-    kind, width, values = whole.type, 1, whole
-    if pyarrow.types.is_fixed_size_list(kind):
-        kind, width = kind.value_type, kind.list_size
+    width, values = 1, whole
+    if pyarrow.types.is_fixed_size_list(whole.type):
+        width = whole.type.list_size
         values = whole.values.slice(whole.offset * width, len(whole) * width)
     cells = _of_arrow(values)
     assert cells is not None
     numbers = cells.astype(np.float32).reshape(len(whole), width)
-    if kind == pyarrow.uint8():
-        numbers *= np.float32(scale)
     numbers[whole.is_null().to_numpy(zero_copy_only=False)] = np.nan
     return numbers
 
 
-def _cells_of(values: Any, what: str) -> np.ndarray:
+def _targets(values: Any, what: str) -> np.ndarray:
     """Targets as an array of one axis."""
-    if isinstance(values, (list, tuple)):  # each as it is: NumPy would make texts of all, for one of them
-        array = np.empty(len(values), dtype=object)
-        for row, value in enumerate(values):
-            array[row] = value.item() if getattr(value, "shape", None) == () else value
-        return array
+    if isinstance(values, (list, tuple)):
+        return _cells.listed(values)
     if hasattr(values, "iloc"):
         found = _of_series(values if values.ndim == 1 else values.iloc[:, 0])
     elif hasattr(values, "combine_chunks"):  # a column of Arrow
         found = _of_arrow(values)
     else:
         found = _lying(values, what)
+        found = None if found.dtype.kind in "MV" else found
     if found is None:
-        raise DataError(f"{what}: holds {values.type} values, expected numbers, or labels that are numbers or texts")
+        kind = getattr(values, "dtype", getattr(values, "type", type(values).__name__))
+        raise DataError(f"{what}: holds {kind} values, expected numbers, or labels that are numbers or texts")
     if found.ndim == 2 and found.shape[1] == 1:
         found = found[:, 0]
     if found.ndim != 1:
@@ -210,12 +213,13 @@ def targets_of(values: Any, labels: Sequence[Any] | None, fills: bool, what: str
     Raises
     ------
     DataError
-        Where they are not in a column. Where not `fills`: by a type that is none of numbers, or naming the
-        first row that does not fit.
+        Where they are not in a column, or by a type that has none. Where not `fills`: by a type that is none
+        of numbers, or naming the first row that does not fit.
     """
-    cells = _cells_of(values, what)
+    cells = _targets(values, what)
     if labels is not None:
-        places = _rows.places(cells, labels, np.nan)
+        _cells.check_labels(cells.dtype, labels, what)
+        places = _cells.places(cells, labels)
         wrong = np.flatnonzero(np.isnan(places))
         if not fills and wrong.size:
             raise DataError(f"{what}: row {wrong[0]} is not one of labels ({', '.join(map(str, labels))})")
@@ -223,8 +227,9 @@ def targets_of(values: Any, labels: Sequence[Any] | None, fills: bool, what: str
     if cells.dtype.kind not in _NUMBERS and not fills:
         if cells.dtype.kind != "O":
             raise DataError(f"{what}: holds {_held(cells.dtype)}, expected numbers; say labels")
-        wrong = np.flatnonzero(~np.isfinite(_rows.cells(cells)))
+        wrong = np.flatnonzero(~np.isfinite(_cells.numbers(cells)))
         if wrong.size:
             raise DataError(f"{what}: row {wrong[0]} is no number; say labels, or target_fill")
-    numbers = cells if cells.dtype.kind in _NUMBERS else _rows.cells(cells)
-    return np.ascontiguousarray(_as_float32(numbers, fills), dtype=np.float32)
+    numbers = cells if cells.dtype.kind in _NUMBERS else _cells.numbers(cells)
+    with np.errstate(all="ignore"):
+        return np.ascontiguousarray(numbers.astype(np.float64).astype(np.float32))

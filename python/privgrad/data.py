@@ -25,7 +25,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from ._columns import arrow, as_declared, text_columns
 from .errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -45,12 +44,14 @@ _DECLARED = ("columns", "target", "labels", "other_label", "target_fill", "task"
 def is_table(rows: Any) -> bool:
     """Whether rows are a table with columns: pandas, Polars, PyArrow, a path of a Parquet file."""
     if isinstance(rows, (str, os.PathLike)):
-        return os.fspath(rows).endswith(".parquet")
+        return os.fspath(rows).lower().endswith(".parquet")
     return any(hasattr(rows, how) for how in ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__"))
 
 
 def _table(rows: Any) -> Any:
     """A table of PyArrow, which reads the others' columns where they lie."""
+    from ._columns import arrow
+
     pyarrow = arrow()
     if isinstance(rows, (str, os.PathLike)):
         try:
@@ -69,7 +70,7 @@ def _table(rows: Any) -> Any:
         raise DataError(f"a table of type {type(rows).__name__}: cannot be read by PyArrow") from None
 
 
-def _in_place(column: Any, fills: bool, scale: float) -> np.ndarray | None:
+def _in_place(column: Any, fills: bool) -> np.ndarray | None:
     """The numbers of a column that holds all features of a row side by side, where they lie.
 
     That is a list of fixed size in each row, or a single number. None of other columns. Where some of
@@ -77,6 +78,7 @@ def _in_place(column: Any, fills: bool, scale: float) -> np.ndarray | None:
     """
     import numpy as np
 
+    from ._columns import arrow
     from ._numbers import lists_of
 
     if hasattr(column, "iloc") and not hasattr(column.dtype, "pyarrow_dtype"):
@@ -98,7 +100,7 @@ def _in_place(column: Any, fills: bool, scale: float) -> np.ndarray | None:
     whole = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     numbers = whole if width == 1 and whole.type == kind else whole.flatten()
     if whole.null_count or numbers.null_count:
-        return lists_of(whole, scale) if fills else None
+        return lists_of(whole) if fills else None
     array: np.ndarray = numbers.to_numpy(zero_copy_only=True).reshape(len(column), width)
     return array
 
@@ -147,7 +149,7 @@ def _of_table(
         return table.iloc[:, known.index(name)] if is_pandas else table.column(name)
 
     targets = None if target is None else column(target)
-    array = _in_place(column(names[0]), fills, float(section.get("scale", 1.0))) if len(names) == 1 else None
+    array = _in_place(column(names[0]), fills) if len(names) == 1 else None
     if array is not None:
         return array, targets, names if array.shape[1] == 1 else None
     made = np.empty((len(table), len(names)), dtype=np.float32)
@@ -159,6 +161,8 @@ def _of_table(
 
 def _lend_columns(given: Any, section: Mapping[str, Any], split: str) -> str:
     """Lend a table as texts, for the source to read as it is declared. Its name."""
+    from ._columns import text_columns
+
     features, targets, name = _parts(given, split)
     if not is_table(features):
         raise ConfigError(
@@ -168,7 +172,7 @@ def _lend_columns(given: Any, section: Mapping[str, Any], split: str) -> str:
     is_pandas = hasattr(features, "iloc")
     table = features if is_pandas else _table(features)
     try:
-        columns = text_columns(table, targets, section.get("target"), f"data.{split}")
+        columns = text_columns(table, targets, section, f"data.{split}")
     except (TypeError, ValueError, OverflowError) as problem:
         raise DataError(f"data.{split}: cannot be read: {problem}") from problem
     _core.lend_columns(name, columns)
@@ -196,7 +200,7 @@ class _Rows:
     """
 
     def __init__(self, given: Any, section: Mapping[str, Any], split: str, fills: Container[str] = ()) -> None:
-        from ._numbers import features_of, targets_of
+        from ._numbers import as_float32, features_of, targets_of
 
         self.names: list[str] | None = None
         features, targets, self.table = _parts(given, split)
@@ -206,7 +210,8 @@ class _Rows:
             targets = column if targets is None else targets
         if targets is not None and is_table(targets) and not hasattr(targets, "iloc"):
             targets = _table(targets).column(0)
-        self.features = features_of(features, "feature_fill" in fills, f"data.{split}: features")
+        scale = float(section.get("scale", 1.0))
+        self.features = as_float32(features_of(features, "feature_fill" in fills, f"data.{split}: features"), scale)
         self.targets = None if targets is None else targets_of(
             targets, section.get("labels"), "target_fill" in fills, f"data.{split}: targets"
         )
@@ -256,6 +261,8 @@ def lent(data: Any, as_columns: bool = False, fills: Iterable[str] = ()) -> Iter
 
 def _lend_numbers(data: Mapping[str, Any], names: list[str], fills: Container[str]) -> dict[str, Any]:
     """Lend rows as they are, and add to `names` what they are called. The section of them."""
+    from ._cells import text_of
+
     section = {key: value for key, value in data.items() if key not in _HERE}
     for split in ("train", "test"):
         if split not in data:
@@ -267,12 +274,14 @@ def _lend_numbers(data: Mapping[str, Any], names: list[str], fills: Container[st
         if rows.names is not None:
             section.setdefault("feature_names", rows.names)
     if section.get("labels") is not None:
-        section["labels"] = [str(label) for label in section["labels"]]
+        section["labels"] = [text_of(label) for label in section["labels"]]
     return section
 
 
 def _lend_declared(data: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
     """The same of tables whose columns are declared."""
+    from ._columns import as_declared
+
     for key in ("features", "scale"):
         if data.get(key) is not None:
             raise ConfigError(f"data.{key} is for tables of numbers; columns says what each column becomes")

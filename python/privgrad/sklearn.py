@@ -9,10 +9,12 @@ no row decides whether ``fit`` raises.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
 import shutil
+import sys
 import tempfile
 import warnings
 import weakref
@@ -24,13 +26,16 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, clone
 from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from . import _export, _rows, api
+from . import _cells, _export, api
 from ._framework import plain, yaml_text
 from .errors import ConfigError, DataError, PrivacyError, PrivgradWarning
 from .results import Verification
+from .runs import Run
 
 __all__ = ["EXPECTED_FAILED_CHECKS", "DPClassifier", "DPGridSearch", "DPRegressor"]
 
@@ -69,6 +74,10 @@ class _DPEstimator(BaseEstimator):
     @abstractmethod
     def _task(self, y: Any) -> dict[str, Any]:
         """What the section ``data`` says of the targets."""
+
+    @abstractmethod
+    def _rows_of_fit(self, X: Any, y: Any) -> Any:
+        """Features and targets of fit(), checked."""
 
     def __init__(
         self,
@@ -114,11 +123,14 @@ class _DPEstimator(BaseEstimator):
         self.out = out
 
     def _model(self) -> dict[str, Any]:
+        if not isinstance(self.model, (str, Mapping)):
+            raise ConfigError(f"model: is of type {type(self.model).__name__}, expected a name or a dict")
         model = {"kind": self.model} if isinstance(self.model, str) else dict(self.model)
         return {"loss": self._loss, **model}
 
     def _manifest(self) -> dict[str, Any]:
         """The manifest that fit() runs, without its rows; ``manifest`` goes first, key by key."""
+        _check_epsilon(self.epsilon)
         made: dict[str, Any] = {
             "privgrad": 1,
             "mode": self.mode,
@@ -177,6 +189,12 @@ class _DPEstimator(BaseEstimator):
         """
         missing = [name for name in self._facts if getattr(self, name) is None]
         if self._is_release():
+            if steps := _steps_around(self):
+                warnings.warn(
+                    f"the steps {', '.join(steps)} were fitted on all rows by the pipeline around this estimator, which no"
+                    " epsilon covers; fit them on public rows, or list them by read_off_rows",
+                    PrivgradWarning, stacklevel=3,
+                )
             if (manifest["privacy"].get("adjacency") == "add_or_remove_one"
                     and manifest["data"].get("size") is None):
                 missing.append("size")
@@ -226,18 +244,18 @@ class _DPEstimator(BaseEstimator):
         Out of release mode, what validate_data() refuses is refused.
         """
         fill = self.feature_fill
-        if fill is not None and not np.isfinite(fill):
+        if fill is not None and not _is_finite(fill):
             raise ConfigError(f"feature_fill: is {fill}, expected a finite number")
         if self._is_release():
-            table = _rows.table(X)
+            table = _cells.table(X)
             validate_data(self, X, skip_check_array=True, reset=how.get("reset", True))
-            features = _rows.cells(table)
-            others = [_rows.column(one, len(table)) for one in y]
+            features = _cells.numbers(table)
+            others = [_cells.column(one, len(table)) for one in y]
         else:
             checked = validate_data(self, X, *y, dtype=np.float64, ensure_all_finite=fill is None, **how)
             features, *others = checked if y else (checked,)
         if fill is not None:
-            features = _rows.finite_or(features, float(fill))
+            features = _cells.finite_or(features, float(fill))
         return (features, *others) if y else features
 
     def _scaled(self, X: np.ndarray) -> np.ndarray:
@@ -247,7 +265,7 @@ class _DPEstimator(BaseEstimator):
         """
         low, high = self._low, self._high
         width = np.where(high > low, high - low, 1.0)
-        inside = 2 * ((np.clip(_rows.finite_or(X, low), low, high) - low) / width) - 1
+        inside = 2 * ((_within(_cells.finite_or(X, low), low, high) - low) / width) - 1
         return np.where(np.isfinite(X), inside, 0.0).astype(np.float32)
 
     def _set_bounds(self, X: np.ndarray) -> None:
@@ -259,33 +277,71 @@ class _DPEstimator(BaseEstimator):
 
     def _train(self, manifest: Mapping[str, Any], read: Sequence[str]) -> None:
         self._folder = _Folder() if self.out is None else None
-        out, state = self.out, None
+        out: Any = self.out
+        state = None
         if self._folder is not None:
             out, state = self._folder.path / "run", self._folder.path / "state"
+        was_there = not isinstance(out, (str, os.PathLike)) or os.path.exists(os.path.join(out, "ledger.jsonl"))
         try:
-            self.run_ = api.run(manifest, out=out, state=state, threads=self.threads, callback=self.callback)
+            self._keep(api.run(manifest, out=out, state=state, threads=self.threads, callback=self.callback))
+        except BaseException:  # of a callback, or Ctrl-C: what was charged before has a ledger and a model
+            if not was_there:
+                with contextlib.suppress(OSError, DataError):
+                    self.ledger_ = (Path(out) / "ledger.jsonl").read_text(encoding="utf-8")
+                    self._keep(Run.open(out))
+            raise
         finally:
             if state is not None:  # private, and of no use to a run that is not resumed
                 shutil.rmtree(state, ignore_errors=True)
-        self.model_ = (self.run_.run_dir / "model.safetensors").read_bytes()
-        self.event_ = self.run_.event()
-        self.ledger_ = (self.run_.run_dir / "ledger.jsonl").read_text(encoding="utf-8")
-        self.statement_ = self.run_.statement()
-        self.report_ = (self.run_.run_dir / "report.html").read_text(encoding="utf-8")
-        self.epsilon_ = self.run_.epsilon
-        self.n_iter_ = self.run_.steps
-        self.unaccounted_ = self.run_.unaccounted
         if read:
             warnings.warn(
                 f"{', '.join(read)}: read off the rows, and covered by no epsilon; declare them",
                 PrivgradWarning, stacklevel=3,
             )
 
+    def _keep(self, run: Run) -> None:
+        """Take over what a run has left."""
+        self.run_ = run
+        self.ledger_ = (run.run_dir / "ledger.jsonl").read_text(encoding="utf-8")
+        self.epsilon_ = run.epsilon
+        self.event_ = run.event()
+        self.model_ = (run.run_dir / "model.safetensors").read_bytes()
+        self.statement_ = run.statement()
+        self.report_ = (run.run_dir / "report.html").read_text(encoding="utf-8")
+        self.n_iter_ = run.steps
+        self.unaccounted_ = run.unaccounted
+
+    def _check_public(self, X: Any, y: Any, width: int | None, of_fit: Any) -> None:
+        """Refuse public rows on which no score can be made, before anything is charged.
+
+        Parameters
+        ----------
+        width : int, optional
+            Features that a model takes; None where other steps make them.
+        of_fit
+            The targets of fit().
+        """
+        shape = _shape(_cells.table(X) if self._is_release() else X)
+        if len(shape) != 2 or shape[0] == 0 or width not in (None, shape[1]):
+            raise ConfigError(f"X has the shape {shape}, expected [rows, {width or 'features'}] as of fit(), with rows")
+        if (width is not None and not self.__sklearn_tags__().input_tags.allow_nan
+                and not np.isfinite(_cells.numbers(np.asarray(X))).all()):
+            raise ConfigError("X has a feature that is no finite number, and feature_fill is not declared")
+        self._check_type(getattr(y, "dtype", None))
+        self._check_targets(_cells.column(y, shape[0]), of_fit)
+
+    def _check_type(self, kind: Any) -> None:
+        """Refuse targets by their type."""
+
+    @abstractmethod
+    def _check_targets(self, targets: np.ndarray, of_fit: Any) -> None:
+        """Refuse targets on which no score can be made."""
+
     def _plan(self, X: Any, y: Any) -> Any:
         """What a training is planned to be: it needs the number of rows, and none of their values."""
         manifest = self._manifest()
         read = self._read(manifest)
-        rows, width = np.shape(_rows.table(X) if self._is_release() else X)
+        rows, width = _shape(_cells.table(X) if self._is_release() else X)
         lent = self._lent(manifest, np.zeros((rows, width), dtype=np.float32),
                           np.zeros(rows, dtype=np.float32), self._task(y), read)
         with warnings.catch_warnings():
@@ -375,20 +431,64 @@ class _DPEstimator(BaseEstimator):
         return state
 
 
+def _shape(X: Any) -> tuple[int, ...]:
+    shape: tuple[int, ...] = X.shape if hasattr(X, "shape") else np.asarray(X).shape
+    return shape
+
+
+def _is_finite(value: Any) -> bool:
+    return not isinstance(value, (str, bytes)) and bool(np.isfinite(_cells.number_of(value)))
+
+
+def _check_epsilon(epsilon: Any) -> None:
+    if not (_is_finite(epsilon) and epsilon > 0):
+        raise ConfigError(
+            f"epsilon: is {epsilon}, expected a number above 0; manifest={{\"privacy\": {{\"noise\": \"off\"}}}} trains"
+            " without noise"
+        )
+
+
 def _bounds(name: str, given: Any, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     """Declared bounds: finite, with a width that is, and the lower ones below the upper ones."""
-    low, high = (np.broadcast_to(np.asarray(bound, dtype=float), shape) for bound in given)
+    try:
+        low, high = (np.broadcast_to(np.asarray(bound, dtype=float), shape) for bound in given)
+    except (TypeError, ValueError):
+        each = f", each a number or {shape[0]} of them, one for each feature" if shape else ""
+        raise ConfigError(f"{name}: expected (low, high){each}") from None
     with np.errstate(over="ignore"):
         if not (np.all(low < high) and np.all(np.isfinite(high - low))):
             raise ConfigError(f"{name}: the lower ones are not below the upper ones, by a finite number")
     return low, high
 
 
+def _within(values: np.ndarray, low: Any, high: Any) -> np.ndarray:
+    """What float32, which features and targets are, holds of values, inside of their bounds."""
+    with np.errstate(over="ignore"):
+        return np.clip(np.clip(values, low, high).astype(np.float32).astype(np.float64), low, high)
+
+
 def _seed(random_state: Any) -> int:
     if isinstance(random_state, (int, np.integer)):
         return int(random_state)
-    return int(np.random.RandomState().randint(2**31) if random_state is None
-               else random_state.randint(2**31))
+    if not isinstance(random_state, np.random.RandomState):
+        raise ConfigError(f"random_state: is of type {type(random_state).__name__}, expected an int or a RandomState")
+    return int(random_state.randint(2**31))
+
+
+def _steps_around(estimator: Any) -> list[str]:
+    """The steps of the pipeline that calls fit() of an estimator, which it has fitted on all rows.
+
+    Pipelines do not tell their last step about the others, so that they are looked for among the callers.
+    """
+    names: list[str] = []
+    frame = sys._getframe(1)
+    while frame is not None:
+        caller = frame.f_locals.get("self")
+        if isinstance(caller, Pipeline) and caller.steps[-1][1] is estimator:
+            names = [*_steps_before(caller), *names]
+            estimator = caller
+        frame = frame.f_back  # type: ignore[assignment]
+    return names
 
 
 def _merged(made: dict[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
@@ -519,18 +619,23 @@ class DPClassifier(ClassifierMixin, _DPEstimator):
         """
         manifest = self._manifest()
         read = self._read(manifest)
+        X, y = self._rows_of_fit(X, y)
+        places = _cells.places(y, self.classes_, other=0 if self._is_release() else np.nan)
+        if np.isnan(places).any():
+            raise ValueError("y has labels that classes lacks")
+        self._set_bounds(X)
+        self._train(self._lent(manifest, self._scaled(X), places, self._task(y), read), read)
+        return self
+
+    def _rows_of_fit(self, X: Any, y: Any) -> Any:
+        self._check_type(getattr(y, "dtype", None))
         X, y = self._validated(X, y)
         if not self._is_release():
             check_classification_targets(y)
         self.classes_ = self._classes(y)
         if len(self.classes_) < 2:
-            raise ValueError("Classifier can't train when only one class is present.")
-        places = _rows.places(y, self.classes_)
-        if not self._is_release() and not np.array_equal(self.classes_[places.astype(int)], y):
-            raise ValueError("y has labels that classes lacks")
-        self._set_bounds(X)
-        self._train(self._lent(manifest, self._scaled(X), places, self._task(y), read), read)
-        return self
+            raise ConfigError("Classifier can't train when only one class is present.")
+        return X, y
 
     def _around(self) -> dict[str, Any]:
         return {"classes": [str(label) for label in self.classes_.tolist()]}
@@ -550,15 +655,40 @@ class DPClassifier(ClassifierMixin, _DPEstimator):
             ``rows``, ``loss``, ``accuracy``, ``confusion``, ``per_class``, ``auc``.
         """
         check_is_fitted(self)
-        labels = _rows.column(y, len(X))
-        places = _rows.places(labels, self.classes_)
-        if not np.array_equal(self.classes_[places.astype(int)], labels):
+        self._check_type(getattr(y, "dtype", None))
+        places = _cells.places(_cells.column(y, len(X)), self.classes_)
+        if np.isnan(places).any():
             raise ValueError("y has labels that classes_ lacks")
         rows = {"features": self._scaled(self._validated(X, reset=False)), "targets": places}
         return self._applied(api.evaluate, self._task(y), rows)
 
+    def _check_type(self, kind: Any) -> None:
+        """Refuse targets by their type, which is public, where it can hold none of the classes.
+
+        Numbers beside a text are texts for NumPy, beside bytes bytes, and beside a duration durations.
+        """
+        no_label = {**dict.fromkeys("biufc", "USM"), "S": "UM", "M": "USbiufc"}.get(getattr(kind, "kind", "O"), "")
+        kinds = {np.asarray(label).dtype for label in (() if self.classes is None else self._classes(None))}
+        if kinds and all(one.kind in no_label for one in kinds):
+            held = " and ".join(sorted({"texts" if one.kind == "U" else str(one) for one in kinds}))
+            raise ConfigError(
+                f"y: holds {kind} values, none of which can be one of classes, which are {held}; declare classes"
+                " of the type of y, or give y in that of classes"
+            )
+
+    def _check_targets(self, targets: np.ndarray, of_fit: Any) -> None:
+        if np.isnan(_cells.places(targets, self._classes(of_fit))).any():
+            raise ConfigError("y has labels that classes lacks")
+
     def _classes(self, y: Any) -> np.ndarray:
-        return np.unique(y if self.classes is None else self.classes)
+        if self.classes is None:
+            return np.unique(np.asarray(y))
+        if isinstance(self.classes, (str, bytes, Mapping)) or not hasattr(self.classes, "__len__"):
+            raise ConfigError(f"classes: is of type {type(self.classes).__name__}, expected a list of labels")
+        try:
+            return np.unique(self.classes)
+        except TypeError:
+            raise ConfigError("classes: have no order, expected labels of one type") from None
 
     def _task(self, y: Any) -> dict[str, Any]:
         return {"classes": len(self._classes(y))}
@@ -651,22 +781,29 @@ class DPRegressor(RegressorMixin, _DPEstimator):
         """
         manifest = self._manifest()
         read = self._read(manifest)
-        X, y = self._validated(X, y, y_numeric=True)
+        X, y = self._rows_of_fit(X, y)
         if self.target_bounds is None:
             low, high = float(y.min()), float(y.max())
         else:
             low, high = (float(bound) for bound in _bounds("target_bounds", self.target_bounds, ()))
         if self._is_release():
-            y = _rows.finite_or(_rows.cells(y), low + (high - low) / 2)
+            y = _cells.finite_or(_cells.numbers(y), low + (high - low) / 2)
         self._target = (low, (high - low) or 1.0)
         self._set_bounds(X)
-        scaled = 2 * ((np.clip(y, low, high) - low) / self._target[1]) - 1
+        scaled = 2 * ((_within(y, low, high) - low) / self._target[1]) - 1
         lent = self._lent(manifest, self._scaled(X), scaled.astype(np.float32), self._task(y), read)
         self._train(lent, read)
         return self
 
+    def _check_targets(self, targets: np.ndarray, of_fit: Any) -> None:
+        if len(targets) < 2 or not np.isfinite(_cells.numbers(targets)).all():
+            raise ConfigError("y has fewer than two targets, or one that is no finite number")
+
     def _task(self, y: Any) -> dict[str, Any]:
         return {"task": "regression"}
+
+    def _rows_of_fit(self, X: Any, y: Any) -> Any:
+        return self._validated(X, y, y_numeric=True)
 
     def _around(self) -> dict[str, Any]:
         return {"values": list(self._target)}
@@ -687,7 +824,7 @@ class DPRegressor(RegressorMixin, _DPEstimator):
             training, to which ``target_bounds`` are -1 and 1.
         """
         check_is_fitted(self)
-        targets = _rows.column(y, len(X)).astype(float)
+        targets = _cells.numbers(_cells.column(y, len(X)))
         if not np.isfinite(targets).all():
             raise ValueError("y has a target that is not finite")
         low, width = self._target
@@ -740,8 +877,12 @@ class DPGridSearch(MetaEstimatorMixin, BaseEstimator):
     ----------
     best_estimator_, best_params_, best_score_, best_index_
         Of the candidate with the highest score on the public rows.
+    candidates_ : list
+        All candidates, fitted. If a training raises, those before it are; ``epsilon_`` is then what all
+        would have cost.
     cv_results_ : dict
-        ``params``, ``score`` and ``epsilon`` of each candidate.
+        ``params``, ``score`` and ``epsilon`` of each candidate. The score of one that has none, such as of
+        infinite predictions, is NaN, and it is not chosen.
     epsilon_ : float
         What all trainings cost together.
     unaccounted_ : tuple of str
@@ -777,35 +918,115 @@ class DPGridSearch(MetaEstimatorMixin, BaseEstimator):
         -------
         DPGridSearch
             Itself.
+
+        Raises
+        ------
+        ConfigError
+            Before anything is charged: also where no score can be made on the public rows.
+        DataError
+            No candidate has a score; all that was trained is kept.
         """
         from sklearn.model_selection import ParameterGrid
 
-        candidates = list(ParameterGrid(self.param_grid))
+        _check_epsilon(self.epsilon)
+        _estimator_of(self.estimator)
+        try:
+            candidates = list(ParameterGrid(self.param_grid))
+        except (TypeError, ValueError) as problem:
+            raise ConfigError(f"param_grid: {problem}") from None
+        if not candidates:
+            raise ConfigError("param_grid: has no candidates")
         for params in candidates:
             for budget in ("epsilon", "delta", "accountant", "adjacency"):
                 if any(key.split("__")[-1] == budget for key in params):
                     raise ConfigError(f"param_grid: {budget} is of the whole search, and not searched")
-        share = self._share(candidates, X, y)
+        first = self._candidate(0, candidates[0], self.epsilon)
+        inner = _estimator_of(first)
+        inner._read(inner._manifest())
+        if not _steps_before(first):
+            inner._rows_of_fit(X, y)
+        share, planned = self._share(candidates, X, y)
         made = [self._candidate(place, params, share) for place, params in enumerate(candidates)]
-        scores = [one.fit(X, y).score(*self.validation) for one in made]
         inner = [_estimator_of(one) for one in made]
+        public = self._public_rows(made, X, y)
+        self.candidates_, self.epsilon_ = made, planned
+        self.ledgers_: list[str] = []
+        for one, private in zip(made, inner, strict=True):
+            try:
+                one.fit(X, y)
+            finally:
+                if hasattr(private, "ledger_"):
+                    self.ledgers_.append(private.ledger_)
         self.epsilon_ = self._cost(inner, [one.run_.json for one in inner], [one.event_ for one in inner])
         if self.epsilon_ > self.epsilon:
             raise RuntimeError(f"the search cost {self.epsilon_}, above {self.epsilon}")
         self.unaccounted_ = tuple(dict.fromkeys(fact for one in inner for fact in one.unaccounted_))
-        self.ledgers_ = [one.ledger_ for one in inner]
-        self.best_index_ = int(np.argmax(scores))
-        self.best_score_ = scores[self.best_index_]
-        self.best_params_ = candidates[self.best_index_]
-        self.best_estimator_ = made[self.best_index_]
+        self._choose(candidates, public)
+        return self
+
+    def _public_rows(self, made: Sequence[Any], X: Any, y: Any) -> tuple[Any, Any]:
+        """The rows of ``validation``, on which each candidate can have a score.
+
+        Raises
+        ------
+        ConfigError
+        """
+        if not (isinstance(self.validation, (tuple, list)) and len(self.validation) == 2):
+            raise ConfigError(f"validation: is of type {type(self.validation).__name__}, expected (X, y)")
+        public = self.validation[0], self.validation[1]
+        for one in made:
+            try:
+                _estimator_of(one)._check_public(*public, None if _steps_before(one) else _shape(X)[1], y)
+            except ConfigError as problem:
+                raise ConfigError(f"validation: {problem}") from None
+        return public
+
+    def _choose(self, candidates: Sequence[Mapping[str, Any]], public: tuple[Any, Any]) -> None:
+        """Compare the candidates on public rows. What has no score is not chosen, and loses nothing."""
+        scores, problems = [], []
+        for one in self.candidates_:
+            try:
+                scores.append(float(one.score(*public)))
+            except Exception as problem:  # of the predictions of a model that diverged
+                scores.append(np.nan)
+                problems.append(f"{candidates[len(scores) - 1]} has no score: {type(problem).__name__}: {problem}")
         self.cv_results_ = {
             "params": candidates,
             "score": np.array(scores),
-            "epsilon": np.array([one.epsilon_ for one in inner]),
+            "epsilon": np.array([_estimator_of(one).epsilon_ for one in self.candidates_]),
         }
+        if not np.isfinite(scores).any():
+            raise DataError(f"no candidate has a score on the public rows; {'; '.join(problems)}")
+        self.best_index_ = int(np.argmax(np.where(np.isfinite(scores), scores, -np.inf)))
+        self.best_score_ = scores[self.best_index_]
+        self.best_params_ = candidates[self.best_index_]
+        self.best_estimator_ = self.candidates_[self.best_index_]
         if hasattr(self.best_estimator_, "classes_"):
             self.classes_ = self.best_estimator_.classes_
-        return self
+        for said in problems:
+            warnings.warn(said, PrivgradWarning, stacklevel=3)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "best_estimator_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        own = get_tags(self.estimator)
+        tags.estimator_type, tags.classifier_tags, tags.regressor_tags = (
+            own.estimator_type, own.classifier_tags, own.regressor_tags
+        )
+        tags.input_tags = own.input_tags
+        return tags
+
+    @property
+    def n_features_in_(self) -> int:
+        """Columns of the rows of fit()."""
+        return self.best_estimator_.n_features_in_
+
+    @property
+    def feature_names_in_(self) -> Any:
+        """Their names, where they have some."""
+        return self.best_estimator_.feature_names_in_
 
     def _candidate(self, place: int, params: Mapping[str, Any], epsilon: float) -> Any:
         candidate = clone(self.estimator).set_params(**params)
@@ -851,8 +1072,8 @@ class DPGridSearch(MetaEstimatorMixin, BaseEstimator):
             for who in _accountants(one._manifest()["privacy"]["accountant"] for one in inner)
         )
 
-    def _share(self, candidates: Sequence[Mapping[str, Any]], X: Any, y: Any) -> float:
-        """The largest epsilon for each at which all cost no more than the budget, to 1 in 1000."""
+    def _share(self, candidates: Sequence[Mapping[str, Any]], X: Any, y: Any) -> tuple[float, float]:
+        """The largest epsilon for each at which all cost no more than the budget, to 1 in 1000; and that cost."""
 
         def total(share: float) -> float:
             inner = [_estimator_of(self._candidate(place, params, share))
@@ -860,18 +1081,19 @@ class DPGridSearch(MetaEstimatorMixin, BaseEstimator):
             plans = [one._plan(X, y) for one in inner]
             return self._cost(inner, [plan.json for plan in plans], [plan.event for plan in plans])
 
-        low, high = 0.0, self.epsilon
-        if total(high) <= self.epsilon:
-            return high
+        low, high, spent = 0.0, self.epsilon, total(self.epsilon)
+        if spent <= self.epsilon:
+            return high, spent
         while high - low > 1e-3 * high and high > 1e-6 * self.epsilon:
             middle = (low + high) / 2
-            if total(middle) <= self.epsilon:
-                low = middle
+            cost = total(middle)
+            if cost <= self.epsilon:
+                low, spent = middle, cost
             else:
                 high = middle
         if low == 0.0:
             raise ConfigError("param_grid: the budget pays for no candidate")
-        return low
+        return low, spent
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict by the best estimator.
@@ -887,6 +1109,7 @@ class DPGridSearch(MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self)
         return self.best_estimator_.predict(X)
 
+    @available_if(lambda search: hasattr(search.estimator, "predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> np.ndarray:
         """Give the best estimator's probabilities.
 

@@ -33,9 +33,8 @@ struct Arrays {
   std::optional<Array> targets;
 };
 
-/// A column's name, where its texts begin, their bytes, whether they are days, and the type of a
-/// column that has no texts.
-using TextColumn = std::tuple<std::string, Array, Array, bool, std::string>;
+/// A column's name, where its texts begin, their bytes, what its type says of them, and the type.
+using TextColumn = std::tuple<std::string, Array, Array, std::string, std::string>;
 
 /// Arrays that a data set may let go of on any thread, and after the interpreter is gone.
 template <class Held>
@@ -74,8 +73,15 @@ void lend(const std::string& name, const Array& features, const std::optional<Ar
   lend_memory_table(name, std::move(table));
 }
 
+MemoryColumn::Cells cells_named(const std::string& name) {
+  using Cells = MemoryColumn::Cells;
+  if (name == "numbers") return Cells::numbers;
+  if (name == "days") return Cells::days;
+  return name == "texts" ? Cells::texts : Cells::unreadable;
+}
+
 MemoryColumn column_of(const TextColumn& given) {
-  const auto& [name, offsets, bytes, is_date, unreadable] = given;
+  const auto& [name, offsets, bytes, cells, type] = given;
   if (offsets.ndim() != 1 || offsets.size() == 0 || offsets.dtype() != nb::dtype<std::int64_t>() ||
       bytes.ndim() != 1 || bytes.dtype() != nb::dtype<std::uint8_t>())
     throw ConfigError("the column '" + name + "' has no offsets of int64, or bytes of uint8");
@@ -87,8 +93,8 @@ MemoryColumn column_of(const TextColumn& given) {
   return {.name = name,
           .offsets = places,
           .bytes = {static_cast<const char*>(bytes.data()), bytes.size()},
-          .is_date = is_date,
-          .unreadable = unreadable};
+          .cells = cells_named(cells),
+          .type = type};
 }
 
 void lend_columns(const std::string& name, std::vector<TextColumn> columns) {

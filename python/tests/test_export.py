@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import privgrad
-from privgrad._columns import as_text
+from privgrad._cells import text_of
 
 onnxruntime = pytest.importorskip("onnxruntime")
 
@@ -56,7 +56,7 @@ def test_the_graph_of_a_frame_takes_what_the_frame_holds(small: dict[str, Any], 
     run = privgrad.run({**small, "data": data})
     made = privgrad.predict(run, table)
     privgrad.export(run, "model.onnx")
-    texts = {name: [as_text(cell) for cell in table[name]] for name in ("ward", "smoker", "admitted", "told")}
+    texts = {name: [text_of(cell, "%d.%m.%Y") for cell in table[name]] for name in ("ward", "smoker", "admitted", "told")}
     raw = {**texts, "age": table["age"], "visits": table["visits"].astype("Float64").to_numpy(float, na_value=np.nan)}
     given = execute("model.onnx", raw)
     assert np.abs(given["probabilities"] - made.probabilities).max() < 1e-6

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import sys
 import warnings
 from pathlib import Path
@@ -12,7 +11,6 @@ import numpy as np
 import pytest
 
 import privgrad
-from privgrad._columns import as_text, text_columns
 
 pandas = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
@@ -131,14 +129,6 @@ def test_tables_without_rows(small: dict[str, Any]) -> None:
 
 def test_a_cell_is_read_by_itself(small: dict[str, Any]) -> None:
     # A text among numbers makes objects of the whole column; what the others count as stays.
-    cells = [1, 2.0, 2.5, True, None, np.nan, pandas.NA, pandas.NaT, np.int64(7), "m", datetime.date(2024, 2, 3)]
-    texts = ["1", "2", "2.5", "true", "", "", "", "", "7", "m", "2024-02-03"]
-    assert [as_text(cell) for cell in cells] == texts
-    _, offsets, held, _, _ = text_columns(pandas.DataFrame({"a": pandas.Series(cells, dtype=object)}), None, None, "")[0]
-    assert [bytes(held[offsets[i] : offsets[i + 1]]).decode() for i in range(len(cells))] == texts
-    _, offsets, held, _, _ = text_columns(forms(pandas.DataFrame({"a": [1.0, 0.0, 2.5]}))["pyarrow"].set_column(
-        0, "a", [[1.0, np.nan, 2.5]]), None, None, "")[0]
-    assert (list(offsets), bytes(held)) == ([0, 1, 1, 4], b"12.5")
     table = frame()
     numbered = [{**entry, "values": [1, 2.0]} if entry["name"] == "ward" else entry for entry in COLUMNS]
     plain = privgrad.run(manifest(small, kind="memory", train=table, columns=numbered))

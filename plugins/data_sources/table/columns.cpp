@@ -1,9 +1,7 @@
 #include "columns.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <cstdint>
 #include <utility>
 
 #include "../files/shown_text.hpp"
@@ -14,8 +12,6 @@ namespace {
 
 using privgrad::ConfigError;
 namespace param = privgrad::param;
-
-constexpr std::size_t kMostNumberBytes = 512;
 
 const std::vector<std::string> kTypes = {"number", "boolean", "category", "date", "text", "drop"};
 
@@ -100,10 +96,9 @@ void check_date(const ColumnRule& rule, const std::string& who) {
     throw ConfigError(who + "since, min, max and unit are of the part days, which parts lacks");
 }
 
-const std::vector<std::string> kFalse = {"0",  "false", "False", "FALSE", "no", "No",
-                                         "NO", "f",     "F",     "n",     "N"};
-const std::vector<std::string> kTrue = {"1",   "true", "True", "TRUE", "yes", "Yes",
-                                        "YES", "t",    "T",    "y",    "Y"};
+// False and true are spellings of 0 and 1.
+const std::vector<std::string> kNo = {"0", "no", "No", "NO", "f", "F", "n", "N"};
+const std::vector<std::string> kYes = {"1", "yes", "Yes", "YES", "t", "T", "y", "Y"};
 
 }  // namespace
 
@@ -127,78 +122,6 @@ bool matches(std::string_view pattern, std::string_view name) {
     name.remove_prefix(found + next);
     pattern.remove_prefix(next + 1);
   }
-}
-
-namespace {
-
-/// Most numbers of tables: at most 15 digits, with or without a point. Digits and power of ten are
-/// then exact in double, and one division rounds once: the same bits as std::from_chars gives
-/// (Clinger 1990, the fast path), in a third of its time.
-/// \returns whether it is one of these; `value` is set then.
-bool short_number(std::string_view text, double& value) {
-  constexpr std::size_t kMostDigits = 15;
-  static constexpr double kPowers[kMostDigits + 1] = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                                      1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
-  const bool is_negative = !text.empty() && text.front() == '-';
-  if (is_negative) text.remove_prefix(1);
-  if (text.size() > kMostDigits + 1) return false;
-  std::uint64_t digits = 0;
-  std::size_t count = 0;
-  std::size_t point = text.size();
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const unsigned digit = static_cast<unsigned char>(text[i]) - static_cast<unsigned>('0');
-    if (digit <= 9) {
-      digits = 10 * digits + digit;
-      ++count;
-    } else if (text[i] == '.' && point == text.size()) {
-      point = i;
-    } else {
-      return false;
-    }
-  }
-  if (count == 0 || count > kMostDigits) return false;
-  value = static_cast<double>(digits);
-  if (point < text.size()) value /= kPowers[text.size() - 1 - point];
-  if (is_negative) value = -value;
-  return true;
-}
-
-/// Whole numbers of one to three digits, most of the numbers of some tables, without a branch for
-/// each length: of one or two digits the last is read twice, and counted once.
-bool tiny_number(std::string_view text, double& value) {
-  static constexpr unsigned kWorth[3][3] = {{1, 0, 0}, {10, 0, 1}, {100, 10, 1}};
-  const std::size_t size = text.size();
-  if (size - 1 > 2) return false;
-  const auto digit = [&](std::size_t i) {
-    return static_cast<unsigned char>(text[i]) - static_cast<unsigned>('0');
-  };
-  const unsigned first = digit(0), second = digit(size / 2), last = digit(size - 1);
-  if (std::max({first, second, last}) > 9) return false;
-  const auto& worth = kWorth[size - 1];
-  value = first * worth[0] + second * worth[1] + last * worth[2];
-  return true;
-}
-
-/// Any number; \returns and `value` as short_number().
-bool any_number(std::string_view text, bool decimal_comma, double& value) {
-  char buffer[kMostNumberBytes];
-  if (decimal_comma) {
-    if (text.size() > kMostNumberBytes || text.find('.') != text.npos) return false;
-    std::replace_copy(text.begin(), text.end(), buffer, ',', '.');
-    text = {buffer, text.size()};
-  }
-  if (text.size() > 1 && text.front() == '+' && text[1] != '-') text.remove_prefix(1);
-  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
-  // float32 is what is kept, so what overflows it is no more finite than inf.
-  return result.ec == std::errc{} && result.ptr == text.data() + text.size() &&
-         std::isfinite(static_cast<float>(value));
-}
-
-}  // namespace
-
-bool read_number(std::string_view text, bool decimal_comma, double& value) {
-  return tiny_number(text, value) || (!decimal_comma && short_number(text, value)) ||
-         any_number(text, decimal_comma, value);
 }
 
 std::vector<privgrad::ParamSpec> column_params() {
@@ -229,7 +152,7 @@ std::vector<privgrad::ParamSpec> column_params() {
       param::text(
           "format",
           "Date: its form, of %Y, %m and %d, and %H, %M, %S and %f, which are left out. Without "
-          "it %Y-%m-%d; dates in memory need none. A day before 1900 or the year of since, or "
+          "it %Y-%m-%d; days in memory are of any form. A day before 1900 or the year of since, or "
           "after 2100, is invalid.")
           .optional(),
       param::list("parts",
@@ -328,54 +251,49 @@ privgrad::Value to_value(const ColumnRule& rule) {
 
 Column::Column(ColumnRule rule, std::string name, std::size_t field,
                const std::vector<std::string>& missing, bool decimal_comma)
-    : rule_(std::move(rule)),
-      name_(std::move(name)),
-      field_(field),
-      decimal_comma_(decimal_comma),
-      date_format_(rule_.format) {
+    : rule_(std::move(rule)), name_(std::move(name)), field_(field), decimal_comma_(decimal_comma) {
+  std::vector<std::pair<std::string, std::size_t>> declared;
   const auto put = [&](const std::vector<std::string>& texts, std::size_t place) {
-    for (const std::string& text : texts) places_.emplace(text, place);
+    for (const std::string& text : texts) declared.emplace_back(text, place);
   };
-  if (rule_.type == ColumnType::category) {
-    for (std::size_t i = 0; i < rule_.values.size(); ++i) places_.emplace(rule_.values[i], i);
-    width_ = rule_.values.size() + (rule_.other ? 1 : 0) + (rule_.indicator ? 1 : 0);
-    if (rule_.indicator) put(missing, width_ - 1);
-    return;
+  switch (rule_.type) {
+    case ColumnType::category:
+      width_ = rule_.values.size() + (rule_.other ? 1 : 0) + (rule_.indicator ? 1 : 0);
+      for (std::size_t i = 0; i < rule_.values.size(); ++i) put({rule_.values[i]}, i);
+      if (rule_.indicator) put(missing, width_ - 1);
+      break;
+    case ColumnType::date:
+      width_ = rule_.other ? 1 : 0;
+      for (const DatePart part : rule_.parts) width_ += width_of(part);
+      put(missing, 0);  // a day that stands for a missing one
+      break;
+    case ColumnType::boolean:
+      width_ = rule_.indicator ? 2 : 1;
+      put(rule_.values.empty() ? kNo : std::vector{rule_.values[0]}, 0);
+      put(rule_.values.empty() ? kYes : std::vector{rule_.values[1]}, 1);
+      break;
+    default:
+      width_ = rule_.indicator ? 2 : 1;
+      // A number that stands for a missing one, as -999 does in some tables; others are none anyway.
+      for (const std::string& text : missing) {
+        if (const auto number = number_in(text, decimal_comma))
+          missing_numbers_.push_back(static_cast<float>(*number));
+      }
+      is_plain_ = missing_numbers_.empty() && !rule_.min && !rule_.max && !rule_.indicator;
   }
-  if (rule_.type == ColumnType::date) {
-    width_ = rule_.other ? 1 : 0;
-    for (const DatePart part : rule_.parts) width_ += width_of(part);
-    put(missing, 0);  // a day that stands for a missing one
-    return;
-  }
-  width_ = rule_.indicator ? 2 : 1;
-  if (rule_.type != ColumnType::boolean) {
-    // A number that stands for a missing one, as -999 does in some tables; others are none anyway.
-    for (const std::string& text : missing) {
-      if (number_in(text, decimal_comma)) places_.emplace(text, 0);
-    }
-    is_plain_ = places_.empty() && !rule_.min && !rule_.max && !rule_.indicator;
-  } else if (rule_.values.empty()) {
-    put(kFalse, 0);
-    put(kTrue, 1);
-  } else {
-    put({rule_.values[0]}, 0);
-    put({rule_.values[1]}, 1);
-  }
+  choices_ = Choices(declared);
 }
 
-std::vector<std::string> Column::texts() const {
-  std::vector<std::string> all;
-  for (const auto& [text, place] : places_) all.push_back(text);
-  return all;
+bool Column::takes_numbers() const {
+  if (rule_.type == ColumnType::number) return true;
+  if (rule_.type != ColumnType::date) return choices_.has_numbers();
+  return rule_.format.find_first_not_of("%YmdHMSf") == rule_.format.npos;
 }
 
-std::vector<double> Column::missing_numbers() const {
-  std::vector<double> all;
-  for (const auto& [text, place] : places_) {
-    if (const auto number = number_in(text, decimal_comma_)) all.push_back(*number);
-  }
-  return all;
+bool Column::takes_days() const {
+  const auto is_day = [](const std::string& text) { return date_in(text, kIsoDate).has_value(); };
+  return rule_.type == ColumnType::date ||
+         (rule_.type == ColumnType::category && std::ranges::any_of(rule_.values, is_day));
 }
 
 std::vector<std::string> Column::feature_names() const {
@@ -412,7 +330,7 @@ std::string Column::expected() const {
     case ColumnType::category:
       return "one of its " + std::to_string(rule_.values.size()) + " values";
     case ColumnType::date:
-      return "a date of the form " + in_quotes(date_format_) + " from " +
+      return "a date of the form " + in_quotes(rule_.format) + " from " +
              std::to_string(static_cast<int>(rule_.years().first)) + " to " +
              std::to_string(static_cast<int>(rule_.years().last));
     default:
@@ -434,31 +352,31 @@ float Column::scaled(double value) const {
 }
 
 Column::Found Column::encode_number(std::string_view text, float* features) const {
-  std::optional<double> value = number_in(text, decimal_comma_);
-  if (value && !places_.empty() && is_place(text)) value.reset();
-  features[0] = scaled(value ? *value : rule_.fill.value_or(0.0));
-  if (rule_.indicator) features[1] = value ? 0.0f : 1.0f;
-  return value ? Found::value : Found::none;
+  double value = 0.0;
+  bool is_there = read_number(text, decimal_comma_, value);
+  const auto rounded = static_cast<float>(value);
+  is_there = is_there && !is_missing(rounded);
+  features[0] = scaled(is_there ? static_cast<double>(rounded) : rule_.fill.value_or(0.0));
+  if (rule_.indicator) features[1] = is_there ? 0.0f : 1.0f;
+  return is_there ? Found::value : Found::none;
 }
 
 Column::Found Column::encode_choice(std::string_view text, float* features) const {
-  const auto found = places_.find(text);
+  const std::optional<std::size_t> found = choices_.find(text);
   if (rule_.type == ColumnType::boolean) {
-    const bool is_there = found != places_.end();
-    features[0] =
-        is_there ? static_cast<float>(found->second) : static_cast<float>(rule_.fill.value_or(0.0));
-    if (rule_.indicator) features[1] = is_there ? 0.0f : 1.0f;
-    return is_there ? Found::value : Found::none;
+    features[0] = found ? static_cast<float>(*found) : static_cast<float>(rule_.fill.value_or(0.0));
+    if (rule_.indicator) features[1] = found ? 0.0f : 1.0f;
+    return found ? Found::value : Found::none;
   }
   std::fill_n(features, width_, 0.0f);
-  const std::size_t place = found != places_.end() ? found->second : rule_.values.size();
+  const std::size_t place = found.value_or(rule_.values.size());
   if (place < width_) features[place] = 1.0f;
   return place < rule_.values.size() ? Found::value : Found::none;
 }
 
 std::optional<std::chrono::sys_days> Column::day_in(std::string_view text) const {
-  if (is_place(text)) return std::nullopt;
-  const auto day = date_in(text, date_format_);
+  if (choices_.find(text)) return std::nullopt;
+  const auto day = date_in(text, rule_.format);
   return day && rule_.years().has(*day) ? day : std::nullopt;
 }
 

@@ -1,14 +1,15 @@
 // The column declarations of a table, and how they turn fields into features.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "cell_text.hpp"
 #include "dates.hpp"
 #include "privgrad/params.hpp"
 
@@ -57,19 +58,10 @@ ColumnRule column_rule(const privgrad::Params& params);
 /// \returns an entry that reads back as the rule.
 privgrad::Value to_value(const ColumnRule& rule);
 
-/// Reads a whole text as a number in float32's range. A leading plus and, with `decimal_comma`, a
-/// comma instead of a point are understood.
-/// \param value  the number; anything if there is none.
-/// \returns whether there is one.
-bool read_number(std::string_view text, bool decimal_comma, double& value);
-/// As read_number(). Defined here, since an optional that another file returns goes through memory
-/// in pieces, which takes longer than reading the number.
-inline std::optional<double> number_in(std::string_view text, bool decimal_comma) {
-  double value = 0.0;
-  return read_number(text, decimal_comma, value) ? std::optional(value) : std::nullopt;
-}
-
 /// Turns fields of one column into features. Threads: const functions may run concurrently.
+///
+/// A number is what float32 holds of it, and then scaled in double: so it is the same in a program
+/// that holds float32 and in the file that this program writes.
 class Column {
  public:
   enum class Found { value, none };  ///< None: missing, or undeclared.
@@ -80,8 +72,6 @@ class Column {
 
   const std::string& name() const noexcept { return name_; }
   const ColumnRule& rule() const noexcept { return rule_; }
-  /// From now on dates are read as %Y-%m-%d, as rows in memory have them.
-  void read_iso_dates() { date_format_ = kIsoDate; }
   std::size_t field() const noexcept { return field_; }  ///< In a row, from 0.
   std::size_t width() const noexcept { return width_; }  ///< Number of features.
   /// One for each feature: "age", "age=(missing)", "sex=f", "sex=(other)",
@@ -90,9 +80,12 @@ class Column {
 
   /// The texts that have a meaning by themselves: values of categories and booleans, and those that
   /// mean a missing value, where that is not what any other text means.
-  std::vector<std::string> texts() const;
+  std::vector<std::string> texts() const { return choices_.texts(); }
   /// Of a column of numbers: those that mean a missing one.
-  std::vector<double> missing_numbers() const;
+  const std::vector<float>& missing_numbers() const noexcept { return missing_numbers_; }
+  /// Whether a column of numbers, or of days, can hold a value of this one.
+  bool takes_numbers() const;
+  bool takes_days() const;
 
   /// Writes width() features. With Found::none they are those that the rule gives for such values,
   /// and mean nothing unless the rule is total.
@@ -114,8 +107,10 @@ class Column {
   /// \returns the day that the text is; nothing if it is missing, not of the form, or of a year that
   ///   the column does not know.
   std::optional<std::chrono::sys_days> day_in(std::string_view text) const;
-  /// Whether it is a text that stands for a missing value.
-  bool is_place(std::string_view text) const { return places_.find(text) != places_.end(); }
+  bool is_missing(float number) const {
+    return std::find(missing_numbers_.begin(), missing_numbers_.end(), number) !=
+           missing_numbers_.end();
+  }
   float scaled(double value) const;
   std::vector<std::string> date_feature_names() const;
 
@@ -125,9 +120,10 @@ class Column {
   std::size_t width_ = 1;
   bool decimal_comma_;
   bool is_plain_ = false;  ///< A number is its feature.
-  std::string date_format_;
-  /// For numbers and dates: the texts that mean a missing one. For categories: the feature of each value and of each missing text; for booleans 0 or 1.
-  std::map<std::string, std::size_t, std::less<>> places_;
+  std::vector<float> missing_numbers_;
+  /// For dates: the texts that mean a missing one. For categories: the feature of each value and of
+  /// each missing text; for booleans 0 or 1.
+  Choices choices_;
 };
 
 /// Chooses the columns of a table that become features, in the order of the rules, and by name

@@ -3,10 +3,12 @@
 #include <sodium.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <numeric>
 
+#include "cell_text.hpp"
 #include "columns.hpp"
 #include "privgrad/error.hpp"
 
@@ -76,16 +78,21 @@ void RowSplit::use(const std::vector<std::string>& names) {
 
 bool RowSplit::is_test(std::span<const std::string_view> row) {
   std::size_t most = 0;
-  for (const std::size_t i : fields_) most += sizeof(std::uint64_t) + row[i].size();
+  for (const std::size_t i : fields_)
+    most += sizeof(std::uint64_t) + std::max(row[i].size(), kLongestCommonText);
   if (text_.size() < most) text_.resize(most);
   unsigned char* end = text_.data();
+  std::array<char, kLongestCommonText> buffer{};
   for (const std::size_t i : fields_) {
+    // Another row's cell may have had this number written as 2.0: it stays on its side.
+    const std::string_view text = common_text(row[i], buffer);
     // The length in front keeps ("ab", "c") and ("a", "bc") apart.
-    const std::uint64_t size = row[i].size();
+    const std::uint64_t size = text.size();
     std::memcpy(end, &size, sizeof size);
-    end = copy(row[i], end + sizeof size);
+    end = copy(text, end + sizeof size);
   }
   std::uint64_t hash = 0;
-  crypto_shorthash(reinterpret_cast<unsigned char*>(&hash), text_.data(), most, key_.data());
+  crypto_shorthash(reinterpret_cast<unsigned char*>(&hash), text_.data(),
+                   static_cast<std::size_t>(end - text_.data()), key_.data());
   return hash < most_;
 }

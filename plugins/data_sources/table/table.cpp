@@ -43,11 +43,12 @@ class TableReader {
     const Names names = rows.read_names();
     const std::size_t target = target_index(target_, names, form_, rows);
     std::vector<Column> columns = columns_of(names, target);
-    if (target < names.size()) rows.check_column(target);
-    for (Column& column : columns) {
-      rows.check_column(column.field());
-      if (rows.has_iso_dates(column.field())) column.read_iso_dates();
-    }
+    if (form_.has_targets)
+      rows.check_column(target,
+                        {target_.takes_numbers(), target_.takes_days(), target_.expected()});
+    for (const Column& column : columns)
+      rows.check_column(column.field(),
+                        {column.takes_numbers(), column.takes_days(), column.expected()});
     take_columns(rows, names, target, std::move(columns));
     kept_ = kept_places(rows, names);
     if (split_ != nullptr) split_->use(names);

@@ -1,8 +1,10 @@
 #include "target_column.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "columns.hpp"
+#include "dates.hpp"
 #include "privgrad/error.hpp"
 
 using privgrad::ConfigError;
@@ -38,26 +40,29 @@ TargetColumn::TargetColumn(const privgrad::Params& params, bool decimal_comma)
     : name_(params.text("target")), task_("data", params), decimal_comma_(decimal_comma) {
   if (params.has("labels")) {
     labels_ = params.texts("labels");
+    std::vector<std::pair<std::string, std::size_t>> declared;
     for (const std::string& label : labels_) {
       if (label.size() > kLongestName)
         throw ConfigError("data.labels: " + in_quotes(label) + " is longer than " +
                           std::to_string(kLongestName) + " bytes");
-      if (!places_.emplace(label, static_cast<float>(places_.size())).second)
+      if (std::count(labels_.begin(), labels_.end(), label) > 1)
         throw ConfigError("data.labels: " + in_quotes(label) + " is there twice");
+      declared.emplace_back(label, declared.size());
     }
+    places_ = Choices(declared);
     if (const std::string wrong = task_.state_classes(labels_.size()); !wrong.empty())
       throw ConfigError("data.labels: there are " + std::to_string(labels_.size()) + ", but " +
                         wrong);
   }
   if (params.has("other_label")) {
     const std::string& other = params.text("other_label");
-    const auto found = places_.find(other);
-    if (found == places_.end()) {
+    const auto found = std::find(labels_.begin(), labels_.end(), other);
+    if (found == labels_.end()) {
       const std::string nearest = privgrad::nearest_name(other, labels_);
       throw ConfigError("data.other_label is " + in_quotes(other) + ", which labels lacks" +
                         (nearest.empty() ? "" : "; did you mean " + in_quotes(nearest) + "?"));
     }
-    fill_ = found->second;
+    fill_ = static_cast<float>(found - labels_.begin());
   }
   if (!params.has("target_fill")) return;
   if (!labels_.empty())
@@ -70,8 +75,8 @@ TargetColumn::TargetColumn(const privgrad::Params& params, bool decimal_comma)
 
 std::optional<float> TargetColumn::value_of(std::string_view text) const {
   if (!labels_.empty()) {
-    const auto found = places_.find(text);
-    return found == places_.end() ? std::nullopt : std::optional(found->second);
+    const auto place = places_.find(text);
+    return place ? std::optional(static_cast<float>(*place)) : std::nullopt;
   }
   const std::optional<double> value = number_in(text, decimal_comma_);
   if (!value || !task_.accepts(*value)) return std::nullopt;
@@ -87,6 +92,11 @@ std::optional<float> TargetColumn::read(std::string_view text, bool& filled) con
 std::string TargetColumn::expected() const {
   return labels_.empty() ? task_.expected()
                          : "one of the " + std::to_string(labels_.size()) + " labels";
+}
+
+bool TargetColumn::takes_days() const {
+  return std::any_of(labels_.begin(), labels_.end(),
+                     [](const std::string& label) { return date_in(label, kIsoDate).has_value(); });
 }
 
 std::vector<std::string> TargetColumn::unaccounted() const { return task_.unaccounted(); }

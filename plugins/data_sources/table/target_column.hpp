@@ -1,7 +1,6 @@
 // The column of a table that a model predicts: how its texts become classes or reals.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "../files/target_task.hpp"
+#include "cell_text.hpp"
 #include "privgrad/params.hpp"
 
 /// The target: a class by its declared name, a class by its number, or a real.
@@ -30,6 +30,10 @@ class TargetColumn {
   /// \param filled  out: whether the fill was used.
   std::optional<float> read(std::string_view text, bool& filled) const;
 
+  /// Whether a column of numbers, or of days, can hold a target.
+  bool takes_numbers() const { return labels_.empty() || places_.has_numbers(); }
+  bool takes_days() const;
+
   /// "a class index: a whole number in 0..9".
   std::string expected() const;
 
@@ -45,6 +49,6 @@ class TargetColumn {
   TargetTask task_;
   bool decimal_comma_;
   std::vector<std::string> labels_;
-  std::map<std::string, float, std::less<>> places_;  ///< By label.
+  Choices places_;  ///< Of the labels.
   std::optional<float> fill_;
 };

@@ -29,10 +29,13 @@ class TextRows {
   /// The fields of the row that next() read; valid until the next call.
   std::span<const std::string_view> fields() const noexcept { return fields_; }
   std::string_view field(std::size_t i) const noexcept { return fields_[i]; }
-  /// \throws IoError  the values of this column are no texts.
-  virtual void check_column(std::size_t) const {}
-  /// Whether the fields of a column are dates, written as %Y-%m-%d whatever is declared of them.
-  virtual bool has_iso_dates(std::size_t) const noexcept { return false; }
+  /// What a column must be able to hold, by what is declared of it.
+  struct Needs {
+    bool takes_numbers = true, takes_days = true;
+    std::string expected;  ///< "a finite number".
+  };
+  /// \throws IoError  by its type alone no value of this column can be one that is needed.
+  virtual void check_column(std::size_t, const Needs&) const {}
 
   /// Whether this row goes over more than one line of a file, or would if rows were not lines.
   virtual bool spans_lines() const noexcept { return false; }

@@ -66,9 +66,8 @@ std::set<std::string> texts_of(sys_days day, const std::string& format) {
 /// Adds the features of one column.
 class ColumnGraph {
  public:
-  ColumnGraph(OnnxGraph& graph, const Column& column, bool is_in_memory,
-              std::vector<std::string>& refused)
-      : graph_(graph), column_(column), is_in_memory_(is_in_memory), refused_(refused) {}
+  ColumnGraph(OnnxGraph& graph, const Column& column, std::vector<std::string>& refused)
+      : graph_(graph), column_(column), refused_(refused) {}
 
   /// \returns float32, [n, width].
   std::string add() {
@@ -81,15 +80,16 @@ class ColumnGraph {
   }
 
  private:
-  /// In double, as the data source computes, with one rounding at the end.
+  /// What float32 holds of it, in double, as the data source computes.
   std::string number() {
     const ColumnRule& rule = column_.rule();
     std::string value = column_.name();
     // Half of the last bit beyond float32's largest number: from there on it is none.
     const double beyond = std::ldexp(2.0 - std::ldexp(1.0, -24), 127);
     std::string is_there = graph_.add("Less", {graph_.add("Abs", {value}), number(beyond)});
-    for (const double missing : column_.missing_numbers()) {
-      const std::string is_it = graph_.add("Equal", {value, number(missing)});
+    value = graph_.cast(graph_.cast(value, onnx::TensorProto::FLOAT), onnx::TensorProto::DOUBLE);
+    for (const float missing : column_.missing_numbers()) {
+      const std::string is_it = graph_.add("Equal", {value, number(static_cast<double>(missing))});
       is_there = graph_.add("And", {is_there, graph_.add("Not", {is_it})});
     }
     if (rule.min) value = graph_.add("Max", {value, number(*rule.min)});
@@ -159,13 +159,9 @@ class ColumnGraph {
     const ColumnRule& rule = column_.rule();
     refuse_time_of_day(rule);
     const YearRange years = rule.years();
-    Column in_memory = column_;
-    in_memory.read_iso_dates();
-    const bool reads_iso = date_in("2001-02-03", rule.format).has_value();
     for (sys_days day = years.first / January / 1; years.has(day); day += days{1}) {
-      const std::vector<float> features = features_of(in_memory, iso_date(day));
-      for (const std::string& text : texts_of(day, rule.format)) take(text, features);
-      if (is_in_memory_ && !reads_iso) take(iso_date(day), features);
+      for (const std::string& text : texts_of(day, rule.format))
+        take(text, features_of(column_, text));
     }
   }
 
@@ -193,7 +189,6 @@ class ColumnGraph {
 
   OnnxGraph& graph_;
   const Column& column_;
-  bool is_in_memory_;
   std::vector<std::string>& refused_;
 };
 
@@ -216,7 +211,7 @@ bool has_features_of(const std::vector<Column>& columns, const core::ModelFile& 
 
 }  // namespace
 
-SavedColumns saved_columns(const core::ModelFile& file) {
+std::vector<Column> saved_columns(const core::ModelFile& file) {
   const std::string csv = "privgrad.csv:csv", memory = "privgrad.memory:memory";
   if (!file.data || (file.data->name != csv && file.data->name != memory)) return {};
   const std::vector<ParamSpec> specs = reading_specs();
@@ -228,34 +223,34 @@ SavedColumns saved_columns(const core::ModelFile& file) {
     if (std::ranges::any_of(specs, is_member)) chosen.set(member.key, member.value);
   }
   if (!has_columns) return {};
-  SavedColumns saved{{}, file.data->name == memory};
+  std::vector<Column> columns;
   try {
     const Params params = Params::make("data", specs, chosen);
     std::vector<std::string> missing = params.texts("missing");
-    if (saved.are_in_memory) missing.emplace_back();  // as which it is lent
+    if (file.data->name == memory) missing.emplace_back();  // as which it is lent
     for (const Params& entry : params.objects("columns")) {
       const ColumnRule rule = column_rule(entry);
       if (rule.is_feature())
-        saved.columns.emplace_back(rule, rule.name, 0, missing, params.text("decimal") == ",");
+        columns.emplace_back(rule, rule.name, 0, missing, params.text("decimal") == ",");
     }
   } catch (const ConfigError& problem) {
     throw IoError(std::string("the model's columns are not valid: ") + problem.what());
   }
-  if (has_features_of(saved.columns, file)) return saved;
+  if (has_features_of(columns, file)) return columns;
   throw IoError("the model's columns do not make its features");
 }
 
-std::string add_columns(OnnxGraph& graph, const SavedColumns& saved,
+std::string add_columns(OnnxGraph& graph, const std::vector<Column>& columns,
                         std::vector<std::string>& refused) {
   std::vector<std::string> features;
-  for (const Column& column : saved.columns) {
+  for (const Column& column : columns) {
     const std::string name = core::shown_line(column.name());
     if (name.empty())
       throw ConfigError("the model cannot be exported: a column has no name, and each is an input");
     if (std::ranges::find(kOutputs, name) != kOutputs.end())
       throw ConfigError("the model cannot be exported: the column '" + name +
                         "' has the name of an output; train with another name");
-    features.push_back(ColumnGraph(graph, column, saved.are_in_memory, refused).add());
+    features.push_back(ColumnGraph(graph, column, refused).add());
   }
   return graph.add("Concat", features, {{"axis", std::int64_t{1}}});
 }

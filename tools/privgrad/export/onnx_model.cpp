@@ -59,11 +59,12 @@ void add_class(OnnxGraph& graph, const core::ModelFile& file, const std::string&
 /// Adds the inputs.
 /// \param refused  as for add_columns().
 /// \returns the value of raw examples, float32.
-std::string add_inputs(OnnxGraph& graph, const core::ModelFile& file, const SavedColumns& saved,
-                       const Estimator* estimator, std::vector<std::string>& refused) {
+std::string add_inputs(OnnxGraph& graph, const core::ModelFile& file,
+                       const std::vector<Column>& saved, const Estimator* estimator,
+                       std::vector<std::string>& refused) {
   const Shape& shape = file.input.features;
   std::string features = "features";
-  if (saved.columns.empty()) {
+  if (saved.empty()) {
     graph.add_input(features, shape);
     if (estimator == nullptr) return features;
     features = add_scaling(graph, *estimator, features);
@@ -75,8 +76,8 @@ std::string add_inputs(OnnxGraph& graph, const core::ModelFile& file, const Save
   return features;
 }
 
-void add_graph(onnx::GraphProto& proto, const core::TrainedModel& model, const SavedColumns& saved,
-               const Estimator* estimator) {
+void add_graph(onnx::GraphProto& proto, const core::TrainedModel& model,
+               const std::vector<Column>& saved, const Estimator* estimator) {
   const Network& network = model.file().network;
   const bool has_probabilities = network.input.classes > 0 && network.loss != Loss::squared;
   OnnxGraph graph(proto);
@@ -90,8 +91,7 @@ void add_graph(onnx::GraphProto& proto, const core::TrainedModel& model, const S
       add_layers(graph, network, model.file().parameters, entering, refused);
   const std::size_t width = output_count(network);
   std::string result = outputs;
-  const bool has_class =
-      (!saved.columns.empty() || estimator != nullptr) && network.input.classes > 0;
+  const bool has_class = (!saved.empty() || estimator != nullptr) && network.input.classes > 0;
   if (has_probabilities || has_class) refused.push_back(not_finite(graph, outputs, {width}));
   if (has_probabilities) {
     result = probabilities(graph, network.loss, outputs);
@@ -153,8 +153,8 @@ onnx::ModelProto onnx_model(const core::TrainedModel& model, const Estimator* es
   onnx::OperatorSetIdProto& opset = *proto.add_opset_import();
   opset.set_domain("");
   opset.set_version(kOnnxOpset);
-  const SavedColumns saved = saved_columns(model.file());
-  if (!saved.columns.empty()) {
+  const std::vector<Column> saved = saved_columns(model.file());
+  if (!saved.empty()) {
     if (estimator != nullptr)
       throw ConfigError("--estimator: the model takes a table, and that of an estimator an array");
     onnx::OperatorSetIdProto& of_tables = *proto.add_opset_import();

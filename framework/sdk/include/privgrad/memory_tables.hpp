@@ -16,14 +16,20 @@
 namespace privgrad {
 
 /// One column of a table that is lent as texts: what a file would hold of it.
+///
+/// Privacy: the text of a cell is a function of that cell and of what is declared of the column. The
+/// type of a column may follow from a single row, and must not decide how the others are written.
 struct PRIVGRAD_API MemoryColumn {
+  /// What the type of a column says of all its cells. Texts may be anything.
+  enum class Cells { texts, numbers, days, unreadable };
+
   std::string name;
   std::span<const std::int64_t>
       offsets;                  ///< [rows + 1], ascending: where each text begins in `bytes`.
-  std::span<const char> bytes;  ///< UTF-8. A missing value is an empty text.
-  bool is_date = false;         ///< Texts are days, as %Y-%m-%d.
-  std::string unreadable =
-      {};  ///< The type of a column that has no texts, whose offsets are all 0.
+  std::span<const char> bytes;  ///< UTF-8. A missing value is an empty text; a day is of the
+                                ///< declared form.
+  Cells cells = Cells::texts;   ///< Of an unreadable column all offsets are 0.
+  std::string type = {};        ///< What errors call the type of the column.
 };
 
 /// Rows held by the program itself, which the data source `memory` finds by name.

@@ -1,0 +1,236 @@
+"""What a cell is, whatever holds it: a number, a text, or one of declared labels.
+
+Each is a function of the cell alone. One row decides the type of a whole container: beside a text,
+NumPy makes 'True' of true and '2.0' of 2; beside a complex number all are complex, beside a duration
+whole numbers are durations; a missing cell makes 2.0 of 2, and float32 becomes float64. So a number has
+one text in all of them: whole ones below 2**53 by their digits, those from there on as a double has
+them, others as the shortest digits of their float32, which is what features are.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import fractions
+import math
+import re
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .errors import ConfigError, DataError
+
+__all__ = ["check_labels", "column", "common_text", "finite_or", "listed", "number_of", "numbers", "places", "table",
+           "text_of"]
+
+_MISSING = {"NAType", "NaTType", "NoneType"}
+_NUMBERS = (int, float, complex, np.bool_, np.number, decimal.Decimal, fractions.Fraction)
+#: The grammar of numbers in files, too; float() takes "1_000" and blanks.
+_GRAMMAR = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_WORDS = {"true": 1.0, "True": 1.0, "TRUE": 1.0, "false": 0.0, "False": 0.0, "FALSE": 0.0}
+_MOST_EXACT = 2.0**53
+_UNLIKE_ALL = "\ufffd"  # what no declared text is
+
+
+def _text(cell: Any) -> str | None:
+    """The text that a cell is; None if it is none. Bytes are UTF-8, as which NumPy reads them beside a text."""
+    if issubclass(type(cell), str):
+        return str.__str__(cell)
+    return bytes.decode(cell, "utf-8", "replace") if issubclass(type(cell), bytes) else None
+
+
+def number_of(cell: Any) -> float:
+    """The number that a cell is, or its text; NaN if it is none."""
+    text = _text(cell)
+    if text is not None:
+        return float(text) if _GRAMMAR.fullmatch(text) else _WORDS.get(text, math.nan)
+    if not issubclass(type(cell), _NUMBERS):
+        return math.nan
+    try:
+        if issubclass(type(cell), np.timedelta64):  # NumPy counts whole numbers beside one in its unit
+            return math.nan if np.isnat(cell) else float(cell.astype(np.int64))
+        if issubclass(type(cell), (complex, np.complexfloating)):
+            return float(cell.real) if cell.imag == 0 else math.nan
+        return float(cell)
+    except Exception:  # a class of numbers of somebody else may raise anything, and no row ends a call
+        return math.nan
+
+
+def _number_text(value: float) -> str:
+    if abs(value) >= _MOST_EXACT:
+        return repr(value)
+    if value.is_integer() and (value or math.copysign(1, value) > 0):
+        return str(int(value))
+    single = np.float32(value)
+    return str(single if single else value)
+
+
+def _day(cell: Any, form: str) -> str:
+    """A date, or the day of a time, by a declared form; empty where it is missing."""
+    if issubclass(type(cell), np.datetime64):
+        cell = None if np.isnat(cell) else cell.astype("datetime64[D]").item()
+    if cell is None:
+        return ""
+    if not hasattr(cell, "year"):  # beyond the years of Python
+        return _UNLIKE_ALL
+    parts = {"%Y": f"{cell.year:04}", "%m": f"{cell.month:02}", "%d": f"{cell.day:02}"}
+    return re.sub("%.", lambda part: parts.get(part[0], "0"), form)
+
+
+def text_of(cell: Any, form: str = "%Y-%m-%d") -> str:
+    """The one text of a cell: empty where it is missing, and one that is like no other where it has none.
+
+    Parameters
+    ----------
+    form : str
+        How dates are declared; times of day, which no column keeps, are 0.
+    """
+    text, kind = _text(cell), type(cell)
+    if text is not None:
+        return text
+    if kind.__name__ in _MISSING:
+        return ""
+    if issubclass(kind, (datetime.date, np.datetime64)):
+        return _day(cell, form)
+    if issubclass(kind, (bool, np.bool_)):
+        return "true" if cell else "false"
+    value = number_of(cell)
+    if not math.isnan(value):
+        return _number_text(value)
+    if issubclass(kind, (complex, np.complexfloating)):
+        return "" if np.isnan(cell.real) else _UNLIKE_ALL
+    is_nan = issubclass(kind, (float, np.floating)) or (issubclass(kind, decimal.Decimal) and cell.is_nan())
+    return "" if is_nan else _UNLIKE_ALL
+
+
+def common_text(text: str) -> str:
+    """Of a number as NumPy or Python write it, the one text of that number; other texts are themselves.
+
+    So 2.0 is 2, and True is 1; but 01 and 1.10, which no number is written as, are codes.
+    """
+    value = number_of(text)
+    if not math.isfinite(value):
+        return text
+    with np.errstate(over="ignore"):
+        single = np.float32(value)
+    usual = {*_WORDS, repr(value), str(single), repr(float(single))}
+    if value.is_integer():
+        usual.add(str(int(value)))
+    return _number_text(value) if text in usual else text
+
+
+def numbers(array: np.ndarray) -> np.ndarray:
+    """The numbers of an array, float64, of its shape; not finite where there are none."""
+    kind = array.dtype.kind
+    with np.errstate(all="ignore"):  # beyond float64
+        if kind in "biuf":
+            return array.astype(np.float64)
+        if kind == "c":
+            return np.where(array.imag == 0, array.real, np.nan).astype(np.float64)
+        if kind == "m":
+            return np.where(np.isnat(array), np.nan, array.astype(np.int64))
+    read = (number_of(cell) for cell in (array if kind in "US" else array.astype(object)).flat)
+    return np.fromiter(read, np.float64, array.size).reshape(array.shape)
+
+
+def finite_or(array: np.ndarray, fill: Any) -> np.ndarray:
+    """The numbers, with `fill` in place of those that are not finite."""
+    return np.where(np.isfinite(array), array, fill)
+
+
+def table(X: Any) -> np.ndarray:
+    """Features as an array of two axes.
+
+    Raises
+    ------
+    ConfigError
+        If X is none, or of a type that has no numbers. A list of rows is as wide as its rows are; how wide
+        an array or a table is, is no row's to tell.
+    """
+    axes = len(getattr(X, "shape", ()))
+    array = np.asarray(X) if axes == 2 else None
+    if array is None or array.ndim != 2:
+        raise ConfigError(
+            f"X: is of type {type(X).__name__} with {axes} axes; in release mode it is an array or a"
+            " table, with two"
+        )
+    if array.dtype.kind in "MV":
+        raise ConfigError(f"X: holds {array.dtype} values, expected numbers")
+    for name, kind in getattr(X, "dtypes", {}).items() if hasattr(X, "iloc") else ():
+        if getattr(kind, "kind", "O") in "mM":
+            raise ConfigError(f"X: the column '{name}' holds {kind} values, expected numbers")
+    return array
+
+
+def listed(values: Iterable[Any]) -> np.ndarray:
+    """A list as an array of objects, each as it is: NumPy would make texts of all, for one of them."""
+    held = list(values)
+    array = np.empty(len(held), dtype=object)
+    for row, value in enumerate(held):
+        if issubclass(type(value), np.ndarray) and value.shape == ():
+            value = value[()]
+        elif type(value).__module__ == "torch" and value.numel() == 1:
+            value = value.item()
+        array[row] = value
+    return array
+
+
+def column(y: Any, rows: int) -> np.ndarray:
+    """Targets as an array of one axis.
+
+    Raises
+    ------
+    ConfigError
+        If y is none, or not of as many rows as X.
+    """
+    array: np.ndarray = listed(y) if isinstance(y, (list, tuple)) else np.asarray(y)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise ConfigError(f"y: has {array.ndim} axes, expected one")
+    if len(array) != rows:
+        raise ConfigError("y: is not of as many rows as X")
+    return array
+
+
+def check_labels(kind: Any, labels: Iterable[Any], what: str) -> None:
+    """Refuse a container of numbers by its type where no label is one.
+
+    Raises
+    ------
+    DataError
+    """
+    texts = [text_of(label) for label in labels]
+    if getattr(kind, "kind", "O") not in "biufc" or any(math.isfinite(number_of(text)) for text in texts):
+        return
+    shown = ", ".join(texts[:5]) + (", ..." if len(texts) > 5 else "")
+    raise DataError(f"{what}: holds {kind} values, none of which can be one of the labels ({shown}), which are no numbers")
+
+
+def places(cells: Sequence[Any] | np.ndarray, labels: Iterable[Any], other: float = math.nan) -> np.ndarray:
+    """The place of each cell among the labels, float32; `other` for what is none of them.
+
+    A label is found by its text, and one that is a number by each common text of that number.
+    """
+    exact: dict[str, int] = {}
+    by_number: dict[str, set[int]] = {}
+    by_code: dict[str, set[int]] = {}
+    for place, label in enumerate(labels):
+        text = text_of(label)
+        if text != _UNLIKE_ALL:
+            exact.setdefault(text, place)
+        if math.isfinite(number_of(text)):
+            number = _number_text(number_of(text))
+            (by_number if common_text(text) == number else by_code).setdefault(number, set()).add(place)
+
+    def place_of(cell: Any) -> float:
+        text = text_of(cell)
+        if text in exact:
+            return exact[text]
+        number = common_text(text)
+        found = by_number.get(number) or by_code.get(number) or ()
+        return next(iter(found)) if len(found) == 1 else other
+
+    return np.fromiter(map(place_of, cells), np.float32, len(cells))
