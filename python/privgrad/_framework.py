@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import threading
 import warnings
@@ -43,14 +44,16 @@ def plain(value: Any, key: str = "") -> Any:
         return {str(k): plain(v, f"{key}.{k}" if key else str(k)) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(v, f"{key}.{i}") for i, v in enumerate(value)]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"{key}: is {value}, expected a finite number")
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if hasattr(value, "component"):  # a prototype
         return value.component()
-    if getattr(value, "shape", None) == () and hasattr(value, "item"):
-        return value.item()
+    if getattr(value, "shape", None) == () and hasattr(value, "item") and value.item() is not value:
+        return plain(value.item(), key)
     raise ConfigError(
         f"{key}: is of type {type(value).__name__}, expected a number, a text, a list or a dict"
         " (arrays go below data: {kind: memory, ...})"

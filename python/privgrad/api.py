@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -11,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from ._framework import ManifestLike, framework, manifest_text, override_lines, plain, yaml_text
 from .callbacks import Progress, as_callback
 from .data import kept_in_memory, lent_again, lent_manifest, lent_rows
-from .errors import ConfigError, Interrupted, PrivgradWarning
+from .errors import ConfigError, PrivgradWarning
 from .results import Account, Calibration, Plan, Plugin, Predictions, Verification
-from .runs import Run
+from .runs import Run, _ended
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,6 +42,8 @@ def _accountant(accountant: str | Mapping[str, Any] | None) -> str | None:
 
 
 def _path(path: Path | None) -> str | None:
+    if path is not None and not isinstance(path, (str, os.PathLike)):
+        raise ConfigError(f"{path!r}: is of type {type(path).__name__}, expected a path")
     return None if path is None else os.fspath(path)
 
 
@@ -53,6 +56,10 @@ def _cache(cache: bool | Path) -> str | None:
 
 def _number(value: int | None, what: str) -> int:
     """A number of threads or runs; 0 for the default."""
+    try:
+        value = None if value is None else operator.index(value)
+    except TypeError:
+        raise ConfigError(f"{what} is {value!r}, expected a whole number") from None
     if value is not None and not 1 <= value <= 4096:
         raise ConfigError(f"{what} is {value}, allowed is [1, 4096]")
     return value or 0
@@ -347,7 +354,7 @@ def run(
         rows are refused.
     callback : callable, or tracker, or several of them
         Told of the progress, on the calling thread; see ``privgrad.callbacks``. An exception of it
-        ends the run as Ctrl-C does, and is raised.
+        ends the run as Ctrl-C does, and is raised; after the last step it is a warning.
     plugin_dirs : iterable of path
         Looked through for plugins first.
 
@@ -386,14 +393,11 @@ def run(
                 workers, finish, alone,
                 None if listener is None else lambda report: listener(Progress._of(json.loads(report))),
             )
-        answer: Any = None if made is None else json.loads(made)
-        if stopped_by is not None:
-            raise _stopped(answer, stopped_by)
-        _warn(answer["notes"])
-        result = Run._of(answer["summary"])
+        result, notes = _ended(made, stopped_by)
     finally:
         if listener is not None:
             listener.end(result)
+    _warn(notes)
     return result
 
 
@@ -405,22 +409,6 @@ def _rows_of_run(
         return None, None
     manifest = os.path.join(os.fspath(directory), "manifest.yaml")
     return json.loads(loaded.data_section(manifest_text(manifest))), data
-
-
-def _stopped(answer: dict[str, Any] | None, stopped_by: BaseException) -> BaseException:
-    """What is raised of a run that was asked to stop."""
-    if not isinstance(stopped_by, KeyboardInterrupt) or answer is None:
-        return stopped_by
-    summary = answer["summary"]
-    directory, steps = summary["run_dir"], summary["steps"]
-    reached = f"interrupted after step {steps} of {answer['planned_steps']}"
-    if answer["can_be_resumed"]:
-        message = f"{reached}; resume with: privgrad.run(resume={directory!r})"
-    else:
-        message = f"{reached}; {directory} holds the model so far"
-    error = Interrupted(message, directory, steps, answer["can_be_resumed"])
-    error.__cause__ = stopped_by
-    return error
 
 
 def predict(

@@ -14,10 +14,10 @@ from typing import Any
 
 from . import _core
 from ._framework import ManifestLike, framework, manifest_text, plain, yaml_text
-from .api import Overrides, Path, _path, _stopped, _warn
+from .api import Overrides, Path, _path, _warn
 from .callbacks import as_callback
 from .errors import ConfigError
-from .runs import Run
+from .runs import Run, _ended
 
 __all__ = ["Client", "common_ground", "serve"]
 
@@ -228,14 +228,11 @@ def serve(
             refused or (lambda client, why: None),
             None if listener is None else lambda report: listener(Progress._of(json.loads(report))),
         )
-        answer: Any = None if made is None else json.loads(made)
-        if stopped_by is not None:
-            raise _stopped(answer, stopped_by)
-        _warn(answer["notes"])
-        result = Run._of(answer["summary"])
+        result, notes = _ended(made, stopped_by)
     finally:
         if listener is not None:
             listener.end(result)
+    _warn(notes)
     return result
 
 

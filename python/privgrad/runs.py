@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .errors import DataError
+from .errors import DataError, Interrupted
 from .results import number
 
 __all__ = ["Run"]
@@ -180,3 +180,26 @@ class Run:
         from ._html import run_html
 
         return run_html(self)
+
+
+def _ended(made: str | None, stopped_by: BaseException | None) -> tuple[Run, list[str]]:
+    """A run of whose call this came, and what the command would say beside it; or what stopped it is raised."""
+    answer: Any = None if made is None else json.loads(made)
+    if stopped_by is None:
+        return Run._of(answer["summary"]), answer["notes"]
+    if answer is None:
+        raise stopped_by
+    summary, is_exception = answer["summary"], isinstance(stopped_by, Exception)
+    if is_exception and summary["status"] != "interrupted":  # nothing was left to stop
+        note = f"callback: after the last step: {type(stopped_by).__name__}: {stopped_by}"
+        return Run._of(summary), [*answer["notes"], note]
+    directory, steps = summary["run_dir"], summary["steps"]
+    message = f"interrupted after step {steps} of {answer['planned_steps']}; " + (
+        f"resume with: privgrad.run(resume={directory!r})" if answer["can_be_resumed"]
+        else f"{directory} holds the model so far"
+    )
+    if isinstance(stopped_by, KeyboardInterrupt):
+        raise Interrupted(message, directory, steps, answer["can_be_resumed"]) from stopped_by
+    if hasattr(stopped_by, "add_note"):  # from Python 3.11 on
+        stopped_by.add_note(f"privgrad: {message}")
+    raise stopped_by

@@ -6,6 +6,7 @@ reaches a tracker. They need their packages: ``pip install 'privgrad[mlflow]'`` 
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from ..callbacks import Progress
@@ -17,7 +18,9 @@ __all__ = ["MLflow", "TensorBoard", "WeightsAndBiases"]
 
 
 def _numbers(progress: Progress) -> dict[str, float]:
-    return {**progress.metrics, "epsilon": progress.epsilon}
+    """The metrics that are finite: stores of SQL keep an infinite epsilon as 1.8e308, which is a guarantee."""
+    named = {**progress.metrics, "epsilon": progress.epsilon}
+    return {name: value for name, value in named.items() if math.isfinite(value)}
 
 
 def _facts(run: Run) -> dict[str, Any]:
