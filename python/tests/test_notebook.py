@@ -83,6 +83,17 @@ def test_mlflow_against_a_local_store(small: dict[str, Any], tmp_path: Any) -> N
     }
 
 
+def test_an_infinite_epsilon_is_no_metric(small: dict[str, Any], tmp_path: Any) -> None:
+    # A store of SQL keeps it as 1.8e308, which would be a guarantee.
+    mlflow = pytest.importorskip("mlflow")
+    small["privacy"]["noise"] = "off"
+    tracker = MLflow(mlflow.MlflowClient(tracking_uri=f"sqlite:///{tmp_path}/store.db"), artifacts=False)
+    privgrad.run(small, callback=tracker)
+    stored = mlflow.MlflowClient(tracking_uri=f"sqlite:///{tmp_path}/store.db").get_run(tracker.run_id).data
+    assert stored.params["epsilon"] == "inf"
+    assert set(stored.metrics) == {"train_loss", "train_accuracy", "test_loss", "test_accuracy"}
+
+
 def test_a_run_that_fails_is_closed_too(small: dict[str, Any]) -> None:
     client = Recorded()
 

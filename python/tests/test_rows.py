@@ -178,6 +178,50 @@ def test_a_text_that_makes_texts_of_its_column_changes_its_own_row(lent: Any, ce
         np.testing.assert_array_equal(found, places)
 
 
+@pytest.mark.parametrize("cell", [300, 2**40, None, "secret", np.nan, -1, 0.5, 1j, True], ids=named)
+def test_what_is_no_byte_among_bytes_changes_its_own_row(lent: Any, cell: Any) -> None:
+    # Bytes that lie in one block are multiplied where they are used, others before they are lent.
+    pandas = pytest.importorskip("pandas")
+    whole = np.arange(2 * ROWS, dtype=np.uint8).reshape(ROWS, 2)
+    rows = whole.tolist()
+    rows[7][1] = cell
+    spoilt = [np.array(rows), np.array(rows, dtype=object), pandas.DataFrame(rows), pandas.DataFrame(rows, columns=["a", "b"])]
+    for given in (whole, *spoilt):
+        released(train=(given, CLASSES), scale=1 / 255)
+    expected = whole.astype(np.float32) * np.float32(1 / 255)
+    assert lent[0][0].dtype == np.uint8
+    for features, _ in lent[1:]:
+        assert features.dtype == np.float32
+        np.testing.assert_array_equal(np.delete(features, 7, axis=0), np.delete(expected, 7, axis=0))
+        assert features[7, 0] == expected[7, 0]
+
+
+def test_bytes_and_reals_of_the_same_numbers_train_the_same_model(small: dict[str, Any]) -> None:
+    whole = np.arange(2 * ROWS, dtype=np.uint8).reshape(ROWS, 2)
+    runs = [privgrad.run({**small, "data": {"kind": "memory", "train": (rows, CLASSES), "classes": 2, "scale": 1 / 255}})
+            for rows in (whole, whole.astype(np.int64), whole.astype(np.float32))]
+    models = [(run.run_dir / "model.safetensors").read_bytes() for run in runs]
+    headers = [int.from_bytes(model[:8], "little") for model in models]
+    assert len({model[8 + size:] for model, size in zip(models, headers, strict=True)}) == 1
+
+
+@pytest.mark.parametrize(("labels", "targets"), [(["a", "b"], CLASSES), (["no", "yes"], CLASSES == 1), (["a", "b"], CLASSES + 0.5)], ids=str)
+def test_labels_of_another_type_than_all_targets_are_refused_by_it(labels: Any, targets: Any) -> None:
+    with pytest.raises(privgrad.DataError, match=rf"holds {targets.dtype} values, none of which can be one of the labels \({labels[0]}, {labels[1]}\)"):
+        released(train=(FEATURES, targets), labels=labels, classes=None)
+
+
+@pytest.mark.parametrize("rows", [np.array(["2020-01-01", "2020-01-02"] * ROWS, dtype="datetime64[D]").reshape(ROWS, 2), np.zeros((ROWS, 2), dtype="V2")],
+                         ids=["days", "void"])
+def test_features_of_a_type_without_numbers_are_refused_by_it(rows: Any) -> None:
+    with pytest.raises(privgrad.DataError, match=r"features: holds (datetime64\[D\]|\|V2) values, expected numbers"):
+        released(train=(rows, CLASSES))
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": FEATURES[:, 0], "b": pandas.date_range("2020-01-01", periods=ROWS)})
+    with pytest.raises(privgrad.DataError, match=r"the column 'b' holds datetime64\[\w+\] values, expected numbers"):
+        released(train=(frame, CLASSES))
+
+
 def test_what_is_missing_in_a_column_of_lists_changes_its_own_row(lent: Any) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     for kind, scale in ((pyarrow.float32(), 1), (pyarrow.uint8(), 0.5)):

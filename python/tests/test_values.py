@@ -169,8 +169,8 @@ def rows_of(run: privgrad.Run) -> str:
 
 def of_file(small: dict[str, Any], values: list[Any], kinds: dict[str, dict[str, Any]], write_text: Any) -> Any:
     file = write("values.csv", values, kinds, write_text)
-    run = privgrad.run({**small, "data": {"kind": "csv", "train": file, "malformed": "fill", **declared(kinds)}}, out="reference")
-    section = {"kind": "csv", "train": file, "malformed": "fill"}
+    run = privgrad.run({**small, "data": {"kind": "csv", "train": file, "malformed": "fill", "row": "line", **declared(kinds)}}, out="reference")
+    section = {"kind": "csv", "train": file, "malformed": "fill", "row": "line"}
     return run, privgrad.predict(run, {**section, "unlabelled": True}).probabilities, privgrad.evaluate(run, section)
 
 
