@@ -118,7 +118,7 @@ def common_text(text: str) -> str:
     usual = {*_WORDS, repr(value), str(single), repr(float(single))}
     if value.is_integer():
         usual.add(str(int(value)))
-    return _number_text(value) if text in usual else text
+    return _number_text(value + 0.0) if text in usual else text  # of -0.0, too, that of 0
 
 
 def numbers(array: np.ndarray) -> np.ndarray:
@@ -127,8 +127,6 @@ def numbers(array: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):  # beyond float64
         if kind in "biuf":
             return array.astype(np.float64)
-        if kind == "c":
-            return np.where(array.imag == 0, array.real, np.nan).astype(np.float64)
         if kind == "m":
             return np.where(np.isnat(array), np.nan, array.astype(np.int64))
     read = (number_of(cell) for cell in (array if kind in "US" else array.astype(object)).flat)
@@ -222,7 +220,7 @@ def places(cells: Sequence[Any] | np.ndarray, labels: Iterable[Any], other: floa
         if text != _UNLIKE_ALL:
             exact.setdefault(text, place)
         if math.isfinite(number_of(text)):
-            number = _number_text(number_of(text))
+            number = _number_text(number_of(text) + 0.0)
             (by_number if common_text(text) == number else by_code).setdefault(number, set()).add(place)
 
     def place_of(cell: Any) -> float:

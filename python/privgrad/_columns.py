@@ -157,7 +157,7 @@ def _column(name: str, values: Any, form: str) -> Column:
     kind: Any = getattr(values, "dtype", None)
     if isinstance(values, pyarrow.ChunkedArray):
         return _of_arrow(name, values, form)
-    if hasattr(kind, "categories") and hasattr(values, "cat"):  # of pandas; those of Polars are Arrow's
+    if hasattr(kind, "categories") and hasattr(values, "iloc"):  # of pandas; those of Polars are Arrow's
         texts = [text_of(value, form).encode("utf-8", "replace") for value in kind.categories]
         return name, *_joined([*map([*texts, b""].__getitem__, values.cat.codes)]), "texts", str(kind)
     if kind is None or (isinstance(kind, np.dtype) and (kind.kind in "OUSc" or kind == np.longdouble)):

@@ -43,18 +43,12 @@ def _lying(values: Any, what: str) -> np.ndarray:
         raise DataError(f"{what}: is no array of numbers, with rows of one length") from None
 
 
-def as_float32(array: np.ndarray, scale: float) -> np.ndarray:
-    """Features in C order, in their units.
-
-    Bytes lie where they do, since whoever reads them multiplies them; others are float32, by way of float64,
-    as numbers are in files. All are multiplied by what is declared: that they are bytes is no row's to tell.
-    """
-    if array.dtype == np.uint8:
-        return np.ascontiguousarray(array)
-    with np.errstate(all="ignore"):  # what does not fit is found, and named, by the source
-        if array.dtype != np.float32:
+def as_float32(array: np.ndarray) -> np.ndarray:
+    """Features in C order: bytes and float32 where they lie, others by way of float64, as numbers in files."""
+    if array.dtype not in (np.float32, np.uint8):
+        with np.errstate(all="ignore"):  # what does not fit is found, and named, by the source
             array = array.astype(np.float64, copy=False).astype(np.float32)
-        return np.ascontiguousarray(array if scale == 1 else array * np.float32(scale))
+    return np.ascontiguousarray(array)
 
 
 def features_of(values: Any, fills: bool, what: str) -> np.ndarray:

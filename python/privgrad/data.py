@@ -34,7 +34,7 @@ __all__ = ["lent"]
 
 _KINDS = {"memory", "privgrad.memory:memory"}
 #: Keys of the section that say how rows become features and targets, here and nowhere else.
-_HERE = ("target", "features", "scale")
+_HERE = ("target", "features")
 #: Keys that say what a target and a feature count as that do not fit.
 _FILLS = ("target_fill", "feature_fill")
 #: Keys that say of a table with columns how it is read.
@@ -210,8 +210,7 @@ class _Rows:
             targets = column if targets is None else targets
         if targets is not None and is_table(targets) and not hasattr(targets, "iloc"):
             targets = _table(targets).column(0)
-        scale = float(section.get("scale", 1.0))
-        self.features = as_float32(features_of(features, "feature_fill" in fills, f"data.{split}: features"), scale)
+        self.features = as_float32(features_of(features, "feature_fill" in fills, f"data.{split}: features"))
         self.targets = None if targets is None else targets_of(
             targets, section.get("labels"), "target_fill" in fills, f"data.{split}: targets"
         )
@@ -268,7 +267,7 @@ def _lend_numbers(data: Mapping[str, Any], names: list[str], fills: Container[st
         if split not in data:
             continue
         rows = _Rows(data[split], data, split, fills)
-        _core.lend(rows.table, rows.features, rows.targets, float(data.get("scale", 1.0)))
+        _core.lend(rows.table, rows.features, rows.targets)
         names.append(rows.table)
         section[split] = {"table": rows.table}
         if rows.names is not None:
@@ -282,9 +281,8 @@ def _lend_declared(data: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
     """The same of tables whose columns are declared."""
     from ._columns import as_declared
 
-    for key in ("features", "scale"):
-        if data.get(key) is not None:
-            raise ConfigError(f"data.{key} is for tables of numbers; columns says what each column becomes")
+    if data.get("features") is not None:
+        raise ConfigError("data.features is for tables of numbers; columns says what each column becomes")
     section = {"target": "target", **as_declared(data)}
     for split in ("train", "test"):
         if split not in data:

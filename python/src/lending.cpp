@@ -46,14 +46,12 @@ std::shared_ptr<const void> owner_of(Held&& arrays) {
           }};
 }
 
-void lend(const std::string& name, const Array& features, const std::optional<Array>& targets,
-          float scale) {
+void lend(const std::string& name, const Array& features, const std::optional<Array>& targets) {
   if (features.ndim() < 2) {
     throw ConfigError("features have " + std::to_string(features.ndim()) +
                       " axes, expected at least two: rows, and what an example has");
   }
   MemoryTable table;
-  table.scale = scale;
   for (std::size_t axis = 1; axis < features.ndim(); ++axis)
     table.features.push_back(features.shape(axis));
   if (element_count(table.features) == 0) throw ConfigError("examples have no features");
@@ -114,7 +112,7 @@ void lend_columns(const std::string& name, std::vector<TextColumn> columns) {
 
 void add_lending(nb::module_& module) {
   using namespace nb::literals;
-  module.def("lend", &lend, "name"_a, "features"_a, "targets"_a.none(), "scale"_a);
+  module.def("lend", &lend, "name"_a, "features"_a, "targets"_a.none());
   module.def("lend_columns", &lend_columns, "name"_a, "columns"_a);
   module.def(
       "take_back", [](const std::string& name) { return take_memory_table(name); }, "name"_a);

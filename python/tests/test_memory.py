@@ -63,7 +63,7 @@ def test_without_the_number_of_classes_it_is_listed(small: dict[str, Any], rows:
 def test_rows_are_read_where_they_lie(rows: Any) -> None:
     features, targets = rows
     before = sys.getrefcount(features)
-    _core.lend("here", features, targets, 1.0)
+    _core.lend("here", features, targets)
     assert sys.getrefcount(features) > before
     assert _core.take_back("here")
     assert sys.getrefcount(features) == before
@@ -89,10 +89,10 @@ def test_large_rows_are_not_copied(small: dict[str, Any]) -> None:
 
 
 def test_a_table_can_be_lent_once(rows: Any) -> None:
-    _core.lend("taken", *rows, 1.0)
+    _core.lend("taken", *rows)
     try:
         with pytest.raises(privgrad.ConfigError, match="'taken' is lent already"):
-            _core.lend("taken", *rows, 1.0)
+            _core.lend("taken", *rows)
     finally:
         _core.take_back("taken")
 

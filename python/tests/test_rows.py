@@ -32,9 +32,9 @@ def lent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[np.ndarray, Any]]:
     """The features and the targets that the engine is lent."""
     seen = []
 
-    def lend(name: str, features: np.ndarray, targets: Any, scale: float) -> None:
+    def lend(name: str, features: np.ndarray, targets: Any) -> None:
         seen.append((features.copy(), None if targets is None else targets.copy()))
-        core_lend(name, features, targets, scale)
+        core_lend(name, features, targets)
 
     core_lend = privgrad.data._core.lend
     monkeypatch.setattr(privgrad.data._core, "lend", lend)
@@ -180,7 +180,6 @@ def test_a_text_that_makes_texts_of_its_column_changes_its_own_row(lent: Any, ce
 
 @pytest.mark.parametrize("cell", [300, 2**40, None, "secret", np.nan, -1, 0.5, 1j, True], ids=named)
 def test_what_is_no_byte_among_bytes_changes_its_own_row(lent: Any, cell: Any) -> None:
-    # Bytes that lie in one block are multiplied where they are used, others before they are lent.
     pandas = pytest.importorskip("pandas")
     whole = np.arange(2 * ROWS, dtype=np.uint8).reshape(ROWS, 2)
     rows = whole.tolist()
@@ -188,7 +187,7 @@ def test_what_is_no_byte_among_bytes_changes_its_own_row(lent: Any, cell: Any) -
     spoilt = [np.array(rows), np.array(rows, dtype=object), pandas.DataFrame(rows), pandas.DataFrame(rows, columns=["a", "b"])]
     for given in (whole, *spoilt):
         released(train=(given, CLASSES), scale=1 / 255)
-    expected = whole.astype(np.float32) * np.float32(1 / 255)
+    expected = whole.astype(np.float32)
     assert lent[0][0].dtype == np.uint8
     for features, _ in lent[1:]:
         assert features.dtype == np.float32
@@ -198,11 +197,16 @@ def test_what_is_no_byte_among_bytes_changes_its_own_row(lent: Any, cell: Any) -
 
 def test_bytes_and_reals_of_the_same_numbers_train_the_same_model(small: dict[str, Any]) -> None:
     whole = np.arange(2 * ROWS, dtype=np.uint8).reshape(ROWS, 2)
-    runs = [privgrad.run({**small, "data": {"kind": "memory", "train": (rows, CLASSES), "classes": 2, "scale": 1 / 255}})
-            for rows in (whole, whole.astype(np.int64), whole.astype(np.float32))]
-    models = [(run.run_dir / "model.safetensors").read_bytes() for run in runs]
-    headers = [int.from_bytes(model[:8], "little") for model in models]
-    assert len({model[8 + size:] for model, size in zip(models, headers, strict=True)}) == 1
+    forms = (whole, whole.astype(np.int64), whole.astype(np.float32))
+    scaled = whole.astype(np.float32) * np.float32(1 / 255)
+    plain = privgrad.run({**small, "data": {"kind": "memory", "train": (scaled, CLASSES), "classes": 2}})
+    expected = privgrad.predict(plain, scaled).probabilities
+    for rows in forms:
+        run = privgrad.run({**small, "data": {"kind": "memory", "train": (rows, CLASSES), "classes": 2, "scale": 1 / 255}})
+        for others in forms:  # scaled as the training's, without being told again
+            np.testing.assert_array_equal(privgrad.predict(run, others).probabilities, expected)
+            assert privgrad.verify(run, data={"train": (others, CLASSES)})
+        assert privgrad.evaluate(run, (rows, CLASSES))["loss"] == privgrad.evaluate(plain, (scaled, CLASSES))["loss"]
 
 
 @pytest.mark.parametrize(("labels", "targets"), [(["a", "b"], CLASSES), (["no", "yes"], CLASSES == 1), (["a", "b"], CLASSES + 0.5)], ids=str)
@@ -232,7 +236,7 @@ def test_what_is_missing_in_a_column_of_lists_changes_its_own_row(lent: Any) -> 
             table = pyarrow.table({"x": pyarrow.array([[0, 0], *lists], pyarrow.list_(kind, 2)).slice(1), "t": CLASSES})
             released(train=table, target="t", scale=scale)
         (plain, _), (filled, _) = lent[-2:]
-        expected = plain.astype(np.float32) * np.float32(scale if plain.dtype == np.uint8 else 1)
+        expected = plain.astype(np.float32)
         expected[3], expected[5, 1] = np.nan, np.nan
         np.testing.assert_array_equal(filled, expected)
         assert filled.shape == (ROWS, 2)

@@ -77,6 +77,14 @@ TEST_CASE("table: codes are no numbers, and a text of two values is neither", "[
   CHECK(places(list({"1.1", "1.10", "1"})) == std::vector<std::size_t>{0, 1, 3, 2, 2});
 }
 
+TEST_CASE("table: whole numbers are told apart by digits that float32 drops", "[data_source]") {
+  const TableFile file("a,y\n16777216,0\n16777217,0\n16777217.0,0\n0.123456789,0\n0.12345679,0\n");
+  const Value column_a = column(
+      "a", "category", {{"values", list({"16777217", "0.123456789"}), {}}, {"other", true, {}}});
+  CHECK(features(file.read({{"classes", 2, {}}, {"columns", list({column_a}), {}}})) ==
+        Floats{0, 0, 1, 1, 0, 0, 1, 0, 0, 0, 1, 0, 0, 1, 0});
+}
+
 TEST_CASE("table: a number that stands for a missing one does so however it is written",
           "[data_source]") {
   const TableFile file("a,y\n-999,0\n-999.0,0\n-9.99e2,0\n0.1,0\n0.10000000149011612,0\n5,0\n");

@@ -38,7 +38,7 @@ MemoryTable sample_table() {
   static const std::array<float, 24> numbers{0, 1, 2, 3, 4, 5, 1, 0, 2, 4, 3, 5,
                                              5, 4, 3, 2, 1, 0, 5, 3, 4, 2, 0, 1};
   static const std::array<float, 4> targets{0, 0, 1, 1};
-  return {{2, 3}, std::span<const float>(numbers), 1.0f, targets, nullptr};
+  return {{2, 3}, std::span<const float>(numbers), targets, nullptr};
 }
 
 MemoryTable table_of(const privgrad::Params& params, bool as_columns) {
@@ -91,6 +91,7 @@ class Arrays final : public LentRows {
       : params_(params),
         task_("memory", params),
         fill_("memory", params),
+        scale_(params.has("scale") ? static_cast<float>(params.real("scale")) : 1.0f),
         has_targets_(!params.boolean("unlabelled")),
         class_names_(names(params, "labels")),
         feature_names_(names(params, "feature_names")) {
@@ -182,11 +183,17 @@ class Arrays final : public LentRows {
     return rows;
   }
 
-  /// Rows are lent to be read: only where one does not fit is there a copy, with feature_fill.
+  /// Rows are lent to be read: only where reals are scaled, or one does not fit, is there a copy.
   /// \throws IoError  a feature is not finite, and nothing was declared for that.
   void fit_features(const char* split, MemoryTable& table) const {
     const auto* lent = std::get_if<std::span<const float>>(&table.numbers);
     if (lent == nullptr) return;
+    if (scale_ != 1.0f) {
+      auto scaled = std::make_shared<std::vector<float>>(lent->begin(), lent->end());
+      for (float& x : *scaled) x *= scale_;
+      table.numbers = std::span<const float>(*scaled);
+      table.owner = std::move(scaled);
+    }
     const auto bad = FeatureFill::first_misfit(*lent);
     if (!bad) return;
     if (!fill_.is_declared()) {
@@ -224,7 +231,7 @@ class Arrays final : public LentRows {
     if (!has_targets_) targets.assign(rows_of(table), 0.0f);
     if (const auto* reals = std::get_if<std::span<const float>>(&table.numbers))
       return Dataset(shape, *reals, table.owner, std::move(targets));
-    return Dataset(shape, std::get<std::span<const std::uint8_t>>(table.numbers), table.scale,
+    return Dataset(shape, std::get<std::span<const std::uint8_t>>(table.numbers), scale_,
                    table.owner, std::move(targets));
   }
 
@@ -243,6 +250,7 @@ class Arrays final : public LentRows {
   privgrad::Params params_;
   TargetTask task_;
   FeatureFill fill_;
+  float scale_;
   bool has_targets_;
   std::vector<std::string> class_names_, feature_names_;
   std::optional<Rows> train_, test_;
@@ -264,7 +272,7 @@ class Columns final : public LentRows, private TableParts {
   static const privgrad::Params& checked(const privgrad::Params& params) {
     if (!params.has("target"))
       throw ConfigError("memory: columns is given, but not target, which column to predict");
-    for (const char* key : {"feature_names", "feature_fill"}) {
+    for (const char* key : {"feature_names", "feature_fill", "scale"}) {
       if (params.has(key))
         throw ConfigError(std::string("memory: ") + key + " is given, but columns says it of each");
     }
@@ -357,6 +365,11 @@ void register_components(privgrad::Registrar& registrar) {
     }
   }
   params.push_back(FeatureFill::param());
+  params.push_back(
+      param::real("scale",
+                  "What features are multiplied by, whatever their type: 1/255 for the "
+                  "bytes of images. feature_fill is in these units.")
+          .optional());
   registrar.add<privgrad::DataSource, Memory>({
       .name = "memory",
       .summary = "Features and targets that the program holds in memory, without a copy.",

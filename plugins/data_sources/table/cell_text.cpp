@@ -115,16 +115,24 @@ bool read_number(std::string_view text, bool decimal_comma, double& value) {
          any_number(text, decimal_comma, value) || boolean_word(text, value);
 }
 
+namespace {
+
+/// Whether every program holds this number in all its digits: 16777217 is not 16777216.
+bool is_exact(double value) {
+  constexpr double kMost = 9007199254740992.0;  // 2^53
+  return value == std::floor(value) && std::abs(value) < kMost;
+}
+
+}  // namespace
+
 std::string_view common_text(std::string_view text, std::array<char, kLongestCommonText>& buffer) {
-  constexpr double kMostExact = 9007199254740992.0;  // 2^53
   double value = 0.0;
   if (text.find_first_of(".eE+-") == text.npos && !boolean_word(text, value)) return text;
   if (!read_number(text, false, value)) return text;
   char* const begin = buffer.data();
   char* const end = begin + buffer.size();
-  const bool is_whole = value == std::floor(value) && std::abs(value) < kMostExact;
-  const auto made = is_whole ? std::to_chars(begin, end, static_cast<std::int64_t>(value))
-                             : std::to_chars(begin, end, static_cast<float>(value));
+  const auto made = is_exact(value) ? std::to_chars(begin, end, static_cast<std::int64_t>(value))
+                                    : std::to_chars(begin, end, static_cast<float>(value));
   return {begin, static_cast<std::size_t>(made.ptr - begin)};
 }
 
@@ -178,10 +186,12 @@ std::set<std::string> spellings(std::string_view text) {
   std::set<std::string> all;
   double value = 0.0;
   if (!read_number(text, false, value) && !read_number(text, true, value)) return all;
-  const auto rounded = static_cast<float>(value);
   add_spellings(value, all);
-  add_spellings(rounded, all);
-  add_spellings(static_cast<double>(rounded), all);
+  if (!is_exact(value)) {
+    const auto rounded = static_cast<float>(value);
+    add_spellings(rounded, all);
+    add_spellings(static_cast<double>(rounded), all);
+  }
   if (value == 0.0) add_spellings(-value, all);
   if (value == 0.0) all.insert(kFalse.begin(), kFalse.end());
   if (value == 1.0) all.insert(kTrue.begin(), kTrue.end());

@@ -35,9 +35,8 @@ struct PRIVGRAD_API MemoryColumn {
 /// Rows held by the program itself, which the data source `memory` finds by name.
 struct PRIVGRAD_API MemoryTable {
   Shape features;  ///< Shape of one example's features; every extent > 0.
-  /// Row-major, [rows, features...]; bytes mean byte * scale.
+  /// Row-major, [rows, features...].
   std::variant<std::span<const float>, std::span<const std::uint8_t>> numbers;
-  float scale = 1.0f;
   std::span<const float> targets;     ///< [rows]; empty where there are none.
   std::shared_ptr<const void> owner;  ///< Keeps the rows in place and unchanged while it lives.
   /// Instead of features and targets: columns of as many rows each, declared by `columns`.
