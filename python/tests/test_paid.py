@@ -58,6 +58,7 @@ def test_who_has_begun_is_told_of_the_end(small: dict[str, Any], is_first: bool)
             privgrad.run(small, out=f"run-{fails}", callback=[bad, good] if is_first else [good, bad])
         assert good.calls()[-1:] == ([] if is_first and fails == "begin" else ["end"])
         assert good.calls().count("end") <= 1
+        assert bad.calls().count("end") == (fails != "begin")
         assert Path(f"run-{fails}").exists() == (fails != "begin")  # nothing was charged before everybody had begun
         if fails == "step":
             assert good.calls().count("step") == bad.calls().count("step")

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import privgrad
-from privgrad._cells import number_of
+from privgrad._cells import number_of, places
 
 pandas = pytest.importorskip("pandas")
 polars = pytest.importorskip("polars")
@@ -99,6 +99,7 @@ TYPES: dict[str, tuple[Callable[[Any], bool], Callable[[list[Any]], Any]]] = {
     **{f"numpy {name}": (fits(np.iinfo(name).min, np.iinfo(name).max), lambda values, name=name: pandas.Series(np.array(values, dtype=name)))
        for name in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")},
     **{f"pandas {name}": (optional(fits(np.iinfo(name.lower()).min, np.iinfo(name.lower()).max)), series(name)) for name in ("Int8", "UInt16", "Int64", "UInt64")},
+    "numpy float16": (lambda value: type(value) is float and value in (0.5, -0.25, 2.5), series("float16")),
     "numpy float64": (is_any_number, series("float64")), "numpy float32": (is_single, series("float32")), "pandas Float32": (is_single, series("Float32")),
     "pandas Float64": (is_any_number, series("Float64")), "numpy complex128": (is_real, series("complex128")), "numpy longdouble": (is_real, series(np.longdouble)),
     "numpy bool": (lambda value: type(value) is bool, series("bool")), "pandas boolean": (optional(lambda value: type(value) is bool), series("boolean")),
@@ -148,16 +149,17 @@ def write(file: str, values: list[Any], names: Any, write_text: Callable[[Any, A
     with (gzip.open if file.endswith(".gz") else open)(file, "wt", newline="", encoding=how.pop("encoding", "utf-8")) as lines:
         writer = csv.writer(lines, **{"lineterminator": "\n", **how})
         writer.writerow([*names, "y"])
-        writer.writerows([*(write_text(value, name) for name in names), place % 2] for place, value in enumerate(values))
+        writer.writerows([*(write_text(value, name) for name in names), write_text(value, "y")] for value in values)
     return file
 
 
 def day_text(value: Any, name: str) -> str:
-    return "" if value is None else value.strftime({"when": "%d.%m.%Y", "at": "%Y-%m-%d 00:00:00.0", "iso": "%Y-%m-%d"}[name])
+    return "" if value is None else value.strftime({"when": "%d.%m.%Y", "at": "%Y-%m-%d 00:00:00.0", "iso": "%Y-%m-%d", "y": "%Y-%m-%d"}[name])
 
 
 def declared(kinds: dict[str, dict[str, Any]], **more: Any) -> dict[str, Any]:
-    return {"target": "y", "classes": 2, "target_fill": 0, "columns": [{"name": name, **kind} for name, kind in kinds.items()], **more}
+    labels = [*CHOICES, "2024-03-01"]
+    return {"target": "y", "labels": labels, "other_label": "a", "columns": [{"name": name, **kind} for name, kind in kinds.items()], **more}
 
 
 def rows_of(run: privgrad.Run) -> str:
@@ -179,9 +181,8 @@ def same_as_a_file(small: dict[str, Any], column: Any, values: list[Any], kinds:
     run, expected, evaluated = of_file(small, values, kinds, write_text)
     table = table_of(column, kinds)
     np.testing.assert_array_equal(privgrad.predict(run, table).probabilities, expected)
-    targets = np.arange(len(values)) % 2
-    assert privgrad.evaluate(run, (table, targets)) == evaluated
-    here = privgrad.run({**small, "data": {"kind": "memory", "train": (table, targets), **declared(kinds)}})
+    assert privgrad.evaluate(run, (table, column)) == evaluated
+    here = privgrad.run({**small, "data": {"kind": "memory", "train": (table, column), **declared(kinds)}})
     assert rows_of(here) == rows_of(run)
 
 
@@ -233,7 +234,7 @@ def test_an_array_is_read_as_the_column_of_a_file(small: dict[str, Any], kind: s
     values = [value for value in VALUES if takes(value)]
     column = {"number": KINDS["number"]}
     run, expected, _ = of_file(small, values, column, lambda value, name: text_of(value))
-    targets = np.arange(len(values)) % 2
+    targets = places([text_of(value) for value in values], [*CHOICES, "2024-03-01"], other=CHOICES.index("a"))
     array = np.array([[value] for value in values], dtype="int64" if kind in ("npy", "hdf5") else kind)
     section: dict[str, Any] = {"kind": "memory", "train": (array, targets), "scale": 1.0}
     if kind == "npy":
@@ -243,9 +244,9 @@ def test_an_array_is_read_as_the_column_of_a_file(small: dict[str, Any], kind: s
     if kind == "hdf5":
         h5py = pytest.importorskip("h5py")
         with h5py.File("x.h5", "w", libver="earliest") as file:
-            file["features"], file["targets"] = array, targets[:, None] == 1
+            file["features"], file["targets"] = array, targets[:, None]
         section = {"kind": "hdf5", "train": {"file": "x.h5"}}
-    fills = {"classes": 2, "feature_fill": 5, "target_fill": 0}
+    fills = {"classes": len(CHOICES) + 1, "feature_fill": 5, "target_fill": 0}
     here = privgrad.run({**small, "data": {**section, **fills}})
     assert rows_of(here) == rows_of(run)
     if section["kind"] == "memory":
@@ -255,7 +256,7 @@ def test_an_array_is_read_as_the_column_of_a_file(small: dict[str, Any], kind: s
 @pytest.mark.parametrize("kind", UNREADABLE)
 def test_a_type_that_has_no_values_is_named_with_its_column(small: dict[str, Any], kind: str) -> None:
     for name, entry in {**KINDS, **TIMES}.items():
-        rows = (table_of(UNREADABLE[kind], [name]), [0, 1])
+        rows = (table_of(UNREADABLE[kind], [name]), ["1", "2"])
         with pytest.raises(privgrad.DataError, match=f"the column '{name}' holds .*{kind.split('64')[0]}.*, expected"):
             privgrad.plan({**small, "data": {"kind": "memory", "train": rows, **declared({name: entry})}})
 
@@ -269,11 +270,10 @@ def test_a_type_that_has_no_values_is_named_with_its_column(small: dict[str, Any
 ])
 def test_a_type_of_which_no_value_can_be_as_declared_is_refused(small: dict[str, Any], name: str, entry: Any, column: Any, says: str) -> None:
     table = table_of(column, [name])
-    section = {"kind": "memory", "train": (table, [0, 1]), **declared({name: entry})}
+    section = {"kind": "memory", "train": (table, ["1", "2"]), **declared({name: entry})}
     with pytest.raises(privgrad.DataError, match=f"the column '{name}' {says}"):
         privgrad.plan({**small, "data": section})
     targets = {**declared({"b": KINDS["number"]}), "target": "a", "labels": ["no", "yes"], "other_label": "no"}
-    del targets["classes"], targets["target_fill"]
     with pytest.raises(privgrad.DataError, match="the column 'a' holds .*, expected one of the 2 labels, which no value of this type is"):
         privgrad.plan({**small, "data": {"kind": "memory", "train": table_of(column, ["a", "b"]), **targets}})
 

@@ -13,7 +13,7 @@ namespace {
 
 MemoryTable table_of(std::span<const float> numbers, std::span<const float> targets,
                      std::shared_ptr<const void> owner = nullptr) {
-  return {{2}, numbers, 1.0f, targets, std::move(owner)};
+  return {{2}, numbers, targets, std::move(owner)};
 }
 
 }  // namespace
