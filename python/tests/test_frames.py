@@ -100,7 +100,7 @@ def test_what_does_not_fit_is_said_as_of_files(small: dict[str, Any]) -> None:
     with pytest.raises(privgrad.DataError, match=f"memory: train: row {first}: {says}"):
         privgrad.plan(manifest(small, kind="memory", train=table, columns=strict))
     declared = {key: value for key, value in manifest(small, kind="memory", train=table)["data"].items() if key != "other_label"}
-    assert "that every value fits its column: outcome" in privgrad.plan({**small, "data": declared}).unaccounted
+    assert "that every target fits (other_label)" in privgrad.plan({**small, "data": declared}).unaccounted
     for change, wrong in (
         ({"columns": COLUMNS[:-1]}, "no entry names the column 'notes'"),
         ({"target": "outcom"}, "did you mean 'outcome'"),

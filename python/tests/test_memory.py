@@ -397,8 +397,8 @@ def test_features_that_are_not_finite_count_as_declared(
 
 def test_that_every_target_fits_is_a_fact_of_the_rows(small: dict[str, Any], rows: Any) -> None:
     manifest = with_rows(small, {"train": rows})
-    assert "that every target fits" in privgrad.plan(manifest).unaccounted
+    assert "that every target fits (target_fill)" in privgrad.plan(manifest).unaccounted
     filled = with_rows(small, {"train": rows, "target_fill": 0})
-    assert "that every target fits" not in privgrad.plan(filled).unaccounted
+    assert "that every target fits (target_fill)" not in privgrad.plan(filled).unaccounted
     with pytest.raises(privgrad.ConfigError, match="target_fill is 2, expected a class index"):
         privgrad.plan(with_rows(small, {"train": rows, "target_fill": 2}))

@@ -38,7 +38,8 @@ TEST_CASE("data describe counts the examples of a folder") {
   // Bytes 255 and 51 are 1 and 0.2; four zeros beside them.
   CHECK_THAT(train.at("features").at("mean").get<double>(), WithinAbs(1.2 / 6, 1e-7));
   CHECK(json.at("test").at("examples") == 2);
-  CHECK(json.at("read_off_the_examples") == Json({"number of classes", "that every label fits"}));
+  CHECK(json.at("read_off_the_examples") ==
+        Json({"number of classes (classes)", "that every label fits (target_fill)"}));
   CHECK(json.at("files").size() == 4);
   CHECK_THAT(json.at("note").get<std::string>(), ContainsSubstring("private"));
 }

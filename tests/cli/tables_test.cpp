@@ -217,10 +217,11 @@ TEST_CASE("tables: release mode takes what is declared, whatever stands in the r
     CHECK_THAT(outcome.err, ContainsSubstring(what));
   };
   write_file(cli.out("t.csv"), "a,b,y\n1,0,0\n0,1,1\n2,0,0\n0,2,1\n");
-  refused("kind: csv, target: y, classes: 2, size: 4", "'that every value is a number'");
-  refused("kind: csv, target: y, classes: 2, size: 4", "'that every row is well formed'");
+  refused("kind: csv, target: y, classes: 2, size: 4", "'that every value is a number (columns)'");
+  refused("kind: csv, target: y, classes: 2, size: 4",
+          "'that every row is well formed (malformed)'");
   refused("kind: csv, target: y, classes: 2, size: 4, columns: [{name: '*', type: number}]",
-          "'that every value fits its column: y, a, b'");
+          "'that every value fits its column: a, b (columns)'");
   CHECK(
       run_on(
           cli,
@@ -476,7 +477,7 @@ TEST_CASE("tables: records of several lines are one row each, wherever the file 
   const Words release{"--set", "mode=release"};
   const Outcome strict = run_on(cli, section, release);
   CHECK(strict.exit_code == 3);
-  CHECK_THAT(strict.err, ContainsSubstring("'that every row is well formed'"));
+  CHECK_THAT(strict.err, ContainsSubstring("'that every row is well formed (malformed)'"));
   const Outcome silent = run_on(cli, section + ", malformed: fill", release);
   CHECK(silent.exit_code == 2);
   CHECK_THAT(silent.err, ContainsSubstring("say row: line if no value in the file has a line end"));

@@ -84,7 +84,8 @@ const std::array kTable = std::to_array<Row>({
     {.told = {"nan_features", "features that are not numbers"},
      .read = [](Base& self, Split split) { return self.right(split, std::nanf("")); }},
     {.told = {"reads_facts_off_rows", "facts from private rows, that are told: listed"},
-     .info = [](Base&, DataInfo& info) { info.unaccounted.emplace_back("number of classes"); }},
+     .info = [](Base&,
+                DataInfo& info) { info.unaccounted.emplace_back("number of classes (classes)"); }},
     {.told = {"normalises_in_secret", "features less the mean of all rows", Let::trusted,
               "which conclusions a source draws is what it says in DataInfo (docs/trust.md)"},
      .read =

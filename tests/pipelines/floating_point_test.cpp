@@ -186,10 +186,10 @@ TEST_CASE("release mode refuses what does not cover bits, and says what helps", 
   CHECK(refusal({"aggregator.arithmetic=float"}) ==
         "--set aggregator.arithmetic: error: release mode refuses 'floating_point': "
         "aggregator.arithmetic is float, so that no proof is about the bits that are released; "
-        "use arithmetic: exact, or use mode: research");
+        "use aggregator.arithmetic: exact, or use mode: research");
   CHECK_THAT(refusal({"backend=plain"}),
              ContainsSubstring("--set backend: error: release mode refuses 'floating_point'") &&
-                 ContainsSubstring("use a backend whose sums are exact"));
+                 ContainsSubstring("use another backend, whose sums are exact"));
   CHECK_THAT(refusal({"data.transforms=[all_at_once]"}),
              ContainsSubstring("release mode refuses 'floating_point': transform all_at_once"));
 }

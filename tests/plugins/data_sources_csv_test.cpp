@@ -55,9 +55,10 @@ TEST_CASE("csv: features are all columns but the target, in order", "[data_sourc
   const auto info = source->info();
   CHECK(info.shape.features == Shape{2});
   CHECK(info.shape.classes == 2);
-  CHECK(info.unaccounted == std::vector<std::string>{"number of classes",
-                                                     "that every row is well formed",
-                                                     "that every value is a number"});
+  CHECK(info.unaccounted == std::vector<std::string>{"number of classes (classes)",
+                                                     "that every target fits (target_fill)",
+                                                     "that every row is well formed (malformed)",
+                                                     "that every value is a number (columns)"});
   CHECK(info.train_rows == 2);
   CHECK(info.test_rows == 1);
   for (int again = 0; again < 2; ++again) {  // the second read has nothing kept to hand over
@@ -88,7 +89,9 @@ TEST_CASE("csv: regression has real targets and no classes", "[data_source]") {
   const auto source = files.open({{"task", "regression", {}}, {"target", "income", {}}});
   CHECK(source->info().shape.classes == 0);
   CHECK(source->info().unaccounted ==
-        std::vector<std::string>{"that every row is well formed", "that every value is a number"});
+        std::vector<std::string>{"that every target fits (target_fill)",
+                                 "that every row is well formed (malformed)",
+                                 "that every value is a number (columns)"});
   CHECK(targets(source->read(Split::train)) == std::vector<float>{2.5f, -1000.0f});
   CHECK_THROWS_WITH(files.open({{"task", "regression", {}}, {"classes", 2, {}}}),
                     ContainsSubstring("task is regression"));
@@ -98,7 +101,9 @@ TEST_CASE("csv: a stated number of classes is public and is enforced", "[data_so
   const Files files;
   CHECK(files.open({{"classes", 7, {}}})->info().shape.classes == 7);
   CHECK(files.open({{"classes", 7, {}}})->info().unaccounted ==
-        std::vector<std::string>{"that every row is well formed", "that every value is a number"});
+        std::vector<std::string>{"that every target fits (target_fill)",
+                                 "that every row is well formed (malformed)",
+                                 "that every value is a number (columns)"});
   CHECK_THAT(files.refusal("a,label\n1,0\n1,2\n", {{"classes", 2, {}}}),
              ContainsSubstring("train.csv:3:3: the target is not a class index: a whole number in "
                                "0..1"));

@@ -144,7 +144,8 @@ TEST_CASE("dataset: a folder of one's own needs no test split, and its classes a
   const auto info = Places::open("mine")->info();
   CHECK(info.test_rows == 0);
   CHECK(info.shape.classes == 3);
-  CHECK(info.unaccounted == std::vector<std::string>{"number of classes", "that every label fits"});
+  CHECK(info.unaccounted == std::vector<std::string>{"number of classes (classes)",
+                                                     "that every label fits (target_fill)"});
   CHECK(Places::open("mine", {{"classes", 7, {}}})->info().shape.classes == 7);
   CHECK_THROWS_AS(Places::open("mine", {{"test_limit", 1, {}}})->info(), ConfigError);
 }

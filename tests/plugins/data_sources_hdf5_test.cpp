@@ -112,7 +112,7 @@ TEST_CASE("hdf5: rows and targets are those of the file") {
   CHECK(source->info().shape.classes == 3);
   CHECK(source->info().train_rows == 4);
   CHECK(source->info().unaccounted ==
-        std::vector<std::string>{"that every target fits",
+        std::vector<std::string>{"that every target fits (target_fill)",
                                  "that every feature is finite (feature_fill)"});
   const Dataset data = source->read(Split::train);
   CHECK(numbers(data) == std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8.5f});

@@ -90,7 +90,8 @@ TEST_CASE("idx: reads images, labels and both splits, plain and gzip by content"
   const auto info = source->info();
   CHECK(info.shape.features == Shape{2, 2});
   CHECK(info.shape.classes == 8);  // the largest training label is 7
-  CHECK(info.unaccounted == std::vector<std::string>{"number of classes", "that every label fits"});
+  CHECK(info.unaccounted == std::vector<std::string>{"number of classes (classes)",
+                                                     "that every label fits (target_fill)"});
   CHECK(info.train_rows == 4);
   CHECK(info.test_rows == 2);
   auto train = source->read(Split::train);
@@ -133,7 +134,8 @@ TEST_CASE("idx: a stated number of classes is public and is enforced", "[data_so
   const Files files;
   const auto source = files.open({{"classes", 10, {}}});
   CHECK(source->info().shape.classes == 10);
-  CHECK(source->info().unaccounted == std::vector<std::string>{"that every label fits"});
+  CHECK(source->info().unaccounted ==
+        std::vector<std::string>{"that every label fits (target_fill)"});
   const auto small = files.open({{"classes", 7, {}}});
   // The row is named, and not what it holds.
   CHECK_THAT(io_error(files.labels, [&] { small->info(); }),

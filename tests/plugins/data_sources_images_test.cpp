@@ -169,8 +169,9 @@ TEST_CASE("images: a folder is a class, and files stand in the order of their na
   CHECK(info.train_rows == 3);
   CHECK(info.test_rows == 3);
   CHECK(info.class_names == std::vector<std::string>{"cat", "dog"});
-  CHECK(info.unaccounted ==
-        std::vector<std::string>{"that every image can be read and has the stated size"});
+  CHECK(
+      info.unaccounted ==
+      std::vector<std::string>{"that every image can be read and has the stated size (bad_image)"});
   Dataset data = source->read(Split::train);
   CHECK(std::vector<float>(data.targets().begin(), data.targets().end()) ==
         std::vector<float>{0, 0, 1});
@@ -244,7 +245,7 @@ TEST_CASE("images: another size is an error that names the file, or becomes this
   CHECK(folder.pixels(grey_png(2, 6, {70, 0, 0, 0, 0, 0, 0, 0, 80, 0, 0, 0}), resize) ==
         Bytes{30, 0, 0, 11, 30, 0});
   CHECK(folder.open(resize)->info().unaccounted ==
-        std::vector<std::string>{"that every image can be read"});
+        std::vector<std::string>{"that every image can be read (bad_image)"});
 }
 
 TEST_CASE("images: what is not an image is an error that names the file, or black") {

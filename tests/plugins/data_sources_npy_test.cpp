@@ -96,7 +96,8 @@ TEST_CASE("npy: features, targets and splits", "[data_source]") {
   CHECK(info.shape.features == Shape{2});
   CHECK(info.shape.classes == 3);
   CHECK(info.unaccounted ==
-        std::vector<std::string>{"number of classes", "that every target fits",
+        std::vector<std::string>{"number of classes (classes)",
+                                 "that every target fits (target_fill)",
                                  "that every feature is finite (feature_fill)"});
   CHECK(info.train_rows == 3);
   CHECK(info.test_rows == 1);
@@ -213,7 +214,7 @@ TEST_CASE("npy: regression and stated classes", "[data_source]") {
   const Value::Object filled{{"classes", 5, {}}, {"target_fill", 0, {}}, {"feature_fill", 0, {}}};
   CHECK(files.open(filled)->info().unaccounted.empty());
   CHECK(files.open({{"classes", 5, {}}, {"feature_fill", 0, {}}})->info().unaccounted ==
-        std::vector<std::string>{"that every target fits"});
+        std::vector<std::string>{"that every target fits (target_fill)"});
   // The row is named, and not what it holds.
   CHECK_THAT(io_error(files.targets,
                       [&] {

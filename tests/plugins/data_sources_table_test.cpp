@@ -182,9 +182,9 @@ TEST_CASE(
                               {}},
                              {"labels", list({"no", "yes"}), {}}};
   const TableFile file("sex,on,age,y\nf,1,2,no\nm,0,3,yes\n");
-  CHECK(
-      file.open(strict)->info().unaccounted ==
-      Names{"that every row is well formed", "that every value fits its column: y, sex, on, ..."});
+  CHECK(file.open(strict)->info().unaccounted ==
+        Names{"that every target fits (other_label)", "that every row is well formed (malformed)",
+              "that every value fits its column: sex, on, age (columns)"});
   const auto says = [&](const std::string& rows) {
     file.replace("sex,on,age,y\n" + rows);
     const std::string text = message<privgrad::IoError>([&] { file.read(strict); });

@@ -82,7 +82,7 @@ void refuse_infinite_epsilon(const Manifest& manifest, const PrivacyAnswer& epsi
   if (manifest.mode != Mode::release || std::isfinite(epsilon.value)) return;
   throw PrivacyError(manifest.position_of("schedules.noise_multiplier") +
                      ": error: release mode refuses a run of which no finite epsilon can be "
-                     "proved; use more noise");
+                     "proved; use more noise (schedules.noise_multiplier)");
 }
 
 }  // namespace

@@ -25,9 +25,15 @@ std::vector<Unaccounted> unaccounted(const Manifest& manifest, const Shards& sha
   if (!wish.shards_are_given &&
       (shards.looks_at_examples || (manifest.adjacency == Adjacency::add_or_remove_one &&
                                     wish.aggregation == Aggregation::fed_avg))) {
-    list.push_back({"partition of the examples (" + wish.partition.name() + ")", position});
+    list.push_back({.what = "partition of the examples (" + wish.partition.name() + ")",
+                    .position = position,
+                    .remedy = "say federated.shards: given, if each client has rows of its own"});
   }
-  if (!shards.sizes_are_public) list.push_back({"sizes of the clients' shards", position});
+  if (!shards.sizes_are_public) {
+    list.push_back({.what = "sizes of the clients' shards",
+                    .position = position,
+                    .remedy = "say in federated.sizes which are public"});
+  }
   if (shards.has_histograms) {
     list.push_back({"label histograms of the clients",
                     manifest.position_of("federated.label_histograms"), Reach::shown_values});
@@ -38,8 +44,9 @@ std::vector<Unaccounted> unaccounted(const Manifest& manifest, const Shards& sha
         {"who takes part in which round", wish.participation.position, Reach::shown_values});
   }
   if (federated.estimates && wish.estimates == EstimateMode::unaccounted) {
-    list.push_back(
-        {"estimates of the clients' losses", manifest.position_of("federated.estimates")});
+    list.push_back({.what = "estimates of the clients' losses",
+                    .position = manifest.position_of("federated.estimates"),
+                    .remedy = "use federated.estimates: private or from_models"});
   }
   return list;
 }

@@ -31,7 +31,11 @@ class Lister {
     if (plan_.influence_is_unaccounted) {
       const ComponentUse& noise =
           manifest_.noise_std.is_given() ? manifest_.noise_std : manifest_.noise_multiplier;
-      add("influence of steps, behind the noise schedule", noise.position);
+      list_.push_back({.what = "influence of steps, behind the noise schedule",
+                       .position = noise.position,
+                       .remedy =
+                           "give schedules.noise_multiplier values, or an influence of public "
+                           "rows"});
     }
     list_choice_of_rows();
     list_transforms();
@@ -89,12 +93,16 @@ class Lister {
     if (info.first_rows_only && manifest_.adjacency == Adjacency::add_or_remove_one) {
       // Without one example, the next one moves up into the chosen rows: the sum changes by two of
       // them.
-      add("choice of the first examples", manifest_.data.position);
+      list_.push_back({.what = "choice of the first examples",
+                       .position = manifest_.data.position,
+                       .remedy = "leave out data.limit"});
     }
     if (info.rows_chosen_by_value && manifest_.adjacency == Adjacency::replace_one) {
       // An example that is replaced by one of another class, or of another side of a split, changes
       // the size, which is taken for public.
-      add("number of examples that are chosen by what they hold", manifest_.data.position);
+      list_.push_back({.what = "number of examples that are chosen by what they hold",
+                       .position = manifest_.data.position,
+                       .remedy = "use privacy.adjacency: add_or_remove_one or zero_out"});
     }
   }
 
@@ -114,7 +122,7 @@ class Lister {
     if (manifest_.noise_off) return;
     if (plan_.arithmetic == Arithmetic::floating) {
       add_floating_point(manifest_.position_of("aggregator.arithmetic"),
-                         "aggregator.arithmetic is float", "use arithmetic: exact");
+                         "aggregator.arithmetic is float", "use aggregator.arithmetic: exact");
     } else if (!program_is_exact()) {
       const bool is_own = dynamic_cast<const SelfExecuting*>(plan_.setting->model.get()) != nullptr;
       const ComponentUse& use = is_own ? manifest_.model : manifest_.backend;
@@ -122,7 +130,7 @@ class Lister {
           use.position,
           (is_own ? "model " : "backend ") + use.name() +
               " does not promise the same bits for an example wherever it stands in a batch",
-          is_own ? "use a model whose sums are exact" : "use a backend whose sums are exact");
+          "use another " + std::string(is_own ? "model" : "backend") + ", whose sums are exact");
     }
     for (std::size_t i = 0; i < manifest_.transforms.size(); ++i) {
       const ComponentUse& use = manifest_.transforms[i];
@@ -130,7 +138,7 @@ class Lister {
       add_floating_point(use.position,
                          "transform " + use.name() +
                              " does not promise the same bits for an example beside any others",
-                         "use a transform that is given one row at a time");
+                         "use others in data.transforms, which are given one row at a time");
     }
   }
 
@@ -163,6 +171,7 @@ class Lister {
 /// The remedies beside mode: research, which follows. A transform takes numbers instead of fitting
 /// in its optional parameters, if it has any.
 std::string remedy(const Manifest& manifest, const Unaccounted& item) {
+  if (!item.remedy.empty()) return item.remedy + ", or ";
   for (const ComponentUse& use : manifest.transforms) {
     const bool is_it = item.what == use.name() || item.what == use.name() + " (declared public)";
     if (!is_it || item.position != use.position) continue;
@@ -175,13 +184,19 @@ std::string remedy(const Manifest& manifest, const Unaccounted& item) {
       if (spec.required || spec.default_value) continue;
       names += (names.empty() ? "" : " and ") + spec.name;
     }
-    return names.empty() ? "" : "give " + names + " in the manifest, or ";
+    return (names.empty() ? "leave it out of data.transforms"
+                          : "give " + names + " in the manifest") +
+           ", or ";
   }
   if (item.what == kNumberOfRows) {
     return "say in data.size which number is public, or have it released and paid for (data.size: "
            "{about: N, statistic: private, share: S}), or ";
   }
-  return "state it in the manifest if there is a key for it, or ";
+  // A fact of a data source ends with its parameter.
+  const std::size_t name = item.what.rfind('(') + 1;
+  if (item.what.ends_with(')') && item.position == manifest.data.position)
+    return "say data." + item.what.substr(name, item.what.size() - 1 - name) + ", or ";
+  return "";
 }
 
 /// The reason why release mode refuses it, and the remedies.
@@ -191,7 +206,7 @@ std::string refusal(const Manifest& manifest, const Unaccounted& item) {
     const bool is_about_bits = item.what == kFloatingPoint;
     return begin + ": " + item.why +
            (is_about_bits ? ", so that no proof is about the bits that are released; " : "; ") +
-           item.remedy + ", or use mode: research";
+           remedy(manifest, item) + "use mode: research";
   }
   return begin + ", which was read off private rows and charged nowhere; " +
          remedy(manifest, item) + "use mode: research";

@@ -129,14 +129,14 @@ class TargetTask {
 
   std::vector<std::string> unaccounted() const {
     return regression_ || stated_ ? std::vector<std::string>{}
-                                  : std::vector<std::string>{"number of classes"};
+                                  : std::vector<std::string>{"number of classes (classes)"};
   }
 
   /// The same for sources that call fit(). Without target_fill a target that does not fit ends the
   /// run, so that a run that took place reveals that every row fits.
   std::vector<std::string> unaccounted_of_fit() const {
     std::vector<std::string> facts = unaccounted();
-    if (!fill_) facts.emplace_back("that every target fits");
+    if (!fill_) facts.emplace_back("that every target fits (target_fill)");
     return facts;
   }
 

@@ -225,9 +225,10 @@ DataInfo IdxSource::info() {
   info.first_rows_only = selection_.limit().has_value();
   info.rows_chosen_by_value = selection_.by_label();
   info.class_names = selection_.class_names();
-  if (!selection_.classes()) info.unaccounted.emplace_back("number of classes");
+  if (!selection_.classes()) info.unaccounted.emplace_back("number of classes (classes)");
   // A label that is none ends the run; that it took place then says of every row that it fits.
-  if (!selection_.takes_all_labels()) info.unaccounted.emplace_back("that every label fits");
+  if (!selection_.takes_all_labels())
+    info.unaccounted.emplace_back("that every label fits (target_fill)");
   const auto add_remark = [&](const IdxFiles& files, const Outline& outline) {
     if (std::string text = remark(files, outline); !text.empty())
       info.remarks.push_back(std::move(text));

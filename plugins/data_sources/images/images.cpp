@@ -167,9 +167,9 @@ class Images final : public privgrad::DataSource,
     info.has_test_split = test_folder_.has_value();
     // A run that took place says of every image that it fits.
     if (!form_.blanks) {
-      info.unaccounted.emplace_back(form_.resizes
-                                        ? "that every image can be read"
-                                        : "that every image can be read and has the stated size");
+      info.unaccounted.emplace_back(
+          form_.resizes ? "that every image can be read (bad_image)"
+                        : "that every image can be read and has the stated size (bad_image)");
     }
     info.class_names = classes_;
     info.reading = reading();

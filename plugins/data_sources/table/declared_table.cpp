@@ -179,21 +179,20 @@ void DeclaredTable::learn(TargetColumn& target, const Table& table) const {
 /// run took place says of every row that it fits.
 std::vector<std::string> DeclaredTable::unaccounted(const TableColumns& columns) const {
   std::vector<std::string> facts = target_.unaccounted();
-  if (!form_.is_well_formed) facts.emplace_back("that every row is well formed");
+  if (!form_.is_well_formed) facts.emplace_back("that every row is well formed (malformed)");
   if (form_.rules.empty()) {
-    facts.emplace_back("that every value is a number");
+    facts.emplace_back("that every value is a number (columns)");
     return facts;
   }
   std::string strict;
-  std::size_t count = target_.is_total() ? 0 : 1;
-  if (count > 0) strict = target_.name();
+  std::size_t count = 0;
   for (const Column& column : columns.features) {
     if (column.rule().is_total()) continue;
     constexpr std::size_t kShown = 3;
     if (++count <= kShown) strict += (strict.empty() ? "" : ", ") + column.name();
     if (count == kShown + 1) strict += ", ...";
   }
-  if (count > 0) facts.push_back("that every value fits its column: " + strict);
+  if (count > 0) facts.push_back("that every value fits its column: " + strict + " (columns)");
   return facts;
 }
 

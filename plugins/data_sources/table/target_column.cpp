@@ -100,4 +100,10 @@ bool TargetColumn::takes_days() const {
                      [](const std::string& label) { return date_in(label, kIsoDate).has_value(); });
 }
 
-std::vector<std::string> TargetColumn::unaccounted() const { return task_.unaccounted(); }
+std::vector<std::string> TargetColumn::unaccounted() const {
+  std::vector<std::string> facts = task_.unaccounted();
+  if (!is_total())
+    facts.push_back(std::string("that every target fits (") +
+                    (labels_.empty() ? "target_fill)" : "other_label)"));
+  return facts;
+}

@@ -19,7 +19,8 @@ struct DataInfo {
   ExampleShape shape;
   std::size_t train_rows = 0;
   std::size_t test_rows = 0;  ///< 0 unless has_test_split.
-  /// Facts in here that were read off private rows (e.g. "number of classes"), each in a few words.
+  /// Facts in here that were read off private rows, each in a few words that end with the parameter
+  /// which declares it instead: "number of classes (classes)".
   std::vector<std::string> unaccounted;
   /// True if only rows in front of others were taken (`limit`): then one row decides about
   /// another's place.

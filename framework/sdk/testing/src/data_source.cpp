@@ -162,7 +162,13 @@ void check_data_source(Checker& checker) {
                 "info() has test rows without a test split");
         require(same(info, source->info()), "info() answers otherwise the second time");
         for (const std::string& fact : info.unaccounted) {
-          require(!fact.empty(), "info() lists an unaccounted fact without words");
+          require(std::any_of(checker.specs().begin(), checker.specs().end(),
+                              [&](const ParamSpec& spec) {
+                                return fact.size() > spec.name.size() + 3 &&
+                                       fact.ends_with(" (" + spec.name + ")");
+                              }),
+                  "info() lists the unaccounted fact '" + fact +
+                      "', expected behind it, in parentheses, the parameter that declares it");
         }
       })) {
     return;

@@ -41,7 +41,7 @@ struct Unaccounted {
   std::string position;  ///< The place in the manifest that causes it.
   Reach reach = Reach::model;
   std::string why = {};     ///< The cause in words, where the name does not tell it.
-  std::string remedy = {};  ///< "use ...", which would account for it; only with a `why`.
+  std::string remedy = {};  ///< "use KEY: ...", after which it is not in the list.
 };
 
 /// One accountant's answer about the run.
