@@ -47,12 +47,38 @@ privacy: {target_epsilon: 1000, target_delta: 1e-5, adjacency: zero_out, account
 steps: 4
 )";
 
+/// A data source by whose parameters in Latin-1 nobody reads other files.
+class Latin1Source final : public DataSource {
+ public:
+  explicit Latin1Source(const Params&) {}
+  DataInfo info() override {
+    Value reading{Value::Object{}};
+    reading.set("column",
+                "gr\xf6\xdf"
+                "e");
+    DataInfo info;
+    info.shape = {{1}, 2};
+    info.train_rows = 2;
+    info.reading = reading;
+    return info;
+  }
+  Dataset read(Split) override { return {{{1}, 2}, std::vector<float>{1, -1}, {1, 0}}; }
+};
+
 const Catalog& wordy_parts() {
-  static const Catalog catalog = house_with({offer<Accountant, Latin1>("latin1")});
+  static const Catalog catalog = house_with(
+      {offer<Accountant, Latin1>("latin1"), offer<DataSource, Latin1Source>("latin1_source")});
   return catalog;
 }
 
 }  // namespace
+
+TEST_CASE("a source's parameters for other files that are not UTF-8 are refused by the plan") {
+  Experiment experiment(kOneStepOfWords, {"data=latin1_source", "privacy.accountant=zcdp"},
+                        wordy_parts());
+  CHECK_THROWS_WITH(experiment.plan(),
+                    ContainsSubstring("latin1_source: its reading has a text that is not UTF-8"));
+}
 
 TEST_CASE("an accountant's note that is not UTF-8 is written with U+FFFD in its place") {
   for (const bool guards : {true, false}) {

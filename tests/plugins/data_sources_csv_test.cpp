@@ -1,5 +1,6 @@
 #include "data_sources_files.hpp"
 #include "privgrad/data_source.hpp"
+#include "privgrad/suggests_params.hpp"
 
 namespace data_sources_csv_test {
 
@@ -148,6 +149,12 @@ TEST_CASE("csv: the place and the reason of everything wrong", "[data_source]") 
   says("label,label\n1,2\n", "train.csv:1:7: the name 'label' is here for the second time");
   says("age,label\n1,0\n2,0\n", "all targets are of one class, expected at least two classes");
   says("\xff\xfe" + std::string("a\0,\0", 4), "is UTF-16");
+  says(
+      "gr\xf6\xdf"
+      "e,label\n1,0\n",
+      "train.csv:1:1: the name of column 1 is not UTF-8 (byte 0xf6); convert the file: iconv -f "
+      "latin1 -t utf-8");
+  says("a,b\xc3,label\n1,2,0\n", "train.csv:1:3: the name of column 2 is not UTF-8 (byte 0xc3)");
   says("a,b,a,label\n1,2,3,0\n", "train.csv:1:5: the name 'a' is here for the second time");
 }
 
@@ -164,6 +171,16 @@ TEST_CASE("csv: a target that is not there names the nearest that is", "[data_so
   CHECK_THROWS_WITH(files.open({{"header", false, {}}, {"target", "3", {}}})->info(),
                     ContainsSubstring("has the columns 0..2"));
   CHECK_THROWS_AS(files.open({{"delimiter", "1", {}}}), ConfigError);
+}
+
+TEST_CASE("csv: a draft holds no text that is not UTF-8, and names its column", "[data_source]") {
+  for (const char* const head : {"city,label\n", "label,city\n"}) {
+    const Files files(head + std::string("K\xf6ln,Ulm\nUlm,K\xf6ln\nUlm,Ulm\nK\xf6ln,K\xf6ln\n"));
+    const auto source = files.open();
+    CHECK_THROWS_WITH(dynamic_cast<privgrad::SuggestsParams&>(*source).suggest(),
+                      ContainsSubstring("a value of the column '") &&
+                          ContainsSubstring("is not UTF-8 (byte 0xf6); convert the file"));
+  }
 }
 
 TEST_CASE("csv: a test file must have the training file's columns and classes", "[data_source]") {

@@ -1,5 +1,6 @@
 #include "privgrad/plan/setting.hpp"
 
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <string>
 
@@ -9,6 +10,7 @@
 #include "privgrad/data/executor.hpp"
 #include "privgrad/data/open_source.hpp"
 #include "privgrad/data/streamed_transforms.hpp"
+#include "privgrad/manifest/json_schema.hpp"
 #include "privgrad/manifest/utf8.hpp"
 #include "privgrad/model/augmented_program.hpp"
 #include "privgrad/model/lora.hpp"
@@ -115,6 +117,12 @@ void check_names(const Manifest& manifest, const DataInfo& info) {
   };
   check(info.class_names, info.shape.classes, "classes");
   check(info.feature_names, element_count(info.shape.features), "features");
+  try {
+    value_to_json(info.reading).dump();
+  } catch (const nlohmann::json::exception&) {
+    throw PluginError(manifest.data.component->full_name() +
+                      ": its reading has a text that is not UTF-8");
+  }
 }
 
 /// Loads the weights that the model begins from, and finds the frozen layers.

@@ -5,6 +5,7 @@
 #include <limits>
 #include <string_view>
 
+#include "../files/shown_text.hpp"
 #include "../table/columns.hpp"
 #include "privgrad/error.hpp"
 
@@ -63,6 +64,8 @@ Names CsvRows::read_names() {
   for (std::size_t i = 0; i < reader_.fields().size(); ++i) {
     names.emplace_back(form_.header ? std::string(reader_.fields()[i]) : std::to_string(i));
     only_numbers = only_numbers && number_in(reader_.fields()[i], form_.decimal_comma).has_value();
+    if (const std::string wrong = encoding_problem(names.back()); !wrong.empty())
+      reader_.fail_at(i, "the name of column " + std::to_string(i + 1) + " " + wrong);
     if (names.back().size() > kLongestName)
       reader_.fail_at(i, "the name is longer than " + std::to_string(kLongestName) + " bytes");
   }

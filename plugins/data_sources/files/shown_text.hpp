@@ -1,9 +1,26 @@
 // Names that a file gives, as messages show them.
 #pragma once
 
+#include <iconv.h>
+
 #include <cstddef>
 #include <string>
 #include <string_view>
+
+/// \returns "" if the text is UTF-8; else what messages say of it, and what can be done.
+inline std::string encoding_problem(std::string_view text) {
+  const iconv_t check = iconv_open("UTF-8", "UTF-8");
+  std::string copy(text), out(text.size(), '\0');
+  char *from = copy.data(), *to = out.data();
+  std::size_t left = copy.size(), room = out.size();
+  const bool is_whole = iconv(check, &from, &left, &to, &room) != static_cast<std::size_t>(-1);
+  iconv_close(check);
+  if (is_whole) return "";
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  const auto byte = static_cast<unsigned char>(text[text.size() - left]);
+  return std::string("is not UTF-8 (byte 0x") + kDigits[byte >> 4] + kDigits[byte & 15] +
+         "); convert the file: iconv -f latin1 -t utf-8";
+}
 
 /// The text's beginning, at most `most` bytes and whole characters, with '?' for control characters
 /// of ASCII. Others stay as they are: whoever shows a message decides what a terminal may get.

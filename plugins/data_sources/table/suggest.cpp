@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "../files/shown_text.hpp"
 #include "privgrad/error.hpp"
 
 namespace {
@@ -64,6 +65,15 @@ class Seen {
     const bool is_one = std::count(fits_.begin(), fits_.end(), true) == 1;
     if (!has_values() || !is_one) return std::nullopt;
     return static_cast<std::size_t>(std::find(fits_.begin(), fits_.end(), true) - fits_.begin());
+  }
+
+  /// The values, to be written down.
+  std::vector<std::string> texts() const {
+    for (const std::string& value : values_) {
+      if (const std::string wrong = encoding_problem(value); !wrong.empty())
+        throw privgrad::IoError("a value of the column " + in_quotes(name_) + " " + wrong);
+    }
+    return {values_.begin(), values_.end()};
   }
 
   bool has_values() const { return missing_ < rows_; }
@@ -125,7 +135,7 @@ class Seen {
       rule.indicator = false;
     } else if (is_category()) {
       rule.type = ColumnType::category;
-      rule.values.assign(values_.begin(), values_.end());
+      rule.values = texts();
       rule.other = true;
     } else {
       rule.type = ColumnType::text;
@@ -187,7 +197,7 @@ void add_target(const Seen& target, Value& params) {
     params.set("target_fill", target.fill());
   } else if (target.values().size() >= 2 && target.values().size() <= kMostClasses) {
     Value::List labels;
-    for (const std::string& label : target.values()) labels.emplace_back(label);
+    for (std::string& label : target.texts()) labels.emplace_back(std::move(label));
     params.set("other_label", labels.front());
     params.set("labels", std::move(labels));
   } else {
