@@ -120,6 +120,8 @@ TEST_CASE("npy: every type of element, and both versions", "[data_source]") {
   check(npy("<u2", "(3, 2)", raw<std::uint16_t>({9, 2, 3, 4, 5, 6}), version));
   check(npy("<u4", "(3, 2)", raw<std::uint32_t>({9, 2, 3, 4, 5, 6}), version));
   check(npy("<u8", "(3, 2)", raw<std::uint64_t>({9, 2, 3, 4, 5, 6}), version));
+  // Python 2 wrote its long integers so: numpy.load takes them (numpy.lib.format._filter_header).
+  check(npy("<u8", "(3L, 2L)", raw<std::uint64_t>({9, 2, 3, 4, 5, 6}), version));
   check(npy("=i2", "(3, 2)", raw<std::int16_t>({9, 2, 3, 4, 5, 6}), version));
   check(npy("<i4", "(3, 2)", raw<std::int32_t>({9, 2, 3, 4, 5, 6}), version));
   check(npy("<i8", "(3, 2)", raw<std::int64_t>({9, 2, 3, 4, 5, 6}), version));
@@ -343,12 +345,14 @@ TEST_CASE("npy: what is wrong with a file is said in one line", "[data_source]")
           "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2.0)}",
           "{'descr': '<f4', 'fortran_order': False, 'shape': ((3, 2))}",
           "{'descr': '<f4', 'fortran_order': False, 'shape': 6}",
+          "{'descr': '<f4', 'fortran_order': False, 'shape': (3LL, 2)}",
           "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2)} x",
           "{'descr': '<f4, 'fortran_order': False, 'shape': (3, 2)}",
           "{descr: '<f4', 'fortran_order': False, 'shape': (3, 2)}",
           "{'descr': '<f4' 'fortran_order': False, 'shape': (3, 2)}"}) {
-      header(text, "has a malformed header");
+      header(text, "has a malformed header at '");
     }
+    header("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2.0)}", "header at '.0)'");
   }
   SECTION("sizes") {
     for (std::size_t size = 1; size < good.size(); ++size) {

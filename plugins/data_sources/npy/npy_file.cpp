@@ -70,6 +70,7 @@ class HeaderParser {
       if (result.ec != std::errc{} || shape.size() == kMostExtents) malformed();
       rest_.remove_prefix(static_cast<std::size_t>(result.ptr - rest_.data()));
       shape.push_back(extent);
+      accept('L');  // by Python 2
       if (accept(')')) break;
       expect(',');
     }
@@ -78,8 +79,8 @@ class HeaderParser {
 
  private:
   [[noreturn]] std::optional<std::string_view>& malformed() const {
-    file_.fail(
-        "has a malformed header, expected {'descr': ..., 'fortran_order': ..., 'shape': ...}");
+    file_.fail("has a malformed header at '" + shown_text(rest_, 20) +
+               "', expected {'descr': ..., 'fortran_order': ..., 'shape': ...}");
   }
 
   void skip_spaces() {
