@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -112,6 +113,24 @@ TEST_CASE("a model begins from the tensors of a file that have its names", "[wei
   CHECK(facts->begun_anew == std::vector<std::string>{"layers.2.bias"});
   CHECK(facts->unused == 1);
   CHECK(facts->loaded.size() == 3);
+}
+
+TEST_CASE("only what the model uses has to be numbers that it can use", "[weights]") {
+  // Every PyTorch model with BatchNorm counts its batches in whole numbers.
+  std::vector<Tensor> tensors = trained_tensors();
+  tensors.push_back({"bn.num_batches_tracked", {1}, {1.0f}, "I32"});
+  tensors.push_back({"mask", {1}, {std::numeric_limits<float>::infinity()}});
+  Begun experiment({kWeights}, safetensors_of(tensors));
+  CHECK(beginning(experiment) == joined(trained_tensors()));
+  CHECK(experiment.plan().setting->weights->unused == 2);
+  tensors[0].type = "I32";
+  CHECK_THAT(refusal_of({kWeights}, safetensors_of(tensors)),
+             ContainsSubstring("base.safetensors: its tensor 'layers.0.weight' has numbers of the "
+                               "type 'I32', allowed are F32, F16 and BF16"));
+  tensors[0].type = "F32";
+  tensors[0].values[2] = std::numeric_limits<float>::quiet_NaN();
+  CHECK_THAT(refusal_of({kWeights}, safetensors_of(tensors)),
+             ContainsSubstring("'layers.0.weight' holds a number that is not finite, at place 2"));
 }
 
 TEST_CASE("a map names what the file calls otherwise, and what begins anew", "[weights]") {

@@ -159,6 +159,9 @@ InitialWeights load_weights(const Manifest& manifest, const Network& network) {
       weights.facts.begun_anew.push_back(match.block->name);
       continue;
     }
+    if (!match.found->problem.empty())
+      throw IoError(manifest.weights->file.string() + ": its tensor '" +
+                    one_line(match.found->name, 80) + "' " + match.found->problem);
     used.insert(match.found->name);
     weights.facts.loaded.push_back(match.block->name);
     weights.blocks.push_back({match.block->offset, match.found->values});

@@ -183,7 +183,7 @@ class Reader {
     for (const auto& [name, entry] : header_.tensors) by_place.emplace(entry.begin, name);
     for (const auto& [place, name] : by_place) {
       const auto number = transform_of(name);
-      if (!number || header_.tensors.at(name).type != TensorType::f64) continue;
+      if (!number || header_.tensors.at(name).type != "F64") continue;
       const TensorEntry& entry = header_.tensors.at(name);
       FittedTransform& fitted = transforms.at(*number).fitted;
       if (!fitted.is_known)
@@ -214,10 +214,10 @@ void check_tensors(const TensorHeader& header, const Network& network, std::size
   for (const ParameterBlock& block : parameter_blocks(network)) {
     const auto found = header.tensors.find(block.name);
     if (found == header.tensors.end()) throw IoError("it has no tensor '" + block.name + "'");
-    if (found->second.type != TensorType::f32 || found->second.shape != block.shape) {
+    if (found->second.type != "F32" || found->second.shape != block.shape) {
       throw IoError("its tensor '" + block.name + "' is " + privgrad::to_text(found->second.shape) +
-                    (found->second.type == TensorType::f32 ? "" : " of another type") +
-                    ", its network has " + privgrad::to_text(block.shape) + " of F32 there");
+                    (found->second.type == "F32" ? "" : " of another type") + ", its network has " +
+                    privgrad::to_text(block.shape) + " of F32 there");
     }
     expected.insert(block.name);
   }
@@ -228,7 +228,7 @@ void check_tensors(const TensorHeader& header, const Network& network, std::size
       throw IoError("it has a tensor '" + shown_line(name.substr(0, 80)) +
                     "', which neither its network nor its preprocessing has");
     }
-    if (entry.type != TensorType::f64)
+    if (entry.type != "F64")
       throw IoError("its tensor '" + shown_line(name.substr(0, 80)) + "' is not F64");
     if (entry.begin == entry.end)
       throw IoError("its tensor '" + shown_line(name.substr(0, 80)) + "' holds no number");

@@ -84,14 +84,16 @@ std::size_t whole_number(const Json& json, const std::string& where) {
   return json.get<std::size_t>();
 }
 
-TensorType tensor_type(const Json& json, const std::string& where) {
-  const std::string text = json.is_string() ? json.get<std::string>() : std::string();
-  if (text == "F32") return TensorType::f32;
-  if (text == "F64") return TensorType::f64;
-  if (text == "F16") return TensorType::f16;
-  if (text == "BF16") return TensorType::bf16;
-  throw IoError(where + " has numbers of the type " + shown_name(text) +
-                ", allowed are F32, F64, F16 and BF16");
+/// \returns how many bytes a number of this type has.
+std::size_t bytes_of(const std::string& type, const std::string& where) {
+  static const std::map<std::string, std::size_t> all = {
+      {"F64", 8}, {"F32", 4}, {"F16", 2},  {"BF16", 2}, {"F8_E4M3", 1}, {"F8_E5M2", 1},
+      {"I64", 8}, {"I32", 4}, {"I16", 2},  {"I8", 1},   {"U64", 8},     {"U32", 4},
+      {"U16", 2}, {"U8", 1},  {"BOOL", 1}, {"C64", 8}};
+  const auto found = all.find(type);
+  if (found != all.end()) return found->second;
+  throw IoError(where + " has numbers of the type " + shown_name(type) +
+                ", which the format does not have");
 }
 
 TensorEntry tensor_from(const Json& json, const std::string& where, std::size_t data_bytes) {
@@ -100,14 +102,14 @@ TensorEntry tensor_from(const Json& json, const std::string& where, std::size_t 
     throw IoError(where + " is not described by dtype, shape and data_offsets");
   }
   TensorEntry entry;
-  entry.type = tensor_type(json.at("dtype"), where);
+  if (json.at("dtype").is_string()) entry.type = json.at("dtype").get<std::string>();
   const Json& shape = json.at("shape");
   const Json& offsets = json.at("data_offsets");
   if (!shape.is_array() || shape.size() > kMostExtents || !offsets.is_array() ||
       offsets.size() != 2) {
     throw IoError(where + " has no proper shape or data_offsets");
   }
-  std::size_t bytes = bytes_of(entry.type);
+  std::size_t bytes = bytes_of(entry.type, where);
   for (const Json& one : shape) {
     const std::size_t extent = whole_number(one, where);
     entry.shape.push_back(extent);
@@ -140,19 +142,6 @@ void check_cover(const TensorHeader& header, std::size_t data_bytes) {
 }
 
 }  // namespace
-
-std::size_t bytes_of(TensorType type) {
-  switch (type) {
-    case TensorType::f64:
-      return 8;
-    case TensorType::f32:
-      return 4;
-    case TensorType::f16:
-    case TensorType::bf16:
-      return 2;
-  }
-  return 0;
-}
 
 std::string fitted_name(std::size_t transform, std::string_view name) {
   return std::string(kFittedPrefix) + std::to_string(transform) + "." + std::string(name);

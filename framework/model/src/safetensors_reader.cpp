@@ -25,12 +25,7 @@ using NamedEntry = std::pair<std::string, TensorEntry>;
 std::vector<NamedEntry> parameters_of(const TensorHeader& header) {
   std::vector<NamedEntry> entries;
   for (const auto& [name, entry] : header.tensors) {
-    if (name.starts_with(kFittedPrefix)) continue;
-    if (entry.type == TensorType::f64) {
-      throw IoError("its tensor '" + one_line(name, 80) +
-                    "' has numbers of the type 'F64', allowed are F32, F16 and BF16");
-    }
-    entries.emplace_back(name, entry);
+    if (!name.starts_with(kFittedPrefix)) entries.emplace_back(name, entry);
   }
   std::sort(entries.begin(), entries.end(), [](const NamedEntry& a, const NamedEntry& b) {
     return std::pair(a.second.begin, a.second.end) < std::pair(b.second.begin, b.second.end);
@@ -53,27 +48,33 @@ float from_half(std::uint16_t half) {
   return (half >> 15) != 0 ? -value : value;
 }
 
-std::vector<float> numbers_of(const NamedEntry& named, std::string_view data) {
-  const auto& [name, entry] = named;
-  std::vector<float> values((entry.end - entry.begin) / bytes_of(entry.type));
+void read_numbers(const TensorEntry& entry, std::string_view data, StoredTensor& tensor) {
+  const bool is_whole = entry.type == "F32";
+  if (!is_whole && entry.type != "F16" && entry.type != "BF16") {
+    tensor.problem = "has numbers of the type '" + entry.type + "', allowed are F32, F16 and BF16";
+    return;
+  }
+  std::vector<float> values((entry.end - entry.begin) / (is_whole ? 4 : 2));
   const char* from = data.data() + entry.begin;
-  if (entry.type == TensorType::f32) {
+  if (is_whole) {
     if (!values.empty()) std::memcpy(values.data(), from, values.size() * sizeof(float));
   } else {
     for (std::size_t i = 0; i < values.size(); ++i) {
       std::uint16_t bits = 0;
       std::memcpy(&bits, from + 2 * i, sizeof bits);
-      values[i] = entry.type == TensorType::f16
+      values[i] = entry.type == "F16"
                       ? from_half(bits)
                       : std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
     }
   }
   const auto bad =
       std::find_if(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
-  if (bad == values.end()) return values;
-  throw IoError("its tensor '" + one_line(name, 80) +
-                "' holds a number that is not finite, at place " +
-                std::to_string(bad - values.begin()));
+  if (bad == values.end()) {
+    tensor.values = std::move(values);
+  } else {
+    tensor.problem =
+        "holds a number that is not finite, at place " + std::to_string(bad - values.begin());
+  }
 }
 
 }  // namespace
@@ -83,9 +84,9 @@ StoredTensors read_safetensors(std::string_view bytes) {
   const std::string_view data = bytes.substr(header.data_begin);
   StoredTensors read;
   for (NamedEntry& entry : parameters_of(header)) {
-    std::vector<float> values = numbers_of(entry, data);
-    read.tensors.push_back(
-        {std::move(entry.first), std::move(entry.second.shape), std::move(values)});
+    StoredTensor& tensor =
+        read.tensors.emplace_back(StoredTensor{.name = entry.first, .shape = entry.second.shape});
+    read_numbers(entry.second, data, tensor);
   }
   read.metadata = std::move(header.metadata);
   return read;

@@ -103,7 +103,9 @@ TEST_CASE("a file that is not safetensors file is refused with what is wrong", "
              ContainsSubstring("'a' twice"));
   CHECK_THAT(one(entry("a", "F32", "[2]", 0, 8).insert(5, "\"dtype\":\"F16\",")),
              ContainsSubstring("'dtype' twice"));
-  CHECK_THAT(one(entry("a", "F64", "[1]", 0, 8)), ContainsSubstring("'F64', allowed are"));
+  CHECK_THAT(one(entry("a", "F65", "[1]", 0, 8)),
+             ContainsSubstring("the type 'F65', which the format does not have"));
+  CHECK_THAT(one(entry("a", "I64", "[2]", 0, 8)), ContainsSubstring("2 of them need 16"));
   CHECK_THAT(one(entry("a", "F32", "[3]", 0, 8)), ContainsSubstring("3 of them need 12"));
   CHECK_THAT(one(entry("a", "F32", "[2]", 8, 0)), ContainsSubstring("outside the file"));
   CHECK_THAT(one(entry("a", "F32", "[4294967296,4294967296]", 0, 8)),
@@ -119,9 +121,32 @@ TEST_CASE("a file that is not safetensors file is refused with what is wrong", "
   CHECK_THAT(one(entry("a", "F32", "[4]", 0, 16)), ContainsSubstring("outside the file"));
   CHECK_THAT(one("\"a\":{\"dtype\":\"F32\"}"), ContainsSubstring("is not described"));
   CHECK_THAT(one("\"__metadata__\":{\"a\":1}"), ContainsSubstring("is not text"));
-  CHECK_THAT(refusal("{" + entry("a", "F32", "[2]", 0, 8) + "}",
-                     words<float>({1.0f, std::numeric_limits<float>::infinity()})),
+}
+
+TEST_CASE("a tensor whose numbers cannot be used says why, and leaves the others alone",
+          "[safetensors]") {
+  const auto problem = [](const std::string& type, const std::string& numbers) {
+    const int size = static_cast<int>(numbers.size());
+    const int width = type == "F64" || type == "I64" ? 8
+                      : type == "BOOL"               ? 1
+                      : type == "F16"                ? 2
+                                                     : 4;
+    const auto read = core::read_safetensors(
+        file_of("{" + entry("a", type, "[" + std::to_string(size / width) + "]", 0, size) + "," +
+                    entry("b", "F32", "[1]", size, size + 4) + "}",
+                numbers + words<float>({3.0f})));
+    REQUIRE(read.tensors.size() == 2);
+    CHECK(read.tensors[0].values.empty());
+    CHECK(read.tensors[1].values == std::vector<float>{3.0f});
+    CHECK(read.tensors[1].problem.empty());
+    return read.tensors[0].problem;
+  };
+  // num_batches_tracked of PyTorch's BatchNorm, and position_ids of a transformer.
+  CHECK(problem("I64", words<std::int64_t>({7})) ==
+        "has numbers of the type 'I64', allowed are F32, F16 and BF16");
+  CHECK_THAT(problem("F64", words<double>({1.0})), ContainsSubstring("'F64', allowed are"));
+  CHECK_THAT(problem("BOOL", "\1"), ContainsSubstring("'BOOL', allowed are"));
+  CHECK_THAT(problem("F32", words<float>({1.0f, std::numeric_limits<float>::infinity()})),
              ContainsSubstring("not finite, at place 1"));
-  CHECK_THAT(refusal("{" + entry("a", "F16", "[1]", 0, 2) + "}", words<std::uint16_t>({0x7e00})),
-             ContainsSubstring("not finite"));
+  CHECK_THAT(problem("F16", words<std::uint16_t>({0x7e00})), ContainsSubstring("not finite"));
 }

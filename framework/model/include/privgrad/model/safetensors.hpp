@@ -29,15 +29,9 @@ inline constexpr std::string_view kFittedPrefix = "preprocessing.";
 /// "preprocessing.N.NAME".
 std::string fitted_name(std::size_t transform, std::string_view name);
 
-/// The type of a tensor's numbers.
-enum class TensorType { f32 = 1, f64, f16, bf16 };
-
-/// \returns how many bytes one number has.
-std::size_t bytes_of(TensorType type);
-
 /// One tensor of a file.
 struct TensorEntry {
-  TensorType type = TensorType::f32;
+  std::string type;                ///< Of its numbers, as the format names it: "F32".
   Shape shape;                     ///< Empty: one number. An extent may be 0.
   std::size_t begin = 0, end = 0;  ///< Bytes of the data that follows the header.
 };
@@ -61,9 +55,10 @@ TensorHeader parse_tensor_header(std::string_view beginning, std::size_t file_by
 
 /// A tensor of a file.
 struct StoredTensor {
-  std::string name;           ///< UTF-8; anybody may have written it.
-  Shape shape;                ///< Empty: one number.
-  std::vector<float> values;  ///< Row-major, all finite.
+  std::string name;                ///< UTF-8; anybody may have written it.
+  Shape shape;                     ///< Empty: one number.
+  std::vector<float> values = {};  ///< Row-major, all finite; empty: see problem.
+  std::string problem = {};        ///< Why its numbers cannot be used: "has ..."; mostly empty.
 };
 
 /// The content of a safetensors file.
@@ -73,10 +68,11 @@ struct StoredTensors {
 };
 
 /// Reads the parameters of a safetensors file from bytes that anybody may have written. Numbers are
-/// F32, or F16 or BF16, each of which is a float32 exactly; others would have to be rounded, and
-/// are refused. Fitted values of transforms ("preprocessing.N.NAME", F64) are no parameters and
+/// F32, or F16 or BF16, each of which is a float32 exactly; tensors with others, which would have
+/// to be rounded, or with one that is not finite have a problem instead of numbers: files hold
+/// tensors that nobody uses, such as the counters of PyTorch's BatchNorm. Fitted values of transforms ("preprocessing.N.NAME", F64) are no parameters and
 /// left out. Memory is bounded by a small multiple of the bytes, whatever the header says.
-/// \throws IoError as parse_tensor_header(), and for a number that is not finite.
+/// \throws IoError as parse_tensor_header().
 StoredTensors read_safetensors(std::string_view bytes);
 
 /// The tensors of a file, and its hash, from one reading of it.
