@@ -15,7 +15,7 @@ norms, biases       [channels]                            the same
 
 Where an image is flattened, its values are in the order height, width, channels here and channels,
 height, width there; the weights of what follows are put in order. So a ``state_dict`` of a network of
-one's own, with the same layers, fits.
+one's own, with the same layers, fits once its tensors have these names.
 
 What is between a raw row and the network (the transforms of the manifest) stays with PrivGrad. Needs
 ``pip install 'privgrad[torch]'``.
