@@ -187,7 +187,7 @@ TEST_CASE("a model file whose header lies is refused") {
   check_refused(file_refusal(std::string(8, '\xff') + whole.data), "cut off");
   check_refused(file_refusal(whole.with_header("[1,2]")), "not a JSON object");
   check_refused(file_refusal(whole.with_header("{\"a\":")), "not JSON");
-  check_refused(file_refusal(whole.with_header(std::string(5000, '['))), "nested too deep");
+  check_refused(file_refusal(whole.with_header(std::string(5000, '['))), "nested deeper than");
   check_refused(file_refusal(whole.with_header(R"({"a":{},"a":{}})")), "'a' twice");
   const char* weight = "layers.0.weight";
   const char* mean = "preprocessing.0.mean";
@@ -251,7 +251,7 @@ TEST_CASE(
                 "'input'");
   check_refused(file_refusal([](Parts& p) { p.meta("preprocessing") = "[1]"; }), "'preprocessing'");
   check_refused(file_refusal([](Parts& p) { p.meta("preprocessing") = std::string(500, '['); }),
-                "nested too deep");
+                "nested deeper than");
   const auto with_units = [](std::size_t units) {
     return [units](Parts& p) {
       Json network = Json::parse(p.meta("network").get<std::string>());

@@ -38,7 +38,7 @@ TEST_CASE("a broken record is refused in one line that names the file, and the p
       {"metrics.jsonl", "{\"step\": 2}\n{\"step\": 1}\n", "metrics.jsonl:2: goes back in steps"},
       {"metrics.jsonl", "{\"step\": 1, \"a\": \"" + std::string(70'000, 'a') + "\"}\n",
        "metrics.jsonl:1: is longer"},
-      {"metrics.jsonl", "{\"step\": " + deep + "\n", "metrics.jsonl:1: is nested more than"},
+      {"metrics.jsonl", "{\"step\": " + deep + "\n", "metrics.jsonl:1: is nested deeper than"},
       {"metrics.jsonl", std::string("\0\0\0\n", 4), "metrics.jsonl:1: holds no JSON object"},
       {"ledger.jsonl", "{}\n", "ledger.jsonl:1: the ledger is broken here"},
       {"summary.json", "{\"status\": ", "summary.json: holds no JSON object"},

@@ -8,6 +8,7 @@
 #include "privgrad/error.hpp"
 #include "privgrad/params.hpp"
 #include "privgrad/trust/files.hpp"
+#include "privgrad/trust/json_problem.hpp"
 
 namespace privgrad::tool {
 namespace {
@@ -90,6 +91,7 @@ class Reader {
       : source_(std::move(source)), local_http_(local_http) {}
 
   std::vector<KnownDataset> datasets(std::string_view text) const {
+    if (const std::string wrong = core::json_problem(8, text); !wrong.empty()) fail(wrong);
     Json json = Json::parse(text, nullptr, false);
     if (!json.is_array()) fail("is not a JSON list of data sets");
     std::vector<KnownDataset> out;

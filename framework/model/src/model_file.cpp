@@ -14,7 +14,7 @@
 #include "privgrad/manifest/utf8.hpp"
 #include "privgrad/model/network_json.hpp"
 #include "privgrad/trust/files.hpp"
-#include "privgrad/trust/json_depth.hpp"
+#include "privgrad/trust/json_problem.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -82,8 +82,8 @@ class Reader {
   Json json(const std::string& key) const {
     const auto found = header_.metadata.find(key);
     if (found == header_.metadata.end()) throw IoError("its metadata has no '" + key + "'");
-    if (nested_deeper_than(kDeepestMetadata, found->second))
-      throw IoError("its metadata '" + key + "' is nested too deep");
+    if (const std::string wrong = json_problem(kDeepestMetadata, found->second); !wrong.empty())
+      throw IoError("its metadata '" + key + "' " + wrong);
     Json json = Json::parse(found->second, nullptr, false);
     if (json.is_discarded()) throw IoError("its metadata '" + key + "' is not JSON");
     return json;

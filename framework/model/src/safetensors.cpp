@@ -5,11 +5,10 @@
 #include <cstdint>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/utf8.hpp"
-#include "privgrad/trust/json_depth.hpp"
+#include "privgrad/trust/json_problem.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -30,50 +29,11 @@ void append(std::string& file, std::span<const Number> numbers) {
   file.append(reinterpret_cast<const char*>(numbers.data()), numbers.size_bytes());
 }
 
-/// Whether an object of a JSON text has a key twice: readers differ about which of them counts.
-class KeyWatch final : public nlohmann::json_sax<Json> {
- public:
-  bool null() override { return true; }
-  bool boolean(bool) override { return true; }
-  bool number_integer(number_integer_t) override { return true; }
-  bool number_unsigned(number_unsigned_t) override { return true; }
-  bool number_float(number_float_t, const string_t&) override { return true; }
-  bool string(string_t&) override { return true; }
-  bool binary(binary_t&) override { return true; }
-  bool start_object(std::size_t) override {
-    keys_.emplace_back();
-    return true;
-  }
-  bool key(string_t& name) override {
-    if (keys_.back().insert(name).second) return true;
-    twice_ = name;
-    return false;
-  }
-  bool end_object() override {
-    keys_.pop_back();
-    return true;
-  }
-  bool start_array(std::size_t) override { return true; }
-  bool end_array() override { return true; }
-  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
-    return false;
-  }
-  const std::string& twice() const { return twice_; }
-
- private:
-  std::vector<std::set<std::string>> keys_;
-  std::string twice_;
-};
-
 Json header_json(std::string_view text) {
-  if (nested_deeper_than(kDeepestHeader, text)) throw IoError("its header is nested too deep");
-  KeyWatch keys;
-  if (!Json::sax_parse(text, &keys)) {
-    if (!keys.twice().empty())
-      throw IoError("its header has " + shown_name(keys.twice()) + " twice");
-    throw IoError("its header is not JSON");
-  }
+  if (const std::string wrong = json_problem(kDeepestHeader, text); !wrong.empty())
+    throw IoError("its header " + wrong);
   Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded()) throw IoError("its header is not JSON");
   if (!json.is_object()) throw IoError("its header is not a JSON object");
   return json;
 }

@@ -7,7 +7,7 @@
 #include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/plan/plan.hpp"
 #include "privgrad/trust/files.hpp"
-#include "privgrad/trust/json_depth.hpp"
+#include "privgrad/trust/json_problem.hpp"
 
 namespace privgrad::core {
 
@@ -88,7 +88,8 @@ Json to_json(const PublicFacts& facts) {
 
 PublicFacts facts_from_json(std::string_view text) {
   constexpr int kDeepest = 8;
-  if (nested_deeper_than(kDeepest, text)) throw ConfigError("is nested too deep");
+  if (const std::string wrong = json_problem(kDeepest, text); !wrong.empty())
+    throw ConfigError(wrong);
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_object()) throw ConfigError("holds no JSON object");
   try {

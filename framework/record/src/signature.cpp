@@ -13,7 +13,7 @@
 #include "privgrad/error.hpp"
 #include "privgrad/record/record_directory.hpp"
 #include "privgrad/trust/files.hpp"
-#include "privgrad/trust/json_depth.hpp"
+#include "privgrad/trust/json_problem.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -136,7 +136,7 @@ std::string sign(Signed what, Seals seals, const fs::path& key) {
 
 std::optional<std::string> signer_of(Signed what, Seals seals, std::string_view signature) {
   require_sodium();
-  if (nested_deeper_than(4, signature)) return std::nullopt;
+  if (!json_problem(4, signature).empty()) return std::nullopt;
   const Json json = Json::parse(signature, nullptr, false);
   if (!json.is_object() || json.value("signature", Json()) != 1 ||
       json.value("algorithm", Json()) != "ed25519" || json.size() != 4)

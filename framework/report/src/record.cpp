@@ -8,7 +8,7 @@
 #include "privgrad/error.hpp"
 #include "privgrad/record/evidence.hpp"
 #include "privgrad/trust/files.hpp"
-#include "privgrad/trust/json_depth.hpp"
+#include "privgrad/trust/json_problem.hpp"
 #include "privgrad/trust/ledger_reader.hpp"
 
 namespace privgrad::report {
@@ -30,8 +30,8 @@ constexpr std::uintmax_t kMostLedgerBytes = std::uintmax_t{64} << 20;
 }
 
 Json parse_object(std::string_view content, const std::string& source) {
-  if (core::nested_deeper_than(kMostDepth, content))
-    fail(source, "is nested more than " + std::to_string(kMostDepth) + " deep");
+  if (const std::string wrong = core::json_problem(kMostDepth, content); !wrong.empty())
+    fail(source, wrong);
   Json json = Json::parse(content, nullptr, false);
   if (!json.is_object()) fail(source, "holds no JSON object, as PrivGrad writes it");
   return json;

@@ -10,7 +10,7 @@
 #include "privgrad/plan/public_facts.hpp"
 #include "privgrad/statement/outcome.hpp"
 #include "privgrad/statement/statement.hpp"
-#include "privgrad/trust/json_depth.hpp"
+#include "privgrad/trust/json_problem.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -26,7 +26,8 @@ constexpr std::uint64_t kMostCoins = std::uint64_t{1} << 24;
 
 Json object_in(const RecordDirectory& directory, const std::string& name, std::size_t most) {
   const std::string text = directory.read(name, most);
-  if (nested_deeper_than(kDeepest, text)) throw IoError(name + ": is nested too deep");
+  if (const std::string wrong = json_problem(kDeepest, text); !wrong.empty())
+    throw IoError(name + ": " + wrong);
   Json json = Json::parse(text, nullptr, false);
   if (!json.is_object()) throw IoError(name + ": holds no JSON object");
   return json;

@@ -17,7 +17,7 @@
 #include "privgrad/studies/study_plan.hpp"
 #include "privgrad/studies/study_results.hpp"
 #include "privgrad/studies/study_search.hpp"
-#include "privgrad/trust/json_depth.hpp"
+#include "privgrad/trust/json_problem.hpp"
 #include "privgrad/trust/sha256.hpp"
 #include "study_labels.hpp"
 
@@ -35,7 +35,8 @@ constexpr std::size_t kMostProblems = 200;
 
 Json object_of(const RecordDirectory& directory, const std::string& name) {
   const std::string text = directory.read(name, kMostDocument);
-  if (nested_deeper_than(kDeepest, text)) throw IoError(name + ": is nested too deep");
+  if (const std::string wrong = json_problem(kDeepest, text); !wrong.empty())
+    throw IoError(name + ": " + wrong);
   Json json = Json::parse(text, nullptr, false);
   if (!json.is_object()) throw IoError(name + ": holds no JSON object");
   return json;

@@ -23,7 +23,7 @@
 #include "privgrad/train/process_group.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/event_json.hpp"
-#include "privgrad/trust/json_depth.hpp"
+#include "privgrad/trust/json_problem.hpp"
 #include "privgrad/trust/sha256.hpp"
 
 namespace privgrad::core {
@@ -55,7 +55,7 @@ double mean_gradient_norm_along(const std::string& lines) {
   std::uint64_t count = 0;
   for (std::string line; std::getline(all, line);) {
     const Json json =
-        nested_deeper_than(kDeepestLine, line) ? Json() : Json::parse(line, nullptr, false);
+        json_problem(kDeepestLine, line).empty() ? Json::parse(line, nullptr, false) : Json();
     if (!json.is_object() || !json.contains("step") || !json["step"].is_number_unsigned())
       throw IoError("metrics.jsonl: has a line that is not a measurement of a step");
     if (json["step"] == 0U) continue;

@@ -10,7 +10,7 @@
 #include "privgrad/error.hpp"
 #include "privgrad/params.hpp"
 #include "privgrad/trust/event_json.hpp"
-#include "privgrad/trust/json_depth.hpp"
+#include "privgrad/trust/json_problem.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -217,9 +217,8 @@ Json parse(std::string_view text, std::string_view source) {
     throw ConfigError(std::string(source) +
                       ": is longer than 64 MiB, the most that an event may have");
   }
-  if (nested_deeper_than(3 * kDeepest, text))
-    throw ConfigError(std::string(source) + ": is nested deeper than " + std::to_string(kDeepest) +
-                      " events");
+  if (const std::string wrong = json_problem(3 * kDeepest, text); !wrong.empty())
+    throw ConfigError(std::string(source) + ": " + wrong);
   if (text.find_first_not_of(" \t\r\n") == text.npos)
     throw ConfigError(std::string(source) + ": is empty, expected an event");
   try {

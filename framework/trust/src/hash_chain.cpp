@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "privgrad/error.hpp"
-#include "privgrad/trust/json_depth.hpp"
+#include "privgrad/trust/json_problem.hpp"
 #include "privgrad/trust/sha256.hpp"
 
 namespace privgrad::core {
@@ -32,8 +32,8 @@ ChainedLine parse_chained_line(std::string_view line, std::uint64_t number,
   if (!parts) throw IoError("the line does not end in its hash");
   if (sha256_hex(parts->first) != parts->second)
     throw IoError("the line was changed, its hash does not fit");
-  if (nested_deeper_than(kMostNested, parts->first))
-    throw IoError("the line is nested deeper than " + std::to_string(kMostNested));
+  if (const std::string wrong = json_problem(kMostNested, parts->first); !wrong.empty())
+    throw IoError("the line " + wrong);
   nlohmann::json json = nlohmann::json::parse(parts->first, nullptr, false);
   if (!json.is_object()) throw IoError("the line is not a JSON object");
   if (json.value("previous", nlohmann::json()) != previous)

@@ -23,7 +23,7 @@
 #include "privgrad/train/checkpoints.hpp"
 #include "privgrad/train/run_output.hpp"
 #include "privgrad/trust/event_json.hpp"
-#include "privgrad/trust/json_depth.hpp"
+#include "privgrad/trust/json_problem.hpp"
 #include "second_accountant.hpp"
 
 namespace privgrad::core {
@@ -42,7 +42,8 @@ Manifest manifest_of(const RecordDirectory& directory, const Catalog& catalog, D
 
 Json object_of(const RecordDirectory& directory, const std::string& name) {
   const std::string text = directory.read(name, kMostDocument);
-  if (nested_deeper_than(kDeepest, text)) throw IoError(name + ": is nested too deep");
+  if (const std::string wrong = json_problem(kDeepest, text); !wrong.empty())
+    throw IoError(name + ": " + wrong);
   Json json = Json::parse(text, nullptr, false);
   if (!json.is_object()) throw IoError(name + ": holds no JSON object");
   return json;
@@ -466,7 +467,8 @@ class Verifier {
     const std::string lines = directory_.read("metrics.jsonl", std::size_t{1} << 30);
     const std::size_t end = lines.empty() ? 0 : lines.rfind('\n', lines.size() - 2);
     const std::string last = lines.substr(end == lines.npos ? 0 : end + (lines.empty() ? 0 : 1));
-    if (nested_deeper_than(kDeepest, last)) throw IoError("metrics.jsonl: is nested too deep");
+    if (const std::string wrong = json_problem(kDeepest, last); !wrong.empty())
+      throw IoError("metrics.jsonl: " + wrong);
     const Json json = Json::parse(last, nullptr, false);
     for (const auto& [key, value] : summary_metrics_.items()) {
       if (key == "mean_gradient_norm") {
