@@ -5,6 +5,8 @@
 #     C++ as clang-format 14 lays it out
 #     prose in Markdown within 100 columns; tables, fenced and indented code, and the pages that programs write
 #       (docs/components, docs/experiments) are exempt
+#     no listing in Markdown that was wrapped as if it were prose: a line of prose right behind indented code, or with
+#       three blanks inside
 #     headers that begin with a line on what they are for
 #     sources of at most 600 lines, or with a comment "File length: ..." that says why not
 set -eu
@@ -21,10 +23,18 @@ git ls-files '*.hpp' ':!examples/plugin_template' | xargs awk '
 
 # Columns are counted in characters: the bytes that continue one (UTF-8) do not count.
 LC_ALL=C awk '
-  FNR == 1      { fenced = 0 }
+  FNR == 1      { fenced = indented = 0; before = "" }
   /^ *```/      { fenced = !fenced; next }
-  fenced || /^ *\|/ || /^    / { next }
+  fenced        { next }
+  /^    /       { indented = indented || before == ""; before = $0; next }
+  /^ *$/        { indented = 0; before = ""; next }
+  /^ *\|/       { next }
   {
+    if (indented || $0 ~ /[^ ]   +[^ ]/) {
+      printf "%s:%d: a listing that was wrapped as if it were prose\n", FILENAME, FNR
+      bad = 1
+    }
+    before = $0
     line = $0
     gsub(/[\200-\277]/, "", line)
     if (length(line) > 100) {
