@@ -1,4 +1,8 @@
 // Accounts that runs on the same data share, through the command.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
 #include <csignal>
 
 #include "cli.hpp"
@@ -54,6 +58,19 @@ TEST_CASE(
     return text.substr(0, text.find('\n'));
   }());
   CHECK(first_line.at("account").at("reservation") == account.at("runs")[0].at("reservation"));
+}
+
+TEST_CASE("who waits for an account that another process holds says so") {
+  const Cli cli;
+  REQUIRE(cli(opening("1")).exit_code == 0);
+  const int held = ::open(cli.out(kFile).c_str(), O_RDWR | O_CLOEXEC);
+  REQUIRE(::flock(held, LOCK_EX) == 0);  // as a run that was stopped in a call that writes
+  Process waiting(cli.prepare({"account", "--ledger", kFile, "--json"}));
+  CHECK(waiting.says("another process, which may be a run that was stopped, holds this account"));
+  REQUIRE(::close(held) == 0);
+  const Outcome outcome = waiting.finish();
+  CHECK(outcome.exit_code == 0);
+  CHECK(Json::parse(outcome.out).at("epsilon") == 0.0);
 }
 
 TEST_CASE("a run that ends early gets back what it did not spend") {
