@@ -49,7 +49,7 @@ struct Describer {
     if (e.of.empty()) return "nothing";
     std::string first = describe(e.of.front());
     if (e.of.size() == 1) return first;
-    return std::to_string(e.of.size()) + " different releases, from " + first + " to " +
+    return std::to_string(e.of.size()) + " different releases, the first " + first + ", the last " +
            describe(e.of.back());
   }
   std::string operator()(const SelfComposedEvent& e) const {
