@@ -726,7 +726,7 @@ std::string_view advice_for(std::string_view foreign) {
     return "write steps: epochs times examples over batch size";
   }
   if (foreign == "batch_size" || foreign == "sample_rate" || foreign == "sampling_rate") {
-    return "it is a parameter of the sampler, as in sampler: {kind: shuffle, batch_size: 100}";
+    return "it is a parameter of the sampler, as in sampler: {kind: poisson, batch_size: 100}";
   }
   return "";
 }

@@ -220,7 +220,7 @@ TEST_CASE("other programs' names get a direct hint", "[manifest]") {
         expected("epsilon: is unknown; here it is called privacy.target_epsilon"));
   CHECK(top("batch_size: 1") ==
         expected("batch_size: is unknown; it is a parameter of the sampler, as in sampler: {kind: "
-                 "shuffle, batch_size: 100}"));
+                 "poisson, batch_size: 100}"));
   CHECK(top("num_steps: 1") == expected("num_steps: is unknown; here it is called steps"));
   CHECK(top("epochs: 3") ==
         expected("epochs: is unknown; write steps: epochs times examples over batch size"));
