@@ -56,6 +56,43 @@ TEST_CASE("evaluate: what is private is told, and what was declared public is no
   CHECK(train_rows.at("private") == true);
 }
 
+TEST_CASE("a class that is never predicted is remarked on, of rows that may be shown") {
+  const Cli cli;
+  std::string rows = "a,y\n";
+  for (int i = 0; i < 200; ++i) rows += std::to_string(i % 7) + (i % 25 == 0 ? ",yes\n" : ",no\n");
+  write_file(cli.out("t.csv"), rows);
+  const auto run = [&](const std::string& more, Words words = {}) {
+    std::filesystem::remove_all(cli.out("out"));
+    words.insert(words.end(),
+                 {"--out", "out", "--set", "privacy.adjacency=add_or_remove_one", "--set",
+                  "data={kind: csv, train: t.csv, test: t.csv, target: y, labels: ['no', 'yes'], "
+                  "other_label: 'no', row: line, malformed: fill, size: 200, columns: [{name: a, "
+                  "type: number, min: 0, max: 6, unit: true, fill: 0}]" +
+                      more + "}"});
+    const Outcome outcome = cli.on_manifest("run", words);
+    INFO(outcome.err);
+    REQUIRE(outcome.exit_code == 0);
+    std::string all = outcome.out + outcome.err;
+    for (const auto& entry : std::filesystem::directory_iterator(cli.out("out")))
+      if (entry.is_regular_file()) all += read_file(entry.path());
+    return all;
+  };
+  const std::string words = "never predicted: 'yes' (8 of 200 rows)";
+  const auto times = [&](const std::string& text) {
+    std::size_t count = 0;
+    for (std::size_t at = text.find(words); at != text.npos; at = text.find(words, at + 1)) ++count;
+    return count;
+  };
+  CHECK(times(run("", {"--set", "seed=1"})) >= 2);  // what the command prints, and summary.json
+  CHECK_THAT(cli({"evaluate", "out"}).err, ContainsSubstring(words));
+  REQUIRE(cli({"report", "out"}).exit_code == 0);
+  CHECK_THAT(read_file(cli.out("out/report.html")),
+             ContainsSubstring("never predicted: &#39;yes&#39; (8 of 200 rows)"));
+  // In release mode nothing is counted on private rows, and so nothing is remarked on.
+  CHECK(run("", {"--set", "mode=release"}).find("never predicted") == std::string::npos);
+  CHECK(times(run(", test_is_public: true", {"--set", "mode=release"})) >= 2);
+}
+
 TEST_CASE("predict: classes and probabilities, in every format the same") {
   const Cli cli;
   train(cli);

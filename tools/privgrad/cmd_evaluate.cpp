@@ -72,6 +72,7 @@ int do_evaluate(const Arguments& arguments) {
     result = calls::evaluate(call, row_display(call, status, arguments.has("quiet")));
   }
   tell_if_private(call, "these are metrics");
+  if (result.contains("remark")) complain("note", result.at("remark").get<std::string>());
   if (arguments.has("json")) {
     print_json(result);
   } else {

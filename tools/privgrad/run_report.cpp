@@ -119,6 +119,10 @@ void print_run_report(const core::Plan& plan, const core::RunResult& result) {
   facts.add({"unaccounted", unaccounted_text(plan)});
   for (const std::string& remark : core::remarks(plan, result.epsilon.value))
     facts.add({"remark", remark});
+  // Of rows that may be looked at: in release mode of public ones.
+  const auto evaluation = result.summary.find("test_evaluation");
+  if (evaluation != result.summary.end() && evaluation->contains("remark"))
+    facts.add({"remark", evaluation->at("remark").get<std::string>()});
   facts.add({"reproducible", reproducible_text(manifest)});
   facts.add({"run directory", result.summary.at("run_dir").get<std::string>()});
   print_headline(plan, result);

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "privgrad/manifest/manifest_problems.hpp"
 #include "privgrad/trust/event_json.hpp"
 #include "privgrad/trust/program_around.hpp"
 
@@ -118,7 +119,12 @@ class OfClasses {
     json["accuracy"] =
         static_cast<double>(std::accumulate(right.begin(), right.end(), std::uint64_t{0})) / all;
     Json per_class = Json::array();
+    std::string never;
     for (std::size_t k = 0; k < classes; ++k) {
+      if (told[k] == 0 && there[k] > 0) {
+        never += (never.empty() ? "'" : ", '") + names_.at(k) + "' (" + std::to_string(there[k]) +
+                 " of " + std::to_string(truth_.size()) + " rows)";
+      }
       const auto hits = static_cast<double>(right[k]);
       const auto said = static_cast<double>(told[k]), are = static_cast<double>(there[k]);
       per_class.push_back({{"class", names_.at(k)},
@@ -128,6 +134,12 @@ class OfClasses {
                            {"f1", ratio(2.0 * hits, said + are)}});
     }
     json["per_class"] = std::move(per_class);
+    if (!never.empty()) {
+      json["remark"] = "never predicted: " + one_line(never, 400) +
+                       "; of a rare class accuracy tells little: see its recall and the AUC, and "
+                       "decide by the probabilities that predict gives, with a threshold of your "
+                       "own";
+    }
     if (classes > kMostConfusedClasses) return;
     std::vector<std::vector<std::uint64_t>> confusion(classes, std::vector<std::uint64_t>(classes));
     for (std::size_t row = 0; row < truth_.size(); ++row) {

@@ -53,10 +53,11 @@ class EvaluationSection {
         rows.emplace_back(name, core::short_number(*value, 6));
     }
     const bool is_private = evaluation_.value("private", Json(true)) != false;
-    return facts(rows) + paragraph(is_private
-                                       ? "These test rows are private, and no epsilon covers what "
-                                         "is said about them here."
-                                       : "The manifest declares these test rows public.");
+    const auto remark = text(evaluation_, "remark", source_);
+    return facts(rows) + (remark ? paragraph("Remark: " + *remark) : "") +
+           paragraph(is_private ? "These test rows are private, and no epsilon covers what "
+                                  "is said about them here."
+                                : "The manifest declares these test rows public.");
   }
 
   std::vector<double> shares(const Json& curve, const char* key) const {

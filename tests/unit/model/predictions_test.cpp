@@ -78,6 +78,20 @@ TEST_CASE("two classes: the example of scikit-learn's roc_auc_score and roc_curv
       WithinAbs(-(std::log(0.9) + std::log(0.6) + std::log(0.35) + std::log(0.8)) / 4, 1e-6));
 }
 
+TEST_CASE("classes that have rows and are never predicted are named") {
+  const auto remark = [](const std::vector<double>& probabilities,
+                         const std::vector<float>& truth) {
+    return evaluation_json(softmax(3, probabilities), truth, {"a", "b", "c"}).value("remark", "");
+  };
+  CHECK_THAT(remark({.5, .3, .2, .6, .3, .1}, {0, 1}),
+             ContainsSubstring(
+                 "never predicted: 'b' (1 of 2 rows); of a rare class accuracy tells little"));
+  CHECK_THAT(remark({.5, .3, .2, .6, .3, .1, .4, .3, .3}, {2, 1, 1}),
+             ContainsSubstring("never predicted: 'b' (2 of 3 rows), 'c' (1 of 3 rows);"));
+  CHECK(remark({.5, .3, .2, .3, .5, .2}, {0, 1}).empty());  // of c there are no rows
+  CHECK(remark({.5, .3, .2, .3, .5, .2}, {1, 0}).empty());  // predicted, if wrongly
+}
+
 TEST_CASE("two classes: equal scores count as half") {
   // Of the four pairs three are in order and one is equal.
   const Json json =
