@@ -239,9 +239,9 @@ std::string Framework::suggest(const std::string& section) const {
   const core::DataSection parsed =
       core::parse_data_section(section, "data", fs::current_path(), catalog());
   const auto source = core::open_source(parsed.data, std::nullopt);
-  const Value suggested = calls::with_suggestions(
+  const calls::Draft draft = calls::with_suggestions(
       Value{Value::Object{}}, parsed.data.component->factory.info.name, *source);
-  return core::value_to_json(suggested).dump();
+  return Json{{"data", core::value_to_json(draft.section)}, {"notes", draft.notes}}.dump();
 }
 
 std::string Framework::reading(const std::string& model) const {

@@ -529,28 +529,3 @@ TEST_CASE("tables: records of several lines are one row each, wherever the file 
             .at("data")
             .at("row") == "line");
 }
-
-TEST_CASE("tables: a suggestion finds the delimiter, the decimals and dates") {
-  const Cli cli;
-  std::string text = "at;either;amount;outcome\n";
-  for (int day = 10; day < 30; ++day) {
-    const std::string at = std::to_string(day);
-    text += at + "/03/2024;" + "0" + std::to_string(day % 9 + 1) + "/02/2024;" + at + ",5;" +
-            (day % 2 == 0 ? "yes" : "no") + "\n";
-  }
-  write_file(cli.out("t.csv"), text);
-  const Words call = {"data", "describe", "t.csv", "--set", "target=outcome", "--suggest"};
-  const Json section = printed_json(cli, call).at("data");
-  CHECK(section.at("delimiter") == ";");
-  CHECK(section.at("decimal") == ",");
-  CHECK(section.at("columns") == Json::parse(R"([
-    {"name": "at", "type": "date", "format": "%d/%m/%Y", "parts": ["days", "month", "weekday"],
-     "since": "2024-03-10", "min": 0.0, "max": 19.0, "unit": true, "other": true},
-    {"name": "either", "type": "category", "values": ["01/02/2024", "02/02/2024", "03/02/2024",
-     "04/02/2024", "05/02/2024", "06/02/2024", "07/02/2024", "08/02/2024", "09/02/2024"],
-     "other": true},
-    {"name": "amount", "type": "number", "min": 10.5, "max": 29.5, "unit": true, "fill": 20.0}])"));
-  const Outcome run = cli({"data", "describe", "t.csv", "--set", "target=outcome"});
-  CHECK(run.exit_code == 4);
-  CHECK_THAT(run.err, ContainsSubstring("data.delimiter says what separates them"));
-}

@@ -202,6 +202,26 @@ Description describe(const Catalog& catalog, const WantedSource& wanted) {
   return d;
 }
 
+/// A table of which nothing is declared holds more than numbers, mostly: it is described as it
+/// would be drafted.
+Description describe_or_draft(const Catalog& catalog, const WantedSource& wanted) {
+  try {
+    return describe(catalog, wanted);
+  } catch (const IoError& problem) {
+    if (wanted.kind != "csv" || wanted.params.find("columns") != nullptr) throw;
+    const OpenedSource opened = open_source(catalog, wanted.kind, wanted.params);
+    const Value drafted =
+        calls::with_suggestions(wanted.params, wanted.kind, *opened.source).section;
+    WantedSource whole{wanted.kind, Value{Value::Object{}}, wanted.folder};
+    for (const Value::Member& member : std::get<Value::Object>(drafted.data()))
+      if (member.key != "read_off_rows") whole.params.set(member.key, member.value);
+    Description description = describe(catalog, whole);
+    complain("note", std::string(problem.what()) +
+                         "; it is described by the columns that --suggest drafts");
+    return description;
+  }
+}
+
 std::vector<std::string> spread_cells(const std::string& name, const DataSummary& summary,
                                       const Spread& spread) {
   return {name, std::to_string(summary.rows), short_number(spread.least, 6),
@@ -299,12 +319,15 @@ int suggest(const Catalog& catalog, const WantedSource& wanted, bool as_json) {
   Value given = object("kind", Value(wanted.kind));
   for (const Value::Member& member : std::get<Value::Object>(wanted.params.data()))
     given.set(member.key, member.value);
-  const Value section = calls::with_suggestions(std::move(given), wanted.kind, *opened.source);
+  const calls::Draft draft = calls::with_suggestions(std::move(given), wanted.kind, *opened.source);
   if (as_json) {
-    print_json({{"data", core::value_to_json(section)}, {"note", kPrivate}});
-  } else {
-    print(kLooked + core::to_yaml(object("data", section)));
+    print_json(
+        {{"data", core::value_to_json(draft.section)}, {"notes", draft.notes}, {"note", kPrivate}});
+    return 0;
   }
+  std::string notes;
+  for (const std::string& note : draft.notes) notes += "# " + core::shown_line(note) + "\n";
+  print(kLooked + notes + core::to_yaml(object("data", draft.section)));
   return 0;
 }
 
@@ -317,7 +340,7 @@ int do_data_describe(const Arguments& arguments) {
     if (member.key != "kind") wanted.params.set(member.key, member.value);
   }
   if (arguments.has("suggest")) return suggest(host.catalog(), wanted, arguments.has("json"));
-  const Description description = describe(host.catalog(), wanted);
+  const Description description = describe_or_draft(host.catalog(), wanted);
   if (arguments.has("json")) {
     print_json(to_json(what, description));
   } else {

@@ -7,7 +7,7 @@
 
 namespace privgrad::calls {
 
-Value with_suggestions(Value section, const std::string& kind, DataSource& source) {
+Draft with_suggestions(Value section, const std::string& kind, DataSource& source) {
   auto* looks = dynamic_cast<SuggestsParams*>(&source);
   if (looks == nullptr) {
     throw ConfigError("data source " + kind +
@@ -18,7 +18,7 @@ Value with_suggestions(Value section, const std::string& kind, DataSource& sourc
     section.set(member.key, member.value);
   section.set("read_off_rows",
               Value::List{std::string("types, ranges, values and labels of columns")});
-  return section;
+  return {std::move(section), looks->notes()};
 }
 
 }  // namespace privgrad::calls

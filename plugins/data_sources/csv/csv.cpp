@@ -151,8 +151,10 @@ class Csv final : public privgrad::DataSource,
       made.params.set("row", made.spans_lines ? "record" : "line");
       made.params.set("malformed", "fill");
     }
+    notes_ = std::move(made.notes);
     return std::move(made.params);
   }
+  std::vector<std::string> notes() override { return notes_; }
 
   DataInfo info() override { return table_.info(); }
   Dataset read(Split split) override { return table_.read(split); }
@@ -215,6 +217,7 @@ class Csv final : public privgrad::DataSource,
   std::filesystem::path train_file_;
   std::optional<std::filesystem::path> test_file_;
   Paths train_files_, test_files_;
+  std::vector<std::string> notes_;
   DeclaredTable table_;
 };
 

@@ -82,6 +82,7 @@ class LentRows {
   virtual DataInfo info() = 0;
   virtual Dataset read(Split split) = 0;
   virtual Value suggest() = 0;
+  virtual std::vector<std::string> notes() { return {}; }
 };
 
 /// Rows of numbers, which are examples as they are.
@@ -265,8 +266,11 @@ class Columns final : public LentRows, private TableParts {
   DataInfo info() override { return table_.info(); }
   Dataset read(Split split) override { return table_.read(split); }
   Value suggest() override {
-    return suggest_params(parts(Split::train), table_.form(), table_.target().name()).params;
+    Suggestion made = suggest_params(parts(Split::train), table_.form(), table_.target().name());
+    notes_ = std::move(made.notes);
+    return std::move(made.params);
   }
+  std::vector<std::string> notes() override { return notes_; }
 
  private:
   static const privgrad::Params& checked(const privgrad::Params& params) {
@@ -307,6 +311,7 @@ class Columns final : public LentRows, private TableParts {
   privgrad::Params params_;
   std::shared_ptr<const MemoryTable> train_, test_;
   DeclaredTable table_;
+  std::vector<std::string> notes_;
 };
 
 /// Whether the training rows are those of a table with columns, declared or to be.
@@ -329,6 +334,7 @@ class Memory final : public privgrad::DataSource, public privgrad::SuggestsParam
   DataInfo info() override { return rows_->info(); }
   Dataset read(Split split) override { return rows_->read(split); }
   Value suggest() override { return rows_->suggest(); }
+  std::vector<std::string> notes() override { return rows_->notes(); }
 
  private:
   std::unique_ptr<LentRows> rows_;

@@ -7,8 +7,10 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <regex>
 #include <set>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 
 #include "../files/shown_text.hpp"
@@ -20,6 +22,8 @@ using privgrad::Value;
 
 constexpr std::size_t kMostCategories = 50;
 constexpr std::size_t kMostClasses = 100;
+/// Whether a column has many different values is known by then.
+constexpr std::size_t kMostCounted = 100'000;
 
 /// Forms of dates that are recognised. Dates that day and month exchanged are dates, too, are not:
 /// which is which cannot be told from them.
@@ -28,6 +32,12 @@ constexpr std::array<std::string_view, 7> kDateFormats = {
     "%d.%m.%Y", "%d/%m/%Y",          "%m/%d/%Y"};
 
 bool is_whole(double x) { return x == std::floor(x); }
+
+/// Whether a text is a number but for commas between its thousands.
+bool has_thousands(std::string_view text) {
+  static const std::regex form(R"([-+]?\d{1,3}(,\d{3})+(\.\d+)?)");
+  return text.size() < 40 && std::regex_match(text.begin(), text.end(), form);
+}
 
 /// Facts about one column, collected as its values pass by.
 class Seen {
@@ -45,14 +55,19 @@ class Seen {
     }
     if (values_.size() <= kMostClasses && values_.find(text) == values_.end())
       values_.emplace(text);
+    if (counted_.size() < kMostCounted) {
+      counted_.insert(std::hash<std::string_view>()(text));
+      ++counted_values_;
+    }
     look_at_dates(text);
-    if (!are_numbers_) return;
     const auto number = number_in(text, form.decimal_comma);
     if (!number) {
-      are_numbers_ = false;
+      ++others_;
+      if (has_thousands(text)) ++thousands_;
       return;
     }
-    counts_rows_ = counts_rows_ && missing_ == 0 && is_whole(*number) &&
+    are_whole_ = are_whole_ && is_whole(*number);
+    counts_rows_ = counts_rows_ && others_ == 0 && missing_ == 0 && is_whole(*number) &&
                    (rows_ == 1 ? *number == 0.0 || *number == 1.0
                                : *number == least_ + static_cast<double>(rows_ - 1));
     least_ = std::min(least_, *number);
@@ -60,11 +75,19 @@ class Seen {
     sum_ += *number;
   }
 
-  /// The place of the form that all values have as dates, if it is one alone.
+  /// The place of the form that all values have as dates or, if there is none, nine in ten, if it
+  /// is one alone.
   std::optional<std::size_t> date_format() const {
-    const bool is_one = std::count(fits_.begin(), fits_.end(), true) == 1;
-    if (!has_values() || !is_one) return std::nullopt;
-    return static_cast<std::size_t>(std::find(fits_.begin(), fits_.end(), true) - fits_.begin());
+    for (const bool all : {true, false}) {
+      const auto fits = [&](std::uint64_t days) {
+        return has_values() && (all ? days == rows_ - missing_ : are_most(days));
+      };
+      const auto first = std::find_if(days_.begin(), days_.end(), fits);
+      if (first == days_.end()) continue;
+      if (std::find_if(first + 1, days_.end(), fits) != days_.end()) return std::nullopt;
+      return static_cast<std::size_t>(first - days_.begin());
+    }
+    return std::nullopt;
   }
 
   /// The values, to be written down.
@@ -77,15 +100,20 @@ class Seen {
   }
 
   bool has_values() const { return missing_ < rows_; }
-  bool are_numbers() const { return are_numbers_ && has_values(); }
+  bool are_numbers() const { return others_ == 0 && has_values(); }
+  bool are_mostly_numbers() const { return are_most(rows_ - missing_ - others_); }
   double least() const { return least_; }
   double most() const { return most_; }
 
   /// 0, 1, ... or 1, 2, ..., under a name that says no more.
-  bool looks_like_index() const {
-    const bool is_named_so =
-        is_index_name(name_) || name_ == "id" || name_ == "ID" || name_.ends_with("_id");
-    return are_numbers() && counts_rows_ && is_named_so;
+  bool looks_like_index() const { return are_numbers() && counts_rows_ && is_named_as_id(); }
+
+  /// Texts or whole numbers of which nearly each is there once, or of which there are many.
+  bool looks_like_id() const {
+    constexpr std::size_t kMany = 1000;
+    const std::uint64_t few = is_named_as_id() ? 2 * kMostCategories : kMany;
+    return (are_whole_ || others_ > 0) && counted_.size() > few &&
+           static_cast<double>(counted_.size()) >= kMost * static_cast<double>(counted_values_);
   }
 
   bool is_boolean() const {
@@ -109,18 +137,14 @@ class Seen {
     rule.name = name_;
     rule.indicator = missing_ > 0;
     const bool is_constant = values_.size() == 1 && missing_ == 0;
-    if (!has_values() || is_constant || looks_like_index()) {
+    if (!has_values() || is_constant || looks_like_index() ||
+        (is_named_as_id() && looks_like_id())) {
       rule.type = ColumnType::drop;
     } else if (is_boolean()) {
       rule.type = ColumnType::boolean;
       rule.fill = 0.5;
-    } else if (are_numbers_) {
-      rule.fill = fill();
-      if (least_ < most_) {
-        rule.min = least_;
-        rule.max = most_;
-        rule.unit = true;
-      }
+    } else if (are_numbers()) {
+      make_number(rule);
     } else if (const auto format = date_format()) {
       rule.type = ColumnType::date;
       rule.format = kDateFormats[*format];
@@ -137,6 +161,9 @@ class Seen {
       rule.type = ColumnType::category;
       rule.values = texts();
       rule.other = true;
+    } else if (are_mostly_numbers()) {
+      make_number(rule);
+      rule.indicator = true;
     } else {
       rule.type = ColumnType::text;
     }
@@ -144,9 +171,36 @@ class Seen {
     return rule;
   }
 
+  /// What somebody should look at in the rule; "" for most columns.
+  std::string note(const ColumnRule& rule) const {
+    const std::string counts = std::to_string(counted_.size()) + " different values in " +
+                               std::to_string(counted_values_) + " rows";
+    const auto misfits = [&](std::uint64_t fit, const std::string& are, const std::string& become) {
+      const std::uint64_t others = rows_ - missing_ - fit;
+      if (others == 0) return std::string();
+      return std::to_string(others) + " of " + std::to_string(rows_) + " values are no " + are +
+             ", and become " + become;
+    };
+    if (!has_values()) return "every value is missing: left out";
+    if (rule.type == ColumnType::drop && looks_like_id())
+      return counts + ", as an identifier has: left out";
+    if (rule.type == ColumnType::drop && !looks_like_index())
+      return "every value is the same: left out";
+    if (rule.type == ColumnType::date)
+      return misfits(days_[*date_format()], "dates of the form " + rule.format, "other");
+    if (rule.type == ColumnType::text && are_most(thousands_))
+      return "numbers with commas between their thousands are text here: left out; write them "
+             "without";
+    if (rule.type == ColumnType::text)
+      return "text, which no model here reads (" + counts + "): left out";
+    if (rule.type != ColumnType::number) return "";
+    if (looks_like_id()) return counts + ": if they identify rows, say type: drop";
+    return misfits(rows_ - missing_ - others_, "numbers", "the fill");
+  }
+
   /// The mean, to three digits, within the range.
   double fill() const {
-    const double mean = sum_ / static_cast<double>(rows_ - missing_);
+    const double mean = sum_ / static_cast<double>(rows_ - missing_ - others_);
     if (mean == 0.0 || !std::isfinite(mean)) return std::clamp(0.0, least_, most_);
     const double step = std::pow(10.0, std::floor(std::log10(std::abs(mean))) - 2.0);
     return std::clamp(step >= 1.0 ? std::round(mean / step) * step
@@ -155,27 +209,51 @@ class Seen {
   }
 
  private:
+  static constexpr double kMost = 0.9;
+
+  bool are_most(std::uint64_t values) const {
+    return has_values() &&
+           static_cast<double>(values) >= kMost * static_cast<double>(rows_ - missing_);
+  }
+
+  bool is_named_as_id() const {
+    return is_index_name(name_) || name_ == "id" || name_ == "ID" || name_.ends_with("_id");
+  }
+
+  void make_number(ColumnRule& rule) const {
+    rule.fill = fill();
+    if (least_ == most_) return;
+    rule.min = least_;
+    rule.max = most_;
+    rule.unit = true;
+  }
+
   void look_at_dates(std::string_view text) {
-    const bool is_first = rows_ == missing_ + 1;
     for (std::size_t i = 0; i < kDateFormats.size(); ++i) {
-      if (!fits_[i]) continue;
+      // A form that too few of many values had costs no more time.
+      constexpr std::uint64_t kEnough = 1000;
+      if (rows_ > kEnough && 2 * days_[i] < rows_ - missing_) continue;
       const auto day = date_in(text, kDateFormats[i]);
-      fits_[i] = day.has_value();
       if (!day) continue;
-      first_days_[i] = is_first ? *day : std::min(first_days_[i], *day);
-      last_days_[i] = is_first ? *day : std::max(last_days_[i], *day);
+      first_days_[i] = days_[i] == 0 ? *day : std::min(first_days_[i], *day);
+      last_days_[i] = days_[i] == 0 ? *day : std::max(last_days_[i], *day);
+      ++days_[i];
     }
   }
 
   std::string name_;
   std::uint64_t rows_ = 0, missing_ = 0;
   std::set<std::string, std::less<>> values_;
-  bool are_numbers_ = true;
+  std::unordered_set<std::size_t> counted_;  ///< Hashes of values.
+  std::uint64_t counted_values_ = 0;         ///< Of which they are.
+  std::uint64_t others_ = 0;                 ///< Values that are no numbers.
+  std::uint64_t thousands_ = 0;              ///< Of these: for commas between thousands.
+  bool are_whole_ = true;
   bool counts_rows_ = true;
   double least_ = std::numeric_limits<double>::infinity();
   double most_ = -std::numeric_limits<double>::infinity();
   double sum_ = 0.0;
-  std::array<bool, kDateFormats.size()> fits_ = {true, true, true, true, true, true, true};
+  std::array<std::uint64_t, kDateFormats.size()> days_{};  ///< Values that are dates of each form.
   std::array<std::chrono::sys_days, kDateFormats.size()> first_days_{}, last_days_{};
 };
 
@@ -243,11 +321,14 @@ Suggestion suggest_params(const std::vector<TablePart>& parts, const TableForm& 
   std::vector<std::string> names;
   for (const Seen& column : seen) {
     names.push_back(column.name());
-    made.numbers += column.are_numbers() ? 1 : 0;
+    made.numbers += column.are_mostly_numbers() ? 1 : 0;
     if (column.name() == target) {
       add_target(column, made.params);
     } else {
-      columns.push_back(to_value(column.rule()));
+      const ColumnRule rule = column.rule();
+      if (const std::string note = column.note(rule); !note.empty())
+        made.notes.push_back(in_quotes(column.name()) + ": " + note);
+      columns.push_back(to_value(rule));
     }
   }
   if (std::find(names.begin(), names.end(), target) == names.end()) refuse_target(target, names);

@@ -9,14 +9,15 @@
 #include "table.hpp"
 
 struct Suggestion {
-  privgrad::Value params;    ///< An object.
-  bool spans_lines = false;  ///< Whether a row goes over more than one line of a file.
-  std::size_t numbers = 0;   ///< Columns whose values are numbers.
+  privgrad::Value params;               ///< An object.
+  bool spans_lines = false;             ///< Whether a row goes over more than one line of a file.
+  std::size_t numbers = 0;              ///< Columns whose values are numbers.
+  std::vector<std::string> notes = {};  ///< As SuggestsParams::notes().
 };
 
 /// Declarations that a manifest could make for rows that one may look at: for each column the
-/// narrowest type that fits every value, with its range or its values and a fill for values that do
-/// not fit; for the target its labels, its number of classes, or that it is a real.
+/// narrowest type that fits every value, or of numbers and dates nine in ten, with its range or its
+/// values and a fill for values that do not fit; for the target its labels, its number of classes, or that it is a real.
 /// \returns parameters: columns, and labels and other_label, classes and target_fill, or task and
 ///   target_fill.
 /// \throws ConfigError  there is no such target.

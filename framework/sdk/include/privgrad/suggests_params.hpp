@@ -1,6 +1,9 @@
 // For data sources that can propose their own parameters from the rows of a file.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "privgrad/export.hpp"
 #include "privgrad/value.hpp"
 
@@ -20,6 +23,9 @@ class PRIVGRAD_API SuggestsParams {
   ///   rows.
   /// \throws IoError as DataSource::info(), except for rows that do not fit the declarations.
   virtual Value suggest() = 0;
+  /// \returns what somebody should look at in the last answer, a line each: a column that was left
+  ///   out or whose values do not all fit. Facts about the rows, as the answer.
+  virtual std::vector<std::string> notes() { return {}; }
 
  protected:
   SuggestsParams() = default;
