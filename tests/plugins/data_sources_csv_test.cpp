@@ -173,6 +173,22 @@ TEST_CASE("csv: a target that is not there names the nearest that is", "[data_so
   CHECK_THROWS_AS(files.open({{"delimiter", "1", {}}}), ConfigError);
 }
 
+TEST_CASE("csv: dates with a time of day are remarked on, since ONNX takes none", "[data_source]") {
+  const auto remarks = [](const std::string& format, const std::string& date) {
+    const Files files("at,label\n" + date + ",1\n" + date + ",0\n");
+    Value column{Value::Object{}};
+    column.set("name", "at");
+    column.set("type", "date");
+    column.set("format", format);
+    column.set("parts", Value(Value::List{"day"}));
+    return files.open({{"columns", Value(Value::List{column}), {}}})->info().remarks;
+  };
+  const auto told = remarks("%d.%m.%Y %H:%M", "1.2.2024 10:30");
+  REQUIRE(told.size() == 1);
+  CHECK_THAT(told[0], ContainsSubstring("the dates of 'at' have a time of day"));
+  CHECK(remarks("%d.%m.%Y", "1.2.2024").empty());
+}
+
 TEST_CASE("csv: a draft holds no text that is not UTF-8, and names its column", "[data_source]") {
   for (const char* const head : {"city,label\n", "label,city\n"}) {
     const Files files(head + std::string("K\xf6ln,Ulm\nUlm,K\xf6ln\nUlm,Ulm\nK\xf6ln,K\xf6ln\n"));

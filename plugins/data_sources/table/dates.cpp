@@ -49,6 +49,12 @@ struct Moment {
 
 }  // namespace
 
+std::string_view time_directive(std::string_view format) {
+  for (const std::string_view directive : {"%H", "%M", "%S", "%f"})
+    if (format.find(directive) != format.npos) return directive;
+  return "";
+}
+
 YearRange YearRange::with(std::chrono::sys_days day) const {
   const std::chrono::year year = std::chrono::year_month_day(day).year();
   return {std::min(first, year), std::max(last, year)};

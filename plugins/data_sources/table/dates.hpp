@@ -21,6 +21,10 @@ struct YearRange {
 ///   %Y, %m and %d, once each, and may have %H, %M, %S and %f, as strptime(3) and Python know them.
 std::string problem_of_date_format(std::string_view format);
 
+/// \returns the first of %H, %M, %S and %f in a form, of which ONNX can take no text apart; "" if
+///   it has none.
+std::string_view time_directive(std::string_view format);
+
 /// \param format  one without a problem.
 /// \returns the day, if all of the text is of that form and there is such a day. A time of day is
 ///   left out. Numbers may lack leading zeros, but for the four digits of a year.

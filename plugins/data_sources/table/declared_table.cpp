@@ -232,6 +232,11 @@ std::vector<std::string> DeclaredTable::remarks(const Table& table) const {
   }
   for (const std::string& name : table.columns.texts)
     all.push_back(file + in_quotes(name) + " is text, which no model here reads: left out");
+  for (const Column& column : table.columns.features)
+    if (column.rule().type == ColumnType::date && !time_directive(column.rule().format).empty())
+      all.push_back(file + "the dates of " + in_quotes(column.name()) +
+                    " have a time of day, with which no model can be exported as ONNX: write days "
+                    "alone if it is to be");
   const std::string rows =
       " of " + std::to_string(table.train_facts.rows + table.test_facts.rows) + " rows ";
   for (std::size_t i = 0; i < table.filled.size(); ++i) {

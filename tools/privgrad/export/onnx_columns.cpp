@@ -166,12 +166,11 @@ class ColumnGraph {
   }
 
   void refuse_time_of_day(const ColumnRule& rule) const {
-    for (const char* directive : {"%H", "%M", "%S", "%f"}) {
-      if (rule.format.find(directive) == rule.format.npos) continue;
-      throw ConfigError("the model cannot be exported: the dates of " + in_quotes(column_.name()) +
-                        " have a time of day (" + directive +
-                        "), which ONNX cannot take off a text; train with days alone");
-    }
+    const std::string_view directive = time_directive(rule.format);
+    if (directive.empty()) return;
+    throw ConfigError("the model cannot be exported: the dates of " + in_quotes(column_.name()) +
+                      " have a time of day (" + std::string(directive) +
+                      "), which ONNX cannot take off a text; train with days alone");
   }
 
   std::string labels(const std::map<std::string, std::int64_t>& places, std::int64_t otherwise) {
