@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections.abc import Iterable, Sequence
 
+from ._arguments import checked
 from ._framework import HOME
 from .errors import ConfigError, DataError, PluginError, PrivacyError, PrivgradError
 from .runs import Run
@@ -16,6 +17,7 @@ __all__ = ["export"]
 _ERRORS: dict[int, type[PrivgradError]] = {1: PluginError, 2: ConfigError, 3: PrivacyError, 4: DataError}
 
 
+@checked
 def export(
     model: str | os.PathLike[str] | Run,
     out: str | os.PathLike[str],

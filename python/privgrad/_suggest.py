@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
+from ._arguments import checked
 from ._framework import framework, plain, yaml_text
 from .data import is_table, lent
 from .errors import PrivgradWarning
@@ -17,6 +18,7 @@ __all__ = ["suggest"]
 Path = str | os.PathLike[str]
 
 
+@checked
 def suggest(
     rows: Any,
     target: str | None = None,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import operator
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ._arguments import checked
 from ._framework import ManifestLike, framework, manifest_text, override_lines, plain, yaml_text
 from .callbacks import Progress, as_callback
 from .data import kept_in_memory, lent_again, lent_manifest, lent_rows
@@ -42,8 +42,6 @@ def _accountant(accountant: str | Mapping[str, Any] | None) -> str | None:
 
 
 def _path(path: Path | None) -> str | None:
-    if path is not None and not isinstance(path, (str, os.PathLike)):
-        raise ConfigError(f"{path!r}: is of type {type(path).__name__}, expected a path")
     return None if path is None else os.fspath(path)
 
 
@@ -56,10 +54,6 @@ def _cache(cache: bool | Path) -> str | None:
 
 def _number(value: int | None, what: str) -> int:
     """A number of threads or runs; 0 for the default."""
-    try:
-        value = None if value is None else operator.index(value)
-    except TypeError:
-        raise ConfigError(f"{what} is {value!r}, expected a whole number") from None
     if value is not None and not 1 <= value <= 4096:
         raise ConfigError(f"{what} is {value}, allowed is [1, 4096]")
     return value or 0
@@ -83,6 +77,7 @@ def _warn(notes: Iterable[str]) -> None:
         warnings.warn(note, PrivgradWarning, stacklevel=3)
 
 
+@checked
 def account(
     event: Mapping[str, Any] | str,
     *,
@@ -131,6 +126,7 @@ def account(
     return Account._of(json.loads(answer))
 
 
+@checked
 def calibrate(
     *,
     accountant: str | Mapping[str, Any] | None = None,
@@ -185,6 +181,7 @@ def calibrate(
     return Calibration._of(json.loads(answer))
 
 
+@checked
 def plugins(*, plugin_dirs: Iterable[Path] = ()) -> list[Plugin]:
     """List the components of all plugins that were found.
 
@@ -202,6 +199,7 @@ def plugins(*, plugin_dirs: Iterable[Path] = ()) -> list[Plugin]:
     return [Plugin(**raw) for raw in json.loads(framework(plugin_dirs).plugins())["plugins"]]
 
 
+@checked
 def describe(component: str, *, plugin_dirs: Iterable[Path] = ()) -> dict[str, Any]:
     """Describe a component: what it does, its source, its parameters.
 
@@ -225,6 +223,7 @@ def describe(component: str, *, plugin_dirs: Iterable[Path] = ()) -> dict[str, A
     return json.loads(framework(plugin_dirs).describe(component))
 
 
+@checked
 def schema(*, study: bool = False, plugin_dirs: Iterable[Path] = ()) -> dict[str, Any]:
     """Give a JSON Schema for manifests (or studies), from the plugins that were found.
 
@@ -242,6 +241,7 @@ def schema(*, study: bool = False, plugin_dirs: Iterable[Path] = ()) -> dict[str
     return json.loads(framework(plugin_dirs).schema(study))
 
 
+@checked
 def validate(
     manifest: ManifestLike, *, overrides: Overrides = (), plugin_dirs: Iterable[Path] = ()
 ) -> None:
@@ -270,6 +270,7 @@ def validate(
         framework(plugin_dirs).validate(manifest_text(lent, lines))
 
 
+@checked
 def plan(
     manifest: ManifestLike,
     *,
@@ -303,6 +304,7 @@ def plan(
     return Plan._of(made["name"], made["manifest"], made["plan"])
 
 
+@checked
 def run(
     manifest: ManifestLike | None = None,
     *,
@@ -411,6 +413,7 @@ def _rows_of_run(
     return json.loads(loaded.data_section(manifest_text(manifest))), data
 
 
+@checked
 def predict(
     model: Path | Run,
     data: Any = None,
@@ -468,6 +471,7 @@ def _texts(kept: Mapping[str, list[str]], names: list[str]) -> dict[str, np.ndar
     return {name: np.array(kept[name], dtype=object) for name in names}
 
 
+@checked
 def evaluate(
     model: Path | Run,
     data: Any = None,
@@ -525,6 +529,7 @@ def _section(data: Any) -> str | None:
     return yaml_text(plain(data, "data"))
 
 
+@checked
 def verify(
     directory: Path | Run,
     *,

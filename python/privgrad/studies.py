@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
+from ._arguments import checked
 from ._framework import ManifestLike, framework, manifest_text, override_lines, plain, yaml_text
 from .api import Overrides, Path, _cache, _is_alone, _number, _path, _warn
 from .data import lent_manifest
@@ -18,6 +19,7 @@ from .runs import Run
 __all__ = ["ablate", "audit", "plan_study"]
 
 
+@checked
 def ablate(
     study: ManifestLike,
     *,
@@ -96,6 +98,7 @@ def ablate(
     return Study._of(answer["results"])
 
 
+@checked
 def plan_study(
     study: ManifestLike, *, overrides: Overrides = (), plugin_dirs: Iterable[Path] = ()
 ) -> dict[str, Any]:
@@ -138,6 +141,7 @@ def _study_text(study: ManifestLike) -> tuple[bool, str, str]:
     return True, os.fspath(study), ""
 
 
+@checked
 def audit(
     manifest: ManifestLike | Run,
     *,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
+import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import privgrad
@@ -200,3 +203,40 @@ def test_without_an_accountant_the_least_proved_answer_counts() -> None:
     with pytest.raises(privgrad.PrivacyError, match="no accountant has a proof"):
         privgrad.account({"event": "poisson_sampled", "sampling_probability": 0.1, "of": {"event": "zcdp", "rho": 0.1}},
                          delta=1e-5)
+
+
+#: What an argument may be by mistake.
+ODD = ["x", "", math.inf, math.nan, -1, 0, 10**400, 1j, object(), [], {}, {"kind": 3}, (1,), b"x", np.array([[1.0]]), 3.5, True, None]
+
+
+def test_whatever_an_argument_is_an_error_is_one_of_ours(small: dict[str, Any]) -> None:
+    run = privgrad.run(small, out="run")
+    rows, labels = np.zeros((4, 4), dtype=np.float32), [0, 1, 0, 1]
+    calls: dict[Any, dict[str, Any]] = {
+        privgrad.account: {"event": {"event": "gaussian", "noise_multiplier": 5.0}, "delta": 1e-5},
+        privgrad.calibrate: {"target_epsilon": 1, "target_delta": 1e-5, "sample_rate": 0.1, "steps": 10, "accountant": "zcdp"},
+        privgrad.plan: {"manifest": small}, privgrad.validate: {"manifest": small}, privgrad.predict: {"model": run, "data": rows},
+        privgrad.evaluate: {"model": run, "data": (rows, labels)}, privgrad.verify: {"directory": run}, privgrad.describe: {"component": "sgd"},
+        privgrad.schema: {}, privgrad.plugins: {}, privgrad.suggest: {"rows": (rows, labels)}, privgrad.run: {"manifest": small},
+    }
+    raw = []
+    for call, arguments in calls.items():
+        for name in inspect.signature(call).parameters:
+            for place, odd in enumerate(ODD if name not in ("section", "callback") else ()):
+                given = {**({"out": f"{name}-{place}"} if call is privgrad.run else {}), **arguments, name: odd}
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    try:
+                        call(**given)
+                    except privgrad.PrivgradError:
+                        pass
+                    except Exception as problem:
+                        raw.append((call.__name__, name, odd, problem))
+    assert raw == []
+
+
+def test_an_argument_of_another_type_is_named() -> None:
+    with pytest.raises(privgrad.ConfigError, match="^delta: is of type str, expected a number or None$"):
+        privgrad.account({"event": "gaussian", "noise_multiplier": 5.0}, delta="1e-5")  # type: ignore[arg-type]
+    with pytest.raises(privgrad.ConfigError, match="^plugin_dirs: is of type str, expected a list of paths$"):
+        privgrad.plugins(plugin_dirs="plugins")
