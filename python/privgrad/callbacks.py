@@ -71,6 +71,7 @@ class _All:
     def __init__(self, callbacks: Iterable[Any]) -> None:
         self._callbacks = list(callbacks)
         self._begun: list[Any] = []
+        self.step = 0  #: Of the last measurement that they were told of.
 
     def begin(self) -> None:
         try:
@@ -84,6 +85,7 @@ class _All:
 
     def __call__(self, progress: Progress) -> None:
         raised: list[BaseException] = []
+        self.step = progress.step
         for callback in self._callbacks:
             try:
                 callback(progress)

@@ -228,7 +228,7 @@ def serve(
             refused or (lambda client, why: None),
             None if listener is None else lambda report: listener(Progress._of(json.loads(report))),
         )
-        result, notes = _ended(made, stopped_by)
+        result, notes = _ended(made, stopped_by, 0 if listener is None else listener.step)
     finally:
         if listener is not None:
             listener.end(result)

@@ -182,19 +182,24 @@ class Run:
         return run_html(self)
 
 
-def _ended(made: str | None, stopped_by: BaseException | None) -> tuple[Run, list[str]]:
-    """A run of whose call this came, and what the command would say beside it; or what stopped it is raised."""
+def _ended(made: str | None, stopped_by: BaseException | None, told: int) -> tuple[Run, list[str]]:
+    """A run of whose call this came, and what the command would say beside it; or what stopped it is raised.
+
+    What a callback raises when it is `told` of the last step has nothing to stop; of an earlier one it is raised,
+    whether or not the run was faster.
+    """
     answer: Any = None if made is None else json.loads(made)
     if stopped_by is None:
         return Run._of(answer["summary"]), answer["notes"]
     if answer is None:
         raise stopped_by
-    summary, is_exception = answer["summary"], isinstance(stopped_by, Exception)
-    if is_exception and summary["status"] != "interrupted":  # nothing was left to stop
+    summary = answer["summary"]
+    is_over = summary["status"] != "interrupted"
+    if is_over and told >= summary["steps"] and isinstance(stopped_by, Exception):
         note = f"callback: after the last step: {type(stopped_by).__name__}: {stopped_by}"
         return Run._of(summary), [*answer["notes"], note]
     directory, steps = summary["run_dir"], summary["steps"]
-    message = f"interrupted after step {steps} of {answer['planned_steps']}; " + (
+    message = f"{'over' if is_over else 'interrupted'} after step {steps} of {answer['planned_steps']}; " + (
         f"resume with: privgrad.run(resume={directory!r})" if answer["can_be_resumed"]
         else f"{directory} holds the model so far"
     )

@@ -79,12 +79,12 @@ def test_an_exception_says_where_the_run_is(small: dict[str, Any]) -> None:
     for checkpoint, says in (("off", "off holds the model so far"), ("on", r"resume with: privgrad.run(resume='on')")):
         manifest = small if checkpoint == "on" else {**small, "checkpoint": "off"}
         with pytest.raises(Down) as raised:
-            privgrad.run({**manifest, "steps": 2000, "evaluate_every": 10}, out=checkpoint, callback=Tracker("step", 5))
+            privgrad.run({**manifest, "steps": 3000, "evaluate_every": 10}, out=checkpoint, callback=Tracker("step", 5))
         if sys.version_info >= (3, 11):
-            assert re.match(r"privgrad: interrupted after step \d+ of 2000; ", raised.value.__notes__[0])
+            assert re.match(r"privgrad: interrupted after step \d+ of 3000; ", raised.value.__notes__[0])
             assert says in raised.value.__notes__[0]
     assert privgrad.Run.open("off").status == "interrupted"
-    assert privgrad.run(resume="on").steps == 2000
+    assert privgrad.run(resume="on").steps == 3000
 
 
 def test_a_progress_bar_without_its_package_is_refused_before_anything_is_charged(small: dict[str, Any], monkeypatch: Any) -> None:
