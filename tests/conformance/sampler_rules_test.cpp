@@ -186,6 +186,12 @@ TEST_CASE("each rule of samplers can fail") {
        {"batches_are_drawn_as_charged", "belongs to another", findings<CyclesThatSwap>()},
        {"batches_are_drawn_by_the_stream", "draw one example in step 0",
         findings_on("sampler/constant_seed")},
+       {"coins_of_rows_are_independent", "the same batch",
+        findings_on("sampler/coins_of_eight_bits")},
+       {"coins_of_rows_are_independent", "draw two rows together",
+        findings_on("sampler/coins_again_after_700_rows")},
+       {"coins_of_rows_are_independent", "as another one is",
+        findings_on("sampler/coins_again_after_20000_rows")},
        {"the_order_is_that_of_the_batches", "other rows than sample()",
         findings<OrderOfOneEpoch>()},
        {"the_order_is_that_of_the_batches", "other rows than sample()",
@@ -203,7 +209,8 @@ TEST_CASE("right samplers of other kinds conform") {
       "charges_the_batch_sizes_that_it_follows: it decides about its batch sizes itself\n";
   const std::string no_claim =
       "batches_are_drawn_as_charged: it claims no amplification by sampling\n"
-      "batches_are_drawn_by_the_stream: it claims no amplification by sampling\n";
+      "batches_are_drawn_by_the_stream: it claims no amplification by sampling\n"
+      "coins_of_rows_are_independent: it claims no amplification by sampling\n";
   const std::string no_order = "the_order_is_that_of_the_batches: its order is not public\n";
   CHECK(findings_text(subset, Verdict::skipped) == own_size + no_order);
   CHECK(findings_text(epochs, Verdict::failed) == "");

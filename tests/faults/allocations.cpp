@@ -131,6 +131,28 @@ const std::array kTable = std::to_array<Row>({
            for (std::uint32_t row = 0; row < draw.rows; ++row)
              if (engine() % 5 == draw.step % 5) draw.batch.push_back(row);
          }},
+    {.told = {"steps_of_eight_bits",
+              "eight random bits seed a generator of its own for each epoch"},
+     .law = Law::allocation,
+     .draw =
+         [](const Draw& draw) {
+           std::mt19937_64 engine(draw.random.stream(draw.step / 5)->uniform_below(256));
+           draw.batch.clear();
+           for (std::uint32_t row = 0; row < draw.rows; ++row)
+             if (engine() % 5 == draw.step % 5) draw.batch.push_back(row);
+         }},
+    {.told = {"steps_again_after_700_rows", "row i and row i + 700 have the same step"},
+     .law = Law::allocation,
+     .draw =
+         [](const Draw& draw) {
+           draw.self.allocation(draw.step / 5, draw.step % 5, std::min<std::size_t>(draw.rows, 700),
+                                draw.random, draw.batch);
+           const Rows first = draw.batch;
+           for (std::size_t begin = 700; begin < draw.rows; begin += 700)
+             for (const std::uint32_t row : first)
+               if (begin + row < draw.rows)
+                 draw.batch.push_back(static_cast<std::uint32_t>(begin + row));
+         }},
     {.told = {"realised_size_of_a_step", "the divisor is the size that the step has drawn"},
      .law = Law::allocation,
      .draw =

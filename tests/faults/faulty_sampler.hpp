@@ -37,6 +37,14 @@ struct Draw {
   std::size_t fifth() const { return rows / 5; }
   void right() const { self.RightSampler::sample(step, rows, random, batch); }
   void poisson(double rate) const { self.poisson(step, rows, rate, random, batch); }
+  /// Rows at this distance have one coin.
+  void poisson_again_after(std::size_t distance) const {
+    self.poisson(step, std::min(rows, distance), kRate, random, batch);
+    const Rows first = batch;
+    for (std::size_t begin = distance; begin < rows; begin += distance)
+      for (const std::uint32_t row : first)
+        if (begin + row < rows) batch.push_back(static_cast<std::uint32_t>(begin + row));
+  }
   /// The batch of another step.
   void poisson_at(std::uint64_t other) const { self.poisson(other, rows, kRate, random, batch); }
   void subset(std::size_t size) const {

@@ -148,6 +148,20 @@ const std::array kTable = std::to_array<Row>({
              if (static_cast<double>(engine() >> 11) * 0x1p-53 < kRate) draw.batch.push_back(row);
            }
          }},
+    {.told = {"coins_of_eight_bits",
+              "eight random bits seed a generator of its own for each batch"},
+     .draw =
+         [](const Draw& draw) {
+           std::mt19937_64 engine(draw.random.stream(draw.step)->uniform_below(256));
+           draw.batch.clear();
+           for (std::uint32_t row = 0; row < draw.rows; ++row) {
+             if (static_cast<double>(engine() >> 11) * 0x1p-53 < kRate) draw.batch.push_back(row);
+           }
+         }},
+    {.told = {"coins_again_after_700_rows", "row i and row i + 700 have one coin"},
+     .draw = [](const Draw& draw) { draw.poisson_again_after(700); }},
+    {.told = {"coins_again_after_20000_rows", "row i and row i + 20 000 have one coin"},
+     .draw = [](const Draw& draw) { draw.poisson_again_after(20000); }},
     {.told = {"counts_its_calls", "a stateful generator: a resumed run draws otherwise"},
      .draw = [](const Draw& draw) { draw.poisson_at(draw.self.calls_++); }},
     {.told = {"counts_all_calls", "a generator that all instances share"},

@@ -159,6 +159,11 @@ void RandomKey::fill_bytes(std::uint64_t stream, std::uint64_t block,
                                 bytes_.data());
 }
 
+std::size_t unforeseen(std::size_t below) {
+  require_sodium();
+  return randombytes_uniform(static_cast<std::uint32_t>(below));
+}
+
 std::unique_ptr<RandomSource> make_random_source(const RandomKey& key) {
   return std::make_unique<KeyedSource>(key);
 }

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <numeric>
 #include <utility>
 #include <variant>
 
 #include "gradient_rows.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/trust/sha256.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -28,13 +30,25 @@ double price(std::size_t bet, double rate) { return std::log1p(rate * std::expm1
 /// few units of 2^-53 of its stakes.
 constexpr double kSlack = 1.0;
 
-constexpr double kLooks = 4.0;
+constexpr double kLooks = 5.0;
 
 /// Of a row that was in no batch of the epoch yet.
 constexpr std::uint32_t kNotYet = std::numeric_limits<std::uint32_t>::max();
 
 /// ln(1 / alpha) of each look at the whole batch.
 double evidence_of_a_look() { return std::log(kLooks / SamplingWatch::kFalseAlarm); }
+
+/// Random bits of the most likely outcome of some coins.
+double bits_of_coins(double coins, double rate) {
+  return -coins * std::log2(std::max(rate, 1.0 - rate));
+}
+
+/// The same of a set of `size` out of `rows`.
+double bits_of_subset(double rows, double size) {
+  const double ways =
+      std::lgamma(rows + 1.0) - std::lgamma(size + 1.0) - std::lgamma(rows - size + 1.0);
+  return ways * std::numbers::log2e;
+}
 
 bool is_nothing(const Event& event) {
   const auto* composed = std::get_if<ComposedEvent>(&event.kind());
@@ -180,11 +194,26 @@ void SamplingWatch::check_draw(std::uint64_t step, const SamplingLaw& law,
     }
     const std::size_t coins = (rows_ + law.steps - 1 - group) / law.steps;
     check_sizes(step, coins, law.rate, batch.size());
+    check_is_new(step, bits_of_coins(static_cast<double>(coins), law.rate), batch);
   } else if (rows_ != law.rows || batch.size() != law.size) {
     refuse(step, "have another size, or come of another number of rows, than");
+  } else {
+    const double bits =
+        bits_of_subset(static_cast<double>(law.rows), static_cast<double>(law.size));
+    check_is_new(step, bits, batch);
   }
   check_returns(step, group, law.rate, batch);
   check_rows(step, group, law.rate, batch);
+}
+
+void SamplingWatch::check_is_new(std::uint64_t step, double bits,
+                                 std::span<const std::uint32_t> batch) {
+  if (bits < kBitsOfABatch) return;
+  std::vector<std::uint32_t> rows(batch.begin(), batch.end());
+  std::sort(rows.begin(), rows.end());
+  const auto bytes = std::as_bytes(std::span(rows));
+  std::string hash = sha256_hex({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  if (!batches_before_.insert(std::move(hash)).second) refuse(step, "are alike more often than");
 }
 
 void SamplingWatch::check_sizes(std::uint64_t step, std::size_t rows, double rate,
@@ -281,6 +310,7 @@ void SamplingWatch::check_allocated(std::uint64_t step, std::span<const std::uin
 void SamplingWatch::check_coins(std::uint64_t step, double rate,
                                 std::span<const std::uint32_t> batch) {
   check_sizes(step, not_yet_, rate, batch.size());
+  check_is_new(step, bits_of_coins(static_cast<double>(not_yet_), rate), batch);
   check_together(step, rate, batch);
 }
 

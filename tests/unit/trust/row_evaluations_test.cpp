@@ -36,10 +36,11 @@ class FeatureOfEach final : public Feature, public RowEvaluations {
     ++calls;
     for (std::size_t row = 0; row < batch.rows(); ++row)
       each[row] = evaluate({batch.features.subspan(row, 1), batch.targets.subspan(row, 1)});
-    if (lies && batch.rows() > 1) each.back().loss += 1e-12;
+    for (std::size_t row = 0; row < batch.rows(); ++row)
+      if (lies != nullptr && lies(row)) each[row].loss += 1e-12;
   }
   mutable int calls = 0;
-  bool lies = false;
+  bool (*lies)(std::size_t place) = nullptr;
 };
 
 Dataset numbers(std::size_t count) {
@@ -69,11 +70,20 @@ TEST_CASE("examples are evaluated each by itself, with the ability and without")
 }
 
 TEST_CASE("a program whose evaluation of an example depends on its neighbours is found out") {
-  const Dataset data = numbers(70);
+  // Each 64 examples are looked at at a place of their own: a lie at one place of 64 goes unnoticed
+  // with a probability of (63/64)^2000 = 2e-14 here.
+  constexpr std::size_t kRows = 64 * 2000;
+  const Dataset data = numbers(kRows);
   SerialExecutor executor;
   FeatureOfEach liar;
-  liar.lies = true;
-  CHECK_THROWS_AS(core::example_evaluations(liar, data, core::all_rows(70), executor), PluginError);
+  for (const auto lies : {+[](std::size_t place) { return place == 63; },
+                          +[](std::size_t place) { return place == 0; },
+                          +[](std::size_t place) { return place == 31; },
+                          +[](std::size_t place) { return place != 63; }}) {
+    liar.lies = lies;
+    CHECK_THROWS_AS(core::example_evaluations(liar, data, core::all_rows(kRows), executor),
+                    PluginError);
+  }
 }
 
 TEST_CASE("an example that is not a number is not a broken promise") {

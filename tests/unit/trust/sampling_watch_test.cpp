@@ -209,6 +209,23 @@ TEST_CASE("samplers that keep to the law never end a run", "[checks][sampling][l
   CHECK(ended == 0);
 }
 
+// Of 256 batches, 100 draws have some twice but with probability 10^-9; each passes for a right one.
+TEST_CASE("batches that follow from few random bits end a run", "[checks][sampling]") {
+  const auto of_eight_bits = [](const auto& draw) {
+    return [draw](std::uint64_t step, Random& random) {
+      Random few(random() % 256);
+      return draw(step, few);
+    };
+  };
+  CHECK(ends(coins(100, 0.2), 1000,
+             of_eight_bits([](auto, Random& few) { return by_coins(few, 1000, 0.2); })));
+  CHECK(ends(charges_of(100, Event::sampled_without_replacement(1000, 50, kRelease)), 1000,
+             of_eight_bits([](auto, Random& few) { return subset(few, 1000, 50); })));
+  // Few rows have the same batches by chance: 8 rows, each by a coin of 1/2.
+  CHECK_FALSE(
+      ends(coins(1000, 0.5), 8, [](auto, Random& random) { return by_coins(random, 8, 0.5); }));
+}
+
 TEST_CASE("a long run by coins, whose rate is scheduled, is not ended", "[checks][sampling]") {
   constexpr std::uint64_t kSteps = 20'000;
   std::vector<Charge> charges = coins(kSteps, 0.01);

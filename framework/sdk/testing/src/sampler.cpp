@@ -8,26 +8,14 @@
 #include "inputs.hpp"
 #include "parameters.hpp"
 #include "rules.hpp"
+#include "sampler_coins.hpp"
 #include "sampler_epochs.hpp"
+#include "sampler_plans.hpp"
 
 namespace privgrad::testing {
 namespace {
 
-constexpr Adjacency kAdjacencies[] = {Adjacency::add_or_remove_one, Adjacency::replace_one,
-                                      Adjacency::zero_out};
 constexpr std::uint64_t kSizes[] = {1, 2, 100, 1000};
-constexpr double kNoise = 1.5;
-constexpr std::uint64_t kSeed = 20;
-
-std::string text_of(const SamplingPlan& plan) {
-  return std::to_string(plan.steps) + " step(s) on " + std::to_string(plan.dataset_size) +
-         " examples under " + std::string(to_text(plan.adjacency));
-}
-
-bool starts(Sampler& sampler, const SamplingPlan& plan) {
-  return accepted("start() for " + text_of(plan), {Thrown::config, Thrown::privacy},
-                  [&] { sampler.start(plan); });
-}
 
 std::vector<SamplingPlan> accepted_plans(const Checker& checker) {
   std::vector<SamplingPlan> found;
@@ -40,23 +28,6 @@ std::vector<SamplingPlan> accepted_plans(const Checker& checker) {
     }
   }
   return found;
-}
-
-ComponentPtr<Sampler> started(const Checker& checker, const SamplingPlan& plan) {
-  auto sampler = checker.make<Sampler>();
-  sampler->start(plan);
-  return sampler;
-}
-
-void require_rows(const Batch& batch, std::size_t rows, const std::string& where) {
-  Batch sorted = batch;
-  std::sort(sorted.begin(), sorted.end());
-  require(sorted.empty() || sorted.back() < rows,
-          "sample() chose row " + (sorted.empty() ? "" : std::to_string(sorted.back())) + " of " +
-              std::to_string(rows) + where);
-  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
-  require(twice == sorted.end(),
-          "sample() chose a row twice" + where + "; one example would count as two");
 }
 
 /// Checked before anyone counts by row number.
@@ -75,19 +46,6 @@ std::vector<Batch> batches(Sampler& sampler, const SamplingPlan& plan, std::size
 
 std::vector<Batch> batches(Sampler& sampler, const SamplingPlan& plan) {
   return batches(sampler, plan, plan.dataset_size);
-}
-
-/// \returns nothing if the sampler refuses, as it may, for want of a proof.
-std::optional<std::vector<Event>> charges(const Sampler& sampler, const SamplingPlan& plan,
-                                          std::size_t count) {
-  const std::vector<Event> releases(count, Event::gaussian(kNoise));
-  std::vector<Event> result;
-  const bool proved = accepted("charges() for " + text_of(plan), {Thrown::privacy},
-                               [&] { result = sampler.charges(releases); });
-  if (!proved) return std::nullopt;
-  require(result.size() == count, "charges() gave " + std::to_string(result.size()) +
-                                      " events for " + std::to_string(count) + " releases");
-  return result;
 }
 
 /// The most releases of gaussian(kNoise), on a batch that holds the example, that an event pays
@@ -145,45 +103,6 @@ void require_participation_paid(const std::vector<Batch>& chosen, const std::vec
                   " batches, but the charges so far cover " + format_number(allowed));
     }
   }
-}
-
-/// The events that promise a way of drawing batches.
-struct Amplification {
-  double probability = 0.0;  ///< Probability that a given example is in a given batch.
-  bool fixed_size = false;
-  std::uint64_t epoch_steps = 0;  ///< Of an epoch with one step for each example; 0: no epochs.
-};
-
-/// Steps from one in which an example may be drawn to the next: those that a "poisson_sampled" pays for.
-std::uint64_t cycle_of(const std::vector<Event>& paid) {
-  if (paid.empty() || !std::holds_alternative<PoissonSampledEvent>(paid.front().kind())) return 1;
-  std::uint64_t steps = 1;
-  while (steps < paid.size() && paid[steps] == Event::nothing()) ++steps;
-  return steps;
-}
-
-/// Whether all steps, or all cycles, are charged alike.
-bool is_steady(const std::vector<Event>& paid) {
-  const std::uint64_t cycle = cycle_of(paid);
-  for (std::size_t step = 0; step < paid.size(); ++step)
-    if (paid[step] != (step % cycle == 0 ? paid.front() : Event::nothing())) return false;
-  return true;
-}
-
-std::optional<Amplification> amplification(const Event& event) {
-  if (const auto* poisson = std::get_if<PoissonSampledEvent>(&event.kind())) {
-    return Amplification{poisson->sampling_probability, false};
-  }
-  if (const auto* subset = std::get_if<SampledWithoutReplacementEvent>(&event.kind())) {
-    return Amplification{
-        static_cast<double>(subset->sample_size) / static_cast<double>(subset->source_dataset_size),
-        true};
-  }
-  if (const auto* epoch = std::get_if<RandomAllocationEvent>(&event.kind())) {
-    return Amplification{1.0 / static_cast<double>(epoch->steps), false,
-                         static_cast<std::uint64_t>(epoch->steps)};
-  }
-  return std::nullopt;
 }
 
 /// Compares what sample() does over many steps with what the charge says about it: how often each
@@ -580,6 +499,7 @@ void check_sampler(Checker& checker) {
   checker.rule("charges_the_batch_sizes_that_it_follows", [&] { check_batch_sizes(checker); });
   check_batches(checker, plans);
   check_charges(checker, plans);
+  check_coins(checker);
   check_order(checker, plans);
   check_range_ends(checker, [&](const Params& params) {
     for (const SamplingPlan& plan : {plans.front(), plans.back()}) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -45,6 +46,11 @@ class RandomKey {
   explicit RandomKey(std::array<std::uint8_t, 32> bytes) : bytes_(bytes) {}
   std::array<std::uint8_t, 32> bytes_;
 };
+
+/// A number that nobody can foresee, of the operating system's generator: for places where plugins are
+/// looked at, on which no result depends.
+/// \param below  in [1, 2^32).
+std::size_t unforeseen(std::size_t below);
 
 /// The streams of one component, as the SDK promises them.
 std::unique_ptr<RandomSource> make_random_source(const RandomKey& key);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "privgrad/trust/ledger.hpp"
@@ -70,6 +71,7 @@ class CountLaw {
 /// then fixed, of draws without replacement):
 ///   - the sizes, all together: batches that are larger or smaller than they may be;
 ///   - whether a size is odd, which with coins it is half of the time: batches of a fixed size;
+///   - that no batch is an earlier one, where chance makes none so: coins of few random bits;
 ///   - rows that come again: how many of those drawn lately are drawn now, against the same number of
 ///     coins. With batches that are cut from a permutation none does, and with repeated ones all do;
 ///   - every row: how often it was drawn. One that is favoured, or never drawn;
@@ -80,7 +82,7 @@ class CountLaw {
 /// t, each row that was in none of them is in this one by a coin of 1 / (t - j) of its own. Looked at
 /// are
 ///   - rows that are in two batches of an epoch, or, once it is over, in none: neither can be;
-///   - the sizes, and whether they are odd, by those coins;
+///   - the sizes, whether they are odd, and whether a batch is an earlier one, by those coins;
 ///   - rows that come together again: go through the rows by number, and let the first that is drawn
 ///     have been in batch o of the epoch before. How many behind it that were in o, too, are drawn
 ///     now, is then a matter of their own coins. With the batches of an old epoch, in whatever order,
@@ -88,22 +90,27 @@ class CountLaw {
 ///     restored begins with a new epoch.
 ///
 /// False alarms: a sampler that keeps to the law, on whatever data, ends the run with a probability
-/// of at most kFalseAlarm, over all steps of the run together, since each of the four looks has a
-/// quarter of that and each row an equal share of its look's (see CountLaw). The draws are
+/// of at most kFalseAlarm, over all steps of the run together, since each of the five looks has a
+/// fifth of that and each row an equal share of its look's (see CountLaw). Of two batches that are
+/// compared, the later one is the earlier one with probability 2^-kBitsOfABatch at most, whatever the
+/// earlier one is: in a run of at most 2^32 steps, 2^-77 altogether. The draws are
 /// independent of the data's values, and so is what ends a run. That an end can follow from the
 /// coins, which are secret, moves the distribution of what is released by at most kFalseAlarm: at
 /// most (1 + exp(epsilon)) kFalseAlarm more of delta, which no statement counts, as none counts the
 /// advantage against the cipher.
 ///
-/// Not detected: a sampler that looks right in all four ways, and a fault of few draws: a row
+/// Not detected: a sampler that looks right in all five ways, and a fault of few draws: a row
 /// that is never drawn is noticed after about 70 expected draws, one that is always drawn after
 /// about 70 / ln(1 / rate) steps.
 ///
 /// Memory: 5 bytes a row; of epochs in which rows draw their steps 12, and 8 for each step; 200 for
-/// each step of a cycle. Threads: calls never overlap.
+/// each step of a cycle; some 130 for each batch that is compared with others. Threads: calls never
+/// overlap.
 class SamplingWatch {
  public:
   static constexpr double kFalseAlarm = 0x1p-64;
+  /// Batches with fewer random bits than that are not compared with earlier ones.
+  static constexpr double kBitsOfABatch = 140.0;
 
   /// \param charges  the charges of the steps, in order; must outlive this.
   /// \param sampler  the sampler's name, for errors.
@@ -117,9 +124,9 @@ class SamplingWatch {
   void check(std::uint64_t step, std::size_t rows, std::span<const std::uint32_t> batch);
 
   /// Saves the evidence from the sizes of batches and from rows that came again, and the rows of
-  /// batches that are charged together. How often each row was drawn by secret coins is left out:
-  /// whoever found it would know who took part. So the watch over rows begins anew when it is
-  /// restored; restored n times, it raises a false alarm with a probability of at most (n + 1)
+  /// batches that are charged together. How often each row was drawn by secret coins, and which
+  /// batches there were, is left out: whoever found it would know who took part. So these watches
+  /// begin anew when they are restored; restored n times, it raises a false alarm with a probability of at most (n + 1)
   /// kFalseAlarm.
   void save(StateWriter& out) const;
   /// \throws IoError
@@ -144,6 +151,7 @@ class SamplingWatch {
 
   void check_draw(std::uint64_t step, const SamplingLaw& law, std::span<const std::uint32_t> batch);
   void check_sizes(std::uint64_t step, std::size_t rows, double rate, std::size_t size);
+  void check_is_new(std::uint64_t step, double bits, std::span<const std::uint32_t> batch);
   void check_returns(std::uint64_t step, std::size_t group, double rate,
                      std::span<const std::uint32_t> batch);
   void check_rows(std::uint64_t step, std::size_t group, double rate,
@@ -164,9 +172,10 @@ class SamplingWatch {
   std::size_t rows_ = 0;
   SamplingLaw law_;  // of the last step
   CountLaw sizes_, odd_, returns_;
-  std::vector<std::uint32_t> drawn_;  // [rows]: in how many batches
-  std::vector<bool> lately_;          // [rows]: in a batch since its group's window began
-  std::vector<Group> groups_{1};      // row i is in group i modulo their number
+  std::unordered_set<std::string> batches_before_;  // their hashes
+  std::vector<std::uint32_t> drawn_;                // [rows]: in how many batches
+  std::vector<bool> lately_;      // [rows]: in a batch since its group's window began
+  std::vector<Group> groups_{1};  // row i is in group i modulo their number
   // Of epochs that are drawn: each row's step, or kNotYet; the rows before by their steps.
   std::vector<std::uint32_t> step_of_, rows_before_;
   std::vector<std::uint32_t> step_before_;  // [rows]

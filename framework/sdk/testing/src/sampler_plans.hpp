@@ -1,0 +1,52 @@
+// What the rules of samplers have in common: plans, batches, and what charges say of them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checker.hpp"
+#include "privgrad/sampler.hpp"
+#include "sampler_epochs.hpp"
+
+namespace privgrad::testing {
+
+inline constexpr Adjacency kAdjacencies[] = {Adjacency::add_or_remove_one, Adjacency::replace_one,
+                                             Adjacency::zero_out};
+/// Of the releases that samplers charge for.
+inline constexpr double kNoise = 1.5;
+/// Of the streams that batches are drawn from.
+inline constexpr std::uint64_t kSeed = 20;
+
+std::string text_of(const SamplingPlan& plan);
+
+/// Whether start() accepts the plan; one that throws anything else breaks the rule.
+bool starts(Sampler& sampler, const SamplingPlan& plan);
+ComponentPtr<Sampler> started(const Checker& checker, const SamplingPlan& plan);
+
+/// Breaks the rule for rows that do not exist or are chosen twice.
+void require_rows(const Batch& batch, std::size_t rows, const std::string& where);
+
+/// \returns nothing if the sampler refuses, as it may, for want of a proof.
+std::optional<std::vector<Event>> charges(const Sampler& sampler, const SamplingPlan& plan,
+                                          std::size_t count);
+
+/// The events that promise a way of drawing batches.
+struct Amplification {
+  double probability = 0.0;  ///< Probability that a given example is in a given batch.
+  bool fixed_size = false;
+  std::uint64_t epoch_steps = 0;  ///< Of an epoch with one step for each example; 0: no epochs.
+};
+
+/// What an event promises; nothing if it promises none.
+std::optional<Amplification> amplification(const Event& event);
+
+/// Steps from one in which an example may be drawn to the next: those that a "poisson_sampled" pays for.
+std::uint64_t cycle_of(const std::vector<Event>& paid);
+
+/// Whether all steps, or all cycles, are charged alike.
+bool is_steady(const std::vector<Event>& paid);
+
+}  // namespace privgrad::testing
