@@ -115,6 +115,15 @@ class RightScaling : public Right, public CoordinateScaling, public Checkpointab
   }
   std::vector<float> shift_, squares_, scale_;
 };
+/// Factors in units of what it has learnt.
+struct LearntFactors final : RightScaling {
+  using RightScaling::RightScaling;
+  void factors(std::span<const double> squared_norms, double clip_norm,
+               std::span<double> factors) const override {
+    Right::factors(squared_norms, clip_norm, factors);
+    for (double& factor : factors) factor /= std::max(1.0, 1.0 + static_cast<double>(scale_[0]));
+  }
+};
 struct ScalesToZero final : RightScaling {
   using RightScaling::RightScaling;
   void find_scale() override {
@@ -258,6 +267,7 @@ TEST_CASE("each rule of clippings that scale coordinates can fail") {
       {"scaling_stays_finite_and_above_0", "and 3 numbers", findings<ScalesTooFew>()},
       {"scaling_follows_from_releases_alone", "other examples", findings<ScalesByNorms>()},
       {"scaling_follows_from_releases_alone", "norms moved", findings<ScalesByNormsAtOnce>()},
+      {"factors_do_not_follow_from_releases", "after learn()", findings<LearntFactors>()},
       {"scaling_starts_anew", "still knows", findings<NeverForgets>()},
       {"scaling_is_empty_before_start", "before start()", findings<SavesTooSoon>()},
       {"scaling_resumes_as_if_uninterrupted", "restored after 1", findings<RestoresHalf>()},
@@ -271,7 +281,7 @@ TEST_CASE("each rule of clippings that scale coordinates can fail") {
   for (const auto& finding : right) {
     if (find_rule(plain, finding.rule) == nullptr) own.push_back(finding);
   }
-  CHECK(own.size() == 6);
+  CHECK(own.size() == 7);
   check_rules_can_fail(own, broken);
 }
 

@@ -176,6 +176,9 @@ TEST_CASE("faults of exact programs") { check_kind(exact_program_faults()); }
 TEST_CASE("faults of transforms") { check_kind(transform_faults()); }
 TEST_CASE("faults of what transforms give away") { check_kind(fitted_value_faults()); }
 TEST_CASE("faults of transforms that learn from a release") { check_kind(statistic_faults()); }
+TEST_CASE("faults of components that let out late what they were shown") {
+  check_kind(smuggler_faults());
+}
 TEST_CASE("faults of schedules") { check_kind(schedule_faults()); }
 TEST_CASE("faults of optimizers") { check_kind(optimizer_faults()); }
 TEST_CASE("faults of models") { check_kind(model_faults()); }

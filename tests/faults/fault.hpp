@@ -83,6 +83,7 @@ std::vector<Fault> exact_program_faults();
 std::vector<Fault> transform_faults();
 std::vector<Fault> fitted_value_faults();
 std::vector<Fault> statistic_faults();
+std::vector<Fault> smuggler_faults();
 std::vector<Fault> schedule_faults();
 std::vector<Fault> optimizer_faults();
 std::vector<Fault> model_faults();

@@ -293,11 +293,14 @@ double released_change(const std::vector<LossPair>& losses) {
   TempDir dir;
   core::Ledger ledger(dir.path() / "ledger.jsonl", {.target_epsilon = {}, .target_delta = 1e-5},
                       accountant, "test:counting", Json::object());
-  ChosenLosses program;
-  CHECK(noise.choose(0, {program, {}}, {}, ledger));
+  core::Workbench bench;
+  auto program = std::make_unique<ChosenLosses>();
+  bool& is_after = program->is_after;
+  bench.program = std::move(program);
+  CHECK(noise.choose(0, bench, {}, ledger));
   CHECK(ledger.releases() == 0);
-  program.is_after = true;
-  CHECK(noise.choose(5, {program, {}}, {}, ledger));
+  is_after = true;
+  CHECK(noise.choose(5, bench, {}, ledger));
   CHECK(ledger.releases() == 1);
   return 400.0 * noise.record().measured.front();
 }

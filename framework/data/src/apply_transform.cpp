@@ -17,6 +17,7 @@
 #include "privgrad/finite.hpp"
 #include "privgrad/rows_at_once.hpp"
 #include "privgrad/transform.hpp"
+#include "privgrad/trust/random_key.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -28,15 +29,16 @@ bool same_bits(std::span<const float> a, std::span<const float> b) {
          (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
 }
 
-/// The rows that are checked: all of few; of many the first, the last and some between them.
+/// The rows that are checked: all of few; of many the first, the last and some that nobody foresees.
 std::vector<std::uint32_t> sampled_rows(std::size_t rows) {
   std::vector<std::uint32_t> chosen(std::min(rows, kMostSamples));
   if (rows <= kMostSamples) {
     std::iota(chosen.begin(), chosen.end(), 0u);
     return chosen;
   }
-  for (std::size_t i = 0; i < kMostSamples; ++i)
-    chosen[i] = static_cast<std::uint32_t>(i * (rows - 1) / (kMostSamples - 1));
+  for (std::uint32_t& row : chosen) row = static_cast<std::uint32_t>(unforeseen(rows));
+  chosen.front() = 0;
+  chosen.back() = static_cast<std::uint32_t>(rows - 1);
   return chosen;
 }
 
@@ -180,15 +182,31 @@ void apply_to_split(const Transform& transform, const Before& before, const ByRo
   before.check_order(transform, data);
 }
 
-/// Fits a transform to the examples, or teaches it from a released statistic of them.
-void learn(const ComponentUse& use, std::size_t number, Transform& transform, Dataset& train,
-           Teacher* teacher) {
-  if (transform.statistic() != Statistic::released) return transform.fit(train);
-  if (teacher != nullptr) return teacher->teach(number, transform, train);
-  refuse_untaught(use);
-}
-
 }  // namespace
+
+FittedTransform learn(const ComponentUse& use, std::size_t number, Transform& transform,
+                      Dataset& train, Teacher* teacher) {
+  switch (transform.statistic()) {
+    case Statistic::unaccounted:
+    case Statistic::declared_public:
+      transform.fit(train);
+      break;
+    case Statistic::released:
+      if (teacher == nullptr) {
+        throw ConfigError(use.name() +
+                          " learns from a noised sum over the private rows, which a run releases "
+                          "and pays for, and this is not a run; give it numbers, or statistic: "
+                          "public");
+      }
+      teacher->teach(number, transform, train);
+      break;
+    default: {  // it needs none, and is shown none
+      Dataset made_up(train.shape(), std::vector<float>(train.row_size()), {0.0f});
+      transform.fit(made_up);
+    }
+  }
+  return fitted_of(use, transform);
+}
 
 void check_row_alone(const ComponentUse& use, const RowTransform& transform, const Shape& shape,
                      std::span<const float> features, std::span<const float> made) {
@@ -200,12 +218,6 @@ void check_row_alone(const ComponentUse& use, const RowTransform& transform, con
   throw PluginError(use.position + ": error: " + use.where + ": transform " + use.name() +
                     " broke its promise: among others it makes other bits of an example than of "
                     "that example alone (RowsAtOnce)");
-}
-
-void refuse_untaught(const ComponentUse& use) {
-  throw ConfigError(use.name() +
-                    " learns from a noised sum over the private rows, which a run releases and "
-                    "pays for, and this is not a run; give it numbers, or statistic: public");
 }
 
 FittedTransform fitted_of(const ComponentUse& use, const Transform& transform) {
@@ -246,13 +258,14 @@ FittedTransform apply_transform(const ComponentUse& use, std::size_t number, Run
   return use.with_position([&] {
     const ByRow by_row{use, executor, cache_for(use, *transform, cache)};
     const Before train(use, "training", data.train);
-    learn(use, number, *transform, data.train, teacher);
+    FittedTransform fitted = learn(use, number, *transform, data.train, teacher);
     train.check_unchanged(data.train);
+    // Test rows may be public: they are transformed before the transform is shown a training row.
+    if (data.test.rows() > 0) {
+      const Before test(use, "test", data.test);
+      apply_to_split(*transform, test, by_row, data.test);
+    }
     apply_to_split(*transform, train, by_row, data.train);
-    FittedTransform fitted = fitted_of(use, *transform);
-    if (data.test.rows() == 0) return fitted;
-    const Before test(use, "test", data.test);
-    apply_to_split(*transform, test, by_row, data.test);
     return fitted;
   });
 }

@@ -17,6 +17,7 @@
 #include "privgrad/error.hpp"
 #include "privgrad/finite.hpp"
 #include "privgrad/rows_at_once.hpp"
+#include "privgrad/trust/random_key.hpp"
 #include "privgrad/trust/sha256.hpp"
 
 namespace privgrad::core {
@@ -78,8 +79,10 @@ class Writing {
       const std::size_t count = std::min(most, data.rows() - first);
       features_.resize(count * width);
       targets_.resize(count);
+      const std::size_t checked = unforeseen(count);  // one example of each block
       executor_.for_each_chunk((count + kRowsOfTask - 1) / kRowsOfTask, [&](std::size_t task) {
-        make_rows(data, first, task * kRowsOfTask, std::min(count, (task + 1) * kRowsOfTask));
+        make_rows(data, first, task * kRowsOfTask, std::min(count, (task + 1) * kRowsOfTask),
+                  checked);
       });
       writer_.add({.split = split,
                    .features = std::span<const float>(features_),
@@ -91,16 +94,16 @@ class Writing {
   }
 
  private:
-  /// \param first  row of the block. \param begin, end  in the block.
-  void make_rows(const Dataset& data, std::size_t first, std::size_t begin, std::size_t end) {
+  /// \param first  row of the block. \param begin, end, checked  in the block.
+  void make_rows(const Dataset& data, std::size_t first, std::size_t begin, std::size_t end,
+                 std::size_t checked) {
     std::vector<std::uint32_t> numbers(end - begin);
     std::iota(numbers.begin(), numbers.end(), static_cast<std::uint32_t>(first + begin));
     std::vector<float> rows(numbers.size() * data.row_size()), out;
     data.gather(numbers, rows, std::span(targets_).subspan(begin, numbers.size()));
-    // Of each block one example, with others on both sides.
-    const auto checked = begin == 0 ? std::optional(numbers.size() / 2) : std::nullopt;
-    links_.front().use.with_position(
-        [&] { apply_links(links_, numbers.size(), rows, out, checked); });
+    const auto own =
+        begin <= checked && checked < end ? std::optional(checked - begin) : std::nullopt;
+    links_.front().use.with_position([&] { apply_links(links_, numbers.size(), rows, out, own); });
     const std::size_t width = rows.size() / numbers.size();
     std::copy(rows.begin(), rows.end(),
               features_.begin() + static_cast<std::ptrdiff_t>(begin * width));
@@ -111,16 +114,6 @@ class Writing {
   Executor& executor_;
   std::vector<float> features_, targets_;
 };
-
-/// Some training examples, for a transform that looks at none.
-Dataset first_rows(const Dataset& data) {
-  std::vector<std::uint32_t> rows(std::min(data.rows(), kRowsOfTask));
-  std::iota(rows.begin(), rows.end(), 0u);
-  std::vector<float> features(rows.size() * data.row_size()), targets(rows.size());
-  data.gather(rows, features, targets);
-  for (float& x : features) x = std::isfinite(x) ? x : 0.0f;
-  return Dataset(data.shape(), std::move(features), std::move(targets));
-}
 
 class StreamedTransforms {
  public:
@@ -140,13 +133,10 @@ class StreamedTransforms {
       use.with_position([&] { check_streamable(use, *transform); });
       if (transform->statistic() == Statistic::released) {
         write();
-        use.with_position([&] { teach(use, i, *transform); });
         data_.kept_as.clear();
-      } else {
-        Dataset few = first_rows(data_.train);
-        use.with_position([&] { transform->fit(few); });
       }
-      data_.preprocessing.push_back(use.with_position([&] { return fitted_of(use, *transform); }));
+      data_.preprocessing.push_back(
+          use.with_position([&] { return learn(use, i, *transform, data_.train, teacher_); }));
       links_.emplace_back(use, std::move(transform), shape);
       shape.features = links_.back().after;
     }
@@ -154,11 +144,6 @@ class StreamedTransforms {
   }
 
  private:
-  void teach(const ComponentUse& use, std::size_t number, Transform& transform) {
-    if (teacher_ == nullptr) refuse_untaught(use);
-    teacher_->teach(number, transform, data_.train);
-  }
-
   /// Puts what the transforms make of the rows into the place of the rows.
   void write() {
     if (links_.empty()) return;
@@ -208,8 +193,9 @@ class StreamedTransforms {
       if (streaming_.progress)
         streaming_.progress("computing " + what, static_cast<double>(done) / all);
     };
-    writing.write(Split::train, data_.train, progress);
+    // Test rows first, as in apply_transform().
     if (data_.test.rows() > 0) writing.write(Split::test, data_.test, progress);
+    writing.write(Split::train, data_.train, progress);
     is_made_ = true;
     DataInfo info;
     info.shape = {links_.back().after, data_.train.shape().classes};

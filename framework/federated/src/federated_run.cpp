@@ -74,6 +74,7 @@ class FederatedRun final : ResumableRun {
     for (std::size_t i = 0; i < federated_.clients.size(); ++i) {
       clients_.push_back(
           std::make_unique<Client>(i, federated_, wish_, data_.train, *keys_, *executor_));
+      if (!federated_.at_server) clients_.back()->look_again_by(second_look_);
     }
     if (federated_.at_server) start_server();
     gather_processes();
@@ -212,6 +213,7 @@ class FederatedRun final : ResumableRun {
     server_bench_.program = std::move(program);
     server_bench_.load(model_);
     server_.emplace(plan_, owners_, std::nullopt, server_key(keys_->lasting()), *executor_);
+    server_->look_again_by(second_look_);
   }
 
   // ---- the loop

@@ -74,14 +74,16 @@ void ReplayedStatistics::teach(std::size_t number, Transform& transform, const D
   const auto planned = std::find_if(
       plan_.statistics.begin(), plan_.statistics.end(),
       [&](const auto& one) { return one.of == StatisticOf::transform && one.transform == number; });
+  const ComponentPtr<Transform> shown_rows = plan_.manifest->transforms[number].make<Transform>();
+  const auto* contributes = dynamic_cast<const BoundedStatistic*>(shown_rows.get());
   auto* learner = dynamic_cast<BoundedStatistic*>(&transform);
-  if (planned == plan_.statistics.end() || learner == nullptr)
+  if (planned == plan_.statistics.end() || learner == nullptr || contributes == nullptr)
     throw PrivacyError("transform " + std::to_string(number) + " has no planned statistic");
   Cells& made = cells_[{StatisticOf::transform, number}];
   made.all.assign(planned->size, 0);
   made.last.assign(planned->size, 0);
   for (std::uint32_t row = 0; row < train.rows(); ++row) {
-    const std::vector<std::int32_t> cells = cells_of(*planned, *learner, train, row);
+    const std::vector<std::int32_t> cells = cells_of(*planned, *contributes, train, row);
     for (std::size_t i = 0; i < cells.size(); ++i) made.all[i] += cells[i];
     if (row == last_) made.last.assign(cells.begin(), cells.end());
   }

@@ -28,10 +28,12 @@ Components make_components(const Manifest& manifest, std::span<const ParameterGr
   made.sampler = manifest.sampler.make<Sampler>();
   made.aggregator = manifest.aggregator.make<Aggregator>();
   made.optimizer = manifest.optimizer.make<Optimizer>();
-  made.clipping = manifest.clipping.make<Clipping>();
-  manifest.clipping.with_position([&] { made.clipping->start(groups); });
-  made.adaptive_clip_norm = dynamic_cast<const AdaptiveClipNorm*>(made.clipping.get());
-  made.scaling = dynamic_cast<CoordinateScaling*>(made.clipping.get());
+  for (ComponentPtr<Clipping>* clipping : {&made.clipping, &made.public_clipping}) {
+    *clipping = manifest.clipping.make<Clipping>();
+    manifest.clipping.with_position([&] { (*clipping)->start(groups); });
+  }
+  made.adaptive_clip_norm = dynamic_cast<const AdaptiveClipNorm*>(made.public_clipping.get());
+  made.scaling = dynamic_cast<CoordinateScaling*>(made.public_clipping.get());
   made.differences = dynamic_cast<UsesGradientDifferences*>(made.aggregator.get());
   made.order = dynamic_cast<PublicOrder*>(made.sampler.get());
   return made;

@@ -70,7 +70,7 @@ ExactAbilities program_abilities(const Manifest& manifest, const Setting& settin
   if (manifest.noise_off) return {};
   const std::unique_ptr<Executor> executor = make_executor(1);
   ComponentPtr<Backend> backend;
-  const auto program = compile_program(manifest, setting, backend, *executor);
+  const auto program = compile_program(manifest, setting, *setting.model, backend, *executor);
   return {.clipping = has_exact_clipping(*program) && !setting.scales_coordinates,
           .rows = has_reproducible_rows(*program)};
 }
@@ -298,9 +298,10 @@ std::string program_owner(const Manifest& manifest, const Setting& setting) {
 }
 
 std::unique_ptr<Program> compile_program(const Manifest& manifest, const Setting& setting,
-                                         ComponentPtr<Backend>& backend, Executor& executor) {
+                                         const Model& model, ComponentPtr<Backend>& backend,
+                                         Executor& executor) {
   std::unique_ptr<Program> program;
-  if (auto* own = dynamic_cast<const SelfExecuting*>(setting.model.get())) {
+  if (auto* own = dynamic_cast<const SelfExecuting*>(&model)) {
     program = own->make_program(setting.network, executor);
   } else {
     if (backend == nullptr) backend = manifest.backend.make<Backend>();

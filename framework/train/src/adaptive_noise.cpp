@@ -38,14 +38,14 @@ AdaptiveNoise::AdaptiveNoise(const Plan& plan, Aggregator& aggregator, const Dat
   schedule_->start({.steps = plan.steps(), .slot = "noise_multiplier"});
 }
 
-bool AdaptiveNoise::choose(std::uint64_t step, const Model& model, const Dataset& test,
+bool AdaptiveNoise::choose(std::uint64_t step, Workbench& bench, const Dataset& test,
                            Ledger& ledger) {
   if (step % adapts_.measurement.every != 0) return true;
   if (adapts_.is_charged() && step == 0) {
-    losses_ = bounded_losses(model.program);
+    losses_ = bounded_losses(*bench.program);
     return true;
   }
-  const std::optional<double> measured = measure(step, model, test, ledger);
+  const std::optional<double> measured = measure(step, bench, test, ledger);
   if (!measured) return false;
   record_.measured_at.push_back(step);
   record_.measured.push_back(*measured);
@@ -53,11 +53,12 @@ bool AdaptiveNoise::choose(std::uint64_t step, const Model& model, const Dataset
   return true;
 }
 
-std::optional<double> AdaptiveNoise::measure(std::uint64_t step, const Model& model,
+std::optional<double> AdaptiveNoise::measure(std::uint64_t step, Workbench& bench,
                                              const Dataset& test, Ledger& ledger) {
-  if (adapts_.is_charged()) return release_change(step, model, ledger);
+  if (adapts_.is_charged()) return release_change(step, bench, ledger);
   // Public rows and a released model.
-  return measured_on_test_rows(adapts_.measurement, evaluate(model.program, test, executor_),
+  const Program& program = bench.program_for_public_rows(plan_, executor_);
+  return measured_on_test_rows(adapts_.measurement, evaluate(program, test, executor_),
                                test.rows());
 }
 
@@ -70,13 +71,13 @@ std::vector<double> AdaptiveNoise::bounded_losses(const Program& program) const 
 }
 
 /// Pays first; unless that succeeds, the losses are not looked at.
-std::optional<double> AdaptiveNoise::release_change(std::uint64_t step, const Model& model,
+std::optional<double> AdaptiveNoise::release_change(std::uint64_t step, const Workbench& bench,
                                                     Ledger& ledger) {
   const Charge charge = adapts_.check_charge(step);
   std::vector<Receipt> receipts = ledger.charge({&charge, 1});
   if (receipts.empty()) return std::nullopt;
   record_.checks.push_back(charge);
-  std::vector<double> losses = bounded_losses(model.program);
+  std::vector<double> losses = bounded_losses(*bench.program);
   std::vector<float> changes;
   changes.reserve(losses.size());
   for (std::size_t i = 0; i < losses.size(); ++i)
@@ -92,7 +93,7 @@ std::optional<double> AdaptiveNoise::release_change(std::uint64_t step, const Mo
                                                  .client = std::nullopt,
                                                  .step = step,
                                                  .batch = {},
-                                                 .model = model.parameters,
+                                                 .model = bench.parameters,
                                                  .reached = {},
                                                  .clip_norm = adapts_.measurement.loss_bound},
                                                 own);

@@ -51,7 +51,10 @@ class Worker {
           processes_->evaluations(*bench_.program, data_.train, *executor_);
           break;
         case Wish::evaluate_test:
-          processes_->evaluations(*bench_.program, data_.test, *executor_);
+          processes_->evaluations(plan_.manifest->test_is_public
+                                      ? bench_.program_for_public_rows(plan_, *executor_)
+                                      : *bench_.program,
+                                  data_.test, *executor_);
           break;
         case Wish::report:
           processes_->halves(*bench_.program, data_.train, *executor_);

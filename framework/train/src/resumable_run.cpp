@@ -41,6 +41,7 @@ ResumableRun::ResumableRun(const Plan& plan, const RunOptions& options)
     : plan_(plan),
       manifest_(*plan.manifest),
       options_(options),
+      second_look_(plan),
       output_(plan, options),
       executor_(make_executor(options.threads)) {}
 
@@ -207,9 +208,9 @@ void ResumableRun::release_statistics() {
         one.of == StatisticOf::transform ? std::to_string(one.transform) : one.name;
     show("statistic " + which, values, last_shown_);
   };
-  StatisticReleases releases(plan_, keys_->of_step().derive(kStatisticPurpose), *executor_,
-                             ledger_of_statistics(),
-                             manifest_.noise_off ? nullptr : options_.witness, show_release);
+  StatisticReleases releases(
+      plan_, keys_->of_step().derive(kStatisticPurpose), *executor_, ledger_of_statistics(),
+      manifest_.noise_off ? nullptr : options_.witness, second_look_, show_release);
   releases.pay();
   result_.counts = releases.release_counts(data_.train);
   apply_transforms(manifest_, *plan_.setting, data_, options_.threads, options_.features,

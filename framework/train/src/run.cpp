@@ -60,6 +60,7 @@ class Training final : ResumableRun {
   void make_trainer() {
     trainer_.emplace(plan_, data_.train, std::nullopt, keys_->lasting(), *executor_,
                      processes_ ? &*processes_ : nullptr);
+    trainer_->look_again_by(second_look_);
   }
 
   /// Done where nobody is shown each release.

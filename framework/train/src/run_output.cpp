@@ -150,8 +150,8 @@ void RunOutput::write_statement(const Json& statement) const {
   write_atomically(options_.directory / "statement.json", statement.dump(2) + "\n");
 }
 
-void RunOutput::report(Progress progress, const Json& more, const RunData& data,
-                       const Workbench& bench, Executor& executor) {
+void RunOutput::report(Progress progress, const Json& more, const RunData& data, Workbench& bench,
+                       Executor& executor) {
   last_metrics_ = measure(data, bench, executor);
   Json line = to_json(last_metrics_);
   line["step"] = progress.step;
@@ -171,7 +171,7 @@ RunStatus RunOutput::status_of_model(RunStatus status) const {
 }
 
 /// Exact metrics on private rows are a release of their own: release mode has none of them.
-Metrics RunOutput::measure(const RunData& data, const Workbench& bench, Executor& executor) const {
+Metrics RunOutput::measure(const RunData& data, Workbench& bench, Executor& executor) const {
   const Manifest& manifest = *plan_.manifest;
   Metrics metrics;
   if (manifest.mode == Mode::research) {
@@ -185,13 +185,13 @@ Metrics RunOutput::measure(const RunData& data, const Workbench& bench, Executor
   return metrics;
 }
 
-Json RunOutput::test_evaluation(const RunData& data, const Workbench& bench,
-                                Executor& executor) const {
+Json RunOutput::test_evaluation(const RunData& data, Workbench& bench, Executor& executor) const {
   const Manifest& manifest = *plan_.manifest;
   const bool may_be_shown = manifest.mode == Mode::research || manifest.test_is_public;
   if (!may_be_shown || data.test.rows() == 0) return nullptr;
+  const Program& program = program_for(Split::test, bench, executor);
   const auto predictions =
-      predict(plain_program(*bench.program), plan_.setting->network, data.test, executor);
+      predict(plain_program(program), plan_.setting->network, data.test, executor);
   if (!predictions) return nullptr;
   const DataInfo& info = plan_.setting->info;
   Json json =
@@ -200,14 +200,20 @@ Json RunOutput::test_evaluation(const RunData& data, const Workbench& bench,
   return json;
 }
 
-void RunOutput::measure_split(Split split, const RunData& data, const Workbench& bench,
+const Program& RunOutput::program_for(Split split, Workbench& bench, Executor& executor) const {
+  if (split == Split::train || !plan_.manifest->test_is_public) return *bench.program;
+  return bench.program_for_public_rows(plan_, executor);
+}
+
+void RunOutput::measure_split(Split split, const RunData& data, Workbench& bench,
                               Executor& executor, std::optional<double>& loss,
                               std::optional<double>& accuracy) const {
   const Dataset& measured = split == Split::test ? data.test : data.train;
   if (measured.rows() == 0) return;
+  const Program& program = program_for(split, bench, executor);
   const Evaluation sums = processes_ == nullptr
-                              ? evaluate(*bench.program, measured, executor)
-                              : processes_->evaluate(*bench.program, bench.parameters, measured,
+                              ? evaluate(program, measured, executor)
+                              : processes_->evaluate(program, bench.parameters, measured,
                                                      split == Split::test, executor);
   const auto rows = static_cast<double>(measured.rows());
   loss = sums.loss / rows;

@@ -81,12 +81,14 @@ ReleaseRecipe StatisticNoiseRecipes::recipe(std::uint64_t transform) const {
 }
 
 StatisticReleases::StatisticReleases(const Plan& plan, const RandomKey& key, Executor& executor,
-                                     Ledger* ledger, ReleaseWitness* witness, Shown shown)
+                                     Ledger* ledger, ReleaseWitness* witness,
+                                     SecondLook& second_look, Shown shown)
     : plan_(plan),
       key_(key),
       executor_(executor),
       ledger_(ledger),
       witness_(witness),
+      second_look_(second_look),
       shown_(std::move(shown)),
       noise_(plan.statistics),
       mechanism_(noise_, noise_key_of(StatisticOf::transform, key), executor) {}
@@ -170,15 +172,18 @@ const ReleasedCounts& StatisticReleases::release_counts(const Dataset& train) {
 
 void StatisticReleases::teach(std::size_t number, Transform& transform, const Dataset& train) {
   const PlannedStatistic& planned = planned_for(plan_, number);
+  const ComponentPtr<Transform> shown_rows = plan_.manifest->transforms[number].make<Transform>();
+  const auto* contributes = dynamic_cast<const BoundedStatistic*>(shown_rows.get());
   auto* learner = dynamic_cast<BoundedStatistic*>(&transform);
-  if (learner == nullptr)
+  if (learner == nullptr || contributes == nullptr)
     throw PluginError(planned.name + " asks for no statistic, and planned to");
   std::vector<Released> own;
   const Released& released =
-      release(planned, sum(planned, *learner, train), divisor_of(plan_, counts_), mechanism_,
+      release(planned, sum(planned, *contributes, train), divisor_of(plan_, counts_), mechanism_,
               ReleaseSeen::What::statistic, own);
   in_run_of(plan_.manifest->transforms[number].component->full_name(),
             [&] { learner->learn(train.shape(), released); });
+  second_look_.check_learnt(number, train.shape(), released, transform);
 }
 
 void save_statistics(StateWriter& out, const Plan& plan, const ReleasedCounts& counts,

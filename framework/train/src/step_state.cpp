@@ -107,6 +107,7 @@ std::optional<Released> StepState::gradient_of(const Clip& clip, const Released&
       gradient.emplace(unscaled(released, {shift, scale}));
       made.scaling->learn(released);
     });
+    if (second_look != nullptr) second_look->check_scaling(released, *made.public_clipping);
     return gradient;
   }
   if (!plan.clip_norm_adapts()) return std::nullopt;
@@ -134,6 +135,7 @@ void StepState::adapt_clip_norm(double unclipped) {
     throw PluginError(clipping + ": gave a clip norm of " + format_number(next) +
                       ", expected a finite number above 0");
   }
+  if (second_look != nullptr) second_look->check_clip_norm(clip_norm, unclipped, next);
   clip_norm = std::clamp(next, kSmallestClipNorm, kLargestClipNorm);
 }
 
@@ -151,7 +153,7 @@ void StepState::save(StateWriter& out) const {
   if (correlated) correlated->save(out);
   if (differences) differences->save(out);
   if (made.scaling != nullptr)
-    save_component(out, dynamic_cast<const Checkpointable*>(made.clipping.get()));
+    save_component(out, dynamic_cast<const Checkpointable*>(made.public_clipping.get()));
   contribution_checks.save(out);
 }
 
@@ -161,8 +163,11 @@ void StepState::restore(StateReader& in) {
   mechanism.restore(in);
   if (correlated) correlated->restore(in);
   if (differences) differences->restore(in);
-  if (made.scaling != nullptr)
-    restore_component(in, dynamic_cast<Checkpointable*>(made.clipping.get()));
+  if (made.scaling != nullptr) {
+    auto* scaling = dynamic_cast<Checkpointable*>(made.public_clipping.get());
+    restore_component(in, scaling);
+    if (second_look != nullptr) second_look->restore_scaling(scaling->state());
+  }
   contribution_checks.restore(in);
 }
 

@@ -14,6 +14,7 @@
 #include "privgrad/plan/plan.hpp"
 #include "privgrad/train/gradient_differences.hpp"
 #include "privgrad/train/release_witness.hpp"
+#include "privgrad/train/second_look.hpp"
 #include "privgrad/trust/contribution_check.hpp"
 #include "privgrad/trust/correlated_mechanism.hpp"
 #include "privgrad/trust/mechanism.hpp"
@@ -88,6 +89,7 @@ struct StepState {
   // for audits and comparisons
   std::function<void(const StepSeen&)> witness;
   ReleaseWitness* leader = nullptr;
+  SecondLook* second_look = nullptr;
   std::optional<std::size_t> client;
 };
 

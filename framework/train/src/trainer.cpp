@@ -157,9 +157,8 @@ void Trainer::restore(StateReader& in, Between where) {
   if (separation_watch_) separation_watch_->restore(in);
 }
 
-bool Trainer::choose_noise(std::uint64_t step, const Workbench& bench, const Dataset& test) {
-  return !adaptive_noise_ ||
-         adaptive_noise_->choose(step, {*bench.program, bench.parameters}, test, *ledger_);
+bool Trainer::choose_noise(std::uint64_t step, Workbench& bench, const Dataset& test) {
+  return !adaptive_noise_ || adaptive_noise_->choose(step, bench, test, *ledger_);
 }
 
 bool Trainer::pay_for(std::uint64_t step, std::uint64_t at_least) {
@@ -221,6 +220,8 @@ void Trainer::show_steps_to(std::function<void(const StepSeen&)> witness) {
   }
   state_->witness = std::move(witness);
 }
+
+void Trainer::look_again_by(SecondLook& second_look) { state_->second_look = &second_look; }
 
 void Trainer::lead_by(ReleaseWitness* witness, std::optional<std::size_t> client) {
   state_->leader = witness;

@@ -20,14 +20,29 @@ bool Workbench::keep_if_finite() {
   return finite;
 }
 
+const Program& Workbench::program_for_public_rows(const Plan& plan, Executor& executor) {
+  return for_public_rows ? for_public_rows->holding(parameters, plan, executor) : *program;
+}
+
+const Program& PublicProgram::holding(std::span<const float> parameters, const Plan& plan,
+                                      Executor& executor) {
+  if (program_ == nullptr) {
+    model_ = plan.manifest->model.make<Model>();
+    program_ = compile_program(*plan.manifest, *plan.setting, *model_, backend_, executor);
+  }
+  program_->load_parameters(parameters);
+  return *program_;
+}
+
 std::unique_ptr<Program> make_program(const Plan& plan, ComponentPtr<Backend>& backend,
                                       Executor& executor) {
-  return compile_program(*plan.manifest, *plan.setting, backend, executor);
+  return compile_program(*plan.manifest, *plan.setting, *plan.setting->model, backend, executor);
 }
 
 Workbench make_workbench(const Plan& plan, Executor& executor) {
   Workbench bench;
   bench.program = make_program(plan, bench.backend, executor);
+  bench.for_public_rows.emplace();
   return bench;
 }
 

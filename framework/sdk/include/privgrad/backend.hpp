@@ -24,7 +24,9 @@ struct Evaluation {
 
 /// A network made executable. It owns the parameters, wherever they live.
 ///
-/// Privacy: sees private rows; everything it returns is private and goes to the core alone.
+/// Privacy: sees private rows; everything it returns is private and goes to the core alone. Public
+/// test rows, whose losses everybody may see, are shown to a program of another Backend (or Model)
+/// instance, which is shown no private row.
 /// Threads: const functions may run concurrently; load_parameters() may not run beside anything.
 class PRIVGRAD_API Program {
  public:

@@ -46,10 +46,11 @@ struct StatisticRequest {
 /// A component that has it is a RowTransform and FittedValues, too. It has the parameters
 /// private_statistic_params(); whether they ask for a release, its Statistic says: `released`.
 ///
-/// Privacy: contribution() sees one private row at a time, learn() what was released. That a
-/// contribution depends on nothing but its row, and has the same bits beside any others, is the
-/// promise that the sensitivity rests on; the conformance suite tests it, and so does every run
-/// with one example. Threads: contribution() may run concurrently.
+/// Privacy: contribution() sees one private row at a time. learn() sees what was released, in
+/// another instance: one that was asked for a contribution is asked for nothing that becomes
+/// public. That a contribution depends on nothing but its row, and has the same bits beside any
+/// others, is the promise that the sensitivity rests on; the conformance suite tests it, and so
+/// does every run with one example. Threads: contribution() may run concurrently.
 class PRIVGRAD_API BoundedStatistic {
  public:
   virtual ~BoundedStatistic();

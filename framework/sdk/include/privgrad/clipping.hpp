@@ -33,7 +33,9 @@ PRIVGRAD_API std::vector<ParameterGroup> parameter_groups(const Network& network
 /// it is shown one example at a time.
 ///
 /// Privacy: sees the gradient norms of private examples; what it returns is as private as they are
-/// and goes to the core alone.
+/// and goes to the core alone. A run makes two instances: one is asked for factors and for nothing
+/// else; the other, which is shown no norm, answers what becomes public (the abilities below). So
+/// factors follow from start() and their arguments, never from releases.
 /// Threads: const functions may run concurrently.
 ///
 /// Example, one factor C / (||g|| + C) for all groups, below C / ||g|| for every gradient g:

@@ -29,8 +29,10 @@ enum class Statistic {
 
 /// Changes the features of examples, once, before training.
 ///
-/// Privacy: fit() sees private rows; what it keeps is described by statistic(). It is not called
-/// where that is `released`.
+/// Privacy: fit() sees private rows where statistic() is `unaccounted` or `declared_public`, and a
+/// row of zeros where it is `none` or `is_public`; it is not called where that is `released`. What
+/// an instance has learnt is asked for (FittedValues) before it is applied to any row, and it is
+/// applied to test rows, which may be public, before training rows.
 /// Threads: calls on one instance never overlap.
 ///
 /// Example, which learns nothing and treats each row by itself:

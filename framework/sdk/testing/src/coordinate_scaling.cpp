@@ -159,6 +159,21 @@ void check_coordinate_scaling(Checker& checker,
       }
     }
   });
+  checker.rule("factors_do_not_follow_from_releases", [&] {
+    const std::size_t groups = layouts.back().size();
+    const Scaled scaled(checker, layouts.back());
+    const std::vector<double> norms(groups, 2.0);
+    const auto factors = [&] {
+      std::vector<double> made(groups);
+      scaled.clipping().factors(norms, 1.0, made);
+      return made;
+    };
+    const std::vector<double> before = factors();
+    scaled.learn_some(0, kReleases);
+    require(same_bits(before, factors()),
+            "factors() has other bits after learn(); runs ask another instance for factors, which "
+            "learns nothing");
+  });
   checker.rule("scaling_starts_anew", [&] {
     Scaled scaled(checker, layouts.front());
     const std::vector<float> first = scaled.both();

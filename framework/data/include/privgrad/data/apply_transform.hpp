@@ -13,8 +13,8 @@ namespace privgrad::core {
 ///   alone, and are costly to compute, so that a FeatureCache may keep them.
 bool is_worth_keeping(const Transform& transform);
 
-/// Fits a transform to the training examples, and applies it to both splits: row by row where it
-/// has that ability (RowTransform).
+/// Lets a transform learn, and applies it to both splits: row by row where it has that ability
+/// (RowTransform).
 ///
 /// The proofs are about the examples that the plan knows: a transform that made eight of one would
 /// let it move a sum by eight clip norms. So their number, their targets and their order are
@@ -35,6 +35,19 @@ bool is_worth_keeping(const Transform& transform);
 FittedTransform apply_transform(const ComponentUse& use, std::size_t number, RunData& data,
                                 Executor& executor, const FeatureCache* cache, Teacher* teacher);
 
+/// Lets a new transform learn, before it is applied to a row: from a released statistic, which the
+/// teacher asks of other instances; from the training rows where everybody is told so
+/// (Statistic::unaccounted, declared_public); or from a row of zeros where it needs none.
+///
+/// Privacy: where a transform claims that it gives away no more than what was released or given, this
+/// instance has seen nothing else, so that what it has learnt, and what it makes of public rows
+/// before it is shown private ones, cannot be more by mistake.
+/// \param teacher  as for apply_transform().
+/// \returns the values that it has learnt, as fitted_of().
+/// \throws as apply_transform().
+FittedTransform learn(const ComponentUse& use, std::size_t number, Transform& transform,
+                      Dataset& train, Teacher* teacher);
+
 /// \returns the values that a transform has learnt. They go into a file whose readers make the
 ///   same checks.
 /// \throws PluginError for a tensor without a proper name or shape, or that it may not have.
@@ -47,8 +60,5 @@ FittedTransform fitted_of(const ComponentUse& use, const Transform& transform);
 /// \throws PluginError if not.
 void check_row_alone(const ComponentUse& use, const RowTransform& transform, const Shape& shape,
                      std::span<const float> features, std::span<const float> made);
-
-/// \throws ConfigError: a transform that learns from a released statistic has no teacher.
-[[noreturn]] void refuse_untaught(const ComponentUse& use);
 
 }  // namespace privgrad::core

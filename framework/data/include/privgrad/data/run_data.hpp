@@ -11,7 +11,8 @@
 
 namespace privgrad::core {
 
-/// Teaches transforms with statistics of private rows that are released and paid for.
+/// Teaches transforms with statistics of private rows that are released and paid for. What each row
+/// adds is asked of other instances: the one that learns is shown the release alone.
 class Teacher {
  public:
   virtual ~Teacher() = default;

@@ -78,6 +78,8 @@ class Client {
 
   /// As Trainer::lead_by(), for its steps and its estimates.
   void lead_by(ReleaseWitness* witness);
+  /// As Trainer::look_again_by().
+  void look_again_by(SecondLook& second_look) { trainer_.look_again_by(second_look); }
 
   /// The number of steps that the budget still pays for.
   std::uint64_t steps_left() const { return plan_.affordable_steps - steps_done_; }

@@ -16,13 +16,17 @@ namespace privgrad::core {
 /// makes its own, and so does each trainer.
 struct Components {
   ComponentPtr<Sampler> sampler;
-  ComponentPtr<Clipping> clipping;  ///< Started.
+  /// Started. It is shown private norms, and asked for factors alone.
+  ComponentPtr<Clipping> clipping;
+  /// Started: another instance, which no norm is ever shown to, for all that a run makes public of a
+  /// clipping (the abilities below).
+  ComponentPtr<Clipping> public_clipping;
   ComponentPtr<Aggregator> aggregator;
   ComponentPtr<Optimizer> optimizer;
 
   /// Abilities, null where a component lacks them.
-  const AdaptiveClipNorm* adaptive_clip_norm = nullptr;
-  CoordinateScaling* scaling = nullptr;
+  const AdaptiveClipNorm* adaptive_clip_norm = nullptr;  ///< Of public_clipping.
+  CoordinateScaling* scaling = nullptr;                  ///< Of public_clipping.
   UsesGradientDifferences* differences = nullptr;
   PublicOrder* order = nullptr;
 };

@@ -13,6 +13,7 @@
 #include "privgrad/schedule.hpp"
 #include "privgrad/statement/outcome.hpp"
 #include "privgrad/train/release_witness.hpp"
+#include "privgrad/train/workbench.hpp"
 #include "privgrad/trust/ledger.hpp"
 #include "privgrad/trust/mechanism.hpp"
 #include "privgrad/trust/random_key.hpp"
@@ -47,17 +48,12 @@ class AdaptiveNoise {
   AdaptiveNoise(const AdaptiveNoise&) = delete;
   AdaptiveNoise& operator=(const AdaptiveNoise&) = delete;
 
-  /// The released model.
-  struct Model {
-    const Program& program;  ///< Holds the parameters.
-    std::span<const float> parameters;
-  };
-
   /// To be called before each step is paid for: measures, if a measurement is due, and chooses the
   /// noise of the step.
+  /// \param bench  with the released model.
   /// \param test  the test rows.
   /// \returns false if the measurement does not fit in the budget; nothing was released then.
-  bool choose(std::uint64_t step, const Model& model, const Dataset& test, Ledger& ledger);
+  bool choose(std::uint64_t step, Workbench& bench, const Dataset& test, Ledger& ledger);
 
   /// Pays for the step, by the noise that was chosen for it.
   /// \returns nothing if the budget does not pay for it.
@@ -85,9 +81,9 @@ class AdaptiveNoise {
                     self.record_.measured_at, self.record_.measured);
   }
   std::vector<double> bounded_losses(const Program& program) const;
-  std::optional<double> measure(std::uint64_t step, const Model& model, const Dataset& test,
+  std::optional<double> measure(std::uint64_t step, Workbench& bench, const Dataset& test,
                                 Ledger& ledger);
-  std::optional<double> release_change(std::uint64_t step, const Model& model, Ledger& ledger);
+  std::optional<double> release_change(std::uint64_t step, const Workbench& bench, Ledger& ledger);
   void change_to(double multiplier, std::uint64_t step);
   void tell_aggregator();
 

@@ -16,6 +16,7 @@
 #include "privgrad/train/checkpoints.hpp"
 #include "privgrad/train/run.hpp"
 #include "privgrad/train/run_output.hpp"
+#include "privgrad/train/second_look.hpp"
 #include "privgrad/trust/run_keys.hpp"
 #include "privgrad/trust/state_bytes.hpp"
 
@@ -93,6 +94,7 @@ class ResumableRun {
   const Plan& plan_;
   const Manifest& manifest_;
   const RunOptions& options_;
+  SecondLook second_look_;  // begun before a row is read
   RunOutput output_;
   std::optional<Reservation> reservation_;
   std::unique_ptr<Executor> executor_;

@@ -87,7 +87,7 @@ class RunOutput {
   bool is_behind() const { return metrics_file_->is_behind(); }
 
   /// Measures a model again that was measured before, for the summary.
-  void measure_again(const RunData& data, const Workbench& bench, Executor& executor) {
+  void measure_again(const RunData& data, Workbench& bench, Executor& executor) {
     last_metrics_ = measure(data, bench, executor);
   }
 
@@ -102,15 +102,14 @@ class RunOutput {
   /// Measures the model, and adds a line to metrics.jsonl.
   /// \param progress  without metrics.
   /// \param more  members of that line.
-  void report(Progress progress, const nlohmann::json& more, const RunData& data,
-              const Workbench& bench, Executor& executor);
+  void report(Progress progress, const nlohmann::json& more, const RunData& data, Workbench& bench,
+              Executor& executor);
 
   /// The final model's quality on the test rows (evaluation_json()), for the summary; null where
   /// there are none, their metrics may not be shown, or the program gives no outputs.
-  nlohmann::json test_evaluation(const RunData& data, const Workbench& bench,
-                                 Executor& executor) const;
+  nlohmann::json test_evaluation(const RunData& data, Workbench& bench, Executor& executor) const;
   /// Those metrics of the parameters on the bench that may be measured.
-  Metrics measure(const RunData& data, const Workbench& bench, Executor& executor) const;
+  Metrics measure(const RunData& data, Workbench& bench, Executor& executor) const;
 
   const Metrics& last_metrics() const { return last_metrics_; }
 
@@ -138,7 +137,8 @@ class RunOutput {
   void write_statement(const nlohmann::json& statement) const;
   void write_schedules(const Outcome& outcome) const;
   enum class Split { train, test };
-  void measure_split(Split split, const RunData& data, const Workbench& bench, Executor& executor,
+  const Program& program_for(Split split, Workbench& bench, Executor& executor) const;
+  void measure_split(Split split, const RunData& data, Workbench& bench, Executor& executor,
                      std::optional<double>& loss, std::optional<double>& accuracy) const;
   nlohmann::json summary(const RunResult& result) const;
   nlohmann::json left_files(const std::string& summary) const;

@@ -14,6 +14,7 @@
 #include "privgrad/plan/setting.hpp"
 #include "privgrad/statement/released_counts.hpp"
 #include "privgrad/train/release_witness.hpp"
+#include "privgrad/train/second_look.hpp"
 #include "privgrad/trust/ledger.hpp"
 #include "privgrad/trust/mechanism.hpp"
 #include "privgrad/trust/random_key.hpp"
@@ -56,8 +57,9 @@ class StatisticReleases final : public Teacher {
   /// \param plan, executor, ledger, witness  outlive this.
   /// \param key  used for nothing else; drawing with it twice gives the same noise.
   /// \param ledger  null without noise. \param witness  null: none.
+  /// \param second_look  outlives this.
   StatisticReleases(const Plan& plan, const RandomKey& key, Executor& executor, Ledger* ledger,
-                    ReleaseWitness* witness, Shown shown);
+                    ReleaseWitness* witness, SecondLook& second_look, Shown shown);
 
   /// \throws PrivacyError if the budget does not pay for them, contrary to the plan.
   void pay();
@@ -85,6 +87,7 @@ class StatisticReleases final : public Teacher {
   Executor& executor_;
   Ledger* ledger_;
   ReleaseWitness* witness_;
+  SecondLook& second_look_;
   Shown shown_;
   StatisticNoiseRecipes noise_;
   Mechanism mechanism_;

@@ -18,6 +18,7 @@
 #include "privgrad/train/adaptive_noise.hpp"
 #include "privgrad/train/release_witness.hpp"
 #include "privgrad/train/run_checks.hpp"
+#include "privgrad/train/second_look.hpp"
 #include "privgrad/train/workbench.hpp"
 #include "privgrad/trust/ledger.hpp"
 #include "privgrad/trust/random_key.hpp"
@@ -113,7 +114,7 @@ class Trainer {
   /// \param bench  holds the model.
   /// \param test  the test rows.
   /// \returns whether the budget paid for the measurement.
-  bool choose_noise(std::uint64_t step, const Workbench& bench, const Dataset& test);
+  bool choose_noise(std::uint64_t step, Workbench& bench, const Dataset& test);
 
   /// Makes sure that the step is paid for, with some of those that follow it: one answer of the
   /// accountant and one flush to the disk for each block, of which there are at most 64 a run, and
@@ -171,6 +172,10 @@ class Trainer {
   /// \param client  ReleaseSeen::client.
   /// \param witness  outlives the trainer; null: none.
   void lead_by(ReleaseWitness* witness, std::optional<std::size_t> client = std::nullopt);
+
+  /// Lets what the clipping makes public be looked at in a process that is shown no row.
+  /// \param second_look  of the run; outlives this.
+  void look_again_by(SecondLook& second_look);
 
   /// Those who were drawn for the last step and came early, or too often, by the rule that the plan
   /// is charged by (Separation), each with why, in one line: they took no part in it. Private as the

@@ -2,15 +2,31 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "privgrad/backend.hpp"
 #include "privgrad/executor.hpp"
+#include "privgrad/model.hpp"
 #include "privgrad/plan/plan.hpp"
 #include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/random_key.hpp"
 
 namespace privgrad::core {
+
+/// The program that evaluates public rows, whose results everybody may see: one of its own, of a
+/// backend and a model of its own, so that no instance that was shown a private row answers.
+class PublicProgram {
+ public:
+  /// The program, made when it is first asked for, with these parameters.
+  const Program& holding(std::span<const float> parameters, const Plan& plan, Executor& executor);
+
+ private:
+  ComponentPtr<Model> model_;
+  ComponentPtr<Backend> backend_;
+  std::unique_ptr<Program> program_;
+};
 
 /// The program, memory and parameters with which a model is trained. Of the trainer that used it
 /// last, only the parameters are left in it, so trainers may take turns.
@@ -19,9 +35,14 @@ struct Workbench {
   std::unique_ptr<Program> program;
   SumMemory memory;
   std::vector<float> parameters, previous;
+  /// Nothing where nobody is shown what public rows give, as in audits.
+  std::optional<PublicProgram> for_public_rows;
 
   /// \param values  become the parameters, also those of the program.
   void load(std::vector<float> values);
+
+  /// A program with the parameters, to be shown public rows.
+  const Program& program_for_public_rows(const Plan& plan, Executor& executor);
 
   /// Passes the parameters on to the program; if they are not finite, those of `previous` come
   /// back instead.
