@@ -252,6 +252,45 @@ TEST_CASE("a run goes on as it began, or not at all", "[resume]") {
   }
 }
 
+TEST_CASE("a file of the run that was damaged or lost is written again, or named before a step",
+          "[resume][privacy]") {
+  const std::string wanted = GENERATE("central", "a clip norm that adapts", "noise that adapts",
+                                      "fed_avg", "dp_fed_avg, of a seed");
+  INFO(wanted);
+  const Place begun;
+  REQUIRE(begun.begin(kind(wanted)).code == 0);
+  REQUIRE(begun.resume({.operation = 50}).killed);
+  REQUIRE(goes_on(begun));
+  const Place expected(begun, 0);
+  REQUIRE(expected.resume().code == 0);
+  const std::string charged = begun.charges();
+  for (const auto& [name, content] : files_below(begun.run())) {
+    if (name == "resume.json") continue;
+    std::vector<std::string> damaged{"", content + "\n", content.substr(0, content.size() / 2)};
+    if (const auto digit = content.find_first_of("0123456789"); digit != content.npos)
+      (damaged.emplace_back(content))[digit] = content[digit] == '9' ? '8' : '9';
+    for (std::size_t i = 0; i <= damaged.size(); ++i) {
+      INFO(name << ", " << (i < damaged.size() ? "change " + std::to_string(i) : "removed"));
+      const Place place(begun, 0);
+      const bool is_removed = i == damaged.size();
+      if (is_removed ? !fs::remove(place.run() / name) : damaged[i] == content) continue;
+      if (!is_removed) write_file(place.run() / name, damaged[i]);
+      const End end = place.resume();
+      INFO(place.last_words());
+      if (end.code == 0) {
+        check_equal(place, expected);
+        CHECK(problems_of(place).empty());
+        continue;
+      }
+      CHECK((end.code == 3 || end.code == 4 || end.code == 2));
+      CHECK_THAT(place.last_words(), ContainsSubstring(fs::path(name).stem().string()));
+      CHECK_FALSE(place.is_over());
+      if (!fs::path(name).filename().string().ends_with(".jsonl"))
+        CHECK(place.charges() == charged);
+    }
+  }
+}
+
 TEST_CASE("of two checkpoints, the older one will do", "[resume]") {
   const Place begun;
   REQUIRE(begun.begin({}).code == 0);

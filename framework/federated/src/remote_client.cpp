@@ -375,6 +375,7 @@ class RemoteClient::Part {
       client_->reopen_ledger(ledger_file(), facts_for_ledger(), phase != Phase::between_rounds);
     }
     in.end();
+    output_->write_again();
     if (phase == Phase::in_round) give_up_round();
     if (phase == Phase::leaving) close(end);
   }

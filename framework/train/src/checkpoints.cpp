@@ -72,7 +72,7 @@ std::array<Bound, 5> bound_parts(const Plan& plan, const std::string& lock) {
            {"the set of plugins (privgrad.lock)", sha256_hex(lock)},
            {"the backend", manifest.backend.component->full_name()},
            {"the file of model.weights", weights ? weights->sha256 : ""},
-           {"what the plan says of steps, noise, clip norms and learning rates",
+           {"what the plan says of steps, noise, clip norms and learning rates (facts.json)",
             hash_of_numbers(plan)}}};
 }
 

@@ -176,6 +176,7 @@ void ResumableRun::take_up() {
   restore_parts(in);
   in.end();
   reopen(was_orderly);
+  output_.write_again();
   remove_unfinished(options_.directory);
   checkpoints_->settle_in(options_.directory);
   result_.resumed_at = result_.steps;

@@ -85,11 +85,22 @@ void RunOutput::open(const DataCommitment& data) {
   }
   write_atomically(options_.directory / "privgrad.lock", options_.lock);
   write_atomically(options_.directory / "facts.json", facts_text(plan_));
+  write_promise();
+}
+
+/// Writes a file, unless it is there with this content.
+void RunOutput::put(const char* name, const std::string& text) const {
+  const RecordDirectory directory(options_.directory);
+  if (directory.has(name) && directory.read_beginning(name, text.size() + 1) == text) return;
+  write_atomically(options_.directory / name, text);
+}
+
+/// What follows from the plan: a run that is cut off leaves it, and says so.
+void RunOutput::write_promise() const {
   Outcome so_far = outcome_of_all(plan_);
-  so_far.data = data;
+  so_far.data = data_;
   so_far.date = date_;
   write_schedules(so_far);
-  // Replaced at the end; a run that is cut off leaves one that says so.
   write_statement(privacy_statement(plan_, so_far));
 }
 
@@ -123,12 +134,22 @@ void RunOutput::reopen(const DataCommitment& data, const FilePosition& metrics) 
   const std::string text = facts_text(plan_);
   if (read_beginning(facts, text.size() + 1) != text)
     throw PrivacyError(facts.string() + ": is not what the run recorded before its first step");
-  metrics_file_.emplace(options_.directory / "metrics.jsonl", metrics);
+  try {
+    metrics_file_.emplace(options_.directory / "metrics.jsonl", metrics);
+  } catch (const IoError& problem) {
+    throw IoError(std::string(problem.what()) +
+                  "; the run can go on once the file is as it was at the last checkpoint");
+  }
+}
+
+void RunOutput::write_again() const {
+  put("manifest.yaml", to_yaml(plan_.manifest->resolved));
+  put("privgrad.lock", options_.lock);
+  write_promise();
 }
 
 void RunOutput::write_schedules(const Outcome& outcome) const {
-  write_atomically(options_.directory / "schedules.json",
-                   schedule_record(plan_, outcome).dump() + "\n");
+  put("schedules.json", schedule_record(plan_, outcome).dump() + "\n");
 }
 
 Json RunOutput::ledger_facts() const {
@@ -147,7 +168,7 @@ void RunOutput::ledgers_are_open(const std::vector<std::pair<std::string, std::s
 }
 
 void RunOutput::write_statement(const Json& statement) const {
-  write_atomically(options_.directory / "statement.json", statement.dump(2) + "\n");
+  put("statement.json", statement.dump(2) + "\n");
 }
 
 void RunOutput::report(Progress progress, const Json& more, const RunData& data, Workbench& bench,

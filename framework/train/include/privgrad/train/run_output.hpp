@@ -77,6 +77,10 @@ class RunOutput {
   /// \throws PrivacyError if facts.json is not as it was written; IoError
   void reopen(const DataCommitment& data, const FilePosition& metrics);
 
+  /// For a resumed run that goes on: writes the files from before the first step again, where they
+  /// differ. What is bound at the end is then what the run wrote, whatever became of it in between.
+  void write_again() const;
+
   /// From now on models are measured together with other processes.
   /// \param processes  outlives this.
   void share_work_with(ProcessGroup& processes) { processes_ = &processes; }
@@ -134,6 +138,8 @@ class RunOutput {
              const std::function<std::string(const std::string&)>& settled = {});
 
  private:
+  void put(const char* name, const std::string& text) const;
+  void write_promise() const;
   void write_statement(const nlohmann::json& statement) const;
   void write_schedules(const Outcome& outcome) const;
   enum class Split { train, test };
