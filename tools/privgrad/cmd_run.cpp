@@ -188,6 +188,10 @@ int do_resume(const Arguments& arguments) {
   options.directory = arguments.text("resume");
   options.resume = true;
   options.finish = arguments.has("finish");
+  // A kill, or a full disk, between the summary and the page.
+  if (fs::exists(options.directory / "summary.json") &&
+      !fs::exists(options.directory / "report.html"))
+    write_result_page(options.directory, "run");
   core::check_resumable(options);
   const host::PluginHost host =
       load_plugins(arguments, host::read_lock_file(options.directory / "privgrad.lock"));

@@ -147,7 +147,9 @@ class DataAccount::Lock {
     while (::flock(descriptor_, (what_ == For::reading ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK && errno != EINTR) fail("cannot be locked");
       if (std::chrono::steady_clock::now() > until)
-        throw IoError(file_.string() + ": is locked by another process");
+        throw IoError(file_.string() +
+                      ": is locked by another process; one that is stopped keeps its lock until it "
+                      "goes on or ends");
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
   }
@@ -336,6 +338,11 @@ void DataAccount::settle(Accountant& filter, const std::string& id, const Event&
   check_filter(filter);
   Lock lock(file_, Lock::For::writing);
   read(lock);
+  // A copy of the run that was ended has settled it, in full, which pays for what this one shows.
+  const auto in_full = [&](const AccountEntry& one) {
+    return one.id == id && one.resumed && one.settled == one.reserved;
+  };
+  if (std::any_of(entries_.begin(), entries_.end(), in_full)) return;
   AccountEntry& entry = open_entry(id);
   // At a delta that no cost above 0 is free at.
   constexpr double kDelta = 1e-15;

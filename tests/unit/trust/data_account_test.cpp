@@ -141,6 +141,10 @@ TEST_CASE("nothing comes back of a reservation whose run was resumed, whoever se
   const core::AccountEntry entry = DataAccount(file.path()).entries().front();
   CHECK(entry.resumed);
   CHECK(entry.status == "interrupted");
+  // Whoever comes second finds it settled, for all that it can have shown.
+  DataAccount(file.path()).settle(filter, id, kOne, "completed");
+  CHECK(file.spent() == 2.0);
+  CHECK(DataAccount(file.path()).entries().front().status == "interrupted");
 }
 
 TEST_CASE("a reservation pays for one ledger, and once settled for nothing more",

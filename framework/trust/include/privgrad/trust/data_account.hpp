@@ -118,8 +118,9 @@ class DataAccount {
 
   /// Replaces a reservation by what was spent of it; by all of it, if its run was resumed.
   /// \param status  how the run ended.
-  /// \throws PrivacyError if there is no such reservation, it was settled before, or `cost` is more
-  ///   than it; IoError. The reservation stays then.
+  /// One that was settled in full, by a copy of a run that was resumed, is left so.
+  /// \throws PrivacyError if there is no such reservation, it was settled before otherwise, or
+  ///   `cost` is more than it; IoError. The reservation stays then.
   void settle(Accountant& filter, const std::string& id, const Event& cost,
               const std::string& status);
 
