@@ -213,7 +213,8 @@ void SamplingWatch::check_is_new(std::uint64_t step, double bits,
   std::sort(rows.begin(), rows.end());
   const auto bytes = std::as_bytes(std::span(rows));
   std::string hash = sha256_hex({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-  if (!batches_before_.insert(std::move(hash)).second) refuse(step, "are alike more often than");
+  if (batches_before_.contains(hash)) refuse(step, "are alike more often than");
+  if (batches_before_.size() < kMostBatches) batches_before_.insert(std::move(hash));
 }
 
 void SamplingWatch::check_sizes(std::uint64_t step, std::size_t rows, double rate,

@@ -71,7 +71,7 @@ class CountLaw {
 /// then fixed, of draws without replacement):
 ///   - the sizes, all together: batches that are larger or smaller than they may be;
 ///   - whether a size is odd, which with coins it is half of the time: batches of a fixed size;
-///   - that no batch is an earlier one, where chance makes none so: coins of few random bits;
+///   - that no batch is one of the first 2^18, where chance makes none so: coins of few random bits;
 ///   - rows that come again: how many of those drawn lately are drawn now, against the same number of
 ///     coins. With batches that are cut from a permutation none does, and with repeated ones all do;
 ///   - every row: how often it was drawn. One that is favoured, or never drawn;
@@ -93,7 +93,7 @@ class CountLaw {
 /// of at most kFalseAlarm, over all steps of the run together, since each of the five looks has a
 /// fifth of that and each row an equal share of its look's (see CountLaw). Of two batches that are
 /// compared, the later one is the earlier one with probability 2^-kBitsOfABatch at most, whatever the
-/// earlier one is: in a run of at most 2^32 steps, 2^-77 altogether. The draws are
+/// earlier one is: in a run of at most 2^32 steps, 2^-90 altogether. The draws are
 /// independent of the data's values, and so is what ends a run. That an end can follow from the
 /// coins, which are secret, moves the distribution of what is released by at most kFalseAlarm: at
 /// most (1 + exp(epsilon)) kFalseAlarm more of delta, which no statement counts, as none counts the
@@ -104,13 +104,15 @@ class CountLaw {
 /// about 70 / ln(1 / rate) steps.
 ///
 /// Memory: 5 bytes a row; of epochs in which rows draw their steps 12, and 8 for each step; 200 for
-/// each step of a cycle; some 130 for each batch that is compared with others. Threads: calls never
-/// overlap.
+/// each step of a cycle; some 130 for each batch that later ones are compared with. Threads: calls
+/// never overlap.
 class SamplingWatch {
  public:
   static constexpr double kFalseAlarm = 0x1p-64;
   /// Batches with fewer random bits than that are not compared with earlier ones.
   static constexpr double kBitsOfABatch = 140.0;
+  /// Batches that later ones are compared with.
+  static constexpr std::size_t kMostBatches = std::size_t{1} << 18;
 
   /// \param charges  the charges of the steps, in order; must outlive this.
   /// \param sampler  the sampler's name, for errors.
