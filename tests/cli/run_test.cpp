@@ -85,6 +85,17 @@ TEST_CASE("a run leaves its record, and nothing else") {
                                           "summary.json"});
 }
 
+TEST_CASE("a page that a kill behind the summary prevented is made by --resume") {
+  const Cli cli;
+  REQUIRE(cli.on_manifest("run", {"--out", "out"}).exit_code == 0);
+  const std::string page = read_file(cli.out("out/report.html"));
+  fs::remove(cli.out("out/report.html"));
+  const Outcome outcome = cli({"run", "--resume", "out"});
+  CHECK(outcome.exit_code == 2);
+  CHECK_THAT(outcome.err, ContainsSubstring("the run is finished"));
+  CHECK(read_file(cli.out("out/report.html")) == page);
+}
+
 TEST_CASE("the resolved manifest of a run is one that runs") {
   const Cli cli;
   REQUIRE(cli.on_manifest("run", {"--set", "seed=7", "--out", "first", "--quiet"}).exit_code == 0);
