@@ -160,7 +160,8 @@ const Catalog& transforms() {
        offer<Transform, DropsTestRow>("drops"), offer<Transform, FlipsOneTarget>("flips"),
        offer<Transform, Reverses>("reverses"), offer<Transform, SwapsFeatures>("swaps"),
        offer<Transform, Centres>("centres"), offer<Transform, TellsLess>("tells_less"),
-       offer<Transform, FitsInPlace>("fits_in_place"), offer<Transform, FitsFewer>("fits_fewer"),
+       offer<Transform, FitsInPlace>("fits_in_place", {"unreleased_statistics"}),
+       offer<Transform, FitsFewer>("fits_fewer", {"unreleased_statistics"}),
        offer<Transform, RowByRow>("row_by_row"), offer<Transform, SwapsAtOnce>("swaps_at_once")});
   return catalog;
 }

@@ -11,10 +11,13 @@
 
 /// Offers a test's component, without parameters, as a plugin would.
 template <class Interface, class Impl>
-privgrad::Factory offer(std::string name) {
+privgrad::Factory offer(std::string name, std::vector<std::string> traits = {}) {
   privgrad::Registrar registrar;
-  registrar.add<Interface, Impl>(
-      {.name = std::move(name), .summary = "Of this test.", .reference = "none", .params = {}});
+  registrar.add<Interface, Impl>({.name = std::move(name),
+                                  .summary = "Of this test.",
+                                  .reference = "none",
+                                  .params = {},
+                                  .traits = std::move(traits)});
   return registrar.factories().front();
 }
 
