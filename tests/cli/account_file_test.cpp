@@ -16,9 +16,10 @@ Words opening(const std::string& epsilon) {
           "zero_out", "--target-epsilon", epsilon, "--target-delta", "1e-5"};
 }
 
-/// small.yaml's run, of epsilon 1, on the account.
+/// small.yaml's run, of epsilon 1, on the account, which takes runs for release alone.
 Words run(const std::string& out, Words more = {}) {
-  more.insert(more.begin(), {"--set", std::string("privacy.account=") + kFile, "--out", out, "-q"});
+  more.insert(more.begin(), {"--set", std::string("privacy.account=") + kFile, "--set",
+                             "mode=release", "--set", "data.size=60", "--out", out, "-q"});
   return more;
 }
 
@@ -73,6 +74,27 @@ TEST_CASE("who waits for an account that another process holds says so") {
   CHECK(Json::parse(outcome.out).at("epsilon") == 0.0);
 }
 
+TEST_CASE("an account pays for no noise that everybody knows and no output that nobody paid for",
+          "[privacy]") {
+  const Cli cli;
+  REQUIRE(cli(opening("1.5")).exit_code == 0);
+  const std::string account = std::string("privacy.account=") + kFile;
+  const auto refused = [&](Words more, const char* key) {
+    more.insert(more.begin(), {"--set", account, "--out", "refused", "-q"});
+    const Outcome outcome = cli.on_manifest("run", more);
+    INFO(key);
+    CHECK(outcome.exit_code == 3);
+    CHECK(line_count(outcome.err) == 1);
+    CHECK_THAT(outcome.err,
+               ContainsSubstring("privacy.account pays only for runs") && ContainsSubstring(key));
+    CHECK_FALSE(std::filesystem::exists(cli.out("refused")));
+  };
+  refused({"--set", "seed=1", "--set", "data.size=60"}, "who has the seed can take off");
+  refused({"--set", "data.size=60"}, "'training metrics'");
+  refused({"--set", "aggregator.arithmetic=float", "--set", "data.size=60"}, "'floating_point'");
+  CHECK(shown(cli).at("runs").empty());
+}
+
 TEST_CASE("a run that ends early gets back what it did not spend") {
   const Cli cli;
   REQUIRE(cli(opening("1")).exit_code == 0);
@@ -96,7 +118,7 @@ TEST_CASE("an account pays for runs of its own adjacency and unit, with noise, b
   };
   REQUIRE(cli(opening("9")).exit_code == 0);
   refused({"--set", "privacy.adjacency=replace_one"}, "was opened for zero_out");
-  refused({"--set", "privacy.noise=off"}, "without noise");
+  refused({"--set", "mode=research", "--set", "privacy.noise=off"}, "without noise");
   refused({"--set", "sampler={kind: poisson, batch_size: 6}", "--set", "privacy.accountant=rdp"},
           "subsampled Gaussian");
   const Outcome pld = cli({"account", "--open", "b", "--accountant", "pld", "--target-epsilon", "1",

@@ -1,6 +1,7 @@
 // Accuracies on private rows that are released between the steps, and runs that end by them: what is
 // charged, in which order, what is stated, and what verification makes of forgeries.
 #include <cmath>
+#include <optional>
 
 #include "privgrad/trust/data_account.hpp"
 #include "privgrad/trust/event_json.hpp"
@@ -256,17 +257,26 @@ TEST_CASE("verification finds a report that is missing, and an end that none led
 TEST_CASE("an account gets back what a run that ended early was not charged for",
           "[statistics][privacy]") {
   Overrides set = kStops;
-  set.insert(set.end(), {"privacy.account=rows.account", "privacy.adjacency=zero_out",
-                         "sampler=full_batch", "privacy.accountant=zcdp"});
-  Experiment experiment(kReports, set);
+  set.insert(set.end(),
+             {"privacy.account=rows.account", "privacy.adjacency=zero_out", "sampler=full_batch",
+              "privacy.accountant=zcdp", "mode=release", "seed=null"});
+  // An account takes no seeds, so chance decides: six accuracies of the same model go up with a
+  // probability of 1 in 720.
+  std::optional<Experiment> made;
+  std::optional<core::RunResult> ended;
+  for (int tries = 0; !ended || ended->status != core::RunStatus::stopped_early; ++tries) {
+    REQUIRE(tries < 8);
+    made.emplace(kReports, set);
+    core::DataAccount::open(made->dir() / "rows.account", {.name = "rows",
+                                                           .adjacency = Adjacency::zero_out,
+                                                           .target_epsilon = 3.5,
+                                                           .target_delta = 1e-5,
+                                                           .accountant = "zcdp"});
+    ended = made->run();
+  }
+  Experiment& experiment = *made;
+  const core::RunResult& result = *ended;
   const auto file = experiment.dir() / "rows.account";
-  core::DataAccount::open(file, {.name = "rows",
-                                 .adjacency = Adjacency::zero_out,
-                                 .target_epsilon = 3.5,
-                                 .target_delta = 1e-5,
-                                 .accountant = "zcdp"});
-  const core::RunResult result = experiment.run();
-  REQUIRE(result.status == core::RunStatus::stopped_early);
   const core::DataAccount account(file);
   REQUIRE(account.entries().size() == 1);
   REQUIRE(account.entries().front().settled.has_value());

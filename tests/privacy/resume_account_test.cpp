@@ -20,7 +20,8 @@ struct Paid {
                                    .target_epsilon = 5.0,
                                    .target_delta = 1e-5,
                                    .accountant = "zcdp"});
-    Overrides all{"privacy.account=" + file.string(), "privacy.adjacency=zero_out"};
+    Overrides all{"privacy.account=" + file.string(), "privacy.adjacency=zero_out", "mode=release",
+                  "data.size=60"};
     all.insert(all.end(), more.begin(), more.end());
     const End end = place.begin(all);
     INFO(place.last_words());

@@ -458,9 +458,12 @@ TEST_CASE("an account pays for no fork of a run that it has paid for",
                                  .target_epsilon = 5.0,
                                  .target_delta = 1e-5,
                                  .accountant = "zcdp"});
-  const Begun begun(input_of(Part::test_rows),
-                    {"sampler=full_batch", "privacy.accountant=zcdp", "privacy.adjacency=zero_out",
-                     "privacy.target_epsilon=2", "privacy.account=" + file.string()});
+  const Begun begun(
+      input_of(Part::test_rows),
+      {"sampler=full_batch", "privacy.accountant=zcdp", "privacy.adjacency=zero_out",
+       "privacy.target_epsilon=2", "mode=release", "data.size=64", "data.row=line",
+       "data.malformed=fill", "data.columns=[{name: '*', type: number, fill: 0}]", "data.classes=2",
+       "data.target_fill=0", "data.test_is_public=true", "privacy.account=" + file.string()});
   begun.change_input();
   begun.forge_copy(begun.place, /*sealed=*/true);
   const auto before = files_below(begun.place.run());

@@ -25,17 +25,25 @@ std::vector<Event> costs(const Plan& plan) {
 
 /// The event that costs most, as the filter sees it: an example lies with one client.
 Event largest(const std::vector<Event>& events, Accountant& filter, const AccountTerms& terms) {
-  const Event* most = &events.front();
-  double most_epsilon = 0.0;
-  for (const Event& event : events) {
-    filter.start(terms.adjacency);
-    filter.compose(event, 1);
-    const double epsilon = filter.epsilon(terms.target_delta).value;
-    if (epsilon <= most_epsilon) continue;
-    most = &event;
-    most_epsilon = epsilon;
+  return *std::ranges::max_element(events, {}, [&](const Event& event) {
+    return cost_by_filter(filter, terms.adjacency, event);
+  });
+}
+
+/// An account's statement is about noise that nobody knows and about outputs that are all paid for.
+void refuse_what_is_not_secret(const Plan& plan) {
+  const Manifest& manifest = *plan.manifest;
+  const std::string pays = "privacy.account pays only for runs ";
+  if (manifest.seed) {
+    throw privacy_error_at(manifest, "seed",
+                           "makes noise that everybody who has the seed can take off, and " + pays +
+                               "whose noise is secret; leave seed out");
   }
-  return *most;
+  if (plan.unaccounted.empty()) return;
+  const Unaccounted& first = plan.unaccounted.front();
+  throw PrivacyError(first.position + ": error: " + pays +
+                     "all of whose outputs are accounted for, and '" + first.what +
+                     "' is not; use mode: release");
 }
 
 std::string utc_now() {
@@ -65,6 +73,7 @@ void check_account(const Plan& plan) {
     refuse("was opened to protect each " + std::string(to_text(terms.unit)) +
            ", but the run protects each " + std::string(to_text(plan.unit)));
   }
+  refuse_what_is_not_secret(plan);
   const auto filter = make_guard(manifest.account->filter);
   if (dynamic_cast<const ComposesAdaptively*>(filter.get()) == nullptr)
     refuse("was opened with " + manifest.account->filter.name() + ", which is no privacy filter");

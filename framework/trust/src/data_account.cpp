@@ -70,14 +70,14 @@ void check_filter(const Accountant& filter) {
   }
 }
 
-/// The epsilon of one event on its own.
-double epsilon_of(Accountant& filter, Adjacency adjacency, const Event& event, double delta) {
+}  // namespace
+
+double cost_by_filter(Accountant& filter, Adjacency adjacency, const Event& event) {
+  constexpr double kDelta = 1e-15;
   filter.start(adjacency);
   filter.compose(event, 1);
-  return checked_guard(filter.epsilon(delta), "the account's accountant").value;
+  return checked_guard(filter.epsilon(kDelta), "the account's accountant").value;
 }
-
-}  // namespace
 
 /// The file, opened and locked: for nobody else to write, or for nobody else at all.
 class DataAccount::Lock {
@@ -344,10 +344,8 @@ void DataAccount::settle(Accountant& filter, const std::string& id, const Event&
   };
   if (std::any_of(entries_.begin(), entries_.end(), in_full)) return;
   AccountEntry& entry = open_entry(id);
-  // At a delta that no cost above 0 is free at.
-  constexpr double kDelta = 1e-15;
-  if (epsilon_of(filter, terms_.adjacency, cost, kDelta) >
-      epsilon_of(filter, terms_.adjacency, entry.reserved, kDelta)) {
+  if (cost_by_filter(filter, terms_.adjacency, cost) >
+      cost_by_filter(filter, terms_.adjacency, entry.reserved)) {
     throw PrivacyError(file_.string() + ": reservation " + id + " is for less than was spent");
   }
   settle_under(lock, filter, entry, entry.resumed ? entry.reserved : cost, status);

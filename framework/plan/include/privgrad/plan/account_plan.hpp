@@ -14,8 +14,9 @@ namespace privgrad::core {
 
 /// Checks that the account that the manifest names can pay for such a plan at all, however much is
 /// left in it.
-/// \throws PrivacyError, at privacy.account, for another adjacency or unit, a plan without noise,
-///   and events that the account's filter has no proof for.
+/// \throws PrivacyError, with the key, for another adjacency or unit, a plan without noise, events
+///   that the account's filter has no proof for, noise that follows from a seed, and outputs that are
+///   not accounted for.
 void check_account(const Plan& plan);
 
 /// The facts in statements about the account that the manifest names, if it names one.

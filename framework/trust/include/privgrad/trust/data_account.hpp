@@ -39,6 +39,11 @@ struct AccountEntry {
   const Event& cost() const { return settled ? *settled : reserved; }
 };
 
+/// What an event costs by a filter, as a number to compare events by: its epsilon at a delta so small
+/// that no cost is free. At the account's own delta a cost may have epsilon 0, and still be larger
+/// than that of another event.
+double cost_by_filter(Accountant& filter, Adjacency adjacency, const Event& event);
+
 /// The account of one private data set: a budget that all runs on it share, in a file.
 ///
 /// Privacy. Which run comes next, with which noise, depends on what earlier ones have released, so
