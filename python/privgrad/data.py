@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from .errors import ConfigError, DataError
+from .errors import ConfigError, DataError, PrivacyError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -247,6 +247,7 @@ def lent(data: Any, as_columns: bool = False, fills: Iterable[str] = ()) -> Iter
     if not _is_lent(data):
         yield data
         return
+    _refuse_public_training_rows(data)
     names: list[str] = []
     try:
         if as_columns or data.get("columns") is not None:
@@ -256,6 +257,29 @@ def lent(data: Any, as_columns: bool = False, fills: Iterable[str] = ()) -> Iter
     finally:
         for name in names:
             _core.take_back(name)
+
+
+def _refuse_public_training_rows(data: Mapping[str, Any]) -> None:
+    """Refuse test rows that are declared public and are training rows: the same object, file or memory.
+
+    What rows hold decides nothing: a refusal that follows from equal rows would tell who is there.
+    """
+    import numpy as np
+
+    if data.get("test_is_public") is not True or "train" not in data or "test" not in data:
+        return
+    train, test = (_parts(data[split], split)[0] for split in ("train", "test"))
+    are_files = all(isinstance(rows, (str, os.PathLike)) and os.path.exists(rows) for rows in (train, test))
+    are_arrays = isinstance(train, np.ndarray) and isinstance(test, np.ndarray)
+    if (
+        train is test
+        or (are_files and os.path.samefile(train, test))
+        or (are_arrays and np.shares_memory(train, test))
+    ):
+        raise PrivacyError(
+            "data.test_is_public: says that test rows are public, but they are training rows, which are private;"
+            " give other test rows, or leave test_is_public out"
+        )
 
 
 def _lend_numbers(data: Mapping[str, Any], names: list[str], fills: Container[str]) -> dict[str, Any]:

@@ -44,6 +44,18 @@ def test_rows_in_memory_are_the_rows_of_files(small: dict[str, Any], rows: Any) 
     assert here.unaccounted == of_files.unaccounted
 
 
+def test_public_test_rows_are_not_training_rows(small: dict[str, Any], rows: Any) -> None:
+    """The same object or memory is refused; that rows are equal decides nothing."""
+    features, labels = rows
+    for test in (rows, (features, labels), (features[100:], labels[100:])):
+        with pytest.raises(privgrad.PrivacyError, match="they are training rows"):
+            privgrad.plan(with_rows(small, {"train": rows, "test": test, "test_is_public": True}))
+    halves = {"train": (features[:150], labels[:150]), "test": (features[150:], labels[150:])}
+    copies = {"train": rows, "test": (features.copy(), labels.copy())}
+    for given in (halves, copies, {"train": rows, "test": rows, "test_is_public": False}):
+        privgrad.plan(with_rows(small, {"test_is_public": True, **given}))
+
+
 def test_the_manifest_says_what_was_declared(small: dict[str, Any], rows: Any) -> None:
     run = privgrad.run(with_rows(small, {"train": rows}))
     text = run.manifest()

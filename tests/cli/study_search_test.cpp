@@ -312,8 +312,8 @@ std::string table(bool exchanged) {
 }
 
 /// Two optimizers on that table, their rates searched as `set` says.
-struct OnTable : Searched {
-  explicit OnTable(const std::string& set) : Searched("") {
+struct SearchedTable : Searched {
+  explicit SearchedTable(const std::string& set) : Searched("") {
     write_file(dir() / "train.csv", table(false));
     write_file(dir() / "test.csv", table(false));
     write_file(dir() / "s.yaml", R"(study: 1
@@ -351,7 +351,7 @@ search:
 
 TEST_CASE("a search that reads the same rows otherwise is not said to have seen others",
           "[ablate][verify][privacy]") {
-  const OnTable work(
+  const SearchedTable work(
       "  set: {data.columns: [{name: \"*\", type: number, min: -4, max: 4, unit: true, fill: "
       "0}]}\n");
   const Outcome outcome = work.ablate();
@@ -369,7 +369,7 @@ TEST_CASE("a search that reads the same rows otherwise is not said to have seen 
 }
 
 TEST_CASE("a search on the same rows is part of what choosing costs", "[ablate][privacy]") {
-  const OnTable work("");
+  const SearchedTable work("");
   const Outcome outcome = work.ablate();
   INFO(outcome.err);
   REQUIRE(outcome.exit_code == 0);
@@ -387,7 +387,7 @@ TEST_CASE("a search on the same rows is part of what choosing costs", "[ablate][
 }
 
 TEST_CASE("arms that were trained on different rows are not compared", "[ablate][verify]") {
-  const OnTable work("");
+  const SearchedTable work("");
   REQUIRE(work.ablate().exit_code == 0);
   fs::remove_all(work.out("s/runs/momentum"));
   write_file(work.dir() / "train.csv", table(true));

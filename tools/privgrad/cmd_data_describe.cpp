@@ -186,6 +186,7 @@ struct Description {
   std::string kind;
   DataInfo info;
   DataSummary train, test;
+  std::uint64_t test_rows_in_train = 0;
   std::vector<fs::path> files;
 };
 
@@ -195,9 +196,14 @@ Description describe(const Catalog& catalog, const WantedSource& wanted) {
     if (wanted.folder.empty() || file.parent_path() == wanted.folder) continue;
     throw IoError(wanted.folder.string() + ": holds no IDX files named as MNIST's");
   }
-  Description d{opened.kind, opened.source->info(), {}, {}, {}};
-  d.train = summarise(opened.source->read(Split::train));
-  if (d.info.test_rows > 0) d.test = summarise(opened.source->read(Split::test));
+  Description d{opened.kind, opened.source->info(), {}, {}, 0, {}};
+  const Dataset train = opened.source->read(Split::train);
+  d.train = summarise(train);
+  if (d.info.test_rows > 0) {
+    const Dataset test = opened.source->read(Split::test);
+    d.test = summarise(test);
+    d.test_rows_in_train = rows_in_common(test, train);
+  }
   d.files = opened.files();
   return d;
 }
@@ -265,6 +271,11 @@ std::string page(const std::string& what, const Description& d) {
   } else {
     text += class_table(d) + "\n";
   }
+  if (d.test_rows_in_train > 0) {
+    text += std::to_string(d.test_rows_in_train) + " of the " + std::to_string(d.test.rows) +
+            " test rows are equal to training rows; if these are private, the test rows are not "
+            "public (data.test_is_public)\n\n";
+  }
   Table files({Align::left, Align::right});
   for (const fs::path& file : d.files) {
     std::error_code unknown;
@@ -300,7 +311,10 @@ nlohmann::json to_json(const std::string& what, const Description& d) {
                       {"read_off_the_examples", d.info.unaccounted},
                       {"files", nlohmann::json::array()},
                       {"note", kPrivate}};
-  if (d.test.rows > 0) json["test"] = split_json(d.test);
+  if (d.test.rows > 0) {
+    json["test"] = split_json(d.test);
+    json["test_rows_in_train"] = d.test_rows_in_train;
+  }
   for (const fs::path& file : d.files) json["files"].push_back(file.string());
   return json;
 }

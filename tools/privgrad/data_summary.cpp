@@ -2,6 +2,11 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+
+#include "privgrad/trust/sha256.hpp"
 
 namespace privgrad::tool {
 
@@ -33,6 +38,31 @@ DataSummary summarise(const Dataset& data) {
     }
   }
   return summary;
+}
+
+namespace {
+
+/// Calls `take` with a hash of each row, features and target.
+template <class Take>
+void for_each_hash(const Dataset& data, const Take& take) {
+  std::vector<float> row(data.row_size() + 1);
+  const std::span<float> all(row);
+  for (std::uint32_t i = 0; i < data.rows(); ++i) {
+    const std::uint32_t number[]{i};
+    data.gather(number, all.first(data.row_size()), all.last(1));
+    take(core::sha256_hex(
+        std::string_view(reinterpret_cast<const char*>(row.data()), row.size() * sizeof(float))));
+  }
+}
+
+}  // namespace
+
+std::uint64_t rows_in_common(const Dataset& rows, const Dataset& others) {
+  std::unordered_set<std::string> known;
+  for_each_hash(others, [&](std::string hash) { known.insert(std::move(hash)); });
+  std::uint64_t common = 0;
+  for_each_hash(rows, [&](const std::string& hash) { common += known.contains(hash) ? 1 : 0; });
+  return common;
 }
 
 }  // namespace privgrad::tool

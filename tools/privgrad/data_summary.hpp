@@ -31,4 +31,8 @@ struct DataSummary {
 /// Goes over the examples once, in blocks, so that byte data are never all expanded in memory.
 DataSummary summarise(const Dataset& data);
 
+/// \returns how many of the rows have features and target equal, bit for bit, to those of one of
+///   the others.
+std::uint64_t rows_in_common(const Dataset& rows, const Dataset& others);
+
 }  // namespace privgrad::tool

@@ -223,6 +223,27 @@ void complete(const Manifest& manifest, Setting& setting) {
   setting.program = program_abilities(manifest, setting);
 }
 
+bool overlap(const RowOrigin& a, const RowOrigin& b) {
+  return a.file == b.file && a.part == b.part && a.first < b.end && b.first < a.end;
+}
+
+/// Refuses test rows that are declared public and are training rows, by where rows come from. What
+/// rows hold decides nothing: a refusal that follows from two equal rows would itself tell whether
+/// somebody's row is there.
+void check_public_rows(const Manifest& manifest, const DataInfo& info) {
+  if (!manifest.test_is_public) return;
+  for (const RowOrigin& test : info.test_origins) {
+    for (const RowOrigin& train : info.train_origins) {
+      if (!overlap(test, train)) continue;
+      throw privacy_error_at(manifest, "data.test_is_public",
+                             "says that test rows are public, but they are training rows, which "
+                             "are private: " +
+                                 test.name + (test.name == train.name ? "" : " is " + train.name) +
+                                 "; name other test rows, or leave test_is_public out");
+    }
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<Setting> make_setting(const Manifest& manifest) {
@@ -240,6 +261,7 @@ std::shared_ptr<Setting> make_setting(const Manifest& manifest) {
     throw PluginError(manifest.data.component->full_name() +
                       ": broke its contract: it has test rows without a test split");
   }
+  check_public_rows(manifest, setting->info);
   if (!setting->info.has_targets) {
     throw ConfigError(error_text(manifest, "data",
                                  "its rows have no targets: they can be predicted, and not trained "

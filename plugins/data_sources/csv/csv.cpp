@@ -97,7 +97,8 @@ std::vector<TablePart> parts_of(const Paths& files, const CsvForm& form) {
                                streams ? std::numeric_limits<std::uint64_t>::max()
                                        : kMostFileBytes);
                          },
-                     .size = failure ? 0 : size});
+                     .size = failure ? 0 : size,
+                     .origin = {privgrad::file_identity(file), file.string()}});
   }
   return parts;
 }

@@ -44,6 +44,10 @@ struct Outline {
   bool are_reals = false;      ///< Whether features can be NaN or infinite.
 };
 
+privgrad::RowOrigin origin(const Place& place) {
+  return {privgrad::file_identity(place.file), place.file.string(), place.features};
+}
+
 class Hdf5 final : public privgrad::DataSource,
                    public privgrad::DataFiles,
                    public privgrad::StreamedRows {
@@ -60,7 +64,9 @@ class Hdf5 final : public privgrad::DataSource,
                   .train_rows = train_outline_->targets.size(),
                   .test_rows = test_outline_ ? test_outline_->targets.size() : 0,
                   .unaccounted = task_.unaccounted_of_fit(),
-                  .has_test_split = test_.has_value()};
+                  .has_test_split = test_.has_value(),
+                  .train_origins = {origin(train_)}};
+    if (test_) info.test_origins = {origin(*test_)};
     const auto add_remark = [&](const Place& place, const Outline& outline) {
       std::string remark = TargetTask::remark(place.file.string() + ": " + place.targets,
                                               outline.filled, outline.targets.size());

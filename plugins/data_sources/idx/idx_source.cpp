@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "../files/input_file.hpp"
+#include "privgrad/data_files.hpp"
 #include "privgrad/error.hpp"
 
 using privgrad::ConfigError;
@@ -222,6 +223,18 @@ DataInfo IdxSource::info() {
   info.train_rows = train_outline_->wanted_rows.size();
   info.test_rows = test_outline_ ? test_outline_->wanted_rows.size() : 0;
   info.has_test_split = test_outline_.has_value();
+  const auto origin = [](const IdxFiles& files, std::size_t first,
+                         std::optional<std::size_t> rows) {
+    privgrad::RowOrigin made{
+        privgrad::file_identity(files.images), files.images.string(), {}, first};
+    if (rows) made.end = first + *rows;
+    return made;
+  };
+  info.train_origins = {origin(train_, 0, selection_.limit())};
+  if (test_) {
+    info.test_origins = {
+        origin(*test_, selection_.test_skip().value_or(0), selection_.test_limit())};
+  }
   info.first_rows_only = selection_.limit().has_value();
   info.rows_chosen_by_value = selection_.by_label();
   info.class_names = selection_.class_names();

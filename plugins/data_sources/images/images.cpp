@@ -165,6 +165,11 @@ class Images final : public privgrad::DataSource,
     info.train_rows = train_.size();
     info.test_rows = test_.size();
     info.has_test_split = test_folder_.has_value();
+    const auto origin = [](const std::filesystem::path& folder) {
+      return privgrad::RowOrigin{privgrad::file_identity(folder), folder.string()};
+    };
+    info.train_origins = {origin(train_folder_)};
+    if (test_folder_) info.test_origins = {origin(*test_folder_)};
     // A run that took place says of every image that it fits.
     if (!form_.blanks) {
       info.unaccounted.emplace_back(

@@ -1,3 +1,4 @@
+#include "privgrad/data_files.hpp"
 #include "privgrad/memory_tables.hpp"
 
 #include <array>
@@ -75,6 +76,16 @@ struct Rows {
   std::size_t filled = 0;      ///< How many targets did not fit, and count as target_fill.
 };
 
+/// Where the numbers of rows lie in memory: two parts of one array are told apart.
+privgrad::RowOrigin origin(const char* split, const MemoryTable& table) {
+  return std::visit(
+      [&](const auto& numbers) {
+        const auto first = reinterpret_cast<std::size_t>(numbers.data());
+        return privgrad::RowOrigin{"memory", split, {}, first, first + numbers.size_bytes()};
+      },
+      table.numbers);
+}
+
 /// The rows of a section, as the interface of a source has them.
 class LentRows {
  public:
@@ -114,7 +125,9 @@ class Arrays final : public LentRows {
                   .train_rows = rows_of(train_->table),
                   .test_rows = test_ ? rows_of(test_->table) : 0,
                   .unaccounted = has_targets_ ? task_.unaccounted_of_fit() : task_.unaccounted(),
-                  .has_test_split = test_.has_value()};
+                  .has_test_split = test_.has_value(),
+                  .train_origins = {origin("train", train_->table)}};
+    if (test_) info.test_origins = {origin("test", test_->table)};
     const auto are_reals = [](const Rows& rows) {
       return std::holds_alternative<std::span<const float>>(rows.table.numbers);
     };
@@ -302,7 +315,9 @@ class Columns final : public LentRows, private TableParts {
     const auto open = [table = found, called = name(split)](bool) {
       return std::make_unique<MemoryRows>(table, called);
     };
-    return {{.open = open, .size = found->columns.front().offsets.size()}};
+    return {{.open = open,
+             .size = found->columns.front().offsets.size(),
+             .origin = {name(split), name(split)}}};
   }
   std::string name(Split split) const override {
     return split == Split::train ? "memory: train" : "memory: test";

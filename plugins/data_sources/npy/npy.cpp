@@ -49,6 +49,11 @@ struct Outline {
   bool are_reals = false;      ///< Whether features can be NaN or infinite.
 };
 
+privgrad::RowOrigin origin(const Files& files) {
+  return {privgrad::file_identity(files.features), files.features.string(),
+          files.features_array.value_or("")};
+}
+
 class Npy final : public privgrad::DataSource,
                   public privgrad::DataFiles,
                   public privgrad::StreamedRows {
@@ -65,7 +70,9 @@ class Npy final : public privgrad::DataSource,
                   .train_rows = train_outline_->targets.size(),
                   .test_rows = test_outline_ ? test_outline_->targets.size() : 0,
                   .unaccounted = task_.unaccounted_of_fit(),
-                  .has_test_split = test_.has_value()};
+                  .has_test_split = test_.has_value(),
+                  .train_origins = {origin(train_)}};
+    if (test_) info.test_origins = {origin(*test_)};
     const auto add_remark = [&](const Files& files, const Outline& outline) {
       std::string remark =
           TargetTask::remark(files.targets.string(), outline.filled, outline.targets.size());

@@ -146,6 +146,13 @@ DataInfo DeclaredTable::info_of(const Table& train, const SideFacts& test,
   info.train_rows = train.train_facts.rows;
   info.test_rows = test.rows;
   info.has_test_split = split_.has_value() || has_test_;
+  for (const TablePart& part : parts_.parts(Split::train))
+    info.train_origins.push_back(part.origin);
+  // Without a table of their own, test rows are taken out of train, and are no training rows.
+  if (has_test_) {
+    for (const TablePart& part : parts_.parts(Split::test))
+      info.test_origins.push_back(part.origin);
+  }
   info.unaccounted = unaccounted(train.columns);
   // A row that is changed changes sides, and the number of training examples with it.
   info.rows_chosen_by_value = split_.has_value();

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "privgrad/data_source.hpp"
+
 /// A table's rows, one after the other, each of as many fields as it has columns.
 ///
 /// No message shows the content of a field.
@@ -65,4 +67,5 @@ struct TablePart {
   /// \param streams  whether the rows are taken as they come, and never all in memory.
   std::function<std::unique_ptr<TextRows>(bool streams)> open;
   std::uint64_t size = 0;  ///< How much there is to read, about, in any unit.
+  privgrad::RowOrigin origin = {};
 };

@@ -2,11 +2,16 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "privgrad/export.hpp"
 
 namespace privgrad {
+
+/// The same text for the same file or folder, by whatever path: its device and number there, or the
+/// path where there is no such file.
+PRIVGRAD_API std::string file_identity(const std::filesystem::path& path);
 
 /// Optional ability of a data source that reads files, found with dynamic_cast: it names these
 /// files. Threads: calls on one instance never overlap.

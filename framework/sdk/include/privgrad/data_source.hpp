@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,16 @@
 namespace privgrad {
 
 enum class Split { train = 1, test };
+
+/// Which rows of which file a split has, told by parameters and directories alone and never by what
+/// the rows hold.
+struct RowOrigin {
+  std::string file;       ///< file_identity(), or the name of rows that a program lends.
+  std::string name;       ///< For messages: the path as it was given.
+  std::string part = {};  ///< Which array or data set of the file, where it has several.
+  std::size_t first = 0;  ///< Row numbers [first, end), in the order of the file.
+  std::size_t end = std::numeric_limits<std::size_t>::max();
+};
 
 /// The facts about the data that a plan may use, from headers and counts alone.
 struct DataInfo {
@@ -46,6 +57,9 @@ struct DataInfo {
   /// Whether the parameters ask for test rows: public, while that some row fell to the test side is
   /// a fact about rows.
   bool has_test_split = false;
+  /// Where the rows of each split are from. Test rows that are declared public are refused where
+  /// they are training rows. Empty: the source does not tell.
+  std::vector<RowOrigin> train_origins = {}, test_origins = {};
 };
 
 /// Reads the examples.
@@ -75,7 +89,7 @@ struct DataInfo {
 class PRIVGRAD_API DataSource {
  public:
   static constexpr std::string_view kKind = "data_source";
-  static constexpr int kInterfaceVersion = 1;
+  static constexpr int kInterfaceVersion = 2;
   static constexpr std::string_view kSees = "private rows";
 
   virtual ~DataSource();

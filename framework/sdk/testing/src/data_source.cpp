@@ -9,6 +9,7 @@
 
 #include "inputs.hpp"
 #include "parameters.hpp"
+#include "privgrad/data_files.hpp"
 #include "rules.hpp"
 
 namespace privgrad::testing {
@@ -160,6 +161,11 @@ void check_data_source(Checker& checker) {
                 "info() says that examples are " + to_text(info.shape.features));
         require(info.has_test_split || info.test_rows == 0,
                 "info() has test rows without a test split");
+        if (dynamic_cast<const DataFiles*>(source.get()) != nullptr) {
+          require(!info.train_origins.empty(),
+                  "info() does not say which files its training rows are from (train_origins), so "
+                  "that nobody sees where test rows are training rows");
+        }
         require(same(info, source->info()), "info() answers otherwise the second time");
         for (const std::string& fact : info.unaccounted) {
           require(std::any_of(checker.specs().begin(), checker.specs().end(),
