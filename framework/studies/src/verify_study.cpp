@@ -328,7 +328,7 @@ class StudyVerifier {
 
   void compare(const std::string& file, const Json& said, const Json& derived) {
     for (const auto& [key, value] : derived.items()) {
-      if (said.contains(key) && nearly_equal(said.at(key), value)) continue;
+      if (said.contains(key) && said_alike(said.at(key), value)) continue;
       return problem(std::string(file)
                          .append(": says '")
                          .append(key)

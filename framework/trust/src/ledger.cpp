@@ -1,6 +1,7 @@
 #include "privgrad/trust/ledger.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <iterator>
 #include <string_view>
@@ -17,6 +18,13 @@ namespace privgrad::core {
 namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{4} << 30;  // some 500 for each release
+
+/// The recorded epsilon, if it may be another processor's answer about the same events.
+double as_recorded(double proved, const nlohmann::json& recorded) {
+  if (!recorded.is_number()) return proved;
+  const double other = recorded.get<double>();
+  return std::abs(other - proved) <= kOfProcessors * std::max(other, proved) ? other : proved;
+}
 
 }  // namespace
 
@@ -57,8 +65,11 @@ Ledger::Ledger(const std::filesystem::path& file, Budget budget, Accountant& acc
                        "program than the one that is to go on with it");
   }
   first_hash_ = chain_.last_hash();
+  // Its plan was proved to be within the budget where it was made.
+  if (budget_.target_epsilon) *budget_.target_epsilon *= 1.0 + kOfProcessors;
+  nlohmann::json last_epsilon;
   try {
-    take_up(std::string_view(text).substr(first.size()), again);
+    last_epsilon = take_up(std::string_view(text).substr(first.size()), again);
   } catch (const nlohmann::json::exception& problem) {
     throw IoError(file.string() + ": the ledger cannot be taken up: " + problem.what());
   } catch (const ConfigError& problem) {
@@ -74,10 +85,13 @@ Ledger::Ledger(const std::filesystem::path& file, Budget budget, Accountant& acc
         "the same bits: to make them would be a second release that the budget does not pay for");
   }
   spent_ = ask();
+  if (!last_epsilon.is_null()) spent_.value = as_recorded(spent_.value, last_epsilon);
 }
 
 /// The lines behind the first, up to the position.
-void Ledger::take_up(std::string_view text, const LedgerReopening& again) {
+/// \returns the last one's epsilon; null: there is none.
+nlohmann::json Ledger::take_up(std::string_view text, const LedgerReopening& again) {
+  nlohmann::json last_epsilon;
   std::deque<Receipt> last;  // of steps, as many as are in hand
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
@@ -85,6 +99,7 @@ void Ledger::take_up(std::string_view text, const LedgerReopening& again) {
     const std::uint64_t number = chain_.lines() + 1;
     ChainedLine line = parse_chained_line(text.substr(0, end), number, chain_.last_hash());
     if (line.json.at("type") != "release") throw IoError("a line that is not a release");
+    last_epsilon = line.json.at("epsilon");
     const auto event = [&](const char* key) {
       return event_from_json(line.json.at(key).dump(), "line " + std::to_string(number));
     };
@@ -101,6 +116,7 @@ void Ledger::take_up(std::string_view text, const LedgerReopening& again) {
     throw IoError("it is not the one that the checkpoint belongs to");
   if (last.size() < again.in_hand) throw IoError("more receipts are in hand than were charged");
   std::move(last.begin(), last.end(), std::back_inserter(in_hand_));
+  return last_epsilon;
 }
 
 /// Without a target the answer is a statement all the same, and an estimate makes none.
@@ -118,7 +134,7 @@ std::vector<Receipt> Ledger::charge(std::span<const Charge> charges) {
     return !(charge.cost == Event::nothing());
   });
   for (const Charge& charge : charges) accountant_.compose(charge.cost, 1);
-  PrivacyAnswer spent = costs ? ask() : spent_;
+  PrivacyAnswer spent = costs ? as_ahead(ask()) : spent_;
   if (budget_.target_epsilon && spent.value > *budget_.target_epsilon) {
     exhausted_ = true;
     broken_ = false;
@@ -145,6 +161,17 @@ std::vector<Receipt> Ledger::charge(std::span<const Charge> charges) {
   releases_ += receipts.size();
   broken_ = false;
   return receipts;
+}
+
+/// What was paid is decided by the events; the epsilon beside them is what another processor proved.
+PrivacyAnswer Ledger::as_ahead(PrivacyAnswer spent) const {
+  const std::string_view ahead = file_.ahead();
+  const std::size_t end = ahead.find('\n');
+  if (end == ahead.npos) return spent;
+  const auto line = nlohmann::json::parse(ahead.substr(0, end), nullptr, false);
+  if (line.is_object() && line.contains("epsilon"))
+    spent.value = as_recorded(spent.value, line["epsilon"]);
+  return spent;
 }
 
 void Ledger::close(const std::string& status, std::uint64_t steps_done,

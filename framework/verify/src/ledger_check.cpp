@@ -20,21 +20,26 @@ using Release = LedgerContents::Release;
 
 constexpr double kRounding = 1e-9;
 
-bool near(double a, double b) {
-  return a == b || std::abs(a - b) <= kRounding * std::max(std::abs(a), std::abs(b));
+bool near(double a, double b, double tolerance = kRounding) {
+  return a == b || std::abs(a - b) <= tolerance * std::max(std::abs(a), std::abs(b));
 }
 
-/// A text with a sign in the place of each number: "error # in # cells".
-std::string without_numbers(std::string_view text) {
+/// A text with a sign in the place of each number, "error # in # cells", and the numbers.
+struct TextAndNumbers {
+  std::string text;
+  std::vector<std::string> numbers;
+};
+
+TextAndNumbers without_numbers(std::string_view text) {
   const auto behind_digits = [&](std::size_t at) {
     while (at < text.size() && text[at] >= '0' && text[at] <= '9') ++at;
     return at;
   };
-  std::string out;
+  TextAndNumbers out;
   for (std::size_t at = 0; at < text.size();) {
     std::size_t end = behind_digits(at);
     if (end == at) {
-      out += text[at++];
+      out.text += text[at++];
       continue;
     }
     if (text.substr(end, 1) == "." && behind_digits(end + 1) > end + 1)
@@ -44,16 +49,26 @@ std::string without_numbers(std::string_view text) {
       const std::size_t exponent = end + (has_sign ? 2 : 1);
       if (behind_digits(exponent) > exponent) end = behind_digits(exponent);
     }
-    out += '#';
+    out.text += '#';
+    out.numbers.emplace_back(text.substr(at, end - at));
     at = end;
   }
   return out;
 }
 
+bool texts_alike(const std::string& a, const std::string& b, double tolerance) {
+  const TextAndNumbers one = without_numbers(a), other = without_numbers(b);
+  const auto alike = [&](const std::string& x, const std::string& y) {
+    const bool is_whole = x.find_first_of(".e") == x.npos && y.find_first_of(".e") == y.npos;
+    return x == y || (!is_whole && near(std::stod(x), std::stod(y), tolerance));
+  };
+  return one.text == other.text && std::ranges::equal(one.numbers, other.numbers, alike);
+}
+
 std::optional<RunStatus> status_of(const std::string& text) {
   for (const RunStatus status :
        {RunStatus::completed, RunStatus::budget_exhausted, RunStatus::stopped_early,
-        RunStatus::interrupted, RunStatus::diverged}) {
+        RunStatus::interrupted, RunStatus::diverged, RunStatus::untrained}) {
     if (to_text(status) == text) return status;
   }
   return std::nullopt;
@@ -196,7 +211,7 @@ class Check {
     const Manifest& manifest = *plan_.manifest;
     const Release& release = ledger_.contents.releases[i];
     const PrivacyAnswer& spent = account_.spent;
-    if (!near(release.epsilon, spent.value)) {
+    if (!near(release.epsilon, spent.value, kOfProcessors)) {
       return fail(line(i), "says that epsilon is " + format_number(release.epsilon) +
                                " so far; derived again from its events it is " +
                                format_number(spent.value));
@@ -204,8 +219,9 @@ class Check {
     if (!nearly_equal(release.delta, manifest.target_delta) ||
         release.bound != std::string(to_text(spent.bound)))
       return fail(line(i), "says another delta or bound than the manifest and its accountant");
-    if (manifest.target_epsilon && spent.value > *manifest.target_epsilon * (1.0 + kRounding))
-      fail(line(i), "is more than privacy.target_epsilon allows");
+    if (manifest.target_epsilon && spent.value > *manifest.target_epsilon * (1.0 + kOfProcessors))
+      return fail(line(i), "is more than privacy.target_epsilon allows");
+    account_.spent.value = std::max(spent.value, release.epsilon);
   }
 
   PrivacyAnswer answer(const Accountant& accountant, const std::string& history) {
@@ -229,7 +245,7 @@ class Check {
       account_.steps_done = contents.close.at("steps_done").get<std::uint64_t>();
       const Json& epsilon = contents.close.at("epsilon");
       const bool is_it = contents.close.at("releases_charged") == contents.releases.size() &&
-                         nearly_equal(epsilon, json_number(account_.spent.value)) &&
+                         said_alike(epsilon, json_number(account_.spent.value)) &&
                          nearly_equal(contents.close.at("delta"), plan_.manifest->target_delta);
       if (!is_it) return fail(place, "does not say what the lines before it add up to");
     } catch (const Json::exception&) {
@@ -265,30 +281,40 @@ class Check {
 
 }  // namespace
 
-bool nearly_equal(const Json& a, const Json& b) {
+namespace {
+
+bool equal_within(const Json& a, const Json& b, double tolerance) {
   if (a.is_number() && b.is_number()) {
     if (a.is_number_integer() && b.is_number_integer()) return a == b;
-    return near(a.get<double>(), b.get<double>());
+    return near(a.get<double>(), b.get<double>(), tolerance);
   }
   if (a.type() != b.type()) return false;
+  if (a.is_string() && tolerance > kRounding)
+    return texts_alike(a.get<std::string>(), b.get<std::string>(), tolerance);
   if (!a.is_structured()) return a == b;
   if (a.size() != b.size()) return false;
   if (a.is_array()) {
     return std::equal(a.begin(), a.end(), b.begin(),
-                      [](const Json& x, const Json& y) { return nearly_equal(x, y); });
+                      [&](const Json& x, const Json& y) { return equal_within(x, y, tolerance); });
   }
   // Objects are sorted by their keys.
   auto other = b.begin();
   for (auto one = a.begin(); one != a.end(); ++one, ++other) {
     if (one.key() != other.key()) return false;
     const bool is_note = one.key() == "note" && one->is_string() && other->is_string();
-    const bool is_same = is_note ? without_numbers(one->get<std::string>()) ==
-                                       without_numbers(other->get<std::string>())
-                                 : nearly_equal(*one, *other);
+    const bool is_same = is_note ? without_numbers(one->get<std::string>()).text ==
+                                       without_numbers(other->get<std::string>()).text
+                                 : equal_within(*one, *other, tolerance);
     if (!is_same) return false;
   }
   return true;
 }
+
+}  // namespace
+
+bool nearly_equal(const Json& a, const Json& b) { return equal_within(a, b, kRounding); }
+
+bool said_alike(const Json& a, const Json& b) { return equal_within(a, b, kOfProcessors); }
 
 std::optional<LedgerAccount> LedgerChecker::check(const NamedLedger& ledger, const Plan& plan,
                                                   const Json& facts) {

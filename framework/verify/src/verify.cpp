@@ -55,7 +55,7 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 /// The member of two objects by which they differ.
 std::string first_difference(const Json& said, const Json& derived) {
   for (const auto& [key, value] : derived.items()) {
-    if (!said.contains(key) || !nearly_equal(said.at(key), value)) return key;
+    if (!said.contains(key) || !said_alike(said.at(key), value)) return key;
   }
   for (const auto& [key, value] : said.items()) {
     if (!derived.contains(key)) return key;
@@ -424,7 +424,7 @@ class Verifier {
     derived.erase("statement");
     derived.erase("privgrad");
     for (const auto& [key, value] : derived.items()) {
-      if (said.contains(key) && nearly_equal(said.at(key), value)) continue;
+      if (said.contains(key) && said_alike(said.at(key), value)) continue;
       problem("summary.json: says '" + key +
               "' otherwise than the plan and the ledgers, derived again");
       return;
@@ -510,12 +510,7 @@ class Verifier {
   static std::string differing_text(const Json& said,
                                     const std::map<std::string, std::string>& derived) {
     for (const auto& [key, value] : derived) {
-      const Json one = said.value(key, Json());
-      if (!one.is_string()) return key;
-      if (one == value) continue;
-      const Json a = Json::parse(one.get<std::string>(), nullptr, false);
-      const Json b = Json::parse(value, nullptr, false);
-      if (!a.is_number() || !b.is_number() || !nearly_equal(a, b)) return key;
+      if (!said_alike(said.value(key, Json()), Json(value))) return key;
     }
     return said.size() == derived.size() ? "" : "more than it should";
   }

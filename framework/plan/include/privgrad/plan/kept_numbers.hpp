@@ -44,6 +44,8 @@ class KeptNumbers {
   ///   caller to refuse them.
   std::vector<double> schedule(const std::string& slot, std::vector<double> values);
 
+  /// Whether the plan is made again, perhaps on another processor.
+  bool is_made_again() const noexcept { return is_made_again_; }
   /// The scales that the plan has asked for, in its order.
   const std::vector<double>& scales() const noexcept { return used_; }
   /// The aggregator's numbers; empty if it has none.

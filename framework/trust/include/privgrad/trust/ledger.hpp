@@ -99,7 +99,9 @@ class Ledger {
   /// Takes up the ledger of a run that was cut off, with all that it has paid for. The lines up to
   /// `again.at` are read, checked, and composed anew. What stands behind them is made again: charge()
   /// and close() compare their lines with those, and write only what is not there. So nothing is
-  /// charged twice, and no receipt is given out for what the file does not hold.
+  /// charged twice, and no receipt is given out for what the file does not hold. Epsilons, which
+  /// another processor may have proved, are taken from the file within kOfProcessors, and the budget
+  /// is wider by that: events decide what is paid.
   ///
   /// The caller answers for `again`: receipts in hand were used for nothing, and with `may_repeat`
   /// whoever gets a receipt again makes the same release again, to the last bit.
@@ -145,7 +147,8 @@ class Ledger {
  private:
   PrivacyAnswer ask() const;
   nlohmann::json first_line(const nlohmann::json& facts) const;
-  void take_up(std::string_view text, const LedgerReopening& again);
+  nlohmann::json take_up(std::string_view text, const LedgerReopening& again);
+  PrivacyAnswer as_ahead(PrivacyAnswer spent) const;
 
   Budget budget_;
   Accountant& accountant_;

@@ -21,9 +21,14 @@ namespace privgrad::core {
 /// "note", which an accountant writes about its own errors, may be any: no claim rests on them.
 bool nearly_equal(const nlohmann::json& a, const nlohmann::json& b);
 
+/// The same of what is said about a run, which follows from accountants' answers: numbers, those in
+/// texts too, may differ by kOfProcessors. Whole numbers must be the same.
+bool said_alike(const nlohmann::json& a, const nlohmann::json& b);
+
 /// The result of verifying a run by its files.
 struct Verification {
-  /// Derived again: the run's guarantee at delta, to the client that was asked about or to
+  /// Derived again (the larger of what was recorded and derived, which may differ by kOfProcessors):
+  /// the run's guarantee at delta, to the client that was asked about or to
   /// everybody; nothing: it is not finite, or could not be derived.
   std::optional<double> epsilon, delta;
   /// The charges of the plan that was made again, and their adjacency; nothing: there is no such
