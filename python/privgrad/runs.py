@@ -22,8 +22,8 @@ class Run:
     Attributes
     ----------
     status : str
-        ``"completed"``, ``"budget_exhausted"``, ``"stopped_early"``, ``"diverged"`` or
-        ``"interrupted"``.
+        ``"completed"``, ``"budget_exhausted"``, ``"stopped_early"``, ``"diverged"``,
+        ``"interrupted"`` or ``"untrained"`` (no client's model ever arrived).
     steps : int
         Steps that were made.
     epsilon, delta : float

@@ -78,6 +78,14 @@ TEST_CASE("the same seed gives the same model and ledgers on any number of threa
   }
 }
 
+TEST_CASE("a run in which no client's model arrives is not completed", "[federated]") {
+  // Each of some 20 models is lost with a probability of 1 - 1e-9.
+  Experiment lost(kBase, {"federated.client_drop_rate=0.999999999"});
+  CHECK(lost.run().status == core::RunStatus::untrained);
+  Experiment some(kBase, {"federated.client_drop_rate=0.3"});
+  CHECK(some.run().status == core::RunStatus::completed);
+}
+
 TEST_CASE("no client's ledger is above its budget, whatever happens", "[federated][privacy]") {
   // Budgets that end in the middle of a round, under drop-outs and partial participation, with
   // every way of choosing local iterations and of estimating, and shards of different sizes.

@@ -1,6 +1,8 @@
 #include "cluster_call.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <exception>
 #include <optional>
 #include <string>
@@ -68,8 +70,27 @@ const Component& find_cluster(const Catalog& catalog, const std::string& kind) {
 }
 
 RequestedCluster of_several(ComponentPtr<Cluster> cluster, const Component& component) {
-  if (cluster->size() < 2) return {};
-  return {std::move(cluster), component.plugin};
+  if (cluster->size() < 2)
+    return {.cluster = nullptr, .is_local = component.factory.info.name == "local"};
+  return {.cluster = std::move(cluster), .plugin = component.plugin};
+}
+
+/// The number in a variable of the environment; 0 where there is none.
+std::size_t launcher_says(const char* variable) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? 0 : std::strtoull(text, nullptr, 10);
+}
+
+/// How many processes the launcher of this one started together, as it says: Open MPI, MPICH and
+/// others with PMI, Slurm; 1 without a launcher.
+std::size_t launched_together() {
+  std::size_t most = 1;
+  for (const char* variable :
+       {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"})
+    most = std::max(most, launcher_says(variable));
+  // A batch script, too, is task 0 of all tasks; others are processes that were started.
+  if (std::getenv("SLURM_PROCID") != nullptr) most = std::max(most, launcher_says("SLURM_NTASKS"));
+  return most;
 }
 
 }  // namespace
@@ -101,6 +122,18 @@ RequestedCluster requested_cluster(const Arguments& arguments) {
 RequestedCluster requested_cluster(const core::Manifest& manifest) {
   if (!manifest.cluster.is_given()) return {};
   return of_several(manifest.cluster.make<Cluster>(), *manifest.cluster.component);
+}
+
+void check_launched(const RequestedCluster& processes) {
+  const std::size_t launched = launched_together();
+  const std::size_t share = processes.cluster ? processes.cluster->size() : 1;
+  if (launched <= share || processes.is_local) return;
+  throw ConfigError(
+      "a launcher started " + std::to_string(launched) + " processes together, and " +
+      (processes.cluster ? "only " + std::to_string(share) + " of them share the run"
+                         : std::string("this one shares its run with none")) +
+      ": each would make the whole run on the same rows; say --cluster mpi (and start MPI's own "
+      "launcher, or srun --mpi=pmix), or --cluster local for a run by each process");
 }
 
 int with_cluster(Cluster* cluster, const std::function<int()>& action) {

@@ -18,7 +18,13 @@ Option cluster_option();
 struct RequestedCluster {
   ComponentPtr<Cluster> cluster;  ///< Null: this process alone.
   std::shared_ptr<const PluginIdentity> plugin = nullptr;
+  bool is_local = false;  ///< This process was asked to be alone.
 };
+
+/// Refuses a process that a launcher started with others and that shares its work with fewer: each
+/// of them would make the whole run, and release it, by itself.
+/// \throws ConfigError
+void check_launched(const RequestedCluster& processes);
 
 /// The cluster that --cluster names, with its parameters, from all plugins that are found: lock
 /// files do not cover the plugins that carry numbers from one process to another.

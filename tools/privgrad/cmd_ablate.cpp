@@ -95,6 +95,7 @@ void check_one_round(const core::Study& study) {
 int do_ablate(const Arguments& arguments) {
   const int jobs = jobs_of(arguments);
   const RequestedCluster processes = requested_cluster(arguments);
+  check_launched(processes);
   Cluster* const cluster = processes.cluster.get();
   return with_cluster(cluster, [&] {
     const host::PluginHost host = load_plugins(arguments);

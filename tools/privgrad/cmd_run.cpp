@@ -108,6 +108,11 @@ int conclude(const core::Plan& plan, const core::RunResult& result, const Argume
       complain("error",
                "interrupted after " + reached + "; the run directory holds the model so far");
       return 1;
+    case core::RunStatus::untrained:
+      complain("error", "no client's model ever arrived in " + reached +
+                            "; the model is the one before the first round, and what clients paid "
+                            "is spent");
+      return 1;
     case core::RunStatus::unfinished:  // never returned by a run
       break;
     case core::RunStatus::diverged:
@@ -196,6 +201,7 @@ int do_resume(const Arguments& arguments) {
   const host::PluginHost host =
       load_plugins(arguments, host::read_lock_file(options.directory / "privgrad.lock"));
   const RequestedCluster processes = requested_cluster(arguments);
+  check_launched(processes);
   Cluster* const cluster = options.cluster = processes.cluster.get();
   return with_cluster(cluster, [&] {
     core::Manifest manifest =
@@ -229,6 +235,7 @@ int do_run(const Arguments& arguments) {
   };
   with_cluster(processes.cluster.get(), load);
   if (!arguments.has("cluster")) processes = requested_cluster(*manifest);
+  check_launched(processes);
   Cluster* const cluster = options.cluster = processes.cluster.get();
   return with_cluster(cluster, [&] {
     check_tested(*manifest, processes);
@@ -309,7 +316,8 @@ Command run_command() {
                "does one "
                "that its released accuracies end\n(report.train_accuracy.patience), status "
                "\"stopped_early\".\n\n"
-               "exit codes: 0 done, 1 interrupted, diverged or a plugin failed, 2 the call or the "
+               "exit codes: 0 done, 1 interrupted, diverged, untrained or a plugin failed, 2 the "
+               "call or the "
                "manifest is\nwrong, 3 refused for privacy, 4 a file could not be read or written",
            .examples = {"privgrad run examples/manifests/quickstart.yaml",
                         "privgrad run m.yaml --set privacy.target_epsilon=2 --set seed=7 --out "

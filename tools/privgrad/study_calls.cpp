@@ -53,8 +53,7 @@ void discard_run(const RunPlace& place) {
   if (!left.empty()) complain("note", left);
 }
 
-ChildCall call_for(const core::StudyPlan& plan, const RunPlace& place, const OpenRun& run,
-                   const Arguments& arguments) {
+ChildCall call_for(const RunPlace& place, const OpenRun& run, const Arguments& arguments) {
   ChildCall call;
   if (core::can_be_resumed(options_at(place))) {
     call.words = {"run", "--resume", place.directory.string()};
@@ -73,8 +72,7 @@ ChildCall call_for(const core::StudyPlan& plan, const RunPlace& place, const Ope
   if (!place.called.empty())
     call.words.insert(call.words.end(), {"--called", place.called.string()});
   // A run of a study is one process, whatever its manifest would ask for.
-  if (plan.arms[run.arm].manifest->cluster.is_given())
-    call.words.insert(call.words.end(), {"--cluster", "local"});
+  call.words.insert(call.words.end(), {"--cluster", "local"});
   add_common_options(call, arguments);
   return call;
 }

@@ -38,8 +38,7 @@ void discard_run(const RunPlace& place);
 
 /// The call that makes a run: an interrupted run goes on where it was; any other begins in an empty
 /// directory. Options read: --cache, --plugin-dir.
-ChildCall call_for(const core::StudyPlan& plan, const RunPlace& place, const OpenRun& run,
-                   const Arguments& arguments);
+ChildCall call_for(const RunPlace& place, const OpenRun& run, const Arguments& arguments);
 
 /// "test_accuracy 0.9512 in 1.2 s".
 std::string outcome_text(const core::StudyPlan& plan, const core::RunRecord& record);

@@ -23,7 +23,7 @@ void StudyChildren::start(std::size_t number, const OpenRun& run, RunPlace place
 
 void StudyChildren::start(std::size_t number, Begun& begun) {
   begun.goes_on = core::can_be_resumed(options_at(begun.place));
-  runs_.start(number, call_for(plan_, begun.place, begun.run, arguments_));
+  runs_.start(number, call_for(begun.place, begun.run, arguments_));
 }
 
 std::vector<ChildRuns::Ended> StudyChildren::wait(int most_ms) {

@@ -216,8 +216,6 @@ class FederatedRun final : ResumableRun {
     server_->look_again_by(second_look_);
   }
 
-  // ---- the loop
-
   void train() override {
     result_.status = is_short_ ? RunStatus::budget_exhausted : RunStatus::completed;
     result_.epsilon = charged();
@@ -228,6 +226,8 @@ class FederatedRun final : ResumableRun {
       }
       if (!make_round(totals_.rounds)) break;
     }
+    if (result_.status <= RunStatus::budget_exhausted && shows_participation() && !totals_.bytes_up)
+      result_.status = RunStatus::untrained;
     if (measured_at_ != totals_.rounds) report_progress();
     if (!manifest_.keeps_average) return;
     model_ = average_->parameters();

@@ -75,7 +75,12 @@ std::vector<std::optional<ClientRound>> RemoteRounds::train(
   std::vector<std::optional<ClientRound>> sent(tasks.size());
   if (orders.empty()) return sent;
   const std::vector<std::optional<std::string>> answers = remote_.ask(orders);
-  for (std::size_t i = 0; i < tasks.size() && i < answers.size(); ++i) {
+  if (answers.size() != orders.size()) {
+    throw ConfigError("the clients gave " + std::to_string(answers.size()) + " answers to " +
+                      std::to_string(orders.size()) +
+                      " orders, expected one for each, nothing (None) where none came");
+  }
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
     if (!answers[i]) continue;
     try {
       RemoteAnswer answer = checked(*answers[i], round, tasks[i], model.size());

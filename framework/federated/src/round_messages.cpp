@@ -14,7 +14,7 @@ constexpr const char* kAnswer = "privgrad answer";
 constexpr const char* kFarewell = "privgrad farewell";
 
 constexpr RunStatus kEnds[] = {RunStatus::completed, RunStatus::budget_exhausted,
-                               RunStatus::interrupted, RunStatus::diverged};
+                               RunStatus::interrupted, RunStatus::diverged, RunStatus::untrained};
 
 void check_version(StateReader& in) {
   const std::uint64_t version = in.word();

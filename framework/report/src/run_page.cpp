@@ -117,6 +117,10 @@ class RunPage {
       return "Diverged" + after +
              ": parameters or losses were not finite; the model is the last whose parameters were.";
     }
+    if (status == "untrained") {
+      return "No client's model ever arrived: the model is the one before the first round. What "
+             "clients paid is spent.";
+    }
     return "Ended with status '" + status + "'" + after + ".";
   }
 

@@ -35,6 +35,8 @@ std::string_view to_text(RunStatus status) {
       return "interrupted";
     case RunStatus::diverged:
       return "diverged";
+    case RunStatus::untrained:
+      return "untrained";
     case RunStatus::unfinished:
       return "unfinished";
   }

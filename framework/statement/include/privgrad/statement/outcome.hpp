@@ -12,13 +12,15 @@
 
 namespace privgrad::core {
 
-/// How a run ended; `stopped_early`: because of its releases; `unfinished`: it has not ended.
+/// How a run ended; `stopped_early`: because of its releases; `untrained`: no client's model ever
+/// arrived, so that the model is the one before the first round; `unfinished`: it has not ended.
 enum class RunStatus {
   completed = 1,
   budget_exhausted,
   stopped_early,
   interrupted,
   diverged,
+  untrained,
   unfinished
 };
 
