@@ -188,7 +188,7 @@ TEST_CASE("a model file whose header lies is refused") {
   check_refused(file_refusal(whole.with_header("[1,2]")), "not a JSON object");
   check_refused(file_refusal(whole.with_header("{\"a\":")), "not JSON");
   check_refused(file_refusal(whole.with_header(std::string(5000, '['))), "nested deeper than");
-  check_refused(file_refusal(whole.with_header(R"({"a":{},"a":{}})")), "'a' twice");
+  check_refused(file_refusal(whole.with_header(R"({"a":{},"a":{}})")), "the key \"a\" twice");
   const char* weight = "layers.0.weight";
   const char* mean = "preprocessing.0.mean";
   check_refused(file_refusal([&](Parts& p) { p.header[weight]["dtype"] = "F16"; }), "need 24");
