@@ -98,9 +98,12 @@ std::vector<double> keep(KeptNumbers& kept, StepSchedules& schedules,
   return kept.schedule("learning_rate", std::move(learning_rate));
 }
 
-constexpr const char* kStepsByBound =
-    "the least of Theorem 4.1's bound (Hong et al. 2022) for utility, which is about gradient "
-    "descent with full batches, whose steps cost 1/sigma^2";
+/// That sums and noise have room in the arithmetic, where it is exact without a grid.
+void check_range(const Manifest& manifest, const PlanNumbers& numbers,
+                 const CorrelatedPlan* correlated) {
+  const bool is_exact = numbers.grid_levels == 0 && numbers.arithmetic == Arithmetic::exact;
+  if (!manifest.noise_off && is_exact) check_exact_range(manifest, numbers, correlated);
+}
 
 /// The key that a public order of examples is drawn with.
 RandomKey order_key(const Manifest& manifest, const Setting& setting, const OwnerSetting& owner) {
@@ -149,8 +152,6 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
   BudgetPlan budget =
       plan_checked_budget(manifest, count.facts, step_plan, target, beside, are_bounds);
   check_clip_norms(manifest, owner, step_plan.values.clip_norm);
-  if (manifest.steps_minimise_bound)
-    count.auto_values.push_back({"steps", static_cast<double>(steps), kStepsByBound});
   for (auto& value : auto_values_of(manifest, made)) count.auto_values.push_back(std::move(value));
   CountRelease released_count = plan_count(manifest, step_plan, made);
   PlanNumbers numbers{.unit = PrivacyUnit::example,
@@ -186,8 +187,7 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
                       .charges_are_bounds = are_bounds,
                       .accountants = std::move(budget.accountants),
                       .event = std::move(budget.event)};
-  if (!manifest.noise_off && numbers.grid_levels == 0 && numbers.arithmetic == Arithmetic::exact)
-    check_exact_range(manifest, numbers, step_plan.correlated.get());
+  check_range(manifest, numbers, step_plan.correlated.get());
   if (noise_adapts) numbers = with_budget_as_guarantee(manifest, std::move(numbers));
   // Without a seed it draws this order and nothing else.
   const bool shows_key = step_plan.has_order() && !manifest.noise_off && !manifest.seed;

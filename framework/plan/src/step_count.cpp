@@ -31,6 +31,10 @@ PlannedAuto chosen_steps(const Manifest& manifest, const RunFacts& facts,
   }
 }
 
+constexpr const char* kStepsByBound =
+    "the least of Theorem 4.1's bound (Hong et al. 2022) for utility, which is about gradient "
+    "descent with full batches, whose steps cost 1/sigma^2";
+
 }  // namespace
 
 StepCount plan_step_count(const Manifest& manifest, const Setting& setting,
@@ -53,6 +57,8 @@ StepCount plan_step_count(const Manifest& manifest, const Setting& setting,
                    "changes the batches, for which no theorem says an auto value; give the "
                    "sampler's batch_size instead");
   }
+  if (manifest.steps_minimise_bound)
+    count.auto_values.push_back({"steps", static_cast<double>(owner.steps), kStepsByBound});
   if (chooses_steps) {
     count.auto_values.push_back(chosen_steps(manifest, facts, *made.aggregator));
     facts.steps = static_cast<std::uint64_t>(count.auto_values.back().value);
