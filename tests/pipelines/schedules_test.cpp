@@ -330,6 +330,19 @@ TEST_CASE("noise by the accountant's costs is the same where the plan is made ag
   CHECK(again.uniform_noise == plan.uniform_noise);
 }
 
+TEST_CASE("a budget that ends a run pays for as many steps where the plan is made again",
+          "[schedules][privacy]") {
+  // Some 30 000 of 60 000 steps: one more would cost a 60 000th of the budget.
+  Experiment experiment(kScheduled,
+                        {"sampler=full_batch", "privacy.accountant=zcdp", "steps=60000",
+                         "privacy.adjacency=zero_out", "schedules.noise_multiplier=420"});
+  const core::Plan& plan = plan_of(experiment);
+  CHECK(plan.affordable_steps > 20000);
+  CHECK(plan.affordable_steps < 60000);
+  const core::Plan again = core::make_plan(*plan.manifest, core::facts_of(plan));
+  CHECK(again.affordable_steps == plan.affordable_steps);
+}
+
 TEST_CASE("snowball batches grow to the largest that the target allows", "[schedules]") {
   Experiment experiment(kScheduled, {"sampler={kind: poisson}", "schedules.noise_multiplier=4",
                                      "schedules.batch_size=snowball"});

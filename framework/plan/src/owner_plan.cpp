@@ -34,12 +34,14 @@ BesideCharges charges_beside(const std::optional<AdaptiveNoisePlan>& noise_adapt
 
 /// The ledger adds up in the order in which releases come to be made: with releases between the
 /// steps it may differ from the plan by roundings.
-/// The plan of a run that was planned before was proved to be within the budget there.
+/// A plan that is made again with a scale that was calibrated was proved to be within the budget
+/// where that was done. With noise that is given, the budget says how many steps are made, and the
+/// same budget does each time.
 std::optional<double> target_of(const Manifest& manifest, bool has_charges_between,
-                                bool is_made_again) {
+                                bool is_calibrated_before) {
   std::optional<double> target = manifest.target_epsilon;
   if (target && has_charges_between) *target *= 1.0 - 1e-9;
-  if (target && is_made_again) *target *= 1.0 + kOfProcessors;
+  if (target && is_calibrated_before) *target *= 1.0 + kOfProcessors;
   return target;
 }
 
@@ -138,8 +140,8 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
   const BesideCharges beside = charges_beside(noise_adapts, owner, statistics, report);
   // Statistics come before all steps, in the plan and in the ledger.
   const bool is_mixed = report || !owner.beside.empty() || (noise_adapts && !beside(steps).empty());
-  const std::optional<double> target =
-      target_of(manifest, is_mixed, setting->kept->is_made_again());
+  const std::optional<double> target = target_of(
+      manifest, is_mixed, setting->kept->is_made_again() && schedules.open(manifest) != nullptr);
   const StepSetting step_setting{manifest, count.facts,    learning_rate,   made,
                                  key,      *setting->kept, owner.separation};
   StepPlan step_plan = manifest.noise_off ? plan_without_noise(step_setting, schedules)

@@ -1,7 +1,9 @@
 #include "privgrad/train/second_look.hpp"
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -148,6 +150,7 @@ class Answering {
   constexpr int kSocket = 3;
   ::signal(SIGINT, SIG_IGN);  // a terminal's, for the process that asks
   ::signal(SIGTERM, SIG_IGN);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const int nowhere = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(nowhere, stream);
   if (socket != kSocket) ::dup2(socket, kSocket);
@@ -179,6 +182,8 @@ class SecondLook::Child {
     std::array<int, 2> ends{};
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) fail();
     socket_ = ends[0];
+    const timeval patience{.tv_sec = 600, .tv_usec = 0};
+    ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     pid_ = ::fork();
     if (pid_ == 0) answer_all(plan, ends[1]);
     ::close(ends[1]);
@@ -190,6 +195,7 @@ class SecondLook::Child {
 
   ~Child() {
     ::close(socket_);
+    ::kill(pid_, SIGKILL);  // somebody else's process may hold the other end, too
     while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
     }
   }

@@ -21,8 +21,9 @@ namespace privgrad::core {
 /// "note", which an accountant writes about its own errors, may be any: no claim rests on them.
 bool nearly_equal(const nlohmann::json& a, const nlohmann::json& b);
 
-/// The same of what is said about a run, which follows from accountants' answers: numbers, those in
-/// texts too, may differ by kOfProcessors. Whole numbers must be the same.
+/// The same of what is said about a run, which follows from accountants' answers: numbers with a
+/// fraction, those in sentences too, may differ by kOfProcessors. Counts, names and hashes must be
+/// the same.
 bool said_alike(const nlohmann::json& a, const nlohmann::json& b);
 
 /// The result of verifying a run by its files.
