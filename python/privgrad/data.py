@@ -266,7 +266,7 @@ def _refuse_public_training_rows(data: Mapping[str, Any]) -> None:
     """
     import numpy as np
 
-    if data.get("test_is_public") is not True or "train" not in data or "test" not in data:
+    if not data.get("test_is_public") or "train" not in data or "test" not in data:
         return
     train, test = (_parts(data[split], split)[0] for split in ("train", "test"))
     are_files = all(isinstance(rows, (str, os.PathLike)) and os.path.exists(rows) for rows in (train, test))

@@ -14,7 +14,8 @@ std::string rows() {
 }
 
 /// What a plan says of these test rows, with a.csv as the training rows.
-Outcome planned(const Cli& cli, const std::string& train, const std::string& test) {
+Outcome planned(const Cli& cli, const std::string& train, const std::string& test,
+                const Words& more = {}) {
   write_file(
       cli.dir() / "m.yaml",
       "privgrad: 1\n"
@@ -25,7 +26,9 @@ Outcome planned(const Cli& cli, const std::string& train, const std::string& tes
           "schedules: {clip_norm: 1, learning_rate: 0.5}\n"
           "privacy: {target_epsilon: 1, target_delta: 1e-3, adjacency: zero_out, accountant: "
           "zcdp}\nsteps: 2\n");
-  return cli({"plan", "m.yaml"});
+  Words words{"plan", "m.yaml"};
+  words.insert(words.end(), more.begin(), more.end());
+  return cli(words);
 }
 
 void check_refused(const Outcome& outcome) {
@@ -42,6 +45,7 @@ TEST_CASE("test rows declared public are refused where they are the training fil
   for (const char* name : {"a.csv", "b.csv"}) write_file(cli.dir() / name, rows());
   check_refused(planned(cli, "a.csv", "a.csv"));
   check_refused(planned(cli, "a.csv", "./a.csv"));
+  check_refused(planned(cli, "a.csv", "a.csv", {"--set", "data.streaming=true"}));
   fs::create_symlink("a.csv", cli.dir() / "link.csv");
   check_refused(planned(cli, "a.csv", "link.csv"));
   fs::create_hard_link(cli.dir() / "a.csv", cli.dir() / "hard.csv");

@@ -68,6 +68,23 @@ std::uint64_t aligned(std::uint64_t place) {
   return (place + kAlignment - 1) / kAlignment * kAlignment;
 }
 
+Json to_json(const std::vector<RowOrigin>& origins) {
+  Json list = Json::array();
+  for (const RowOrigin& one : origins)
+    list.push_back({one.file, one.name, one.part, one.first, one.end});
+  return list;
+}
+
+std::vector<RowOrigin> origins_from_json(const Json& list) {
+  std::vector<RowOrigin> origins;
+  for (const Json& one : list) {
+    origins.push_back({one.at(0).get<std::string>(), one.at(1).get<std::string>(),
+                       one.at(2).get<std::string>(), one.at(3).get<std::size_t>(),
+                       one.at(4).get<std::size_t>()});
+  }
+  return origins;
+}
+
 Json to_json(const DataInfo& info) {
   return {{"features", info.shape.features},
           {"classes", info.shape.classes},
@@ -81,7 +98,9 @@ Json to_json(const DataInfo& info) {
           {"reading", value_to_json(info.reading)},
           {"remarks", info.remarks},
           {"has_targets", info.has_targets},
-          {"has_test_split", info.has_test_split}};
+          {"has_test_split", info.has_test_split},
+          {"train_origins", to_json(info.train_origins)},
+          {"test_origins", to_json(info.test_origins)}};
 }
 
 DataInfo info_from_json(const Json& json) {
@@ -99,6 +118,8 @@ DataInfo info_from_json(const Json& json) {
   info.remarks = json.at("remarks").get<std::vector<std::string>>();
   info.has_targets = json.at("has_targets").get<bool>();
   info.has_test_split = json.at("has_test_split").get<bool>();
+  info.train_origins = origins_from_json(json.at("train_origins"));
+  info.test_origins = origins_from_json(json.at("test_origins"));
   return info;
 }
 
