@@ -60,12 +60,12 @@ TEST_CASE("a class that is never predicted is remarked on, of rows that may be s
   const Cli cli;
   std::string rows = "a,y\n";
   for (int i = 0; i < 200; ++i) rows += std::to_string(i % 7) + (i % 25 == 0 ? ",yes\n" : ",no\n");
-  write_file(cli.out("t.csv"), rows);
+  for (const char* name : {"t.csv", "u.csv"}) write_file(cli.out(name), rows);
   const auto run = [&](const std::string& more, Words words = {}) {
     std::filesystem::remove_all(cli.out("out"));
     words.insert(words.end(),
                  {"--out", "out", "--set", "privacy.adjacency=add_or_remove_one", "--set",
-                  "data={kind: csv, train: t.csv, test: t.csv, target: y, labels: ['no', 'yes'], "
+                  "data={kind: csv, train: t.csv, test: u.csv, target: y, labels: ['no', 'yes'], "
                   "other_label: 'no', row: line, malformed: fill, size: 200, columns: [{name: a, "
                   "type: number, min: 0, max: 6, unit: true, fill: 0}]" +
                       more + "}"});
