@@ -26,9 +26,10 @@ bool near(double a, double b, double tolerance = kRounding) {
                     std::abs(a - b) <= tolerance * std::max(std::abs(a), std::abs(b)));
 }
 
-/// \returns nothing for a text that is not one finite number, all of it.
+/// \returns nothing for a text that is not one finite number, all of it, as numbers are written.
 std::optional<double> number_of(std::string_view text) {
   double value = 0.0;
+  if (text.size() > 1 && text[0] == '0' && text[1] != '.') return std::nullopt;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value))
     return std::nullopt;
