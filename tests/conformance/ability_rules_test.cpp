@@ -145,10 +145,19 @@ struct Rows : DataSource, DataFiles {
     DataInfo info;
     info.shape.features = {2};
     info.train_rows = 3;
+    info.train_origins = {{"1:2", "rows"}};
     return info;
   }
   Dataset read(Split) override { throw IoError("not needed here"); }
   std::vector<std::filesystem::path> files() override { return {"/proc/self/exe"}; }
+};
+struct FromNowhere final : Rows {
+  using Rows::Rows;
+  DataInfo info() override {
+    DataInfo info = Rows::info();
+    info.train_origins.clear();
+    return info;
+  }
 };
 struct NoFiles final : Rows {
   using Rows::Rows;
@@ -446,6 +455,7 @@ TEST_CASE("the rule of named data files can fail") {
   check_passes<DataSource, Rows>(rule);
   check_noticed<DataSource, NoFiles>(rule, "names none");
   check_noticed<DataSource, LostFiles>(rule, "which is not a file");
+  check_noticed<DataSource, FromNowhere>("tells_what_it_holds", "train_origins");
 }
 
 TEST_CASE("the rule of suggested parameters can fail") {
