@@ -98,7 +98,8 @@ const std::vector<Case>& cases() {
        {kNetwork + ", weights: {file: w.safetensors}, lora: {rank: 1, targets: [layers.0]}}"},
        {initial_weights}},
       {initial_weights, {kNetwork + ", weights: {file: w.safetensors}}"}},
-      {account, with(kWholeBatches, {"privacy.account=account.jsonl"})},
+      {account, with(kWholeBatches, {"privacy.account=account.jsonl", "seed=null", "mode=release",
+                                     "data.size=60"})},
       {streamed_rows,
        {"data={kind: csv, train: t.csv, target: label, classes: 2, columns: [{name: '*', type: "
         "number, fill: 0}], streaming: true}"}},
@@ -262,7 +263,10 @@ TEST_CASE("engines: processes make the bits of one process of every plan that th
     const Engine engine = experiment->plan().federated ? Engine::shared_rounds : Engine::processes;
     CAPTURE(name_of(one.trait), core::to_text(engine));
     const std::string why = core::why_not(engine, experiment->plan());
-    if (why.empty()) {
+    if (one.trait == Trait::account) {  // takes noise that no second run has
+      CHECK(why.empty());
+      CHECK_FALSE(model_on(2, one.set).empty());
+    } else if (why.empty()) {
       CHECK(model_on(2, one.set) == model_on(0, one.set));
     } else {
       CHECK_THAT(model_on(1, one.set), ContainsSubstring(why));
