@@ -338,7 +338,7 @@ TEST_CASE("a residual network has the same run on a GPU's twin, cut off and resu
            ", labels: " + (files.path() / "labels").string() + "}";
   };
   const std::vector<std::string> with = {
-      "data={kind: idx, " + split("train") + ", " + split("test") + ", test_is_public: true}",
+      "data={kind: idx, " + split("train") + ", " + split("test") + "}",
       "model={kind: cnn, layers: [" + conv(4, 1) + norm + conv(4, 1) + norm + conv(4, 1) +
           "{kind: shortcut, over: 6}, " + norm + conv(6, 2) + norm + conv(6, 1) +
           "{kind: shortcut, over: 4, stride: 2}, " + norm + "{kind: avg_pool, window: 4}]}",

@@ -322,7 +322,9 @@ TEST_CASE(
     write_chain(file, changed);
     return all_of(check(experiment.run_dir()).problems);
   };
-  CHECK_THAT(problems_of_last("epsilon", estimated.value), ContainsSubstring("derived again"));
+  // Beyond what another processor may prove.
+  CHECK_THAT(problems_of_last("epsilon", estimated.value * (1.0 - 1e-4)),
+             ContainsSubstring("derived again"));
   CHECK_THAT(problems_of_last("bound", "exact"), ContainsSubstring("another delta or bound"));
 }
 
