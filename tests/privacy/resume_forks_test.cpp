@@ -458,12 +458,27 @@ TEST_CASE("an account pays for no fork of a run that it has paid for",
                                  .target_epsilon = 5.0,
                                  .target_delta = 1e-5,
                                  .accountant = "zcdp"});
-  const Begun begun(
-      input_of(Part::test_rows),
-      {"sampler=full_batch", "privacy.accountant=zcdp", "privacy.adjacency=zero_out",
-       "privacy.target_epsilon=2", "mode=release", "data.size=64", "data.row=line",
-       "data.malformed=fill", "data.columns=[{name: '*', type: number, fill: 0}]", "data.classes=2",
-       "data.target_fill=0", "data.test_is_public=true", "privacy.account=" + file.string()});
+  const auto rows = [](int count) {
+    std::string text = "a,b,y\n";
+    for (int i = 0; i < count; ++i)
+      text += std::to_string(i % 5) + "," + std::to_string(i % 3) + (i % 2 ? ",1\n" : ",0\n");
+    return text;
+  };
+  const Input test_rows{
+      "the test rows, of a run for release",
+      Part::test_rows,
+      {"data={kind: csv, train: named.csv, test: named-test.csv, target: y, row: line, malformed: "
+       "fill, columns: [{name: '*', type: number, fill: 0}], classes: 2, target_fill: 0, size: 64, "
+       "test_is_public: true}",
+       "mode=release"},
+      [&](const fs::path& folder, bool is_other) {
+        write_file(folder / "named.csv", rows(64));
+        write_file(folder / "named-test.csv", rows(is_other ? 9 : 10));
+      },
+      ""};
+  const Begun begun(test_rows,
+                    {"sampler=full_batch", "privacy.accountant=zcdp", "privacy.adjacency=zero_out",
+                     "privacy.target_epsilon=2", "privacy.account=" + file.string()});
   begun.change_input();
   begun.forge_copy(begun.place, /*sealed=*/true);
   const auto before = files_below(begun.place.run());
