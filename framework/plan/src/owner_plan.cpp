@@ -138,10 +138,9 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
   const std::optional<PlannedReport> report = plan_report(manifest, *setting, steps);
   check_shares(manifest, statistics, report, steps);
   const BesideCharges beside = charges_beside(noise_adapts, owner, statistics, report);
-  // Statistics come before all steps, in the plan and in the ledger.
   const bool is_mixed = report || !owner.beside.empty() || (noise_adapts && !beside(steps).empty());
-  const std::optional<double> target = target_of(
-      manifest, is_mixed, setting->kept->is_made_again() && schedules.open(manifest) != nullptr);
+  const bool is_calibrated_again = setting->kept->is_made_again() && schedules.open(manifest);
+  const std::optional<double> target = target_of(manifest, is_mixed, is_calibrated_again);
   const StepSetting step_setting{manifest, count.facts,    learning_rate,   made,
                                  key,      *setting->kept, owner.separation};
   StepPlan step_plan = manifest.noise_off ? plan_without_noise(step_setting, schedules)
