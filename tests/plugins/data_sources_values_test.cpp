@@ -110,4 +110,115 @@ TEST_CASE("table: rows stay on their sides, however a program has written their 
   CHECK(sides(whole) == sides(pointed));
 }
 
+/// Pairs of what pandas 3.1 writes of one cell, beside other rows of one kind and of another.
+using Pairs = std::vector<std::pair<std::string, std::string>>;
+
+/// The numbers of the rows that a split trains on, where each row has this cell beside its number.
+Floats side_of_rows_with(const std::string& cell, Value::Object form = {}) {
+  std::string text = "n;cell;y\n";
+  for (int row = 0; row < 64; ++row) text += std::to_string(row) + ";" + cell + ";1\n";
+  const TableFile file(text);
+  form.insert(form.end(), {{"delimiter", ";", {}},
+                           {"classes", 2, {}},
+                           {"columns", list({column("n", "number"), column("*", "drop")}), {}},
+                           {"split", object({{"test", 0.5, {}}}), {}}});
+  return features(file.read(form));
+}
+
+TEST_CASE("table: rows stay on their sides, however pandas has written a whole column",
+          "[data_source][privacy]") {
+  const Pairs same = {{"100000000000000005", "1e+17"},
+                      {"1152921504606846976", "1.152921504606847e+18"},
+                      {"-1152921504606846976", "-1.152921504606847e+18"},
+                      {"9007199254740993", "9007199254740992.0"},
+                      {"2020-01-01", "2020-01-01 00:00:00"},
+                      {"2020-01-01", "2020-01-01 00:00:00.000"},
+                      {"2020-01-01", "2020-01-01 00:00:00.000000000"},
+                      {"2020-01-02 03:00:00", "2020-01-02 03:00:00.000000"},
+                      {"2020-01-02 03:00:00.500", "2020-01-02 03:00:00.500000000"},
+                      {"2020-01-01 00:00:00+00:00", "2020-01-01 00:00:00.000+00:00"},
+                      {"2020-01-02 03:00:00.5-09:30", "2020-01-02 03:00:00.500000-09:30"},
+                      {"1 days", "1 days 00:00:00"},
+                      {"1 days 03:00:00", "1 days 03:00:00.000000"}};
+  for (const auto& [one, other] : same) {
+    INFO(one << " and " << other);
+    CHECK(side_of_rows_with(one) == side_of_rows_with(other));
+  }
+  // Of 64 rows all are on the same sides by chance with probability 2^-64.
+  const Pairs different = {{"2020-01-01", "2020-01-02"},
+                           {"2020-01-01", "2020-01-01 00:00:01"},
+                           {"2020-01-02 03:00:00", "2020-01-02 03:00:00+00:00"},
+                           {"1.50", "1.5x0"},
+                           {"100000000000000005", "100000000000000105"},
+                           {"30", "30,0"}};
+  for (const auto& [one, other] : different) {
+    INFO(one << " and " << other);
+    CHECK(side_of_rows_with(one) != side_of_rows_with(other));
+  }
+  const Pairs commas = {
+      {"30", "30,0"}, {"-2", "-2,0"}, {"0,1", "0,10000000149011612"}, {"1", "1,0"}};
+  for (const auto& [one, other] : commas) {
+    INFO(one << " and " << other);
+    CHECK(side_of_rows_with(one, {{"decimal", ",", {}}}) ==
+          side_of_rows_with(other, {{"decimal", ",", {}}}));
+  }
+}
+
+TEST_CASE("table: a day is one, whatever pandas writes behind it because of other rows",
+          "[data_source][privacy]") {
+  const auto is_day = [](const std::string& text, const std::string& format) {
+    const TableFile file("at,y\n" + text + ",0\n");
+    const Value at = column("at", "date",
+                            {{"format", format, {}},
+                             {"parts", list({"days"}), {}},
+                             {"since", "2024-02-28", {}},
+                             {"other", true, {}}});
+    const Floats found = features(file.read({{"classes", 2, {}},
+                                             {"columns", list({at}), {}},
+                                             {"missing", list({"1999-12-31", "31.12.1999"}), {}}}));
+    REQUIRE(((found == Floats{2, 0}) || (found == Floats{0, 1})));
+    return found == Floats{2, 0};
+  };
+  const std::string iso = "%Y-%m-%d", german = "%d.%m.%Y", seconds = "%Y-%m-%d %H:%M:%S";
+  for (const char* const text : {"2024-03-01", "2024-03-01 00:00:00", "2024-03-01 00:00:00.000",
+                                 "2024-03-01 00:00:00.000000", "2024-03-01 00:00:00.000000000"}) {
+    INFO(text);
+    CHECK(is_day(text, iso));
+    CHECK(is_day(text, seconds));
+  }
+  CHECK(is_day("01.03.2024 00:00:00", german));
+  CHECK(is_day("2024-03-01 12:30:00.000000", seconds));
+  CHECK(is_day("2024-03-01T12:30:00", "%Y-%m-%dT%H:%M:%S.%f"));
+  CHECK(is_day("2024-03-01", "%Y-%m-%d %H:%M"));
+  // A time of day that a form without one has not, and what a list of texts cannot hold.
+  for (const char* const text :
+       {"2024-03-01 00:00:01", "2024-03-01 12:30:00", "2024-3-1 00:00:00", "2024-03-01 00:00",
+        "2024-03-01 00:00:00.0", "2024-03-01 00:00:00 00:00:00", " 00:00:00", "1999-12-31",
+        "1999-12-31 00:00:00"}) {
+    INFO(text);
+    CHECK_FALSE(is_day(text, iso));
+  }
+  CHECK_FALSE(is_day("31.12.1999 00:00:00", german));
+  CHECK_FALSE(is_day("2024-03-01 25:00:00", seconds));
+  CHECK_FALSE(is_day("2024-03-01x", seconds));
+  CHECK_FALSE(is_day("01.03.2024", "%H:%M %d.%m.%Y"));
+}
+
+TEST_CASE("table: a declared day is found with midnight behind it, and without",
+          "[data_source][privacy]") {
+  const TableFile file(
+      "a,y\n2024-03-01,2020-01-01\n2024-03-01 00:00:00,2020-01-01 00:00:00.000\n"
+      "1999-12-31,2020-01-02\n1999-12-31 00:00:00.000000,2020-01-02 00:00:00\n"
+      "2024-03-01 12:30:00.000,x\n2024-03-01 12:31:00,x\n");
+  const Value a =
+      column("a", "category",
+             {{"values", list({"2024-03-01", "1999-12-31 00:00:00", "2024-03-01 12:30:00"}), {}},
+              {"other", true, {}}});
+  const Dataset data = file.read({{"labels", list({"x", "2020-01-01", "2020-01-02 00:00:00"}), {}},
+                                  {"columns", list({a}), {}}});
+  CHECK(targets(data) == Floats{1, 1, 2, 2, 0, 0});
+  CHECK(features(data) == Floats{1, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0,  //
+                                 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1});
+}
+
 }  // namespace data_sources_table_test

@@ -8,6 +8,8 @@
 #include <set>
 #include <system_error>
 
+#include "dates.hpp"
+
 namespace {
 
 constexpr std::size_t kMostNumberBytes = 512;
@@ -117,23 +119,72 @@ bool read_number(std::string_view text, bool decimal_comma, double& value) {
 
 namespace {
 
+constexpr double kMostExact = 9007199254740992.0;  // 2^53
+
 /// Whether every program holds this number in all its digits: 16777217 is not 16777216.
-bool is_exact(double value) {
-  constexpr double kMost = 9007199254740992.0;  // 2^53
-  return value == std::floor(value) && std::abs(value) < kMost;
+bool is_exact(double value) { return value == std::floor(value) && std::abs(value) < kMostExact; }
+
+}  // namespace
+
+namespace {
+
+bool has_only(std::string_view text, std::string_view characters) {
+  return text.find_first_not_of(characters) == text.npos;
+}
+
+/// Whether a text is so, where 0 stands for any digit.
+bool is_like(std::string_view text, std::string_view form) {
+  return std::equal(text.begin(), text.end(), form.begin(), form.end(),
+                    [](char a, char b) { return b == '0' ? a >= '0' && a <= '9' : a == b; });
+}
+
+/// The last `size` characters; fewer if there are fewer.
+std::string_view last(std::string_view text, std::size_t size) {
+  return text.substr(text.size() - std::min(size, text.size()));
+}
+
+/// Of a text that ends in a time of day, 12:30:00, the same without the zeros of its fraction and,
+/// but before an offset of a time zone, without midnight and the blank before it.
+std::string_view common_time(std::string_view text, std::array<char, kLongestCommonText>& buffer) {
+  std::string_view offset = last(text, 6);
+  if (!is_like(offset, "+00:00") && !is_like(offset, "-00:00")) offset = {};
+  std::string_view time = text.substr(0, text.size() - offset.size());
+  std::string_view seconds = time;
+  const std::size_t point = time.rfind('.');
+  if (point != time.npos && has_only(time.substr(point + 1), "0123456789")) {
+    seconds = time.substr(0, point);
+    const std::size_t end = time.find_last_not_of('0');
+    time = end == point ? seconds : time.substr(0, end + 1);
+  }
+  if (!is_like(last(seconds, 8), "00:00:00")) return text;
+  if (offset.empty()) return without_midnight(time);
+  if (time.size() + offset.size() > buffer.size()) return text;
+  const auto end = std::copy(time.begin(), time.end(), buffer.begin());
+  return {buffer.begin(), std::copy(offset.begin(), offset.end(), end)};
 }
 
 }  // namespace
 
-std::string_view common_text(std::string_view text, std::array<char, kLongestCommonText>& buffer) {
+std::string_view common_text(std::string_view text, bool decimal_comma,
+                             std::array<char, kLongestCommonText>& buffer) {
   double value = 0.0;
-  if (text.find_first_of(".eE+-") == text.npos && !boolean_word(text, value)) return text;
-  if (!read_number(text, false, value)) return text;
+  constexpr std::size_t kMostExactDigits = 15;
+  if (text.size() <= kMostExactDigits && text.find_first_of(".,:eE+-") == text.npos &&
+      !boolean_word(text, value))
+    return text;
+  if (!read_number(text, decimal_comma, value)) return common_time(text, buffer);
   char* const begin = buffer.data();
   char* const end = begin + buffer.size();
-  const auto made = is_exact(value) ? std::to_chars(begin, end, static_cast<std::int64_t>(value))
-                                    : std::to_chars(begin, end, static_cast<float>(value));
-  return {begin, static_cast<std::size_t>(made.ptr - begin)};
+  const auto write = [&](auto number) { return std::to_chars(begin, end, number).ptr; };
+  char* written = nullptr;
+  if (is_exact(value)) {
+    written = write(static_cast<std::int64_t>(value));
+  } else if (std::abs(value) >= kMostExact) {
+    written = write(value);
+  } else {
+    written = write(static_cast<float>(value));
+  }
+  return {begin, static_cast<std::size_t>(written - begin)};
 }
 
 namespace {
@@ -181,6 +232,20 @@ void add_spellings(Real value, std::set<std::string>& to) {
     add_exponents(shortest(value, std::chars_format::scientific), to);
 }
 
+/// What pandas writes of a day, or of a time of day, beside others; none where the text is none.
+std::set<std::string> spellings_of_date(std::string_view text) {
+  std::set<std::string> all;
+  const std::string head(without_midnight(text));
+  if (date_in(head, kIsoDate)) all.insert(head);
+  if (date_in(head, kIsoDate) || date_in(head, "%Y-%m-%d %H:%M:%S")) {
+    const std::string_view seconds = kMidnights.front();
+    for (const std::string_view midnight : kMidnights)
+      all.insert(head +
+                 std::string(date_in(head, kIsoDate) ? midnight : midnight.substr(seconds.size())));
+  }
+  return all;
+}
+
 /// The usual spellings of the number that a text is; none where it is none.
 std::set<std::string> spellings(std::string_view text) {
   std::set<std::string> all;
@@ -212,11 +277,12 @@ Choices::Choices(const std::vector<std::pair<std::string, std::size_t>>& declare
   using Spelled = std::map<std::string, std::set<std::size_t>>;
   Spelled by_numbers, by_codes;
   for (const auto& [text, place] : declared) {
-    const std::set<std::string> all = spellings(text);
+    std::set<std::string> all = spellings(text);
+    has_numbers_ = has_numbers_ || !all.empty();
+    all.merge(spellings_of_date(text));
     Spelled& spelled = all.contains(text) ? by_numbers : by_codes;
     for (const std::string& spelling : all) spelled[spelling].insert(place);
   }
-  has_numbers_ = !by_numbers.empty() || !by_codes.empty();
   for (const Spelled& spelled : {by_numbers, by_codes}) {
     for (const auto& [spelling, places] : spelled)
       places_.emplace(spelling, places.size() == 1 ? *places.begin() : kNeither);

@@ -25,10 +25,15 @@ inline std::optional<double> number_in(std::string_view text, bool decimal_comma
 }
 
 inline constexpr std::size_t kLongestCommonText = 32;
-/// One text for all ways to write a number with a point, an exponent or a sign, or a boolean: "2" of
-/// 2.0 and 2e0, "0.1" of 0.10000000149011612, "1" of true. Other texts are themselves.
+/// One text for all ways in which a program may write a cell, according to what other rows hold. Of
+/// a number with a decimal mark, an exponent or a sign, or a boolean: "2" of 2.0 and 2e0, "0.1" of
+/// 0.10000000149011612, "1" of true, "1e+17" of 100000000000000001, as double has it. Of a text that
+/// ends in a time of day: without the zeros of its fraction, and without midnight. Others are
+/// themselves.
+/// \param decimal_comma  as of read_number().
 /// \param buffer  where it may lie.
-std::string_view common_text(std::string_view text, std::array<char, kLongestCommonText>& buffer);
+std::string_view common_text(std::string_view text, bool decimal_comma,
+                             std::array<char, kLongestCommonText>& buffer);
 
 /// Declared texts, each with a place.
 ///
@@ -37,7 +42,8 @@ std::string_view common_text(std::string_view text, std::array<char, kLongestCom
 /// 0.10000000149011612 where float32 is widened, true becomes 1. So a declared text that reads as a
 /// number is found by each of its usual spellings, too: those of the number and of its nearest
 /// float32 as the shortest digits, with and without an exponent, with a decimal comma, and of 0 and
-/// 1 as booleans. The spellings are a finite list, which an exported model holds, and other texts of
+/// 1 as booleans. A declared day, %Y-%m-%d, is found with the midnight that pandas writes behind it
+/// where another row has a time of day. The spellings are a finite list, which an exported model holds, and other texts of
 /// that number (01, 1.10) stay what they are: codes are no numbers. A text that is declared itself
 /// means itself; a spelling of two texts means neither, but of 1 and of 01 the first.
 /// Threads: immutable.

@@ -375,8 +375,8 @@ Column::Found Column::encode_choice(std::string_view text, float* features) cons
 }
 
 std::optional<std::chrono::sys_days> Column::day_in(std::string_view text) const {
-  if (choices_.find(text)) return std::nullopt;
-  const auto day = date_in(text, rule_.format);
+  if (choices_.find(text) || choices_.find(without_midnight(text))) return std::nullopt;
+  const auto day = written_date_in(text, rule_.format);
   return day && rule_.years().has(*day) ? day : std::nullopt;
 }
 

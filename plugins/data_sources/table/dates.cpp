@@ -100,6 +100,59 @@ std::optional<std::chrono::sys_days> date_in(std::string_view text, std::string_
   return std::chrono::sys_days(date);
 }
 
+std::string_view without_midnight(std::string_view text) {
+  for (const std::string_view midnight : kMidnights)
+    if (text.ends_with(midnight)) return text.substr(0, text.size() - midnight.size());
+  return text;
+}
+
+namespace {
+
+/// \returns the form up to its last day, month or year, where no time of day stands before that;
+///   else "".
+std::string_view without_time(std::string_view format) {
+  std::size_t end = 0;
+  for (const std::string_view needed : {"%Y", "%m", "%d"})
+    end = std::max(end, format.find(needed) + needed.size());
+  return time_directive(format.substr(0, end)).empty() ? format.substr(0, end) : "";
+}
+
+}  // namespace
+
+std::optional<std::chrono::sys_days> written_date_in(std::string_view text,
+                                                     std::string_view format) {
+  if (const auto day = date_in(text, format)) return day;
+  if (time_directive(format).empty()) {
+    const std::string_view head = without_midnight(text);
+    const auto day = head.size() < text.size() ? date_in(head, format) : std::nullopt;
+    return day && date_text(*day, format) == head ? day : std::nullopt;
+  }
+  const std::string days(without_time(format));
+  if (days.empty()) return std::nullopt;
+  const std::string between(
+      format.substr(days.size(), format.find('%', days.size()) - days.size()));
+  for (const char* const time : {"", "%H:%M:%S", "%H:%M:%S.%f"}) {
+    if (const auto day = date_in(text, *time == '\0' ? days : days + between + time)) return day;
+  }
+  return std::nullopt;
+}
+
+std::string date_text(std::chrono::sys_days day, std::string_view format) {
+  const std::string iso = iso_date(day);
+  std::string text;
+  for (std::size_t at = 0; at < format.size(); ++at) {
+    if (format[at] != '%') {
+      text += format[at];
+      continue;
+    }
+    ++at;
+    if (format[at] == 'Y') text += iso.substr(0, 4);
+    if (format[at] == 'm') text += iso.substr(5, 2);
+    if (format[at] == 'd') text += iso.substr(8, 2);
+  }
+  return text;
+}
+
 std::string iso_date(std::chrono::sys_days day) {
   const std::chrono::year_month_day date(day);
   std::array<char, 32> text{};

@@ -1,6 +1,7 @@
 // Dates as texts of a declared form.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <optional>
 #include <string>
@@ -30,5 +31,21 @@ std::string_view time_directive(std::string_view format);
 ///   left out. Numbers may lack leading zeros, but for the four digits of a year.
 std::optional<std::chrono::sys_days> date_in(std::string_view text, std::string_view format);
 
+/// What pandas writes behind each day of a column in which one row has a time of day, a fraction of
+/// a second, or is no date. A program without a calendar has a list of these texts, too.
+inline constexpr std::array<std::string_view, 4> kMidnights = {
+    " 00:00:00", " 00:00:00.000", " 00:00:00.000000", " 00:00:00.000000000"};
+/// \returns the text without the one of kMidnights that it ends in.
+std::string_view without_midnight(std::string_view text);
+
+/// As date_in(), but of a day whatever pandas writes behind it because of other rows: of a form
+/// without a time of day a midnight, behind a day with leading zeros; of one that ends in a time of
+/// day no time at all, which is midnight, and seconds with or without a fraction.
+std::optional<std::chrono::sys_days> written_date_in(std::string_view text,
+                                                     std::string_view format);
+
+/// \param format  one without a time of day.
+/// \returns the day in this form, with leading zeros.
+std::string date_text(std::chrono::sys_days day, std::string_view format);
 /// \returns the day as %Y-%m-%d.
 std::string iso_date(std::chrono::sys_days day);

@@ -47,7 +47,7 @@ DeclaredTable::DeclaredTable(const privgrad::Params& params, TableForm form, Tab
       has_classes_(params.text("task") == "classification"),
       target_(params, form_.decimal_comma),
       has_test_(params.has("test")) {
-  if (params.has("split")) split_.emplace(params.object("split"));
+  if (params.has("split")) split_.emplace(params.object("split"), form_.decimal_comma);
   if (has_test_ && split_)
     throw ConfigError("data.split is given, but the test rows are in a table of their own (test)");
 }

@@ -48,8 +48,9 @@ std::vector<privgrad::ParamSpec> RowSplit::params() {
   };
 }
 
-RowSplit::RowSplit(const privgrad::Params& params)
-    : most_(static_cast<std::uint64_t>(std::ldexp(params.real("test"), 64))) {
+RowSplit::RowSplit(const privgrad::Params& params, bool decimal_comma)
+    : most_(static_cast<std::uint64_t>(std::ldexp(params.real("test"), 64))),
+      decimal_comma_(decimal_comma) {
   if (params.has("by")) by_ = params.text("by");
   const std::string purpose = "privgrad csv split " + std::to_string(params.integer("seed"));
   crypto_generichash(key_.data(), key_.size(),
@@ -85,7 +86,7 @@ bool RowSplit::is_test(std::span<const std::string_view> row) {
   std::array<char, kLongestCommonText> buffer{};
   for (const std::size_t i : fields_) {
     // Another row's cell may have had this number written as 2.0: it stays on its side.
-    const std::string_view text = common_text(row[i], buffer);
+    const std::string_view text = common_text(row[i], decimal_comma_, buffer);
     // The length in front keeps ("ab", "c") and ("a", "bc") apart.
     const std::uint64_t size = text.size();
     std::memcpy(end, &size, sizeof size);

@@ -24,7 +24,8 @@ class RowSplit {
   static std::vector<privgrad::ParamSpec> params();
 
   /// \param params  the object `split`.
-  explicit RowSplit(const privgrad::Params& params);
+  /// \param decimal_comma  whether numbers have one.
+  RowSplit(const privgrad::Params& params, bool decimal_comma);
 
   /// Chooses the columns to hash: the column `by`, or all columns in the order of their names, so
   /// that their order in a file does not matter.
@@ -35,6 +36,7 @@ class RowSplit {
 
  private:
   std::uint64_t most_;  ///< Rows with a hash below it are test rows.
+  bool decimal_comma_;
   std::optional<std::string> by_;
   std::array<unsigned char, 16> key_;
   std::vector<std::size_t> fields_;

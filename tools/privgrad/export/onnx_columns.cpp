@@ -37,7 +37,8 @@ std::string unheard_of(const Column& column) {
   return std::string(longest + 1, '?');
 }
 
-/// The texts that a form without a time of day reads as a day: with leading zeros and without them.
+/// The texts that a form without a time of day reads as a day: with leading zeros and without them,
+/// and with midnight.
 std::set<std::string> texts_of(sys_days day, const std::string& format) {
   const std::string iso = iso_date(day);
   std::set<std::string> texts;
@@ -59,6 +60,10 @@ std::set<std::string> texts_of(sys_days day, const std::string& format) {
       }
       if (date_in(text, format) == day) texts.insert(std::move(text));
     }
+  }
+  for (const std::string_view midnight : kMidnights) {
+    const std::string text = date_text(day, format).append(midnight);
+    if (written_date_in(text, format) == day) texts.insert(text);
   }
   return texts;
 }
