@@ -14,7 +14,6 @@ import decimal
 import fractions
 import math
 import re
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -22,8 +21,8 @@ import numpy as np
 
 from .errors import ConfigError, DataError
 
-__all__ = ["check_labels", "column", "common_text", "finite_or", "listed", "number_of", "numbers", "places", "table",
-           "text_of"]
+__all__ = ["UNLIKE_ALL", "check_labels", "column", "common_text", "finite_or", "held", "listed", "number_of", "numbers",
+           "places", "table", "text_of"]
 
 _MISSING = {"NAType", "NaTType", "NoneType"}
 _NUMBERS = (int, float, complex, np.bool_, np.number, decimal.Decimal, fractions.Fraction)
@@ -31,7 +30,9 @@ _NUMBERS = (int, float, complex, np.bool_, np.number, decimal.Decimal, fractions
 _GRAMMAR = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _WORDS = {"true": 1.0, "True": 1.0, "TRUE": 1.0, "false": 0.0, "False": 0.0, "FALSE": 0.0}
 _MOST_EXACT = 2.0**53
-_UNLIKE_ALL = "\ufffd"  # what no declared text is
+UNLIKE_ALL = "\ufffd"  # what no declared text is
+#: A day, or a time of day, with what pandas writes behind it beside another one with a time, or a fraction of a second.
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d)( \d\d:\d\d:\d\d)(?:\.(?:0{3}|0{6}|0{9}))?", re.ASCII)
 
 
 def _text(cell: Any) -> str | None:
@@ -74,7 +75,7 @@ def _day(cell: Any, form: str) -> str:
     if cell is None:
         return ""
     if not hasattr(cell, "year"):  # beyond the years of Python
-        return _UNLIKE_ALL
+        return UNLIKE_ALL
     parts = {"%Y": f"{cell.year:04}", "%m": f"{cell.month:02}", "%d": f"{cell.day:02}"}
     return re.sub("%.", lambda part: parts.get(part[0], "0"), form)
 
@@ -100,19 +101,21 @@ def text_of(cell: Any, form: str = "%Y-%m-%d") -> str:
     if not math.isnan(value):
         return _number_text(value)
     if issubclass(kind, (complex, np.complexfloating)):
-        return "" if np.isnan(cell.real) else _UNLIKE_ALL
+        return "" if np.isnan(cell.real) else UNLIKE_ALL
     is_nan = issubclass(kind, (float, np.floating)) or (issubclass(kind, decimal.Decimal) and cell.is_nan())
-    return "" if is_nan else _UNLIKE_ALL
+    return "" if is_nan else UNLIKE_ALL
 
 
 def common_text(text: str) -> str:
     """Of a number as NumPy or Python write it, the one text of that number; other texts are themselves.
 
-    So 2.0 is 2, and True is 1; but 01 and 1.10, which no number is written as, are codes.
+    So 2.0 is 2, and True is 1; but 01 and 1.10, which no number is written as, are codes. A day is without
+    the midnight that pandas writes behind it, where another row has a time of day.
     """
     value = number_of(text)
     if not math.isfinite(value):
-        return text
+        time = _TIME.fullmatch(text)
+        return text if time is None else time[1] if time[2] == " 00:00:00" else time[1] + time[2]
     with np.errstate(over="ignore"):
         single = np.float32(value)
     usual = {*_WORDS, repr(value), str(single), repr(float(single))}
@@ -122,14 +125,17 @@ def common_text(text: str) -> str:
 
 
 def numbers(array: np.ndarray) -> np.ndarray:
-    """The numbers of an array, float64, of its shape; not finite where there are none."""
+    """The numbers of an array, float64, of its shape; not finite where there are none.
+
+    Whole numbers beside a duration are durations, for NumPy, so that those are counts of the array's unit.
+    """
     kind = array.dtype.kind
     with np.errstate(all="ignore"):  # beyond float64
         if kind in "biuf":
             return array.astype(np.float64)
         if kind == "m":
             return np.where(np.isnat(array), np.nan, array.astype(np.int64))
-    read = (number_of(cell) for cell in (array if kind in "US" else array.astype(object)).flat)
+    read = (number_of(cell) for cell in (array if kind in "USMV" else array.astype(object)).flat)
     return np.fromiter(read, np.float64, array.size).reshape(array.shape)
 
 
@@ -144,22 +150,24 @@ def table(X: Any) -> np.ndarray:
     Raises
     ------
     ConfigError
-        If X is none, or of a type that has no numbers. A list of rows is as wide as its rows are; how wide
-        an array or a table is, is no row's to tell.
+        If X is none. A list of rows is as wide as its rows are; how wide an array or a table is, is no row's
+        to tell.
     """
     axes = len(getattr(X, "shape", ()))
-    array = np.asarray(X) if axes == 2 else None
+    array = held(X) if axes == 2 else None
     if array is None or array.ndim != 2:
         raise ConfigError(
             f"X: is of type {type(X).__name__} with {axes} axes; in release mode it is an array or a"
             " table, with two"
         )
-    if array.dtype.kind in "MV":
-        raise ConfigError(f"X: holds {array.dtype} values, expected numbers")
-    for name, kind in getattr(X, "dtypes", {}).items() if hasattr(X, "iloc") else ():
-        if getattr(kind, "kind", "O") in "mM":
-            raise ConfigError(f"X: the column '{name}' holds {kind} values, expected numbers")
     return array
+
+
+def held(values: Any) -> np.ndarray:
+    """The array of a container: of times and durations of pandas their cells, which are no numbers in it."""
+    array = np.asarray(values)
+    are_times = hasattr(values, "iloc") and array.dtype.kind in "mM"
+    return np.asarray(values.astype(object)) if are_times else array
 
 
 def listed(values: Iterable[Any]) -> np.ndarray:
@@ -183,7 +191,7 @@ def column(y: Any, rows: int) -> np.ndarray:
     ConfigError
         If y is none, or not of as many rows as X.
     """
-    array: np.ndarray = listed(y) if isinstance(y, (list, tuple)) else np.asarray(y)
+    array = listed(y) if isinstance(y, (list, tuple)) else held(y)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
@@ -217,11 +225,11 @@ def places(cells: Sequence[Any] | np.ndarray, labels: Iterable[Any], other: floa
     by_code: dict[str, set[int]] = {}
     for place, label in enumerate(labels):
         text = text_of(label)
-        if text != _UNLIKE_ALL:
+        if text != UNLIKE_ALL:
             exact.setdefault(text, place)
-        if math.isfinite(number_of(text)):
-            number = _number_text(number_of(text) + 0.0)
-            (by_number if common_text(text) == number else by_code).setdefault(number, set()).add(place)
+        common = common_text(text)
+        number = _number_text(number_of(text) + 0.0) if math.isfinite(number_of(text)) else common
+        (by_number if common == number else by_code).setdefault(number, set()).add(place)
 
     def place_of(cell: Any) -> float:
         text = text_of(cell)

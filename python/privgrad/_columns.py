@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ._cells import text_of
+from ._cells import UNLIKE_ALL, text_of
 from .errors import ConfigError, DataError
 
-__all__ = ["arrow", "as_declared", "plain_column", "text_columns"]
+__all__ = ["arrow", "as_declared", "day_texts", "plain_column", "text_columns"]
 
 #: A name, where each text begins, their bytes, what the type says of all cells (texts, numbers, days,
 #: unreadable), and the type.
@@ -103,6 +103,15 @@ def _looked_up(chunk: Any) -> Any:
     return values.take(chunk.indices)
 
 
+def day_texts(column: Any, form: str = _ISO) -> Any:
+    """The days of dates and times as texts of a declared form."""
+    pyarrow = arrow()
+    try:
+        return pyarrow.compute.strftime(column, format=re.sub("%[HMSf]", "0", form))
+    except pyarrow.ArrowException:  # a time zone that Arrow has not
+        return pyarrow.chunked_array([pyarrow.array([text_of(cell, form) for cell in column.to_pylist()])])
+
+
 def _number_texts(column: Any) -> Any:
     """The texts of numbers, as text_of() writes them."""
     pyarrow = arrow()
@@ -122,12 +131,12 @@ def _of_arrow(name: str, column: Any, form: str) -> Column:
     import numpy as np
 
     pyarrow = arrow()
-    types, type_name = pyarrow.types, str(column.type)
+    types, compute, type_name = pyarrow.types, pyarrow.compute, str(column.type)
     column = plain_column(column)
     kind, holds = column.type, "texts"
     if types.is_date(kind) or types.is_timestamp(kind):
         holds = "days"
-        column = pyarrow.compute.strftime(column, format=re.sub("%[HMSf]", "0", form))
+        column = day_texts(column, form)
     elif types.is_boolean(kind):
         holds = "numbers"
     elif types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
@@ -137,8 +146,9 @@ def _of_arrow(name: str, column: Any, form: str) -> Column:
         return name, *_of_cells(column.to_pylist(), form), holds, type_name
     elif not (types.is_null(kind) or types.is_string(kind) or types.is_large_string(kind)
               or types.is_string_view(kind)):
-        return name, np.zeros(len(column) + 1, dtype=np.int64), np.zeros(0, dtype=np.uint8), "unreadable", type_name
-    texts = pyarrow.compute.fill_null(column.cast(pyarrow.large_string()), "").combine_chunks()
+        holds = "unreadable"
+        column = compute.if_else(compute.is_valid(column), UNLIKE_ALL, "")
+    texts = compute.fill_null(column.cast(pyarrow.large_string()), "").combine_chunks()
     _, begins, characters = texts.buffers()
     offsets = np.zeros(1, dtype=np.int64)
     if len(texts):
@@ -160,16 +170,17 @@ def _column(name: str, values: Any, form: str) -> Column:
     if hasattr(kind, "categories") and hasattr(values, "iloc"):  # of pandas; those of Polars are Arrow's
         texts = [text_of(value, form).encode("utf-8", "replace") for value in kind.categories]
         return name, *_joined([*map([*texts, b""].__getitem__, values.cat.codes)]), "texts", str(kind)
-    if kind is None or (isinstance(kind, np.dtype) and (kind.kind in "OUSc" or kind == np.longdouble)):
-        holds = "numbers" if kind is not None and kind.kind in "fc" else "texts"
+    cells_by_kind = "OUSc" if hasattr(values, "iloc") else "OUScmMV"
+    if kind is None or (isinstance(kind, np.dtype) and (kind.kind in cells_by_kind or kind == np.longdouble)):
+        holds = "texts" if kind is None else {"f": "numbers", "c": "numbers", "M": "days", "m": "unreadable",
+                                              "V": "unreadable"}.get(kind.kind, "texts")
         return name, *_of_cells(values, form), holds, str(kind)
     if hasattr(values, "__arrow_c_stream__") and not hasattr(values, "iloc"):
         return _of_arrow(name, pyarrow.chunked_array(values), form)
     try:
         made = pyarrow.array(np.asarray(values) if hasattr(kind, "subtype") else values, from_pandas=True)
     except (pyarrow.ArrowException, TypeError, ValueError):  # a type of pandas that Arrow has not
-        made = pyarrow.nulls(len(values), pyarrow.list_(pyarrow.null()))
-        return *_of_arrow(name, pyarrow.chunked_array([made]), form)[:4], str(kind)
+        return name, *_of_cells(values.astype(object), form), "unreadable", str(kind)
     chunked = made if isinstance(made, pyarrow.ChunkedArray) else pyarrow.chunked_array([made])
     return *_of_arrow(name, chunked, form)[:4], str(kind)
 
@@ -192,10 +203,17 @@ def text_columns(table: Any, targets: Any, section: Mapping[str, Any], where: st
         named = [(str(name), series) for name, series in table.items()]
     else:
         named = [(name, table.column(place)) for place, name in enumerate(table.column_names)]
-    columns = [_column(name, values, _form_of(name, section.get("columns"))) for name, values in named]
+    columns = [_read(name, values, _form_of(name, section.get("columns")), where) for name, values in named]
     if targets is None:
         return columns
     target = section["target"]
     if target in [column[0] for column in columns]:
         raise ConfigError(f"{where}: targets are given, and the table has a column '{target}'; give one of them")
-    return [*columns, _column(target, targets, _ISO)]
+    return [*columns, _read(target, targets, _ISO, where)]
+
+
+def _read(name: str, values: Any, form: str, where: str) -> Column:
+    try:
+        return _column(name, values, form)
+    except (TypeError, ValueError, OverflowError, arrow().ArrowException):  # which may tell of cells
+        raise DataError(f"{where}: the column '{name}' cannot be read") from None

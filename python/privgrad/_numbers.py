@@ -1,8 +1,8 @@
 """Rows in memory as numbers: arrays, lists, and the columns of tables.
 
 Where a cell that is no number is to count as another (`fills`), each cell is read by itself, whatever
-stands in it and in the others; elsewhere a container whose type is not one of numbers is refused by that
-type. No error shows a cell or tells of its type.
+stands in it and in the others, and no container is refused by its type, which one row may decide;
+elsewhere one whose type is not one of numbers is. No error shows a cell or tells of its type.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import _cells
-from ._columns import arrow, plain_column
+from ._columns import arrow, day_texts, plain_column
 from .errors import ConfigError, DataError
 
 __all__ = ["as_float32", "features_of", "lists_of", "numbers_of", "targets_of"]
@@ -59,7 +59,7 @@ def features_of(values: Any, fills: bool, what: str) -> np.ndarray:
     ConfigError
         Where `fills`, and a row would tell how many features there are.
     DataError
-        By a type that has no numbers. Where not `fills`, and these are no numbers.
+        Where not `fills`, and these are no numbers.
     """
     has_type = hasattr(values, "dtype")
     if isinstance(values, (str, os.PathLike)) or hasattr(values, "collect"):
@@ -76,14 +76,17 @@ def features_of(values: Any, fills: bool, what: str) -> np.ndarray:
     kind = array.dtype.kind
     if kind in _NUMBERS:
         return array
-    # Whole numbers beside a duration are durations, for NumPy.
-    if not fills or (kind in _NO_NUMBERS and kind != "m"):
+    if not fills:
         raise DataError(f"{what}: holds {_held(array.dtype) if has_type else 'what is no number'}, expected numbers")
     return _cells.numbers(array)
 
 
-def _of_arrow(column: Any) -> np.ndarray | None:
-    """The cells of a column: numbers, NaN where one is missing, or objects; None of other types."""
+def _of_arrow(column: Any, fills: bool) -> np.ndarray | None:
+    """The cells of a column: numbers, NaN where one is missing, or objects; None of a type that is refused.
+
+    That is one without numbers, but where `fills`: Arrow may have taken the type from what the rows hold. A
+    list of fixed size it takes from nothing, so that somebody has declared it.
+    """
     pyarrow = arrow()
     types = pyarrow.types
     column = plain_column(pyarrow.chunked_array([column]) if isinstance(column, pyarrow.Array) else column)
@@ -98,24 +101,31 @@ def _of_arrow(column: Any) -> np.ndarray | None:
         cells = column.cast(pyarrow.large_string()).cast(pyarrow.large_binary()).to_pylist()
     elif types.is_binary(kind) or types.is_large_binary(kind) or types.is_decimal(kind) or types.is_null(kind):
         cells = column.to_pylist()
-    else:
+    elif not fills or types.is_fixed_size_list(kind):
         return None
+    elif types.is_date(kind) or types.is_timestamp(kind):
+        cells = day_texts(column).to_pylist()
+    else:
+        compute = pyarrow.compute
+        cells = compute.if_else(compute.is_valid(column), _cells.UNLIKE_ALL, None).to_pylist()
     return _cells.listed(cells)
 
 
-def _of_series(series: Any) -> np.ndarray | None:
+def _of_series(series: Any, fills: bool) -> np.ndarray | None:
     """The same of a column of pandas."""
     kind = series.dtype
     if hasattr(kind, "pyarrow_dtype"):
-        return _of_arrow(arrow().chunked_array(series))
+        return _of_arrow(arrow().chunked_array(series), fills)
     if not isinstance(kind, np.dtype):
         if kind.kind in _NUMBERS:  # whose missing values are pandas.NA
             numbers: np.ndarray = series.to_numpy(dtype=np.float64, na_value=np.nan)
             return numbers
         if not hasattr(kind, "categories") and str(kind) not in ("string", "str"):  # times, periods, intervals
-            return None
+            return np.asarray(series.astype(object)) if fills else None
     array = np.asarray(series)
-    return None if array.dtype.kind in _NO_NUMBERS else array
+    if array.dtype.kind not in _NO_NUMBERS:
+        return array
+    return np.asarray(series.astype(object)) if fills else None
 
 
 def numbers_of(column: Any, fills: bool, where: str) -> np.ndarray:
@@ -131,12 +141,12 @@ def numbers_of(column: Any, fills: bool, where: str) -> np.ndarray:
     Raises
     ------
     DataError
-        By the type of the column: where not `fills`, and that is none of numbers; where it is one that has
-        no numbers, such as dates and lists. Where not `fills`, and a number is missing.
+        By the type of the column: where not `fills`, and that is none of numbers; where it is a list of fixed
+        size. Where not `fills`, and a number is missing.
     """
     is_pandas = hasattr(column, "iloc")
     kind = column.dtype if is_pandas else column.type
-    cells = _of_series(column) if is_pandas else _of_arrow(column)
+    cells = _of_series(column, fills) if is_pandas else _of_arrow(column, fills)
     is_numbers = cells is not None and cells.dtype.kind in _NUMBERS
     if cells is None or not (is_numbers or fills):
         raise DataError(
@@ -166,24 +176,24 @@ def lists_of(whole: Any) -> np.ndarray:
     if pyarrow.types.is_fixed_size_list(whole.type):
         width = whole.type.list_size
         values = whole.values.slice(whole.offset * width, len(whole) * width)
-    cells = _of_arrow(values)
+    cells = _of_arrow(values, fills=True)
     assert cells is not None
     numbers = cells.astype(np.float32).reshape(len(whole), width)
     numbers[whole.is_null().to_numpy(zero_copy_only=False)] = np.nan
     return numbers
 
 
-def _targets(values: Any, what: str) -> np.ndarray:
+def _targets(values: Any, fills: bool, what: str) -> np.ndarray:
     """Targets as an array of one axis."""
     if isinstance(values, (list, tuple)):
         return _cells.listed(values)
     if hasattr(values, "iloc"):
-        found = _of_series(values if values.ndim == 1 else values.iloc[:, 0])
+        found = _of_series(values if values.ndim == 1 else values.iloc[:, 0], fills)
     elif hasattr(values, "combine_chunks"):  # a column of Arrow
-        found = _of_arrow(values)
+        found = _of_arrow(values, fills)
     else:
         found = _lying(values, what)
-        found = None if found.dtype.kind in "MV" else found
+        found = None if found.dtype.kind in _NO_NUMBERS and not fills else found
     if found is None:
         kind = getattr(values, "dtype", getattr(values, "type", type(values).__name__))
         raise DataError(f"{what}: holds {kind} values, expected numbers, or labels that are numbers or texts")
@@ -207,12 +217,13 @@ def targets_of(values: Any, labels: Sequence[Any] | None, fills: bool, what: str
     Raises
     ------
     DataError
-        Where they are not in a column, or by a type that has none. Where not `fills`: by a type that is none
-        of numbers, or naming the first row that does not fit.
+        Where they are not in a column, or in lists of fixed size. Where not `fills`: by a type that has none,
+        or naming the first row that does not fit.
     """
-    cells = _targets(values, what)
+    cells = _targets(values, fills, what)
     if labels is not None:
-        _cells.check_labels(cells.dtype, labels, what)
+        if not fills:
+            _cells.check_labels(cells.dtype, labels, what)
         places = _cells.places(cells, labels)
         wrong = np.flatnonzero(np.isnan(places))
         if not fills and wrong.size:

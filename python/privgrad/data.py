@@ -171,11 +171,7 @@ def _lend_columns(given: Any, section: Mapping[str, Any], split: str) -> str:
         )
     is_pandas = hasattr(features, "iloc")
     table = features if is_pandas else _table(features)
-    try:
-        columns = text_columns(table, targets, section, f"data.{split}")
-    except (TypeError, ValueError, OverflowError) as problem:
-        raise DataError(f"data.{split}: cannot be read: {problem}") from problem
-    _core.lend_columns(name, columns)
+    _core.lend_columns(name, text_columns(table, targets, section, f"data.{split}"))
     return name
 
 

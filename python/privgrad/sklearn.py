@@ -29,7 +29,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
 from . import _cells, _export, api
 from ._framework import plain, yaml_text
@@ -252,7 +252,12 @@ class _DPEstimator(BaseEstimator):
             features = _cells.numbers(table)
             others = [_cells.column(one, len(table)) for one in y]
         else:
-            checked = validate_data(self, X, *y, dtype=np.float64, ensure_all_finite=fill is None, **how)
+            if fill is not None and len(getattr(X, "shape", ())) == 2:  # read as in release mode
+                validate_data(self, X, skip_check_array=True, reset=how.pop("reset", True))
+                X, check = _cells.numbers(_cells.table(X)), check_X_y if y else check_array
+                checked = check(X, *y, dtype=np.float64, ensure_all_finite=False, **how)
+            else:
+                checked = validate_data(self, X, *y, dtype=np.float64, ensure_all_finite=fill is None, **how)
             features, *others = checked if y else (checked,)
         if fill is not None:
             features = _cells.finite_or(features, float(fill))
@@ -628,7 +633,8 @@ class DPClassifier(ClassifierMixin, _DPEstimator):
         return self
 
     def _rows_of_fit(self, X: Any, y: Any) -> Any:
-        self._check_type(getattr(y, "dtype", None))
+        if not self._is_release():
+            self._check_type(getattr(y, "dtype", None))
         X, y = self._validated(X, y)
         if not self._is_release():
             check_classification_targets(y)
@@ -663,7 +669,7 @@ class DPClassifier(ClassifierMixin, _DPEstimator):
         return self._applied(api.evaluate, self._task(y), rows)
 
     def _check_type(self, kind: Any) -> None:
-        """Refuse targets by their type, which is public, where it can hold none of the classes.
+        """Refuse targets by their type, where it can hold none of the classes, and such a label is an error.
 
         Numbers beside a text are texts for NumPy, beside bytes bytes, and beside a duration durations.
         """

@@ -1,7 +1,7 @@
 """The table of kinds: values by types of those who write them, read through every source, to the same bits.
 
 What a value counts as is that of a file of texts (tests/plugins/data_sources_values_test.cpp has those in closed form); whoever else
-writes it is read alike, by training, ``predict``, ``evaluate`` and ONNX, or refused by its type before anything is paid.
+writes it is read alike, by training, ``predict``, ``evaluate`` and ONNX; or its type is refused, where a row that does not fit is.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import decimal
 import gzip
 import json
 import math
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -169,20 +170,21 @@ def rows_of(run: privgrad.Run) -> str:
     return commitment
 
 
-def of_file(small: dict[str, Any], values: list[Any], kinds: dict[str, dict[str, Any]], write_text: Any) -> Any:
+def of_file(small: dict[str, Any], values: list[Any], kinds: dict[str, dict[str, Any]], write_text: Any, **more: Any) -> Any:
     file = write("values.csv", values, kinds, write_text)
-    run = privgrad.run({**small, "data": {"kind": "csv", "train": file, "malformed": "fill", "row": "line", **declared(kinds)}}, out="reference")
+    shutil.rmtree("reference", ignore_errors=True)
+    run = privgrad.run({**small, "data": {"kind": "csv", "train": file, "malformed": "fill", "row": "line", **declared(kinds, **more)}}, out="reference")
     section = {"kind": "csv", "train": file, "malformed": "fill", "row": "line"}
     return run, privgrad.predict(run, {**section, "unlabelled": True}).probabilities, privgrad.evaluate(run, section)
 
 
 def same_as_a_file(small: dict[str, Any], column: Any, values: list[Any], kinds: dict[str, dict[str, Any]],
-                   write_text: Any = lambda value, name: text_of(value)) -> None:
-    run, expected, evaluated = of_file(small, values, kinds, write_text)
+                   write_text: Any = lambda value, name: text_of(value), **more: Any) -> None:
+    run, expected, evaluated = of_file(small, values, kinds, write_text, **more)
     table = table_of(column, kinds)
     np.testing.assert_array_equal(privgrad.predict(run, table).probabilities, expected)
     assert privgrad.evaluate(run, (table, column)) == evaluated
-    here = privgrad.run({**small, "data": {"kind": "memory", "train": (table, column), **declared(kinds)}})
+    here = privgrad.run({**small, "data": {"kind": "memory", "train": (table, column), **declared(kinds, **more)}})
     assert rows_of(here) == rows_of(run)
 
 
@@ -253,12 +255,19 @@ def test_an_array_is_read_as_the_column_of_a_file(small: dict[str, Any], kind: s
         np.testing.assert_array_equal(privgrad.predict(here, array).probabilities, expected)
 
 
+def strict(entry: dict[str, Any]) -> dict[str, Any]:
+    """The entry, of which a row that does not fit is an error."""
+    return {key: value for key, value in entry.items() if key not in ("fill", "other", "indicator")}
+
+
 @pytest.mark.parametrize("kind", UNREADABLE)
-def test_a_type_that_has_no_values_is_named_with_its_column(small: dict[str, Any], kind: str) -> None:
+def test_a_type_that_has_no_values_is_named_or_counts_as_others_do(small: dict[str, Any], kind: str) -> None:
     for name, entry in {**KINDS, **TIMES}.items():
         rows = (table_of(UNREADABLE[kind], [name]), ["1", "2"])
         with pytest.raises(privgrad.DataError, match=f"the column '{name}' holds .*{kind.split('64')[0]}.*, expected"):
-            privgrad.plan({**small, "data": {"kind": "memory", "train": rows, **declared({name: entry})}})
+            privgrad.plan({**small, "data": {"kind": "memory", "train": rows, **declared({name: strict(entry)})}})
+    for kinds in (KINDS, TIMES):
+        same_as_a_file(small, UNREADABLE[kind], ["zz", "zz"], kinds)
 
 
 @pytest.mark.parametrize(("name", "entry", "column", "says"), [
@@ -268,12 +277,15 @@ def test_a_type_that_has_no_values_is_named_with_its_column(small: dict[str, Any
     ("a", TIMES["when"], pandas.Series([1.5, 2.5]), r"holds float64, expected a date of the form '%d\.%m\.%Y'"),
     ("a", KINDS["choice"], pyarrow.array([DAY, DAY]), r"holds date32\[day\], expected one of its 13 values"),
 ])
-def test_a_type_of_which_no_value_can_be_as_declared_is_refused(small: dict[str, Any], name: str, entry: Any, column: Any, says: str) -> None:
+def test_a_type_of_which_no_value_can_be_as_declared_is_refused_where_such_a_value_is(
+        small: dict[str, Any], name: str, entry: Any, column: Any, says: str) -> None:
+    same_as_a_file(small, column, ["zz", "zz"], {name: entry}, labels=["no", "maybe"], other_label="no")
     table = table_of(column, [name])
-    section = {"kind": "memory", "train": (table, ["1", "2"]), **declared({name: entry})}
+    section = {"kind": "memory", "train": (table, ["1", "2"]), **declared({name: strict(entry)})}
     with pytest.raises(privgrad.DataError, match=f"the column '{name}' {says}"):
         privgrad.plan({**small, "data": section})
-    targets = {**declared({"b": KINDS["number"]}), "target": "a", "labels": ["no", "yes"], "other_label": "no"}
+    targets = {**declared({"b": KINDS["number"]}), "target": "a", "labels": ["no", "maybe"]}
+    del targets["other_label"]
     with pytest.raises(privgrad.DataError, match="the column 'a' holds .*, expected one of the 2 labels, which no value of this type is"):
         privgrad.plan({**small, "data": {"kind": "memory", "train": table_of(column, ["a", "b"]), **targets}})
 

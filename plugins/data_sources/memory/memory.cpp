@@ -1,7 +1,9 @@
 #include "privgrad/data_files.hpp"
 #include "privgrad/memory_tables.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -128,10 +130,8 @@ class Arrays final : public LentRows {
                   .has_test_split = test_.has_value(),
                   .train_origins = {origin("train", train_->table)}};
     if (test_) info.test_origins = {origin("test", test_->table)};
-    const auto are_reals = [](const Rows& rows) {
-      return std::holds_alternative<std::span<const float>>(rows.table.numbers);
-    };
-    fill_.add_unaccounted(are_reals(*train_) || (test_ && are_reals(*test_)), info.unaccounted);
+    // Bytes are finite, but one missing cell would have made reals of them.
+    fill_.add_unaccounted(true, info.unaccounted);
     const auto add_remark = [&](const char* split, const Rows& rows) {
       std::string remark =
           TargetTask::remark("memory: " + std::string(split), rows.filled, rows.targets.size());
@@ -139,6 +139,7 @@ class Arrays final : public LentRows {
     };
     add_remark("train", *train_);
     if (test_) add_remark("test", *test_);
+    add_empty_features("train", *train_, info.remarks);
     info.class_names = class_names_;
     info.feature_names = feature_names_;
     info.reading = reading();
@@ -234,6 +235,23 @@ class Arrays final : public LentRows {
       throw IoError(where + "has " + std::to_string(rows_of(table)) + " examples, but " +
                     std::to_string(table.targets.size()) + " targets" +
                     (table.targets.empty() ? "; say unlabelled: true to predict them" : ""));
+    }
+  }
+
+  /// Remarks on features that are a number in no row, as where a column is of another type.
+  void add_empty_features(const char* split, const Rows& rows,
+                          std::vector<std::string>& remarks) const {
+    const auto* numbers = std::get_if<std::span<const float>>(&rows.table.numbers);
+    if (numbers == nullptr || !fill_.is_declared()) return;
+    const std::size_t width = privgrad::element_count(rows.table.features);
+    for (std::size_t feature = 0; feature < std::min(width, numbers->size()); ++feature) {
+      std::size_t at = feature;
+      while (at < numbers->size() && !std::isfinite((*numbers)[at])) at += width;
+      if (at < numbers->size()) continue;
+      const std::string name = feature < feature_names_.size() ? in_quotes(feature_names_[feature])
+                                                               : std::to_string(feature);
+      remarks.push_back("memory: " + std::string(split) + ": the feature " + name +
+                        " is a finite number in no row, and counts as feature_fill in all");
     }
   }
 

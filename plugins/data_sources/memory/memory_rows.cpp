@@ -38,19 +38,20 @@ bool MemoryRows::next() {
   return true;
 }
 
-void MemoryRows::check_column(std::size_t i, const Needs& needs) const {
+std::string MemoryRows::misfit(std::size_t i, const Needs& needs) const {
   using Cells = MemoryColumn::Cells;
   const MemoryColumn& column = table_->columns[i];
   const bool fits = column.cells == Cells::texts ||
                     (column.cells == Cells::numbers && needs.takes_numbers) ||
                     (column.cells == Cells::days && needs.takes_days);
-  if (fits) return;
+  if (fits) return "";
   const std::string expected =
       column.cells == Cells::unreadable
           ? "numbers, texts, booleans or dates; leave it out by columns: [{name: " +
                 in_quotes(column.name) + ", type: drop}, ...]"
           : needs.expected + ", which no value of this type is";
-  fail("the column " + in_quotes(column.name) + " holds " + column.type + ", expected " + expected);
+  return "the column " + in_quotes(column.name) + " holds " + column.type + ", expected " +
+         expected;
 }
 
 void MemoryRows::fail_at(std::size_t, const std::string& what) const { fail_at_row(what); }

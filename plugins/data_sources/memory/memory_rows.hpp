@@ -19,7 +19,7 @@ class MemoryRows final : public TextRows {
 
   std::vector<std::string> read_names() override;
   bool next() override;
-  void check_column(std::size_t i, const Needs& needs) const override;
+  std::string misfit(std::size_t i, const Needs& needs) const override;
   std::size_t likely_rows() const noexcept override { return rows_; }
   std::uint64_t read_so_far() const noexcept override { return next_; }
 

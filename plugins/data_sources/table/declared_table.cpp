@@ -237,6 +237,8 @@ std::vector<std::string> DeclaredTable::remarks(const Table& table) const {
                   "out by columns: [{name: " +
                   name + ", type: drop}, {name: '*', type: number}]");
   }
+  for (const std::string& misfit : table.misfits)
+    all.push_back(misfit + ": each counts as one that does not fit");
   for (const std::string& name : table.columns.texts)
     all.push_back(file + in_quotes(name) + " is text, which no model here reads: left out");
   for (const Column& column : table.columns.features)

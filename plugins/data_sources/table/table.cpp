@@ -43,12 +43,14 @@ class TableReader {
     const Names names = rows.read_names();
     const std::size_t target = target_index(target_, names, form_, rows);
     std::vector<Column> columns = columns_of(names, target);
-    if (form_.has_targets)
-      rows.check_column(target,
-                        {target_.takes_numbers(), target_.takes_days(), target_.expected()});
-    for (const Column& column : columns)
-      rows.check_column(column.field(),
-                        {column.takes_numbers(), column.takes_days(), column.expected()});
+    if (form_.has_targets) {
+      check_type(rows, target_.is_total(), target,
+                 {target_.takes_numbers(), target_.takes_days(), target_.expected()});
+    }
+    for (const Column& column : columns) {
+      check_type(rows, column.rule().is_total(), column.field(),
+                 {column.takes_numbers(), column.takes_days(), column.expected()});
+    }
     take_columns(rows, names, target, std::move(columns));
     kept_ = kept_places(rows, names);
     if (split_ != nullptr) split_->use(names);
@@ -68,6 +70,16 @@ class TableReader {
   }
 
  private:
+  /// One row may decide of which type a column is, as where the others are missing. So where each
+  /// row becomes something, no type ends a run, as no row does.
+  void check_type(const TextRows& rows, bool is_total, std::size_t field,
+                  const TextRows::Needs& needs) {
+    std::string misfit = rows.misfit(field, needs);
+    if (misfit.empty()) return;
+    if (!is_total) rows.fail(misfit);
+    table_.misfits.push_back(rows.name() + ": " + misfit);
+  }
+
   std::vector<Column> columns_of(const Names& names, std::size_t target) const {
     if (!form_.rules.empty()) {
       return choose_columns(form_.rules, names, target, form_.missing, form_.decimal_comma,

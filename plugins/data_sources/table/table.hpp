@@ -58,7 +58,8 @@ struct Table {
   SideFacts train_facts, test_facts;  ///< About all rows, taken or not.
   std::vector<std::uint64_t> filled;  ///< For each of columns.features: rows without a value.
   std::uint64_t filled_targets = 0;
-  std::uint64_t spanning_rows = 0;  ///< As TextRows::spans_lines().
+  std::vector<std::string> misfits;  ///< TextRows::misfit() of columns that have fills.
+  std::uint64_t spanning_rows = 0;   ///< As TextRows::spans_lines().
   /// The first column, if it counts the rows from 0 or 1 as an index does, and has no name or is
   /// called "index", "Index" or "Unnamed: 0".
   std::optional<std::string> looks_like_index;

@@ -36,8 +36,9 @@ class TextRows {
     bool takes_numbers = true, takes_days = true;
     std::string expected;  ///< "a finite number".
   };
-  /// \throws IoError  by its type alone no value of this column can be one that is needed.
-  virtual void check_column(std::size_t, const Needs&) const {}
+  /// \returns why, by its type alone, no value of this column can be one that is needed; "" if some
+  ///   may. A single row may decide what type that is.
+  virtual std::string misfit(std::size_t, const Needs&) const { return ""; }
 
   /// Whether this row goes over more than one line of a file, or would if rows were not lines.
   virtual bool spans_lines() const noexcept { return false; }

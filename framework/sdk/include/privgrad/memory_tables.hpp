@@ -28,7 +28,7 @@ struct PRIVGRAD_API MemoryColumn {
       offsets;                  ///< [rows + 1], ascending: where each text begins in `bytes`.
   std::span<const char> bytes;  ///< UTF-8. A missing value is an empty text; a day is of the
                                 ///< declared form.
-  Cells cells = Cells::texts;   ///< Of an unreadable column all offsets are 0.
+  Cells cells = Cells::texts;   ///< Of an unreadable column each text is that of no value.
   std::string type = {};        ///< What errors call the type of the column.
 };
 
