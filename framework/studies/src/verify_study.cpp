@@ -327,13 +327,8 @@ class StudyVerifier {
   }
 
   void compare(const std::string& file, const Json& said, const Json& derived) {
-    for (const auto& [key, value] : derived.items()) {
-      if (said.contains(key) && said_alike(said.at(key), value)) continue;
-      return problem(std::string(file)
-                         .append(": says '")
-                         .append(key)
-                         .append("' otherwise than the arms and their runs"));
-    }
+    if (const std::string key = first_difference(said, derived); !key.empty())
+      return problem(file + ": says '" + key + "' otherwise than the arms and their runs");
     if (said.size() != derived.size()) problem(file + ": says more than a study does");
   }
 

@@ -21,16 +21,17 @@ namespace privgrad::core {
 /// "note", which an accountant writes about its own errors, may be any: no claim rests on them.
 bool nearly_equal(const nlohmann::json& a, const nlohmann::json& b);
 
-/// The same of what is said about a run, which follows from accountants' answers: numbers with a
-/// fraction, those in sentences too, may differ by kOfProcessors. Counts, names and hashes must be
-/// the same.
-bool said_alike(const nlohmann::json& a, const nlohmann::json& b);
+/// A member of what is said about a run that differs from the same derived again. Answers of
+/// accountants (each "epsilon" and its "lower" bound, a "spent_epsilon", what a membership test
+/// finds) may differ by kOfProcessors, everything else as above.
+/// \returns "" where no member of `derived` differs; `said` may have others.
+std::string first_difference(const nlohmann::json& said, const nlohmann::json& derived);
 
 /// The result of verifying a run by its files.
 struct Verification {
   /// Derived again (the larger of what was recorded and derived, which may differ by kOfProcessors):
-  /// the run's guarantee at delta, to the client that was asked about or to
-  /// everybody; nothing: it is not finite, or could not be derived.
+  /// the run's guarantee at delta, to the client that was asked about or to everybody; nothing: it is
+  /// not finite, or could not be derived.
   std::optional<double> epsilon, delta;
   /// The charges of the plan that was made again, and their adjacency; nothing: there is no such
   /// plan.
