@@ -108,8 +108,8 @@ def day_texts(column: Any, form: str = _ISO) -> Any:
     pyarrow = arrow()
     try:
         return pyarrow.compute.strftime(column, format=re.sub("%[HMSf]", "0", form))
-    except pyarrow.ArrowException:  # a time zone that Arrow has not
-        return pyarrow.chunked_array([pyarrow.array([text_of(cell, form) for cell in column.to_pylist()])])
+    except pyarrow.ArrowException:
+        raise DataError(f"times of type {column.type}: a time zone that Arrow does not know") from None
 
 
 def _number_texts(column: Any) -> Any:
@@ -177,6 +177,8 @@ def _column(name: str, values: Any, form: str) -> Column:
         return name, *_of_cells(values, form), holds, str(kind)
     if hasattr(values, "__arrow_c_stream__") and not hasattr(values, "iloc"):
         return _of_arrow(name, pyarrow.chunked_array(values), form)
+    if getattr(kind, "tz", None) is not None:  # the day where it was, which Arrow does not know of every zone
+        values = values.dt.tz_localize(None)
     try:
         made = pyarrow.array(np.asarray(values) if hasattr(kind, "subtype") else values, from_pandas=True)
     except (pyarrow.ArrowException, TypeError, ValueError):  # a type of pandas that Arrow has not

@@ -20,12 +20,28 @@ pyarrow = pytest.importorskip("pyarrow")
 Make = Callable[[list[Any]], Any]
 DAY = datetime.date(2024, 3, 1)
 TIME = pandas.Timestamp("2024-03-01 10:00")
+
+
+class Far(datetime.tzinfo):
+    """A zone of one's own, which Arrow takes for UTC."""
+
+    def utcoffset(self, _: Any) -> datetime.timedelta:
+        return datetime.timedelta(hours=-11)
+
+    def dst(self, _: Any) -> datetime.timedelta:
+        return datetime.timedelta(0)
+
+    def tzname(self, _: Any) -> str:
+        return "UTC"
+
+
 #: By name: cells, an odd one with which they are of another type, and what makes the container.
 ONE_ROW: dict[str, tuple[list[Any], Any, Make]] = {
     "all missing": ([math.nan] * 3, "x", pandas.Series), "whole numbers": ([1, 2, 1], math.nan, pandas.Series),
     "whole numbers beside a text": ([1, 2, 1], "x", pandas.Series), "reals beside a text": ([0.5, 2.0, 1.0], "x", pandas.Series),
     "booleans": ([True, False, True], "x", pandas.Series), "times": ([TIME, TIME, pandas.NaT], "x", pandas.Series),
     "zoned": ([TIME.tz_localize("Europe/Berlin")] * 3, 1, pandas.Series), "an offset": ([TIME.tz_localize("+01:30")] * 3, 1, pandas.Series),
+    "a zone of one's own": ([(TIME + pandas.Timedelta("10h")).tz_localize(Far())] * 3, 1, pandas.Series),
     "durations": ([pandas.Timedelta("1D"), pandas.NaT, pandas.Timedelta("2h")], "x", pandas.Series),
     "finer durations": ([pandas.Timedelta(3, "h")] * 3, np.timedelta64(5, "ns"), pandas.Series),
     "periods": ([pandas.Period("2020"), pandas.NaT, pandas.Period("2021")], "x", pandas.Series),
@@ -235,3 +251,20 @@ def test_an_error_of_a_column_names_it_and_shows_no_cell(small: dict[str, Any], 
         assert str(raised.value) == "data.train: the column 'a' cannot be read"
         assert raised.value.__cause__ is None
         assert raised.value.__suppress_context__
+
+
+@pytest.mark.filterwarnings("ignore::privgrad.PrivgradWarning")
+@pytest.mark.parametrize("kind", ["times", "durations", "periods", "numpy days", "whole numbers beside a text"])
+def test_a_fill_of_an_estimator_means_in_research_mode_what_it_means_in_release_mode(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    sklearn = pytest.importorskip("privgrad.sklearn")
+    seen: list[Any] = []
+    run = sklearn.api.run
+    monkeypatch.setattr(sklearn.api, "run", lambda manifest, **how: seen.append(manifest["data"]["train"]) or run(manifest, **how))
+    for column in ten_with(kind, 4):
+        X = pandas.DataFrame({"a": column, "b": range(10)}) if isinstance(column, pandas.Series) else np.stack([column, column], axis=1)
+        del seen[:]
+        for mode in ("research", "release"):
+            made = sklearn.DPClassifier(bounds=(-3, 3), classes=[0, 1], feature_fill=0.5, mode=mode, steps=1).fit(X, [0, 1] * 5)
+            assert made.predict(X).shape == (10,)
+            assert hasattr(made, "feature_names_in_") == isinstance(X, pandas.DataFrame)
+        np.testing.assert_array_equal(seen[0]["features"], seen[1]["features"])
