@@ -182,7 +182,7 @@ def test_research_trains_on_the_rows_that_release_trains_on(small: dict[str, Any
 def test_research_mode_says_that_a_type_has_no_value_or_no_number(small: dict[str, Any]) -> None:
     frame = pandas.DataFrame({"a": pandas.to_timedelta([1, 2] * 5, unit="D"), "n": range(10)})
     of_columns = {"columns": [{"name": "*", "type": "number", "fill": 0}], "target": "t"}
-    for more, says in ((of_columns, r"^memory: train: the column 'a' holds timedelta64\[\w+\], expected numbers, texts.*each counts as one that does not fit$"),
+    for more, says in ((of_columns, r"^memory: train: the column 'a' holds timedelta64\[\w+\], expected a finite number, which no value of this type is: each counts as one that does not fit$"),
                        ({"feature_fill": 0}, "^memory: train: the feature 'a' is a finite number in no row, and counts as feature_fill in all$")):
         with pytest.warns(privgrad.PrivgradWarning, match=says):
             privgrad.plan({**small, "data": {"kind": "memory", "train": (frame, [0, 1] * 5), "classes": 2, "target_fill": 0, **more}})

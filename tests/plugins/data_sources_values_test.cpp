@@ -1,5 +1,6 @@
 // Values of tables: each is what it is, however a program has written it.
 #include "data_sources_tables.hpp"
+#include "privgrad/suggests_params.hpp"
 
 namespace data_sources_table_test {
 
@@ -219,6 +220,24 @@ TEST_CASE("table: a declared day is found with midnight behind it, and without",
   CHECK(targets(data) == Floats{1, 1, 2, 2, 0, 0});
   CHECK(features(data) == Floats{1, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0,  //
                                  0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1});
+}
+
+TEST_CASE("table: a draft takes days with midnight behind them for days", "[data_source]") {
+  const auto drafted = [](const std::string& behind, const std::string& behind_last) {
+    std::string text = "at,y\n";
+    for (int day = 10; day < 30; ++day)
+      text += "2024-03-" + std::to_string(day) + (day < 29 ? behind : behind_last) + "," +
+              std::to_string(day % 2) + "\n";
+    const TableFile file(text);
+    const auto source = file.open();
+    const Value made = dynamic_cast<privgrad::SuggestsParams&>(*source).suggest();
+    const Value& at = std::get<Value::List>(made.find("columns")->data()).front();
+    return std::get<std::string>(at.find("format")->data());
+  };
+  CHECK(drafted("", "") == "%Y-%m-%d");
+  CHECK(drafted(" 00:00:00", " 00:00:00") == "%Y-%m-%d");
+  CHECK(drafted(" 00:00:00.000", " 10:00:00.250") == "%Y-%m-%d");
+  CHECK(drafted(" 10:30:00", " 00:00:00") == "%Y-%m-%d %H:%M:%S");
 }
 
 }  // namespace data_sources_table_test

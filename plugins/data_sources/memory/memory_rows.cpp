@@ -45,13 +45,8 @@ std::string MemoryRows::misfit(std::size_t i, const Needs& needs) const {
                     (column.cells == Cells::numbers && needs.takes_numbers) ||
                     (column.cells == Cells::days && needs.takes_days);
   if (fits) return "";
-  const std::string expected =
-      column.cells == Cells::unreadable
-          ? "numbers, texts, booleans or dates; leave it out by columns: [{name: " +
-                in_quotes(column.name) + ", type: drop}, ...]"
-          : needs.expected + ", which no value of this type is";
   return "the column " + in_quotes(column.name) + " holds " + column.type + ", expected " +
-         expected;
+         needs.expected + ", which no value of this type is";
 }
 
 void MemoryRows::fail_at(std::size_t, const std::string& what) const { fail_at_row(what); }

@@ -216,8 +216,8 @@ void add_exponents(const std::string& scientific, std::set<std::string>& to) {
   }
   for (const std::string& mantissa : mantissas) {
     for (const std::string& exponent : exponents) {
-      to.insert(mantissa + "e" + exponent);
-      to.insert(mantissa + "E" + exponent);
+      for (const char* const times : {"e", "E"})
+        to.insert(std::string(mantissa).append(times).append(exponent));
     }
   }
 }

@@ -31,6 +31,8 @@ constexpr std::array<std::string_view, 7> kDateFormats = {
     kIsoDate,   "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y/%m/%d",
     "%d.%m.%Y", "%d/%m/%Y",          "%m/%d/%Y"};
 
+bool has_time(std::size_t format) { return !time_directive(kDateFormats[format]).empty(); }
+
 bool is_whole(double x) { return x == std::floor(x); }
 
 /// Whether a text is a number but for commas between its thousands.
@@ -82,10 +84,14 @@ class Seen {
       const auto fits = [&](std::uint64_t days) {
         return has_values() && (all ? days == rows_ - missing_ : are_most(days));
       };
-      const auto first = std::find_if(days_.begin(), days_.end(), fits);
-      if (first == days_.end()) continue;
-      if (std::find_if(first + 1, days_.end(), fits) != days_.end()) return std::nullopt;
-      return static_cast<std::size_t>(first - days_.begin());
+      std::optional<std::size_t> found;
+      for (std::size_t i = 0; i < days_.size(); ++i) {
+        // A time of day that is midnight everywhere is that of the days before it.
+        if (!fits(days_[i]) || (found && has_time(i))) continue;
+        if (found) return std::nullopt;
+        found = i;
+      }
+      if (found) return found;
     }
     return std::nullopt;
   }
@@ -233,7 +239,8 @@ class Seen {
       // A form that too few of many values had costs no more time.
       constexpr std::uint64_t kEnough = 1000;
       if (rows_ > kEnough && 2 * days_[i] < rows_ - missing_) continue;
-      const auto day = date_in(text, kDateFormats[i]);
+      const auto day =
+          has_time(i) ? date_in(text, kDateFormats[i]) : written_date_in(text, kDateFormats[i]);
       if (!day) continue;
       first_days_[i] = days_[i] == 0 ? *day : std::min(first_days_[i], *day);
       last_days_[i] = days_[i] == 0 ? *day : std::max(last_days_[i], *day);
