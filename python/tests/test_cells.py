@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privgrad._cells import listed, number_of, numbers, places, text_of
+from privgrad._cells import held, listed, number_of, numbers, places, text_of
 
 pandas = pytest.importorskip("pandas")
 pyarrow = pytest.importorskip("pyarrow")
 
 from privgrad._columns import _column  # noqa: E402  (needs pyarrow)
+from privgrad._numbers import numbers_of, targets_of  # noqa: E402
 
 DAY = pandas.Timestamp("2020-01-31")
 
@@ -48,7 +49,8 @@ COLUMNS: dict[str, list[Any]] = {
     "whole reals": [1e15, 2e15, 3.0, 4.0, 1e16], "booleans": [True, False, True, True, False], "texts": ["a", "1", "2.0", "true", ""],
     "bytes": [b"a", b"1", b"2.0", b"b", b""], "times": [DAY, DAY + pandas.Timedelta("1h"), DAY, DAY, DAY],
     "days": [DAY.date()] * 5, "instants": [np.datetime64("2020-01-31T03", "ns")] * 5, "decimals": [decimal.Decimal("2.50")] * 5,
-    "with complex ones": [1.0, 0.5, 1j, 2j, 3.0], "halves": list(np.float16([0.5, 2, 3, 4, 5])),
+    "durations": [pandas.Timedelta("1D"), pandas.NaT, pandas.Timedelta("3h"), DAY - DAY, pandas.Timedelta("5ns")], "periods": [pandas.Period("2020")] * 5,
+    "zoned": [DAY.tz_localize("Asia/Tokyo")] * 5, "with complex ones": [1.0, 0.5, 1j, 2j, 3.0], "halves": list(np.float16([0.5, 2, 3, 4, 5])),
 }
 ODD: list[Any] = [
     "secret", "", "nan", b"x", None, np.nan, np.inf, pandas.NA, pandas.NaT, 1j, True, 300, -1, 0.5, 2**63, 2**64, 10**30, 10**5000, 1e-320,
@@ -111,14 +113,11 @@ def test_no_odd_cell_changes_the_number_or_the_place_of_another_row(kind: str, o
     found = places(cells, labels)
     for whole in (cells, [*cells, ODD[odd]]):
         for name, column in containers(kind, whole).items():
-            array = np.asarray(column)
-            if array.dtype.kind in "mM" and array.dtype.kind != "m":
-                continue  # refused by its type, as all times are
-            given = numbers(array)[: len(cells)]
-            np.testing.assert_array_equal(given.astype(np.float32), read.astype(np.float32), err_msg=name)
-            np.testing.assert_array_equal(places(array, labels)[: len(cells)], found, err_msg=name)
-
-
+            for given, expected in ((targets_of(column, None, True, ""), read.astype(np.float32)), (targets_of(column, labels, True, ""), found),
+                                    (numbers(held(column)), read), (places(held(column), labels), found)):
+                np.testing.assert_array_equal(given[: len(cells)].astype(np.float32), expected.astype(np.float32), err_msg=name)
+            if name != "array":
+                np.testing.assert_array_equal(numbers_of(column, True, "")[: len(cells)].astype(np.float32), read.astype(np.float32), err_msg=name)
 
 @pytest.mark.filterwarnings("error")
 def test_no_odd_cell_ends_a_fit_in_release_mode() -> None:

@@ -4,6 +4,7 @@ what another row counts as: in release mode the outcome is the same with the odd
 from __future__ import annotations
 
 import datetime
+import json
 import math
 from collections.abc import Callable
 from typing import Any
@@ -268,3 +269,44 @@ def test_a_fill_of_an_estimator_means_in_research_mode_what_it_means_in_release_
             assert made.predict(X).shape == (10,)
             assert hasattr(made, "feature_names_in_") == isinstance(X, pandas.DataFrame)
         np.testing.assert_array_equal(seen[0]["features"], seen[1]["features"])
+
+
+DAYS = [pandas.Timestamp("2024-03-01") + pandas.Timedelta(day, "D") for day in range(19)]
+#: Cells of 19 rows, and one of a twentieth with which pandas writes most of them otherwise.
+WRITTEN: dict[str, tuple[list[Any], Any]] = {
+    "whole numbers": (list(range(19)), None), "reals": ([0.5 * place for place in range(19)], "x"), "identifiers": ([10**17 + 1000 * place for place in range(19)], None),
+    "booleans": ([place % 2 == 0 for place in range(19)], None), "days": (DAYS, DAY), "days and a time": (DAYS, TIME), "days and a text": (DAYS, "x"),
+    "days and a fraction": (DAYS, TIME + pandas.Timedelta("250ms")), "days and nanoseconds": (DAYS, TIME + pandas.Timedelta(5, "ns")),
+    "times": ([day + pandas.Timedelta("10h") for day in DAYS], TIME + pandas.Timedelta("250us")), "durations": ([day - DAYS[0] for day in DAYS], "x"),
+    "finer durations": ([day - DAYS[0] for day in DAYS], pandas.Timedelta("1us")), "zoned": ([day.tz_localize("UTC") for day in DAYS], TIME.tz_localize("UTC") + pandas.Timedelta("1us")),
+    "dates": ([day.date() for day in DAYS], TIME),
+}
+
+
+@pytest.mark.filterwarnings("ignore::privgrad.PrivgradWarning")
+@pytest.mark.parametrize("kind", WRITTEN)
+@pytest.mark.parametrize("entry", [
+    {"type": "number", "fill": 5}, {"type": "boolean", "fill": 0.5}, {"type": "drop"},
+    {"type": "category", "values": ["2024-03-02", "2", "100000000000001000", "2024-03-05 10:00:00"], "other": True},
+    {"type": "date", "parts": ["day"], "other": True}, {"type": "date", "format": "%Y-%m-%d %H:%M:%S", "parts": ["day"], "other": True},
+], ids=lambda entry: str(entry.get("format", entry["type"])))
+def test_a_row_of_a_file_of_pandas_changes_no_other(small: dict[str, Any], kind: str, entry: dict[str, Any]) -> None:
+    """The same lines, whether pandas writes the odd row beside the others, or apart from them."""
+    cells, odd = WRITTEN[kind]
+    dialects = [{}, {"sep": ";", "decimal": ","}] if odd is None else [{}]
+    for how in dialects:
+        found = []
+        together, apart = (
+            pandas.DataFrame({"n": range(len(given)), "cell": given, "y": [row % 2 for row in range(len(given))]}).to_csv(index=False, **how)
+            for given in ([*cells, odd], cells))
+        lines = together.splitlines()
+        assert lines[:20] != apart.splitlines() or kind in ("reals", "booleans", "days", "dates")
+        for body in (lines[:20], apart.splitlines()):
+            with open("rows.csv", "w", encoding="utf-8") as file:
+                file.write("\n".join([*body, lines[20]]) + "\n")
+            form = {"delimiter": ";", "decimal": ","} if how else {}
+            data = {"kind": "csv", "train": "rows.csv", "target": "y", "classes": 2, "target_fill": 0, "split": {"test": 0.5}, **form,
+                    "columns": [{"name": "n", "type": "number", "fill": 0}, {"name": "cell", **entry}]}
+            run = privgrad.run({**small, "steps": 1, "data": data})
+            found.append(json.loads((run.run_dir / "ledger.jsonl").read_text().splitlines()[0])["data_commitment"])
+        assert found[0] == found[1]
