@@ -44,6 +44,10 @@ Json to_json(const Plan& plan, const ReleasedCounts& counts) {
       json["class_counts"] = std::move(count);
     }
   }
+  for (const ReleasedStatistic& one : counts.statistics) {
+    json["statistics"].push_back(
+        {{"transform", one.transform}, {"value", one.values}, {"noise_stddev", one.noise_stddev}});
+  }
   return json;
 }
 
@@ -55,6 +59,27 @@ const Json& value_of(const Json& reported, const char* key) {
     if (count.is_object() && count.contains("value")) return count.at("value");
   }
   throw IoError(std::string("has no reported.") + key + ".value, which the plan releases");
+}
+
+bool are_numbers(const Json& list, std::size_t size) {
+  return list.is_array() && list.size() == size &&
+         std::all_of(list.begin(), list.end(), [](const Json& x) { return x.is_number(); });
+}
+
+/// \param next  the place of the statistic in the list.
+ReleasedStatistic statistic_from(const Json& reported, const PlannedStatistic& planned,
+                                 std::size_t next) {
+  const Json list = reported.is_object() ? reported.value("statistics", Json()) : Json();
+  const std::string where = "reported.statistics[" + std::to_string(next) + "]";
+  if (!list.is_array() || list.size() <= next || !list[next].is_object())
+    throw IoError("has no " + where + ", which the plan releases");
+  const Json value = list[next].value("value", Json());
+  const Json stddev = list[next].value("noise_stddev", Json());
+  if (list[next].value("transform", Json()) != planned.transform ||
+      !are_numbers(value, planned.size) || !stddev.is_number())
+    throw IoError("has a " + where + " that is not the numbers of transform " +
+                  std::to_string(planned.transform));
+  return {planned.transform, value.get<std::vector<float>>(), stddev.get<double>()};
 }
 
 }  // namespace
@@ -69,10 +94,11 @@ ReleasedCounts counts_from_json(const Plan& plan, const Json& reported) {
       counts.rows = value.get<std::uint64_t>();
     } else if (one.of == StatisticOf::classes) {
       const Json& value = value_of(reported, "class_counts");
-      if (!value.is_array() || value.size() != one.size ||
-          !std::all_of(value.begin(), value.end(), [](const Json& x) { return x.is_number(); }))
+      if (!are_numbers(value, one.size))
         throw IoError("has a reported.class_counts.value that is not a number for each class");
       counts.classes = value.get<std::vector<double>>();
+    } else if (one.size <= kMostRecordedNumbers) {
+      counts.statistics.push_back(statistic_from(reported, one, counts.statistics.size()));
     }
   }
   return counts;

@@ -213,9 +213,10 @@ void ResumableRun::release_statistics() {
       plan_, keys_->of_step().derive(kStatisticPurpose), *executor_, ledger_of_statistics(),
       manifest_.noise_off ? nullptr : options_.witness, second_look_, show_release);
   releases.pay();
-  result_.counts = releases.release_counts(data_.train);
+  releases.release_counts(data_.train);
   apply_transforms(manifest_, *plan_.setting, data_, options_.threads, options_.features,
                    &releases);
+  result_.counts = releases.counts();
   is_transformed_ = true;
   statistics_are_released();
   if (checkpoints_) know_rows_made();

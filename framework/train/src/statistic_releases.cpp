@@ -150,7 +150,7 @@ const Released& StatisticReleases::release(const PlannedStatistic& planned, Boun
   return released;
 }
 
-const ReleasedCounts& StatisticReleases::release_counts(const Dataset& train) {
+void StatisticReleases::release_counts(const Dataset& train) {
   for (const PlannedStatistic& one : plan_.statistics) {
     if (one.of == StatisticOf::transform) continue;
     const bool is_of_rows = one.of == StatisticOf::rows;
@@ -167,7 +167,6 @@ const ReleasedCounts& StatisticReleases::release_counts(const Dataset& train) {
       counts_.classes.assign(released.values().begin(), released.values().end());
     }
   }
-  return counts_;
 }
 
 void StatisticReleases::teach(std::size_t number, Transform& transform, const Dataset& train) {
@@ -184,14 +183,22 @@ void StatisticReleases::teach(std::size_t number, Transform& transform, const Da
   in_run_of(plan_.manifest->transforms[number].component->full_name(),
             [&] { learner->learn(train.shape(), released); });
   second_look_.check_learnt(number, train.shape(), released, transform);
+  const std::span<const float> values = released.values();
+  if (values.size() > kMostRecordedNumbers) return;
+  counts_.statistics.push_back({number, {values.begin(), values.end()}, released.noise_stddev()});
 }
 
 void save_statistics(StateWriter& out, const Plan& plan, const ReleasedCounts& counts,
                      const std::vector<FittedTransform>& learnt) {
+  std::size_t recorded = 0;
   for (const PlannedStatistic& one : plan.statistics) {
     if (one.of == StatisticOf::rows) out.word(counts.rows.value());
     if (one.of == StatisticOf::classes) out.array(counts.classes);
     if (one.of != StatisticOf::transform) continue;
+    if (one.size <= kMostRecordedNumbers) {
+      out.array(counts.statistics.at(recorded).values);
+      out.real(counts.statistics.at(recorded++).noise_stddev);
+    }
     const std::vector<FittedTensor>& values = learnt.at(one.transform).values;
     out.word(values.size());
     for (const FittedTensor& tensor : values) {
@@ -211,6 +218,10 @@ KeptStatistics::KeptStatistics(StateReader& in, const Plan& plan)
     }
     if (one.of == StatisticOf::classes) counts_.classes = in.array<double>(one.size);
     if (one.of != StatisticOf::transform) continue;
+    if (one.size <= kMostRecordedNumbers) {
+      std::vector<float> values = in.array<float>(one.size);
+      counts_.statistics.push_back({one.transform, std::move(values), in.real()});
+    }
     for (std::uint64_t left = in.word(); left > 0; --left) {
       FittedTensor tensor;
       tensor.name = in.bytes();

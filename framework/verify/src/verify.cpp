@@ -8,14 +8,14 @@
 #include <set>
 #include <utility>
 
+#include "answers_again.hpp"
 #include "ledger_check.hpp"
+#include "manifest_of.hpp"
 #include "privgrad/data/data_commitment.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/manifest/yaml.hpp"
 #include "privgrad/model/model_file.hpp"
 #include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/plan/public_facts.hpp"
-#include "privgrad/plan/read_data.hpp"
 #include "privgrad/record/date.hpp"
 #include "privgrad/record/evidence.hpp"
 #include "privgrad/statement/schedule_record.hpp"
@@ -34,11 +34,6 @@ using Json = nlohmann::json;
 // The files of runs stay far below these.
 constexpr std::size_t kMostDocument = std::size_t{64} << 20;
 constexpr int kDeepest = 64;
-
-Manifest manifest_of(const RecordDirectory& directory, const Catalog& catalog, DataFiles files) {
-  const std::string text = directory.read("manifest.yaml", kMaxYamlBytes);
-  return parse_manifest(text, directory.path() / "manifest.yaml", {}, catalog, files);
-}
 
 Json object_of(const RecordDirectory& directory, const std::string& name) {
   const std::string text = directory.read(name, kMostDocument);
@@ -261,6 +256,7 @@ class Verifier {
     attempt("schedules.json", [&] { check_schedules(made); });
     attempt("summary.json", [&] { check_summary(made); });
     attempt("model.safetensors", [&] { check_model(made, evidence); });
+    attempt("model.safetensors", [&] { check_learnt(made.counts); });
     attempt("metrics.jsonl", [&] { check_last_metrics(); });
     tell_limits();
   }
@@ -448,6 +444,12 @@ class Verifier {
       problem("summary.json: holds another statement than statement.json");
     derived.erase("statement");
     derived.erase("privgrad");
+    // Adapted ones are in metrics.jsonl; a step that diverged may have had the next one.
+    if (!plan_->clip_norm_adapts() && made.status != RunStatus::diverged) {
+      derived["clip_norm"] = plan_->federated
+                                 ? made.stated(*plan_).clip_norm.front()
+                                 : plan_->clip_norm[std::max<std::uint64_t>(1, made.steps) - 1];
+    }
     if (const std::string key = first_difference(said, derived); !key.empty())
       return problem_of("summary.json: says '" + key);
     const Json reported = said.value("reported", Json::object());
@@ -456,7 +458,7 @@ class Verifier {
       if (!reported.contains(key) || !nearly_equal(reported.at(key), value))
         problem("summary.json: says 'reported." + key + "' otherwise than the plan");
     }
-    summary_metrics_ = said.value("metrics", Json());
+    summary_ = said;
     check_reports(said, made);
   }
 
@@ -483,15 +485,34 @@ class Verifier {
       problem("summary.json: its released accuracies do not lead to where the run ended");
   }
 
+  /// What transforms learn of releases, in this process, which is shown no row.
+  void check_learnt(const ReleasedCounts& released) {
+    const bool has_any =
+        std::any_of(plan_->statistics.begin(), plan_->statistics.end(),
+                    [](const auto& one) { return one.of == StatisticOf::transform; });
+    if (!has_any) return;
+    const ModelFile model = parse_model_file(
+        directory_.read("model.safetensors", std::size_t{1} << 32), "model.safetensors");
+    for (std::string& one : learnt_otherwise(*plan_, released, model, result_.notes))
+      problem(std::move(one));
+  }
+
   /// The summary's metrics are the last that were measured.
   void check_last_metrics() {
     const std::string lines = directory_.read("metrics.jsonl", std::size_t{1} << 30);
+    if (const std::string wrong = other_clip_norm(*plan_, lines); !wrong.empty())
+      problem("metrics.jsonl: " + wrong);
     const std::size_t end = lines.empty() ? 0 : lines.rfind('\n', lines.size() - 2);
     const std::string last = lines.substr(end == lines.npos ? 0 : end + (lines.empty() ? 0 : 1));
     if (const std::string wrong = json_problem(kDeepest, last); !wrong.empty())
       throw IoError("metrics.jsonl: " + wrong);
     const Json json = Json::parse(last, nullptr, false);
-    for (const auto& [key, value] : summary_metrics_.items()) {
+    const bool has_clip_norm = plan_->clip_norm_adapts() && !plan_->federated && json.is_object() &&
+                               json.value("step", Json()) == summary_.value("steps", Json());
+    if (has_clip_norm && json.value("clip_norm", Json()) != summary_.value("clip_norm", Json()))
+      problem("summary.json: says 'clip_norm' otherwise than the last line of metrics.jsonl");
+    const Json metrics = summary_.value("metrics", Json());
+    for (const auto& [key, value] : metrics.items()) {
       if (key == "mean_gradient_norm") {
         if (value == json_number(mean_gradient_norm_along(lines))) continue;
         problem("summary.json: says 'mean_gradient_norm' otherwise than metrics.jsonl");
@@ -555,7 +576,7 @@ class Verifier {
   std::vector<LedgerAccount> accounts_;
   std::optional<DataCommitment> commitment_;
   std::optional<std::string> date_;
-  Json statement_, summary_metrics_;
+  Json statement_, summary_ = Json::object();
 };
 
 }  // namespace
@@ -571,29 +592,6 @@ Verification verify_run(const RecordDirectory& directory, const Catalog& catalog
                               "run --resume DIR --finish");
   }
   return result;
-}
-
-std::vector<std::string> verify_data(const RecordDirectory& directory, const Catalog& catalog,
-                                     const std::filesystem::path& opening) {
-  const Manifest manifest = manifest_of(directory, catalog, DataFiles::are_there);
-  if (opening.empty() && !manifest.seed)
-    throw ConfigError("the run has no seed: its data is checked with --opening FILE");
-  const Opening secret = opening.empty() ? opening_of_seed(*manifest.seed) : read_opening(opening);
-  const auto setting = make_setting(manifest);
-  const RunData data = read_rows(manifest, *setting);
-  const std::string now = commitment_to(secret, data.train);
-  std::vector<std::string> problems;
-  const Evidence evidence = read_evidence(directory);
-  for (const NamedLedger& ledger : evidence.ledgers) {
-    const Json value = ledger.contents.facts.value("data_commitment", Json());
-    if (value == now) continue;
-    problems.push_back(
-        ledger.name + ":1: " +
-        (value.is_null() ? "is bound to no data" : "is not bound to this data with this opening"));
-    break;
-  }
-  if (evidence.ledgers.empty()) problems.emplace_back("ledger.jsonl: is missing");
-  return problems;
 }
 
 }  // namespace privgrad::core

@@ -67,10 +67,13 @@ class StatisticReleases final : public Teacher {
   /// Releases the planned counts before any transform learns: all later sums are divided by the
   /// number of rows.
   /// \pre pay()
-  const ReleasedCounts& release_counts(const Dataset& train);
+  void release_counts(const Dataset& train);
 
   /// \pre pay(), release_counts()
   void teach(std::size_t number, Transform& transform, const Dataset& train) override;
+
+  /// What was released so far.
+  const ReleasedCounts& counts() const noexcept { return counts_; }
 
  private:
   BoundedOnGrid sum(const PlannedStatistic& planned, const BoundedStatistic& transform,
