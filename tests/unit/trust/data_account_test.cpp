@@ -107,6 +107,35 @@ TEST_CASE("a reservation is settled once, for at most what it was", "[account][p
   CHECK_THROWS_WITH(file.settle(id, Event::nothing()), ContainsSubstring("settled before"));
 }
 
+TEST_CASE("costs are compared at a delta that pays for none of them", "[account][privacy]") {
+  /// At the deltas of accounts nothing costs it anything, as a Renyi filter says of a small cost.
+  class Lenient final : public Accountant, public ComposesAdaptively {
+   public:
+    void start(Adjacency adjacency) override { sum_.start(adjacency); }
+    std::optional<std::string> refuses(const Event& event) const override {
+      return sum_.refuses(event);
+    }
+    void compose(const Event& event, std::uint64_t count) override { sum_.compose(event, count); }
+    PrivacyAnswer epsilon(double delta) const override {
+      PrivacyAnswer answer = sum_.epsilon(delta);
+      if (delta > 1e-12) answer.value = 0.0;
+      return answer;
+    }
+    PrivacyAnswer delta(double epsilon) const override { return sum_.delta(epsilon); }
+
+   private:
+    SumFilter sum_;
+  };
+  const AccountFile file(3.0);
+  Lenient filter;
+  const std::string id = DataAccount(file.path()).reserve(filter, kOne, {{"name", "run"}});
+  DataAccount account(file.path());
+  CHECK_THROWS_WITH(account.settle(filter, id, Event::gaussian(0.9), "completed"),
+                    ContainsSubstring("for less than"));
+  account.settle(filter, id, Event::gaussian(1.1), "completed");
+  CHECK(core::cost_by_filter(filter, Adjacency::replace_one, Event::gaussian(0.5)) == 4.0);
+}
+
 TEST_CASE("a reservation is given back as long as no ledger was opened on it",
           "[account][privacy]") {
   const AccountFile file(3.0);
