@@ -394,19 +394,11 @@ void check_charges(Checker& checker, const std::vector<SamplingPlan>& plans) {
     if (!compared) throw NotChecked{"it claims no amplification by sampling"};
   });
   checker.rule("batches_are_drawn_by_the_stream", [&] {
-    bool compared = false;
-    for (const Adjacency adjacency : kAdjacencies) {
-      const SamplingPlan plan{.dataset_size = 100, .steps = 25, .adjacency = adjacency};
-      const auto sampler = checker.make<Sampler>();
-      if (!starts(*sampler, plan)) continue;
-      const auto paid = charges(*sampler, plan, plan.steps);
-      if (!paid) continue;
-      const auto how = amplification(paid->front());
-      if (!how || !(is_steady(*paid) || how->epoch_steps > 0)) continue;
-      compared = true;
-      require_drawn_by_stream(checker, how->probability, cycle_of(*paid), plan);
-    }
-    if (!compared) throw NotChecked{"it claims no amplification by sampling"};
+    for_each_amplified(
+        checker, {.dataset_size = 100, .steps = 25},
+        [&](const SamplingPlan& plan, const Amplification& how, const std::vector<Event>& paid) {
+          require_drawn_by_stream(checker, how.probability, cycle_of(paid), plan);
+        });
   });
 }
 

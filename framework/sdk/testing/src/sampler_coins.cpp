@@ -169,21 +169,12 @@ void require_independent_coins(const DrawByKey& draw) {
 
 void check_coins(Checker& checker) {
   checker.rule("coins_of_rows_are_independent", [&] {
-    bool compared = false;
-    for (const Adjacency adjacency : kAdjacencies) {
-      const SamplingPlan plan{.dataset_size = 1000, .steps = 200, .adjacency = adjacency};
-      const auto sampler = checker.make<Sampler>();
-      if (!starts(*sampler, plan)) continue;
-      const auto paid = charges(*sampler, plan, plan.steps);
-      if (!paid) continue;
-      const auto how = amplification(paid->front());
-      if (!how || !(is_steady(*paid) || how->epoch_steps > 0)) continue;
-      compared = true;
-      require_independent_coins([&](std::size_t key, std::size_t rows) {
-        return drawn_by_key(checker, plan, key, rows);
-      });
-    }
-    if (!compared) throw NotChecked{"it claims no amplification by sampling"};
+    for_each_amplified(checker, {.dataset_size = 1000, .steps = 200},
+                       [&](const SamplingPlan& plan, const auto&, const auto&) {
+                         require_independent_coins([&](std::size_t key, std::size_t rows) {
+                           return drawn_by_key(checker, plan, key, rows);
+                         });
+                       });
   });
 }
 

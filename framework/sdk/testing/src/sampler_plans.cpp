@@ -76,4 +76,22 @@ bool is_steady(const std::vector<Event>& paid) {
   return true;
 }
 
+void for_each_amplified(const Checker& checker, SamplingPlan plan,
+                        const std::function<void(const SamplingPlan& plan, const Amplification& how,
+                                                 const std::vector<Event>& paid)>& look) {
+  bool any = false;
+  for (const Adjacency adjacency : kAdjacencies) {
+    plan.adjacency = adjacency;
+    const auto sampler = checker.make<Sampler>();
+    if (!starts(*sampler, plan)) continue;
+    const auto paid = charges(*sampler, plan, plan.steps);
+    if (!paid) continue;
+    const auto how = amplification(paid->front());
+    if (!how || !(is_steady(*paid) || how->epoch_steps > 0)) continue;
+    any = true;
+    look(plan, *how, *paid);
+  }
+  if (!any) throw NotChecked{"it claims no amplification by sampling"};
+}
+
 }  // namespace privgrad::testing

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -48,5 +49,12 @@ std::uint64_t cycle_of(const std::vector<Event>& paid);
 
 /// Whether all steps, or all cycles, are charged alike.
 bool is_steady(const std::vector<Event>& paid);
+
+/// Looks at each adjacency under which all steps, cycles or epochs claim the same amplification.
+/// \param plan  for each adjacency in turn.
+/// \throws NotChecked  there is none.
+void for_each_amplified(const Checker& checker, SamplingPlan plan,
+                        const std::function<void(const SamplingPlan& plan, const Amplification& how,
+                                                 const std::vector<Event>& paid)>& look);
 
 }  // namespace privgrad::testing
