@@ -161,6 +161,8 @@ TEST_CASE("verify: choices follow from the runs of the search", "[ablate][verify
         Edit{"search/results.json", "\"mean\": ", "\"mean\": 1", "search/results.json"},
         Edit{"arms/1+sgd/plan.json", "\"epsilon\": ", "\"epsilon\": 0.1", "arms/1+sgd/plan.json"},
         Edit{"privgrad.lock", "sha256 = \"", "sha256 = \"0", "privgrad.lock"},
+        Edit{"privgrad.lock", "version = \"0", "version = \"7", "privgrad.lock"},
+        Edit{"search/privgrad.lock", "version = \"0", "version = \"7", "search/privgrad.lock"},
         Edit{"search/runs/1+sgd+0.1/seed-101/summary.json", "\"test_loss\": ", "\"test_loss\": 1",
              "search/runs/1+sgd+0.1/seed-101"}}) {
     INFO(edit.file << " " << edit.from);

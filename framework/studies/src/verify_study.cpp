@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
+#include <sstream>
 
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/json_schema.hpp"
@@ -18,7 +20,6 @@
 #include "privgrad/studies/study_results.hpp"
 #include "privgrad/studies/study_search.hpp"
 #include "privgrad/trust/json_problem.hpp"
-#include "privgrad/trust/sha256.hpp"
 #include "study_labels.hpp"
 
 namespace privgrad::core {
@@ -42,15 +43,30 @@ Json object_of(const RecordDirectory& directory, const std::string& name) {
   return json;
 }
 
-/// The texts in a lock file that are hashes.
-std::set<std::string> quoted_hashes(const std::string& lock) {
-  constexpr std::size_t kDigits = 64;
-  std::set<std::string> hashes;
-  for (std::size_t at = lock.find('"'); at != lock.npos; at = lock.find('"', at + 1)) {
-    const std::string text = lock.substr(at + 1, kDigits);
-    if (is_sha256_hex(text) && lock.compare(at + 1 + kDigits, 1, "\"") == 0) hashes.insert(text);
+/// What a lock file says of each plugin but its traits, and the traits, which differ with what runs
+/// use of it.
+using LockedPlugins = std::map<std::string, std::set<std::string>>;
+
+LockedPlugins locked_plugins(const std::string& lock) {
+  LockedPlugins plugins;
+  std::string plugin;
+  std::set<std::string> traits;
+  std::istringstream lines(lock);
+  for (std::string line; std::getline(lines, line);) {
+    if (line == "[[plugin]]") {
+      plugins[plugin].merge(traits);
+      plugin.clear();
+      traits.clear();
+    } else if (line.starts_with("traits = ")) {
+      std::istringstream words(
+          line.substr(line.find('"') + 1, line.rfind('"') - line.find('"') - 1));
+      for (std::string word; words >> word;) traits.insert(word);
+    } else if (!line.empty() && !line.starts_with("plugins = ")) {  // their number
+      plugin += line + "\n";
+    }
   }
-  return hashes;
+  plugins[plugin].merge(traits);
+  return plugins;
 }
 
 /// Whether a text of a manifest is what a study asks for: as it stands there, or the file that a
@@ -213,7 +229,7 @@ class StudyVerifier {
 
   /// The study's lock file has the plugins that its runs had, which their ledgers bind.
   void check_lock() {
-    if (quoted_hashes(directory_.read("privgrad.lock", kMostDocument)) != locked_)
+    if (locked_plugins(directory_.read("privgrad.lock", kMostDocument)) != locked_)
       problem("privgrad.lock: has other plugins than the runs");
   }
 
@@ -229,7 +245,8 @@ class StudyVerifier {
         check_record(run, folder);
       }
       check_is_arm(run, arm, seed, folder);
-      locked_.merge(quoted_hashes(run.read("privgrad.lock", kMostDocument)));
+      for (auto& [plugin, traits] : locked_plugins(run.read("privgrad.lock", kMostDocument)))
+        locked_[plugin].insert(traits.begin(), traits.end());
       const auto record = record_of(object_of(run, "summary.json"));
       if (!record) throw IoError(folder + "/summary.json: is of a run that did not end by itself");
       runs_[index].push_back(*record);
@@ -358,7 +375,7 @@ class StudyVerifier {
   Json json_;
   StudyPlan plan_;
   StudyRuns runs_;
-  std::set<std::string> locked_;  // the hashes of the runs' plugins
+  LockedPlugins locked_;  // of the runs
 };
 
 }  // namespace
