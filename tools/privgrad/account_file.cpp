@@ -193,10 +193,6 @@ void close_reservation(DataAccount& account, Accountant& filter, const Arguments
 int show_account(const Arguments& arguments) {
   const host::PluginHost host = load_plugins(arguments);
   const fs::path file = arguments.text("ledger");
-  if (fs::exists(file) && core::is_being_written(file))
-    complain("note", file.string() +
-                         ": another process, which may be a run that was stopped, holds this "
-                         "account; this waits for it, two minutes at most");
   DataAccount account(file);
   const AccountantCall call(account.terms().accountant, account.terms().adjacency, host.catalog());
   const auto filter = call.after(Event::nothing());

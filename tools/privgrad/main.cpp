@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 
+#include "account_waits.hpp"
 #include "command.hpp"
 #include "exit_code.hpp"
 #include "last_words.hpp"
@@ -167,6 +168,7 @@ int main(int argc, char** argv) {
   // Beyond a file size limit a write fails, as on a full disk, instead of ending the process.
   std::signal(SIGXFSZ, SIG_IGN);
   privgrad::tool::watch_for_the_end();
+  privgrad::tool::say_waits_for_accounts();
   const int code = privgrad::tool::with_exit_code([&] {
     privgrad::tool::check_stack();
     privgrad::instruction_set();  // a wrong PRIVGRAD_INSTRUCTIONS is refused before anything else

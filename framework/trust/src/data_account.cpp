@@ -31,6 +31,13 @@ using Json = nlohmann::json;
 constexpr std::uint64_t kLargestAccount = std::uint64_t{1} << 30;
 /// Whoever holds the lock reads, asks the filter and writes a line; more than this is a fault.
 constexpr auto kLongestWait = std::chrono::seconds(120);
+/// After which a wait is told.
+constexpr auto kLongWait = std::chrono::seconds(1);
+
+std::function<void(const std::filesystem::path&)>& teller() {
+  static std::function<void(const std::filesystem::path&)> tell;
+  return tell;
+}
 
 std::string last_error() { return std::generic_category().message(errno); }
 
@@ -143,10 +150,14 @@ class DataAccount::Lock {
 
  private:
   void wait() const {
-    const auto until = std::chrono::steady_clock::now() + kLongestWait;
+    const auto begun = std::chrono::steady_clock::now();
+    bool is_told = false;
     while (::flock(descriptor_, (what_ == For::reading ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK && errno != EINTR) fail("cannot be locked");
-      if (std::chrono::steady_clock::now() > until)
+      const auto waited = std::chrono::steady_clock::now() - begun;
+      if (!is_told && waited > kLongWait && teller()) teller()(file_);
+      is_told = waited > kLongWait;
+      if (waited > kLongestWait)
         throw IoError(file_.string() +
                       ": is locked by another process; one that is stopped keeps its lock until it "
                       "goes on or ends");
@@ -178,6 +189,10 @@ void DataAccount::open(const std::filesystem::path& file, const AccountTerms& te
                          {"target_delta", terms.target_delta},
                          {"accountant", terms.accountant}}));
   out.flush_to_disk();
+}
+
+void DataAccount::on_waiting(std::function<void(const std::filesystem::path&)> tell) {
+  teller() = std::move(tell);
 }
 
 DataAccount::DataAccount(std::filesystem::path file) : file_(std::move(file)) {

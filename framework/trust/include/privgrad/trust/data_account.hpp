@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -79,6 +80,10 @@ class DataAccount {
   /// this account and no other one with the same terms.
   /// \throws IoError if the file exists or cannot be written; ConfigError for terms out of range.
   static void open(const std::filesystem::path& file, const AccountTerms& terms);
+
+  /// From now on `tell` is called, with the account's file, by each call of this process that has
+  /// waited a second for whoever holds the account. To be called before there are threads.
+  static void on_waiting(std::function<void(const std::filesystem::path&)> tell);
 
   /// Reads an account.
   /// \throws IoError if the file cannot be read, is no account, or was changed.
