@@ -18,6 +18,7 @@
 #include "privgrad/record/checkpoint_folder.hpp"
 #include "privgrad/record/evidence.hpp"
 #include "privgrad/train/run_output.hpp"
+#include "privgrad/train/second_look.hpp"
 #include "privgrad/trust/files.hpp"
 #include "privgrad/trust/sha256.hpp"
 #include "privgrad/trust/state_bytes.hpp"
@@ -29,6 +30,7 @@ namespace privgrad::core {
 struct OwnPart {
   std::shared_ptr<const FederatedPlan> planned;  // what the clients' plans refer to
   Plan plan;
+  std::unique_ptr<SecondLook> second_look;  // begun before a row is read for training
   RunData data;
 };
 
@@ -74,6 +76,7 @@ OwnPart part_of_own_data(const Manifest& manifest, const ComponentUse& own, std:
     if (!info.has_targets) throw ConfigError("its rows have no targets, and cannot be trained on");
     const PublicFacts facts = declared_facts(manifest, info);
     part.plan = make_plan(manifest, facts, std::move(kept));
+    part.second_look = std::make_unique<SecondLook>(part.plan);
     part.data.train = source->read(Split::train);
     const std::uint64_t rows = part.data.train.rows();
     const std::uint64_t declared = facts.shard_sizes.at(number);
@@ -109,6 +112,7 @@ OwnPart part_of_all_data(const Manifest& manifest, std::shared_ptr<KeptNumbers> 
   OwnPart part;
   part.plan = make_plan(manifest, std::move(kept));
   part.planned = part.plan.federated;
+  part.second_look = std::make_unique<SecondLook>(part.plan);
   part.data = read_rows(manifest, *part.plan.setting);
   return part;
 }
@@ -274,6 +278,8 @@ class RemoteClient::Part {
     pool_.emplace(part_.plan, *executor_);
     client_ = std::make_unique<Client>(wish_.number, federated(), *manifest_.federated,
                                        part_.data.train, *keys_, *executor_);
+    // With at_server it makes no release that something public could follow from.
+    if (is_charged()) client_->look_again_by(*part_.second_look);
   }
 
   bool is_charged() const { return !federated().at_server; }

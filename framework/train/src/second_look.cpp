@@ -219,7 +219,7 @@ class SecondLook::Child {
   pid_t pid_ = -1;
 };
 
-SecondLook::SecondLook(const Plan& plan) : plan_(plan) {
+SecondLook::SecondLook(const Plan& plan) : manifest_(*plan.manifest) {
   if (gives_something_away(plan)) child_ = std::make_unique<Child>(plan);
 }
 
@@ -240,7 +240,7 @@ void SecondLook::check_learnt(std::size_t number, const ExampleShape& input, con
   question.array(std::vector<std::uint64_t>(input.features.begin(), input.features.end()));
   question.word(input.classes);
   put(question, mean);
-  compare(plan_.manifest->transforms[number].component->full_name(), question, answer_of(transform),
+  compare(manifest_.transforms[number].component->full_name(), question, answer_of(transform),
           "set of learnt values");
 }
 
@@ -248,14 +248,14 @@ void SecondLook::check_clip_norm(double clip_norm, double unclipped, double next
   StateWriter question, here;
   question.put(Question::clip_norm, clip_norm, unclipped);
   here.real(next);
-  compare(plan_.manifest->clipping.component->full_name(), question, here.text(), "clip norm");
+  compare(manifest_.clipping.component->full_name(), question, here.text(), "clip norm");
 }
 
 void SecondLook::check_scaling(const Released& release, const Clipping& clipping) {
   StateWriter question;
   question.put(Question::scaling);
   put(question, release);
-  compare(plan_.manifest->clipping.component->full_name(), question, answer_of(clipping),
+  compare(manifest_.clipping.component->full_name(), question, answer_of(clipping),
           "scaling of coordinates");
 }
 
@@ -263,7 +263,7 @@ void SecondLook::restore_scaling(std::span<const float> state) {
   StateWriter question;
   question.put(Question::state);
   question.array(state);
-  compare(plan_.manifest->clipping.component->full_name(), question, "", "state");
+  compare(manifest_.clipping.component->full_name(), question, "", "state");
 }
 
 }  // namespace privgrad::core

@@ -29,7 +29,7 @@ namespace privgrad::core {
 class SecondLook {
  public:
   /// To be made before the run's rows are read.
-  /// \param plan  outlives this.
+  /// \param plan  its manifest outlives this.
   /// \throws IoError if no process can be begun.
   explicit SecondLook(const Plan& plan);
   ~SecondLook();
@@ -59,7 +59,7 @@ class SecondLook {
   void compare(const std::string& who, const StateWriter& question, const std::string& here,
                const char* what);
 
-  const Plan& plan_;
+  const Manifest& manifest_;
   std::unique_ptr<Child> child_;  // null: the plan has nothing to look at
 };
 
