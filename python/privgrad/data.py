@@ -25,7 +25,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from .errors import ConfigError, DataError, PrivacyError
+from ._origins import share_rows
+from .errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -159,7 +160,7 @@ def _of_table(
     return made, targets, names
 
 
-def _lend_columns(given: Any, section: Mapping[str, Any], split: str) -> str:
+def _lend_columns(given: Any, section: Mapping[str, Any], split: str, shared: str) -> str:
     """Lend a table as texts, for the source to read as it is declared. Its name."""
     from ._columns import text_columns
 
@@ -171,7 +172,7 @@ def _lend_columns(given: Any, section: Mapping[str, Any], split: str) -> str:
         )
     is_pandas = hasattr(features, "iloc")
     table = features if is_pandas else _table(features)
-    _core.lend_columns(name, text_columns(table, targets, section, f"data.{split}"))
+    _core.lend_columns(name, text_columns(table, targets, section, f"data.{split}"), shared)
     return name
 
 
@@ -243,7 +244,6 @@ def lent(data: Any, as_columns: bool = False, fills: Iterable[str] = ()) -> Iter
     if not _is_lent(data):
         yield data
         return
-    _refuse_public_training_rows(data)
     names: list[str] = []
     try:
         if as_columns or data.get("columns") is not None:
@@ -255,27 +255,13 @@ def lent(data: Any, as_columns: bool = False, fills: Iterable[str] = ()) -> Iter
             _core.take_back(name)
 
 
-def _refuse_public_training_rows(data: Mapping[str, Any]) -> None:
-    """Refuse test rows that are declared public and are training rows: the same object, file or memory.
-
-    What rows hold decides nothing: a refusal that follows from equal rows would tell who is there.
-    """
-    import numpy as np
-
-    if not data.get("test_is_public") or "train" not in data or "test" not in data:
-        return
-    train, test = (_parts(data[split], split)[0] for split in ("train", "test"))
-    are_files = all(isinstance(rows, (str, os.PathLike)) and os.path.exists(rows) for rows in (train, test))
-    are_arrays = isinstance(train, np.ndarray) and isinstance(test, np.ndarray)
-    if (
-        train is test
-        or (are_files and os.path.samefile(train, test))
-        or (are_arrays and np.shares_memory(train, test))
-    ):
-        raise PrivacyError(
-            "data.test_is_public: says that test rows are public, but they are training rows, which are private;"
-            " give other test rows, or leave test_is_public out"
-        )
+def _shared(data: Mapping[str, Any], split: str) -> str:
+    """Name the training table if `split` are test rows that lie in the same memory or file; else ""."""
+    if split != "test" or "train" not in data:
+        return ""
+    *train, name = _parts(data["train"], "train")
+    *test, _ = _parts(data["test"], "test")
+    return name if share_rows(train, test) else ""
 
 
 def _lend_numbers(data: Mapping[str, Any], names: list[str], fills: Container[str]) -> dict[str, Any]:
@@ -287,7 +273,7 @@ def _lend_numbers(data: Mapping[str, Any], names: list[str], fills: Container[st
         if split not in data:
             continue
         rows = _Rows(data[split], data, split, fills)
-        _core.lend(rows.table, rows.features, rows.targets)
+        _core.lend(rows.table, rows.features, rows.targets, _shared(data, split))
         names.append(rows.table)
         section[split] = {"table": rows.table}
         if rows.names is not None:
@@ -307,7 +293,7 @@ def _lend_declared(data: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
     for split in ("train", "test"):
         if split not in data:
             continue
-        name = _lend_columns(data[split], section, split)
+        name = _lend_columns(data[split], section, split, _shared(data, split))
         names.append(name)
         section[split] = {"table": name}
     return section

@@ -33,6 +33,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, va
 
 from . import _cells, _export, api
 from ._framework import plain, yaml_text
+from ._origins import share_rows
 from .errors import ConfigError, DataError, PrivacyError, PrivgradWarning
 from .results import Verification
 from .runs import Run
@@ -929,6 +930,8 @@ class DPGridSearch(MetaEstimatorMixin, BaseEstimator):
         ------
         ConfigError
             Before anything is charged: also where no score can be made on the public rows.
+        PrivacyError
+            Before anything is charged: the public rows are training rows, by where they lie.
         DataError
             No candidate has a score; all that was trained is kept.
         """
@@ -980,6 +983,10 @@ class DPGridSearch(MetaEstimatorMixin, BaseEstimator):
         if not (isinstance(self.validation, (tuple, list)) and len(self.validation) == 2):
             raise ConfigError(f"validation: is of type {type(self.validation).__name__}, expected (X, y)")
         public = self.validation[0], self.validation[1]
+        if share_rows((X, y), public):
+            raise PrivacyError(
+                "validation: its rows are to be public, but they are training rows, which are private; give others"
+            )
         for one in made:
             try:
                 _estimator_of(one)._check_public(*public, None if _steps_before(one) else _shape(X)[1], y)

@@ -46,7 +46,8 @@ std::shared_ptr<const void> owner_of(Held&& arrays) {
           }};
 }
 
-void lend(const std::string& name, const Array& features, const std::optional<Array>& targets) {
+void lend(const std::string& name, const Array& features, const std::optional<Array>& targets,
+          const std::string& shares_rows_with) {
   if (features.ndim() < 2) {
     throw ConfigError("features have " + std::to_string(features.ndim()) +
                       " axes, expected at least two: rows, and what an example has");
@@ -67,6 +68,7 @@ void lend(const std::string& name, const Array& features, const std::optional<Ar
       throw ConfigError("targets are not float32 values of one axis");
     table.targets = std::span(static_cast<const float*>(targets->data()), targets->size());
   }
+  table.shares_rows_with = shares_rows_with;
   table.owner = owner_of(Arrays{features, targets});
   lend_memory_table(name, std::move(table));
 }
@@ -95,7 +97,8 @@ MemoryColumn column_of(const TextColumn& given) {
           .type = type};
 }
 
-void lend_columns(const std::string& name, std::vector<TextColumn> columns) {
+void lend_columns(const std::string& name, std::vector<TextColumn> columns,
+                  const std::string& shares_rows_with) {
   if (columns.empty()) throw ConfigError("the table has no columns");
   MemoryTable table;
   for (const TextColumn& column : columns) {
@@ -104,6 +107,7 @@ void lend_columns(const std::string& name, std::vector<TextColumn> columns) {
       throw ConfigError("the column '" + table.columns.back().name +
                         "' is not of as many rows as the others");
   }
+  table.shares_rows_with = shares_rows_with;
   table.owner = owner_of(std::move(columns));
   lend_memory_table(name, std::move(table));
 }
@@ -112,8 +116,8 @@ void lend_columns(const std::string& name, std::vector<TextColumn> columns) {
 
 void add_lending(nb::module_& module) {
   using namespace nb::literals;
-  module.def("lend", &lend, "name"_a, "features"_a, "targets"_a.none());
-  module.def("lend_columns", &lend_columns, "name"_a, "columns"_a);
+  module.def("lend", &lend, "name"_a, "features"_a, "targets"_a.none(), "shares_rows_with"_a = "");
+  module.def("lend_columns", &lend_columns, "name"_a, "columns"_a, "shares_rows_with"_a = "");
   module.def(
       "take_back", [](const std::string& name) { return take_memory_table(name); }, "name"_a);
 }

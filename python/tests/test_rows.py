@@ -32,7 +32,7 @@ def lent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[np.ndarray, Any]]:
     """The features and the targets that the engine is lent."""
     seen = []
 
-    def lend(name: str, features: np.ndarray, targets: Any) -> None:
+    def lend(name: str, features: np.ndarray, targets: Any, shares_rows_with: str) -> None:
         seen.append((features.copy(), None if targets is None else targets.copy()))
         core_lend(name, features, targets)
 

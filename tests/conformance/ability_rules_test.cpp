@@ -8,6 +8,7 @@
 #include "privgrad/data_source.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/federated.hpp"
+#include "privgrad/foreseen_info.hpp"
 #include "privgrad/influence.hpp"
 #include "privgrad/keeps_columns.hpp"
 #include "privgrad/needs_hardware.hpp"
@@ -156,6 +157,34 @@ struct FromNowhere final : Rows {
   DataInfo info() override {
     DataInfo info = Rows::info();
     info.train_origins.clear();
+    return info;
+  }
+};
+struct Foresees : Rows, ForeseesInfo {
+  using Rows::Rows;
+  DataInfo foreseen_info() override { return info(); }
+};
+struct ForeseesTooMuch final : Foresees {
+  using Foresees::Foresees;
+  DataInfo foreseen_info() override {
+    DataInfo info = Rows::info();
+    info.unaccounted = {"number of classes (classes)"};
+    return info;
+  }
+};
+struct ForeseesOtherRows final : Foresees {
+  using Foresees::Foresees;
+  DataInfo foreseen_info() override {
+    DataInfo info = Rows::info();
+    info.first_rows_only = true;
+    return info;
+  }
+};
+struct ForeseesOtherFiles final : Foresees {
+  using Foresees::Foresees;
+  DataInfo foreseen_info() override {
+    DataInfo info = Rows::info();
+    info.train_origins = {{"1:3", "rows"}};
     return info;
   }
 };
@@ -456,6 +485,14 @@ TEST_CASE("the rule of named data files can fail") {
   check_noticed<DataSource, NoFiles>(rule, "names none");
   check_noticed<DataSource, LostFiles>(rule, "which is not a file");
   check_noticed<DataSource, FromNowhere>("tells_what_it_holds", "train_origins");
+}
+
+TEST_CASE("the rule of foreseen facts can fail") {
+  const std::string rule = "foresees_what_it_tells";
+  check_passes<DataSource, Foresees>(rule);
+  check_noticed<DataSource, ForeseesTooMuch>(rule, "lists 1 unaccounted facts, and info() 0");
+  check_noticed<DataSource, ForeseesOtherRows>(rule, "which rows are chosen");
+  check_noticed<DataSource, ForeseesOtherFiles>(rule, "where the rows are from");
 }
 
 TEST_CASE("the rule of suggested parameters can fail") {

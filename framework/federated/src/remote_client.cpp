@@ -12,6 +12,7 @@
 #include "privgrad/federated/client.hpp"
 #include "privgrad/federated/remote_clients.hpp"
 #include "privgrad/partition.hpp"
+#include "privgrad/plan/before_reading.hpp"
 #include "privgrad/plan/engines.hpp"
 #include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/plan/read_data.hpp"
@@ -70,6 +71,7 @@ PublicFacts declared_facts(const Manifest& manifest, const DataInfo& info) {
 OwnPart part_of_own_data(const Manifest& manifest, const ComponentUse& own, std::uint32_t number,
                          std::shared_ptr<KeptNumbers> kept) {
   OwnPart part;
+  refuse_before_reading(manifest, own);
   own.with_position([&] {
     const auto source = own.make<DataSource>();
     const DataInfo info = source->info();

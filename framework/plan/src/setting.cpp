@@ -10,6 +10,7 @@
 #include "privgrad/data/executor.hpp"
 #include "privgrad/data/open_source.hpp"
 #include "privgrad/data/streamed_transforms.hpp"
+#include "privgrad/foreseen_info.hpp"
 #include "privgrad/manifest/json_schema.hpp"
 #include "privgrad/manifest/utf8.hpp"
 #include "privgrad/model/augmented_program.hpp"
@@ -17,9 +18,11 @@
 #include "privgrad/model/promised_bits.hpp"
 #include "privgrad/model/trainable_layers.hpp"
 #include "privgrad/partition.hpp"
+#include "privgrad/plan/before_reading.hpp"
 #include "privgrad/plan/engines.hpp"
 #include "privgrad/plan/plan.hpp"
 #include "privgrad/trust/program_around.hpp"
+#include "unaccounted.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -246,7 +249,20 @@ void check_public_rows(const Manifest& manifest, const DataInfo& info) {
 
 }  // namespace
 
+void refuse_before_reading(const Manifest& manifest, const ComponentUse& data) {
+  if (manifest.mode != Mode::release && !manifest.test_is_public) return;
+  DataInfo foreseen = data.with_position([&] {
+    const auto source = data.make<DataSource>();
+    auto* foresees = dynamic_cast<ForeseesInfo*>(source.get());
+    return foresees == nullptr ? DataInfo{} : foresees->foreseen_info();
+  });
+  for (std::string& fact : foreseen.unaccounted) fact = shown_line(fact);
+  check_public_rows(manifest, foreseen);
+  refuse_foreseen(manifest, foreseen);
+}
+
 std::shared_ptr<Setting> make_setting(const Manifest& manifest) {
+  refuse_before_reading(manifest, manifest.data);
   auto setting = std::make_shared<Setting>();
   setting->data =
       manifest.data.with_position([&] { return open_source(manifest.data, manifest.streaming); });

@@ -21,14 +21,23 @@ constexpr std::string_view kNumberOfRows = "number of training examples";
 
 class Lister {
  public:
-  explicit Lister(const Plan& plan) : manifest_(*plan.manifest), plan_(plan) {}
+  explicit Lister(const Manifest& manifest) : manifest_(manifest) {}
 
-  std::vector<Unaccounted> list() {
+  std::vector<Unaccounted> list_before_reading(const DataInfo& foreseen) {
+    list_facts_of_data(foreseen);
+    list_choice_of_rows(foreseen);
+    list_transforms();
+    list_floating_sums();
+    list_bits_of_transforms();
+    return std::move(list_);
+  }
+
+  std::vector<Unaccounted> list(const Plan& plan) {
     if (manifest_.noise_off)
       add("everything: noise is off", manifest_.position_of("privacy.noise"));
-    list_facts_of_data();
-    list_weights();
-    if (plan_.influence_is_unaccounted) {
+    list_facts_of_data(plan.setting->info);
+    list_weights(plan.setting->weights);
+    if (plan.influence_is_unaccounted) {
       const ComponentUse& noise =
           manifest_.noise_std.is_given() ? manifest_.noise_std : manifest_.noise_multiplier;
       list_.push_back({.what = "influence of steps, behind the noise schedule",
@@ -37,10 +46,12 @@ class Lister {
                            "give schedules.noise_multiplier values, or an influence of public "
                            "rows"});
     }
-    list_choice_of_rows();
+    list_choice_of_rows(plan.setting->info);
     list_transforms();
-    list_floating_point();
-    list_metrics();
+    list_floating_sums();
+    list_floating_program(plan);
+    list_bits_of_transforms();
+    list_metrics(plan);
     return std::move(list_);
   }
 
@@ -49,9 +60,8 @@ class Lister {
     list_.push_back({std::move(what), std::move(position), reach});
   }
 
-  void list_facts_of_data() {
-    for (const std::string& fact : plan_.setting->info.unaccounted)
-      add(fact, manifest_.data.position);
+  void list_facts_of_data(const DataInfo& info) {
+    for (const std::string& fact : info.unaccounted) add(fact, manifest_.data.position);
     for (const std::string& fact : manifest_.read_off_rows)
       add(shown_line(fact), manifest_.position_of("data.read_off_rows"));
     if (!size_is_public(manifest_) && !declared_size(manifest_))
@@ -59,8 +69,7 @@ class Lister {
   }
 
   /// The model depends on the data that the weights were trained on, whatever this run pays for.
-  void list_weights() {
-    const std::optional<WeightsFacts>& weights = plan_.setting->weights;
+  void list_weights(const std::optional<WeightsFacts>& weights) {
     if (!weights || claim_of(manifest_, *weights) != WeightsClaim::unaccounted) return;
     const std::string declare =
         "declare them public (model.weights: {public: true}) if they saw none of these examples";
@@ -88,8 +97,7 @@ class Lister {
   /// The proofs are about the rows that are left after choosing. Where one example decides about
   /// the place of another, or about a size that its neighbours share, choosing is a use of the data
   /// of its own.
-  void list_choice_of_rows() {
-    const DataInfo& info = plan_.setting->info;
+  void list_choice_of_rows(const DataInfo& info) {
     if (info.first_rows_only && manifest_.adjacency == Adjacency::add_or_remove_one) {
       // Without one example, the next one moves up into the chosen rows: the sum changes by two of
       // them.
@@ -107,9 +115,8 @@ class Lister {
   }
 
   void list_transforms() {
-    for (std::size_t i = 0; i < manifest_.transforms.size(); ++i) {
-      const ComponentUse& use = manifest_.transforms[i];
-      const Statistic statistic = plan_.setting->statistics[i];
+    for (const ComponentUse& use : manifest_.transforms) {
+      const Statistic statistic = use.make<Transform>()->statistic();
       if (statistic == Statistic::unaccounted) add(use.name(), use.position);
       if (statistic == Statistic::declared_public)
         add(use.name() + " (declared public)", use.position);
@@ -118,23 +125,30 @@ class Lister {
 
   /// Wherever one example may move the roundings of others, or the noise shows what it was added
   /// to.
-  void list_floating_point() {
+  void list_floating_sums() {
+    if (manifest_.noise_off || manifest_.arithmetic != Arithmetic::floating) return;
+    add_floating_point(manifest_.position_of("aggregator.arithmetic"),
+                       "aggregator.arithmetic is float", "use aggregator.arithmetic: exact");
+  }
+
+  void list_floating_program(const Plan& plan) {
+    if (manifest_.noise_off || manifest_.arithmetic == Arithmetic::floating ||
+        program_is_exact(plan))
+      return;
+    const bool is_own = dynamic_cast<const SelfExecuting*>(plan.setting->model.get()) != nullptr;
+    const ComponentUse& use = is_own ? manifest_.model : manifest_.backend;
+    add_floating_point(
+        use.position,
+        (is_own ? "model " : "backend ") + use.name() +
+            " does not promise the same bits for an example wherever it stands in a batch",
+        "use another " + std::string(is_own ? "model" : "backend") + ", whose sums are exact");
+  }
+
+  void list_bits_of_transforms() {
     if (manifest_.noise_off) return;
-    if (plan_.arithmetic == Arithmetic::floating) {
-      add_floating_point(manifest_.position_of("aggregator.arithmetic"),
-                         "aggregator.arithmetic is float", "use aggregator.arithmetic: exact");
-    } else if (!program_is_exact()) {
-      const bool is_own = dynamic_cast<const SelfExecuting*>(plan_.setting->model.get()) != nullptr;
-      const ComponentUse& use = is_own ? manifest_.model : manifest_.backend;
-      add_floating_point(
-          use.position,
-          (is_own ? "model " : "backend ") + use.name() +
-              " does not promise the same bits for an example wherever it stands in a batch",
-          "use another " + std::string(is_own ? "model" : "backend") + ", whose sums are exact");
-    }
-    for (std::size_t i = 0; i < manifest_.transforms.size(); ++i) {
-      const ComponentUse& use = manifest_.transforms[i];
-      if (plan_.setting->by_row[i]) continue;
+    for (const ComponentUse& use : manifest_.transforms) {
+      const auto transform = use.make<Transform>();
+      if (dynamic_cast<const RowTransform*>(transform.get()) != nullptr) continue;
       add_floating_point(use.position,
                          "transform " + use.name() +
                              " does not promise the same bits for an example beside any others",
@@ -143,10 +157,10 @@ class Lister {
   }
 
   /// Whether the program promises enough. Differences of gradients, and own grids, need its rows.
-  bool program_is_exact() const {
-    const ExactAbilities& can = plan_.setting->program;
+  static bool program_is_exact(const Plan& plan) {
+    const ExactAbilities& can = plan.setting->program;
     const bool needs_rows =
-        plan_.grid_levels != 0 || (plan_.correlated && plan_.correlated->parts.size() > 1);
+        plan.grid_levels != 0 || (plan.correlated && plan.correlated->parts.size() > 1);
     return can.rows || (can.clipping && !needs_rows);
   }
 
@@ -156,15 +170,14 @@ class Lister {
   }
 
   /// Release mode computes neither, so there they are not a reason to refuse.
-  void list_metrics() {
+  void list_metrics(const Plan& plan) {
     if (manifest_.mode == Mode::release) return;
     add("training metrics", manifest_.position_of("mode"), Reach::shown_values);
-    if (plan_.setting->info.has_test_split && !manifest_.test_is_public)
+    if (plan.setting->info.has_test_split && !manifest_.test_is_public)
       add("test metrics", manifest_.data.position, Reach::shown_values);
   }
 
   const Manifest& manifest_;
-  const Plan& plan_;
   std::vector<Unaccounted> list_;
 };
 
@@ -212,10 +225,15 @@ std::string refusal(const Manifest& manifest, const Unaccounted& item) {
          remedy(manifest, item) + "use mode: research";
 }
 
-void refuse(const Plan& plan, const std::vector<Unaccounted>& list) {
-  const Manifest& manifest = *plan.manifest;
+std::string refusals(const Manifest& manifest, const std::vector<Unaccounted>& list) {
   std::string text;
   for (const Unaccounted& item : list) text += (text.empty() ? "" : "\n") + refusal(manifest, item);
+  return text;
+}
+
+void refuse(const Plan& plan, const std::vector<Unaccounted>& list) {
+  const Manifest& manifest = *plan.manifest;
+  std::string text = refusals(manifest, list);
   if (const auto why = large_delta(plan); why && !manifest.allow_large_delta) {
     text +=
         (text.empty() ? "" : "\n") + error_text(manifest, "privacy.target_delta",
@@ -228,10 +246,16 @@ void refuse(const Plan& plan, const std::vector<Unaccounted>& list) {
 }  // namespace
 
 std::vector<Unaccounted> list_unaccounted(const Plan& plan, std::vector<Unaccounted> more) {
-  std::vector<Unaccounted> list = Lister(plan).list();
+  std::vector<Unaccounted> list = Lister(*plan.manifest).list(plan);
   for (Unaccounted& item : more) list.push_back(std::move(item));
   if (plan.manifest->mode == Mode::release) refuse(plan, list);
   return list;
+}
+
+void refuse_foreseen(const Manifest& manifest, const DataInfo& foreseen) {
+  if (manifest.mode != Mode::release) return;
+  const std::string text = refusals(manifest, Lister(manifest).list_before_reading(foreseen));
+  if (!text.empty()) throw PrivacyError(text);
 }
 
 }  // namespace privgrad::core

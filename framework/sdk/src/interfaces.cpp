@@ -18,6 +18,7 @@
 #include "privgrad/error.hpp"
 #include "privgrad/executor.hpp"
 #include "privgrad/federated.hpp"
+#include "privgrad/foreseen_info.hpp"
 #include "privgrad/keeps_columns.hpp"
 #include "privgrad/model.hpp"
 #include "privgrad/needs_hardware.hpp"
@@ -63,6 +64,7 @@ DataFiles::~DataFiles() = default;
 DataSource::~DataSource() = default;
 Executor::~Executor() = default;
 FittedValues::~FittedValues() = default;
+ForeseesInfo::~ForeseesInfo() = default;
 ReproducibleRows::~ReproducibleRows() = default;
 CostlyRows::~CostlyRows() = default;
 ExactClipping::~ExactClipping() = default;

@@ -17,6 +17,7 @@
 #include "privgrad/data_files.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/foreseen_info.hpp"
 #include "privgrad/keeps_columns.hpp"
 #include "privgrad/plugin.hpp"
 #include "privgrad/streamed_rows.hpp"
@@ -105,6 +106,7 @@ std::vector<TablePart> parts_of(const Paths& files, const CsvForm& form) {
 
 class Csv final : public privgrad::DataSource,
                   public privgrad::DataFiles,
+                  public privgrad::ForeseesInfo,
                   public privgrad::StreamedRows,
                   public privgrad::SuggestsParams,
                   public privgrad::KeepsColumns,
@@ -158,6 +160,7 @@ class Csv final : public privgrad::DataSource,
   std::vector<std::string> notes() override { return notes_; }
 
   DataInfo info() override { return table_.info(); }
+  DataInfo foreseen_info() override { return table_.foreseen_info(); }
   Dataset read(Split split) override { return table_.read(split); }
   DataInfo stream(const std::function<void(const privgrad::RowBlock&)>& take) override {
     return table_.stream(take);

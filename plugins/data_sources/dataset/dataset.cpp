@@ -8,6 +8,7 @@
 #include "dataset_files.hpp"
 #include "privgrad/data_files.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/foreseen_info.hpp"
 #include "privgrad/plugin.hpp"
 
 namespace {
@@ -62,6 +63,7 @@ void check_name(const std::string& name) {
 
 class DatasetByName final : public privgrad::DataSource,
                             public privgrad::DataFiles,
+                            public privgrad::ForeseesInfo,
                             public privgrad::StreamedRows {
  public:
   explicit DatasetByName(const privgrad::Params& params)
@@ -73,6 +75,7 @@ class DatasetByName final : public privgrad::DataSource,
   }
 
   DataInfo info() override { return source().info(); }
+  DataInfo foreseen_info() override { return source().foreseen_info(); }
   privgrad::Dataset read(Split split) override { return source().read(split); }
   std::vector<std::filesystem::path> files() override { return source().files(); }
   DataInfo stream(const std::function<void(const privgrad::RowBlock&)>& take) override {

@@ -88,6 +88,20 @@ H5Id H5Array::open_data() const {
   return H5Id(data, H5Dclose);
 }
 
+std::string H5Array::place() const {
+#if H5_VERSION_GE(1, 12, 0)
+  H5O_info2_t info;
+  if (H5Oget_info3(data_.get(), &info, H5O_INFO_BASIC) < 0) fail("has no place in its file");
+  std::string place;
+  for (const std::uint8_t byte : info.token.__data) place += std::to_string(byte) + ".";
+  return place;
+#else
+  H5O_info_t info;
+  if (H5Oget_info(data_.get(), &info) < 0) fail("has no place in its file");
+  return std::to_string(info.addr);
+#endif
+}
+
 void H5Array::check_type() {
   const H5Id type(H5Dget_type(data_.get()), H5Tclose);
   const H5T_class_t kind = type ? H5Tget_class(type.get()) : H5T_NO_CLASS;

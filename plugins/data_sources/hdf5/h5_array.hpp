@@ -41,6 +41,8 @@ class H5Array {
   /// \param name  of the data set, "/x/y".
   H5Array(const std::filesystem::path& file, const std::string& name);
 
+  /// Where the data set lies in the file: the same for each name and link that leads to it.
+  std::string place() const;
   /// [rows, extents...]; at least one extent, all > 0.
   const privgrad::Shape& shape() const noexcept { return shape_; }
   std::size_t rows() const noexcept { return shape_.front(); }

@@ -13,6 +13,7 @@
 #include "privgrad/data_files.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/foreseen_info.hpp"
 #include "privgrad/plugin.hpp"
 #include "privgrad/streamed_rows.hpp"
 
@@ -44,12 +45,13 @@ struct Outline {
   bool are_reals = false;      ///< Whether features can be NaN or infinite.
 };
 
-privgrad::RowOrigin origin(const Place& place) {
-  return {privgrad::file_identity(place.file), place.file.string(), place.features};
+privgrad::RowOrigin origin(const std::filesystem::path& file, const H5Array& array) {
+  return {privgrad::file_identity(file), file.string(), array.place()};
 }
 
 class Hdf5 final : public privgrad::DataSource,
                    public privgrad::DataFiles,
+                   public privgrad::ForeseesInfo,
                    public privgrad::StreamedRows {
  public:
   explicit Hdf5(const privgrad::Params& params)
@@ -60,22 +62,34 @@ class Hdf5 final : public privgrad::DataSource,
 
   DataInfo info() override {
     load();
-    DataInfo info{.shape = {train_outline_->features, task_.classes()},
-                  .train_rows = train_outline_->targets.size(),
-                  .test_rows = test_outline_ ? test_outline_->targets.size() : 0,
-                  .unaccounted = task_.unaccounted_of_fit(),
-                  .has_test_split = test_.has_value(),
-                  .train_origins = {origin(train_)}};
-    if (test_) info.test_origins = {origin(*test_)};
+    DataInfo info = foreseen_info();
+    info.shape = {train_outline_->features, task_.classes()};
+    info.train_rows = train_outline_->targets.size();
+    info.test_rows = test_outline_ ? test_outline_->targets.size() : 0;
     const auto add_remark = [&](const Place& place, const Outline& outline) {
       std::string remark = TargetTask::remark(place.file.string() + ": " + place.targets,
                                               outline.filled, outline.targets.size());
       if (!remark.empty()) info.remarks.push_back(std::move(remark));
     };
-    fill_.add_unaccounted(train_outline_->are_reals || (test_outline_ && test_outline_->are_reals),
-                          info.unaccounted);
     add_remark(train_, *train_outline_);
     if (test_) add_remark(*test_, *test_outline_);
+    return info;
+  }
+
+  /// By the types of the data sets.
+  DataInfo foreseen_info() override {
+    DataInfo info{.shape = {},
+                  .unaccounted = task_.unaccounted_of_fit(),
+                  .has_test_split = test_.has_value()};
+    bool are_reals = false;
+    const auto origins = [&](const Place& place) {
+      const H5Array features(place.file, place.features), targets(place.file, place.targets);
+      are_reals = are_reals || features.is_real();
+      return std::vector{origin(place.file, features), origin(place.file, targets)};
+    };
+    info.train_origins = origins(train_);
+    if (test_) info.test_origins = origins(*test_);
+    fill_.add_unaccounted(are_reals, info.unaccounted);
     return info;
   }
 

@@ -5,6 +5,7 @@
 
 #include "idx_source.hpp"
 #include "privgrad/data_files.hpp"
+#include "privgrad/foreseen_info.hpp"
 #include "privgrad/plugin.hpp"
 
 namespace {
@@ -25,6 +26,7 @@ std::optional<IdxFiles> test_files_of(const privgrad::Params& params) {
 
 class Idx final : public privgrad::DataSource,
                   public privgrad::DataFiles,
+                  public privgrad::ForeseesInfo,
                   public privgrad::StreamedRows {
  public:
   explicit Idx(const privgrad::Params& params)
@@ -32,6 +34,7 @@ class Idx final : public privgrad::DataSource,
                 IdxSelection("idx", params)) {}
 
   DataInfo info() override { return source_.info(); }
+  DataInfo foreseen_info() override { return source_.foreseen_info(); }
   Dataset read(Split split) override { return source_.read(split); }
   std::vector<std::filesystem::path> files() override { return source_.files(); }
   DataInfo stream(const std::function<void(const privgrad::RowBlock&)>& take) override {

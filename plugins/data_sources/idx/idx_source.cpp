@@ -216,32 +216,37 @@ IdxSource::IdxSource(IdxFiles train, std::optional<IdxFiles> test, IdxSelection 
   }
 }
 
-DataInfo IdxSource::info() {
-  outline();
+DataInfo IdxSource::foreseen_info() const {
   DataInfo info;
-  info.shape = {train_outline_->features, classes()};
-  info.train_rows = train_outline_->wanted_rows.size();
-  info.test_rows = test_outline_ ? test_outline_->wanted_rows.size() : 0;
-  info.has_test_split = test_outline_.has_value();
-  const auto origin = [](const IdxFiles& files, std::size_t first,
-                         std::optional<std::size_t> rows) {
-    privgrad::RowOrigin made{
-        privgrad::file_identity(files.images), files.images.string(), {}, first};
-    if (rows) made.end = first + *rows;
-    return made;
+  info.has_test_split = test_.has_value();
+  const auto origins = [](const IdxFiles& files, std::size_t first,
+                          std::optional<std::size_t> rows) {
+    const std::size_t end = rows ? first + *rows : std::numeric_limits<std::size_t>::max();
+    return std::vector<privgrad::RowOrigin>{
+        {privgrad::file_identity(files.images), files.images.string(), {}, first, end},
+        {privgrad::file_identity(files.labels), files.labels.string(), {}, first, end}};
   };
-  info.train_origins = {origin(train_, 0, selection_.limit())};
+  info.train_origins = origins(train_, 0, selection_.limit());
   if (test_) {
-    info.test_origins = {
-        origin(*test_, selection_.test_skip().value_or(0), selection_.test_limit())};
+    info.test_origins =
+        origins(*test_, selection_.test_skip().value_or(0), selection_.test_limit());
   }
   info.first_rows_only = selection_.limit().has_value();
   info.rows_chosen_by_value = selection_.by_label();
-  info.class_names = selection_.class_names();
   if (!selection_.classes()) info.unaccounted.emplace_back("number of classes (classes)");
   // A label that is none ends the run; that it took place then says of every row that it fits.
   if (!selection_.takes_all_labels())
     info.unaccounted.emplace_back("that every label fits (target_fill)");
+  return info;
+}
+
+DataInfo IdxSource::info() {
+  outline();
+  DataInfo info = foreseen_info();
+  info.shape = {train_outline_->features, classes()};
+  info.train_rows = train_outline_->wanted_rows.size();
+  info.test_rows = test_outline_ ? test_outline_->wanted_rows.size() : 0;
+  info.class_names = selection_.class_names();
   const auto add_remark = [&](const IdxFiles& files, const Outline& outline) {
     if (std::string text = remark(files, outline); !text.empty())
       info.remarks.push_back(std::move(text));

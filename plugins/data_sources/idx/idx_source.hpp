@@ -78,6 +78,8 @@ class IdxSource {
   IdxSource(IdxFiles train, std::optional<IdxFiles> test, IdxSelection selection);
 
   privgrad::DataInfo info();
+  /// As ForeseesInfo; no file is opened.
+  privgrad::DataInfo foreseen_info() const;
   privgrad::Dataset read(privgrad::Split split);
   /// As StreamedRows. Memory: a block, and five bytes for each row.
   privgrad::DataInfo stream(const std::function<void(const privgrad::RowBlock&)>& take);

@@ -20,6 +20,7 @@
 #include "privgrad/data_files.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/foreseen_info.hpp"
 #include "privgrad/plugin.hpp"
 #include "privgrad/streamed_rows.hpp"
 
@@ -136,6 +137,7 @@ std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
 
 class Images final : public privgrad::DataSource,
                      public privgrad::DataFiles,
+                     public privgrad::ForeseesInfo,
                      public privgrad::StreamedRows {
  public:
   explicit Images(const privgrad::Params& params)
@@ -157,13 +159,20 @@ class Images final : public privgrad::DataSource,
   /// Derived from the names of files alone.
   DataInfo info() override {
     list();
-    DataInfo info;
+    DataInfo info = foreseen_info();
     info.shape.features = form_.channels == 1
                               ? privgrad::Shape{form_.height, form_.width}
                               : privgrad::Shape{form_.height, form_.width, form_.channels};
     info.shape.classes = classes_.size();
     info.train_rows = train_.size();
     info.test_rows = test_.size();
+    info.class_names = classes_;
+    info.reading = reading();
+    return info;
+  }
+
+  DataInfo foreseen_info() override {
+    DataInfo info;
     info.has_test_split = test_folder_.has_value();
     const auto origin = [](const std::filesystem::path& folder) {
       return privgrad::RowOrigin{privgrad::file_identity(folder), folder.string()};
@@ -176,8 +185,6 @@ class Images final : public privgrad::DataSource,
           form_.resizes ? "that every image can be read (bad_image)"
                         : "that every image can be read and has the stated size (bad_image)");
     }
-    info.class_names = classes_;
-    info.reading = reading();
     return info;
   }
 

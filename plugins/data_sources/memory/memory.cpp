@@ -19,6 +19,7 @@
 #include "memory_rows.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/foreseen_info.hpp"
 #include "privgrad/plugin.hpp"
 #include "privgrad/suggests_params.hpp"
 
@@ -78,14 +79,23 @@ struct Rows {
   std::size_t filled = 0;      ///< How many targets did not fit, and count as target_fill.
 };
 
-/// Where the numbers of rows lie in memory: two parts of one array are told apart.
+/// Where rows lie in memory: two parts of one array are told apart.
 privgrad::RowOrigin origin(const char* split, const MemoryTable& table) {
-  return std::visit(
-      [&](const auto& numbers) {
-        const auto first = reinterpret_cast<std::size_t>(numbers.data());
-        return privgrad::RowOrigin{"memory", split, {}, first, first + numbers.size_bytes()};
-      },
-      table.numbers);
+  const auto place = [&](const auto& numbers) {
+    const auto first = reinterpret_cast<std::size_t>(numbers.data());
+    return privgrad::RowOrigin{"memory", split, {}, first, first + numbers.size_bytes()};
+  };
+  return table.columns.empty() ? std::visit(place, table.numbers)
+                               : place(table.columns.front().offsets);
+}
+
+/// The same of test rows. Where a program lends copies, it says itself what they are copies of.
+std::vector<privgrad::RowOrigin> test_origins(const privgrad::Params& params,
+                                              const MemoryTable& train, const MemoryTable& test) {
+  std::vector<privgrad::RowOrigin> origins{origin("test", test)};
+  if (test.shares_rows_with == params.object("train").text("table"))
+    origins.push_back(origin("train", train));
+  return origins;
 }
 
 /// The rows of a section, as the interface of a source has them.
@@ -93,6 +103,7 @@ class LentRows {
  public:
   virtual ~LentRows() = default;
   virtual DataInfo info() = 0;
+  virtual DataInfo foreseen_info() = 0;
   virtual Dataset read(Split split) = 0;
   virtual Value suggest() = 0;
   virtual std::vector<std::string> notes() { return {}; }
@@ -123,15 +134,10 @@ class Arrays final : public LentRows {
 
   DataInfo info() override {
     load();
-    DataInfo info{.shape = {train_->table.features, task_.classes()},
-                  .train_rows = rows_of(train_->table),
-                  .test_rows = test_ ? rows_of(test_->table) : 0,
-                  .unaccounted = has_targets_ ? task_.unaccounted_of_fit() : task_.unaccounted(),
-                  .has_test_split = test_.has_value(),
-                  .train_origins = {origin("train", train_->table)}};
-    if (test_) info.test_origins = {origin("test", test_->table)};
-    // Bytes are finite, but one missing cell would have made reals of them.
-    fill_.add_unaccounted(true, info.unaccounted);
+    DataInfo info = info_without_rows(train_->table, test_ ? &test_->table : nullptr);
+    info.shape = {train_->table.features, task_.classes()};
+    info.train_rows = rows_of(train_->table);
+    info.test_rows = test_ ? rows_of(test_->table) : 0;
     const auto add_remark = [&](const char* split, const Rows& rows) {
       std::string remark =
           TargetTask::remark("memory: " + std::string(split), rows.filled, rows.targets.size());
@@ -145,6 +151,13 @@ class Arrays final : public LentRows {
     info.reading = reading();
     info.has_targets = has_targets_;
     return info;
+  }
+
+  DataInfo foreseen_info() override {
+    const MemoryTable train = table_of(params_.object("train"), false);
+    std::optional<MemoryTable> test;
+    if (params_.has("test")) test = table_of(params_.object("test"), false);
+    return info_without_rows(train, test ? &*test : nullptr);
   }
 
   Value suggest() override {
@@ -164,6 +177,18 @@ class Arrays final : public LentRows {
   }
 
  private:
+  /// \param test  nullptr: there are no test rows.
+  DataInfo info_without_rows(const MemoryTable& train, const MemoryTable* test) const {
+    DataInfo info{.shape = {},
+                  .unaccounted = has_targets_ ? task_.unaccounted_of_fit() : task_.unaccounted(),
+                  .has_test_split = test != nullptr,
+                  .train_origins = {origin("train", train)}};
+    if (test != nullptr) info.test_origins = test_origins(params_, train, *test);
+    // Bytes are finite, but one missing cell would have made reals of them.
+    fill_.add_unaccounted(true, info.unaccounted);
+    return info;
+  }
+
   /// Finds the tables, once: what is exchanged under their names later is of no concern.
   void load() {
     if (train_) return;
@@ -294,7 +319,8 @@ class Columns final : public LentRows, private TableParts {
   explicit Columns(const privgrad::Params& params)
       : params_(params), table_(checked(params), form_of(params), *this) {}
 
-  DataInfo info() override { return table_.info(); }
+  DataInfo info() override { return with_shared_rows(table_.info()); }
+  DataInfo foreseen_info() override { return with_shared_rows(table_.foreseen_info()); }
   Dataset read(Split split) override { return table_.read(split); }
   Value suggest() override {
     Suggestion made = suggest_params(parts(Split::train), table_.form(), table_.target().name());
@@ -323,6 +349,11 @@ class Columns final : public LentRows, private TableParts {
     return form;
   }
 
+  DataInfo with_shared_rows(DataInfo info) const {
+    if (test_) info.test_origins = test_origins(params_, *train_, *test_);
+    return info;
+  }
+
   /// Found once: what is exchanged under their names later is of no concern.
   std::vector<TablePart> parts(Split split) override {
     std::shared_ptr<const MemoryTable>& found = split == Split::train ? train_ : test_;
@@ -335,7 +366,7 @@ class Columns final : public LentRows, private TableParts {
     };
     return {{.open = open,
              .size = found->columns.front().offsets.size(),
-             .origin = {name(split), name(split)}}};
+             .origin = origin(split == Split::train ? "train" : "test", *found)}};
   }
   std::string name(Split split) const override {
     return split == Split::train ? "memory: train" : "memory: test";
@@ -354,7 +385,9 @@ bool has_columns(const privgrad::Params& params) {
   return lent && !lent->columns.empty() && params.has("target");
 }
 
-class Memory final : public privgrad::DataSource, public privgrad::SuggestsParams {
+class Memory final : public privgrad::DataSource,
+                     public privgrad::ForeseesInfo,
+                     public privgrad::SuggestsParams {
  public:
   explicit Memory(const privgrad::Params& params) {
     if (has_columns(params)) {
@@ -365,6 +398,7 @@ class Memory final : public privgrad::DataSource, public privgrad::SuggestsParam
   }
 
   DataInfo info() override { return rows_->info(); }
+  DataInfo foreseen_info() override { return rows_->foreseen_info(); }
   Dataset read(Split split) override { return rows_->read(split); }
   Value suggest() override { return rows_->suggest(); }
   std::vector<std::string> notes() override { return rows_->notes(); }

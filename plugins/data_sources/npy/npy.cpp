@@ -14,6 +14,7 @@
 #include "privgrad/data_files.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/foreseen_info.hpp"
 #include "privgrad/plugin.hpp"
 #include "privgrad/streamed_rows.hpp"
 
@@ -49,13 +50,14 @@ struct Outline {
   bool are_reals = false;      ///< Whether features can be NaN or infinite.
 };
 
-privgrad::RowOrigin origin(const Files& files) {
-  return {privgrad::file_identity(files.features), files.features.string(),
-          files.features_array.value_or("")};
+/// The array as the archive calls it, however the manifest spells that.
+privgrad::RowOrigin origin(const std::filesystem::path& path, const NpyFile& array) {
+  return {privgrad::file_identity(path), path.string(), array.member()};
 }
 
 class Npy final : public privgrad::DataSource,
                   public privgrad::DataFiles,
+                  public privgrad::ForeseesInfo,
                   public privgrad::StreamedRows {
  public:
   explicit Npy(const privgrad::Params& params)
@@ -66,22 +68,36 @@ class Npy final : public privgrad::DataSource,
 
   DataInfo info() override {
     load();
-    DataInfo info{.shape = {train_outline_->features, task_.classes()},
-                  .train_rows = train_outline_->targets.size(),
-                  .test_rows = test_outline_ ? test_outline_->targets.size() : 0,
-                  .unaccounted = task_.unaccounted_of_fit(),
-                  .has_test_split = test_.has_value(),
-                  .train_origins = {origin(train_)}};
-    if (test_) info.test_origins = {origin(*test_)};
+    DataInfo info = foreseen_info();
+    info.shape = {train_outline_->features, task_.classes()};
+    info.train_rows = train_outline_->targets.size();
+    info.test_rows = test_outline_ ? test_outline_->targets.size() : 0;
     const auto add_remark = [&](const Files& files, const Outline& outline) {
       std::string remark =
           TargetTask::remark(files.targets.string(), outline.filled, outline.targets.size());
       if (!remark.empty()) info.remarks.push_back(std::move(remark));
     };
-    fill_.add_unaccounted(train_outline_->are_reals || (test_outline_ && test_outline_->are_reals),
-                          info.unaccounted);
     add_remark(train_, *train_outline_);
     if (test_) add_remark(*test_, *test_outline_);
+    return info;
+  }
+
+  /// By the headers of the files.
+  DataInfo foreseen_info() override {
+    DataInfo info{.shape = {},
+                  .unaccounted = task_.unaccounted_of_fit(),
+                  .has_test_split = test_.has_value()};
+    bool are_reals = false;
+    const auto origins = [&](const Files& files) {
+      constexpr auto kAny = std::numeric_limits<std::uint64_t>::max();
+      const NpyFile features(files.features, files.features_array, kAny);
+      const NpyFile targets(files.targets, files.targets_array, kAny);
+      are_reals = are_reals || features.is_real();
+      return std::vector{origin(files.features, features), origin(files.targets, targets)};
+    };
+    info.train_origins = origins(train_);
+    if (test_) info.test_origins = origins(*test_);
+    fill_.add_unaccounted(are_reals, info.unaccounted);
     return info;
   }
 

@@ -24,6 +24,9 @@ class NpyBytes {
   /// \returns the beginning of its errors: "FILE: ", "FILE: its array 'x' ".
   virtual std::string who() const = 0;
 
+  /// \returns the name of the array in the archive; "" where it is the whole file.
+  virtual std::string member() const { return ""; }
+
   /// \throws IoError of who() and `what`.
   [[noreturn]] void fail(const std::string& what) const;
 

@@ -32,6 +32,8 @@ class NpyFile {
           std::uint64_t most_bytes = kMostFileBytes);
 
   const privgrad::Shape& shape() const noexcept { return shape_; }
+  /// As NpyBytes.
+  std::string member() const { return file_->member(); }
   /// Whether every element is a byte, as in images.
   bool is_bytes() const noexcept { return kind_ == Kind::unsigned_integer && element_bytes_ == 1; }
 

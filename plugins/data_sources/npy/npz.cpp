@@ -87,6 +87,8 @@ class MemberBytes final : public NpyBytes {
     return path_.string() + ": its array '" + shown_text(name_) + "' ";
   }
 
+  std::string member() const override { return name_; }
+
   std::size_t read(std::span<std::uint8_t> to) override {
     std::size_t done = 0;
     while (done < to.size()) {

@@ -1,5 +1,6 @@
 #include "declared_table.hpp"
 
+#include <algorithm>
 #include <span>
 #include <utility>
 
@@ -58,6 +59,15 @@ std::vector<ColumnRule> column_rules(const privgrad::Params& params) {
   for (const privgrad::Params& rule : params.objects("columns")) rules.push_back(column_rule(rule));
   return rules;
 }
+
+namespace {
+
+/// Adds a column in which a value that does not fit is an error.
+void add_strict(const ColumnRule& rule, const std::string& name, std::vector<std::string>& strict) {
+  if (rule.is_feature() && !rule.is_total()) strict.push_back(name);
+}
+
+}  // namespace
 
 DataInfo DeclaredTable::info() {
   load();
@@ -138,13 +148,22 @@ void DeclaredTable::check_columns(const Table& train, const Table& test) const {
                 (form_.are_named ? " names in the same order" : " columns"));
 }
 
-DataInfo DeclaredTable::info_of(const Table& train, const SideFacts& test,
-                                const TargetColumn& target) const {
+DataInfo DeclaredTable::foreseen_info() {
+  std::vector<std::string> strict;
+  if (form_.are_named && !form_.rules.empty()) {
+    const std::vector<std::string> names = columns();
+    const auto target = std::find(names.begin(), names.end(), target_.name()) - names.begin();
+    for (const Column& column : choose_columns(form_.rules, names, static_cast<std::size_t>(target),
+                                               form_.missing, form_.decimal_comma, false))
+      add_strict(column.rule(), column.name(), strict);
+  } else {  // the first line is a row, and even how many fields it has may be odd
+    for (const ColumnRule& rule : form_.rules) add_strict(rule, rule.name, strict);
+  }
+  return info_without_rows(strict);
+}
+
+DataInfo DeclaredTable::info_without_rows(const std::vector<std::string>& strict) const {
   DataInfo info;
-  info.remarks = remarks(train);
-  info.shape = {{train.columns.width}, target.classes()};
-  info.train_rows = train.train_facts.rows;
-  info.test_rows = test.rows;
   info.has_test_split = split_.has_value() || has_test_;
   for (const TablePart& part : parts_.parts(Split::train))
     info.train_origins.push_back(part.origin);
@@ -153,9 +172,22 @@ DataInfo DeclaredTable::info_of(const Table& train, const SideFacts& test,
     for (const TablePart& part : parts_.parts(Split::test))
       info.test_origins.push_back(part.origin);
   }
-  info.unaccounted = unaccounted(train.columns);
+  info.unaccounted = unaccounted(strict);
   // A row that is changed changes sides, and the number of training examples with it.
   info.rows_chosen_by_value = split_.has_value();
+  return info;
+}
+
+DataInfo DeclaredTable::info_of(const Table& train, const SideFacts& test,
+                                const TargetColumn& target) const {
+  std::vector<std::string> strict;
+  for (const Column& column : train.columns.features)
+    add_strict(column.rule(), column.name(), strict);
+  DataInfo info = info_without_rows(strict);
+  info.remarks = remarks(train);
+  info.shape = {{train.columns.width}, target.classes()};
+  info.train_rows = train.train_facts.rows;
+  info.test_rows = test.rows;
   info.class_names = target.class_names();
   info.has_targets = form_.has_targets;
   if (form_.are_named) {
@@ -184,22 +216,20 @@ void DeclaredTable::learn(TargetColumn& target, const Table& table) const {
 
 /// A row that does not fit ends the run unless the manifest says what becomes of it; then that a
 /// run took place says of every row that it fits.
-std::vector<std::string> DeclaredTable::unaccounted(const TableColumns& columns) const {
+std::vector<std::string> DeclaredTable::unaccounted(const std::vector<std::string>& strict) const {
   std::vector<std::string> facts = target_.unaccounted();
   if (!form_.is_well_formed) facts.emplace_back("that every row is well formed (malformed)");
   if (form_.rules.empty()) {
     facts.emplace_back("that every value is a number (columns)");
     return facts;
   }
-  std::string strict;
-  std::size_t count = 0;
-  for (const Column& column : columns.features) {
-    if (column.rule().is_total()) continue;
-    constexpr std::size_t kShown = 3;
-    if (++count <= kShown) strict += (strict.empty() ? "" : ", ") + column.name();
-    if (count == kShown + 1) strict += ", ...";
-  }
-  if (count > 0) facts.push_back("that every value fits its column: " + strict + " (columns)");
+  if (strict.empty()) return facts;
+  constexpr std::size_t kShown = 3;
+  std::string names;
+  for (std::size_t i = 0; i < std::min(kShown, strict.size()); ++i)
+    names += (i == 0 ? "" : ", ") + strict[i];
+  if (strict.size() > kShown) names += ", ...";
+  facts.push_back("that every value fits its column: " + names + " (columns)");
   return facts;
 }
 

@@ -43,6 +43,8 @@ class DeclaredTable {
 
   /// A table need not say how many rows it has, so this reads all.
   privgrad::DataInfo info();
+  /// As ForeseesInfo: of a table whose columns have names, its first line is read.
+  privgrad::DataInfo foreseen_info();
   privgrad::Dataset read(privgrad::Split split);
   /// The functions of KeepsColumns.
   std::vector<std::string> columns();
@@ -58,7 +60,10 @@ class DeclaredTable {
   void check_columns(const Table& train, const Table& test) const;
   privgrad::DataInfo info_of(const Table& train, const SideFacts& test,
                              const TargetColumn& target) const;
-  std::vector<std::string> unaccounted(const TableColumns& columns) const;
+  /// The facts that rows do not decide.
+  /// \param strict  columns in which a value that does not fit is an error.
+  privgrad::DataInfo info_without_rows(const std::vector<std::string>& strict) const;
+  std::vector<std::string> unaccounted(const std::vector<std::string>& strict) const;
   /// The columns by their names, in their order; what a table has beside them is left out.
   privgrad::Value reading(const TableColumns& columns, const TargetColumn& target) const;
   std::vector<std::string> remarks(const Table& table) const;

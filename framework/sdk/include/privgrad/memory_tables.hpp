@@ -41,6 +41,9 @@ struct PRIVGRAD_API MemoryTable {
   std::shared_ptr<const void> owner;  ///< Keeps the rows in place and unchanged while it lives.
   /// Instead of features and targets: columns of as many rows each, declared by `columns`.
   std::vector<MemoryColumn> columns = {};
+  /// The name of another table that is lent, if rows of this one lie in the same memory or file as
+  /// rows of that; empty: they do not. Never said because rows are equal.
+  std::string shares_rows_with = {};
 };
 
 /// Lends rows to the data sources of this process, until take_memory_table(). Manifests name them, and

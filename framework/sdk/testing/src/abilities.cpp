@@ -9,6 +9,7 @@
 #include "privgrad/accountant.hpp"
 #include "privgrad/data_files.hpp"
 #include "privgrad/federated.hpp"
+#include "privgrad/foreseen_info.hpp"
 #include "privgrad/influence.hpp"
 #include "privgrad/keeps_columns.hpp"
 #include "privgrad/run_facts.hpp"
@@ -200,9 +201,31 @@ void check_kept_columns(Checker& checker) {
   }
 }
 
+/// The instance that foresees is asked for nothing else before.
+void check_foreseen_info(Checker& checker, const DataInfo& told) {
+  const auto source = checker.make<DataSource>();
+  const DataInfo foreseen = dynamic_cast<ForeseesInfo&>(*source).foreseen_info();
+  // Columns may be called otherwise than by their names, which a first row would say.
+  require(foreseen.unaccounted.size() == told.unaccounted.size(),
+          "foreseen_info() lists " + std::to_string(foreseen.unaccounted.size()) +
+              " unaccounted facts, and info() " + std::to_string(told.unaccounted.size()));
+  require(foreseen.first_rows_only == told.first_rows_only &&
+              foreseen.rows_chosen_by_value == told.rows_chosen_by_value &&
+              foreseen.has_test_split == told.has_test_split,
+          "foreseen_info() says otherwise which rows are chosen");
+  const auto same = [](const RowOrigin& a, const RowOrigin& b) {
+    return a.file == b.file && a.part == b.part && a.first == b.first && a.end == b.end;
+  };
+  require(std::ranges::equal(foreseen.train_origins, told.train_origins, same) &&
+              std::ranges::equal(foreseen.test_origins, told.test_origins, same),
+          "foreseen_info() says otherwise where the rows are from");
+}
+
 }  // namespace
 
 void check_abilities(Checker& checker, DataSource& source) {
+  if (dynamic_cast<ForeseesInfo*>(&source) != nullptr)
+    checker.rule("foresees_what_it_tells", [&] { check_foreseen_info(checker, source.info()); });
   if (auto* looks = dynamic_cast<SuggestsParams*>(&source)) {
     checker.rule("suggests_parameters_that_it_takes", [&] {
       Value params = checker.params().value();

@@ -52,8 +52,8 @@ void check_program(Checker& checker, const std::vector<Network>& networks,
 
 /// The rules of optional abilities, of components that have them: of aggregators AutoSteps, of
 /// optimizers AutoLearningRate, of schedules FromInfluence and AdaptiveLocalIterations, of
-/// accountants ComposesAdaptively, of data sources DataFiles, KeepsColumns, StreamedRows
-/// and SuggestsParams.
+/// accountants ComposesAdaptively, of data sources DataFiles, ForeseesInfo, KeepsColumns,
+/// StreamedRows and SuggestsParams.
 void check_abilities(Checker& checker, const Aggregator& aggregator);
 void check_abilities(Checker& checker, const Optimizer& optimizer);
 void check_abilities(Checker& checker, const std::vector<Horizon>& horizons);
