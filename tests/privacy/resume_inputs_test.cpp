@@ -101,3 +101,24 @@ TEST_CASE("a run that its user ends releases nothing new: copies of its state wo
   CHECK(begun.summary().at("epsilon") < whole.summary().at("epsilon"));
   CHECK(problems_of(begun).empty());
 }
+
+TEST_CASE("what was kept of the schedules decides about their last digits, and nothing else",
+          "[resume][privacy]") {
+  const Place begun;
+  REQUIRE(begun.begin({"seed=1", "schedules.learning_rate=0.3"}).code == 0);
+  const Place edited(begun, 0);
+  const fs::path kept = edited.private_folder() / "schedules";
+  const auto bytes_of = [](double value) {
+    std::string bytes(sizeof value, '\0');
+    std::memcpy(bytes.data(), &value, sizeof value);
+    return bytes;
+  };
+  std::string text = read_file(kept);
+  const std::size_t at = text.find(bytes_of(0.3));
+  REQUIRE(at != text.npos);
+  write_file(kept, text.replace(at, sizeof(double), bytes_of(0.6)));
+  REQUIRE(begun.resume().code == 0);
+  REQUIRE(edited.resume().code == 0);
+  CHECK(edited.model() == begun.model());
+  CHECK(read_file(edited.run() / "schedules.json") == read_file(begun.run() / "schedules.json"));
+}
