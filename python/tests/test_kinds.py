@@ -221,13 +221,14 @@ def test_a_type_that_no_row_decides_is_refused_in_release_mode_too() -> None:
     assert said[0][0] is privgrad.DataError
 
 
-def test_bytes_need_a_fill_as_the_reals_that_one_missing_cell_makes_of_them() -> None:
-    frame = pandas.DataFrame({"a": range(10), "b": range(10)}, dtype="uint8")
-    spoilt = frame.astype("float32")
-    spoilt.iloc[3, 1] = math.nan
-    outcomes = [released(train=(rows, [0, 1] * 5), classes=2, target_fill=0) for rows in (frame, spoilt)]
+def test_bytes_need_a_fill_as_the_reals_that_one_missing_cell_makes_of_them(lent: Any) -> None:
+    whole = np.arange(20, dtype=np.uint8).reshape(10, 2)
+    spoilt = whole.astype(np.float32)
+    spoilt[3, 1] = math.nan
+    outcomes = [released(train=(rows, [0, 1] * 5), classes=2, target_fill=0) for rows in (whole, spoilt)]
     assert outcomes[0] == outcomes[1]
     assert "release mode refuses 'that every feature is finite (feature_fill)'" in outcomes[0][1]
+    assert [features.dtype for features, _ in lent] == [np.uint8, np.float32]
 
 
 @pytest.mark.parametrize("label", ["2024-03-01", "2024-03-01 00:00:00"])
