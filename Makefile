@@ -23,7 +23,7 @@ BUILD_ALONE := scripts/alone.sh $(JOBS) cmake --build $(BUILD)
 SOURCES := git ls-files '*.cpp' '*.hpp' ':!examples/plugin_template'
 
 .DEFAULT_GOAL := help
-.PHONY: help run presubmit test test-long build install bench bench-check python-test wheel release-check docs fuzz format check-form lint clean dependencies test-dependencies
+.PHONY: help run presubmit test test-long build install bench bench-check python-test wheel release-check docs fuzz format check-form lint changelog clean dependencies test-dependencies
 
 help: ## This list
 	@echo 'usage: make TARGET [PRESET=release|dev|asan|tsan|ci]'
@@ -82,6 +82,9 @@ docs: ## Build the site of these pages, in site/, and fail for a link that leads
 	@scripts/install-dependencies.sh --docs
 	@$$(scripts/environment.sh site scripts/site-packages.txt)/bin/python scripts/site.py site
 
+changelog: ## Make a section of CHANGELOG.md of the files in changes/, at a release [VERSION=0.2.0]
+	@$$(scripts/environment.sh changelog scripts/changelog-packages.txt)/bin/towncrier build --yes --version $(VERSION)
+
 fuzz: ## Feed every reader made-up files, TIME seconds each [TIME=60]
 	@$(MAKE) --no-print-directory build PRESET=asan TARGETS=privgrad_fuzz
 	@scripts/fuzz.sh build-asan $(TIME) $(JOBS)
@@ -94,7 +97,7 @@ check-form: ## Fail if a source or a page is not laid out as CONTRIBUTING.md say
 	@scripts/install-dependencies.sh --format
 	@scripts/check-form.sh
 
-lint: ## Run clang-tidy on every source that is not listed as clean [FILES="framework/trust/src/ledger.cpp ..."]
+lint: ## Run clang-tidy on what a change touches [FILES="framework/trust/src/ledger.cpp ..." or --all]
 	@scripts/install-dependencies.sh --lint
 	@cmake --preset lint >/dev/null
 	@scripts/lint.py build-lint $(JOBS) $(FILES)

@@ -9,6 +9,8 @@
 #       three blanks inside
 #     headers that begin with a line on what they are for
 #     sources of at most 600 lines, or with a comment "File length: ..." that says why not
+#     files of changes/ that are named after their kind
+#     messages of commits (scripts/check-commits.sh)
 set -eu
 cd "$(dirname "$0")/.."
 status=0
@@ -52,4 +54,8 @@ git ls-files '*.cpp' '*.hpp' '*.cu' '*.py' '*.sh' '*.cmake' | xargs awk '
   END               { if (lines > 600 && !said) report(); exit bad }
   function report() { printf "%s: %d lines, at most 600 (CONTRIBUTING.md, Form)\n", file, lines; bad = 1 }
 ' || status=1
+
+git ls-files changes | grep -vxE 'changes/(README|\+[a-z0-9-]+\.(added|changed|removed|fixed|security))\.md' |
+  sed 's/$/: its name is not +WHAT.KIND.md (changes\/README.md)/' | grep . && status=1
+scripts/check-commits.sh || status=1
 exit "$status"

@@ -86,8 +86,7 @@ LIST
   fi
   if [ "$with_lint" = 1 ]; then
     echo 'clang-14                      the compiler whose view of the sources the linter takes'
-    echo 'clang-tidy-14                 looks for common mistakes in the sources'
-    echo 'python3                       keeps the list of the sources that it found clean'
+    echo 'python3-venv                  a folder for clang-tidy, of which PyPI has a version that skips the headers of others'
   fi
   if [ "$with_sanitizers" = 1 ]; then
     echo 'clang-14                      the compiler of the preset asan, which libFuzzer comes with'

@@ -1,21 +1,24 @@
 #!/usr/bin/env python3
-"""Runs clang-tidy on every source that is not known to be clean, and keeps the list of those that are.
+"""Runs clang-tidy on what a change touches, by the include graph.
 
-    scripts/lint.py BUILD JOBS [FILE...]    BUILD holds compile_commands.json (the preset lint); exits with 1 on a finding
+    scripts/lint.py BUILD JOBS [--all | FILE...]    BUILD holds compile_commands.json (the preset lint); exits with 1 on a
+                                                    finding
 
-scripts/lint-clean.txt has a line for each clean file: its path, and a hash of its code, of .clang-tidy and of the version
-of clang-tidy. Comments and the paths of includes are no part of the code, so that nothing is looked at again because it was
-moved or explained better. A header is looked at through a source that includes it, because findings in headers are reported
-there; so a header that changed is looked at once and not from every source that sees it. With FILE..., these are looked at
-whatever the list says. The list is sorted, a line a file, so that branches merge.
+A change is what differs from the commit that PRIVGRAD_LINT_SINCE names, or else from the newest one that is a day older
+than the last: what a day's work adds, on whatever machine that is asked. --all looks at every source (make test-long).
+
+What was found clean is not looked at again on this machine: the user's cache has an empty file for each clean text, named
+by a hash of its code, of .clang-tidy and of the version of clang-tidy. Comments and the paths of includes are no part of
+the code, so that nothing is looked at again because it was moved or explained better. A header is looked at through a
+source that includes it, because findings in headers are reported there; so a header that changed is looked at once and
+not from every source that sees it. FILE... are looked at whatever the cache says.
 
 Most of the time goes into headers. Sources of one folder that are compiled alike are therefore looked at together; only
 where they do not compile because two of them use one name, or a header has a finding, each is looked at alone.
 
 Of tests it is only asked whether Clang compiles them, which the sanitizers are built with.
 
-PRIVGRAD_LINT_SECONDS: after these no more are begun, and how many are left is said: after a change of .clang-tidy, or of a
-header that many see, the whole takes longer than a part of the continuous checks may.
+PRIVGRAD_LINT_SECONDS: after these no more are begun, and how many are left is said.
 """
 
 import concurrent.futures
@@ -30,29 +33,31 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-LIST = ROOT / "scripts/lint-clean.txt"
-TOOL = "clang-tidy-14"
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "privgrad/lint"
 COMPILER = "clang++-14"
 LIMIT = 600  # seconds for one call
 TOGETHER = 8  # sources
 DEADLINE = time.monotonic() + float(os.environ.get("PRIVGRAD_LINT_SECONDS", "inf"))
 
 
+def git(*words):
+    return subprocess.run(["git", *words], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+
+
 def tracked(*patterns):
-    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns],
-                            cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    listed = git("ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns)
     return [name for name in listed.splitlines() if (ROOT / name).is_file()]
 
 
-def read_list():
-    if not LIST.exists():
-        return {}
-    return dict(line.split() for line in LIST.read_text().splitlines())
-
-
-def write_list(clean, now):
-    """After each result, so that what was found is kept if the rest is cut off."""
-    LIST.write_text("".join(f"{name} {value}\n" for name, value in sorted(clean.items()) if name in now))
+def touched():
+    """What differs from the commit that the change begins after."""
+    since = os.environ.get("PRIVGRAD_LINT_SINCE")
+    if not since:
+        last = int(git("log", "-1", "--format=%ct"))
+        since = git("rev-list", "-1", f"--before={last - 24 * 3600}", "HEAD").strip()
+    if not since:
+        return None  # the history does not reach so far
+    return {*git("diff", "--name-only", since).splitlines(), *git("ls-files", "--others", "--exclude-standard").splitlines()}
 
 
 def code_of(text):
@@ -64,8 +69,8 @@ def code_of(text):
     return re.sub(r"(?:^|[ \t])[ \t]*//(?![^\n]*NOLINT)[^\n]*$", "", text, flags=re.M)
 
 
-def hashes(files):
-    version = subprocess.run([TOOL, "--version"], check=True, capture_output=True, text=True).stdout
+def hashes(files, tool):
+    version = subprocess.run([tool, "--version"], check=True, capture_output=True, text=True).stdout
     version = re.search(r"LLVM version \S+", version)[0]
     settings = f"{version}\n{(ROOT / '.clang-tidy').read_text()}".encode()
     return {name: hashlib.sha256(code_of((ROOT / name).read_text()).encode() + settings).hexdigest()[:16] for name in files}
@@ -133,10 +138,10 @@ def batches_of(sources, flags):
     return [group[at:at + TOGETHER] for group in groups.values() for at in range(0, len(group), TOGETHER)]
 
 
-def tidy(*words):
+def tidy(tool, *words):
     """What clang-tidy has to say; empty if nothing."""
     try:
-        done = subprocess.run([TOOL, "--quiet", *words], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT)
+        done = subprocess.run([tool, "--quiet", *words], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT)
     except subprocess.TimeoutExpired:
         return f"clang-tidy took longer than {LIMIT} s\n"
     return "" if done.returncode == 0 else done.stdout + done.stderr
@@ -152,7 +157,7 @@ def compiled_by_clang(source, flags):
     return "" if done.returncode == 0 else done.stderr
 
 
-def look_at(build, batch, flags):
+def look_at(tool, build, batch, flags):
     """{source: what is to be said of it; empty if nothing}; nothing after the deadline."""
     if time.monotonic() > DEADLINE:
         return {}
@@ -163,7 +168,7 @@ def look_at(build, batch, flags):
         together = pathlib.Path(build).resolve() / f"lint-{name}.cpp"
         together.write_text("".join(f'#include "{ROOT / source}"\n' for source in batch))
         seen = r"(framework|plugins|tools|bench|fuzz)/.*\.(hpp|cpp)$"
-        said = tidy(f"--header-filter={seen}", str(together), "--", *flags[batch[0]])
+        said = tidy(tool, f"--header-filter={seen}", str(together), "--", *flags[batch[0]])
         together.unlink()
         found = {str(pathlib.Path(path).resolve().relative_to(ROOT))
                  for path in re.findall(r"^(/\S+?):\d+:\d+: error:", said, flags=re.M)
@@ -171,25 +176,29 @@ def look_at(build, batch, flags):
         # What is found in a header, or does not compile, may be any source's.
         if not said or (found and found <= set(batch) and "clang-diagnostic-error" not in said):
             return {source: said if source in found else "" for source in batch}
-    return {source: tidy("-p", build, source) for source in batch}
+    return {source: tidy(tool, "-p", build, source) for source in batch}
 
 
 def main(build, jobs, chosen):
+    tool = subprocess.run([ROOT / "scripts/environment.sh", "lint", ROOT / "scripts/lint-packages.txt"], check=True,
+                          capture_output=True, text=True).stdout.strip() + "/bin/clang-tidy"
     files = tracked("*.cpp", "*.hpp", ":!examples/plugin_template")
-    now, clean = hashes(files), read_list()
+    now = hashes(files, tool)
     flags = flags_of(json.loads((pathlib.Path(build) / "compile_commands.json").read_text()))
     compiled = flags.keys() & set(files)
     includes = seen_by(files)
-    known = set(clean.values())  # also under another path
-    stale = set(chosen) or {name for name in files if now[name] not in known}
-    clean.update({name: now[name] for name in files if name not in stale})
+    CACHE.mkdir(parents=True, exist_ok=True)
+    asked = None if chosen == ["--all"] else set(chosen) or touched()
+    stale = {name for name in files if asked is None or name in asked}
+    if not chosen or asked is None:
+        stale = {name for name in stale if not (CACHE / now[name]).exists()}
     sources = what_to_run(stale, compiled, includes)
-    print(f"clang-tidy: {len(sources)} of {len(compiled)} sources, the others are known to be clean", flush=True)
+    print(f"clang-tidy: {len(sources)} of {len(compiled)} sources, "
+          "the others have not changed or are known to be clean", flush=True)
 
-    write_list(clean, now)
     bad, looked_at = 0, 0
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        done = [pool.submit(look_at, build, batch, flags) for batch in batches_of(sources, flags)]
+        done = [pool.submit(look_at, tool, build, batch, flags) for batch in batches_of(sources, flags)]
         for found in concurrent.futures.as_completed(done):
             looked_at += len(found.result())
             for source, said in found.result().items():
@@ -198,10 +207,7 @@ def main(build, jobs, chosen):
                     print(f"-- {source}\n{said}", flush=True)
                     continue
                 for name in {source, *(includes[source] & stale)}:
-                    clean[name] = now[name]
-            write_list(clean, now)
-    if sources:
-        print("clang-tidy: scripts/lint-clean.txt was brought up to date: commit it with what it is about")
+                    (CACHE / now[name]).touch()
     if looked_at < len(sources):
         print(f"clang-tidy: {len(sources) - looked_at} sources are LEFT: `make lint` goes on with them")
     if bad:

@@ -1,8 +1,8 @@
 #!/bin/bash
 # `make presubmit`: whether the continuous checks would pass, in minutes. Usage: scripts/presubmit.sh JOBS
 #
-# What was seen to pass is not run again as long as nothing that it depends on has changed: a source on the list of clean
-# ones (scripts/lint.py); the Python package, by a hash of it and of the program; a test program, by a hash of the program; a page,
+# What was seen to pass is not run again as long as nothing that it depends on has changed: a source that clang-tidy found
+# clean (scripts/lint.py); the Python package, by a hash of it and of the program; a test program, by a hash of the program; a page,
 # by a hash of its text. So a first call takes as long as everything does. What programs that call the command test
 # depends on all of it: of these, the changed ones and those that carry the label `fast` run here, the others in .ci/run.
 set -uo pipefail
@@ -13,6 +13,9 @@ build=build-ci
 seen=$build/presubmit
 whole_limit=40
 . scripts/parts.sh
+
+# From here on git refuses a commit whose message does not have the form of CONTRIBUTING.md, unless it has hooks already.
+git config --get core.hooksPath >/dev/null || git config core.hooksPath scripts/hooks
 
 hash_of() { cat "$@" | sha256sum | cut -d' ' -f1; }
 

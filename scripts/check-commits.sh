@@ -1,0 +1,45 @@
+#!/bin/sh
+# Whether commits have the form that CONTRIBUTING.md asks for.
+#
+#   scripts/check-commits.sh                  all commits since this script came; exits with 1, and says which and why not
+#   scripts/check-commits.sh --message FILE   the message in FILE, as git's hook commit-msg passes it
+#
+# A subject has at most 72 characters, begins with a capital letter and ends without a full stop; a blank line separates it
+# from the body; a line of the body has at most 100 columns, unless it is one word (an address) or indented (a listing).
+# Merges and what git itself begins ("fixup!", "Revert") are left alone.
+set -eu
+cd "$(dirname "$0")/.."
+
+# check NAME   of the message on standard input
+check() {
+  awk -v name="$1" '
+    function fail(why) { printf "%s: %s\n", name, why; bad = 1 }
+    # Characters, whatever the locale: the bytes that continue one (UTF-8) do not count.
+    function columns(text) { gsub(/[\200-\277]/, "", text); return length(text) }
+    /^#/ { next }
+    /^# -+ >8 -+/ { exit }
+    ++line == 1 {
+      if ($0 ~ /^(Merge|Revert|fixup!|squash!|amend!) /) exit
+      if (columns($0) > 72) fail("its subject has " columns($0) " characters, at most 72")
+      if ($0 !~ /^[A-Z]/) fail("its subject does not begin with a capital letter: an imperative, as in \"Refuse empty batches\"")
+      if ($0 ~ /\.$/) fail("its subject ends with a full stop")
+      next
+    }
+    line == 2 && $0 != "" { fail("its second line is not blank") }
+    line > 2 && /[^ ] +[^ ]/ && !/^    / && columns($0) > 100 { fail("line " line " has " columns($0) " columns, at most 100") }
+    END { exit bad }
+  '
+}
+export LC_ALL=C
+
+if [ "${1:-}" = --message ]; then
+  check "the commit's message" <"$2"
+  exit
+fi
+first=$(git log --diff-filter=A --format=%H -- scripts/check-commits.sh | tail -n 1)
+[ -n "$first" ] || exit 0
+status=0
+for commit in $(git rev-list --no-merges "$first..HEAD"); do
+  git log -1 --format=%B "$commit" | check "$(git log -1 --format=%h "$commit")" || status=1
+done
+exit "$status"
