@@ -29,6 +29,9 @@ function(privgrad_add_plugin name)
   # The target carries a prefix because plugins are named after what they do, and so are other targets.
   set(target privgrad_plugin_${name})
   add_library(${target} MODULE ${arg_SOURCES})
+  if(COMMAND privgrad_together)  # in this repository
+    privgrad_together(${target} ${arg_SOURCES})
+  endif()
   target_link_libraries(${target} PRIVATE privgrad::sdk ${arg_LIBRARIES})
   target_compile_features(${target} PRIVATE cxx_std_20)
   if(COMMAND privgrad_warnings)

@@ -4,8 +4,6 @@
 #include <boost/math/quadrature/gauss_kronrod.hpp>
 #include <boost/math/tools/minima.hpp>
 #include <cmath>
-#include <limits>
-#include <numbers>
 #include <utility>
 
 #include "privgrad/error.hpp"
@@ -13,12 +11,8 @@
 namespace saddle_point {
 namespace {
 
-constexpr double kPi = std::numbers::pi;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kUlp = std::numeric_limits<double>::epsilon();
-
 // Discretisation errors are aimed at e^-30 of the value, and what is cut off at e^-32 of it.
-constexpr double kDigits = 30.0;
+constexpr double kContourDigits = 30.0;
 constexpr double kNegligible = 1e-14;
 constexpr double kDigitsGivenAway = 3.0;
 
@@ -198,7 +192,7 @@ Contour::Contour(PrivacyLoss& loss, double epsilon, int refinement) {
 double Contour::aliasing_period(PrivacyLoss& loss, double epsilon) const {
   const double curvature = curvature_at(c_, at_c_);
   const double digits =
-      kDigits +
+      kContourDigits +
       std::max(0.0, std::log(std::abs(c_ * (c_ + 1.0)) * std::sqrt(2.0 * kPi * curvature)));
   const double lowest = c_ > 0.0 ? 0.0 : -1.0;
   const double highest = c_ > 0.0 ? std::max(1.2 * c_, loss.largest_tilt()) : 0.0;

@@ -3,18 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
-#include <numbers>
 #include <utility>
 
 #include "privgrad/error.hpp"
 
 namespace saddle_point {
 namespace {
-
-constexpr double kPi = std::numbers::pi;
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr double kUlp = std::numeric_limits<double>::epsilon();
 
 // Discretisation errors are kept below e^-37 of the whole, and of a step that happens n times below
 // that over sqrt(n): the loss of such a step is about 1/sqrt(n) of the sum's scale.

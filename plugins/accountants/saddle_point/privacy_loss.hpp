@@ -3,12 +3,18 @@
 
 #include <complex>
 #include <cstddef>
+#include <limits>
+#include <numbers>
 #include <span>
 #include <vector>
 
 namespace saddle_point {
 
 using Complex = std::complex<double>;
+
+inline constexpr double kPi = std::numbers::pi;
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+inline constexpr double kUlp = std::numeric_limits<double>::epsilon();
 
 /// The pair of distributions P and Q to compare, for one Poisson-sampled Gaussian step of sampling
 /// probability q and noise sigma (z is the release along the example's direction).

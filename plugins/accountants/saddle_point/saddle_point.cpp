@@ -2,7 +2,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -28,7 +27,7 @@ using privgrad::PrivacyAnswer;
 using saddle_point::Bounds;
 using saddle_point::Pair;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+using saddle_point::kInfinity;
 
 // The largest error of the integral, relative to delta, for its result to be called exact.
 constexpr double kExact = 1e-8;

@@ -10,7 +10,7 @@
 namespace {
 
 constexpr std::size_t kReadAhead = std::size_t{1} << 20;
-constexpr std::size_t kBlock = 8;  ///< Bytes that are looked at together.
+constexpr std::size_t kWord = 8;  ///< Bytes that are looked at together.
 
 bool is_blank_character(char c) { return c == ' ' || c == '\t'; }
 
@@ -29,9 +29,9 @@ std::uint64_t same_bytes(std::uint64_t a, std::uint64_t b) {
 /// \returns the first place at or behind `at` with one of these characters; there is one.
 std::size_t next_stop(const char* text, std::size_t at, const std::array<std::uint64_t, 4>& stops) {
   static_assert(std::endian::native == std::endian::little);
-  for (;; at += kBlock) {
+  for (;; at += kWord) {
     std::uint64_t block = 0;
-    std::memcpy(&block, text + at, kBlock);
+    std::memcpy(&block, text + at, kWord);
     std::uint64_t found = 0;
     for (const std::uint64_t stop : stops) found |= same_bytes(stop, block);
     if (found != 0) return at + static_cast<std::size_t>(std::countr_zero(found)) / 8;
@@ -48,7 +48,7 @@ CsvReader::CsvReader(const std::filesystem::path& path, CsvDialect dialect,
       most_bytes_(most_bytes),
       stops_{in_each_byte(dialect.delimiter), in_each_byte('\n'), in_each_byte('\r'),
              in_each_byte(dialect.quote.value_or('\n'))},
-      text_(kBlock, '\n') {
+      text_(kWord, '\n') {
   read_more();
   const std::string_view start(text_.data(), end_);
   if (start.starts_with("\xff\xfe") || start.starts_with("\xfe\xff")) {
@@ -64,8 +64,8 @@ bool CsvReader::read_more() {
   std::memmove(text_.data(), text_.data() + row_, kept);
   next_row_ -= row_;
   row_ = 0;
-  text_.resize(std::max(text_.size(), kept + kReadAhead + kBlock));
-  const std::size_t room = text_.size() - kept - kBlock;
+  text_.resize(std::max(text_.size(), kept + kReadAhead + kWord));
+  const std::size_t room = text_.size() - kept - kWord;
   const std::size_t got = file_.read({reinterpret_cast<std::uint8_t*>(text_.data()) + kept, room});
   end_ = kept + got;
   text_[end_] = '\n';
