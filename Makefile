@@ -39,17 +39,18 @@ run: $(BUILD)/.configured ## Train a small private model now [MANIFEST=FILE] [RU
 test: test-dependencies $(BUILD)/.configured ## Build and run every test [PRESET=asan] [TEST_ARGS="-R ledger"]
 	@[ -e $(BUILD)/lib/privgrad/plugins/clusters/mpi.privgrad.so ] || cmake -S . -B $(BUILD) >/dev/null
 	@$(BUILD_ALONE)
-	@ctest --preset $(PRESET) --parallel $(JOBS) $(TEST_ARGS)
+	@ctest --preset $(PRESET) --parallel $(JOBS) $(TEST_ARGS); status=$$?; scripts/not-run.py $(BUILD); exit $$status
 
 presubmit: test-dependencies ## Before you submit: form, lint, types, a build as CI makes it, the tests of what changed
 	@scripts/install-dependencies.sh --format --lint --python
 	@scripts/presubmit.sh $(JOBS)
 
-test-long: build ## Every trial of the long tests, with a log of what ran in BUILD/test-long.log
+test-long: test-dependencies $(BUILD)/.configured ## Every trial of the long tests, with a log of what ran in BUILD/test-long.log
+	@$(BUILD_ALONE)
 	@scripts/test-long.sh $(BUILD) $(JOBS)
 
-build: $(BUILD)/.configured ## Build everything [TARGETS="trust_test ..."]
-	@$(BUILD_ALONE) $(if $(TARGETS),--target $(TARGETS))
+build: $(BUILD)/.configured ## Build what users run: the command, every plugin, and their records [TARGETS="all", "trust_test ..."]
+	@$(BUILD_ALONE) --target $(or $(TARGETS),privgrad_runtime)
 
 install: build ## Install program, plugins and SDK [PREFIX=/usr/local]
 	@cmake --install $(BUILD) $(if $(PREFIX),--prefix $(PREFIX))

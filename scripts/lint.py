@@ -4,8 +4,7 @@
     scripts/lint.py BUILD JOBS [--all | FILE...]    BUILD holds compile_commands.json (the preset lint); exits with 1 on a
                                                     finding
 
-A change is what differs from the commit that PRIVGRAD_LINT_SINCE names, or else from the newest one that is a day older
-than the last: what a day's work adds, on whatever machine that is asked. --all looks at every source (make test-long).
+scripts/changed.sh says what a change is. --all looks at every source (make test-long).
 
 What was found clean is not looked at again on this machine: the user's cache has an empty file for each clean text, named
 by a hash of its code, of .clang-tidy and of the version of clang-tidy. Comments and the paths of includes are no part of
@@ -40,24 +39,13 @@ TOGETHER = 8  # sources
 DEADLINE = time.monotonic() + float(os.environ.get("PRIVGRAD_LINT_SECONDS", "inf"))
 
 
-def git(*words):
-    return subprocess.run(["git", *words], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+def run(*words):
+    return subprocess.run(words, cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
 
 def tracked(*patterns):
-    listed = git("ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns)
+    listed = run("git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns)
     return [name for name in listed.splitlines() if (ROOT / name).is_file()]
-
-
-def touched():
-    """What differs from the commit that the change begins after."""
-    since = os.environ.get("PRIVGRAD_LINT_SINCE")
-    if not since:
-        last = int(git("log", "-1", "--format=%ct"))
-        since = git("rev-list", "-1", f"--before={last - 24 * 3600}", "HEAD").strip()
-    if not since:
-        return None  # the history does not reach so far
-    return {*git("diff", "--name-only", since).splitlines(), *git("ls-files", "--others", "--exclude-standard").splitlines()}
 
 
 def code_of(text):
@@ -70,8 +58,7 @@ def code_of(text):
 
 
 def hashes(files, tool):
-    version = subprocess.run([tool, "--version"], check=True, capture_output=True, text=True).stdout
-    version = re.search(r"LLVM version \S+", version)[0]
+    version = re.search(r"LLVM version \S+", run(tool, "--version"))[0]
     settings = f"{version}\n{(ROOT / '.clang-tidy').read_text()}".encode()
     return {name: hashlib.sha256(code_of((ROOT / name).read_text()).encode() + settings).hexdigest()[:16] for name in files}
 
@@ -180,17 +167,16 @@ def look_at(tool, build, batch, flags):
 
 
 def main(build, jobs, chosen):
-    tool = subprocess.run([ROOT / "scripts/environment.sh", "lint", ROOT / "scripts/lint-packages.txt"], check=True,
-                          capture_output=True, text=True).stdout.strip() + "/bin/clang-tidy"
+    tool = run(ROOT / "scripts/environment.sh", "lint", ROOT / "scripts/lint-packages.txt").strip() + "/bin/clang-tidy"
     files = tracked("*.cpp", "*.hpp", ":!examples/plugin_template")
     now = hashes(files, tool)
     flags = flags_of(json.loads((pathlib.Path(build) / "compile_commands.json").read_text()))
     compiled = flags.keys() & set(files)
     includes = seen_by(files)
     CACHE.mkdir(parents=True, exist_ok=True)
-    asked = None if chosen == ["--all"] else set(chosen) or touched()
-    stale = {name for name in files if asked is None or name in asked}
-    if not chosen or asked is None:
+    asked = set(chosen) or {*run(ROOT / "scripts/changed.sh").splitlines()}
+    stale = {name for name in files if name in asked or chosen == ["--all"]}
+    if not chosen or chosen == ["--all"]:
         stale = {name for name in stale if not (CACHE / now[name]).exists()}
     sources = what_to_run(stale, compiled, includes)
     print(f"clang-tidy: {len(sources)} of {len(compiled)} sources, "
@@ -209,7 +195,7 @@ def main(build, jobs, chosen):
                 for name in {source, *(includes[source] & stale)}:
                     (CACHE / now[name]).touch()
     if looked_at < len(sources):
-        print(f"clang-tidy: {len(sources) - looked_at} sources are LEFT: `make lint` goes on with them")
+        print(f"not run: clang-tidy of {len(sources) - looked_at} sources: its time was over; make lint goes on with them")
     if bad:
         sys.exit(f"clang-tidy: findings in {bad} source(s)")
 

@@ -2,16 +2,20 @@
 #
 #   part MINUTES NAME COMMAND...           runs COMMAND, which may be a function; all parts run, also after a failure
 #   part_if_time MINUTES NAME COMMAND...   the same, for a part that a slow machine need not finish
-#   finish_parts                           prints the table of parts, what failed and why, and counts; false if any failed
+#   finish_parts                           prints the table of parts, what failed and why, what did not run and why, and
+#                                          counts; false if any failed
 #   whole_limit=MINUTES                    set before the first part
+#   short_limit=MINUTES                    when a part_if_time is ended; the whole limit if it is not set
 #
 # A budget is printed beside what a part took, and ends nothing: how long a part takes depends on the machine and on what
 # its caches hold, and each test has a limit of its own. A part that is still running at the whole limit is ended, with all
 # that it started, and the tests that were running are named; later parts do not begin. Both are failures, but a
-# part_if_time counts as skipped if none of its tests has failed by then. Waiting for another checkout's build
+# part_if_time, which is ended at the short limit, counts as skipped if none of its tests has failed by then. A line "not run: WHAT: WHY" of a part is printed
+# again at the end, so that nothing is left out silently. Waiting for another checkout's build
 # (scripts/alone.sh) does not count.
 begin_all=$SECONDS
-whole_limit=${whole_limit:-80}
+whole_limit=${whole_limit:-60}
+short_limit=${short_limit:-$whole_limit}
 minute=${minute:-60} # seconds; fewer in the test of this file
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -24,6 +28,7 @@ table=""
 failed_parts=""
 failed_tests=""
 cut_parts=""
+not_run=""
 passed=0
 failed=0
 skipped=0
@@ -88,9 +93,11 @@ part_if_time() { run_part skipped "$@"; }
 # run_part failed|skipped MINUTES NAME COMMAND...   the first word is what the part counts as if its time is over
 run_part() {
   local cut_off=$1 budget=$2 name=$3 begin=$SECONDS before status=124 result=passed note="" tests broken left took
+  local limit=$whole_limit
   shift 3
+  [ "$cut_off" = failed ] || limit=$short_limit
   budgets=$((budgets + budget))
-  left=$((whole_limit * minute - SECONDS + begin_all + $(waited)))
+  left=$((limit * minute - SECONDS + begin_all + $(waited)))
   before=$(waited)
   printf '\n== %s (budget: %d min)\n' "$name" "$budget"
   : >"$log"
@@ -101,10 +108,12 @@ run_part() {
   took=$((SECONDS - begin - $(waited) + before))
   read -r tests broken < <(counted <"$log")
   failed_tests+=$(failures <"$log")
+  not_run+=$(grep '^not run: ' "$log"; echo .)
+  not_run=${not_run%.}
   if [ "$status" = 124 ]; then
     [ "$broken" -gt 0 ] && result=failed || result=$cut_off
     [ "$left" -gt 0 ] && note="ENDED" || note="NOT BEGUN"
-    note+=": $whole_limit minutes were over"
+    note+=": $limit minutes were over"
     cut_parts+=$(printf '\n%s: %s\n' "$name" "$note"; running <"$log"; printf ' ')
   elif [ "$status" != 0 ]; then
     result=failed
@@ -134,6 +143,7 @@ finish_parts() {
   printf '%-42s %6d min %4d min %02d s\n' "all" "$budgets" $((all / 60)) $((all % 60))
   [ "$(waited)" = 0 ] || printf 'waited %d s for builds of other checkouts\n' "$(waited)"
   [ -z "$cut_parts" ] || printf '%s\n' "$cut_parts"
+  [ -z "$not_run" ] || printf '\n%s' "$not_run"
   [ -z "$failed_parts" ] || printf '\nfailed: %s%s\n' "$failed_parts" "$failed_tests"
   printf '\n%d passed, %d failed%s\n' "$passed" "$failed" "$([ "$skipped" = 0 ] || echo ", $skipped skipped")"
   [ -z "$failed_parts" ]

@@ -1,39 +1,67 @@
 #!/bin/bash
-# `make test-long`: the tests with the tag [long], each with all of its trials (elsewhere they make a tenth).
-# Usage: scripts/test-long.sh BUILD JOBS
+# `make test-long`: what takes too long for the continuous checks. Usage: scripts/test-long.sh BUILD JOBS
 #
-# BUILD/test-long.log says what ran, a line for each test: how many trials, and what failed. A program ends after two hours.
-set -euo pipefail
+# The tests with the tag [long], each with all of its trials (elsewhere they make a tenth); the tests with the label `long`;
+# all test programs that the sanitizers can look at; clang-tidy on every source; the wheel; the mutants of tests/mutants.
+# BUILD/test-long.log says what ran of the trials, a line for each test: how many, and what failed. Hours; a program ends
+# after two.
+set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=$1
 jobs=$2
-log=$PWD/$build/test-long.log
+whole_limit=900
+. scripts/parts.sh
+log_of_trials=$PWD/$build/test-long.log
 out=$PWD/$build/test-long.out
-
-{
-  echo "Long tests of privgrad at commit $(git describe --always --dirty 2>/dev/null || echo unknown), $(date -u '+%F %H:%M') UTC"
-  echo "on $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $jobs at a time. Every trial was made, from fixed seeds."
-  echo
-} >"$log"
-mkdir -p "$out"
 
 # run PROGRAM   its long tests; adds a line if it did not get to its end, as tests add theirs
 run() {
   local name status=0
   name=$(basename "$1")
-  PRIVGRAD_TEST_LONG=1 PRIVGRAD_TEST_LOG=$log timeout --kill-after=10 7200 "$1" '[long]' >"$out/$name" 2>&1 || status=$?
+  PRIVGRAD_TEST_LONG=1 PRIVGRAD_TEST_LOG=$log_of_trials timeout --kill-after=10 7200 "$1" '[long]' >"$out/$name" 2>&1 || status=$?
   if ! tail -n 3 "$out/$name" | grep -qE '^(All tests passed|test cases:|No test)'; then
-    echo "$name: FAILED, it ended with status $status in the middle of a test; see $out/$name" >>"$log"
+    echo "$name: FAILED, it ended with status $status in the middle of a test; see $out/$name" >>"$log_of_trials"
   elif [ "$status" != 0 ]; then
     tail -n 40 "$out/$name"
   fi
 }
 export -f run
-export log out
-printf '%s\n' "$build"/tests/*_test | xargs -P "$jobs" -I{} bash -c 'run {}'
+export log_of_trials out
 
-tests=$(tail -n +4 "$log" | wc -l)
-failures=$(tail -n +4 "$log" | grep -c FAILED || true)
-printf '\n%d passed, %d failed\n' "$((tests - failures))" "$failures" >>"$log"
-cat "$log"
-[ "$tests" -gt 0 ] && [ "$failures" = 0 ]
+trials() {
+  local tests failures
+  {
+    echo "Long tests of privgrad at commit $(git describe --always --dirty 2>/dev/null || echo unknown), $(date -u '+%F %H:%M') UTC"
+    echo "on $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $jobs at a time. Every trial was made, from fixed seeds."
+    echo
+  } >"$log_of_trials"
+  mkdir -p "$out"
+  printf '%s\n' "$build"/tests/*_test | xargs -P "$jobs" -I{} bash -c 'run {}'
+  tests=$(tail -n +4 "$log_of_trials" | wc -l)
+  failures=$(tail -n +4 "$log_of_trials" | grep -c FAILED || true)
+  printf '\n%d passed, %d failed\n' "$((tests - failures))" "$failures" >>"$log_of_trials"
+  cat "$log_of_trials"
+  [ "$tests" -gt 0 ] && [ "$failures" = 0 ]
+}
+
+# sanitized PRESET PROGRAMS [NAMES]   NAMES: a pattern of the tests' names; all by default
+sanitized() {
+  local preset=$1 programs=$2
+  shift 2
+  make --no-print-directory build PRESET="$preset" TARGETS="$programs privgrad_plugins" &&
+    ctest --preset "$preset" --parallel "$jobs" -R "^(${programs// /|}):$*"
+}
+
+mutants() {
+  "$(scripts/environment.sh mutants scripts/mutants-packages.txt)/bin/python" scripts/mutants.py "$build" "$jobs"
+}
+
+part 120 "every trial of the long tests" trials
+part 5 "tests with the label long" ctest --test-dir "$build" --output-on-failure --parallel "$jobs" -L '^long$'
+part 60 "address and undefined-behaviour sanitizers" sanitized asan "sdk_test trust_test manifest_test host_test conformance_test"
+part 30 "thread sanitizer" sanitized tsan "trust_test plugins_test pipelines_test" ".*threads"
+part 20 "clang-tidy on every source" make --no-print-directory lint FILES=--all
+part 5 "Python package: tests marked long" make --no-print-directory python-test "PYTEST_ARGS=-m long"
+part 10 "wheel" make --no-print-directory wheel
+part 300 "mutants" mutants
+finish_parts

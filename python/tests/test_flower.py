@@ -72,6 +72,7 @@ def test_the_same_bits_over_flower_and_a_client_that_lies_is_left_out(
     assert not Path("liar").exists()
 
 
+@pytest.mark.long
 def test_a_client_that_is_killed_in_a_round_takes_part_again(small: dict[str, Any], tmp_path: Path) -> None:
     # Long rounds, so that there is a time to be killed in.
     manifest = manifest_of(small, steps=1800, sampler={"kind": "poisson", "batch_size": 40},
@@ -152,6 +153,7 @@ def test_who_does_not_answer_in_time_is_not_waited_for(monkeypatch: pytest.Monke
     assert grid.now == pytest.approx(20)
 
 
+@pytest.mark.long
 def test_the_tutorial_of_clients_runs(tmp_path: Path) -> None:
     page = (SOURCES / "docs" / "tutorials" / "clients.md").read_text()
     script = "\n".join(re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL))

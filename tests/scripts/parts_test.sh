@@ -26,19 +26,22 @@ hangs() {
   sleep 100
 }
 is_slow() { passes; sleep 2; }
+leaves_out() { passes; echo "not run: kernels on a GPU: there is none"; }
 finds_a_fault() { fails | head -3; sleep 100; }
-time_left() { whole_limit=$((SECONDS - begin_all + $1)); }
+time_left() { whole_limit=$((SECONDS - begin_all + $1)) short_limit=$whole_limit; }
 part 1 "passes" passes
 part 1 "fails" fails
 part 1 "says nothing" true
 part 1 "is slow" is_slow
+part 1 "leaves something out" leaves_out
 part_if_time 1 "comes to its end" passes
 time_left 2
 part 1 "hangs" hangs
 part 1 "comes too late" passes
 part_if_time 1 "need not begin" passes
-time_left 2
+short_limit=$((SECONDS - begin_all + 2)) whole_limit=60
 part_if_time 1 "need not end" hangs
+short_limit=60
 time_left 2
 part_if_time 1 "finds a fault" finds_a_fault
 finish_parts
@@ -47,7 +50,7 @@ found=$(place=$place timeout 60 bash "$place/checks" 2>&1)
 code=$?
 
 expect "a failure makes the series fail" "$code" '^1$'
-expect "each test counts, and each part without tests" "$found" '^13 passed, 4 failed, 2 skipped$'
+expect "each test counts, and each part without tests" "$found" '^16 passed, 4 failed, 2 skipped$'
 expect "the parts that failed are named" "$found" '^failed: fails, hangs, comes too late, finds a fault'
 expect "what a failed test said is at the end" "$(tail -20 <<<"$found")" 'what one said'
 expect "a part over its budget goes on" "$found" '^is slow .* over its budget'
@@ -57,4 +60,5 @@ expect "a test that ended is not" "$(grep -c 'was running: ends in time' <<<"$fo
 expect "after the whole limit no part begins" "$found" '^comes too late .* NOT BEGUN'
 expect "a part that need not finish says that it did not begin" "$found" '^need not begin .* NOT BEGUN'
 expect "a part that need not finish says that it was ended" "$found" '^need not end .* ENDED'
+expect "what did not run is said again at the end" "$(tail -24 <<<"$found")" '^not run: kernels on a GPU: there is none$'
 expect "what a part started ends with it" "$(kill -0 "$(head -1 "$place/left")" 2>&1 || echo gone)" 'gone'

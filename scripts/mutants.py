@@ -1,0 +1,139 @@
+#!/usr/bin/env python3
+"""Makes each mutant of tests/mutants, and looks whether the test that should fall does (tests/mutants/README.md).
+
+    scripts/mutants.py BUILD JOBS [--check | ID...]    --check: only whether each change finds its place
+
+Works in a checkout of its own, BUILD/mutants/source, of the last commit. BUILD/mutants/results.jsonl has a line for each
+mutant that was tried: a call that is made again tries those without one, those whose record or source has changed, and
+those that were not caught. Exits with 1 if one was not caught, and says which.
+"""
+
+import fnmatch
+import hashlib
+import json
+import pathlib
+import subprocess
+import sys
+import time
+
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD_LIMIT, TEST_LIMIT = 1800, 900  # seconds
+KEYS = {"id", "what", "file", "from", "to", "target", "test"}
+
+
+def mutants():
+    found = []
+    for path in sorted((ROOT / "tests/mutants").glob("*.yaml")):
+        found += yaml.safe_load(path.read_text())
+    problems = [f"{one.get('id')}: its keys are {sorted(one)}, not {sorted(KEYS)}" for one in found if set(one) != KEYS]
+    names = [one["id"] for one in found]
+    problems += [f"{name}: is there twice" for name in set(names) if names.count(name) > 1]
+    for one in found:
+        source = ROOT / one["file"]
+        count = source.read_text().count(one["from"]) if source.is_file() else 0
+        if count != 1:
+            problems.append(f"{one['id']}: its text is found {count} times in {one['file']}, and should be once")
+    if problems:
+        sys.exit("\n".join(problems))
+    return found
+
+
+def run(words, cwd, limit):
+    """Its exit code, or "late", and the end of what it said."""
+    try:
+        done = subprocess.run(words, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                              text=True, errors="replace", timeout=limit)
+    except subprocess.TimeoutExpired:
+        return "late", ""
+    return done.returncode, done.stdout[-2000:]
+
+
+class Workshop:
+    """A checkout of the last commit, and its build."""
+
+    def __init__(self, build, jobs):
+        self.source = pathlib.Path(build).resolve() / "mutants/source"
+        self.build = self.source / "build-ci"
+        self.jobs = jobs
+        self.baseline = {}
+        head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+        if not self.source.exists():
+            subprocess.run(["git", "worktree", "add", "--detach", str(self.source), head], cwd=ROOT, check=True)
+        subprocess.run(["git", "reset", "-q", "--hard", head], cwd=self.source, check=True)
+        subprocess.run(["cmake", "--preset", "ci"], cwd=self.source, check=True, stdout=subprocess.DEVNULL)
+        self.make(["privgrad_runtime"])
+
+    def make(self, targets):
+        return run(["cmake", "--build", str(self.build), "-j", str(self.jobs), "--target", *targets], self.source, BUILD_LIMIT)
+
+    def test(self, one):
+        program = one["target"].split()[-1]
+        if program == "python":
+            return run(["scripts/python-test.sh", "build-ci", str(self.jobs), "-k", one["test"]], self.source, TEST_LIMIT)
+        return run([str(self.build / "tests" / program), one["test"]], self.source, TEST_LIMIT)
+
+    def targets(self, one):
+        """The plugins, with their records, are built once: a mutant of one names that one."""
+        words = {"privgrad_runtime": "privgrad", "python": "privgrad"}
+        return [words.get(word, word) for word in one["target"].split()]
+
+    def try_one(self, one):
+        """What became of it: "caught", or why not."""
+        which = (one["target"], one["test"])
+        if which not in self.baseline:
+            made, said = self.make(self.targets(one))
+            passed, said = self.test(one) if made == 0 else (made, said)
+            # Catch2 2 succeeds where no test has the name.
+            self.baseline[which] = passed == 0 and "No test cases matched" not in said and "no tests ran" not in said
+        if not self.baseline[which]:
+            return "its test does not pass without it, or there is none of that name"
+        path = self.source / one["file"]
+        before = path.read_text()
+        try:
+            path.write_text(before.replace(one["from"], one["to"]))
+            made, said = self.make(self.targets(one))
+            if made != 0:
+                return f"it does not compile: {said[-600:]}"
+            return "survived" if self.test(one)[0] == 0 else "caught"
+        finally:
+            path.write_text(before)
+
+
+def fingerprint(one):
+    return hashlib.sha256(json.dumps([one, (ROOT / one["file"]).read_text()], sort_keys=True).encode()).hexdigest()[:16]
+
+
+def main(build, jobs, chosen):
+    found = mutants()
+    if chosen == ["--check"]:
+        print(f"{len(found)} mutants, each with its place")
+        return
+    results = pathlib.Path(build) / "mutants/results.jsonl"
+    results.parent.mkdir(parents=True, exist_ok=True)
+    known = {}
+    for line in results.read_text().splitlines() if results.exists() else ():
+        known[json.loads(line)["id"]] = json.loads(line)
+    workshop = None
+    for one in found:
+        if chosen and not any(fnmatch.fnmatch(one["id"], name) for name in chosen):
+            continue
+        before = known.get(one["id"])
+        if not chosen and before and before["became"] == "caught" and before["fingerprint"] == fingerprint(one):
+            continue
+        workshop = workshop or Workshop(build, jobs)
+        begin = time.monotonic()
+        became = workshop.try_one(one)
+        known[one["id"]] = {"id": one["id"], "became": became, "fingerprint": fingerprint(one),
+                            "seconds": round(time.monotonic() - begin)}
+        with results.open("a") as out:
+            out.write(json.dumps(known[one["id"]]) + "\n")
+        print(f"{one['id']}: {became}", flush=True)
+    escaped = [one["id"] for one in found if one["id"] in known and known[one["id"]]["became"] != "caught"]
+    print(f"{len(found)} mutants, {sum(one['id'] in known for one in found)} tried, {len(escaped)} not caught: {' '.join(escaped)}")
+    if escaped:
+        sys.exit(1)
+
+
+main(sys.argv[1], int(sys.argv[2]), sys.argv[3:])
