@@ -216,7 +216,7 @@ TEST_CASE("a killed run counts in full, also if somebody closes it, with its led
   REQUIRE(cli(opening("3")).exit_code == 0);
   for (const std::string name : {"one", "two"}) {
     Call call = cli.prepare({"run", "small.yaml"});
-    const Words more = run(name, {"--set", "steps=100000", "--set", "evaluate_every=100000"});
+    const Words more = run(name, {"--set", "steps=500000", "--set", "evaluate_every=500000"});
     call.words.insert(call.words.end(), more.begin(), more.end());
     Process process(call);
     const auto ledger = cli.out(name) / "ledger.jsonl";
@@ -253,7 +253,7 @@ TEST_CASE("what was spent does not come back to an account, whatever is deleted 
   REQUIRE(cli(opening("3")).exit_code == 0);
   Call call = cli.prepare({"run", "small.yaml"});
   const Words more =
-      run("one", {"--set", "steps=100000", "--set", "evaluate_every=100000", "--state", "state"});
+      run("one", {"--set", "steps=500000", "--set", "evaluate_every=500000", "--state", "state"});
   call.words.insert(call.words.end(), more.begin(), more.end());
   Process process(call);
   const auto ledger = cli.out("one") / "ledger.jsonl";
