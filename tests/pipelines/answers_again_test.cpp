@@ -107,6 +107,12 @@ TEST_CASE("what transforms learnt is learnt again of the recorded releases by ve
   CHECK_THAT(problems_with(run, "model.safetensors", model),
              ContainsSubstring("model.safetensors: transform 0 (standardize) has learnt something "
                                "else than it learns of the release"));
+
+  Experiment plain(kCentral, {});
+  plain.run();
+  CHECK_THAT(
+      problems_with(run, "model.safetensors", read_file(plain.run_dir() / "model.safetensors")),
+      ContainsSubstring("model.safetensors: lacks transform 0 (standardize), which the plan has"));
 }
 
 TEST_CASE("statistics beside a released number of rows are learnt again with that number's noise",

@@ -74,6 +74,11 @@ std::vector<std::string> learnt_otherwise(const Plan& plan, const ReleasedCounts
     const double stddev = one.noise_multiplier * one.l2_bound / divisor_of(plan, released);
     if (!is_near(said.noise_stddev, stddev, stddev))
       problems.push_back("summary.json: says 'reported.statistics' with other noise than the plan");
+    if (one.transform >= model.preprocessing.size()) {
+      problems.push_back("model.safetensors: lacks transform " + std::to_string(one.transform) +
+                         " (" + one.name + "), which the plan has");
+      continue;
+    }
     const std::vector<FittedTensor> again = learnt_again(plan, said);
     const std::vector<FittedTensor>& kept = model.preprocessing.at(one.transform).fitted.values;
     // A file has them in the order of their names.
@@ -110,7 +115,7 @@ std::string other_clip_norm(const Plan& plan, std::string_view lines) {
       const double next = std::clamp(rule.next_clip_norm(*before, 1.0 - *clipped),
                                      kSmallestClipNorm, kLargestClipNorm);
       if (!is_near(next, *clip_norm, std::abs(next)))
-        return "the clip norm behind step " + std::to_string(static_cast<std::uint64_t>(*step)) +
+        return "the clip norm behind step " + line.at("step").dump() +
                " does not follow from what was released";
     }
     before = clip_norm;
