@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Runs clang-tidy on what a change touches, by the include graph.
 
-    scripts/lint.py BUILD JOBS [--all | FILE...]    BUILD holds compile_commands.json (the preset lint); exits with 1 on a
-                                                    finding
+    scripts/lint.py BUILD JOBS [--all | --quick | FILE...]    BUILD holds compile_commands.json (the preset lint); exits
+                                                              with 1 on a finding
 
-scripts/changed.sh says what a change is. --all looks at every source (make test-long).
+scripts/changed.sh says what a change is. --all looks at every source (make test-long). --quick leaves out the analyzer of
+paths (clang-analyzer-*), which takes two thirds of the time: for the continuous checks.
 
 What was found clean is not looked at again on this machine: the user's cache has an empty file for each clean text, named
 by a hash of its code, of .clang-tidy and of the version of clang-tidy. Comments and the paths of includes are no part of
@@ -57,9 +58,9 @@ def code_of(text):
     return re.sub(r"(?:^|[ \t])[ \t]*//(?![^\n]*NOLINT)[^\n]*$", "", text, flags=re.M)
 
 
-def hashes(files, tool):
+def hashes(files, tool, left_out):
     version = re.search(r"LLVM version \S+", run(tool, "--version"))[0]
-    settings = f"{version}\n{(ROOT / '.clang-tidy').read_text()}".encode()
+    settings = f"{version}\n{left_out}{(ROOT / '.clang-tidy').read_text()}".encode()
     return {name: hashlib.sha256(code_of((ROOT / name).read_text()).encode() + settings).hexdigest()[:16] for name in files}
 
 
@@ -144,7 +145,7 @@ def compiled_by_clang(source, flags):
     return "" if done.returncode == 0 else done.stderr
 
 
-def look_at(tool, build, batch, flags):
+def look_at(tool, left_out, build, batch, flags):
     """{source: what is to be said of it; empty if nothing}; nothing after the deadline."""
     if time.monotonic() > DEADLINE:
         return {}
@@ -155,7 +156,7 @@ def look_at(tool, build, batch, flags):
         together = pathlib.Path(build).resolve() / f"lint-{name}.cpp"
         together.write_text("".join(f'#include "{ROOT / source}"\n' for source in batch))
         seen = r"(framework|plugins|tools|bench|fuzz)/.*\.(hpp|cpp)$"
-        said = tidy(tool, f"--header-filter={seen}", str(together), "--", *flags[batch[0]])
+        said = tidy(tool, *left_out, f"--header-filter={seen}", str(together), "--", *flags[batch[0]])
         together.unlink()
         found = {str(pathlib.Path(path).resolve().relative_to(ROOT))
                  for path in re.findall(r"^(/\S+?):\d+:\d+: error:", said, flags=re.M)
@@ -163,20 +164,22 @@ def look_at(tool, build, batch, flags):
         # What is found in a header, or does not compile, may be any source's.
         if not said or (found and found <= set(batch) and "clang-diagnostic-error" not in said):
             return {source: said if source in found else "" for source in batch}
-    return {source: tidy(tool, "-p", build, source) for source in batch}
+    return {source: tidy(tool, *left_out, "-p", build, source) for source in batch}
 
 
 def main(build, jobs, chosen):
     tool = run(ROOT / "scripts/environment.sh", "lint", ROOT / "scripts/lint-packages.txt").strip() + "/bin/clang-tidy"
     files = tracked("*.cpp", "*.hpp", ":!examples/plugin_template")
-    now = hashes(files, tool)
+    left_out = ["--checks=-clang-analyzer-*"] if chosen == ["--quick"] else []
+    now = hashes(files, tool, "".join(left_out))
     flags = flags_of(json.loads((pathlib.Path(build) / "compile_commands.json").read_text()))
     compiled = flags.keys() & set(files)
     includes = seen_by(files)
     CACHE.mkdir(parents=True, exist_ok=True)
-    asked = set(chosen) or {*run(ROOT / "scripts/changed.sh").splitlines()}
+    named = [name for name in chosen if not name.startswith("--")]
+    asked = set(named) or {*run(ROOT / "scripts/changed.sh").splitlines()}
     stale = {name for name in files if name in asked or chosen == ["--all"]}
-    if not chosen or chosen == ["--all"]:
+    if not named:
         stale = {name for name in stale if not (CACHE / now[name]).exists()}
     sources = what_to_run(stale, compiled, includes)
     print(f"clang-tidy: {len(sources)} of {len(compiled)} sources, "
@@ -184,7 +187,7 @@ def main(build, jobs, chosen):
 
     bad, looked_at = 0, 0
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        done = [pool.submit(look_at, tool, build, batch, flags) for batch in batches_of(sources, flags)]
+        done = [pool.submit(look_at, tool, left_out, build, batch, flags) for batch in batches_of(sources, flags)]
         for found in concurrent.futures.as_completed(done):
             looked_at += len(found.result())
             for source, said in found.result().items():

@@ -64,7 +64,7 @@ changed_pages() {
 }
 
 part  1 "form" make --no-print-directory check-form
-part  2 "clang-tidy" env PRIVGRAD_LINT_SECONDS=200 make --no-print-directory lint
+part  2 "clang-tidy" env PRIVGRAD_LINT_SECONDS=200 make --no-print-directory lint FILES=--quick
 part  3 "build as the continuous checks do" build_all
 part  5 "Python package" python_package
 part 10 "test programs that changed" changed_programs  # of a first call; later seconds

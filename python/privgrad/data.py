@@ -25,7 +25,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from . import _core
-from ._origins import share_rows
 from .errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -259,6 +258,8 @@ def _shared(data: Mapping[str, Any], split: str) -> str:
     """Name the training table if `split` are test rows that lie in the same memory or file; else ""."""
     if split != "test" or "train" not in data:
         return ""
+    from ._origins import share_rows  # which imports NumPy
+
     *train, name = _parts(data["train"], "train")
     *test, _ = _parts(data["test"], "test")
     return name if share_rows(train, test) else ""

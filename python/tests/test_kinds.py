@@ -87,13 +87,13 @@ def lent(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         _, offsets, held, _, _ = column
         return [bytes(held[offsets[row] : offsets[row + 1]]) for row in range(len(offsets) - 1)]
 
-    def lending(name: str, features: Any, targets: Any) -> None:
+    def lending(name: str, features: Any, targets: Any, *origin: Any) -> None:
         seen.append((features.copy(), targets.copy()))
-        lend(name, features, targets)
+        lend(name, features, targets, *origin)
 
-    def lending_columns(name: str, columns: Any) -> None:
+    def lending_columns(name: str, columns: Any, *origin: Any) -> None:
         seen.append({column[0]: texts(column) for column in columns})
-        lend_columns(name, columns)
+        lend_columns(name, columns, *origin)
 
     monkeypatch.setattr(core, "lend", lending)
     monkeypatch.setattr(core, "lend_columns", lending_columns)

@@ -271,7 +271,7 @@ template <class Get>
 Json common(const StudyPlan& plan, Get get) {
   Json value = get(plan.arms.front().plan);
   for (const PlannedArm& arm : plan.arms) {
-    if (get(arm.plan) != value) return nullptr;
+    if (Json(get(arm.plan)) != value) return nullptr;
   }
   return value;
 }

@@ -116,7 +116,7 @@ class Check {
     if (has_last_report_ || account_.beside >= plan_.beside.size()) return std::nullopt;
     const std::uint64_t statistics = charges_of(plan_.statistics).size();
     if (!plan_.report || account_.beside < statistics) return plan_.beside[account_.beside];
-    const Charge last = plan_.report->charge();
+    Charge last = plan_.report->charge();
     if (release.what == last.what) {
       has_last_report_ = true;
       return last;
