@@ -108,6 +108,27 @@ std::string_view without_midnight(std::string_view text) {
 
 namespace {
 
+/// \param format  one without a time of day.
+std::string date_text(std::chrono::sys_days day, std::string_view format, bool pads_month = true,
+                      bool pads_day = true) {
+  const std::string iso = iso_date(day);
+  const auto number = [](std::string two_digits, bool pads) {
+    return !pads && two_digits.front() == '0' ? two_digits.substr(1) : two_digits;
+  };
+  std::string text;
+  for (std::size_t at = 0; at < format.size(); ++at) {
+    if (format[at] != '%') {
+      text += format[at];
+      continue;
+    }
+    ++at;
+    if (format[at] == 'Y') text += iso.substr(0, 4);
+    if (format[at] == 'm') text += number(iso.substr(5, 2), pads_month);
+    if (format[at] == 'd') text += number(iso.substr(8, 2), pads_day);
+  }
+  return text;
+}
+
 /// \returns the form up to its last day, month or year, where no time of day stands before that;
 ///   else "".
 std::string_view without_time(std::string_view format) {
@@ -137,20 +158,20 @@ std::optional<std::chrono::sys_days> written_date_in(std::string_view text,
   return std::nullopt;
 }
 
-std::string date_text(std::chrono::sys_days day, std::string_view format) {
-  const std::string iso = iso_date(day);
-  std::string text;
-  for (std::size_t at = 0; at < format.size(); ++at) {
-    if (format[at] != '%') {
-      text += format[at];
-      continue;
+std::set<std::string> texts_of_date(std::chrono::sys_days day, std::string_view format) {
+  std::set<std::string> texts;
+  for (const bool pads_month : {true, false}) {
+    for (const bool pads_day : {true, false}) {
+      std::string text = date_text(day, format, pads_month, pads_day);
+      // Without zeros between numbers it may be none, or another day's.
+      if (date_in(text, format) == day) texts.insert(std::move(text));
     }
-    ++at;
-    if (format[at] == 'Y') text += iso.substr(0, 4);
-    if (format[at] == 'm') text += iso.substr(5, 2);
-    if (format[at] == 'd') text += iso.substr(8, 2);
   }
-  return text;
+  for (const std::string_view midnight : kMidnights) {
+    const std::string text = date_text(day, format).append(midnight);
+    if (written_date_in(text, format) == day) texts.insert(text);
+  }
+  return texts;
 }
 
 std::string iso_date(std::chrono::sys_days day) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -45,7 +46,8 @@ std::optional<std::chrono::sys_days> written_date_in(std::string_view text,
                                                      std::string_view format);
 
 /// \param format  one without a time of day.
-/// \returns the day in this form, with leading zeros.
-std::string date_text(std::chrono::sys_days day, std::string_view format);
+/// \returns all texts that written_date_in() reads as this day: with leading zeros and without
+///   them, and with midnight.
+std::set<std::string> texts_of_date(std::chrono::sys_days day, std::string_view format);
 /// \returns the day as %Y-%m-%d.
 std::string iso_date(std::chrono::sys_days day);

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <limits>
 #include <map>
-#include <set>
 #include <span>
 #include <utility>
 
@@ -19,8 +18,6 @@
 
 namespace privgrad::tool {
 namespace {
-
-using std::chrono::sys_days;
 
 /// NaN where such a row ends a call of predict.
 std::vector<float> features_of(const Column& column, const std::string& text) {
@@ -35,37 +32,6 @@ std::string unheard_of(const Column& column) {
   std::size_t longest = 0;
   for (const std::string& text : column.texts()) longest = std::max(longest, text.size());
   return std::string(longest + 1, '?');
-}
-
-/// The texts that a form without a time of day reads as a day: with leading zeros and without them,
-/// and with midnight.
-std::set<std::string> texts_of(sys_days day, const std::string& format) {
-  const std::string iso = iso_date(day);
-  std::set<std::string> texts;
-  const auto number = [](std::string two_digits, bool pads) {
-    return !pads && two_digits.front() == '0' ? two_digits.substr(1) : two_digits;
-  };
-  for (const bool pads_month : {true, false}) {
-    for (const bool pads_day : {true, false}) {
-      std::string text;
-      for (std::size_t at = 0; at < format.size(); ++at) {
-        if (format[at] != '%') {
-          text += format[at];
-          continue;
-        }
-        ++at;
-        if (format[at] == 'Y') text += iso.substr(0, 4);
-        if (format[at] == 'm') text += number(iso.substr(5, 2), pads_month);
-        if (format[at] == 'd') text += number(iso.substr(8, 2), pads_day);
-      }
-      if (date_in(text, format) == day) texts.insert(std::move(text));
-    }
-  }
-  for (const std::string_view midnight : kMidnights) {
-    const std::string text = date_text(day, format).append(midnight);
-    if (written_date_in(text, format) == day) texts.insert(text);
-  }
-  return texts;
 }
 
 /// Adds the features of one column.
@@ -165,7 +131,7 @@ class ColumnGraph {
     refuse_time_of_day(rule);
     const YearRange years = rule.years();
     for (sys_days day = years.first / January / 1; years.has(day); day += days{1}) {
-      for (const std::string& text : texts_of(day, rule.format))
+      for (const std::string& text : texts_of_date(day, rule.format))
         take(text, features_of(column_, text));
     }
   }
