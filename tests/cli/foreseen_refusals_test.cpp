@@ -66,6 +66,19 @@ const std::vector<Undeclared>& undeclared() {
        {},
        "t.csv",
        tables},
+      {csv + all + line + "classes: 2, target_fill: 0}",
+       {"privacy.target_delta=0.5", "data.size=2"},
+       "t.csv",
+       tables},
+      {csv + all + line + "classes: 2, target_fill: 0}",
+       {"model.weights={file: weights}"},
+       "t.csv",
+       tables},
+      {csv + all + line + "classes: 2, target_fill: 0}",
+       {"federated={clients: 2, rounds: 2, local_iterations: 1}",
+        "federated.partition={kind: dirichlet, alpha: 5}"},
+       "t.csv",
+       tables},
       {"data: {kind: idx, train: {images: images, labels: labels}}", {}, "labels", labels},
       {"data: {kind: idx, train: {images: images, labels: labels}, classes: 2}",
        {},
@@ -83,6 +96,10 @@ TEST_CASE("a missing declaration is refused with the same words whatever the row
     CAPTURE(one.data, one.set);
     const Cli cli;
     write_file(cli.dir() / "m.yaml", kReleased + one.data + "\n");
+    const std::string tensors =
+        R"({"layers.0.weight":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]}})";
+    write_file(cli.dir() / "weights", std::string(1, static_cast<char>(tensors.size())) +
+                                          std::string(7, '\0') + tensors + std::string(8, '\0'));
     write_file(cli.dir() / "images", "\0\0\x08\x03\0\0\0\2\0\0\0\1\0\0\0\1\1\2"s);
     Words words{"plan", "m.yaml"};
     for (const std::string& set : one.set) words.insert(words.end(), {"--set", set});

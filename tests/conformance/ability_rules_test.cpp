@@ -188,6 +188,14 @@ struct ForeseesOtherFiles final : Foresees {
     return info;
   }
 };
+struct ForeseesOtherShape final : Foresees {
+  using Foresees::Foresees;
+  DataInfo foreseen_info() override {
+    DataInfo info = Rows::info();
+    info.shape.classes = 3;
+    return info;
+  }
+};
 struct NoFiles final : Rows {
   using Rows::Rows;
   std::vector<std::filesystem::path> files() override { return {}; }
@@ -493,6 +501,7 @@ TEST_CASE("the rule of foreseen facts can fail") {
   check_noticed<DataSource, ForeseesTooMuch>(rule, "lists 1 unaccounted facts, and info() 0");
   check_noticed<DataSource, ForeseesOtherRows>(rule, "which rows are chosen");
   check_noticed<DataSource, ForeseesOtherFiles>(rule, "where the rows are from");
+  check_noticed<DataSource, ForeseesOtherShape>(rule, "of which shape the rows are");
 }
 
 TEST_CASE("the rule of suggested parameters can fail") {

@@ -1,9 +1,13 @@
 // Each refusal of release mode names the key with which it is answered.
 #include <algorithm>
 
+#include "fake_program.hpp"
+#include "privgrad/foreseen_info.hpp"
+#include "tensor_file.hpp"
+#include "test_components.hpp"
 #include "train.hpp"
 
-using privgrad::PrivacyError;
+using namespace privgrad;
 
 namespace {
 
@@ -62,28 +66,70 @@ const std::vector<Refusal>& refusals() {
        {"federated.shards"}},
       {{kClients, "federated.partition={kind: dirichlet, alpha: 5, at_least: 20}"},
        {"federated.shards", "federated.sizes"}},
+      {{"federated={clients: 4, rounds: 2, local_iterations: ali_dpfl, estimates: unaccounted}",
+        "privacy.target_epsilon=4", "schedules.noise_multiplier=uniform"},
+       {"federated.estimates"}},
+      {{"federated={clients: 4, rounds: 2, local_iterations: 1, aggregation: dp_fed_avg, "
+        "client_clip_norm: 1}",
+        "privacy.target_delta=0.3"},
+       {"allow: {large_delta: true}"}},
+      {{"model.weights={file: weights}"}, {"model.weights: {public: true}"}},
+      {{"backend=without_promises"}, {"use another backend"}},
   };
   return all;
 }
 
-}  // namespace
+/// 200 examples of 10 features in two classes, as far as anybody asks before a row is read.
+struct NeverRead final : DataSource, ForeseesInfo {
+  explicit NeverRead(const Params&) {}
+  DataInfo info() override { throw IoError("a row was read"); }
+  Dataset read(Split) override { throw IoError("a row was read"); }
+  DataInfo foreseen_info() override {
+    DataInfo info;
+    info.shape = {{10}, 2};
+    return info;
+  }
+};
 
-using namespace std::string_literals;
+/// Its programs promise nothing about bits.
+struct WithoutPromises final : Backend {
+  explicit WithoutPromises(const Params&) {}
+  std::unique_ptr<Program> compile(const Network& network, Executor&) override {
+    return std::make_unique<EchoProgram>(parameter_count(network));
+  }
+};
+
+const Catalog& catalog() {
+  static const Catalog made = house_with({offer<DataSource, NeverRead>("never_read"),
+                                          offer<Backend, WithoutPromises>("without_promises")});
+  return made;
+}
+
+/// What is refused, a line for each reason; "" if nothing is.
+std::string refusal_of(const Overrides& set) {
+  using namespace std::string_literals;
+  Experiment experiment(kReleased, set, catalog());
+  write_file(experiment.dir() / "t.csv", "a,b,y\n1,0,0\n0,1,1\n2,0,0\n0,2,1\n");
+  write_file(experiment.dir() / "i.csv", "# unaccounted: private rows\n0,1\n1,2\n2,1\n3,2\n");
+  write_file(experiment.dir() / "images", "\0\0\x08\x03\0\0\0\x04\0\0\0\x01\0\0\0\x01\1\2\3\4"s);
+  write_file(experiment.dir() / "labels", "\0\0\x08\x01\0\0\0\x04\0\1\0\1"s);
+  write_file(experiment.dir() / "weights",
+             safetensors_of({{"layers.0.weight", {2, 10}, std::vector<float>(20, 0.5f)},
+                             {"layers.0.bias", {2}, std::vector<float>(2, 0.5f)}}));
+  try {
+    experiment.plan();
+  } catch (const PrivacyError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
 
 TEST_CASE("each refusal of release mode names the key that answers it", "[plan][privacy]") {
   CHECK_NOTHROW(Experiment(kReleased).plan());
   for (const Refusal& one : refusals()) {
-    Experiment experiment(kReleased, one.set);
-    write_file(experiment.dir() / "t.csv", "a,b,y\n1,0,0\n0,1,1\n2,0,0\n0,2,1\n");
-    write_file(experiment.dir() / "i.csv", "# unaccounted: private rows\n0,1\n1,2\n2,1\n3,2\n");
-    write_file(experiment.dir() / "images", "\0\0\x08\x03\0\0\0\x04\0\0\0\x01\0\0\0\x01\1\2\3\4"s);
-    write_file(experiment.dir() / "labels", "\0\0\x08\x01\0\0\0\x04\0\1\0\1"s);
-    std::string text;
-    try {
-      experiment.plan();
-    } catch (const PrivacyError& error) {
-      text = error.what();
-    }
+    const std::string text = refusal_of(one.set);
     CAPTURE(one.set, text);
     REQUIRE(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')) + 1 ==
             one.keys.size());
@@ -94,4 +140,25 @@ TEST_CASE("each refusal of release mode names the key that answers it", "[plan][
       begin = end + 1;
     }
   }
+}
+
+TEST_CASE("what does not follow from rows is refused before one is read", "[plan][privacy]") {
+  const Overrides unread{"data=never_read", "data.size=200"};
+  CHECK_THROWS_WITH(refusal_of(unread), ContainsSubstring("a row was read"));
+  std::size_t count = 0;
+  for (const Refusal& one : refusals()) {
+    // These are about other data, of sources with tests of their own, or follow from the plan's
+    // numbers, which are made of the number of rows.
+    const bool is_of_another_source =
+        std::any_of(one.set.begin(), one.set.end(), [](const std::string& set) {
+          return set.starts_with("data=") || set.starts_with("schedules.noise_multiplier=1e") ||
+                 set.starts_with("schedules.noise_multiplier={");
+        });
+    if (is_of_another_source || one.keys.front() == "data.size") continue;
+    CAPTURE(one.set);
+    CHECK(refusal_of(with(unread, one.set)) == refusal_of(with({"data.size=200"}, one.set)));
+    CHECK_THAT(refusal_of(with(unread, one.set)), ContainsSubstring(one.keys.front()));
+    ++count;
+  }
+  CHECK(count == 14);
 }

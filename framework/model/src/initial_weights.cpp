@@ -8,7 +8,6 @@
 
 #include "privgrad/manifest/manifest_problems.hpp"
 #include "privgrad/manifest/utf8.hpp"
-#include "privgrad/model/safetensors.hpp"
 #include "privgrad/params.hpp"
 
 namespace privgrad::core {
@@ -145,12 +144,19 @@ void InitialWeights::put_into(std::span<float> parameters) const {
   }
 }
 
-InitialWeights load_weights(const Manifest& manifest, const Network& network) {
+WeightsFacts facts_of(const TensorFile& file) {
+  WeightsFacts facts;
+  facts.sha256 = file.sha256;
+  facts.origin = origin_of(file.metadata);
+  return facts;
+}
+
+InitialWeights fit_weights(const Manifest& manifest, const Network& network,
+                           const TensorFile& file) {
   const std::vector<ParameterBlock> blocks = parameter_blocks(network);
-  const TensorFile file = read_safetensors_file(manifest.weights->file);
   const std::vector<Match> matches = matches_of(manifest, blocks, file);
   InitialWeights weights;
-  weights.facts.sha256 = file.sha256;
+  weights.facts = facts_of(file);
   std::size_t misfits = 0;
   std::set<std::string> used;
   for (const Match& match : matches) {
@@ -179,7 +185,6 @@ InitialWeights load_weights(const Manifest& manifest, const Network& network) {
         "no tensor of the file has the name of one of the model's; say in map which are which");
   }
   weights.facts.unused = file.tensors.size() - used.size();
-  weights.facts.origin = origin_of(file.metadata);
   return weights;
 }
 

@@ -98,7 +98,7 @@ Plan plan_dp_fed_avg(const Manifest& manifest, const std::shared_ptr<const Setti
                           .separation = separation_of(wish)});
   refuse_differences(manifest, plan);
   federated.participation_is_secret = is_amplified(plan) || shows_who_is_there(plan);
-  plan.unit = PrivacyUnit::client;
+  plan.unit = unit_of(manifest);
 
   federated.local_manifest = client_manifest(manifest);
   std::map<std::uint64_t, std::shared_ptr<const Plan>> by_size;

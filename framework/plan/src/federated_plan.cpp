@@ -15,8 +15,9 @@ namespace privgrad::core {
 namespace {
 
 /// The unaccounted uses of private rows that only federated runs have.
+/// \param has_estimates  whether the clients' losses are estimated.
 std::vector<Unaccounted> unaccounted(const Manifest& manifest, const Shards& shards,
-                                     const FederatedPlan& federated) {
+                                     bool participation_is_secret, bool has_estimates) {
   const Federated& wish = *manifest.federated;
   std::vector<Unaccounted> list;
   const std::string& position = wish.partition.position;
@@ -39,11 +40,11 @@ std::vector<Unaccounted> unaccounted(const Manifest& manifest, const Shards& sha
                     manifest.position_of("federated.label_histograms"), Reach::shown_values});
   }
   // Release mode shows neither.
-  if (federated.participation_is_secret && manifest.mode == Mode::research) {
+  if (participation_is_secret && manifest.mode == Mode::research) {
     list.push_back(
         {"who takes part in which round", wish.participation.position, Reach::shown_values});
   }
-  if (federated.estimates && wish.estimates == EstimateMode::unaccounted) {
+  if (has_estimates && wish.estimates == EstimateMode::unaccounted) {
     list.push_back({.what = "estimates of the clients' losses",
                     .position = manifest.position_of("federated.estimates"),
                     .remedy = "use federated.estimates: private or from_models"});
@@ -66,8 +67,15 @@ Plan make_federated_plan(const Manifest& manifest, const std::shared_ptr<const S
                   ? plan_dp_fed_avg(manifest, setting, shards, steps, *federated)
                   : plan_fed_avg(manifest, setting, shards, steps, *federated);
   plan.federated = federated;
-  plan.unaccounted = list_unaccounted(plan, unaccounted(manifest, shards, *federated));
+  plan.unaccounted = list_unaccounted(
+      plan,
+      unaccounted(manifest, shards, federated->participation_is_secret, federated->estimates));
   return plan;
+}
+
+std::vector<Unaccounted> foreseen_of_clients(const Manifest& manifest) {
+  return unaccounted(manifest, foreseen_shards(manifest), /*participation_is_secret=*/false,
+                     start_local_iterations(*manifest.federated).rule != nullptr);
 }
 
 nlohmann::json to_json(const FederatedPlan& federated, const Manifest& manifest) {

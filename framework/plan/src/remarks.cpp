@@ -15,10 +15,6 @@ namespace {
 /// the bound on what an attacker can be right about is 1 to eight digits.
 constexpr double kLargeEpsilon = 20.0;
 
-std::uint64_t units(const Plan& plan) {
-  return plan.unit == PrivacyUnit::client ? plan.manifest->federated->clients : plan.dataset_size;
-}
-
 /// One client whose budget pays for no more steps than there are rounds makes the local iterations
 /// of all clients 1, as far as they go by the smallest budget.
 std::optional<std::string> slowed_by_one(const Plan& plan) {
@@ -58,20 +54,28 @@ std::optional<std::string> steps_without_premise(const Plan& plan) {
 
 }  // namespace
 
-std::optional<std::string> large_delta(const Plan& plan) {
-  const Manifest& manifest = *plan.manifest;
-  const auto count = static_cast<double>(units(plan));
+std::optional<std::uint64_t> declared_units(const Manifest& manifest) {
+  return unit_of(manifest) == PrivacyUnit::client ? manifest.federated->clients
+                                                  : declared_size(manifest);
+}
+
+std::uint64_t units(const Plan& plan) {
+  return plan.unit == PrivacyUnit::client ? plan.manifest->federated->clients : plan.dataset_size;
+}
+
+std::optional<std::string> large_delta(const Manifest& manifest, std::uint64_t units) {
+  const auto count = static_cast<double>(units);
   if (manifest.noise_off || manifest.target_delta * count < 1.0) return std::nullopt;
-  const std::string unit(to_text(plan.unit));
-  return "delta is " + format_number(manifest.target_delta) + " for " +
-         std::to_string(units(plan)) + " " + unit + "s, and publishing all of one " + unit +
+  const std::string unit(to_text(unit_of(manifest)));
+  return "delta is " + format_number(manifest.target_delta) + " for " + std::to_string(units) +
+         " " + unit + "s, and publishing all of one " + unit +
          " drawn at random would keep such a guarantee; choose target_delta well below " +
          short_number(1.0 / count, 3);
 }
 
 std::vector<std::string> remarks(const Plan& plan, double epsilon) {
   std::vector<std::string> all;
-  if (const auto delta = large_delta(plan)) {
+  if (const auto delta = large_delta(*plan.manifest, units(plan))) {
     all.push_back(*delta +
                   (plan.manifest->allow_large_delta ? " (allow.large_delta accepts it)" : ""));
   }

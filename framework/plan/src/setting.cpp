@@ -101,11 +101,15 @@ std::optional<std::uint64_t> declared_size(const Manifest& manifest) {
   return std::accumulate(sizes.begin(), sizes.end(), std::uint64_t{0});
 }
 
-bool size_is_public(const Manifest& manifest) {
-  if (manifest.adjacency == Adjacency::add_or_remove_one) return false;
+PrivacyUnit unit_of(const Manifest& manifest) {
   const bool is_per_client =
       manifest.federated && manifest.federated->aggregation == Aggregation::dp_fed_avg;
-  return !is_per_client || manifest.adjacency == Adjacency::zero_out;
+  return is_per_client ? PrivacyUnit::client : PrivacyUnit::example;
+}
+
+bool size_is_public(const Manifest& manifest) {
+  if (manifest.adjacency == Adjacency::add_or_remove_one) return false;
+  return unit_of(manifest) == PrivacyUnit::example || manifest.adjacency == Adjacency::zero_out;
 }
 
 namespace {
@@ -128,10 +132,12 @@ void check_names(const Manifest& manifest, const DataInfo& info) {
   }
 }
 
-/// Loads the weights that the model begins from, and finds the frozen layers.
-void plan_weights(const Manifest& manifest, Setting& setting) {
-  if (manifest.weights && !setting.recorded) {
-    setting.initial = std::make_shared<const InitialWeights>(load_weights(manifest, setting.whole));
+/// Fits the weights that the model begins from, and finds the frozen layers.
+/// \param weights  the file of model.weights; null: there is none, or it is not read.
+void plan_weights(const Manifest& manifest, const TensorFile* weights, Setting& setting) {
+  if (weights != nullptr) {
+    setting.initial =
+        std::make_shared<const InitialWeights>(fit_weights(manifest, setting.whole, *weights));
     setting.weights = setting.initial->facts;
   }
   if (setting.recorded) {
@@ -200,24 +206,21 @@ bool scales_coordinates(const Manifest& manifest) {
   return false;
 }
 
-/// Fills in everything that follows from the data's headers and counts.
-void complete(const Manifest& manifest, Setting& setting) {
-  // Where the number of rows is declared or released, nobody may learn that there are none.
-  if (setting.info.train_rows == 0 && (size_is_public(manifest) || !declared_size(manifest)))
-    throw IoError(error_text(manifest, "data", "there are no training examples"));
+/// Fills in everything that follows from the shape of the examples.
+/// \param weights  as above.
+void plan_model(const Manifest& manifest, const TensorFile* weights, Setting& setting) {
   if (element_count(setting.info.shape.features) == 0) {
     throw IoError(error_text(
         manifest, "data",
         "examples of " + privgrad::to_text(setting.info.shape.features) + " have no features"));
   }
   const ExampleShape shape = plan_transforms(manifest, setting);
-  setting.dataset_size = public_size(manifest, setting.info);
   setting.model = manifest.model.make<Model>();
   manifest.model.with_position([&] {
     setting.whole = setting.model->network(shape);
     check_network(setting.whole);
   });
-  plan_weights(manifest, setting);
+  plan_weights(manifest, weights, setting);
   setting.network = last_part(setting.whole, setting.frozen_layers);
   check_augmentation(manifest, setting);
   setting.parameters = setting.lora ? setting.lora->parameters() : parameter_count(setting.network);
@@ -249,8 +252,10 @@ void check_public_rows(const Manifest& manifest, const DataInfo& info) {
 
 }  // namespace
 
-void refuse_before_reading(const Manifest& manifest, const ComponentUse& data) {
-  if (manifest.mode != Mode::release && !manifest.test_is_public) return;
+namespace {
+
+/// What its source says of the rows before it looks at one.
+DataInfo foreseen_info(const Manifest& manifest, const ComponentUse& data) {
   DataInfo foreseen = data.with_position([&] {
     const auto source = data.make<DataSource>();
     auto* foresees = dynamic_cast<ForeseesInfo*>(source.get());
@@ -258,12 +263,50 @@ void refuse_before_reading(const Manifest& manifest, const ComponentUse& data) {
   });
   for (std::string& fact : foreseen.unaccounted) fact = shown_line(fact);
   check_public_rows(manifest, foreseen);
+  return foreseen;
+}
+
+/// Makes what is known of a setting before a row is read, and refuses by it.
+/// \param weights  as above.
+void foresee(const Manifest& manifest, const TensorFile* weights, Setting& setting) {
+  if (weights != nullptr) setting.weights = facts_of(*weights);
+  if (manifest.mode != Mode::release && !manifest.test_is_public) return;
+  setting.info = foreseen_info(manifest, manifest.data);
+  if (!setting.info.shape.features.empty()) plan_model(manifest, weights, setting);
+  refuse_foreseen(manifest, setting);
+}
+
+/// Of a model that was planned before a row was read.
+void check_foreseen_shape(const Manifest& manifest, const ExampleShape& foreseen,
+                          const ExampleShape& shape) {
+  if (foreseen.features == shape.features && foreseen.classes == shape.classes) return;
+  throw PluginError(manifest.data.component->full_name() +
+                    ": broke its contract: it foresaw examples of another shape than it has");
+}
+
+void check_rows(const Manifest& manifest, Setting& setting) {
+  // Where the number of rows is declared or released, nobody may learn that there are none.
+  if (setting.info.train_rows == 0 && (size_is_public(manifest) || !declared_size(manifest)))
+    throw IoError(error_text(manifest, "data", "there are no training examples"));
+  setting.dataset_size = public_size(manifest, setting.info);
+}
+
+}  // namespace
+
+void refuse_before_reading(const Manifest& manifest, const ComponentUse& data) {
+  if (manifest.mode != Mode::release && !manifest.test_is_public) return;
+  Setting foreseen;
+  foreseen.info = foreseen_info(manifest, data);
   refuse_foreseen(manifest, foreseen);
 }
 
 std::shared_ptr<Setting> make_setting(const Manifest& manifest) {
-  refuse_before_reading(manifest, manifest.data);
+  std::optional<TensorFile> weights;
+  if (manifest.weights) weights = read_safetensors_file(manifest.weights->file);
   auto setting = std::make_shared<Setting>();
+  setting->plan_key = run_key(manifest);
+  foresee(manifest, weights ? &*weights : nullptr, *setting);
+  const ExampleShape foreseen = setting->info.shape;
   setting->data =
       manifest.data.with_position([&] { return open_source(manifest.data, manifest.streaming); });
   setting->info = manifest.data.with_position([&] { return setting->data->info(); });
@@ -283,8 +326,12 @@ std::shared_ptr<Setting> make_setting(const Manifest& manifest) {
                                  "its rows have no targets: they can be predicted, and not trained "
                                  "on"));
   }
-  setting->plan_key = run_key(manifest);
-  complete(manifest, *setting);
+  check_rows(manifest, *setting);
+  if (setting->model == nullptr) {
+    plan_model(manifest, weights ? &*weights : nullptr, *setting);
+  } else {
+    check_foreseen_shape(manifest, foreseen, setting->info.shape);
+  }
   return setting;
 }
 
@@ -305,7 +352,8 @@ std::shared_ptr<Setting> make_setting(const Manifest& manifest, const PublicFact
   if (recorded.scales)
     setting->kept = std::make_shared<KeptNumbers>(*recorded.scales, recorded.optimized);
   setting->plan_key = run_key(manifest);
-  complete(manifest, *setting);
+  check_rows(manifest, *setting);
+  plan_model(manifest, nullptr, *setting);
   if (setting->dataset_size != recorded.dataset_size) {
     throw error_at(manifest, "data.size",
                    "is " + std::to_string(setting->dataset_size) + ", but the run recorded " +

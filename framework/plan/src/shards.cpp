@@ -77,6 +77,16 @@ void check_sizes(const Shards& shards, const Manifest& manifest) {
   }
 }
 
+/// Whether sizes are public that are not read off who lies where.
+bool are_public(const Manifest& manifest) {
+  const Federated& wish = *manifest.federated;
+  // Shares of a counted number, which is another one without the examples of one client.
+  const bool share_a_count = wish.aggregation == Aggregation::dp_fed_avg &&
+                             manifest.adjacency != Adjacency::zero_out && !manifest.dataset_size &&
+                             wish.sizes.empty();
+  return !share_a_count;
+}
+
 /// The sizes that sampling rates, divisors and weights follow from: public ones where there are
 /// some.
 void declare_sizes(Shards& shards, const Manifest& manifest, const Setting& setting,
@@ -99,11 +109,7 @@ void declare_sizes(Shards& shards, const Manifest& manifest, const Setting& sett
     shards.sizes.reserve(shards.clients.size());
     for (const ClientPlan& client : shards.clients) shards.sizes.push_back(client.rows.size());
   }
-  // They are shares of a counted number, which is another one without the examples of one client.
-  const bool share_a_count = wish.aggregation == Aggregation::dp_fed_avg &&
-                             manifest.adjacency != Adjacency::zero_out && !manifest.dataset_size &&
-                             wish.sizes.empty();
-  shards.sizes_are_public = !are_counted && !share_a_count;
+  shards.sizes_are_public = !are_counted && are_public(manifest);
   if (!setting.recorded && !are_counted) check_sizes(shards, manifest);
   for (std::size_t i = 0; i < shards.sizes.size(); ++i) {
     if (shards.sizes[i] > 0) continue;
@@ -125,27 +131,46 @@ std::vector<double> weights_of(const std::vector<std::uint64_t>& sizes, bool equ
   return weights;
 }
 
+const Partition& partition_in(const ComponentUse& use, const Transform& made) {
+  if (const auto* partition = dynamic_cast<const Partition*>(&made)) return *partition;
+  throw ConfigError(use.name() +
+                    " changes examples and does not share them out; use iid, shards, dirichlet or "
+                    "by_column");
+}
+
 }  // namespace
+
+Shards foreseen_shards(const Manifest& manifest) {
+  const Federated& wish = *manifest.federated;
+  Shards shards;
+  wish.partition.with_position([&] {
+    const auto made = wish.partition.make<Transform>();
+    const Partition& partition = partition_in(wish.partition, *made);
+    shards.looks_at_examples = partition.looks_at_examples();
+    // Of any number of examples: whether sizes follow from it does not depend on it.
+    const std::uint64_t some = declared_size(manifest).value_or(wish.clients);
+    const auto random = make_random_source(RandomKey::from_seed(0));
+    const bool are_counted =
+        wish.sizes.empty() && partition.sizes(some, wish.clients, *random).empty();
+    shards.sizes_are_public = !are_counted && are_public(manifest);
+  });
+  return shards;
+}
 
 Shards share_out(const Manifest& manifest, const Setting& setting) {
   const ComponentUse& use = manifest.federated->partition;
   Shards shards;
   const auto made = use.make<Transform>();
-  const auto* partition = dynamic_cast<const Partition*>(made.get());
   use.with_position([&] {
-    if (partition == nullptr) {
-      throw ConfigError(use.name() +
-                        " changes examples and does not share them out; use iid, shards, "
-                        "dirichlet or by_column");
-    }
-    refuse_drawn_shards(manifest, *partition);
+    const Partition& partition = partition_in(use, *made);
+    refuse_drawn_shards(manifest, partition);
     const auto random = make_random_source(setting.plan_key->derive("partition"));
     if (setting.recorded) {
       recorded_clients(shards, manifest, *setting.recorded);
     } else {
-      assign_rows(shards, manifest, setting, *partition, *random);
+      assign_rows(shards, manifest, setting, partition, *random);
     }
-    declare_sizes(shards, manifest, setting, *partition, *random);
+    declare_sizes(shards, manifest, setting, partition, *random);
   });
   shards.weights = weights_of(shards.sizes, manifest.federated->equal_weights);
   return shards;

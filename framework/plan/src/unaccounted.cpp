@@ -23,35 +23,20 @@ class Lister {
  public:
   explicit Lister(const Manifest& manifest) : manifest_(manifest) {}
 
-  std::vector<Unaccounted> list_before_reading(const DataInfo& foreseen) {
-    list_facts_of_data(foreseen);
-    list_choice_of_rows(foreseen);
-    list_transforms();
-    list_floating_sums();
-    list_bits_of_transforms();
-    return std::move(list_);
-  }
-
-  std::vector<Unaccounted> list(const Plan& plan) {
+  /// \param plan  null: there is none yet.
+  std::vector<Unaccounted> list(const Setting& setting, const Plan* plan) {
     if (manifest_.noise_off)
       add("everything: noise is off", manifest_.position_of("privacy.noise"));
-    list_facts_of_data(plan.setting->info);
-    list_weights(plan.setting->weights);
-    if (plan.influence_is_unaccounted) {
-      const ComponentUse& noise =
-          manifest_.noise_std.is_given() ? manifest_.noise_std : manifest_.noise_multiplier;
-      list_.push_back({.what = "influence of steps, behind the noise schedule",
-                       .position = noise.position,
-                       .remedy =
-                           "give schedules.noise_multiplier values, or an influence of public "
-                           "rows"});
-    }
-    list_choice_of_rows(plan.setting->info);
+    list_facts_of_data(setting.info);
+    list_weights(setting.weights);
+    if (plan != nullptr) list_influence(*plan);
+    list_choice_of_rows(setting.info);
     list_transforms();
     list_floating_sums();
-    list_floating_program(plan);
+    // Without a model there is no program yet that could promise anything.
+    if (setting.model != nullptr) list_floating_program(setting, plan);
     list_bits_of_transforms();
-    list_metrics(plan);
+    if (plan != nullptr) list_metrics(*plan);
     return std::move(list_);
   }
 
@@ -94,6 +79,16 @@ class Lister {
     list_.push_back(std::move(item));
   }
 
+  void list_influence(const Plan& plan) {
+    if (!plan.influence_is_unaccounted) return;
+    const ComponentUse& noise =
+        manifest_.noise_std.is_given() ? manifest_.noise_std : manifest_.noise_multiplier;
+    list_.push_back(
+        {.what = "influence of steps, behind the noise schedule",
+         .position = noise.position,
+         .remedy = "give schedules.noise_multiplier values, or an influence of public rows"});
+  }
+
   /// The proofs are about the rows that are left after choosing. Where one example decides about
   /// the place of another, or about a size that its neighbours share, choosing is a use of the data
   /// of its own.
@@ -131,11 +126,11 @@ class Lister {
                        "aggregator.arithmetic is float", "use aggregator.arithmetic: exact");
   }
 
-  void list_floating_program(const Plan& plan) {
+  void list_floating_program(const Setting& setting, const Plan* plan) {
     if (manifest_.noise_off || manifest_.arithmetic == Arithmetic::floating ||
-        program_is_exact(plan))
+        program_is_exact(setting.program, plan))
       return;
-    const bool is_own = dynamic_cast<const SelfExecuting*>(plan.setting->model.get()) != nullptr;
+    const bool is_own = dynamic_cast<const SelfExecuting*>(setting.model.get()) != nullptr;
     const ComponentUse& use = is_own ? manifest_.model : manifest_.backend;
     add_floating_point(
         use.position,
@@ -157,10 +152,10 @@ class Lister {
   }
 
   /// Whether the program promises enough. Differences of gradients, and own grids, need its rows.
-  static bool program_is_exact(const Plan& plan) {
-    const ExactAbilities& can = plan.setting->program;
+  static bool program_is_exact(const ExactAbilities& can, const Plan* plan) {
     const bool needs_rows =
-        plan.grid_levels != 0 || (plan.correlated && plan.correlated->parts.size() > 1);
+        plan != nullptr &&
+        (plan->grid_levels != 0 || (plan->correlated && plan->correlated->parts.size() > 1));
     return can.rows || (can.clipping && !needs_rows);
   }
 
@@ -225,16 +220,13 @@ std::string refusal(const Manifest& manifest, const Unaccounted& item) {
          remedy(manifest, item) + "use mode: research";
 }
 
-std::string refusals(const Manifest& manifest, const std::vector<Unaccounted>& list) {
+/// \param units  how many there are; nothing: only the rows can tell.
+void refuse(const Manifest& manifest, const std::vector<Unaccounted>& list,
+            std::optional<std::uint64_t> units) {
   std::string text;
   for (const Unaccounted& item : list) text += (text.empty() ? "" : "\n") + refusal(manifest, item);
-  return text;
-}
-
-void refuse(const Plan& plan, const std::vector<Unaccounted>& list) {
-  const Manifest& manifest = *plan.manifest;
-  std::string text = refusals(manifest, list);
-  if (const auto why = large_delta(plan); why && !manifest.allow_large_delta) {
+  const auto why = units ? large_delta(manifest, *units) : std::nullopt;
+  if (why && !manifest.allow_large_delta) {
     text +=
         (text.empty() ? "" : "\n") + error_text(manifest, "privacy.target_delta",
                                                 "release mode refuses it: " + *why +
@@ -246,16 +238,20 @@ void refuse(const Plan& plan, const std::vector<Unaccounted>& list) {
 }  // namespace
 
 std::vector<Unaccounted> list_unaccounted(const Plan& plan, std::vector<Unaccounted> more) {
-  std::vector<Unaccounted> list = Lister(*plan.manifest).list(plan);
+  const Manifest& manifest = *plan.manifest;
+  std::vector<Unaccounted> list = Lister(manifest).list(*plan.setting, &plan);
   for (Unaccounted& item : more) list.push_back(std::move(item));
-  if (plan.manifest->mode == Mode::release) refuse(plan, list);
+  if (manifest.mode == Mode::release) refuse(manifest, list, units(plan));
   return list;
 }
 
-void refuse_foreseen(const Manifest& manifest, const DataInfo& foreseen) {
+void refuse_foreseen(const Manifest& manifest, const Setting& foreseen) {
   if (manifest.mode != Mode::release) return;
-  const std::string text = refusals(manifest, Lister(manifest).list_before_reading(foreseen));
-  if (!text.empty()) throw PrivacyError(text);
+  std::vector<Unaccounted> list = Lister(manifest).list(foreseen, nullptr);
+  if (manifest.federated) {
+    for (Unaccounted& item : foreseen_of_clients(manifest)) list.push_back(std::move(item));
+  }
+  refuse(manifest, list, declared_units(manifest));
 }
 
 }  // namespace privgrad::core

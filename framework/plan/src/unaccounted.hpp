@@ -13,10 +13,15 @@ namespace privgrad::core {
 std::vector<Unaccounted> list_unaccounted(const Plan& plan, std::vector<Unaccounted> more = {});
 
 /// Refuses in release mode what list_unaccounted() would, as far as it is known before a row is
-/// read, so that it is refused with the same words whatever rows hold: facts of the data source, the
-/// number of rows, transforms, sums in floating point.
-/// \param foreseen  what the source says by ForeseesInfo.
+/// read, so that it is refused with the same words whatever rows hold. What is left to
+/// list_unaccounted() follows from calibrated noise, from a number of rows that nobody declares, and
+/// from the shape of rows where the source does not foresee it.
+/// \param foreseen  its info is what the source says by ForeseesInfo; it has a model if a shape is
+///   among that, and weights if the manifest names some.
 /// \throws PrivacyError
-void refuse_foreseen(const Manifest& manifest, const DataInfo& foreseen);
+void refuse_foreseen(const Manifest& manifest, const Setting& foreseen);
+
+/// The unaccounted uses of private rows in a federated run that a manifest alone shows.
+std::vector<Unaccounted> foreseen_of_clients(const Manifest& manifest);
 
 }  // namespace privgrad::core

@@ -113,7 +113,7 @@ class TargetTask {
   /// problem() holds other splits to it.
   /// \returns the problem with the targets as a whole; "" if there is none.
   std::string learn(std::span<const float> train_targets) {
-    if (regression_ || stated_) return "";
+    if (states_classes()) return "";
     if (train_targets.empty()) return "there are no targets to count classes in; say classes: N";
     const auto [least, most] = std::minmax_element(train_targets.begin(), train_targets.end());
     if (*least == *most) {
@@ -124,12 +124,15 @@ class TargetTask {
     return "";
   }
 
+  /// Whether the parameters say the number of classes, so that no target decides about it.
+  bool states_classes() const { return regression_ || stated_; }
+
   /// \returns the number of classes, 0 for regression; known once stated or learnt.
   std::size_t classes() const { return regression_ ? 0 : classes_.value_or(0); }
 
   std::vector<std::string> unaccounted() const {
-    return regression_ || stated_ ? std::vector<std::string>{}
-                                  : std::vector<std::string>{"number of classes (classes)"};
+    return states_classes() ? std::vector<std::string>{}
+                            : std::vector<std::string>{"number of classes (classes)"};
   }
 
   /// The same for sources that call fit(). Without target_fill a target that does not fit ends the

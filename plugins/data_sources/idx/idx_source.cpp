@@ -233,7 +233,13 @@ DataInfo IdxSource::foreseen_info() const {
   }
   info.first_rows_only = selection_.limit().has_value();
   info.rows_chosen_by_value = selection_.by_label();
-  if (!selection_.classes()) info.unaccounted.emplace_back("number of classes (classes)");
+  if (selection_.classes()) {
+    constexpr auto kAny = std::numeric_limits<std::uint64_t>::max();
+    const IdxFile images(train_.images, Content::images, kAny);
+    info.shape = {{images.extents.begin() + 1, images.extents.end()}, *selection_.classes()};
+  } else {
+    info.unaccounted.emplace_back("number of classes (classes)");
+  }
   // A label that is none ends the run; that it took place then says of every row that it fits.
   if (!selection_.takes_all_labels())
     info.unaccounted.emplace_back("that every label fits (target_fill)");

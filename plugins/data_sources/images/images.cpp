@@ -160,10 +160,6 @@ class Images final : public privgrad::DataSource,
   DataInfo info() override {
     list();
     DataInfo info = foreseen_info();
-    info.shape.features = form_.channels == 1
-                              ? privgrad::Shape{form_.height, form_.width}
-                              : privgrad::Shape{form_.height, form_.width, form_.channels};
-    info.shape.classes = classes_.size();
     info.train_rows = train_.size();
     info.test_rows = test_.size();
     info.class_names = classes_;
@@ -173,6 +169,10 @@ class Images final : public privgrad::DataSource,
 
   DataInfo foreseen_info() override {
     DataInfo info;
+    info.shape.features = form_.channels == 1
+                              ? privgrad::Shape{form_.height, form_.width}
+                              : privgrad::Shape{form_.height, form_.width, form_.channels};
+    info.shape.classes = classes_.size();
     info.has_test_split = test_folder_.has_value();
     const auto origin = [](const std::filesystem::path& folder) {
       return privgrad::RowOrigin{privgrad::file_identity(folder), folder.string()};

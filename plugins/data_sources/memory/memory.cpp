@@ -157,7 +157,9 @@ class Arrays final : public LentRows {
     const MemoryTable train = table_of(params_.object("train"), false);
     std::optional<MemoryTable> test;
     if (params_.has("test")) test = table_of(params_.object("test"), false);
-    return info_without_rows(train, test ? &*test : nullptr);
+    DataInfo info = info_without_rows(train, test ? &*test : nullptr);
+    if (task_.states_classes()) info.shape = {train.features, task_.classes()};
+    return info;
   }
 
   Value suggest() override {

@@ -150,16 +150,21 @@ void DeclaredTable::check_columns(const Table& train, const Table& test) const {
 
 DataInfo DeclaredTable::foreseen_info() {
   std::vector<std::string> strict;
+  std::size_t width = 0;
   if (form_.are_named && !form_.rules.empty()) {
     const std::vector<std::string> names = columns();
     const auto target = std::find(names.begin(), names.end(), target_.name()) - names.begin();
     for (const Column& column : choose_columns(form_.rules, names, static_cast<std::size_t>(target),
-                                               form_.missing, form_.decimal_comma, false))
+                                               form_.missing, form_.decimal_comma, false)) {
       add_strict(column.rule(), column.name(), strict);
+      width += column.width();
+    }
   } else {  // the first line is a row, and even how many fields it has may be odd
     for (const ColumnRule& rule : form_.rules) add_strict(rule, rule.name, strict);
   }
-  return info_without_rows(strict);
+  DataInfo info = info_without_rows(strict);
+  if (width > 0 && target_.states_classes()) info.shape = {{width}, target_.classes()};
+  return info;
 }
 
 DataInfo DeclaredTable::info_without_rows(const std::vector<std::string>& strict) const {

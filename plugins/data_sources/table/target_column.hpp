@@ -22,6 +22,7 @@ class TargetColumn {
   const std::string& name() const noexcept { return name_; }
   const std::vector<std::string>& class_names() const noexcept { return labels_; }
   std::size_t classes() const { return task_.classes(); }
+  bool states_classes() const { return task_.states_classes(); }
 
   /// Whether every text has a target, so that no row can end a run.
   bool is_total() const { return fill_.has_value(); }

@@ -219,6 +219,9 @@ void check_foreseen_info(Checker& checker, const DataInfo& told) {
   require(std::ranges::equal(foreseen.train_origins, told.train_origins, same) &&
               std::ranges::equal(foreseen.test_origins, told.test_origins, same),
           "foreseen_info() says otherwise where the rows are from");
+  require(foreseen.shape.features.empty() || (foreseen.shape.features == told.shape.features &&
+                                              foreseen.shape.classes == told.shape.classes),
+          "foreseen_info() says otherwise of which shape the rows are");
 }
 
 }  // namespace

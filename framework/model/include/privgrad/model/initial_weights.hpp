@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "privgrad/manifest/manifest.hpp"
+#include "privgrad/model/safetensors.hpp"
 #include "privgrad/network.hpp"
 
 namespace privgrad::core {
@@ -54,11 +55,16 @@ struct InitialWeights {
   void put_into(std::span<float> parameters) const;
 };
 
-/// Reads model.weights. Tensors belong together by name, or as model.weights.map says.
+/// What a file of weights says of itself, whatever model begins from it.
+WeightsFacts facts_of(const TensorFile& file);
+
+/// Fits the weights of model.weights to a model. Tensors belong together by name, or as
+/// model.weights.map says.
 /// \param network  the whole model.
 /// \throws ManifestError with a table of all tensors if shapes differ, or nothing belongs together;
-///   for names that neither side has; IoError if the file is none.
-InitialWeights load_weights(const Manifest& manifest, const Network& network);
+///   for names that neither side has; IoError for a tensor that cannot be read.
+InitialWeights fit_weights(const Manifest& manifest, const Network& network,
+                           const TensorFile& file);
 
 /// Who answers for the data that the weights were trained on.
 enum class WeightsClaim {

@@ -102,6 +102,9 @@ std::unique_ptr<Program> compile_program(const Manifest& manifest, const Setting
 /// The number of training rows that the manifest declares: data.size, or all of federated.sizes.
 std::optional<std::uint64_t> declared_size(const Manifest& manifest);
 
+/// Whose presence the guarantee hides.
+PrivacyUnit unit_of(const Manifest& manifest);
+
 /// Whether neighbouring data sets have equally many rows, so that the number may be stated. Clients
 /// that are exchanged may differ in theirs.
 bool size_is_public(const Manifest& manifest);

@@ -18,6 +18,10 @@ struct Shards {
   bool has_histograms = false;     ///< Whether labels were counted.
 };
 
+/// What is known of them before a row is read: whether the partition depends on examples, and
+/// whether sizes are public.
+Shards foreseen_shards(const Manifest& manifest);
+
 /// Reads the training data, and divides it among the clients.
 /// \throws ManifestError for a partition that leaves a client without examples.
 Shards share_out(const Manifest& manifest, const Setting& setting);

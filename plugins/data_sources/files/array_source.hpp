@@ -1,0 +1,234 @@
+// Data sources whose rows are two arrays of numbers, features and targets, as files hold them.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "feature_fill.hpp"
+#include "privgrad/data_files.hpp"
+#include "privgrad/data_source.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/foreseen_info.hpp"
+#include "privgrad/streamed_rows.hpp"
+#include "target_task.hpp"
+
+/// One split, as far as info() needs it.
+struct ArrayOutline {
+  privgrad::Shape features;    ///< The shape of one example.
+  std::vector<float> targets;  ///< [rows].
+  std::size_t filled = 0;      ///< How many targets did not fit, and count as target_fill.
+  bool are_reals = false;      ///< Whether features can be NaN or infinite.
+};
+
+/// What all such sources do alike.
+/// \tparam Place  where the arrays of one split are, by an object among the parameters:
+///   open_features(of_any_size), open_targets(), origins_of(features, targets), targets_name().
+/// \tparam Array  one that is open: shape(), is_bytes(), is_real(), fail().
+template <class Place, class Array>
+class ArraySource : public privgrad::DataSource,
+                    public privgrad::DataFiles,
+                    public privgrad::ForeseesInfo,
+                    public privgrad::StreamedRows {
+ public:
+  ArraySource(std::string_view component, const privgrad::Params& params)
+      : train_(params.object("train")), task_(component, params), fill_(component, params) {
+    task_.take_fill(component, params);
+    if (params.has("test")) test_.emplace(params.object("test"));
+  }
+
+  /// \param place  of a split: an object of these parameters.
+  static std::vector<privgrad::ParamSpec> params(const std::vector<privgrad::ParamSpec>& place) {
+    std::vector<privgrad::ParamSpec> all = {
+        privgrad::param::object("train", "Where the training examples are.", place),
+        privgrad::param::object("test",
+                                "Where the test examples are, which may be in the same file; "
+                                "without it there is no test split.",
+                                place)
+            .optional(),
+    };
+    for (auto& spec : TargetTask::params()) all.push_back(std::move(spec));
+    all.push_back(TargetTask::fill_param());
+    all.push_back(FeatureFill::param());
+    return all;
+  }
+
+  privgrad::DataInfo info() override {
+    load();
+    privgrad::DataInfo info = foreseen_info();
+    info.shape = {train_outline_->features, task_.classes()};
+    info.train_rows = train_outline_->targets.size();
+    info.test_rows = test_outline_ ? test_outline_->targets.size() : 0;
+    const auto add_remark = [&](const Place& place, const ArrayOutline& outline) {
+      std::string remark =
+          TargetTask::remark(place.targets_name(), outline.filled, outline.targets.size());
+      if (!remark.empty()) info.remarks.push_back(std::move(remark));
+    };
+    add_remark(train_, *train_outline_);
+    if (test_) add_remark(*test_, *test_outline_);
+    return info;
+  }
+
+  /// By the headers of the arrays.
+  privgrad::DataInfo foreseen_info() override {
+    privgrad::DataInfo info{.shape = {},
+                            .unaccounted = task_.unaccounted_of_fit(),
+                            .has_test_split = test_.has_value()};
+    bool are_reals = false;
+    const auto origins = [&](const Place& place) {
+      const Array features = place.open_features(true), targets = place.open_targets();
+      are_reals = are_reals || features.is_real();
+      if (info.shape.features.empty() && task_.states_classes())
+        info.shape = {example_of(features), task_.classes()};
+      return place.origins_of(features, targets);
+    };
+    info.train_origins = origins(train_);
+    if (test_) info.test_origins = origins(*test_);
+    fill_.add_unaccounted(are_reals, info.unaccounted);
+    return info;
+  }
+
+  privgrad::Dataset read(privgrad::Split split) override {
+    load();
+    const bool is_train = split == privgrad::Split::train;
+    if (!is_train && !test_) return privgrad::Dataset(info().shape, std::vector<float>{}, {});
+    return read(is_train ? train_ : *test_, is_train ? *train_outline_ : *test_outline_);
+  }
+
+  privgrad::DataInfo stream(const std::function<void(const privgrad::RowBlock&)>& take) override {
+    is_streamed_ = true;
+    load();
+    const auto rows_of = [](const ArrayOutline& one) {
+      return static_cast<double>(one.targets.size());
+    };
+    const double train = rows_of(*train_outline_);
+    const double all = train + (test_ ? rows_of(*test_outline_) : 0.0);
+    hand_on(privgrad::Split::train, train_, *train_outline_, 0.0, all, take);
+    if (test_) hand_on(privgrad::Split::test, *test_, *test_outline_, train, all, take);
+    return info();
+  }
+
+ protected:
+  /// \returns all targets, also what is no number.
+  virtual std::vector<float> targets_of(Array& targets) const = 0;
+  virtual privgrad::Dataset read(const Place& place, const ArrayOutline& outline) const = 0;
+  /// Prepares features to be read in their order.
+  /// \returns how many rows to read at once: of at most so many elements, where that can be.
+  virtual std::size_t begin_stream(Array& features, std::size_t elements) const = 0;
+  /// \param to  empty before.
+  virtual void read_bytes(Array& features, std::size_t first, std::size_t rows,
+                          std::vector<std::uint8_t>& to) const = 0;
+  /// \throws IoError  a feature is not finite, and nothing was declared for that.
+  virtual void read_reals(Array& features, std::size_t first, std::size_t rows,
+                          std::vector<float>& to) const = 0;
+
+  static privgrad::Shape example_of(const Array& features) {
+    const privgrad::Shape& shape = features.shape();
+    if (shape.size() < 2)
+      features.fail("has the shape (" + shape_text(features) +
+                    "), expected features of shape (rows x extents...)");
+    return {shape.begin() + 1, shape.end()};
+  }
+
+  static void check_unchanged(const Array& features, const ArrayOutline& outline) {
+    if (example_of(features) != outline.features ||
+        features.shape().front() != outline.targets.size() ||
+        features.is_real() != outline.are_reals)
+      features.fail("has changed since its header was read");
+  }
+
+  const TargetTask& task() const { return task_; }
+  const FeatureFill& fill() const { return fill_; }
+  const Place& train() const { return train_; }
+  const std::optional<Place>& test() const { return test_; }
+
+ private:
+  static std::string shape_text(const Array& array) {
+    return array.shape().empty() ? "" : privgrad::to_text(array.shape());
+  }
+
+  /// Reads the headers and targets, once.
+  void load() {
+    if (train_outline_) return;
+    ArrayOutline train = outline_of(train_);
+    if (const std::string wrong = task_.learn(train.targets); !wrong.empty())
+      throw privgrad::IoError(train_.targets_name() + ": " + wrong);
+    if (test_) {
+      ArrayOutline test = outline_of(*test_);
+      if (test.features != train.features) {
+        test_->open_features(true).fail("holds examples of " + privgrad::to_text(test.features) +
+                                        ", expected " + privgrad::to_text(train.features) +
+                                        " as in train");
+      }
+      test_outline_ = std::move(test);
+    }
+    train_outline_ = std::move(train);
+  }
+
+  ArrayOutline outline_of(const Place& place) const {
+    const Array features = place.open_features(is_streamed_);
+    Array targets = place.open_targets();
+    ArrayOutline outline;
+    outline.features = example_of(features);
+    outline.are_reals = features.is_real();
+    const std::size_t rows = features.shape().front();
+    if (targets.shape().empty() ||
+        privgrad::element_count(targets.shape()) != targets.shape().front()) {
+      targets.fail("has the shape (" + shape_text(targets) + "), expected targets of shape (rows)");
+    }
+    if (rows != targets.shape().front()) {
+      features.fail("has " + std::to_string(rows) + " examples, but " + place.targets_name() +
+                    " has " + std::to_string(targets.shape().front()) + " targets");
+    }
+    outline.targets = targets_of(targets);
+    if (const auto row = task_.fit(outline.targets, outline.filled)) {
+      targets.fail("target " + std::to_string(*row) + " is not " + task_.expected() +
+                   "; target_fill says what such a row counts as");
+    }
+    return outline;
+  }
+
+  /// \param before, all  rows that come before these, and in all.
+  void hand_on(privgrad::Split split, const Place& place, const ArrayOutline& outline,
+               double before, double all,
+               const std::function<void(const privgrad::RowBlock&)>& take) const {
+    Array features = place.open_features(true);
+    check_unchanged(features, outline);
+    const std::size_t most = begin_stream(features, std::size_t{1} << 18);
+    std::vector<float> reals;
+    std::vector<std::uint8_t> bytes;
+    for (std::size_t first = 0; first < outline.targets.size(); first += most) {
+      const std::size_t rows = std::min(most, outline.targets.size() - first);
+      privgrad::RowBlock block{.split = split,
+                               .features = {},
+                               .scale = 1.0f,
+                               .targets = std::span(outline.targets).subspan(first, rows),
+                               .done = (before + static_cast<double>(first + rows)) / all};
+      reals.clear();
+      bytes.clear();
+      if (features.is_bytes()) {
+        read_bytes(features, first, rows, bytes);
+        block.features = std::span<const std::uint8_t>(bytes);
+      } else {
+        read_reals(features, first, rows, reals);
+        block.features = std::span<const float>(reals);
+      }
+      take(block);
+    }
+  }
+
+  Place train_;
+  std::optional<Place> test_;
+  TargetTask task_;
+  FeatureFill fill_;
+  std::optional<ArrayOutline> train_outline_, test_outline_;
+  bool is_streamed_ = false;  ///< If so, features may be of any size.
+};
