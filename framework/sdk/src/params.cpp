@@ -233,6 +233,13 @@ ParamSpec make_spec(ParamType type, std::string name, std::string doc) {
 
 }  // namespace
 
+ParamSpec::ParamSpec() = default;
+ParamSpec::ParamSpec(const ParamSpec&) = default;
+ParamSpec::ParamSpec(ParamSpec&&) noexcept = default;
+ParamSpec& ParamSpec::operator=(const ParamSpec&) = default;
+ParamSpec& ParamSpec::operator=(ParamSpec&&) noexcept = default;
+ParamSpec::~ParamSpec() = default;
+
 ParamSpec&& ParamSpec::at_least(double value) && {
   ParamSpec& numbers = numbers_of(*this);
   numbers.min = value;

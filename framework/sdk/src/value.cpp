@@ -10,6 +10,21 @@
 
 namespace privgrad {
 
+Value::Value() = default;
+Value::Value(bool value) : data_(value) {}
+Value::Value(int value) : data_(std::int64_t{value}) {}
+Value::Value(std::int64_t value) : data_(value) {}
+Value::Value(double value) : data_(value) {}
+Value::Value(const char* value) : data_(std::string(value)) {}
+Value::Value(std::string value) : data_(std::move(value)) {}
+Value::Value(List value) : data_(std::move(value)) {}
+Value::Value(Object value) : data_(std::move(value)) {}
+Value::Value(const Value&) = default;
+Value::Value(Value&&) noexcept = default;
+Value& Value::operator=(const Value&) = default;
+Value& Value::operator=(Value&&) noexcept = default;
+Value::~Value() = default;
+
 const Value* Value::find(std::string_view key) const noexcept {
   const auto* object = std::get_if<Object>(&data_);
   if (object == nullptr) return nullptr;

@@ -43,6 +43,14 @@ struct PRIVGRAD_API ParamSpec {
   std::vector<ParamSpec> fields;     ///< For objects.
   std::vector<ParamSpec> element;    ///< For lists: exactly one, describing each element.
 
+  // In the library, so that plugins compile no copies of them.
+  ParamSpec();
+  ParamSpec(const ParamSpec& other);
+  ParamSpec(ParamSpec&& other) noexcept;
+  ParamSpec& operator=(const ParamSpec& other);
+  ParamSpec& operator=(ParamSpec&& other) noexcept;
+  ~ParamSpec();
+
   ParamSpec&& at_least(double value) &&;
   ParamSpec&& above(double value) &&;
   ParamSpec&& at_most(double value) &&;

@@ -26,8 +26,7 @@ class PRIVGRAD_API Value {
   using Object = std::vector<Member>;  ///< In the order of the file; keys are unique.
   using Data = std::variant<std::monostate, bool, std::int64_t, double, std::string, List, Object>;
 
-  // Defined below: a constructor needs the destructor of Object, and so Member complete. gcc looks
-  // late enough not to mind, clang does not.
+  // All in the library: each plugin would compile the copies of the whole tree once more.
   Value();
   Value(bool value);
   Value(int value);
@@ -37,6 +36,11 @@ class PRIVGRAD_API Value {
   Value(std::string value);
   Value(List value);
   Value(Object value);
+  Value(const Value& other);
+  Value(Value&& other) noexcept;
+  Value& operator=(const Value& other);
+  Value& operator=(Value&& other) noexcept;
+  ~Value();
 
   const Data& data() const noexcept { return data_; }
   Data& data() noexcept { return data_; }
@@ -64,16 +68,6 @@ struct Value::Member {
   Value value;
   Mark key_mark;
 };
-
-inline Value::Value() = default;
-inline Value::Value(bool value) : data_(value) {}
-inline Value::Value(int value) : data_(std::int64_t{value}) {}
-inline Value::Value(std::int64_t value) : data_(value) {}
-inline Value::Value(double value) : data_(value) {}
-inline Value::Value(const char* value) : data_(std::string(value)) {}
-inline Value::Value(std::string value) : data_(std::move(value)) {}
-inline Value::Value(List value) : data_(std::move(value)) {}
-inline Value::Value(Object value) : data_(std::move(value)) {}
 
 /// \returns the shortest text that reads back as the same double ("0.1", "1e-08", "inf").
 PRIVGRAD_API std::string format_number(double value);
