@@ -9,6 +9,7 @@
 #include <set>
 
 #include "privgrad/transform.hpp"
+#include "privgrad/trust/chained_line.hpp"
 #include "privgrad/trust/data_account.hpp"
 #include "privgrad/trust/hash_chain.hpp"
 #include "privgrad/trust/random_key.hpp"

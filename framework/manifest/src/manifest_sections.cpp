@@ -9,6 +9,7 @@
 #include "manifest_values.hpp"
 #include "privgrad/manifest/yaml.hpp"
 #include "privgrad/privacy.hpp"
+#include "privgrad/trust/data_account.hpp"
 
 namespace privgrad::core {
 namespace {

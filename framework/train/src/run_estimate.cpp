@@ -8,6 +8,7 @@
 
 #include "privgrad/data/executor.hpp"
 #include "privgrad/model/augmented_program.hpp"
+#include "privgrad/plan/components.hpp"
 #include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/train/trainer.hpp"
 #include "privgrad/trust/clipped_sum.hpp"

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "privgrad/error.hpp"
+#include "privgrad/trust/chained_line.hpp"
 #include "privgrad/trust/checked_answer.hpp"
 #include "privgrad/trust/event_json.hpp"
 #include "privgrad/trust/files.hpp"

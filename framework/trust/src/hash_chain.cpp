@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "privgrad/error.hpp"
+#include "privgrad/trust/chained_line.hpp"
 #include "privgrad/trust/json_problem.hpp"
 #include "privgrad/trust/sha256.hpp"
 

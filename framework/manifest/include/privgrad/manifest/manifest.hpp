@@ -16,7 +16,7 @@
 #include "privgrad/manifest/component_use.hpp"
 #include "privgrad/manifest/streaming.hpp"
 #include "privgrad/privacy.hpp"
-#include "privgrad/trust/data_account.hpp"
+#include "privgrad/trust/account_terms.hpp"
 
 namespace privgrad::core {
 

@@ -12,18 +12,9 @@
 #include "privgrad/accountant.hpp"
 #include "privgrad/event.hpp"
 #include "privgrad/privacy.hpp"
+#include "privgrad/trust/account_terms.hpp"
 
 namespace privgrad::core {
-
-/// The terms of an account, fixed when it is opened.
-struct AccountTerms {
-  std::string name;  ///< Name of the private data, for people.
-  Adjacency adjacency = Adjacency::add_or_remove_one;
-  PrivacyUnit unit = PrivacyUnit::example;
-  double target_epsilon = 0.0;  ///< For all runs together, > 0.
-  double target_delta = 0.0;    ///< In (0, 1).
-  std::string accountant;       ///< YAML: the kind of a privacy filter, with all its parameters.
-};
 
 /// The reservation of one run, and its outcome.
 struct AccountEntry {
