@@ -32,7 +32,8 @@ target_compile_definitions(privgrad_places PRIVATE
 target_include_directories(privgrad_places PUBLIC ${PROJECT_SOURCE_DIR}/cmake/places)
 
 # privgrad_together(<target> <source>...): compiles these sources of the target a dozen at a time, where the build is
-# made for that. CMake's own UNITY_BUILD names sources by absolute paths, which no cache could share.
+# made for that; each call begins another dozen. CMake's own UNITY_BUILD names sources by absolute paths, which no cache
+# could share.
 function(privgrad_together target)
   if(NOT PRIVGRAD_UNITY_BUILD)
     return()
@@ -43,7 +44,10 @@ function(privgrad_together target)
     return()
   endif()
   set_source_files_properties(${sources} PROPERTIES HEADER_FILE_ONLY ON)
-  set(number 0)
+  get_target_property(number ${target} PRIVGRAD_UNITS)
+  if(NOT number)
+    set(number 0)
+  endif()
   while(sources)
     list(SUBLIST sources 0 ${privgrad_batch} batch)
     list(REMOVE_ITEM sources ${batch})
@@ -58,15 +62,15 @@ function(privgrad_together target)
     target_sources(${target} PRIVATE ${together})
     math(EXPR number "${number} + 1")
   endwhile()
+  set_target_properties(${target} PROPERTIES PRIVGRAD_UNITS ${number})
 endfunction()
 
-# privgrad_cold(<target> [APART] [EXCEPT <source>...])
+# privgrad_cold(<target> [EXCEPT <source>...])
 #
 # For code that is not on the way of a training step, of noise, or of an accountant's bounds: what the optimizer could
-# do for it, nobody would notice. APART: each source alone, because they use one name for different things. Sources
-# after EXCEPT are compiled as everything else.
+# do for it, nobody would notice. Sources after EXCEPT are compiled as everything else.
 function(privgrad_cold target)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "APART" "" "EXCEPT")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "EXCEPT")
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
   get_target_property(sources ${target} SOURCES)
   foreach(source IN LISTS arg_EXCEPT)
@@ -79,7 +83,7 @@ function(privgrad_cold target)
   cmake_language(EVAL CODE "cmake_language(DEFER CALL privgrad_check_hot ${arg_EXCEPT})")
   list(FILTER sources INCLUDE REGEX "\\.cpp$")
   list(FILTER sources EXCLUDE REGEX "^${CMAKE_CURRENT_BINARY_DIR}/")
-  if(sources AND NOT arg_APART)
+  if(sources)
     privgrad_together(${target} ${sources})
   endif()
 endfunction()

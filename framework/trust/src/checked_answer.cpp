@@ -9,9 +9,10 @@
 namespace privgrad::core {
 namespace {
 
+using Json = nlohmann::json;
+
 /// Notes go into JSON files, which are UTF-8: U+FFFD replaces everything that is not.
 std::string as_utf8(const std::string& text) {
-  using Json = nlohmann::json;
   return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace))
       .get<std::string>();
 }

@@ -236,7 +236,7 @@ class RowWriter {
   void add(std::uint64_t step_of_run, SquaredSensitivity& sensitivity) {
     if (step_of_run < first_step_) return;
     // Shares that add up to 1 but for their rounding: what is left of it is an error, and bounded.
-    constexpr double kNothing = 0x1p-40;
+    constexpr double kNegligible = 0x1p-40;
     const std::uint64_t step = step_of_run - first_step_;
     most_held_ = std::fabs(recipes_.keep(step)) * most_held_ + bound(step);
     const auto earlier = recipes_.earlier(step);
@@ -253,7 +253,7 @@ class RowWriter {
         rounding += std::fabs((left - (difference - back)) - (share + back));
         left = difference;
       }
-      if (continued == earlier.size() && std::fabs(left) <= kNothing) {
+      if (continued == earlier.size() && std::fabs(left) <= kNegligible) {
         rounding += std::fabs(left);
         break;
       }

@@ -17,8 +17,6 @@
 namespace privgrad::testing {
 namespace {
 
-constexpr Adjacency kAdjacencies[] = {Adjacency::add_or_remove_one, Adjacency::replace_one,
-                                      Adjacency::zero_out};
 constexpr double kDeltas[] = {1e-12, 1e-8, 1e-5, 1e-2, 0.5, 0.9};
 constexpr double kEpsilons[] = {0.0, 0.1, 1.0, 3.0, 10.0, 50.0};
 
@@ -64,7 +62,7 @@ std::vector<Event> unsupported_events() {
           Event::repeat_and_select(2.0, 1.0, {Event::gaussian(1.0), unknown})};
 }
 
-std::string text_of(const Event& event, Adjacency adjacency) {
+std::string in_words(const Event& event, Adjacency adjacency) {
   return std::string(event.name()) + " under " + std::string(to_text(adjacency));
 }
 
@@ -393,16 +391,16 @@ void check_refusals(Checker& checker) {
         const Answers before = answers(*accountant);
         const auto reason = accountant->refuses(event);
         require(same(before, answers(*accountant)),
-                "refuses() changed what was spent, for " + text_of(event, adjacency));
+                "refuses() changed what was spent, for " + in_words(event, adjacency));
         if (!reason) {
           accountant->compose(event, 1);
           continue;
         }
-        require(!reason->empty(), "refuses() gives no reason for " + text_of(event, adjacency));
-        require_throws(Thrown::privacy, "compose() of " + text_of(event, adjacency),
+        require(!reason->empty(), "refuses() gives no reason for " + in_words(event, adjacency));
+        require_throws(Thrown::privacy, "compose() of " + in_words(event, adjacency),
                        [&] { accountant->compose(event, 1); });
         require(same(before, answers(*accountant)),
-                "compose() refused " + text_of(event, adjacency) + " but changed what was spent");
+                "compose() refused " + in_words(event, adjacency) + " but changed what was spent");
       }
     }
   });
@@ -410,7 +408,7 @@ void check_refusals(Checker& checker) {
     for (const Adjacency adjacency : kAdjacencies) {
       for (const Event& event : unsupported_events()) {
         require(started(checker, adjacency)->refuses(event).has_value(),
-                "an unsupported event inside " + text_of(event, adjacency) + " is not refused");
+                "an unsupported event inside " + in_words(event, adjacency) + " is not refused");
       }
     }
   });
@@ -492,7 +490,7 @@ void check_answers(Checker& checker, const std::vector<Supported>& events, Fresh
     for (const auto& [adjacency, event] : events) {
       for (const std::uint64_t count : {1u, 1000u}) {
         require_well_formed(*after(checker, adjacency, {{event, count}}),
-                            "after " + std::to_string(count) + " x " + text_of(event, adjacency));
+                            "after " + std::to_string(count) + " x " + in_words(event, adjacency));
       }
     }
   });
@@ -500,7 +498,7 @@ void check_answers(Checker& checker, const std::vector<Supported>& events, Fresh
     for (const auto& pair : events) {
       const auto& [adjacency, event] = pair;
       const Answers& all = fresh.after(pair, 3);
-      const std::string where = " for " + text_of(event, adjacency);
+      const std::string where = " for " + in_words(event, adjacency);
       const auto require_falling = [&](const auto& least, const auto& values, const char* what) {
         for (std::size_t i = 1; i < values.size(); ++i) {
           require(least[i] <= values[i - 1] * (1.0 + kSlack) + 1e-15, what + where);
@@ -517,7 +515,7 @@ void check_answers(Checker& checker, const std::vector<Supported>& events, Fresh
       for (const std::uint64_t count : {1u, 2u, 10u, 1000u}) {
         const Answers& more = fresh.after(one, count);
         const std::string where = disorder(less, more);
-        require(where.empty(), std::to_string(count) + " x " + text_of(event, adjacency) +
+        require(where.empty(), std::to_string(count) + " x " + in_words(event, adjacency) +
                                    " cost less than fewer: " + where);
         less = more;
       }
@@ -533,7 +531,7 @@ void check_answers(Checker& checker, const std::vector<Supported>& events, Fresh
         require(back <= delta * (1.0 + kSlack) + 1e-15,
                 "epsilon(" + format_number(delta) + ") is " + format_number(epsilon) +
                     ", but delta() of that is " + format_number(back) + " for " +
-                    text_of(event, adjacency));
+                    in_words(event, adjacency));
       }
     }
   });
@@ -546,7 +544,7 @@ void check_answers(Checker& checker, const std::vector<Supported>& events, Fresh
     const auto unasked = after(checker, adjacency, {{event, 1}, {event, 2}});
     require(close(asked->epsilon(1e-5).value, unasked->epsilon(1e-5).value, kSlack, 1e-15) &&
                 close(asked->delta(1.0).value, unasked->delta(1.0).value, kSlack, 1e-15),
-            "asked between " + text_of(event, adjacency) +
+            "asked between " + in_words(event, adjacency) +
                 " and two more, it answers otherwise than one that was not");
   });
   checker.rule("answers_are_the_same_on_every_thread", [&] {
@@ -572,7 +570,7 @@ void check_noise(Checker& checker) {
           const Answers less = answers(*after(checker, adjacency, {{make(noise), 2}}));
           const std::string where = disorder(less, more);
           require(where.empty(), "with noise " + format_number(noise) + ", " +
-                                     text_of(make(noise), adjacency) +
+                                     in_words(make(noise), adjacency) +
                                      " costs more than with less noise: " + where);
           more = less;
         }
@@ -598,13 +596,13 @@ void check_composition(Checker& checker, const std::vector<Supported>& events,
       const Answers repeated =
           answers(*after(checker, adjacency, {{event, 1}, {event, 1}, {event, 1}}));
       require(alike(at_once, repeated),
-              "3 x " + text_of(event, adjacency) +
+              "3 x " + in_words(event, adjacency) +
                   " differs from one after the other: " + first_difference(at_once, repeated));
       const Event nested = Event::self_composed(3, event);
       if (started(checker, adjacency)->refuses(nested)) continue;
       const Answers inside = answers(*after(checker, adjacency, {{nested, 1}}));
       require(alike(at_once, inside),
-              "3 x " + text_of(event, adjacency) +
+              "3 x " + in_words(event, adjacency) +
                   " differs from self_composed(3, ...): " + first_difference(at_once, inside));
     }
   });
@@ -615,7 +613,7 @@ void check_composition(Checker& checker, const std::vector<Supported>& events,
       if (adjacency != other_adjacency) continue;
       const Answers one = answers(*after(checker, adjacency, {{first, 2}, {second, 1}}));
       const Answers two = answers(*after(checker, adjacency, {{second, 1}, {first, 2}}));
-      require(alike(one, two), text_of(first, adjacency) + " and " + std::string(second.name()) +
+      require(alike(one, two), in_words(first, adjacency) + " and " + std::string(second.name()) +
                                    " in the other order differ: " + first_difference(one, two));
     }
   });
@@ -626,12 +624,12 @@ void check_composition(Checker& checker, const std::vector<Supported>& events,
       const Answers& before = fresh.after(one, 2);
       accountant->compose(event, 0);
       require(alike(before, answers(*accountant)),
-              "composing " + text_of(event, adjacency) + " zero times changed what was spent");
+              "composing " + in_words(event, adjacency) + " zero times changed what was spent");
       if (accountant->refuses(Event::nothing())) continue;
       accountant->compose(Event::nothing(), 5);
       require(alike(before, answers(*accountant)),
               "composing the empty composition changed what was spent after " +
-                  text_of(event, adjacency));
+                  in_words(event, adjacency));
     }
   });
 }
@@ -647,7 +645,7 @@ void check_instances(Checker& checker, const std::vector<Supported>& events, Fre
       accountant->compose(event, 1);
       require(
           same(answers(*accountant), fresh.after(one, 1)),
-          "started again, it still knows what was spent before, for " + text_of(event, adjacency));
+          "started again, it still knows what was spent before, for " + in_words(event, adjacency));
     }
   });
   checker.rule("instances_are_independent", [&] {

@@ -37,7 +37,7 @@ std::string readable_name(const std::type_info& type) {
   return status == 0 && name != nullptr ? name.get() : type.name();
 }
 
-std::string text_of(const std::exception& problem) {
+std::string message_of(const std::exception& problem) {
   const std::string text = one_line(problem.what());
   return text.empty() ? "(its what() is empty)" : text;
 }
@@ -57,12 +57,12 @@ Finding judge(std::string_view name, const std::function<void()>& body) {
     finding.detail = one_line(nothing.reason);
   } catch (const Error& problem) {
     finding.detail = "an unexpected " + std::string(to_text(kind_of(problem))) +
-                     " was thrown: " + text_of(problem);
+                     " was thrown: " + message_of(problem);
   } catch (const std::bad_alloc&) {
     finding.detail = "it ran out of memory (std::bad_alloc)";
   } catch (const std::exception& problem) {
     finding.detail = "an exception that is not a privgrad::Error was thrown (" +
-                     readable_name(typeid(problem)) + "): " + text_of(problem);
+                     readable_name(typeid(problem)) + "): " + message_of(problem);
   } catch (...) {
     finding.detail = "something that is not an exception was thrown";
   }

@@ -28,7 +28,7 @@ std::vector<std::vector<ParameterGroup>> sample_layouts() {
   return layouts;
 }
 
-bool starts(Clipping& clipping, const std::vector<ParameterGroup>& groups) {
+bool starts_with(Clipping& clipping, const std::vector<ParameterGroup>& groups) {
   // The groups are valid during the call only: whoever keeps the span reads what is put there then.
   std::vector<ParameterGroup> lent = groups;
   const bool started = accepted("start() for " + std::to_string(groups.size()) + " group(s)",
@@ -88,7 +88,7 @@ std::vector<double> all_factors(const Clipping& clipping, const std::vector<Exam
   return all;
 }
 
-std::string text_of(const Example& example) {
+std::string in_words(const Example& example) {
   std::string text = "clip_norm " + format_number(example.clip_norm) + " and squared norms";
   for (const double x : example.squared_norms) text += " " + format_number(x);
   return text;
@@ -97,7 +97,7 @@ std::string text_of(const Example& example) {
 void require_good_factors(const Clipping& clipping, const Example& example) {
   for (const double factor : factors(clipping, example, 0.0)) {
     require(std::isfinite(factor) && factor >= 0.0, "a factor is " + format_number(factor) +
-                                                        " for " + text_of(example) +
+                                                        " for " + in_words(example) +
                                                         "; it must be finite and not negative");
   }
 }
@@ -112,7 +112,7 @@ void require_clipped(const Clipping& clipping, const Example& example) {
   }
   require(std::sqrt(squares) <= example.clip_norm * (1.0 + 1e-9),
           "the contribution has norm " + format_number(std::sqrt(squares)) + " for " +
-              text_of(example) + "; the core would have to cut it");
+              in_words(example) + "; the core would have to cut it");
 }
 
 void check_adaptive(Checker& checker, const AdaptiveClipNorm& adaptive) {
@@ -164,7 +164,7 @@ void check_clipping(Checker& checker) {
   std::vector<std::vector<ParameterGroup>> layouts;
   if (!checker.prepare("accepts_a_network", [&] {
         for (const auto& groups : sample_layouts()) {
-          if (starts(*checker.make<Clipping>(), groups)) layouts.push_back(groups);
+          if (starts_with(*checker.make<Clipping>(), groups)) layouts.push_back(groups);
         }
         require(!layouts.empty(), "start() refuses networks of 1, 2, 3 and 7 layers");
       })) {
@@ -172,7 +172,7 @@ void check_clipping(Checker& checker) {
   }
   const auto started = [&](const std::vector<ParameterGroup>& groups) {
     auto clipping = checker.make<Clipping>();
-    starts(*clipping, groups);
+    starts_with(*clipping, groups);
     return clipping;
   };
   const auto for_each_example = [&](const auto& check) {
@@ -184,7 +184,7 @@ void check_clipping(Checker& checker) {
   if (!checker.rule("fills_every_factor", [&] {
         for_each_example([&](const Clipping& clipping, const Example& example) {
           require(same_bits(factors(clipping, example, -1.0), factors(clipping, example, 1e300)),
-                  "factors() left a factor as it was, or read it, for " + text_of(example));
+                  "factors() left a factor as it was, or read it, for " + in_words(example));
         });
       })) {
     return;
@@ -230,7 +230,7 @@ void check_clipping(Checker& checker) {
   check_range_ends(checker, [&](const Params& params) {
     for (const auto& groups : sample_layouts()) {
       const auto other = checker.make<Clipping>(params);
-      if (!starts(*other, groups)) continue;
+      if (!starts_with(*other, groups)) continue;
       for (const Example& example : sample_examples(groups.size())) {
         require_good_factors(*other, example);
       }

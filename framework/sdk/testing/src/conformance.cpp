@@ -84,7 +84,7 @@ bool check_interface(Checker& checker, const InterfaceRules* rules) {
 /// Chooses the parameters and makes the component once.
 /// \returns whether that worked.
 bool check_creation(Checker& checker, const InterfaceRules& rules) {
-  const Examples examples = example_params(checker.specs(), checker.setup().params);
+  const ExampleParams examples = example_params(checker.specs(), checker.setup().params);
   if (!examples.files.empty()) {
     checker.skip("is_created", "needs data: give the file(s) of " + examples.files.front() +
                                    " in the parameters; nothing more was checked");

@@ -10,6 +10,7 @@
 #include "inputs.hpp"
 #include "parameters.hpp"
 #include "privgrad/data_files.hpp"
+#include "program_inputs.hpp"
 #include "rules.hpp"
 
 namespace privgrad::testing {
@@ -49,10 +50,6 @@ class Scratch {
   std::filesystem::path path_;
 };
 
-std::string text_of(const ExampleShape& shape) {
-  return to_text(shape.features) + " with " + std::to_string(shape.classes) + " classes";
-}
-
 bool same(const ExampleShape& a, const ExampleShape& b) {
   return a.features == b.features && a.classes == b.classes;
 }
@@ -76,13 +73,13 @@ std::vector<Split> splits(const DataInfo& info) {
   return {Split::train, Split::test};
 }
 
-std::string text_of(Split split) { return split == Split::train ? "train" : "test"; }
+std::string word_of(Split split) { return split == Split::train ? "train" : "test"; }
 
 void require_as_told(Dataset& data, Split split, const DataInfo& info) {
   const std::size_t rows = split == Split::train ? info.train_rows : info.test_rows;
-  require(data.rows() == rows, "read(" + text_of(split) + ") has " + std::to_string(data.rows()) +
+  require(data.rows() == rows, "read(" + word_of(split) + ") has " + std::to_string(data.rows()) +
                                    " rows, info() said " + std::to_string(rows));
-  require(same(data.shape(), info.shape), "read(" + text_of(split) + ") has examples of " +
+  require(same(data.shape(), info.shape), "read(" + word_of(split) + ") has " +
                                               text_of(data.shape()) + ", info() said " +
                                               text_of(info.shape));
 }
@@ -193,9 +190,9 @@ void check_data_source(Checker& checker) {
     for (const Split split : splits(info)) {
       Dataset first = source->read(split);
       Dataset again = source->read(split);
-      require(same(first, again), "read(" + text_of(split) + ") differs the second time");
+      require(same(first, again), "read(" + word_of(split) + ") differs the second time");
       Dataset elsewhere = other->read(split);
-      require(same(first, elsewhere), "read(" + text_of(split) + ") differs in another instance");
+      require(same(first, elsewhere), "read(" + word_of(split) + ") differs in another instance");
     }
     require(same(info, source->info()), "info() answers otherwise after read()");
   });

@@ -15,8 +15,6 @@ namespace {
 __extension__ using Wide = unsigned __int128;
 using Cells = std::vector<std::int64_t>;
 
-constexpr std::uint64_t kMost = std::uint64_t{1} << 26;
-
 Wide wide(const SquaredLength& length) { return (Wide{length.high} << 64) + length.low; }
 
 std::string in(const Network& network) { return "in " + text_of(network) + ", "; }

@@ -6,6 +6,7 @@
 
 #include "inputs.hpp"
 #include "parameters.hpp"
+#include "program_inputs.hpp"
 #include "rules.hpp"
 
 namespace privgrad::testing {
@@ -16,12 +17,7 @@ std::vector<ExampleShape> sample_shapes() {
           {{3, 4}, 3}, {{2, 3, 4}, 10}, {{8, 8, 1}, 2}, {{28, 28}, 10}};
 }
 
-std::string text_of(const ExampleShape& shape) {
-  return "examples of " + to_text(shape.features) + " with " +
-         (shape.classes == 0 ? "real targets" : std::to_string(shape.classes) + " classes");
-}
-
-std::string text_of(const Network& network) {
+std::string words_of(const Network& network) {
   std::string text = std::string(to_text(network.loss));
   for (const Layer& layer : network.layers) text += ", " + to_text(layer);
   for (const ParameterBlock& block : parameter_blocks(network)) {
@@ -83,9 +79,9 @@ void check_model(Checker& checker) {
   }
   checker.rule("networks_are_repeatable", [&] {
     for (const Network& network : networks) {
-      const std::string text = text_of(network);
-      require(text == text_of(model->network(network.input)) &&
-                  text == text_of(checker.make<Model>()->network(network.input)),
+      const std::string text = words_of(network);
+      require(text == words_of(model->network(network.input)) &&
+                  text == words_of(checker.make<Model>()->network(network.input)),
               "network() gives another network for the same examples");
     }
   });
@@ -101,9 +97,9 @@ void check_model(Checker& checker) {
   checker.rule("runs_concurrently", [&] {
     for (const Network& network : networks) {
       const std::vector<float> alone = initial(*model, network, 5);
-      const std::string text = text_of(network);
+      const std::string text = words_of(network);
       for (const auto& [parameters, described] : on_two_threads([&] {
-             return std::pair(initial(*model, network, 5), text_of(model->network(network.input)));
+             return std::pair(initial(*model, network, 5), words_of(model->network(network.input)));
            })) {
         require(same_bits(alone, parameters) && described == text,
                 "on two threads, the results differ");

@@ -20,7 +20,7 @@ bool number(const ParamSpec& spec) {
   return spec.type == ParamType::integer || spec.type == ParamType::real;
 }
 
-std::string text_of(const Value& value) {
+std::string value_text(const Value& value) {
   if (const auto* flag = std::get_if<bool>(&value.data())) return *flag ? "true" : "false";
   if (const auto* integer = std::get_if<std::int64_t>(&value.data()))
     return std::to_string(*integer);
@@ -28,7 +28,7 @@ std::string text_of(const Value& value) {
   if (const auto* text = std::get_if<std::string>(&value.data())) return "'" + *text + "'";
   if (const auto* list = std::get_if<Value::List>(&value.data())) {
     std::string text;
-    for (const Value& item : *list) text += (text.empty() ? "" : ", ") + text_of(item);
+    for (const Value& item : *list) text += (text.empty() ? "" : ", ") + value_text(item);
     return "[" + text + "]";
   }
   return std::string(value.type_name());
@@ -104,7 +104,7 @@ std::vector<Value> ends_of(const ParamSpec& spec) {
 }
 
 void add_examples(const std::vector<ParamSpec>& specs, const Value& given,
-                  const std::string& prefix, Examples& examples, Value& object) {
+                  const std::string& prefix, ExampleParams& examples, Value& object) {
   for (const ParamSpec& spec : specs) {
     const std::string name = prefix + spec.name;
     const Value* replaced = given.find(spec.name);
@@ -170,8 +170,8 @@ std::string joined(const std::vector<std::string>& names) {
 
 }  // namespace
 
-Examples example_params(const std::vector<ParamSpec>& specs, const Value& given) {
-  Examples examples;
+ExampleParams example_params(const std::vector<ParamSpec>& specs, const Value& given) {
+  ExampleParams examples;
   examples.params = Value(Value::Object{});
   add_examples(specs, given, "", examples, examples.params);
   // Unknown members stay, so that Params::make can say so.
@@ -199,13 +199,13 @@ std::vector<Variant> range_ends(const std::vector<ParamSpec>& specs, const Value
   std::vector<Variant> variants;
   for (const ParamSpec& spec : specs) {
     for (const Value& end : ends_of(spec)) {
-      Variant variant{spec.name + " = " + text_of(end), base};
+      Variant variant{spec.name + " = " + value_text(end), base};
       variant.params.set(spec.name, end);
       variants.push_back(std::move(variant));
     }
     const Value* inner = base.find(spec.name);
     if (inner == nullptr && spec.example_value && spec.type != ParamType::path) {
-      Variant variant{spec.name + " = " + text_of(*spec.example_value), base};
+      Variant variant{spec.name + " = " + value_text(*spec.example_value), base};
       variant.params.set(spec.name, *spec.example_value);
       variants.push_back(std::move(variant));
     }
@@ -270,7 +270,7 @@ void check_declaration(Checker& checker) {
     });
   });
   checker.rule("declares_examples", [&] {
-    const Examples examples = example_params(info.params, Value());
+    const ExampleParams examples = example_params(info.params, Value());
     require(examples.undeclared.empty(), "required parameter(s) without an example: " +
                                              joined(examples.undeclared) + "; add .example(...)");
   });

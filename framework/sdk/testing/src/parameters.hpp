@@ -13,14 +13,14 @@
 namespace privgrad::testing {
 
 /// Parameters made from the declaration alone.
-struct Examples {
+struct ExampleParams {
   Value params;                         ///< An object: every example and default there is.
   std::vector<std::string> undeclared;  ///< Required parameters without an example.
   std::vector<std::string> files;       ///< Required paths: no example can stand for a file.
 };
 
 /// \param given  members that replace the declared ones; an object or null.
-Examples example_params(const std::vector<ParamSpec>& specs, const Value& given);
+ExampleParams example_params(const std::vector<ParamSpec>& specs, const Value& given);
 
 /// The parameters as they are, then with the example of one optional parameter more, each in turn.
 std::vector<Value> with_each_optional(const std::vector<ParamSpec>& specs, const Value& params);

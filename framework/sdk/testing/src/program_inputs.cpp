@@ -50,6 +50,11 @@ std::vector<std::size_t> layer_parameters(const Network& network) {
   return counts;
 }
 
+std::string text_of(const ExampleShape& shape) {
+  return "examples of " + to_text(shape.features) + " with " +
+         (shape.classes == 0 ? "real targets" : std::to_string(shape.classes) + " classes");
+}
+
 std::string text_of(const Network& network) {
   std::string text = "the network " + to_text(network.input.features);
   for (const Layer& layer : network.layers) {

@@ -11,6 +11,9 @@
 
 namespace privgrad::testing {
 
+/// The longest vector of cells that an example may have.
+inline constexpr std::uint64_t kMost = std::uint64_t{1} << 26;
+
 /// Examples for a network, which outlive the batches made of them.
 struct Examples {
   std::size_t row_size = 0;
@@ -32,6 +35,7 @@ std::vector<float> parameters_for(const Network& network, std::uint64_t seed = 3
 /// The number of parameters of each layer: [layers].
 std::vector<std::size_t> layer_parameters(const Network& network);
 
+std::string text_of(const ExampleShape& shape);
 std::string text_of(const Network& network);
 
 std::vector<float> gradients(const Program& program, const Batch& batch);

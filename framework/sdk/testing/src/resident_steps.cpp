@@ -17,8 +17,7 @@ using CellList = std::vector<std::int64_t>;
 using Places = std::vector<std::uint64_t>;
 using Numbers = ResidentSteps::Numbers;
 
-constexpr std::uint64_t kMost = std::uint64_t{1} << 26;
-constexpr std::size_t kRows = 20;
+constexpr std::size_t kResidentRows = 20;
 
 constexpr std::array<Numbers, 3> kNumbers = {Numbers::parameters, Numbers::first_state,
                                              Numbers::second_state};
@@ -36,10 +35,10 @@ class Bench {
         resident_(dynamic_cast<ResidentSteps&>(program)),
         where_(words(network)),
         size_(program.parameter_count()),
-        examples_(examples_for(network, kRows)) {
+        examples_(examples_for(network, kResidentRows)) {
     program_.load_parameters(parameters_for(network));
-    pass_ = exact_.make_pass(kRows);
-    std::vector<double> scales(kRows * exact_.groups());
+    pass_ = exact_.make_pass(kResidentRows);
+    std::vector<double> scales(kResidentRows * exact_.groups());
     exact_.backward(examples_.all(), *pass_, scales);
     for (double& scale : scales) {
       const double squares = scale * static_cast<double>(exact_.groups());
@@ -47,7 +46,7 @@ class Bench {
                   ? static_cast<double>(kMost) / std::sqrt(squares)
                   : 0.0;
     }
-    std::vector<SquaredLength> lengths(kRows);
+    std::vector<SquaredLength> lengths(kResidentRows);
     exact_.make_cells(*pass_, scales, kMost, lengths);
   }
 
@@ -58,8 +57,8 @@ class Bench {
 
   /// All but every third, from the first or the second on.
   static std::vector<std::uint8_t> some(std::size_t first) {
-    std::vector<std::uint8_t> taken(kRows, 1);
-    for (std::size_t i = first; i < kRows; i += 3) taken[i] = 0;
+    std::vector<std::uint8_t> taken(kResidentRows, 1);
+    for (std::size_t i = first; i < kResidentRows; i += 3) taken[i] = 0;
     return taken;
   }
 
@@ -69,7 +68,7 @@ class Bench {
     return sum;
   }
   CellList cells_of(std::size_t row) const {
-    std::vector<std::uint8_t> taken(kRows, 0);
+    std::vector<std::uint8_t> taken(kResidentRows, 0);
     taken[row] = 1;
     return sum_of(taken);
   }
@@ -100,7 +99,7 @@ class Bench {
   }
 
   std::vector<CellFactors> factors(const Places& places) const {
-    std::vector<CellFactors> found(kRows * places.size(), {.left = 77, .right = 77});
+    std::vector<CellFactors> found(kResidentRows * places.size(), {.left = 77, .right = 77});
     resident_.factors_at(*pass_, places, found);
     return found;
   }
@@ -134,7 +133,7 @@ Places mixed(const Places& all) {
   return places;
 }
 
-void require_sums(Program& program, const Network& network) {
+void require_resident_sums(Program& program, const Network& network) {
   Bench bench(program, network);
   const auto memory = bench.memory(0), other = bench.memory(0);
   const auto first = Bench::some(0), second = Bench::some(1);
@@ -165,7 +164,7 @@ void require_factors(Program& program, const Network& network) {
   const Bench bench(program, network);
   const Places places = mixed(bench.all());
   const std::vector<CellFactors> factors = bench.factors(places);
-  for (std::size_t row = 0; row < kRows; ++row) {
+  for (std::size_t row = 0; row < kResidentRows; ++row) {
     const CellList cells = bench.cells_of(row);
     for (std::size_t i = 0; i < places.size(); ++i) {
       const CellFactors& own = factors[row * places.size() + i];
@@ -371,7 +370,7 @@ void check_resident_steps(Checker& checker, const std::vector<Network>& networks
       check(checker, program, network);
     };
   };
-  each("resident_sums_are_the_cells", false, require_sums);
+  each("resident_sums_are_the_cells", false, require_resident_sums);
   each("resident_factors_are_the_cells", false, require_factors);
   each("resident_releases_have_the_ordered_noise", true, with_checker(require_noise));
   each("resident_updates_follow_the_rule", true, with_checker(require_updates));

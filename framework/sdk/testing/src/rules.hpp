@@ -13,11 +13,15 @@
 #include "privgrad/data_source.hpp"
 #include "privgrad/network.hpp"
 #include "privgrad/optimizer.hpp"
+#include "privgrad/privacy.hpp"
 #include "privgrad/schedule.hpp"
 #include "privgrad/streamed_rows.hpp"
 
 // Every function may make the component from checker.params().
 namespace privgrad::testing {
+
+inline constexpr Adjacency kAdjacencies[] = {Adjacency::add_or_remove_one, Adjacency::replace_one,
+                                             Adjacency::zero_out};
 
 void check_accountant(Checker& checker);
 void check_aggregator(Checker& checker);

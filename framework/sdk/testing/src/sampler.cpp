@@ -15,12 +15,12 @@
 namespace privgrad::testing {
 namespace {
 
-constexpr std::uint64_t kSizes[] = {1, 2, 100, 1000};
+constexpr std::uint64_t kDatasetSizes[] = {1, 2, 100, 1000};
 
 std::vector<SamplingPlan> accepted_plans(const Checker& checker) {
   std::vector<SamplingPlan> found;
   for (const Adjacency adjacency : kAdjacencies) {
-    for (const std::uint64_t size : kSizes) {
+    for (const std::uint64_t size : kDatasetSizes) {
       for (const std::uint64_t steps : {1u, 2u, 25u}) {
         const SamplingPlan plan{.dataset_size = size, .steps = steps, .adjacency = adjacency};
         if (starts(*checker.make<Sampler>(), plan)) found.push_back(plan);
@@ -48,7 +48,7 @@ std::vector<Batch> batches(Sampler& sampler, const SamplingPlan& plan) {
   return batches(sampler, plan, plan.dataset_size);
 }
 
-/// The most releases of gaussian(kNoise), on a batch that holds the example, that an event pays
+/// The most releases of gaussian(kSampledNoise), on a batch that holds the example, that an event pays
 /// for: Gaussians add up as 1/sigma^2, and one is rho-zCDP for (sensitivity / sigma)^2 / 2. Another
 /// mechanism, such as Laplace noise, pays for none: it is not what is released. Nor does a smaller
 /// rho, whatever the sampling: a charge that claims amplification names the sampled event.
@@ -56,10 +56,11 @@ double releases_paid(const Event& event, Adjacency adjacency) {
   const double infinity = std::numeric_limits<double>::infinity();
   if (const auto* zcdp = std::get_if<ZcdpEvent>(&event.kind())) {
     const double sensitivity = sensitivity_of_unit_bound(adjacency);
-    return zcdp->rho * 2.0 * kNoise * kNoise / (sensitivity * sensitivity);
+    return zcdp->rho * 2.0 * kSampledNoise * kSampledNoise / (sensitivity * sensitivity);
   }
   if (const auto* gaussian = std::get_if<GaussianEvent>(&event.kind())) {
-    return kNoise * kNoise / (gaussian->noise_multiplier * gaussian->noise_multiplier);
+    return kSampledNoise * kSampledNoise /
+           (gaussian->noise_multiplier * gaussian->noise_multiplier);
   }
   if (const auto* composed = std::get_if<ComposedEvent>(&event.kind())) {
     double sum = 0.0;
@@ -455,7 +456,7 @@ void check_batches(Checker& checker, const std::vector<SamplingPlan>& plans) {
 
 bool starts_somewhere(const Checker& checker) {
   for (const Adjacency adjacency : kAdjacencies) {
-    for (const std::uint64_t size : kSizes) {
+    for (const std::uint64_t size : kDatasetSizes) {
       const SamplingPlan plan{.dataset_size = size, .steps = 1, .adjacency = adjacency};
       const Thrown thrown = outcome_of([&] { checker.make<Sampler>()->start(plan); });
       // What it should not throw is for the rules to say.

@@ -13,7 +13,7 @@
 namespace privgrad::testing {
 namespace {
 
-constexpr std::size_t kRows = 1000, kKeys = 2000;
+constexpr std::size_t kCoinRows = 1000, kKeys = 2000;
 constexpr std::size_t kManyRows = 100000, kKeysOfMany = 16;
 
 /// What agrees with another draw by chance with probability 2^-64 is never the same among all that are
@@ -136,7 +136,7 @@ DrawnAmong drawn_by_key(const Checker& checker, SamplingPlan plan, std::size_t k
 /// one.
 void require_independent_coins(const DrawByKey& draw) {
   std::vector<DrawnAmong> drawn;
-  for (std::size_t key = 0; key < kKeys; ++key) drawn.push_back(draw(key, kRows));
+  for (std::size_t key = 0; key < kKeys; ++key) drawn.push_back(draw(key, kCoinRows));
   const std::size_t rows = drawn.front().rows;
   const double q = drawn.front().probability;
   // Two coins agree with probability q^2 + (1 - q)^2.

@@ -36,7 +36,7 @@ void require_rows(const Batch& batch, std::size_t rows, const std::string& where
 
 std::optional<std::vector<Event>> charges(const Sampler& sampler, const SamplingPlan& plan,
                                           std::size_t count) {
-  const std::vector<Event> releases(count, Event::gaussian(kNoise));
+  const std::vector<Event> releases(count, Event::gaussian(kSampledNoise));
   std::vector<Event> result;
   const bool proved = accepted("charges() for " + text_of(plan), {Thrown::privacy},
                                [&] { result = sampler.charges(releases); });

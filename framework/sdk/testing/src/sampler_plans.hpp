@@ -10,14 +10,13 @@
 
 #include "checker.hpp"
 #include "privgrad/sampler.hpp"
+#include "rules.hpp"
 #include "sampler_epochs.hpp"
 
 namespace privgrad::testing {
 
-inline constexpr Adjacency kAdjacencies[] = {Adjacency::add_or_remove_one, Adjacency::replace_one,
-                                             Adjacency::zero_out};
 /// Of the releases that samplers charge for.
-inline constexpr double kNoise = 1.5;
+inline constexpr double kSampledNoise = 1.5;
 /// Of the streams that batches are drawn from.
 inline constexpr std::uint64_t kSeed = 20;
 

@@ -34,7 +34,7 @@ std::string text_of(const Horizon& horizon) {
   return horizon.slot + " over " + std::to_string(horizon.steps) + " step(s)";
 }
 
-bool starts(Schedule& schedule, const Horizon& horizon) {
+bool starts_with(Schedule& schedule, const Horizon& horizon) {
   return accepted("start() for " + text_of(horizon), {Thrown::config},
                   [&] { schedule.start(horizon); });
 }
@@ -45,7 +45,7 @@ std::vector<Horizon> accepted_horizons(const Checker& checker) {
   for (const char* slot : kSlots) {
     for (const std::uint64_t steps : kHorizons) {
       Horizon horizon{.steps = steps, .slot = slot};
-      if (starts(*checker.make<Schedule>(), horizon)) found.push_back(std::move(horizon));
+      if (starts_with(*checker.make<Schedule>(), horizon)) found.push_back(std::move(horizon));
     }
   }
   return found;
@@ -197,7 +197,7 @@ void check_schedule(Checker& checker) {
   check_range_ends(checker, [&](const Params& params) {
     const auto schedule = checker.make<Schedule>(params);
     const Horizon horizon{.steps = 100, .slot = horizons.front().slot};
-    if (starts(*schedule, horizon)) require_good_values(*schedule, horizon);
+    if (starts_with(*schedule, horizon)) require_good_values(*schedule, horizon);
   });
 }
 
