@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,13 +38,39 @@ inline const privgrad::testing::Finding* find_rule(const Findings& findings,
   return found == findings.end() ? nullptr : &*found;
 }
 
-/// The suite on a component of this program instead of a plugin's.
-inline Findings findings_on(privgrad::Factory factory, privgrad::Value given = {}) {
+inline privgrad::Catalog catalog_of(privgrad::Factory factory) {
   privgrad::Catalog catalog;
   catalog.add(std::make_shared<privgrad::PluginIdentity>(), nullptr, {std::move(factory)});
+  return catalog;
+}
+
+/// The suite on a component of this program instead of a plugin's.
+inline Findings findings_on(privgrad::Factory factory, privgrad::Value given = {}) {
+  const privgrad::Catalog catalog = catalog_of(std::move(factory));
   return privgrad::testing::check_component(catalog.components().front(),
                                             test_setup(std::move(given)));
 }
+
+inline std::optional<privgrad::testing::Finding> first_failure(const Findings& findings) {
+  for (const auto& finding : findings) {
+    if (finding.verdict == privgrad::testing::Verdict::failed) return finding;
+  }
+  return std::nullopt;
+}
+
+/// The first rule that fails; the rules after it are not looked at.
+inline std::optional<privgrad::testing::Finding> first_failure_on(privgrad::Factory factory) {
+  const privgrad::Catalog catalog = catalog_of(std::move(factory));
+  const auto setup = test_setup();
+  Findings done;
+  while (privgrad::testing::check_next_rule(
+      catalog.components().front(), setup, done, [](const std::string&) {},
+      [&](const privgrad::testing::Finding& finding) { done.push_back(finding); })) {
+    if (done.back().verdict == privgrad::testing::Verdict::failed) return done.back();
+  }
+  return std::nullopt;
+}
+
 /// On a fault of tests/faults.
 inline Findings findings_on(const std::string& fault) {
   return findings_on(fault_named(fault).factory);
