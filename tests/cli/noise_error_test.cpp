@@ -1,9 +1,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 #include <set>
+#include <span>
 
 #include "cli.hpp"
+#include "trials.hpp"
 
 // The manifest is one of shuffled epochs under replace_one.
 namespace {
@@ -343,7 +346,8 @@ TEST_CASE(
                               {"20", "10", 0.95}, {"4", "100", 0.9}, {"1", "10", 0.8},
                               {"12", "50", 0.7}};
   std::set<std::string> chosen;
-  for (const auto& [epsilon, batch_size, beta] : settings) {
+  const auto count = static_cast<std::size_t>(trials(10, "settings"));
+  for (const auto& [epsilon, batch_size, beta] : std::span(settings).first(count)) {
     INFO("epsilon " << epsilon << ", batches of " << batch_size << ", momentum " << beta);
     const std::vector<std::string> numbers{
         "--set", std::string("privacy.target_epsilon=") + epsilon,
@@ -384,7 +388,7 @@ TEST_CASE(
     CHECK(of_choice <= 1.03 * best);
     chosen.insert(json.at("least").get<std::string>());
   }
-  CHECK(chosen.size() >= 3);  // it does not name one for all
+  if (count == std::size(settings)) CHECK(chosen.size() >= 3);  // it does not name one for all
 }
 
 TEST_CASE("noise-error --samplers says which keys give the least, and is for one manifest") {
