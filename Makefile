@@ -98,7 +98,7 @@ check-form: ## Fail if a source or a page is not laid out as CONTRIBUTING.md say
 	@scripts/install-dependencies.sh --format
 	@scripts/check-form.sh
 
-lint: ## Run clang-tidy on what a change touches [FILES="framework/trust/src/ledger.cpp ..." or --all]
+lint: ## Run clang-tidy on what a change touches [FILES="framework/trust/ledger/src/ledger.cpp ..." or --all]
 	@scripts/install-dependencies.sh --lint
 	@cmake --preset lint >/dev/null
 	@scripts/lint.py build-lint $(JOBS) $(FILES)

@@ -140,7 +140,7 @@ class Bench {
   /// Clips and sums up.
   /// \param check  checks one contribution; may be null.
   void clip(core::ContributionCheck* check = nullptr) {
-    sum_.emplace(core::exact_sum_to_come(*program_, data_, batch_,
+    sum_.emplace(core::deferred_exact_sum(*program_, data_, batch_,
                                          {.rule = *clipping_, .groups = groups_, .clip_norm = 1.0},
                                          *executor_, 0, memory_, PrivacyUnit::example, check));
   }

@@ -1,5 +1,5 @@
 # What `cmake --install` makes: the program, its plugins, and all that a plugin author elsewhere needs.
-#   bin/privgrad   lib/libprivgrad_sdk.so   lib/libprivgrad_use.so   lib/privgrad/plugins/<room>/   include/privgrad/
+#   bin/privgrad   lib/libprivgrad_sdk.so   lib/libprivgrad_inference.so   lib/privgrad/plugins/<room>/   include/privgrad/
 #   lib/privgrad/privgrad-fetch   lib/privgrad/privgrad-conformance   lib/privgrad/privgrad-export   lib/cmake/privgrad/
 #   share/privgrad/plugin_template/   share/doc/privgrad/ (pages and examples, beside each other as in the sources)
 #   share/man/man1/privgrad*.1

@@ -1,7 +1,7 @@
 // Applies a model to rows of numbers on standard input, and prints each row's probabilities or values.
 #include <iostream>
 #include <iterator>
-#include <privgrad/use/loaded_model.hpp>
+#include <privgrad/inference/loaded_model.hpp>
 
 int main(int, char** argv) {
   const privgrad::LoadedModel model(argv[1]);

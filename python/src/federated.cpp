@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "long_call.hpp"
-#include "privgrad/calls/lock_text.hpp"
-#include "privgrad/calls/run_directory.hpp"
+#include "privgrad/api/lock_text.hpp"
+#include "privgrad/api/run_directory.hpp"
 #include "privgrad/data/executor.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/federated/remote_client.hpp"
@@ -26,7 +26,7 @@ using namespace nb::literals;
 int threads_of(int wanted) { return wanted > 0 ? wanted : core::available_threads(); }
 
 fs::path state_of(const std::optional<fs::path>& given) {
-  return given ? fs::absolute(*given) : calls::default_state_directory();
+  return given ? fs::absolute(*given) : api::default_state_directory();
 }
 
 std::optional<fs::path> path_of(const std::optional<std::string>& text) {
@@ -63,7 +63,7 @@ class ClientCall {
                     core::RemoteClientOptions{.number = number,
                                               .directory = fs::absolute(directory),
                                               .state = state_of(path_of(state)),
-                                              .lock = calls::lock_text({manifest_.get()}),
+                                              .lock = api::lock_text({manifest_.get()}),
                                               .threads = threads_of(threads),
                                               .trusts_server = trusts_server});
   }
@@ -114,7 +114,7 @@ class ClientsInPython final : public core::RemoteClients {
 
 std::string Framework::common_ground(const ManifestText& manifest) const {
   const core::Manifest loaded = load_without_data(manifest);
-  return core::common_ground_of(loaded, calls::lock_text({&loaded})).dump();
+  return core::common_ground_of(loaded, api::lock_text({&loaded})).dump();
 }
 
 std::string Framework::serve(const ServeCall& call, core::RemoteClients& clients,
@@ -124,13 +124,13 @@ std::string Framework::serve(const ServeCall& call, core::RemoteClients& clients
   core::RunOptions options;
   options.threads = threads_of(call.threads);
   options.state = state_of(call.state);
-  options.lock = calls::lock_text({&manifest});
+  options.lock = api::lock_text({&manifest});
   options.clients = &clients;
   if (call.directory) {
     options.directory = *call.directory;
     return made(plan, std::move(options), watch);
   }
-  const calls::DefaultRunDirectory directory(manifest.name);
+  const api::DefaultRunDirectory directory(manifest.name);
   options.directory = directory.path();
   return made(plan, std::move(options), watch);
 }

@@ -5,15 +5,15 @@
 #include <utility>
 
 #include "keeping.hpp"
-#include "privgrad/calls/auditing.hpp"
-#include "privgrad/calls/check_components.hpp"
-#include "privgrad/calls/component_json.hpp"
-#include "privgrad/calls/lock_text.hpp"
-#include "privgrad/calls/model_call.hpp"
-#include "privgrad/calls/model_place.hpp"
-#include "privgrad/calls/run_directory.hpp"
-#include "privgrad/calls/suggestion.hpp"
-#include "privgrad/calls/verification.hpp"
+#include "privgrad/api/auditing.hpp"
+#include "privgrad/api/check_components.hpp"
+#include "privgrad/api/component_json.hpp"
+#include "privgrad/api/lock_text.hpp"
+#include "privgrad/api/model_call.hpp"
+#include "privgrad/api/model_place.hpp"
+#include "privgrad/api/run_directory.hpp"
+#include "privgrad/api/suggestion.hpp"
+#include "privgrad/api/verification.hpp"
 #include "privgrad/cluster.hpp"
 #include "privgrad/data/executor.hpp"
 #include "privgrad/data/open_source.hpp"
@@ -177,29 +177,29 @@ std::string Framework::account(const std::optional<std::string>& accountant,
   const Event asked = core::event_from_json(event, "event");
   const Adjacency neighbours = adjacency_from_text(adjacency);
   if (!accountant) {
-    const auto [call, made] = calls::tightest_account(neighbours, catalog(), asked, delta, epsilon);
-    return calls::to_json(call, made).dump();
+    const auto [call, made] = api::tightest_account(neighbours, catalog(), asked, delta, epsilon);
+    return api::to_json(call, made).dump();
   }
-  const calls::AccountantCall call(*accountant, neighbours, catalog());
-  return calls::to_json(call, calls::account(call, asked, delta, epsilon)).dump();
+  const api::AccountantCall call(*accountant, neighbours, catalog());
+  return api::to_json(call, api::account(call, asked, delta, epsilon)).dump();
 }
 
 std::string Framework::calibrate(const std::optional<std::string>& accountant,
                                  const std::string& adjacency,
-                                 const calls::CalibrationQuestion& question) const {
+                                 const api::CalibrationQuestion& question) const {
   const Adjacency neighbours = adjacency_from_text(adjacency);
   if (!accountant) {
-    const auto [call, made] = calls::tightest_calibration(neighbours, catalog(), question);
-    return calls::to_json(call, made).dump();
+    const auto [call, made] = api::tightest_calibration(neighbours, catalog(), question);
+    return api::to_json(call, made).dump();
   }
-  const calls::AccountantCall call(*accountant, neighbours, catalog());
-  return calls::to_json(call, calls::calibrate(call, question)).dump();
+  const api::AccountantCall call(*accountant, neighbours, catalog());
+  return api::to_json(call, api::calibrate(call, question)).dump();
 }
 
-std::string Framework::plugins() const { return calls::list_json(host_.catalog()).dump(); }
+std::string Framework::plugins() const { return api::list_json(host_.catalog()).dump(); }
 
 std::string Framework::describe(const std::string& component) const {
-  return calls::description_json(calls::find_component(host_.catalog(), component)).dump();
+  return api::description_json(api::find_component(host_.catalog(), component)).dump();
 }
 
 std::string Framework::schema(bool of_studies) const {
@@ -208,7 +208,7 @@ std::string Framework::schema(bool of_studies) const {
 }
 
 void Framework::validate(const ManifestText& manifest) const {
-  calls::check_components(load(manifest, catalog()));
+  api::check_components(load(manifest, catalog()));
 }
 
 std::string Framework::plan(const ManifestText& manifest,
@@ -239,13 +239,13 @@ std::string Framework::suggest(const std::string& section) const {
   const core::DataSection parsed =
       core::parse_data_section(section, "data", fs::current_path(), catalog());
   const auto source = core::open_source(parsed.data, std::nullopt);
-  const calls::Draft draft = calls::with_suggestions(
-      Value{Value::Object{}}, parsed.data.component->factory.info.name, *source);
+  const api::Draft draft = api::with_suggestions(Value{Value::Object{}},
+                                                 parsed.data.component->factory.info.name, *source);
   return Json{{"data", core::value_to_json(draft.section)}, {"notes", draft.notes}}.dump();
 }
 
 std::string Framework::reading(const std::string& model) const {
-  const core::ModelFile file = core::read_model_file(calls::model_file_of(model));
+  const core::ModelFile file = core::read_model_file(api::model_file_of(model));
   if (!file.data) return "null";
   return Json{{"source", file.data->name}, {"params", core::value_to_json(file.data->params)}}
       .dump();
@@ -292,7 +292,7 @@ std::string Framework::resumed(const RunCall& call, core::RunOptions options,
       core::load_manifest(options.directory / "manifest.yaml", {}, locked.catalog());
   // As the command: whatever processes began the run, it goes on with those of this call.
   keeping.of_streamed_rows(manifest);
-  options.lock = calls::lock_text({&manifest});
+  options.lock = api::lock_text({&manifest});
   const core::Plan plan = core::make_resumed_plan(manifest, options.directory, options.state);
   return conclude(plan, train(plan, std::move(options), watch), keeping);
 }
@@ -301,7 +301,7 @@ std::string Framework::run(const RunCall& call, const Watch& watch) const {
   const Keeping keeping(call.cache);
   core::RunOptions options;
   options.threads = threads_of(call.threads);
-  options.state = call.state ? fs::absolute(*call.state) : calls::default_state_directory();
+  options.state = call.state ? fs::absolute(*call.state) : api::default_state_directory();
   options.features = keeping.features();
   if (!call.manifest) return resumed(call, std::move(options), keeping, watch);
   std::optional<host::PluginHost> locked;
@@ -310,7 +310,7 @@ std::string Framework::run(const RunCall& call, const Watch& watch) const {
   core::Manifest manifest = load(*call.manifest, locked ? locked->catalog() : catalog());
   if (!call.alone) refuse_processes(manifest);
   keeping.of_streamed_rows(manifest);
-  options.lock = calls::lock_text({&manifest});
+  options.lock = api::lock_text({&manifest});
   for (const std::string& hash : core::allowed_for_nothing(manifest))
     keeping.note("allow.plugins: " + hash + " is of no plugin that this manifest uses");
   const core::Plan plan = core::make_plan(manifest);
@@ -319,7 +319,7 @@ std::string Framework::run(const RunCall& call, const Watch& watch) const {
     options.directory = *call.directory;
     return conclude(plan, train(plan, std::move(options), watch), keeping);
   }
-  const calls::DefaultRunDirectory directory(manifest.name);
+  const api::DefaultRunDirectory directory(manifest.name);
   options.directory = directory.path();
   return conclude(plan, train(plan, std::move(options), watch), keeping);
 }
@@ -332,28 +332,28 @@ std::string Framework::verify(const VerifyCall& call) const {
   const auto path = [](const std::optional<std::string>& text) {
     return text ? std::optional<fs::path>(*text) : std::nullopt;
   };
-  const calls::VerifyRequest request{.directory = call.directory,
-                                     .client = call.client,
-                                     .data = call.data,
-                                     .audit = call.audit,
-                                     .opening = path(call.opening),
-                                     .trusted = path(call.trusted),
-                                     .sign = path(call.sign),
-                                     .new_key = call.new_key};
+  const api::VerifyRequest request{.directory = call.directory,
+                                   .client = call.client,
+                                   .data = call.data,
+                                   .audit = call.audit,
+                                   .opening = path(call.opening),
+                                   .trusted = path(call.trusted),
+                                   .sign = path(call.sign),
+                                   .new_key = call.new_key};
   const core::RecordDirectory directory(request.directory);
-  return calls::to_json(calls::verify(request, directory, catalog())).dump();
+  return api::to_json(api::verify(request, directory, catalog())).dump();
 }
 
 PredictedRows Framework::predict(const std::string& model, const std::optional<std::string>& data,
                                  const std::optional<std::string>& split,
                                  std::vector<std::string> keep, int threads) const {
-  const calls::ModelCall call = calls::open_model_call({.model = model,
-                                                        .data = data,
-                                                        .split = split,
-                                                        .keep = std::move(keep),
-                                                        .threads = threads_of(threads),
-                                                        .dashes = ""},
-                                                       catalog());
+  const api::ModelCall call = api::open_model_call({.model = model,
+                                                    .data = data,
+                                                    .split = split,
+                                                    .keep = std::move(keep),
+                                                    .threads = threads_of(threads),
+                                                    .dashes = ""},
+                                                   catalog());
   const core::Predictions made = call.model->predict(call.rows);
   PredictedRows result;
   result.rows = made.rows();
@@ -372,7 +372,7 @@ PredictedRows Framework::predict(const std::string& model, const std::optional<s
     const auto predicted = made.predicted(row);
     result.predicted.push_back(predicted ? static_cast<std::int64_t>(*predicted) : -1);
   }
-  Json json = calls::model_call_json(call);
+  Json json = api::model_call_json(call);
   json["classes"] = call.model->file().classes;
   json["remarks"] = call.remarks;
   // replace: the texts of a table need not be UTF-8.
@@ -382,10 +382,10 @@ PredictedRows Framework::predict(const std::string& model, const std::optional<s
 
 std::string Framework::evaluate(const std::string& model, const std::optional<std::string>& data,
                                 const std::optional<std::string>& split, int threads) const {
-  const calls::ModelCall call = calls::open_model_call(
+  const api::ModelCall call = api::open_model_call(
       {.model = model, .data = data, .split = split, .threads = threads_of(threads), .dashes = ""},
       catalog());
-  return calls::evaluate(call).dump();
+  return api::evaluate(call).dump();
 }
 
 std::string Framework::audit(const AuditCall& call, const Watch& watch) const {
@@ -393,7 +393,7 @@ std::string Framework::audit(const AuditCall& call, const Watch& watch) const {
   if (call.canaries) options.canaries = *call.canaries;
   if (call.runs) options.runs = *call.runs;
   if (call.runs || call.neighbours) options.kind = core::AuditKind::repeated;
-  if (call.neighbours) options.neighbours = calls::neighbours_of(*call.neighbours, "neighbours");
+  if (call.neighbours) options.neighbours = api::neighbours_of(*call.neighbours, "neighbours");
   if (call.confidence) options.confidence = *call.confidence;
   options.threads = threads_of(call.threads);
   options.stop = watch.stop;
@@ -404,7 +404,7 @@ std::string Framework::audit(const AuditCall& call, const Watch& watch) const {
     const core::Manifest manifest = load(*call.manifest, catalog());
     return core::to_json(core::audit(core::make_plan(manifest), options)).dump();
   }
-  return calls::audit_directory(core::RecordDirectory(fs::path(call.directory)), catalog(), options)
+  return api::audit_directory(core::RecordDirectory(fs::path(call.directory)), catalog(), options)
       .record.dump();
 }
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "privgrad/calls/accounting.hpp"
+#include "privgrad/api/accounting.hpp"
 #include "privgrad/federated/remote_clients.hpp"
 #include "privgrad/host/plugin_host.hpp"
 #include "privgrad/manifest/manifest.hpp"
@@ -107,7 +107,7 @@ class Framework {
                       const std::string& event, std::optional<double> delta,
                       std::optional<double> epsilon) const;
   std::string calibrate(const std::optional<std::string>& accountant, const std::string& adjacency,
-                        const calls::CalibrationQuestion& question) const;
+                        const api::CalibrationQuestion& question) const;
   std::string plugins() const;
   std::string describe(const std::string& component) const;
   std::string schema(bool of_studies) const;

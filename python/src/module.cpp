@@ -13,8 +13,8 @@
 #include "lending.hpp"
 #include "long_call.hpp"
 #include "privgrad/abi.hpp"
-#include "privgrad/calls/check_components.hpp"
-#include "privgrad/calls/problem_json.hpp"
+#include "privgrad/api/check_components.hpp"
+#include "privgrad/api/problem_json.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/manifest.hpp"
 
@@ -29,8 +29,8 @@ using namespace nb::literals;
 /// Raises the exception that privgrad.errors makes of an error.
 void raise(const char* kind, const std::exception& problem) {
   auto problems = nlohmann::json::array();
-  for (const std::string& line : calls::lines_of(problem))
-    problems.push_back(calls::problem_json(line));
+  for (const std::string& line : api::lines_of(problem))
+    problems.push_back(api::problem_json(line));
   try {
     const nb::object error = nb::module_::import_("privgrad.errors")
                                  .attr("_from_core")(kind, problem.what(), problems.dump());

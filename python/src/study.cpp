@@ -10,10 +10,10 @@
 
 #include "framework.hpp"
 #include "keeping.hpp"
-#include "privgrad/calls/lock_text.hpp"
-#include "privgrad/calls/run_directory.hpp"
-#include "privgrad/calls/study_course.hpp"
-#include "privgrad/calls/study_state.hpp"
+#include "privgrad/api/lock_text.hpp"
+#include "privgrad/api/run_directory.hpp"
+#include "privgrad/api/study_course.hpp"
+#include "privgrad/api/study_state.hpp"
 #include "privgrad/data/executor.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/federated/any_run.hpp"
@@ -49,7 +49,7 @@ class StudyRunner {
   /// \param jobs  runs at a time.
   /// \returns what failed, each a line, in the order of the runs; nothing that was left when it was
   ///   asked to stop.
-  std::vector<std::string> make(const std::vector<calls::OpenRun>& open, int jobs) {
+  std::vector<std::string> make(const std::vector<api::OpenRun>& open, int jobs) {
     std::vector<std::string> problems(open.size());
     std::atomic<std::size_t> next{0};
     const auto work = [&] {
@@ -70,7 +70,7 @@ class StudyRunner {
   std::size_t all() const { return plan_.arms.size() * plan_.study->seeds.size(); }
 
   /// Makes a run, and tells of it. \returns why it failed; "" if it did not.
-  std::string problem_of(const calls::OpenRun& run) {
+  std::string problem_of(const api::OpenRun& run) {
     const std::string who = plan_.arms[run.arm].arm->name + " seed " + std::to_string(run.seed);
     std::string problem;
     try {
@@ -86,12 +86,12 @@ class StudyRunner {
   }
 
   /// A run that was cut off, and is refused for that, begins anew: its noise has a seed.
-  void make(const calls::OpenRun& run) const {
+  void make(const api::OpenRun& run) const {
     const std::string& arm = plan_.arms[run.arm].arm->name;
     core::RunOptions options;
     options.directory = directory_.run(arm, run.seed);
     options.threads = threads_;
-    options.state = calls::default_state_directory();
+    options.state = api::default_state_directory();
     options.features = keeping_.features();
     options.stop = watch_.stop;
     options.resume = core::can_be_resumed(options);
@@ -105,13 +105,13 @@ class StudyRunner {
     make(run, arm, options);
   }
 
-  void make(const calls::OpenRun& run, const std::string& arm, core::RunOptions options) const {
+  void make(const api::OpenRun& run, const std::string& arm, core::RunOptions options) const {
     core::Manifest manifest =
         options.resume ? core::load_manifest(options.directory / "manifest.yaml", {}, catalog_)
                        : core::load_manifest(directory_.arm_manifest(arm),
                                              {"seed=" + std::to_string(run.seed)}, catalog_);
     keeping_.of_streamed_rows(manifest);
-    options.lock = calls::lock_text({&manifest});
+    options.lock = api::lock_text({&manifest});
     const core::Plan plan =
         options.resume ? core::make_resumed_plan(manifest, options.directory, options.state)
                        : core::make_plan(manifest);
@@ -174,7 +174,7 @@ core::Study study_of(const StudyCall& call) {
 }  // namespace
 
 std::string Framework::ablate(const StudyCall& call, const Watch& watch) const {
-  calls::StudyCourse course = calls::plan_course(study_of(call), call.overrides, catalog());
+  api::StudyCourse course = api::plan_course(study_of(call), call.overrides, catalog());
   const Keeping keeping(call.cache);
   Json answer{{"notes", core::study_remarks(course.plan)}, {"failed", Json::array()}, {"left", 0}};
   if (call.dry_run) {
@@ -186,15 +186,15 @@ std::string Framework::ablate(const StudyCall& call, const Watch& watch) const {
                                                       : fs::path("studies") / course.study.name);
   answer["study_dir"] = directory.path().string();
   const auto make = [&](const core::StudyPlan& plan, const core::StudyDirectory& place) {
-    const std::vector<calls::OpenRun> open = calls::left_runs(plan, place);
+    const std::vector<api::OpenRun> open = api::left_runs(plan, place);
     tell_of(keeping, plan, answer["notes"]);
     const Shares shares = shares_of(call, open.size());
     answer["failed"] =
         StudyRunner(plan, place, catalog(), shares.threads, keeping, watch).make(open, shares.jobs);
-    answer["left"] = calls::left_runs(plan, place).size();
+    answer["left"] = api::left_runs(plan, place).size();
     return answer["left"] == 0;
   };
-  std::optional<Json> results = calls::carry_out(course, directory, catalog(), make);
+  std::optional<Json> results = api::carry_out(course, directory, catalog(), make);
   if (!results) return answer.dump();
   answer["results"] = std::move(*results);
   answer["results"]["study_dir"] = directory.path().string();

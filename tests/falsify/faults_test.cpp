@@ -7,7 +7,7 @@
 
 #include "fault.hpp"
 #include "findings.hpp"
-#include "privgrad/neighbours/falsify.hpp"
+#include "privgrad/falsify/falsify.hpp"
 #include "test_components.hpp"
 #include "train.hpp"
 

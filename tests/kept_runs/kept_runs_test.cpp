@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "house_plugins.hpp"
-#include "privgrad/calls/model_call.hpp"
-#include "privgrad/calls/verification.hpp"
+#include "privgrad/api/model_call.hpp"
+#include "privgrad/api/verification.hpp"
 #include "privgrad/report/report.hpp"
 #include "process.hpp"
 
@@ -22,9 +22,9 @@ using Json = nlohmann::json;
 const fs::path kKept = kSource / "tests/kept_runs";
 
 Json verification_of(const fs::path& run) {
-  calls::VerifyRequest request;
+  api::VerifyRequest request;
   request.directory = run;
-  Json said = calls::to_json(calls::verify(request, core::RecordDirectory(run), house()));
+  Json said = api::to_json(api::verify(request, core::RecordDirectory(run), house()));
   // Which files the plugins were is the one thing that every build says differently.
   std::erase_if(said.at("notes").get_ref<Json::array_t&>(), [](const Json& note) {
     return note.get<std::string>().starts_with("the plugins or the program are not the files");
@@ -34,12 +34,12 @@ Json verification_of(const fs::path& run) {
 
 /// The numbers that `privgrad predict --json` prints for the rows.
 Json prediction_of(const fs::path& run, const std::string& points) {
-  const calls::ModelRequest request{
+  const api::ModelRequest request{
       .model = run.string(),
       .data = (kKept / "points" / (points + ".yaml")).string(),
       .split = std::nullopt,
   };
-  const calls::ModelCall call = calls::open_model_call(request, house());
+  const api::ModelCall call = api::open_model_call(request, house());
   const core::Predictions predictions = call.model->predict(call.rows);
   Json rows = Json::array();
   for (std::size_t row = 0; row < predictions.rows(); ++row) {

@@ -226,7 +226,7 @@ case_use() {
     [ ! -s "$log" ] || fail "export prints something"
     expect_text "$folder/model.onnx" probabilities
   fi
-  nm -DC --defined-only "$prefix/lib/libprivgrad_use.so" >"$log"
+  nm -DC --defined-only "$prefix/lib/libprivgrad_inference.so" >"$log"
   ! grep -F "privgrad::core::" "$log" || fail "the library shows what is inside it"
 }
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "npy_file.hpp"
-#include "privgrad/neighbours/falsify.hpp"
+#include "privgrad/falsify/falsify.hpp"
 #include "train.hpp"
 #include "verify.hpp"
 

@@ -3,10 +3,10 @@
 
 #include "privgrad/accountant.hpp"
 #include "privgrad/influence.hpp"
-#include "privgrad/manifest/utility_bound.hpp"
 #include "privgrad/plan/influence_facts.hpp"
 #include "privgrad/plan/public_facts.hpp"
 #include "privgrad/plan/remarks.hpp"
+#include "privgrad/theorems/utility_bound.hpp"
 #include "train.hpp"
 
 using namespace privgrad;

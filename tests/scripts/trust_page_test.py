@@ -50,7 +50,7 @@ def makers_in_tree() -> dict[str, tuple[set[str], bool]]:
 
 def makers_on_page(page: str) -> dict[str, tuple[set[str], bool]]:
     listed = {}
-    for sources, makes, takes in rows(part(page, "`src/trust_base.hpp` is the one class", "\nA receipt is made")):
+    for sources, makes, takes in rows(part(page, "`sums/src/trust_base.hpp` is the one class", "\nA receipt is made")):
         for source in in_code(sources):
             listed[source] = (set(in_code(makes)), takes != "")
     return listed
@@ -63,25 +63,25 @@ def differences(what: str, on_page: dict, in_tree: dict) -> list[str]:
 
 def makers_of_receipts(page: str) -> list[str]:
     said = set(in_code(part(page, "A receipt is made by", "\n")))
-    text = (TRUST / "include/privgrad/trust/ledger.hpp").read_text()
+    text = (TRUST / "ledger/include/privgrad/trust/ledger.hpp").read_text()
     found = set(re.findall(r"friend class (\w+);", part(text, "class Receipt", "\n};")))
     return [] if said == found else [f"receipts: the page says {sorted(said)}, the friends are {sorted(found)}"]
 
 
 def count_of_lines(page: str) -> list[str]:
     said = int(re.search(r"The library has about ([\d ]+) lines", page)[1].replace(" ", ""))
-    found = sum(len(file.read_text().splitlines()) for folder in ("src", "include") for file in (TRUST / folder).rglob("*.?pp"))
+    found = sum(len(file.read_text().splitlines()) for file in TRUST.rglob("*.?pp") if "testing" not in file.parts)
     return [] if abs(said - found) <= found / 20 else [f"lines: the page says about {said}, there are {found}"]
 
 
 def lines_of_charge(page: str) -> list[str]:
     said = int(re.search(r"`charge\(\)` in `ledger.cpp` is (\d+) lines", page)[1])
-    body = re.search(r"^[^\n]* Ledger::charge\(.*?^}\n", (TRUST / "src/ledger.cpp").read_text(), re.S | re.M)[0]
+    body = re.search(r"^[^\n]* Ledger::charge\(.*?^}\n", (TRUST / "ledger/src/ledger.cpp").read_text(), re.S | re.M)[0]
     return [] if said == body.count("\n") else [f"charge(): the page says {said} lines, there are {body.count(chr(10))}"]
 
 
 def headers(page: str) -> list[str]:
-    private = {file.name for file in (TRUST / "src").glob("*.hpp")}
+    private = {file.name for file in TRUST.glob("*/src/*.hpp")}
     return headers_in(part(page, "## In which order to read", "Outside this library, three kinds"), TRUST, private) + \
         headers_in(part(page, "## The record, which", "## Which test guards which claim"), RECORD, set())
 
@@ -89,7 +89,7 @@ def headers(page: str) -> list[str]:
 def headers_in(text: str, room: Path, optional: set[str]) -> list[str]:
     """Headers of a room that a section of the page leaves out, or invents. It may name the optional ones."""
     listed = {name.removeprefix("src/") for name in in_code(text) if name.endswith(".hpp")}
-    public = {file.name for file in (room / "include").rglob("*.hpp")}
+    public = {file.name for file in room.rglob("*.hpp") if "include" in file.parts and "testing" not in file.parts}
     return [f"headers: {name} is not on the page" for name in sorted(public - listed)] + \
         [f"headers: the page names {name}, which is not in {room}" for name in sorted(listed - public - optional)]
 

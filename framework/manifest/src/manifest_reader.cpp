@@ -10,8 +10,8 @@
 #include "privgrad/error.hpp"
 #include "privgrad/influence.hpp"
 #include "privgrad/manifest/manifest_names.hpp"
-#include "privgrad/manifest/utility_bound.hpp"
 #include "privgrad/schedule.hpp"
+#include "privgrad/theorems/utility_bound.hpp"
 
 namespace privgrad::core {
 
@@ -197,9 +197,9 @@ Value ManifestReader::with_steps(const Value& root, Manifest& manifest) {
                                  [](const ParamSpec& one) { return one.name == "utility"; });
   const Params facts = Params::check(spec->fields, *utility, found);
   if (!found.empty()) return with(1);  // reported with the manifest's other keys
-  const BestSteps best =
-      best_steps(Descent{.kappa = facts.real("kappa"), .alpha = facts.real("alpha")},
-                 divides_noise_by_influence() ? BudgetSplit::dynamic : BudgetSplit::uniform);
+  const BestSteps best = best_steps(
+      Descent{.kappa = facts.real("kappa"), .alpha = facts.real("alpha")},
+      divides_noise_by_influence() ? BudgetSplit::dynamic : BudgetSplit::uniform, kMostSteps);
   if (best.bound >= 1.0) {
     problems_.add(steps->mark, "steps",
                   "is auto, but by utility no number of steps promises any progress: the least "

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "privgrad/manifest/manifest.hpp"
-#include "privgrad/manifest/utility_bound.hpp"
+#include "privgrad/theorems/utility_bound.hpp"
 
 namespace privgrad::core {
 namespace {

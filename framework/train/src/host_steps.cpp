@@ -113,7 +113,7 @@ class ExactSteps final : public HostSteps {
         state_.correlated
             ? exact_sum(now.program, state_.data, now.drawn.batch, now.clip, state_.executor,
                         most_rows, &memory, state_.plan.unit, now.check)
-            : exact_sum_to_come(now.program, state_.data, now.drawn.batch, now.clip,
+            : deferred_exact_sum(now.program, state_.data, now.drawn.batch, now.clip,
                                 state_.executor, most_rows, memory, state_.plan.unit, now.check),
         now.divisor));
   }

@@ -164,7 +164,7 @@ std::vector<BoundedOnGrid> SharedSteps::slices_of_sums(const StepOrder& order,
       shares = state_.differences->exact_sums(
           {order.step, bench.parameters, *bench.program, state_.data, share, clip});
     } else {
-      shares.push_back(exact_sum_to_come(*bench.program, state_.data, share, clip, state_.executor,
+      shares.push_back(deferred_exact_sum(*bench.program, state_.data, share, clip, state_.executor,
                                          state_.manifest.microbatch_size, bench.memory,
                                          state_.plan.unit, check));
     }

@@ -4,7 +4,7 @@
 #include "double_double.hpp"
 #include "products.hpp"
 
-// framework/trust/include/privgrad/trust/rounded_gaussian.hpp has the definition and the proof.
+// framework/trust/noise/include/privgrad/trust/rounded_gaussian.hpp has the definition and the proof.
 // Element i of a stream is a fixed number under a key. Here it is decided in three tiers: float32,
 // double and double2. Each computes an interval that is certain to hold the true value, and passes
 // the element on if not all of the interval rounds alike. double2 leaves less than one element in

@@ -81,7 +81,7 @@ BoundedOnGrid share_of_sum(const Program& program, const Dataset& data, const Cl
       .rule = flat_clipping(), .groups = groups, .clip_norm = 3.0, .count_share = count_share};
   const Rows rows = batch();
   const auto share = core::share_of(rows, data.rows(), cluster.rank(), cluster.size());
-  return core::exact_sum_to_come(program, data, share, clip, executor, 0, memory);
+  return core::deferred_exact_sum(program, data, share, clip, executor, 0, memory);
 }
 
 /// What one process alone sums up.

@@ -6,8 +6,8 @@
 #include <sstream>
 #include <utility>
 
-#include "../output.hpp"
-#include "../plugins.hpp"
+#include "output.hpp"
+#include "plugins.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/host/blas.hpp"
 #include "privgrad/manifest/yaml.hpp"

@@ -8,14 +8,14 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-#include "../exit_code.hpp"
-#include "../output.hpp"
-#include "../plugins_test_usage.hpp"
-#include "../standard_streams.hpp"
-#include "../table.hpp"
 #include "examination.hpp"
+#include "exit_code.hpp"
+#include "output.hpp"
+#include "plugins_test_usage.hpp"
 #include "privgrad/error.hpp"
 #include "record.hpp"
+#include "standard_streams.hpp"
+#include "table.hpp"
 
 namespace privgrad::tool {
 namespace {

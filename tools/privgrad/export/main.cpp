@@ -7,17 +7,17 @@
 #include <string>
 #include <system_error>
 
-#include "../exit_code.hpp"
-#include "../export_usage.hpp"
-#include "../plugins.hpp"
-#include "../standard_streams.hpp"
+#include "exit_code.hpp"
+#include "export_usage.hpp"
 #include "onnx_model.hpp"
-#include "privgrad/calls/model_place.hpp"
+#include "plugins.hpp"
+#include "privgrad/api/model_place.hpp"
 #include "privgrad/data/executor.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/model/model_file.hpp"
 #include "privgrad/train/run.hpp"
 #include "privgrad/trust/files.hpp"
+#include "standard_streams.hpp"
 
 namespace privgrad::tool {
 namespace {
@@ -36,7 +36,7 @@ void check_is_over(const std::filesystem::path& model) {
 
 int run(const Arguments& arguments) {
   check_export_call(arguments);
-  const std::filesystem::path file = calls::model_file_of(arguments.operand(0));
+  const std::filesystem::path file = api::model_file_of(arguments.operand(0));
   check_is_over(file);
   std::error_code unknown;
   const std::uintmax_t size = std::filesystem::file_size(file, unknown);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "../output.hpp"
+#include "output.hpp"
 
 namespace privgrad::tool {
 namespace {

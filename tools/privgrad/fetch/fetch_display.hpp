@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "../known_datasets.hpp"
-#include "../status_line.hpp"
+#include "known_datasets.hpp"
+#include "status_line.hpp"
 
 namespace privgrad::tool {
 

@@ -2,13 +2,13 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
-#include "../data_fetch_usage.hpp"
-#include "../exit_code.hpp"
-#include "../output.hpp"
-#include "../standard_streams.hpp"
-#include "../stop_signals.hpp"
+#include "data_fetch_usage.hpp"
+#include "exit_code.hpp"
 #include "fetch.hpp"
 #include "fetch_display.hpp"
+#include "output.hpp"
+#include "standard_streams.hpp"
+#include "stop_signals.hpp"
 
 namespace privgrad::tool {
 namespace {

@@ -15,7 +15,7 @@
 #include "privgrad/train/run.hpp"
 #include "privgrad/trust/contribution_check.hpp"
 #include "privgrad/trust/shared_sum.hpp"
-#include "privgrad/trust/slice.hpp"
+#include "privgrad/trust/slices.hpp"
 #include "privgrad/trust/state_bytes.hpp"
 
 namespace privgrad::core {

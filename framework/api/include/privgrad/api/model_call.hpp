@@ -1,0 +1,65 @@
+// Opening a trained model together with rows to apply it to, as evaluation and prediction need.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "privgrad/catalog.hpp"
+#include "privgrad/dataset.hpp"
+#include "privgrad/executor.hpp"
+#include "privgrad/model/model_use.hpp"
+
+namespace privgrad::api {
+
+/// The arguments of a call that applies a model.
+struct ModelRequest {
+  std::string model;  ///< A run directory, or the file of a model.
+  /// A manifest's section data in braces, or a file that holds one; nothing: the test rows of the
+  /// run.
+  std::optional<std::string> data;
+  /// train or test; nothing: test where there are test rows, else train.
+  std::optional<std::string> split;
+  std::vector<std::string> keep = {};  ///< Columns of the rows' table that come along.
+  int threads = 1;                     ///< > 0.
+  std::string dashes = "--";           ///< Prefix of data, split and keep in errors.
+};
+
+/// A column that comes along with the rows.
+struct KeptColumn {
+  std::string name;
+  std::vector<std::string> texts;  ///< [rows]: bytes, not always UTF-8.
+};
+
+/// A loaded model and the rows to apply it to.
+struct ModelCall {
+  std::filesystem::path file;  ///< The model's.
+  std::unique_ptr<Executor> executor;
+  std::unique_ptr<core::TrainedModel> model;
+  Dataset rows;
+  std::vector<KeptColumn> kept;      ///< In the order in which they were asked for.
+  std::string split;                 ///< "test", "train".
+  bool is_private = true;            ///< Whether nobody has said that the rows are public.
+  bool has_targets = true;           ///< Whether the rows can be compared with.
+  std::vector<std::string> remarks;  ///< For those who may see the rows, a line each.
+};
+
+/// Reads the model and the rows.
+/// \param catalog  outlives the call.
+/// \throws ConfigError, IoError
+ModelCall open_model_call(const ModelRequest& request, const Catalog& catalog);
+
+/// The facts of the call: "model", "split" and "private"; and "kept", the texts of each column by its
+/// name, if any were asked for.
+nlohmann::json model_call_json(const ModelCall& call);
+
+/// As `privgrad evaluate --json` prints it.
+/// \throws ConfigError if the rows have no targets.
+nlohmann::json evaluate(const ModelCall& call,
+                        const std::function<void(std::size_t)>& on_progress = {});
+
+}  // namespace privgrad::api

@@ -1,0 +1,56 @@
+// The files of a study's directory: preparing it, finding the runs still to make, writing results.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "privgrad/catalog.hpp"
+#include "privgrad/studies/study_directory.hpp"
+#include "privgrad/studies/study_plan.hpp"
+#include "privgrad/studies/study_results.hpp"
+
+namespace privgrad::api {
+
+/// Writes the files that a study has before its first run: study.json, privgrad.lock and the arms.
+///
+/// In the directory of a study that was begun before, it first makes sure that the existing runs
+/// belong to this study: the same program, the same plugins, the same manifests. Arms and seeds may
+/// have been added or removed.
+/// \throws ConfigError naming the difference; nothing is written then.
+void prepare_directory(const core::StudyDirectory& directory, const core::StudyPlan& plan,
+                       const Catalog& catalog);
+
+/// Writes study.yaml, the study as it was asked for, before anything else.
+///
+/// A comparison that has runs may be given more arms and more seeds. The rule that it stops by, the
+/// margins of its equivalence and its search are what its numbers are corrected for and must have
+/// been there before them.
+/// \throws ConfigError if one of these is another one now; nothing is written then.
+void keep_question(const core::StudyDirectory& directory, const std::string& question);
+
+/// A run that is still to be made.
+struct OpenRun {
+  std::size_t arm = 0;
+  std::uint64_t seed = 0;
+
+  static auto state(auto& self) { return std::tie(self.arm, self.seed); }
+};
+
+/// The runs still to be made, by seed, then arm, so that a study half-way compares all arms.
+std::vector<OpenRun> left_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory);
+
+/// \throws IoError if a run is not finished.
+core::StudyRuns all_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory);
+
+/// Removes results that are not those of this study, before it goes on.
+void remove_results(const core::StudyDirectory& directory);
+
+/// Writes results.csv and results.json of a study whose runs are all finished.
+/// \returns the content of results.json.
+nlohmann::json write_results(const core::StudyPlan& plan, const core::StudyDirectory& directory);
+
+}  // namespace privgrad::api

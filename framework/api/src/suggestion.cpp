@@ -1,0 +1,24 @@
+#include "privgrad/api/suggestion.hpp"
+
+#include <utility>
+
+#include "privgrad/error.hpp"
+#include "privgrad/suggests_params.hpp"
+
+namespace privgrad::api {
+
+Draft with_suggestions(Value section, const std::string& kind, DataSource& source) {
+  auto* looks = dynamic_cast<SuggestsParams*>(&source);
+  if (looks == nullptr) {
+    throw ConfigError("data source " + kind +
+                      " has nothing to declare; suggestions are for tables (csv, memory)");
+  }
+  const Value suggested = looks->suggest();
+  for (const Value::Member& member : std::get<Value::Object>(suggested.data()))
+    section.set(member.key, member.value);
+  section.set("read_off_rows",
+              Value::List{std::string("types, ranges, values and labels of columns")});
+  return {std::move(section), looks->notes()};
+}
+
+}  // namespace privgrad::api

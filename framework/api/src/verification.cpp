@@ -1,0 +1,115 @@
+#include "privgrad/api/verification.hpp"
+
+#include <string>
+#include <utility>
+
+#include "privgrad/data/executor.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/record/signature.hpp"
+#include "privgrad/report/report.hpp"
+#include "privgrad/studies/run_audit.hpp"
+#include "privgrad/studies/verify_study.hpp"
+#include "privgrad/trust/files.hpp"
+
+namespace privgrad::api {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kMostPageBytes = std::size_t{256} << 20;
+constexpr std::size_t kMostSignatureBytes = 4096;
+
+/// The page is made again from the files that are verified by now, and compared byte for byte.
+void check_page(const core::RecordDirectory& directory, core::Verification& result) {
+  if (!directory.has("report.html")) {
+    result.notes.emplace_back("report.html: there is none to compare; privgrad report makes it");
+    return;
+  }
+  if (!result.verified()) return;  // made of files that are not the run's
+  try {
+    if (directory.read("report.html", kMostPageBytes) == report::page(directory.path())) return;
+    result.problems.emplace_back("report.html: is not the page that the run's files make");
+  } catch (const Error& problem) {
+    result.problems.emplace_back(std::string("report.html: ") + problem.what());
+  }
+}
+
+/// \returns who signed, as JSON: null if nobody did.
+Json check_signature(const core::RecordDirectory& directory, const VerifyRequest& request,
+                     core::Verification& result) {
+  std::optional<std::string> trusted;
+  if (request.trusted) trusted = core::read_public_key(*request.trusted);
+  if (!directory.has("signature.json")) {
+    if (trusted) result.problems.emplace_back("signature.json: is missing");
+    return nullptr;
+  }
+  std::optional<std::string> signer;
+  try {
+    signer = core::signer_of(core::Signed::run_record, result.seals,
+                             directory.read("signature.json", kMostSignatureBytes));
+  } catch (const IoError&) {
+    signer.reset();
+  }
+  if (!signer) {
+    result.problems.emplace_back("signature.json: is not a signature of this run");
+    return nullptr;
+  }
+  if (trusted && *trusted != *signer) {
+    result.problems.push_back("signature.json: is of the key " + *signer +
+                              ", not of the trusted one");
+  }
+  if (!trusted) {
+    result.notes.push_back("signature.json: is of the key " + *signer +
+                           "; whose that is nobody has said here (--trusted)");
+  }
+  return {{"public_key", *signer}, {"trusted", trusted == signer}};
+}
+
+}  // namespace
+
+Verified verify(const VerifyRequest& request, const core::RecordDirectory& directory,
+                const Catalog& catalog) {
+  if (directory.has("study.json")) {
+    Verified study{core::verify_study(directory, catalog), nullptr};
+    check_page(directory, study.result);
+    return study;
+  }
+  if (!directory.has("manifest.yaml")) {
+    throw IoError(request.directory.string() +
+                  ": holds neither a run (manifest.yaml) nor a study (study.json)");
+  }
+  Verified run{core::verify_run(directory, catalog, request.client), nullptr};
+  core::Verification& result = run.result;
+  if (!request.client) core::check_audit(directory, result);
+  check_page(directory, result);
+  if (request.audit && result.verified())
+    core::repeat_audit(directory, catalog, core::available_threads(), result);
+  if (request.data) {
+    const auto opening = request.opening.value_or(std::filesystem::path());
+    for (std::string& problem : core::verify_data(directory, catalog, opening))
+      result.problems.push_back(std::move(problem));
+  }
+  if (request.sign && result.verified()) {
+    if (request.new_key) core::make_signing_key(*request.sign);
+    core::write_atomically(directory.path() / "signature.json",
+                           core::sign(core::Signed::run_record, result.seals, *request.sign));
+  }
+  run.signature = check_signature(directory, request, result);
+  return run;
+}
+
+Json to_json(const Verified& verified) {
+  const core::Verification& result = verified.result;
+  Json seals = Json::object();
+  for (const auto& [name, hash] : result.seals) seals[name] = hash;
+  return {{"verified", result.verified()},
+          {"epsilon", result.epsilon ? Json(*result.epsilon) : Json(nullptr)},
+          {"delta", result.delta ? Json(*result.delta) : Json(nullptr)},
+          {"accountants", result.accountants},
+          {"problems", result.problems},
+          {"notes", result.notes},
+          {"last_lines", std::move(seals)},
+          {"signature", verified.signature}};
+}
+
+}  // namespace privgrad::api

@@ -1,0 +1,40 @@
+// How the elements of a sum are divided among the processes of a cluster.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "privgrad/backend.hpp"
+#include "privgrad/trust/slice.hpp"
+
+namespace privgrad::core {
+
+/// The division of the elements of a step's sum among processes: in order, in slices of about the
+/// same size that consist of whole pieces (CellsInPieces). A function of the network and of the
+/// number of processes, so all processes compute the same division.
+class Slices {
+ public:
+  /// \param processes  > 0. The first has elements; others have none where there are few pieces.
+  /// \param with_count  whether one element more is behind the parameters (joint_release.hpp); it is
+  ///   in the slice of the last process.
+  Slices(const Program& program, std::size_t processes, bool with_count);
+
+  std::size_t processes() const noexcept { return ends_.size(); }
+  Slice of(std::size_t process) const;
+  /// The process's slice of the parameters alone, without the count.
+  Slice parameters_of(std::size_t process) const;
+
+  /// [processes]: the ends of the slices.
+  std::span<const std::size_t> ends() const noexcept { return ends_; }
+  /// The same for the parameters alone.
+  std::vector<std::size_t> parameter_ends() const;
+  /// The ends of the pieces; each piece lies in one slice.
+  std::span<const std::size_t> pieces() const noexcept { return pieces_; }
+
+ private:
+  std::vector<std::size_t> pieces_, ends_;
+  std::size_t parameters_;
+};
+
+}  // namespace privgrad::core

@@ -1,0 +1,52 @@
+// Releases a sum with rounded Gaussian noise.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "deferred_cells.hpp"
+#include "privgrad/executor.hpp"
+#include "privgrad/trust/random_key.hpp"
+
+namespace privgrad::core {
+
+/// A further term of rounded noise: sigma times the normals of the stream with this own key.
+struct RoundedTerm {
+  RandomKey own_key;   ///< RoundedGaussianStream::own_key().
+  double sigma = 0.0;  ///< In cells of the sum; it may be negative, or 0.
+};
+
+/// One rounded Gaussian for each element of a sum in whole cells (rounded_gaussian.hpp).
+struct RoundedNoise {
+  const RandomKey& key;
+  std::uint64_t node = 0;
+  double sigma = 0.0;  ///< In cells of the sum.
+  unsigned shift = 0;
+  double width = 0.0;     ///< Released width of a coarse cell, which is 2^shift cells of the sum.
+  std::size_t first = 0;  ///< Element of the node's stream that the first element gets.
+  std::vector<RoundedTerm> further{};  ///< At most 15, the same elements of their streams.
+};
+
+/// The released values, and the memory that they are in.
+struct RoundedRelease {
+  std::shared_ptr<const float[]> values;
+  std::size_t size = 0;
+  bool is_finite = false;  ///< Whether all values are.
+};
+
+/// values[i] = float(width * round((sum[i] + Z[i]) / 2^shift)), Z the sum of the noise's terms: the same bits for any pieces and any
+/// number of threads.
+///
+/// Nothing is written beside the values: cells that were added up before give their memory to the
+/// values, and what is left of it is overwritten, so that no sum without noise lies behind what is
+/// released; deferred cells are added up in pieces that stay in the cache.
+/// \param cells  [size] of the sum; or empty: zeros.
+/// \param deferred  added to them; null: nothing.
+/// \throws as DeferredCells::add(), and RoundedGaussianStream::release().
+RoundedRelease release_rounded(std::vector<std::int64_t> cells,
+                               std::unique_ptr<DeferredCells> deferred, const RoundedNoise& noise,
+                               Executor& executor);
+
+}  // namespace privgrad::core

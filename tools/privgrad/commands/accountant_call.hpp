@@ -1,0 +1,35 @@
+// The options --accountant and --adjacency, for commands that account without a manifest.
+#pragma once
+
+#include <string>
+
+#include "arguments.hpp"
+#include "privgrad/api/accounting.hpp"
+#include "privgrad/catalog.hpp"
+
+namespace privgrad::tool {
+
+/// The options --accountant and --adjacency.
+Option accountant_option();
+Option adjacency_option();
+
+/// What --adjacency says, or its default.
+Adjacency adjacency_of(const Arguments& arguments);
+
+using api::AccountantCall;
+
+/// The accountant that --accountant and --adjacency ask for.
+/// \throws ConfigError for an unknown accountant, parameters that do not fit it, or no adjacency.
+AccountantCall accountant_call(const Arguments& arguments, const Catalog& catalog);
+
+/// The numbers from `low` to `high`, without the ends unless they are said to belong to it.
+struct Interval {
+  double low, high;
+  bool with_low = false, with_high = false;
+};
+
+/// \returns `text` as a finite number of the interval.
+/// \throws UsageError naming the option and what is allowed.
+double number_in(const std::string& option, const std::string& text, const Interval& allowed);
+
+}  // namespace privgrad::tool

@@ -1,0 +1,160 @@
+#include <nlohmann/json.hpp>
+
+#include <optional>
+#include <system_error>
+
+#include "cluster_call.hpp"
+#include "command.hpp"
+#include "feature_cache_call.hpp"
+#include "manifest_call.hpp"
+#include "output.hpp"
+#include "plugins.hpp"
+#include "privgrad/api/study_course.hpp"
+#include "privgrad/error.hpp"
+#include "privgrad/studies/study_directory.hpp"
+#include "privgrad/studies/study_plan.hpp"
+#include "result_page.hpp"
+#include "study_page.hpp"
+#include "study_runs.hpp"
+
+namespace privgrad::tool {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+/// A plan with the time that each of its runs takes.
+Json planned(const core::StudyPlan& plan, const std::vector<double>& seconds) {
+  Json json = core::to_json(plan);
+  for (std::size_t a = 0; a < seconds.size(); ++a)
+    json["arms"][a]["estimated_seconds"] = seconds[a];
+  return json;
+}
+
+int show_dry_run(const api::StudyCourse& course, const Arguments& arguments, int jobs) {
+  const auto runs_of = [](const core::StudyPlan& plan) {
+    return plan.arms.size() * plan.study->seeds.size();
+  };
+  const std::vector<double> seconds = run_seconds(course.plan);
+  if (arguments.has("json")) {
+    Json json = planned(course.plan, seconds);
+    if (course.search)
+      json["search"]["plan"] = planned(*course.search, run_seconds(*course.search));
+    print_json(json);
+    return 0;
+  }
+  if (course.search) {
+    print(study_plan_page(*course.search, run_seconds(*course.search), runs_of(*course.search),
+                          jobs));
+    print("\nThen, each arm at its best candidate (below, at the first):\n\n");
+  }
+  print(study_plan_page(course.plan, seconds, runs_of(course.plan), jobs));
+  return 0;
+}
+
+int finish(Json results, const core::StudyDirectory& directory, const Arguments& arguments) {
+  write_result_page(directory.path(), "study");
+  if (arguments.has("json")) {
+    results["study_dir"] = directory.path().string();
+    print_json(results);
+  } else {
+    print(study_results_page(results) + "\nresults: " + directory.results_csv().string() + ", " +
+          directory.results_json().string() + "\n");
+  }
+  return 0;
+}
+
+/// Makes what is left of the study.
+/// \param cluster  null: this process is alone.
+int make_study(api::StudyCourse& course, const Catalog& catalog, int jobs,
+               const Arguments& arguments, Cluster* cluster) {
+  std::optional<StudyProcesses> processes;
+  if (cluster != nullptr) processes.emplace(course.plan, jobs, arguments, *cluster);
+  const core::StudyDirectory directory(arguments.has("out")
+                                           ? fs::path(arguments.text("out"))
+                                           : fs::path("studies") / course.study.name);
+  const auto make = [&](const core::StudyPlan& plan, const core::StudyDirectory& place) {
+    const std::vector<double> seconds = run_seconds(plan);
+    if (!arguments.has("json")) print(study_plan_page(plan, seconds, open_runs(plan, place), jobs));
+    return make_runs(plan, place, seconds, jobs, arguments, processes ? &*processes : nullptr);
+  };
+  std::optional<Json> results = api::carry_out(course, directory, catalog, make);
+  if (!results) return 1;
+  if (processes) processes->dismiss();
+  return finish(std::move(*results), directory, arguments);
+}
+
+/// Other processes are told of all runs once.
+void check_one_round(const core::Study& study) {
+  if (!study.search && !study.seed_rule) return;
+  throw ConfigError(study.file.string() +
+                    ": a study with a search, or with seeds that follow from its results, is made "
+                    "by one process; leave --cluster out");
+}
+
+int do_ablate(const Arguments& arguments) {
+  const int jobs = jobs_of(arguments);
+  const RequestedCluster processes = requested_cluster(arguments);
+  check_launched(processes);
+  Cluster* const cluster = processes.cluster.get();
+  return with_cluster(cluster, [&] {
+    const host::PluginHost host = load_plugins(arguments);
+    api::StudyCourse course = api::plan_course(core::read_study(arguments.operand(0)),
+                                               arguments.texts("set"), host.catalog());
+    if (cluster != nullptr) check_one_round(course.study);
+    const bool leads = cluster == nullptr || cluster->rank() == 0;
+    if (!leads) {
+      if (!arguments.has("dry-run")) make_runs_for_others(course.plan, jobs, arguments, *cluster);
+      return 0;
+    }
+    for (const std::string& remark : core::study_remarks(course.plan)) complain("warning", remark);
+    if (arguments.has("dry-run")) return show_dry_run(course, arguments, jobs);
+    return make_study(course, host.catalog(), jobs, arguments, cluster);
+  });
+}
+
+}  // namespace
+
+Command ablate_command() {
+  return {
+      .usage =
+          {.name = "ablate",
+           .summary = "Compares variants of a manifest at the same privacy: runs every arm of a "
+                      "study with every\nseed, and leaves tables, paired differences and what "
+                      "choosing the best arm costs.",
+           .operands = {"STUDY"},
+           .options =
+               {set_option(),
+                {.name = "out",
+                 .value = "DIR",
+                 .doc = "The study's directory; default studies/NAME. One that was begun is "
+                        "continued."},
+                jobs_option(),
+                cluster_option(),
+                cache_option(),
+                {.name = "dry-run",
+                 .value = "",
+                 .doc = "Plan and calibrate every arm, show that, and stop."},
+                {.name = "json",
+                 .value = "",
+                 .doc = "Print the results (with --dry-run, the plan) as JSON and nothing else on "
+                        "standard output."},
+                plugin_dir_option(),
+                quiet_option()},
+           .details =
+               "Every arm is calibrated to the same epsilon, delta and adjacency before anything "
+               "runs. After Ctrl-C\nor a crash the same call goes on: it keeps the runs that "
+               "ended, and "
+               "resumes the others from their\nlast checkpoints. The format of studies and of "
+               "their directory is described in docs/studies.md.\n\n"
+               "exit codes: 0 done, 1 interrupted or a run failed, 2 the call, the study or a "
+               "manifest is wrong, 3\nrefused for privacy, 4 a file could not be read or written",
+           .examples = {"privgrad ablate examples/studies/quickstart.yaml",
+                        "privgrad ablate study.yaml --dry-run",
+                        "mpirun -np 4 privgrad ablate study.yaml --cluster mpi --jobs 2",
+                        "privgrad ablate study.yaml --set privacy.target_epsilon=2 --out "
+                        "studies/e2 --jobs 4"}},
+      .run = do_ablate};
+}
+
+}  // namespace privgrad::tool

@@ -1,0 +1,184 @@
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "accountant_call.hpp"
+#include "command.hpp"
+#include "manifest_call.hpp"
+#include "output.hpp"
+#include "planning_display.hpp"
+#include "plugins.hpp"
+#include "privgrad/api/auditing.hpp"
+#include "privgrad/data/executor.hpp"
+#include "privgrad/plan/plan.hpp"
+#include "privgrad/studies/audit.hpp"
+#include "privgrad/studies/run_audit.hpp"
+#include "stop_signals.hpp"
+#include "table.hpp"
+
+namespace privgrad::tool {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMostThreads = 4096, kMostRuns = 10'000'000, kMostCanaries = 1 << 24;
+
+core::AuditOptions options_of(const Arguments& arguments) {
+  core::AuditOptions options;
+  if (arguments.has("canaries")) {
+    options.canaries = static_cast<std::uint64_t>(
+        whole_number("canaries", arguments.text("canaries"), 1, kMostCanaries));
+  }
+  if (arguments.has("runs")) {
+    options.kind = core::AuditKind::repeated;
+    options.runs =
+        static_cast<std::uint64_t>(whole_number("runs", arguments.text("runs"), 1, kMostRuns));
+  }
+  if (arguments.has("neighbours")) {
+    if (arguments.has("canaries"))
+      throw UsageError("--neighbours are two data sets, --canaries are for others");
+    options.kind = core::AuditKind::repeated;
+    options.neighbours = api::neighbours_of(arguments.text("neighbours"), "--neighbours");
+  }
+  if (arguments.has("confidence"))
+    options.confidence = number_in("confidence", arguments.text("confidence"), {0.0, 1.0});
+  options.threads = arguments.has("threads")
+                        ? whole_number("threads", arguments.text("threads"), 1, kMostThreads)
+                        : core::available_threads();
+  return options;
+}
+
+std::string percent(double confidence) { return short_number(100.0 * confidence) + " %"; }
+
+/// \param ending  what may be done with it.
+std::string page_of(const std::string& name, const core::AuditResult& result,
+                    const std::string& ending) {
+  const std::string upper = std::isfinite(result.epsilon_upper)
+                                ? "at most " + fixed_text(result.epsilon_upper, 2) + " (proved)"
+                                : std::string("not bounded: noise is off");
+  std::string text = name + ": epsilon " + upper + ", at least " +
+                     fixed_text(std::floor(100.0 * result.bound().epsilon) / 100.0, 2) +
+                     " (audited, " + percent(result.confidence) + ")\n\n";
+  text += "delta      " + short_number(result.delta) + "\n";
+  text += "adjacency  " + std::string(to_text(result.adjacency)) + "\n";
+  text += "runs       " + std::to_string(result.runs) + ", of " + std::to_string(result.steps) +
+          " steps, with " + std::to_string(result.canaries) +
+          (result.canaries == 1 ? " canary" : " canaries") + "\n";
+  text += "time       " + duration_text(result.seconds) + "\n\n";
+  Table table({Align::left, Align::right, Align::right, Align::left});
+  table.add({"method", "epsilon", "right", "holds for"});
+  for (const core::AuditBound& bound : result.bounds) {
+    table.add({bound.method, fixed_text(std::floor(100.0 * bound.epsilon) / 100.0, 2),
+               std::to_string(bound.guesses.correct) + " of " + std::to_string(bound.guesses.made),
+               bound.assumes_sampling   ? "Gaussian releases, sampled"
+               : bound.assumes_gaussian ? "Gaussian releases"
+                                        : "any release"});
+  }
+  text += table.text(2);
+  text += "\nThe first method was chosen before the run; the others are for comparison.\n";
+  return text + ending;
+}
+
+int conclude(const core::AuditResult& result) {
+  if (!result.contradicts()) return 0;
+  complain("error", "the audit contradicts the proof: epsilon is above " +
+                        short_number(result.bound().epsilon) + " with confidence " +
+                        percent(result.confidence) + ", and was proved to be at most " +
+                        short_number(result.epsilon_upper));
+  return 3;
+}
+
+int audit_manifest(const Arguments& arguments, const core::AuditOptions& options) {
+  const host::PluginHost host = load_plugins(arguments);
+  core::Manifest manifest =
+      core::load_manifest(arguments.operand(0), arguments.texts("set"), host.catalog());
+  const core::AuditResult result = core::audit(make_shown_plan(manifest, arguments), options);
+  if (arguments.has("json")) {
+    print_json(core::to_json(result));
+  } else {
+    print(page_of(manifest.name, result,
+                  "Private rows were used and nothing was charged: nothing of this is for "
+                  "release.\n"));
+  }
+  return conclude(result);
+}
+
+/// Leaves audit.json, and makes the page again, which shows it.
+int audit_directory(const Arguments& arguments, const core::AuditOptions& options) {
+  if (arguments.has("set"))
+    throw UsageError("--set changes a manifest, and that of a run stays as it was");
+  const core::RecordDirectory directory{fs::path(arguments.operand(0))};
+  const host::PluginHost host = load_plugins(arguments);
+  const core::RunAudit made = api::audit_directory(directory, host.catalog(), options);
+  if (arguments.has("json")) {
+    print_json(made.record);
+  } else {
+    print(page_of(directory.path().string(), made.result,
+                  "No data was read: " + (directory.path() / "audit.json").string() +
+                      " may be handed on with the run.\n"));
+  }
+  return conclude(made.result);
+}
+
+int do_audit(const Arguments& arguments) {
+  core::AuditOptions options = options_of(arguments);
+  const StopSignals signals;
+  options.stop = &signals.flag();
+  std::error_code failure;
+  return fs::is_directory(arguments.operand(0), failure) ? audit_directory(arguments, options)
+                                                         : audit_manifest(arguments, options);
+}
+
+}  // namespace
+
+Command audit_command() {
+  return {
+      .usage =
+          {.name = "audit",
+           .summary = "Bounds the epsilon of a manifest from below, by attacking it: trains with "
+                      "canaries among the\nrows and guesses, from what is released, which of them "
+                      "were there. Releases nothing.",
+           .operands = {"MANIFEST"},
+           .options = {set_option(),
+                       {.name = "canaries",
+                        .value = "M",
+                        .doc = "Canaries of one run, in place of as many rows; default 1000, or "
+                               "all rows. With --runs: places for the canary, of which the first "
+                               "two thirds of the runs choose one."},
+                       {.name = "runs",
+                        .value = "N",
+                        .doc = "Train N times instead, with one canary that is there in about half "
+                               "of the runs; default 1000 where --neighbours is given."},
+                       {.name = "neighbours",
+                        .value = "WHICH",
+                        .doc = "Of repeated runs: canary (the default), or rows crafted against "
+                               "floating point, for the model linear: rounding or lattice."},
+                       {.name = "confidence",
+                        .value = "P",
+                        .doc = "Of the lower bound; default 0.99."},
+                       {.name = "threads",
+                        .value = "N",
+                        .doc = "Threads to compute with; default all. The result does not depend "
+                               "on it."},
+                       {.name = "json", .value = "", .doc = "Print one JSON document."},
+                       plugin_dir_option()},
+           .details =
+               "The canaries decide between neighbours under the manifest's adjacency. No account "
+               "is charged and no\nfile is left; do not publish the result for private rows "
+               "unless one more run of the manifest would be\nyours to publish.\n\n"
+               "MANIFEST may be the directory of a run: its plan is audited on rows that are drawn "
+               "from a public law,\nno data is read, and audit.json in the directory has the "
+               "result, which the run's page and statement\nshow. docs/audit.md says how bounds "
+               "are computed.\n\n"
+               "exit codes: 0 done, 2 the call or the manifest is wrong, 3 refused for privacy, or "
+               "the lower bound is\nabove the proved one, 4 a file could not be read or written",
+           .examples = {"privgrad audit examples/manifests/quickstart.yaml",
+                        "privgrad audit m.yaml --canaries 5000 --confidence 0.95 --json",
+                        "privgrad audit m.yaml --runs 3000 --set steps=1",
+                        "privgrad audit m.yaml --runs 3000 --canaries 20",
+                        "privgrad audit runs/e2"}},
+      .run = do_audit};
+}
+
+}  // namespace privgrad::tool

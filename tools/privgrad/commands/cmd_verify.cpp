@@ -1,0 +1,165 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "command.hpp"
+#include "output.hpp"
+#include "plugins.hpp"
+#include "privgrad/api/verification.hpp"
+#include "privgrad/manifest/manifest_problems.hpp"
+#include "privgrad/record/record_directory.hpp"
+
+namespace privgrad::tool {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr int kNotVerified = 3;
+
+/// The thing to verify: a run or a study, or one client of a run.
+struct Target {
+  fs::path directory;
+  std::optional<std::size_t> client;
+};
+
+Target target_of(const Arguments& arguments) {
+  Target target{arguments.operand(0), {}};
+  std::error_code failure;
+  // DIR/ledgers/client-3.jsonl is client 3 of DIR.
+  const std::string name = target.directory.filename().string();
+  constexpr std::string_view kBegin = "client-", kEnd = ".jsonl";
+  if (!fs::is_directory(target.directory, failure) && name.starts_with(kBegin) &&
+      name.ends_with(kEnd)) {
+    const std::string number =
+        name.substr(kBegin.size(), name.size() - kBegin.size() - kEnd.size());
+    target.client = whole_number("client", number, 0, 999'999'999);
+    const fs::path folder = target.directory.parent_path();
+    target.directory = folder.empty() ? fs::path("..") : folder / "..";
+  }
+  if (arguments.has("client"))
+    target.client = whole_number("client", arguments.text("client"), 0, 999'999'999);
+  return target;
+}
+
+std::string accountant_line(const std::string& name, const Json& answer) {
+  const Json& epsilon = answer.at("epsilon");
+  return "  " + name + " (" + answer.at("role").get<std::string>() + "): epsilon " +
+         (epsilon.is_null() ? "infinite" : short_bound(epsilon.get<double>())) + ", " +
+         answer.at("bound").get<std::string>() + "\n";
+}
+
+std::string text_of(const core::Verification& result) {
+  std::string text = result.verified() ? "verified" : "NOT VERIFIED";
+  if (result.epsilon && result.delta) {
+    text += std::string(result.verified() ? ": " : "; the ledgers add up to ") + "epsilon " +
+            short_bound(*result.epsilon) + " at delta " + short_number(*result.delta, 6);
+  }
+  text += "\n";
+  for (const auto& [name, answer] : result.accountants.items())
+    text += accountant_line(name, answer);
+  for (const std::string& problem : result.problems)
+    text += "problem: " + core::one_line(problem, 2000) + "\n";
+  for (const std::string& note : result.notes) text += "note: " + core::one_line(note, 2000) + "\n";
+  constexpr std::size_t kMostSeals = 8;
+  for (std::size_t i = 0; i < std::min(kMostSeals, result.seals.size()); ++i)
+    text += "last line of " + result.seals[i].first + ": " + result.seals[i].second + "\n";
+  if (result.seals.size() > kMostSeals)
+    text += "and of " + std::to_string(result.seals.size() - kMostSeals) + " ledgers more\n";
+  return text;
+}
+
+void refuse_what_runs_only_have(const Arguments& arguments) {
+  for (const char* option : {"data", "opening", "trusted", "sign", "client", "audit"}) {
+    if (arguments.has(option))
+      throw UsageError("--" + std::string(option) + " is for runs, and this is a study");
+  }
+}
+
+int print_result(const api::Verified& verified, const Arguments& arguments) {
+  if (arguments.has("json")) {
+    print_json(api::to_json(verified));
+  } else {
+    print(text_of(verified.result));
+  }
+  return verified.result.verified() ? 0 : kNotVerified;
+}
+
+api::VerifyRequest request_of(const Arguments& arguments) {
+  const auto file = [&](const char* option) {
+    return arguments.has(option) ? std::optional<fs::path>(arguments.text(option)) : std::nullopt;
+  };
+  if (arguments.has("new-key") && !arguments.has("sign"))
+    throw UsageError("--new-key makes the key of --sign KEY; give both");
+  if (arguments.has("opening") && !arguments.has("data"))
+    throw UsageError("--opening FILE opens what --data compares; give both");
+  const Target target = target_of(arguments);
+  return {.directory = target.directory,
+          .client = target.client,
+          .data = arguments.has("data"),
+          .audit = arguments.has("audit"),
+          .opening = file("opening"),
+          .trusted = file("trusted"),
+          .sign = file("sign"),
+          .new_key = arguments.has("new-key")};
+}
+
+int do_verify(const Arguments& arguments) {
+  const api::VerifyRequest request = request_of(arguments);
+  const core::RecordDirectory directory(request.directory);
+  const host::PluginHost host = load_plugins(arguments);
+  if (directory.has("study.json")) refuse_what_runs_only_have(arguments);
+  const api::Verified verified = api::verify(request, directory, host.catalog());
+  if (request.sign && !verified.result.verified())
+    complain("error", "what does not verify is not signed");
+  return print_result(verified, arguments);
+}
+
+}  // namespace
+
+Command verify_command() {
+  return {
+      .usage =
+          {.name = "verify",
+           .summary = "Checks a run, a client's part in it, or a study by its files: that the "
+                      "ledger is whole, and that\nits events, epsilon, statement, model and page "
+                      "are what the manifest makes them.",
+           .operands = {"DIR"},
+           .options =
+               {{.name = "client",
+                 .value = "N",
+                 .doc = "Of a run with a ledger for each client: what it guarantees to this one; "
+                        "DIR/ledgers/client-N.jsonl says the same."},
+                {.name = "data",
+                 .value = "",
+                 .doc = "Read the training data, and compare it with what the ledger is bound to."},
+                {.name = "audit",
+                 .value = "",
+                 .doc = "Make the audit of audit.json again, which takes as long as a training "
+                        "run, and compare it."},
+                {.name = "opening",
+                 .value = "FILE",
+                 .doc = "The opening.json that the run left with the data's owner; a run with a "
+                        "seed needs none."},
+                {.name = "trusted",
+                 .value = "KEY",
+                 .doc = "Demand a signature of this public key (a .pub file)."},
+                {.name = "sign",
+                 .value = "KEY",
+                 .doc = "Sign what verifies, with this key: signature.json in DIR."},
+                {.name = "new-key",
+                 .value = "",
+                 .doc = "Make the key of --sign first, and KEY.pub beside it."},
+                {.name = "json", .value = "", .doc = "Print the result as JSON."},
+                plugin_dir_option()},
+           .details = "Needs the plugins of the run, and no data but for --data. What a "
+                      "verification proves, and what\nit does not, is in docs/verify.md.\n\n"
+                      "exit codes: 0 verified, 2 the call is wrong, 3 not verified, 4 DIR, the "
+                      "data or a key could not\nbe read or written",
+           .examples = {"privgrad verify runs/e2", "privgrad verify runs/e2 --json",
+                        "privgrad verify runs/e2 --sign ~/.config/me.key --new-key",
+                        "privgrad verify runs/e2 --trusted her.key.pub"}},
+      .run = do_verify};
+}
+
+}  // namespace privgrad::tool

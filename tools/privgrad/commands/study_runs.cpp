@@ -1,0 +1,107 @@
+#include "study_runs.hpp"
+
+#include <algorithm>
+#include <csignal>
+
+#include "feature_cache_call.hpp"
+#include "output.hpp"
+#include "privgrad/api/study_state.hpp"
+#include "privgrad/data/executor.hpp"
+#include "privgrad/train/run.hpp"
+#include "privgrad/train/run_estimate.hpp"
+#include "stop_signals.hpp"
+#include "study_calls.hpp"
+#include "study_children.hpp"
+#include "study_recorder.hpp"
+
+namespace privgrad::tool {
+namespace {
+
+constexpr int kMostJobs = 4096;
+
+/// The runs' own notes are heard by nobody.
+void tell_of_cache(const core::StudyPlan& plan, const Arguments& arguments) {
+  const auto cache = requested_cache(arguments);
+  if (cache == nullptr) return;
+  const bool any = std::any_of(plan.arms.begin(), plan.arms.end(), [](const core::PlannedArm& arm) {
+    return core::has_features_to_keep(*arm.plan.setting);
+  });
+  cache->note(
+      any ? "what frozen layers and costly transforms make of the data is kept in " +
+                feature_folder(arguments, "cache").string() +
+                ", as private as the data, until privgrad cache delete"
+          : "--cache keeps the outputs of frozen layers and of costly transforms, and no arm has "
+            "either");
+}
+
+/// Makes the runs that are left, on this process alone.
+/// \returns the failed ones, each as a line.
+std::vector<std::string> run_all(const core::StudyPlan& plan, const core::StudyDirectory& directory,
+                                 const std::vector<OpenRun>& open, int jobs,
+                                 const Arguments& arguments, const StopSignals& signals,
+                                 StudyRecorder& recorder) {
+  StudyChildren runs(plan, arguments);
+  std::size_t next = 0;
+  while (!signals.flag() && (next < open.size() || runs.running() > 0)) {
+    for (; next < open.size() && runs.running() < static_cast<std::size_t>(jobs); ++next) {
+      runs.start(next, open[next], place_in(directory, plan, open[next]));
+      recorder.started(open[next]);
+    }
+    for (const ChildRuns::Ended& one : runs.wait(200))
+      recorder.ended(open[one.number], one.end, "");
+    recorder.waiting();
+  }
+  runs.stop();
+  return recorder.failed();
+}
+
+}  // namespace
+
+Option jobs_option() {
+  return {.name = "jobs",
+          .value = "N",
+          .doc =
+              "Runs at a time, each on one thread; default all cores. The results do not depend "
+              "on it."};
+}
+
+int jobs_of(const Arguments& arguments) {
+  return arguments.has("jobs") ? whole_number("jobs", arguments.text("jobs"), 1, kMostJobs)
+                               : core::available_threads();
+}
+
+std::vector<double> run_seconds(const core::StudyPlan& plan) {
+  std::vector<double> seconds;
+  for (const core::PlannedArm& arm : plan.arms) seconds.push_back(estimated_seconds(arm.plan));
+  return seconds;
+}
+
+bool make_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory,
+               const std::vector<double>& seconds, int jobs, const Arguments& arguments,
+               StudyProcesses* processes) {
+  tell_of_cache(plan, arguments);
+  std::signal(SIGPIPE, SIG_IGN);
+  const StopSignals signals;
+  const std::vector<OpenRun> open = api::left_runs(plan, directory);
+  StudyRecorder recorder(plan, directory, open, seconds, arguments.has("quiet"));
+  const std::vector<std::string> failed =
+      processes != nullptr ? processes->make(directory, open, signals.flag(), recorder)
+                           : run_all(plan, directory, open, jobs, arguments, signals, recorder);
+  const std::size_t left = open_runs(plan, directory);
+  const std::size_t all = plan.arms.size() * plan.study->seeds.size();
+  const std::string done =
+      std::to_string(all - left) + " of " + std::to_string(all) + " runs are done";
+  for (const std::string& line : failed) complain("error", line);
+  if (left > failed.size()) {
+    complain("error", "interrupted: " + done + "; the same call continues the study");
+  } else if (left > 0) {
+    complain("error", done + "; the same call tries the others again");
+  }
+  return left == 0;
+}
+
+std::size_t open_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory) {
+  return api::left_runs(plan, directory).size();
+}
+
+}  // namespace privgrad::tool
