@@ -196,6 +196,25 @@ std::string Framework::calibrate(const std::optional<std::string>& accountant,
   return api::to_json(call, api::calibrate(call, question)).dump();
 }
 
+std::string Framework::noise_error(const std::vector<ManifestText>& manifests,
+                                   const api::NoiseQuestion& question) const {
+  if (manifests.size() == 1) {
+    const auto read = [&](const std::vector<std::string>& more) {
+      ManifestText manifest = manifests.front();
+      manifest.overrides.insert(manifest.overrides.end(), more.begin(), more.end());
+      return load(manifest, catalog());
+    };
+    return to_json(api::noise_of_mechanisms(read, question)).dump();
+  }
+  std::vector<std::string> names;
+  std::vector<core::Manifest> loaded;
+  for (const ManifestText& manifest : manifests) {
+    names.push_back(manifest.is_file ? manifest.text : manifest.name);
+    loaded.push_back(load(manifest, catalog()));
+  }
+  return to_json(api::noise_of_two(names, loaded, question)).dump();
+}
+
 std::string Framework::plugins() const { return api::list_json(host_.catalog()).dump(); }
 
 std::string Framework::describe(const std::string& component) const {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "privgrad/api/accounting.hpp"
+#include "privgrad/api/noise_error.hpp"
 #include "privgrad/federated/remote_clients.hpp"
 #include "privgrad/host/plugin_host.hpp"
 #include "privgrad/manifest/manifest.hpp"
@@ -108,6 +109,9 @@ class Framework {
                       std::optional<double> epsilon) const;
   std::string calibrate(const std::optional<std::string>& accountant, const std::string& adjacency,
                         const api::CalibrationQuestion& question) const;
+  /// \param manifests  one or two.
+  std::string noise_error(const std::vector<ManifestText>& manifests,
+                          const api::NoiseQuestion& question) const;
   std::string plugins() const;
   std::string describe(const std::string& component) const;
   std::string schema(bool of_studies) const;

@@ -98,6 +98,19 @@ void add_calls(nb::class_<Framework>& framework) {
           "accountant"_a.none(), "adjacency"_a, "target_epsilon"_a, "target_delta"_a,
           "sample_rate"_a.none(), "allocation"_a.none(), "steps"_a.none(),
           "noise_multiplier"_a.none())
+      .def(
+          "noise_error",
+          [](const Framework& self, const std::vector<ManifestText>& manifests,
+             std::optional<double> momentum, std::optional<std::uint64_t> restart_every,
+             std::optional<double> smoothness, std::optional<std::vector<std::uint64_t>> windows,
+             bool samplers) {
+            return unlocked([&] {
+              return self.noise_error(manifests, {momentum, restart_every, smoothness,
+                                                  std::move(windows), samplers});
+            });
+          },
+          "manifests"_a, "momentum"_a.none(), "restart_every"_a.none(), "smoothness"_a.none(),
+          "windows"_a.none(), "samplers"_a)
       .def("plugins", &Framework::plugins)
       .def("describe", &Framework::describe, "component"_a)
       .def("schema", &Framework::schema, "of_studies"_a)

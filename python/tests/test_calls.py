@@ -137,6 +137,56 @@ def test_a_dict_keeps_its_numbers_to_the_last_bit(small: dict[str, Any]) -> None
     assert plan.learning_rate[0] == 1e-05
 
 
+SHUFFLED = """
+privgrad: 1
+name: momentum
+seed: 1
+data: {kind: synthetic, rows: 100, dimensions: 4}
+model: {kind: linear}
+sampler: {kind: shuffle, batch_size: 5, fresh: false}
+aggregator: {kind: tree, momentum: 0.95}
+optimizer: {kind: sgd}
+schedules: {clip_norm: 2.0, learning_rate: 0.1}
+privacy: {target_epsilon: 2, target_delta: 1e-5, adjacency: replace_one, accountant: gdp}
+steps: 60
+"""
+
+
+def test_noise_of_prefix_sums_grows_with_the_root_of_the_steps() -> None:
+    """Independent noise: t releases added up have t times the variance of one."""
+    answer = privgrad.noise_error(SHUFFLED, momentum=1)
+    independent = next(one for one in answer["mechanisms"] if one["name"] == "independent")
+    first = 2.0 / 5 * independent["noise_multiplier"]
+    assert independent["stddev"] == pytest.approx([first * math.sqrt(t) for t in range(1, 61)], rel=1e-9)
+
+
+def test_noise_error_of_two_is_the_commands(command: Any, tmp_path: Path) -> None:
+    for name, kind in (("tree.yaml", "tree"), ("plain.yaml", "gaussian")):
+        text = SHUFFLED if kind == "tree" else SHUFFLED.replace("{kind: tree, momentum: 0.95}", "gaussian")
+        (tmp_path / name).write_text(text)
+    files = [tmp_path / "tree.yaml", tmp_path / "plain.yaml"]
+    asked = json.loads(command("noise-error", *map(str, files), "--windows", "1,20", "--json"))
+    assert privgrad.noise_error(*files, windows=[1, 20]) == asked
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"momentum": 0.0}, "momentum is not in"),
+        ({"momentum": math.nan}, "momentum is not in"),
+        ({"smoothness": -1.0}, "smoothness is not"),
+        ({"restart_every": 0}, "restart_every is not"),
+        ({"windows": [61]}, "60"),
+        ({"windows": []}, "windows is empty"),
+        ({"other": SHUFFLED, "samplers": True}, "for one manifest"),
+        ({"overrides": ["aggregator=gaussian"]}, "which momentum"),
+    ],
+)
+def test_noise_error_says_what_is_out_of_range(arguments: dict[str, Any], says: str) -> None:
+    with pytest.raises(privgrad.ConfigError, match=says):
+        privgrad.noise_error(SHUFFLED, **arguments)
+
+
 def test_plugins_are_the_commands(command: Any) -> None:
     there = command("plugins", "list", "--json")["plugins"]
     assert [vars(plugin) for plugin in privgrad.plugins()] == there

@@ -8,10 +8,11 @@
 #include <random>
 #include <utility>
 
+#include "privgrad/api/predicted_noise.hpp"
 #include "privgrad/plan/components.hpp"
 #include "privgrad/trust/correlated_recipes.hpp"
 
-namespace privgrad::tool {
+namespace privgrad::api {
 namespace {
 
 // A standard deviation from n independent normals has the relative standard error 1 / sqrt(2 n).
@@ -197,10 +198,6 @@ class Iterates {
 
 }  // namespace
 
-bool releases_gradients(const core::Plan& plan) {
-  return !plan.correlated || plan.correlated->parts.front().recipes.window() > 0;
-}
-
 AveragedNoise averaged_noise(const core::Plan& plan, double momentum,
                              std::span<const std::uint64_t> windows) {
   const std::size_t copies = std::clamp(kWork / plan.steps(), kFewestCopies, kMostCopies);
@@ -222,4 +219,4 @@ AveragedNoise averaged_noise(const core::Plan& plan, double momentum,
   return result;
 }
 
-}  // namespace privgrad::tool
+}  // namespace privgrad::api

@@ -1,15 +1,14 @@
-#include "predicted_noise.hpp"
+#include "privgrad/api/predicted_noise.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
 
-#include "accountant_call.hpp"
 #include "averaged_noise.hpp"
+#include "privgrad/error.hpp"
 #include "privgrad/plan/components.hpp"
 #include "privgrad/trust/correlated_recipes.hpp"
 
-namespace privgrad::tool {
+namespace privgrad::api {
 namespace {
 
 /// Noise that is independent between steps, summed up as the momentum does it.
@@ -71,6 +70,10 @@ std::vector<double> correlated_noise(const core::Plan& plan, double momentum) {
 
 }  // namespace
 
+bool releases_gradients(const core::Plan& plan) {
+  return !plan.correlated || plan.correlated->parts.front().recipes.window() > 0;
+}
+
 double PredictedNoise::root_mean_square() const {
   double squares = 0.0;
   for (const double value : stddev) squares += value * value;
@@ -81,7 +84,7 @@ PredictedNoise predicted_noise(const core::Plan& plan, double momentum,
                                std::span<const std::uint64_t> windows) {
   const double target = *plan.manifest->target_epsilon;
   if (plan.affordable_steps < plan.steps() || plan.epsilon().value < target * (1.0 - 1e-6)) {
-    throw UsageError(
+    throw ConfigError(
         "mechanisms are compared at the same guarantee; leave the scale of "
         "schedules.noise_multiplier open, so that each of them spends privacy.target_epsilon");
   }
@@ -96,45 +99,4 @@ PredictedNoise predicted_noise(const core::Plan& plan, double momentum,
   return noise;
 }
 
-core::Manifest manifest_with_target(const Arguments& arguments, std::size_t i,
-                                    const Catalog& catalog) {
-  core::Manifest manifest =
-      core::load_manifest(arguments.operand(i), arguments.texts("set"), catalog);
-  if (manifest.target_epsilon && !manifest.noise_off) return manifest;
-  throw UsageError("mechanisms are compared at the same guarantee; give privacy.target_epsilon");
-}
-
-double momentum_of(const core::Manifest& manifest) {
-  const Params& params = manifest.aggregator.params;
-  if (!params.is_auto("momentum")) return params.real("momentum");
-  const core::Plan plan = core::make_plan(manifest);
-  const auto found =
-      std::find_if(plan.auto_values.begin(), plan.auto_values.end(),
-                   [](const auto& chosen) { return chosen.where == "aggregator.momentum"; });
-  if (found == plan.auto_values.end()) throw PluginError("the aggregator hides its auto momentum");
-  return found->value;
-}
-
-std::vector<std::uint64_t> remembered_steps(double momentum, std::uint64_t steps) {
-  if (momentum >= 1.0) return {};
-  const double remembered = std::round(1.0 / (1.0 - momentum));
-  std::vector<std::uint64_t> windows;
-  for (const double window : {remembered, 10.0 * remembered}) {
-    if (window <= static_cast<double>(steps)) windows.push_back(static_cast<std::uint64_t>(window));
-  }
-  return windows;
-}
-
-std::vector<std::uint64_t> windows_given(const std::string& text, std::uint64_t steps) {
-  std::vector<std::uint64_t> windows;
-  std::istringstream items(text);
-  for (std::string item; std::getline(items, item, ',');) {
-    const int most = static_cast<int>(std::min<std::uint64_t>(steps, 1'000'000'000));
-    windows.push_back(static_cast<std::uint64_t>(whole_number("windows", item, 1, most)));
-  }
-  if (windows.empty())
-    throw UsageError("--windows is empty, expected numbers of steps as in 100,1000");
-  return windows;
-}
-
-}  // namespace privgrad::tool
+}  // namespace privgrad::api

@@ -7,10 +7,7 @@
 
 #include "privgrad/plan/plan.hpp"
 
-namespace privgrad::tool {
-
-/// Whether a plan's releases are gradients, so that their noise is summed up with a momentum here.
-bool releases_gradients(const core::Plan& plan);
+namespace privgrad::api {
 
 /// The noise that remains when releases are averaged over windows of steps, or added up. This noise is
 /// what moves a model: noise that changes from step to step averages out, noise that is carried along
@@ -38,4 +35,4 @@ struct AveragedNoise {
 AveragedNoise averaged_noise(const core::Plan& plan, double momentum,
                              std::span<const std::uint64_t> windows);
 
-}  // namespace privgrad::tool
+}  // namespace privgrad::api

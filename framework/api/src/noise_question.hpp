@@ -1,0 +1,34 @@
+// What the questions about one manifest's noise and about two have in common.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "privgrad/api/noise_error.hpp"
+#include "privgrad/manifest/manifest.hpp"
+
+namespace privgrad::api {
+
+inline constexpr const char* kWhichMomentum =
+    "which momentum? give --momentum, or a manifest whose aggregator is a tree or matrix (1 is "
+    "prefix sums)";
+
+/// \throws ConfigError naming a number that is out of its range.
+void require_ranges(const NoiseQuestion& question);
+
+/// \throws ConfigError if the manifest has no privacy.target_epsilon.
+void require_target(const core::Manifest& manifest);
+
+/// The momentum of a manifest whose aggregator has one, also where it is auto.
+double momentum_of(const core::Manifest& manifest);
+
+/// The default windows to average over: as many steps as the momentum remembers, and ten times as
+/// many, where the run has them.
+std::vector<std::uint64_t> remembered_steps(double momentum, std::uint64_t steps);
+
+/// \returns `windows`.
+/// \throws ConfigError if there is none, or one is not in [1, steps].
+std::vector<std::uint64_t> windows_within(const std::vector<std::uint64_t>& windows,
+                                          std::uint64_t steps);
+
+}  // namespace privgrad::api
