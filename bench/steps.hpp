@@ -141,8 +141,8 @@ class Bench {
   /// \param check  checks one contribution; may be null.
   void clip(core::ContributionCheck* check = nullptr) {
     sum_.emplace(core::deferred_exact_sum(*program_, data_, batch_,
-                                         {.rule = *clipping_, .groups = groups_, .clip_norm = 1.0},
-                                         *executor_, 0, memory_, PrivacyUnit::example, check));
+                                          {.rule = *clipping_, .groups = groups_, .clip_norm = 1.0},
+                                          *executor_, 0, memory_, PrivacyUnit::example, check));
   }
 
   /// The seconds of one private step: clipping and summing, releasing, updating.

@@ -15,7 +15,6 @@ from .api import (
     calibrate,
     describe,
     evaluate,
-    noise_error,
     plan,
     plugins,
     predict,
@@ -38,6 +37,7 @@ from .errors import (
     Problem,
     StudyError,
 )
+from .noise import noise_error
 from .results import (
     Account,
     AccountantAnswer,

@@ -10,7 +10,7 @@ from typing import Any
 
 from ._arguments import checked
 from ._framework import ManifestLike, framework, manifest_text, override_lines, plain, yaml_text
-from .api import Overrides, Path, _cache, _is_alone, _number, _path, _warn
+from .api import Overrides, Path, _cache, _number, _path, _warn
 from .data import lent_manifest
 from .errors import _DICT, ConfigError, Interrupted, Problem, StudyError
 from .results import Audit, Study
@@ -28,7 +28,6 @@ def ablate(
     jobs: int | None = None,
     threads: int | None = None,
     cache: bool | Path = False,
-    cluster: str | Mapping[str, Any] | None = None,
     callback: Callable[[dict[str, Any]], None] | None = None,
     plugin_dirs: Iterable[Path] = (),
 ) -> Study:
@@ -52,9 +51,6 @@ def ablate(
         on it.
     cache : bool or path
         As for ``privgrad.run``, of all runs.
-    cluster : str or dict, optional
-        ``"local"``, as is the default. Several processes share a study by the command alone,
-        ``mpirun -np N privgrad ablate``; docs/python.md says why.
     callback : callable, optional
         Told ``{"run", "done", "runs"}`` after each run, on the calling thread.
     plugin_dirs : iterable of path
@@ -73,7 +69,6 @@ def ablate(
         A ``KeyboardInterrupt``; the same call continues the study.
     """
     at_a_time, of_each = _number(jobs, "jobs"), _number(threads, "threads")
-    _is_alone(cluster, "ablate STUDY")
     lines = override_lines(overrides)
     with lent_manifest(study, lines) as lent:
         made, stopped_by = framework(plugin_dirs).ablate(

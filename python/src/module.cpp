@@ -105,8 +105,8 @@ void add_calls(nb::class_<Framework>& framework) {
              std::optional<double> smoothness, std::optional<std::vector<std::uint64_t>> windows,
              bool samplers) {
             return unlocked([&] {
-              return self.noise_error(manifests, {momentum, restart_every, smoothness,
-                                                  std::move(windows), samplers});
+              return self.noise_error(
+                  manifests, {momentum, restart_every, smoothness, std::move(windows), samplers});
             });
           },
           "manifests"_a, "momentum"_a.none(), "restart_every"_a.none(), "smoothness"_a.none(),

@@ -8,50 +8,12 @@
 #include <set>
 #include <sstream>
 
-#include "cli.hpp"
+#include "study_workplace.hpp"
 #include "trials.hpp"
 
 namespace fs = std::filesystem;
 
 namespace {
-
-/// Four small arms with three seeds, beside the small manifest.
-constexpr const char* kStudy = R"(study: 1
-name: tiny
-base: small.yaml
-axes:
-  schedules.noise_multiplier: [uniform, {kind: exponential, rate: 0.9}]
-  optimizer: [sgd, {kind: momentum, beta: 0.5}]
-seeds: 3
-metrics: [test_accuracy, test_loss]
-)";
-
-struct Workplace : Cli {
-  Workplace() { write_file(dir() / "s.yaml", kStudy); }
-  Outcome ablate(Words more = {}) const {
-    more.insert(more.begin(), {"ablate", "s.yaml"});
-    return (*this)(more);
-  }
-  std::string csv(const std::string& name) const { return read_file(out(name) / "results.csv"); }
-  std::string json(const std::string& name) const { return read_file(out(name) / "results.json"); }
-  std::size_t finished(const std::string& name) const {
-    std::size_t count = 0;
-    std::error_code missing;
-    for (const auto& entry : fs::recursive_directory_iterator(out(name) / "runs", missing)) {
-      count += entry.path().filename() == "summary.json";
-    }
-    return count;
-  }
-};
-
-/// The times at which finished runs were written: a run that is made again has another one.
-std::set<fs::file_time_type> run_times(const fs::path& study) {
-  std::set<fs::file_time_type> times;
-  for (const auto& entry : fs::recursive_directory_iterator(study / "runs")) {
-    if (entry.path().filename() == "summary.json") times.insert(entry.last_write_time());
-  }
-  return times;
-}
 
 /// The folders of keys and checkpoints of runs that can go on.
 std::vector<fs::path> run_folders(const fs::path& state) {
@@ -404,7 +366,7 @@ TEST_CASE("seeds and arms can be added to a study, and what they had stays", "[a
   const Workplace work;
   REQUIRE(work.ablate({"--out", "s", "--quiet"}).exit_code == 0);
   const auto before = run_times(work.out("s"));
-  std::string more = kStudy;
+  std::string more = Workplace::kStudy;
   more.replace(more.find("seeds: 3"), 8, "seeds: 4");
   write_file(work.dir() / "s.yaml", more + "arms: {adam: {optimizer: adam}}\n");
   const Outcome outcome = work.ablate({"--out", "s", "--quiet"});
@@ -556,7 +518,8 @@ TEST_CASE("what choosing costs is said: composition, a random number of runs, or
   const Json with_public_test = Json::parse(work.json("p")).at("choice");
   CHECK(with_public_test.at("score") == "public");
   CHECK(with_public_test.at("fixed_grid").at("epsilon") == choice.at("fixed_grid").at("epsilon"));
-  write_file(work.dir() / "s.yaml", std::string(kStudy) + "training_data_is_public: true\n");
+  write_file(work.dir() / "s.yaml",
+             std::string(Workplace::kStudy) + "training_data_is_public: true\n");
   REQUIRE(work.ablate({"--out", "q", "--quiet"}).exit_code == 0);
   CHECK(Json::parse(work.json("q")).at("choice").at("fixed_grid").is_null());
 }

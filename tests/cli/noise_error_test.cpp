@@ -303,7 +303,7 @@ TEST_CASE("noise-error refuses what it cannot compare") {
   CHECK_THAT(refused({"--restart-every", "0"}), ContainsSubstring("restart-every"));
   CHECK_THAT(refused({"--windows", "0"}), ContainsSubstring("windows"));
   CHECK_THAT(refused({"--windows", "10,61"}), ContainsSubstring("60"));
-  CHECK_THAT(refused({"--windows", ""}), ContainsSubstring("--windows is empty"));
+  CHECK_THAT(refused({"--windows", ""}), ContainsSubstring("windows is empty"));
 }
 
 namespace {

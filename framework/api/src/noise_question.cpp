@@ -50,8 +50,8 @@ std::vector<std::uint64_t> windows_within(const std::vector<std::uint64_t>& wind
                                           std::uint64_t steps) {
   for (const std::uint64_t window : windows) {
     if (window >= 1 && window <= steps) continue;
-    throw ConfigError("windows: " + std::to_string(window) +
-                      " is not a number of steps from 1 to " + std::to_string(steps));
+    throw ConfigError("windows: " + std::to_string(window) + " is not a number of steps in [1, " +
+                      std::to_string(steps) + "]");
   }
   if (!windows.empty()) return windows;
   throw ConfigError("windows is empty, expected numbers of steps as in 100,1000");

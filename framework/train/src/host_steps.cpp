@@ -114,7 +114,7 @@ class ExactSteps final : public HostSteps {
             ? exact_sum(now.program, state_.data, now.drawn.batch, now.clip, state_.executor,
                         most_rows, &memory, state_.plan.unit, now.check)
             : deferred_exact_sum(now.program, state_.data, now.drawn.batch, now.clip,
-                                state_.executor, most_rows, memory, state_.plan.unit, now.check),
+                                 state_.executor, most_rows, memory, state_.plan.unit, now.check),
         now.divisor));
   }
 };

@@ -296,7 +296,7 @@ Json RunOutput::summary(const RunResult& result) const {
   json["processes"] = options_.cluster == nullptr ? 1 : options_.cluster->size();
   // How long steps take depends on how many examples they hold.
   json["seconds"] = manifest.mode == Mode::release ? Json(nullptr) : Json(result.seconds);
-  json["run_dir"] = (options_.called.empty() ? options_.directory : options_.called).string();
+  json["run_dir"] = options_.directory.string();
   return json;
 }
 

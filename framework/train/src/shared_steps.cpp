@@ -165,8 +165,8 @@ std::vector<BoundedOnGrid> SharedSteps::slices_of_sums(const StepOrder& order,
           {order.step, bench.parameters, *bench.program, state_.data, share, clip});
     } else {
       shares.push_back(deferred_exact_sum(*bench.program, state_.data, share, clip, state_.executor,
-                                         state_.manifest.microbatch_size, bench.memory,
-                                         state_.plan.unit, check));
+                                          state_.manifest.microbatch_size, bench.memory,
+                                          state_.plan.unit, check));
     }
     for (BoundedOnGrid& one : shares) {
       sums.push_back(add_shares(std::move(one), order.batch.size(), processes_.slices(),

@@ -72,9 +72,9 @@ struct Setting {
     return core::exact_sum(program, data, rows, clip(), serial);
   }
   BoundedOnGrid deferred(const Rows& rows, SumMemory& memory,
-                        core::ContributionCheck* check = nullptr) const {
+                         core::ContributionCheck* check = nullptr) const {
     return core::deferred_exact_sum(program, data, rows, clip(), serial, 0, memory,
-                                   PrivacyUnit::example, check);
+                                    PrivacyUnit::example, check);
   }
 };
 

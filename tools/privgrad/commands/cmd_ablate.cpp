@@ -3,7 +3,6 @@
 #include <optional>
 #include <system_error>
 
-#include "cluster_call.hpp"
 #include "command.hpp"
 #include "feature_cache_call.hpp"
 #include "manifest_call.hpp"
@@ -64,53 +63,63 @@ int finish(Json results, const core::StudyDirectory& directory, const Arguments&
   return 0;
 }
 
+int finish_shard(const Shard& shard, const core::StudyPlan& plan,
+                 const core::StudyDirectory& directory, const Arguments& arguments) {
+  const std::size_t runs = all_runs(plan, shard);
+  if (arguments.has("json")) {
+    print_json({{"shard", shard.number},
+                {"shards", shard.of},
+                {"runs", runs},
+                {"study_dir", directory.path().string()}});
+    return 0;
+  }
+  print("\nshard " + std::to_string(shard.number) + " of " + std::to_string(shard.of) + ": its " +
+        std::to_string(runs) + (runs == 1 ? " run is" : " runs are") +
+        " done. Once the other shards are, copy their runs into " +
+        (directory.path() / "runs").string() +
+        ",\nand the same call without --shard writes the "
+        "results.\n");
+  return 0;
+}
+
+/// What a shard makes is settled before any run ends.
+void check_one_round(const core::Study& study) {
+  if (!study.search && !study.seed_rule) return;
+  throw ConfigError(study.file.string() +
+                    ": which runs a study with a search has, or with seeds that follow from its "
+                    "results, is known only as it goes on; leave --shard out");
+}
+
 /// Makes what is left of the study.
-/// \param cluster  null: this process is alone.
 int make_study(api::StudyCourse& course, const Catalog& catalog, int jobs,
-               const Arguments& arguments, Cluster* cluster) {
-  std::optional<StudyProcesses> processes;
-  if (cluster != nullptr) processes.emplace(course.plan, jobs, arguments, *cluster);
+               const Arguments& arguments) {
+  const Shard shard = shard_of(arguments);
+  if (shard.of > 1) check_one_round(course.study);
   const core::StudyDirectory directory(arguments.has("out")
                                            ? fs::path(arguments.text("out"))
                                            : fs::path("studies") / course.study.name);
   const auto make = [&](const core::StudyPlan& plan, const core::StudyDirectory& place) {
     const std::vector<double> seconds = run_seconds(plan);
-    if (!arguments.has("json")) print(study_plan_page(plan, seconds, open_runs(plan, place), jobs));
-    return make_runs(plan, place, seconds, jobs, arguments, processes ? &*processes : nullptr);
+    if (!arguments.has("json"))
+      print(study_plan_page(plan, seconds, open_runs(plan, place, shard), jobs));
+    return make_runs(plan, place, seconds, jobs, arguments, shard) && open_runs(plan, place) == 0;
   };
   std::optional<Json> results = api::carry_out(course, directory, catalog, make);
-  if (!results) return 1;
-  if (processes) processes->dismiss();
+  if (!results) {
+    if (shard.of == 1 || open_runs(course.plan, directory, shard) > 0) return 1;
+    return finish_shard(shard, course.plan, directory, arguments);
+  }
   return finish(std::move(*results), directory, arguments);
-}
-
-/// Other processes are told of all runs once.
-void check_one_round(const core::Study& study) {
-  if (!study.search && !study.seed_rule) return;
-  throw ConfigError(study.file.string() +
-                    ": a study with a search, or with seeds that follow from its results, is made "
-                    "by one process; leave --cluster out");
 }
 
 int do_ablate(const Arguments& arguments) {
   const int jobs = jobs_of(arguments);
-  const RequestedCluster processes = requested_cluster(arguments);
-  check_launched(processes);
-  Cluster* const cluster = processes.cluster.get();
-  return with_cluster(cluster, [&] {
-    const host::PluginHost host = load_plugins(arguments);
-    api::StudyCourse course = api::plan_course(core::read_study(arguments.operand(0)),
-                                               arguments.texts("set"), host.catalog());
-    if (cluster != nullptr) check_one_round(course.study);
-    const bool leads = cluster == nullptr || cluster->rank() == 0;
-    if (!leads) {
-      if (!arguments.has("dry-run")) make_runs_for_others(course.plan, jobs, arguments, *cluster);
-      return 0;
-    }
-    for (const std::string& remark : core::study_remarks(course.plan)) complain("warning", remark);
-    if (arguments.has("dry-run")) return show_dry_run(course, arguments, jobs);
-    return make_study(course, host.catalog(), jobs, arguments, cluster);
-  });
+  const host::PluginHost host = load_plugins(arguments);
+  api::StudyCourse course = api::plan_course(core::read_study(arguments.operand(0)),
+                                             arguments.texts("set"), host.catalog());
+  for (const std::string& remark : core::study_remarks(course.plan)) complain("warning", remark);
+  if (arguments.has("dry-run")) return show_dry_run(course, arguments, jobs);
+  return make_study(course, host.catalog(), jobs, arguments);
 }
 
 }  // namespace
@@ -130,7 +139,7 @@ Command ablate_command() {
                  .doc = "The study's directory; default studies/NAME. One that was begun is "
                         "continued."},
                 jobs_option(),
-                cluster_option(),
+                shard_option(),
                 cache_option(),
                 {.name = "dry-run",
                  .value = "",
@@ -151,7 +160,7 @@ Command ablate_command() {
                "manifest is wrong, 3\nrefused for privacy, 4 a file could not be read or written",
            .examples = {"privgrad ablate examples/studies/quickstart.yaml",
                         "privgrad ablate study.yaml --dry-run",
-                        "mpirun -np 4 privgrad ablate study.yaml --cluster mpi --jobs 2",
+                        "privgrad ablate study.yaml --shard 2/4 --out studies/s",
                         "privgrad ablate study.yaml --set privacy.target_epsilon=2 --out "
                         "studies/e2 --jobs 4"}},
       .run = do_ablate};

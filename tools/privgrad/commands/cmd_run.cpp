@@ -133,24 +133,16 @@ core::RunOptions common_options(const Arguments& arguments) {
                         : core::available_threads();
   options.state = arguments.has("state") ? fs::absolute(arguments.text("state"))
                                          : api::default_state_directory();
-  if (!arguments.has("called")) return options;
-  if (!arguments.has("out") && !arguments.has("resume"))
-    throw UsageError(
-        "--called is what a directory is called that --out or --resume names; give one");
-  check_utf8("called", arguments.text("called"));
-  options.called = arguments.text("called");
   return options;
 }
 
-/// Where the run's files are, whatever the summary calls it.
-fs::path directory_of(const core::RunResult& result, const Arguments& arguments) {
-  if (!arguments.has("called")) return result.summary.at("run_dir").get<std::string>();
-  return arguments.text(arguments.has("resume") ? "resume" : "out");
+fs::path directory_of(const core::RunResult& result) {
+  return result.summary.at("run_dir").get<std::string>();
 }
 
 int show(const core::Plan& plan, const core::RunResult& result, const Arguments& arguments) {
   complain_about(result);
-  if (!result.can_be_resumed) write_result_page(directory_of(result, arguments), "run");
+  if (!result.can_be_resumed) write_result_page(directory_of(result), "run");
   if (arguments.has("json")) {
     nlohmann::json json = result.summary;
     json.erase("test_evaluation");  // long; summary.json has it, and privgrad evaluate
@@ -272,10 +264,6 @@ Command run_command() {
                        {.name = "out",
                         .value = "DIR",
                         .doc = "The run directory, new or empty; default runs/NAME-TIME."},
-                       {.name = "called",
-                        .value = "DIR",
-                        .doc = "What the summary calls the run directory, where it will be moved "
-                               "there; default as --out says."},
                        {.name = "threads",
                         .value = "N",
                         .doc = "Threads to compute with; default all. The result does not depend "

@@ -69,8 +69,6 @@ ChildCall call_for(const RunPlace& place, const OpenRun& run, const Arguments& a
                   "--locked=" + place.lock.string()};
   }
   call.words.insert(call.words.end(), {"--threads", "1", "--quiet"});
-  if (!place.called.empty())
-    call.words.insert(call.words.end(), {"--called", place.called.string()});
   // A run of a study is one process, whatever its manifest would ask for.
   call.words.insert(call.words.end(), {"--cluster", "local"});
   add_common_options(call, arguments);

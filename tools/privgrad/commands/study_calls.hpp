@@ -23,7 +23,6 @@ std::string run_name(const core::StudyPlan& plan, const OpenRun& run);
 /// The files that a run of a study is made from, and the directory for its own.
 struct RunPlace {
   std::filesystem::path manifest, lock, directory;
-  std::filesystem::path called{};  ///< The directory's name in its summary; "": its own.
 };
 
 RunPlace place_in(const core::StudyDirectory& directory, const core::StudyPlan& plan,

@@ -12,15 +12,14 @@ namespace privgrad::tool {
 /// Keeps count of the runs of a study while they are made, and shows its progress.
 class StudyRecorder {
  public:
-  /// \param open  the runs that are left.
+  /// \param open  the runs that are left, of `all` runs.
   /// \param seconds  the estimated time of a run of each arm.
   StudyRecorder(const core::StudyPlan& plan, const core::StudyDirectory& directory,
-                const std::vector<OpenRun>& open, const std::vector<double>& seconds, bool quiet);
+                const std::vector<OpenRun>& open, std::size_t all,
+                const std::vector<double>& seconds, bool quiet);
 
   void started(const OpenRun& run);
-  /// \param where  " on beta"; "" if there is only one process.
-  /// \returns whether the study's directory holds the finished run.
-  bool ended(const OpenRun& run, const ChildEnd& end, const std::string& where);
+  void ended(const OpenRun& run, const ChildEnd& end);
   void waiting() { progress_.draw(); }
   /// The runs that failed, each as a line.
   const std::vector<std::string>& failed() const noexcept { return failed_; }

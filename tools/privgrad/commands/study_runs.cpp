@@ -34,7 +34,14 @@ void tell_of_cache(const core::StudyPlan& plan, const Arguments& arguments) {
             "either");
 }
 
-/// Makes the runs that are left, on this process alone.
+std::vector<OpenRun> left_of(const core::StudyPlan& plan, const core::StudyDirectory& directory,
+                             const Shard& shard) {
+  std::vector<OpenRun> left = api::left_runs(plan, directory);
+  std::erase_if(left, [&](const OpenRun& run) { return !shard.has(plan, run); });
+  return left;
+}
+
+/// Makes these runs.
 /// \returns the failed ones, each as a line.
 std::vector<std::string> run_all(const core::StudyPlan& plan, const core::StudyDirectory& directory,
                                  const std::vector<OpenRun>& open, int jobs,
@@ -47,8 +54,7 @@ std::vector<std::string> run_all(const core::StudyPlan& plan, const core::StudyD
       runs.start(next, open[next], place_in(directory, plan, open[next]));
       recorder.started(open[next]);
     }
-    for (const ChildRuns::Ended& one : runs.wait(200))
-      recorder.ended(open[one.number], one.end, "");
+    for (const ChildRuns::Ended& one : runs.wait(200)) recorder.ended(open[one.number], one.end);
     recorder.waiting();
   }
   runs.stop();
@@ -76,19 +82,45 @@ std::vector<double> run_seconds(const core::StudyPlan& plan) {
   return seconds;
 }
 
+bool Shard::has(const core::StudyPlan& plan, const OpenRun& run) const {
+  const std::vector<std::uint64_t>& seeds = plan.study->seeds;
+  const auto place = std::find(seeds.begin(), seeds.end(), run.seed) - seeds.begin();
+  return (run.arm * seeds.size() + static_cast<std::size_t>(place)) % of == number - 1;
+}
+
+Option shard_option() {
+  return {.name = "shard",
+          .value = "I/N",
+          .doc =
+              "Make only the I-th of N shares of the runs, for N machines; docs/studies.md says "
+              "how their results become one study."};
+}
+
+Shard shard_of(const Arguments& arguments) {
+  if (!arguments.has("shard")) return {};
+  const std::string text = arguments.text("shard");
+  const std::size_t slash = text.find('/');
+  if (slash == text.npos)
+    throw UsageError("--shard is '" + text +
+                     "', expected the number of a shard and how many there "
+                     "are, as in 2/4");
+  const int of = whole_number("shard", text.substr(slash + 1), 1, kMostJobs);
+  const int number = whole_number("shard", text.substr(0, slash), 1, of);
+  return {.number = static_cast<std::size_t>(number), .of = static_cast<std::size_t>(of)};
+}
+
 bool make_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory,
                const std::vector<double>& seconds, int jobs, const Arguments& arguments,
-               StudyProcesses* processes) {
+               const Shard& shard) {
   tell_of_cache(plan, arguments);
   std::signal(SIGPIPE, SIG_IGN);
   const StopSignals signals;
-  const std::vector<OpenRun> open = api::left_runs(plan, directory);
-  StudyRecorder recorder(plan, directory, open, seconds, arguments.has("quiet"));
+  const std::vector<OpenRun> open = left_of(plan, directory, shard);
+  const std::size_t all = all_runs(plan, shard);
+  StudyRecorder recorder(plan, directory, open, all, seconds, arguments.has("quiet"));
   const std::vector<std::string> failed =
-      processes != nullptr ? processes->make(directory, open, signals.flag(), recorder)
-                           : run_all(plan, directory, open, jobs, arguments, signals, recorder);
-  const std::size_t left = open_runs(plan, directory);
-  const std::size_t all = plan.arms.size() * plan.study->seeds.size();
+      run_all(plan, directory, open, jobs, arguments, signals, recorder);
+  const std::size_t left = open_runs(plan, directory, shard);
   const std::string done =
       std::to_string(all - left) + " of " + std::to_string(all) + " runs are done";
   for (const std::string& line : failed) complain("error", line);
@@ -100,8 +132,17 @@ bool make_runs(const core::StudyPlan& plan, const core::StudyDirectory& director
   return left == 0;
 }
 
-std::size_t open_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory) {
-  return api::left_runs(plan, directory).size();
+std::size_t open_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory,
+                      const Shard& shard) {
+  return left_of(plan, directory, shard).size();
+}
+
+std::size_t all_runs(const core::StudyPlan& plan, const Shard& shard) {
+  std::size_t count = 0;
+  for (std::size_t arm = 0; arm < plan.arms.size(); ++arm) {
+    for (const std::uint64_t seed : plan.study->seeds) count += shard.has(plan, {arm, seed});
+  }
+  return count;
 }
 
 }  // namespace privgrad::tool

@@ -1,11 +1,14 @@
-// Makes the remaining runs of a study, in child processes here or on a whole cluster.
+// Makes the remaining runs of a study, or of one shard of it, in child processes.
 #pragma once
 
+#include <cstddef>
+#include <vector>
+
 #include "arguments.hpp"
+#include "privgrad/api/study_state.hpp"
 #include "privgrad/studies/study_directory.hpp"
 #include "privgrad/studies/study_plan.hpp"
 #include "privgrad/studies/study_results.hpp"
-#include "study_processes.hpp"
 
 namespace privgrad::tool {
 
@@ -14,20 +17,36 @@ Option jobs_option();
 /// \throws UsageError
 int jobs_of(const Arguments& arguments);
 
+/// The runs of a study that one machine makes: of all runs, numbered arm by arm, every `of`-th from the
+/// `number`-th on, so that each shard has runs of each arm.
+struct Shard {
+  std::size_t number = 1;  ///< 1 to `of`.
+  std::size_t of = 1;      ///< 1: the whole study.
+
+  bool has(const core::StudyPlan& plan, const api::OpenRun& run) const;
+};
+
+/// --shard, for `privgrad ablate`.
+Option shard_option();
+/// \throws UsageError
+Shard shard_of(const Arguments& arguments);
+
 /// The estimated seconds of a run of each arm.
 std::vector<double> run_seconds(const core::StudyPlan& plan);
 
-/// Makes the remaining runs in a prepared directory, each in a process of its own, and reports
+/// Makes the shard's remaining runs in a prepared directory, each in a process of its own, and reports
 /// those that failed on standard error. Options read: --cache, --plugin-dir, --quiet.
 /// \param seconds  as run_seconds().
-/// \param jobs  at a time, in each process.
-/// \param processes  the processes that make them together; null: this one alone.
-/// \returns whether all runs of the study are done.
+/// \param jobs  at a time.
+/// \returns whether all runs of the shard are done.
 bool make_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory,
                const std::vector<double>& seconds, int jobs, const Arguments& arguments,
-               StudyProcesses* processes = nullptr);
+               const Shard& shard = {});
 
-/// How many runs are left.
-std::size_t open_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory);
+/// How many runs of the shard are left.
+std::size_t open_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory,
+                      const Shard& shard = {});
+/// How many it has.
+std::size_t all_runs(const core::StudyPlan& plan, const Shard& shard = {});
 
 }  // namespace privgrad::tool

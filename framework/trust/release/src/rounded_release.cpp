@@ -100,7 +100,8 @@ class Release {
           const RoundedNoise& noise)
       : cells_(std::make_shared<std::vector<std::int64_t>>(std::move(cells))),
         deferred_(std::move(deferred)),
-        own_ends_(deferred_ == nullptr ? ends_of_parts(cells_->size()) : std::vector<std::size_t>{}),
+        own_ends_(deferred_ == nullptr ? ends_of_parts(cells_->size())
+                                       : std::vector<std::size_t>{}),
         ends_(deferred_ == nullptr ? std::span<const std::size_t>(own_ends_) : deferred_->ends()),
         size_(ends_.empty() ? 0 : ends_.back()),
         shift_(noise.shift),

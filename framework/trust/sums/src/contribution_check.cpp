@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "checked_pass.hpp"
+#include "deferred_pass.hpp"
 #include "gradient_rows.hpp"
 #include "microbatches.hpp"
-#include "deferred_pass.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/trust/program_around.hpp"
 

@@ -32,7 +32,7 @@ const CellsInPieces* DeferredPass::ability(const Program& program) {
 }
 
 DeferredPass::DeferredPass(const CellsInPieces& program, SumMemory& memory,
-                       std::span<const std::uint8_t> taken, std::optional<std::int64_t> count)
+                           std::span<const std::uint8_t> taken, std::optional<std::int64_t> count)
     : program_(program),
       pass_(*memory.pass),
       count_(count),

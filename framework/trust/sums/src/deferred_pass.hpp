@@ -27,7 +27,7 @@ class DeferredPass final : public DeferredCells {
   /// \param taken  [rows]: 0 takes an example out.
   /// \param count  in cells; none: the sum has no such element.
   DeferredPass(const CellsInPieces& program, SumMemory& memory, std::span<const std::uint8_t> taken,
-             std::optional<std::int64_t> count);
+               std::optional<std::int64_t> count);
 
   std::span<const std::size_t> ends() const override { return ends_; }
   void add(std::size_t piece, std::span<std::int64_t> cells) const override;

@@ -7,10 +7,10 @@
 
 #include "certified_cells.hpp"
 #include "checked_pass.hpp"
+#include "deferred_pass.hpp"
 #include "gradient_rows.hpp"
 #include "grid_sum.hpp"
 #include "microbatches.hpp"
-#include "deferred_pass.hpp"
 #include "privgrad/trust/program_around.hpp"
 #include "trust_base.hpp"
 
@@ -37,9 +37,9 @@ class PassSum {
     const bool in_pieces = pieces_ != nullptr && first_ == batch_rows_;
     const CertifiedCells made = make_cells(exact_, examples, grid_, memory);
     if (in_pieces && !is_checked) {
-      deferred_ =
-          std::make_unique<DeferredPass>(*pieces_, memory, made.taken,
-                                       grid_.count == 0 ? std::nullopt : std::optional(made.count));
+      deferred_ = std::make_unique<DeferredPass>(
+          *pieces_, memory, made.taken,
+          grid_.count == 0 ? std::nullopt : std::optional(made.count));
       return;
     }
     const auto sum = parameters();
@@ -157,9 +157,9 @@ BoundedOnGrid exact_sum(const Program& program, const Dataset& data,
 }
 
 BoundedOnGrid deferred_exact_sum(const Program& program, const Dataset& data,
-                                std::span<const std::uint32_t> batch, const Clip& clip,
-                                Executor& executor, std::size_t most_rows, SumMemory& memory,
-                                PrivacyUnit unit, ContributionCheck* check) {
+                                 std::span<const std::uint32_t> batch, const Clip& clip,
+                                 Executor& executor, std::size_t most_rows, SumMemory& memory,
+                                 PrivacyUnit unit, ContributionCheck* check) {
   return sum_up(program, DeferredPass::ability(program), data, batch, clip, executor, most_rows,
                 memory, unit, check);
 }

@@ -79,9 +79,10 @@ std::uint64_t sigma_in_cells(double noise_multiplier, std::uint64_t levels) {
   return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(whole) + (above ? 1 : 0));
 }
 
-BoundedOnGrid::BoundedOnGrid(std::vector<std::int64_t> cells, std::unique_ptr<DeferredCells> deferred,
-                             std::size_t size, std::uint64_t levels, double l2_bound,
-                             double cell_width, std::size_t rows, PrivacyUnit unit)
+BoundedOnGrid::BoundedOnGrid(std::vector<std::int64_t> cells,
+                             std::unique_ptr<DeferredCells> deferred, std::size_t size,
+                             std::uint64_t levels, double l2_bound, double cell_width,
+                             std::size_t rows, PrivacyUnit unit)
     : cells_(std::move(cells)),
       deferred_(std::move(deferred)),
       size_(size),

@@ -47,8 +47,6 @@ struct RunOptions {
   std::filesystem::path state{};
   /// The date to write, in the form of Outcome::date; empty: utc_date().
   std::string date{};
-  /// The directory's name in the summary, if it is about to be moved; empty: `directory`.
-  std::filesystem::path called{};
   std::function<void(const Progress&)>
       on_progress;                          ///< Called on the calling thread; may be empty.
   const std::atomic<bool>* stop = nullptr;  ///< When it becomes true the run ends after its step.

@@ -80,10 +80,10 @@ BoundedOnGrid exact_sum(const Program& program, const Dataset& data,
 ///   been.
 /// \throws as exact_sum(); PluginError for pieces that are not those of the parameters.
 BoundedOnGrid deferred_exact_sum(const Program& program, const Dataset& data,
-                                std::span<const std::uint32_t> batch, const Clip& clip,
-                                Executor& executor, std::size_t most_rows, SumMemory& memory,
-                                PrivacyUnit unit = PrivacyUnit::example,
-                                ContributionCheck* check = nullptr);
+                                 std::span<const std::uint32_t> batch, const Clip& clip,
+                                 Executor& executor, std::size_t most_rows, SumMemory& memory,
+                                 PrivacyUnit unit = PrivacyUnit::example,
+                                 ContributionCheck* check = nullptr);
 
 /// The cells that an example's count adds or takes away: floor(share kExactLevels).
 std::uint64_t count_cells(double count_share);
