@@ -305,14 +305,18 @@ std::string Framework::resumed(const RunCall& call, core::RunOptions options,
   options.resume = true;
   options.finish = call.finish;
   core::check_resumable(options);
-  const host::PluginHost locked = python::load(
-      plugin_dirs_, program_, host::read_lock_file(options.directory / "privgrad.lock"));
-  core::Manifest manifest =
-      core::load_manifest(options.directory / "manifest.yaml", {}, locked.catalog());
+  const host::PluginHost locked = core::with_own_files([&] {
+    return python::load(plugin_dirs_, program_,
+                        host::read_lock_file(options.directory / "privgrad.lock"));
+  });
+  core::Manifest manifest = core::with_own_files([&] {
+    return core::load_manifest(options.directory / "manifest.yaml", {}, locked.catalog());
+  });
   // As the command: whatever processes began the run, it goes on with those of this call.
   keeping.of_streamed_rows(manifest);
   options.lock = api::lock_text({&manifest});
-  const core::Plan plan = core::make_resumed_plan(manifest, options.directory, options.state);
+  const core::Plan plan = core::with_own_files(
+      [&] { return core::make_resumed_plan(manifest, options.directory, options.state); });
   return conclude(plan, train(plan, std::move(options), watch), keeping);
 }
 

@@ -354,6 +354,31 @@ TEST_CASE("SIGINT and SIGTERM leave a run that can be resumed, and say how", "[r
   }
 }
 
+TEST_CASE("a file of the run that was damaged or lost is named with what can be done", "[resume]") {
+  const Cli cli;
+  Process process(endless_run(cli));
+  REQUIRE(Process::wait_for([&] { return has_begun(cli); }));
+  process.send(SIGTERM);
+  REQUIRE(process.finish().exit_code == 1);
+  for (const char* name :
+       {"manifest.yaml", "privgrad.lock", "facts.json", "metrics.jsonl", "ledger.jsonl"}) {
+    const auto file = cli.out("long") / name;
+    const std::string content = read_file(file);
+    for (const bool is_lost : {true, false}) {
+      INFO(name << (is_lost ? " is lost" : " is cut off"));
+      if (is_lost) fs::remove(file);
+      if (!is_lost) write_file(file, content.substr(0, content.size() / 2));
+      const Outcome refused = cli({"run", "--resume", "long", "--finish"});
+      CHECK((refused.exit_code == 2 || refused.exit_code == 4));
+      CHECK_THAT(refused.err,
+                 ContainsSubstring(name) &&
+                     Catch::Matchers::EndsWith("; the run can go on once the file is as it was\n"));
+    }
+    write_file(file, content);
+  }
+  CHECK(cli({"run", "--resume", "long", "--finish", "--quiet"}).exit_code == 0);
+}
+
 TEST_CASE("what cannot be resumed is refused in one line", "[resume]") {
   const Cli cli;
   check_one_error_line(cli({"run", "--resume", "absent"}), 4);

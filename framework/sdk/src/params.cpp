@@ -70,6 +70,13 @@ std::string join(const std::vector<std::string>& words) {
   return text;
 }
 
+/// Whether a text would be written like it, but for the quotes.
+bool is_bare(const Value& value) {
+  return std::holds_alternative<bool>(value.data()) ||
+         std::holds_alternative<std::int64_t>(value.data()) ||
+         std::holds_alternative<double>(value.data());
+}
+
 bool is_the_word_auto(const Value& value) {
   const auto* text = std::get_if<std::string>(&value.data());
   return text != nullptr && *text == "auto";
@@ -159,7 +166,10 @@ class Checker {
     }
     report(value.mark, where,
            "is " + std::string(value.type_name()) + ", expected " +
-               std::string(type_name(spec.type)) + (spec.takes_auto ? " or auto" : ""));
+               std::string(type_name(spec.type)) + (spec.takes_auto ? " or auto" : "") +
+               (spec.type == ParamType::text && spec.choices.empty() && is_bare(value)
+                    ? "; put it in quotes"
+                    : ""));
     return value;
   }
 

@@ -6,6 +6,7 @@
 
 #include "privgrad/error.hpp"
 #include "privgrad/plan/read_data.hpp"
+#include "privgrad/train/resumed_plan.hpp"
 #include "privgrad/train/statistic_releases.hpp"
 #include "privgrad/trust/event_json.hpp"
 #include "privgrad/trust/files.hpp"
@@ -167,7 +168,7 @@ void ResumableRun::take_up() {
   if (in.bytes() != rows_made_) refuse("the transforms make other examples of the data");
   if (in.bytes() != (plan_.federated ? hash_of_shards(*plan_.federated) : ""))
     refuse("federated.partition gives the clients other examples");
-  output_.reopen(data, FilePosition::restored(in));
+  with_own_files([&] { output_.reopen(data, FilePosition::restored(in)); });
   checkpoints_->set_shown(in.word());
   in.get(result_.steps, earlier_seconds_, measured_at_);
   const std::optional<RandomKey> constant =
@@ -175,7 +176,7 @@ void ResumableRun::take_up() {
   keys_ = RunKeys::restored(in, constant, bound_with_rows());
   restore_parts(in);
   in.end();
-  reopen(was_orderly);
+  with_own_files([&] { reopen(was_orderly); });
   output_.write_again();
   remove_unfinished(options_.directory);
   checkpoints_->settle_in(options_.directory);

@@ -134,12 +134,7 @@ void RunOutput::reopen(const DataCommitment& data, const FilePosition& metrics) 
   const std::string text = facts_text(plan_);
   if (read_beginning(facts, text.size() + 1) != text)
     throw PrivacyError(facts.string() + ": is not what the run recorded before its first step");
-  try {
-    metrics_file_.emplace(options_.directory / "metrics.jsonl", metrics);
-  } catch (const IoError& problem) {
-    throw IoError(std::string(problem.what()) +
-                  "; the run can go on once the file is as it was at the last checkpoint");
-  }
+  metrics_file_.emplace(options_.directory / "metrics.jsonl", metrics);
 }
 
 void RunOutput::write_again() const {

@@ -141,6 +141,8 @@ TEST_CASE("the arithmetic of sums and noise is a key of every aggregator", "[man
             "you mean 'float'?"});
   CHECK(errors_of("aggregator: {kind: gaussian, arithmetic: 64}\n" + kGood) ==
         Lines{"m.yaml:1:42: error: aggregator.arithmetic: is an integer, expected a text"});
+  CHECK(errors_of("name: 5\n" + kGood).front() ==
+        "m.yaml:1:7: error: name: is an integer, expected a text; put it in quotes");
   CHECK(errors_of("aggregator: {kind: gaussian, arithmetics: exact}\n" + kGood) ==
         Lines{"m.yaml:1:30: error: aggregator.arithmetics: is unknown; did you mean "
               "'arithmetic'?"});

@@ -190,19 +190,22 @@ int do_resume(const Arguments& arguments) {
       !fs::exists(options.directory / "report.html"))
     write_result_page(options.directory, "run");
   core::check_resumable(options);
-  const host::PluginHost host =
-      load_plugins(arguments, host::read_lock_file(options.directory / "privgrad.lock"));
+  const host::PluginHost host = core::with_own_files([&] {
+    return load_plugins(arguments, host::read_lock_file(options.directory / "privgrad.lock"));
+  });
   const RequestedCluster processes = requested_cluster(arguments);
   check_launched(processes);
   Cluster* const cluster = options.cluster = processes.cluster.get();
   return with_cluster(cluster, [&] {
-    core::Manifest manifest =
-        core::load_manifest(options.directory / "manifest.yaml", {}, host.catalog());
+    core::Manifest manifest = core::with_own_files([&] {
+      return core::load_manifest(options.directory / "manifest.yaml", {}, host.catalog());
+    });
     show_streaming(manifest, arguments);
     check_tested(manifest, processes);
     options.lock = api::lock_text({&manifest});
     if (cluster != nullptr && cluster->rank() != 0) return work(manifest, options);
-    const core::Plan plan = core::make_resumed_plan(manifest, options.directory, options.state);
+    const core::Plan plan = core::with_own_files(
+        [&] { return core::make_resumed_plan(manifest, options.directory, options.state); });
     std::signal(SIGPIPE, SIG_IGN);
     return show(plan, train(plan, std::move(options), arguments.has("quiet")), arguments);
   });

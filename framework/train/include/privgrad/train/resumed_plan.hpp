@@ -2,7 +2,11 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "privgrad/error.hpp"
 #include "privgrad/plan/plan.hpp"
 
 namespace privgrad::core {
@@ -14,5 +18,21 @@ namespace privgrad::core {
 ///   IoError if the run's record, or its private folder, cannot be read.
 Plan make_resumed_plan(const Manifest& manifest, const std::filesystem::path& directory,
                        const std::filesystem::path& state);
+
+/// Calls `make`, which reads the files of a run that goes on: an error of one that was damaged or
+/// lost then says what can be done.
+template <class Make>
+decltype(auto) with_own_files(const Make& make) {
+  constexpr const char* kRemedy = "; the run can go on once the file is as it was";
+  try {
+    return make();
+  } catch (const ManifestError& problem) {
+    std::vector<std::string> lines = problem.lines();
+    lines.back() += kRemedy;
+    throw ManifestError(std::move(lines));
+  } catch (const IoError& problem) {
+    throw IoError(problem.what() + std::string(kRemedy));
+  }
+}
 
 }  // namespace privgrad::core
