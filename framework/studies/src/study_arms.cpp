@@ -33,17 +33,9 @@ class ConditionReader {
 
   /// \returns nothing if it is wrong, which has been reported then.
   std::optional<Condition> read(const Value& node, const std::string& where) {
-    const auto* members = members_of(node);
-    if (members == nullptr || members->empty()) {
-      problems_.add(node.mark, where,
-                    "is " + std::string(members == nullptr ? node.type_name() : "empty") +
-                        ", expected an object such as {optimizer: sgd}" +
-                        (where == "baseline" ? ", or the name of an arm in quotes" : ""));
-      return std::nullopt;
-    }
     Condition condition;
     bool is_right = true;
-    for (const Value::Member& member : *members) {
+    for (const Value::Member& member : *members_of(node)) {
       is_right = read_member(member, where + "." + member.key, condition) && is_right;
     }
     return is_right ? std::optional(condition) : std::nullopt;
@@ -118,9 +110,8 @@ class ConditionReader {
   }
 
   static std::string nearest(const std::string& name, const std::vector<std::string>& names) {
-    const std::string found = nearest_name(name, names);
-    if (!found.empty()) return "; did you mean '" + found + "'?";
-    std::string all;
+    std::string all = did_you_mean(name, names);
+    if (!all.empty()) return all;
     for (const std::string& one : names) all += (all.empty() ? "; there are " : ", ") + one;
     return all;
   }
@@ -134,16 +125,10 @@ std::vector<Condition> read_conditions(const Value& root, const std::string& key
   std::vector<Condition> conditions;
   const Value* node = root.find(key);
   if (node == nullptr) return conditions;
-  const auto* items = items_of(*node);
-  if (items == nullptr) {
-    problems.add(node->mark, key,
-                 "is " + std::string(node->type_name()) +
-                     ", expected a list of conditions such as {optimizer: sgd}");
-    return conditions;
-  }
   ConditionReader reader(axes, problems);
-  for (std::size_t i = 0; i < items->size(); ++i) {
-    const std::optional<Condition> one = reader.read((*items)[i], key + "." + std::to_string(i));
+  const Value::List& items = *items_of(*node);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const std::optional<Condition> one = reader.read(items[i], key + "." + std::to_string(i));
     if (one) conditions.push_back(*one);
   }
   return conditions;
@@ -215,21 +200,13 @@ void add_named_arms(const Value& root, const std::string& file, const StudyAxes&
                     std::vector<Arm>& arms, ManifestProblems& problems) {
   const Value* node = root.find("arms");
   if (node == nullptr) return;
-  const auto* members = members_of(*node);
-  if (members == nullptr) {
-    problems.add(node->mark, "arms",
-                 "is " + std::string(node->type_name()) +
-                     ", expected an object of {NAME: {KEY: VALUE, ...}}");
-    return;
-  }
-  for (const Value::Member& member : *members) {
-    const std::string where = "arms." + member.key;
+  for (const Value::Member& member : *members_of(*node)) {
     if (!is_label(member.key) || member.key.front() == '-') {
-      problems.add(member.key_mark, where,
+      problems.add(member.key_mark, "arms." + member.key,
                    "is not a name for an arm; allowed are letters, digits, '.', '_', '-', '+' "
                    "and '=', at most 80, beginning with a letter or a digit");
     }
-    const std::vector<ManifestChange> changes = read_changes(member.value, where, file, problems);
+    const std::vector<ManifestChange> changes = changes_in(member.value, file);
     for (std::size_t level = 0; level < levels_of(axes); ++level) {
       Arm arm = arm_of_level(axes, level, file);
       name_arm(arm, member.key);
@@ -300,11 +277,11 @@ std::optional<std::string> named_variant(const Value& node, const std::string& n
     if (arm.variant == name) return name;
     variants.push_back(arm.variant);
   }
-  const std::string nearest = nearest_name(name, variants);
-  problems.add(node.mark, "baseline",
-               "is " + in_quotes(name) + ", which is not an arm" +
-                   (nearest.empty() ? "; the first one is called '" + variants.front() + "'"
-                                    : "; did you mean '" + nearest + "'?"));
+  const std::string nearest = did_you_mean(name, variants);
+  problems.add(
+      node.mark, "baseline",
+      "is " + in_quotes(name) + ", which is not an arm" +
+          (nearest.empty() ? "; the first one is called '" + variants.front() + "'" : nearest));
   return std::nullopt;
 }
 

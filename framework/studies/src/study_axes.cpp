@@ -9,19 +9,6 @@
 namespace privgrad::core {
 namespace {
 
-/// A key that may be set by a study: seeds and calibration are the study's own.
-void check_key(const Value::Member& member, const std::string& where, ManifestProblems& problems) {
-  const auto refuse = [&](const std::string& why) { problems.add(member.key_mark, where, why); };
-  if (member.key == "seed") refuse("is the study's own: list the seeds under seeds");
-  if (member.key == "privgrad" || member.key == "name") refuse("cannot be changed by a study");
-  if (member.key == "privacy.calibrate") {
-    refuse("is the study's own: it follows from equal_privacy");
-  }
-  const bool is_dotted = !member.key.empty() && member.key.front() != '.' &&
-                         member.key.back() != '.' && member.key.find("..") == member.key.npos;
-  if (!is_dotted) refuse("is not of the form a.b.c");
-}
-
 struct Labelled {
   std::string label;  ///< "": none could be made.
   Value value;
@@ -29,30 +16,16 @@ struct Labelled {
 };
 
 /// [VALUE, ...] with names made from the values, or {NAME: VALUE, ...}.
-std::vector<Labelled> read_values(const Value& node, const std::string& where,
-                                  ManifestProblems& problems) {
+std::vector<Labelled> read_values(const Value& node) {
   std::vector<Labelled> out;
   if (const auto* items = items_of(node)) {
     const std::vector<std::string> labels = labels_of(*items);
-    for (std::size_t i = 0; i < items->size(); ++i) {
+    for (std::size_t i = 0; i < items->size(); ++i)
       out.push_back({labels[i], (*items)[i], (*items)[i].mark});
-    }
-  } else if (const auto* members = members_of(node)) {
-    if (node.find("kind") != nullptr) {
-      problems.add(node.mark, where,
-                   "is one component, expected a list of values or {NAME: VALUE, ...}");
-      return out;
-    }
-    for (const Value::Member& member : *members) {
-      out.push_back({member.key, member.value, member.key_mark});
-    }
   } else {
-    problems.add(node.mark, where,
-                 "is " + std::string(node.type_name()) +
-                     ", expected a list of values or {NAME: VALUE, ...}");
-    return out;
+    for (const Value::Member& member : *members_of(node))
+      out.push_back({member.key, member.value, member.key_mark});
   }
-  if (out.empty()) problems.add(node.mark, where, "is empty, expected at least one value");
   return out;
 }
 
@@ -86,7 +59,9 @@ class AxesReader {
       read_.has_levels = !read_.axes.empty();
     }
     if (const Value* axes = root.find("axes")) read_grid(*axes, "axes");
-    if (const Value* zip = root.find("zip")) read_zip(*zip);
+    const Value* zip = root.find("zip");
+    for (std::size_t i = 0; zip != nullptr && i < items_of(*zip)->size(); ++i)
+      read_group((*items_of(*zip))[i], "zip." + std::to_string(i));
     check_order();
     return std::move(read_);
   }
@@ -110,18 +85,9 @@ class AxesReader {
 
  private:
   void read_grid(const Value& node, const std::string& whose) {
-    const auto* members = members_of(node);
-    if (members == nullptr) {
-      problems_.add(node.mark, whose,
-                    "is " + std::string(node.type_name()) +
-                        ", expected an object such as {optimizer: [sgd, adam]}");
-      return;
-    }
-    for (const Value::Member& member : *members) {
-      const std::string where = whose + "." + member.key;
-      check_key(member, where, problems_);
-      const std::vector<Labelled> values = read_values(member.value, where, problems_);
-      check_labels(values, where, problems_);
+    for (const Value::Member& member : *members_of(node)) {
+      const std::vector<Labelled> values = read_values(member.value);
+      check_labels(values, whose + "." + member.key, problems_);
       Axis axis{.keys = {member.key}, .values = {}};
       for (const Labelled& value : values) {
         axis.values.push_back({value.label, {value.value}, {value.label}});
@@ -130,35 +96,14 @@ class AxesReader {
     }
   }
 
-  void read_zip(const Value& node) {
-    const auto* groups = items_of(node);
-    if (groups == nullptr) {
-      problems_.add(node.mark, "zip",
-                    "is " + std::string(node.type_name()) +
-                        ", expected a list of groups such as {schedules.clip_norm: [1, 2], "
-                        "schedules.learning_rate: [0.4, 0.2]}");
-      return;
-    }
-    for (std::size_t i = 0; i < groups->size(); ++i) {
-      read_group((*groups)[i], "zip." + std::to_string(i));
-    }
-  }
-
   /// The first key's names are the group's, as long as they differ; else those of all keys.
   void read_group(const Value& node, const std::string& where) {
-    const auto* members = members_of(node);
-    if (members == nullptr || members->empty()) {
-      problems_.add(node.mark, where, "is not an object of {KEY: [VALUE, ...]}");
-      return;
-    }
     Axis axis;
     std::vector<Labelled> rows;
     std::vector<std::string> joined;
-    for (const Value::Member& member : *members) {
+    for (const Value::Member& member : *members_of(node)) {
       const std::string here = where + "." + member.key;
-      check_key(member, here, problems_);
-      const std::vector<Labelled> values = read_values(member.value, here, problems_);
-      if (values.empty()) return;
+      const std::vector<Labelled> values = read_values(member.value);
       if (axis.keys.empty()) {
         rows = values;
         joined.resize(values.size());
@@ -237,20 +182,10 @@ std::vector<Axis> read_search_axes(const Value& node, const std::string& where,
   return AxesReader(problems).read_search(node, where, taken).axes;
 }
 
-std::vector<ManifestChange> read_changes(const Value& node, const std::string& where,
-                                         const std::string& file, ManifestProblems& problems) {
+std::vector<ManifestChange> changes_in(const Value& node, const std::string& file) {
   std::vector<ManifestChange> changes;
-  const auto* members = members_of(node);
-  if (members == nullptr) {
-    problems.add(node.mark, where,
-                 "is " + std::string(node.type_name()) +
-                     ", expected an object such as {optimizer: sgd, steps: 50}");
-    return changes;
-  }
-  for (const Value::Member& member : *members) {
-    check_key(member, where + "." + member.key, problems);
+  for (const Value::Member& member : *members_of(node))
     changes.push_back({member.key, member.value, file});
-  }
   return changes;
 }
 

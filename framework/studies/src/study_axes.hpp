@@ -1,4 +1,5 @@
-// Reads the axes of a study file, of its search, and changes of a manifest.
+// Reads the axes of a study file, of its search, and changes of a manifest, from values that are of
+// the form that study_form() asks for.
 #pragma once
 
 #include <string>
@@ -29,7 +30,6 @@ std::vector<Axis> read_search_axes(const Value& node, const std::string& where,
                                    const std::vector<Axis>& taken, ManifestProblems& problems);
 
 /// The members of an object of overrides, {KEY: VALUE}.
-std::vector<ManifestChange> read_changes(const Value& node, const std::string& where,
-                                         const std::string& file, ManifestProblems& problems);
+std::vector<ManifestChange> changes_in(const Value& node, const std::string& file);
 
 }  // namespace privgrad::core

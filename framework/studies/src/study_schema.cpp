@@ -7,6 +7,7 @@
 #include "known_metrics.hpp"
 #include "privgrad/manifest/json_schema.hpp"
 #include "privgrad/studies/study.hpp"
+#include "study_form.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -37,10 +38,81 @@ Json key_names(const Json& manifest) {
   return {{"pattern", "^(" + names + ")([.]|$)"}};
 }
 
+Json text() { return {{"type", "string"}}; }
+
+Json whole(std::uint64_t least, std::uint64_t most) {
+  return {{"type", "integer"}, {"minimum", least}, {"maximum", most}};
+}
+
+Json map_of(Json values) {
+  return {{"type", "object"}, {"additionalProperties", std::move(values)}};
+}
+
 Json by_key(Json values = true) {
+  Json map = map_of(std::move(values));
+  map["propertyNames"] = reference("manifest_key");
+  return map;
+}
+
+/// {KEY: [VALUE, ...]} or {KEY: {NAME: VALUE, ...}}.
+Json axes() {
+  const Json named{{"type", "object"}, {"minProperties", 1}, {"not", {{"required", {"kind"}}}}};
+  return by_key(if_type("object", named, list_of(Json(true))));
+}
+
+Json seed_list() {
+  return {{"type", "array"},
+          {"items", {{"type", "integer"}, {"minimum", 0}}},
+          {"minItems", 1},
+          {"maxItems", kMaxSeeds},
+          {"uniqueItems", true}};
+}
+
+/// {KEY: VALUE or [VALUE, ...]}.
+Json condition() {
+  Json place = by_key();
+  place["minProperties"] = 1;
+  return place;
+}
+
+Json conditions() {
+  return described("Which arms of the grid: all of {KEY: VALUE or [VALUE, ...]} must hold.",
+                   list_of(condition(), 0));
+}
+
+/// {METRIC: NUMBER}.
+Json amounts() {
+  Json map = map_of({{"type", "number"}, {"exclusiveMinimum", 0}});
+  map["minProperties"] = 1;
+  return map;
+}
+
+Json object_of(Json properties, Json required) {
   return {{"type", "object"},
-          {"propertyNames", reference("manifest_key")},
-          {"additionalProperties", std::move(values)}};
+          {"properties", std::move(properties)},
+          {"required", std::move(required)},
+          {"additionalProperties", false}};
+}
+
+Json seeds() {
+  Json rule = object_of(
+      {{"until", described("How wide the intervals of differences may be.", amounts())},
+       {"at_least", described("Seeds before the first look.", whole(2, kMaxSeeds))},
+       {"at_most", described("Seeds at which it stops at the latest.", whole(2, kMaxSeeds))}},
+      {"until", "at_most"});
+  return if_type("array", seed_list(), if_type("object", std::move(rule), whole(1, kMaxSeeds)));
+}
+
+Json search(const Json& metric) {
+  return object_of(
+      {{"over", described("The grid of each arm's hyper-parameters: {KEY: [VALUE, ...]}.", axes())},
+       {"arms", described("More of the grid, for single arms: {ARM: {KEY: [VALUE, ...]}}.",
+                          map_of(axes()))},
+       {"seeds", described("Seeds that the comparison does not use.", seed_list())},
+       {"score", described("What the best candidate is the best in.", metric)},
+       {"set", described("Changes of the base in the search alone, such as other rows to score on.",
+                         by_key())}},
+      {"seeds"});
 }
 
 /// A manifest of which the arms may set what is missing.
@@ -52,94 +124,49 @@ Json base_schema(const Json& manifest) {
   return base;
 }
 
-Json condition_schema() {
-  return described("Which arms of the grid: all of {KEY: VALUE or [VALUE, ...]} must hold.",
-                   list_of(by_key(), 0));
-}
-
-/// {METRIC: NUMBER}.
-Json amounts() {
-  return {{"type", "object"},
-          {"minProperties", 1},
-          {"additionalProperties", {{"type", "number"}, {"exclusiveMinimum", 0}}}};
-}
-
-Json seed_rule_schema() {
-  const Json count{{"type", "integer"}, {"minimum", 2}, {"maximum", kMaxSeeds}};
-  return {{"properties",
-           {{"until", described("How wide the intervals of differences may be.", amounts())},
-            {"at_least", count},
-            {"at_most", count}}},
-          {"required", {"until", "at_most"}},
-          {"additionalProperties", false}};
-}
-
-Json search_schema(const Json& metric, const Json& values) {
-  Json schema{
-      {"type", "object"},
-      {"properties",
-       {{"over", described("The grid of each arm's hyper-parameters: {KEY: [VALUE, ...]}.",
-                           by_key(values))},
-        {"arms", described("More of the grid, for single arms: {ARM: {KEY: [VALUE, ...]}}.",
-                           {{"type", "object"}, {"additionalProperties", by_key(values)}})},
-        {"seeds", described("Seeds that the comparison does not use.",
-                            {{"type", "array"},
-                             {"items", {{"type", "integer"}, {"minimum", 0}}},
-                             {"minItems", 1},
-                             {"maxItems", kMaxSeeds},
-                             {"uniqueItems", true}})},
-        {"score", metric},
-        {"set",
-         described("Changes of the base in the search alone, such as other rows to score on.",
-                   by_key())}}},
-      {"required", {"seeds"}},
-      {"additionalProperties", false}};
-  return described("Each arm's own best hyper-parameters, found before the comparison.",
-                   std::move(schema));
-}
-
-Json properties(const Json& metric) {
-  const Json values = if_type("object", Json{{"minProperties", 1}}, list_of(Json(true)));
+Json properties() {
+  Json metric{{"type", "string"}, {"enum", Json::array()}};
+  for (const StudyMetric& known : known_metrics()) metric["enum"].push_back(known.name);
+  Json name = text(), title = text();
+  name["pattern"] = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$";
+  title.update({{"minLength", 1}, {"maxLength", 80}});
+  Json metrics = list_of(metric);
+  metrics["uniqueItems"] = true;
   return {
-      {"study", described("The version of this format.", {{"enum", {1}}})},
+      {"study", described("The version of this format; write 1.", whole(1, 1))},
       {"name", described("Names the default directory studies/NAME; default: the file's name.",
-                         {{"type", "string"}, {"pattern", "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"}})},
-      {"base", described("The manifest that arms vary: a file beside the study, or the manifest "
-                         "itself.",
-                         if_type("string", Json{{"minLength", 1}}, reference("base")))},
+                         std::move(name))},
+      {"base",
+       described("The manifest that arms vary: a file beside the study, or the manifest itself.",
+                 if_type("string", text(), reference("base")))},
       {"set",
        described("Changes of the base, in all arms: {KEY: VALUE}; null removes a key.", by_key())},
       {"levels",
        described("{KEY: [VALUE, ...], ...}, which vary together: arms have equal privacy, "
                  "and are compared, within each level.",
-                 by_key(values))},
+                 axes())},
       {"axes", described("{KEY: [VALUE, ...]} or {KEY: {NAME: VALUE, ...}}: every combination is "
                          "an arm.",
-                         by_key(values))},
+                         axes())},
       {"zip", described("Groups of axes that vary together: [{KEY: [VALUE, ...], ...}].",
-                        list_of(by_key(values), 0))},
-      {"arms", described("More arms, beside the grid: {NAME: {KEY: VALUE, ...}}.",
-                         {{"type", "object"}, {"additionalProperties", by_key()}})},
-      {"skip", condition_schema()},
-      {"only", condition_schema()},
+                        list_of(axes(), 0))},
+      {"arms",
+       described("More arms, beside the grid: {NAME: {KEY: VALUE, ...}}.", map_of(by_key()))},
+      {"skip", conditions()},
+      {"only", conditions()},
       {"seeds",
        described("How often each arm is run, a list of seeds, or when to stop adding them.",
-                 if_type("array",
-                         {{"items", {{"type", "integer"}, {"minimum", 0}}},
-                          {"minItems", 1},
-                          {"maxItems", kMaxSeeds},
-                          {"uniqueItems", true}},
-                         if_type("object", seed_rule_schema(),
-                                 {{"type", "integer"}, {"minimum", 1}, {"maximum", kMaxSeeds}})))},
+                 seeds())},
       {"equivalence",
        described("{METRIC: MARGIN}: differences that are smaller do not matter.", amounts())},
       {"metrics", described("What is compared; the best arm is the best in the first.",
-                            if_type("string", metric, list_of(metric)))},
+                            if_type("string", metric, std::move(metrics)))},
       {"baseline", described("The name of an arm, or its place on the axes; default: the first.",
-                             if_type("object", by_key(), {{"type", "string"}}))},
-      {"search", search_schema(metric, values)},
+                             if_type("object", condition(), text()))},
+      {"search", described("Each arm's own best hyper-parameters, found before the comparison.",
+                           search(metric))},
       {"titles", described("What pages and charts call the keys that vary: {KEY: TEXT}.",
-                           by_key({{"type", "string"}, {"minLength", 1}, {"maxLength", 80}}))},
+                           by_key(std::move(title)))},
       {"equal_privacy", described("Whether all arms of a level have, and must have, one guarantee.",
                                   {{"type", "boolean"}, {"default", true}})},
       {"training_data_is_public",
@@ -149,20 +176,21 @@ Json properties(const Json& metric) {
 
 }  // namespace
 
+const Json& study_form() {
+  static const Json form = object_of(properties(), {"study", "base", "seeds"});
+  return form;
+}
+
 nlohmann::json study_schema(const Catalog& catalog) {
   Json manifest = manifest_schema(catalog);
   Json definitions = std::move(manifest["$defs"]);
   definitions["base"] = base_schema(manifest);
   definitions["manifest_key"] = key_names(manifest);
-  Json metric{{"enum", Json::array()}};
-  for (const StudyMetric& known : known_metrics()) metric["enum"].push_back(known.name);
-  return {{"$schema", manifest.at("$schema")},
-          {"title", "PrivGrad study"},
-          {"type", "object"},
-          {"properties", properties(metric)},
-          {"required", {"study", "base", "seeds"}},
-          {"additionalProperties", false},
-          {"$defs", std::move(definitions)}};
+  Json schema = study_form();
+  schema["$schema"] = manifest.at("$schema");
+  schema["title"] = "PrivGrad study";
+  schema["$defs"] = std::move(definitions);
+  return schema;
 }
 
 }  // namespace privgrad::core

@@ -4,8 +4,10 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "privgrad/manifest/manifest_problems.hpp"
+#include "privgrad/params.hpp"
 #include "privgrad/value.hpp"
 
 namespace privgrad::core {
@@ -18,6 +20,12 @@ inline const Value::Object* members_of(const Value& node) {
 /// \returns null if it is no list.
 inline const Value::List* items_of(const Value& node) {
   return std::get_if<Value::List>(&node.data());
+}
+
+/// \returns a hint to put after a name that is none of these; "" if none is near.
+inline std::string did_you_mean(const std::string& name, const std::vector<std::string>& names) {
+  const std::string nearest = nearest_name(name, names);
+  return nearest.empty() ? "" : "; did you mean '" + nearest + "'?";
 }
 
 inline std::string in_quotes(std::string_view text) { return "'" + one_line(text, 80) + "'"; }
