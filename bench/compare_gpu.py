@@ -2,12 +2,12 @@
 """Private steps of the backend `cuda` beside PyTorch's plain ones and private ones of Opacus and JAX Privacy.
 
     pip install torch opacus jax-privacy        # those that are there are measured
-    bench/compare_gpu.py [--program build/bin/privgrad] [--precision tf32] [--rounds 3]
+    bench/compare_gpu.py [--program build/bin/privgrad] [--rounds 3]
     bench/compare_gpu.py --device cpu --batch 8 --steps 4 --networks cnn    # only to see that it works
 
 The networks of docs/performance.md: 784-4096-4096-10, the CNN of FedAvg, and WRN-16-4 with group norms; batches of 4096.
 A step of PrivGrad's is what a run of more than 16 steps takes longer than one of 16, for each of them: reading, planning,
-evaluating and the 16 looks that every run takes at contributions (docs/trust.md) cancel out. PyTorch's are compiled, of the same precision; Opacus clips by ghost norms. All
+evaluating and the 16 looks that every run takes at contributions (docs/trust.md) cancel out. PyTorch's are compiled, and all compute in float32; Opacus clips by ghost norms. All
 private ones clip to 1 and add noise of multiplier 1. All alternate in rounds, and the fastest step of each counts.
 
 Prints lines of JSON as they are made: what the device can do at most, as PyTorch finds it; then for each network a line a
@@ -81,8 +81,7 @@ class PrivGrad:
         idx(folder / "labels", (options.batch,), (i % CLASSES for i in range(options.batch)))
         backend = "{kind: cpu}"
         if options.device == "cuda":
-            capability = f", compute_capability: '{options.capability}'" if options.precision != "float32" else ""
-            backend = f"{{kind: cuda, precision: {options.precision}{capability}}}"
+            backend = "{kind: cuda}"
         (folder / "manifest.yaml").write_text(f"""privgrad: 1
 seed: 1
 data: {{kind: idx, train: {{images: images, labels: labels}}}}
@@ -142,7 +141,7 @@ def torch_network(name):
 class Torch:
     def __init__(self, name, shape, options, compiled=True):
         torch.manual_seed(1)
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = options.precision == "tf32"
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
         self.options = options
         channels_first = {1: shape, 2: (1, *shape), 3: (shape[-1], *shape[:-1])}[len(shape)]
         self.features = torch.rand(options.batch, *channels_first, device=options.device)
@@ -152,16 +151,9 @@ class Torch:
         self.optimizer = torch.optim.SGD(self.network.parameters(), lr=1e-6)
         self.forward = torch.compile(self.network) if compiled else self.network
 
-    def precision(self):
-        if self.options.precision != "bf16":
-            return contextlib.nullcontext()
-        return torch.autocast(self.options.device, dtype=torch.bfloat16)
-
     def one(self):
         self.optimizer.zero_grad(set_to_none=True)
-        with self.precision():
-            loss = self.loss(self.forward(self.features), self.labels)
-        loss.backward()
+        self.loss(self.forward(self.features), self.labels).backward()
         self.optimizer.step()
 
     def wait(self):
@@ -260,8 +252,7 @@ class JaxPrivacy:
     """Clipped gradients, as many examples at a time as is said, and Gaussian noise, in one compiled function."""
 
     def __init__(self, name, shape, options):
-        jax.config.update("jax_default_matmul_precision",
-                          {"float32": "float32", "tf32": "tensorfloat32", "bf16": "bfloat16"}[options.precision])
+        jax.config.update("jax_default_matmul_precision", "float32")
         jax.config.update("jax_default_device", jax.devices(options.device)[0])  # or says that there is none
         self.options = options
         image = (*shape, 1) if len(shape) == 2 else shape
@@ -340,9 +331,8 @@ def ceilings(options):
     target = torch.empty_like(source)
     made = {"copy_tb_per_s": 2 * 4 * 2**30 / seconds(lambda: target.copy_(source), 10) / 1e12}
     del source, target
-    torch.backends.cuda.matmul.allow_tf32 = options.precision == "tf32"
-    kind = torch.bfloat16 if options.precision == "bf16" else torch.float32
-    factor = torch.rand(size, size, device="cuda").to(kind)
+    torch.backends.cuda.matmul.allow_tf32 = False
+    factor = torch.rand(size, size, device="cuda")
     made["product_tflop_per_s"] = 2 * size**3 / seconds(lambda: factor @ factor, 5) / 1e12
     torch.cuda.empty_cache()
     return made
@@ -375,7 +365,7 @@ def measure(name, options):
                     made[key] = attempt(key, lambda make=makers[key]: make(name, shape, options))
                 now = attempt(key, made[key].step) if made[key] else None
                 best[key] = min((ms for ms in (now, best[key]) if ms is not None), default=None)
-            row = {"network": title, "precision": options.precision, "batch": options.batch, "rounds": turn + 1,
+            row = {"network": title, "batch": options.batch, "rounds": turn + 1,
                    **{key + "_ms": value for key, value in best.items()}}
             ours = best["privgrad_private"]
             for key in rivals():
@@ -389,8 +379,6 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default="build/bin/privgrad")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
-    parser.add_argument("--precision", choices=("float32", "tf32", "bf16"), default="float32")
-    parser.add_argument("--capability", default="9.0", help="the GPU's, with tf32 and bf16")
     parser.add_argument("--batch", type=int, default=4096)
     parser.add_argument("--steps", dest="steps_wanted", type=int, help="of one measurement; if not given, the network's")
     parser.add_argument("--rounds", type=int, default=3)
@@ -409,7 +397,7 @@ def main():
             reached = ceilings(options)
     except Exception as error:
         reached = {"missing": in_short(error)}
-    tell(device=options.device, precision=options.precision, torch=getattr(torch, "__version__", None),
+    tell(device=options.device, torch=getattr(torch, "__version__", None),
          opacus=getattr(opacus, "__version__", None),
          jax_privacy=importlib.metadata.version("jax-privacy") if jax_privacy else None, **reached)
     for name in names:

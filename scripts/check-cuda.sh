@@ -6,10 +6,9 @@
 #   DIR/check-cuda.sh run            there: prints lines of JSON as they are made; also kept in DIR/check.jsonl
 #
 # First the driver is asked. Then are tried on the GPU: every network beside the backend cpu, bit by bit; the noise beside the
-# trust base's, bit by bit; whole runs beside those of the backend cpu; every rule of the conformance suite, with each
-# precision (one after the other: beside others, which share the GPU by turns, it took four times as long); and a part of
-# the first under compute-sanitizer, where there is one. Exit code 0 if all is well, and each within 120 s. Steps are then measured alone (bench/compare_gpu.py), those of a network and a
-# precision within their budget: private ones beside those of PyTorch, Opacus and JAX Privacy, whichever are installed there.
+# trust base's, bit by bit; whole runs beside those of the backend cpu; every rule of the conformance suite
+# (alone: beside others, which share the GPU by turns, it took four times as long); and a part of the first under compute-sanitizer, where there is one. Exit code 0 if all is well, and each within 120 s. Steps are then measured alone (bench/compare_gpu.py), those of a network
+# within its budget: private ones beside those of PyTorch, Opacus and JAX Privacy, whichever are installed there.
 # All ends within 10 minutes where the checks take what they took on an H200 (2 minutes). COMPARE="--rounds 1" makes less of it.
 set -eu
 
@@ -111,22 +110,17 @@ same_model() {
   [ "$(tensors "$here/runs/cpu/model.safetensors")" = "$(tensors "$here/runs/again/model.safetensors")" ]
 }
 
-# compare NETWORK PRECISION SECONDS OPTIONS...: lines of figures. Python keeps this machine's libraries; privgrad is started
+# compare NETWORK SECONDS OPTIONS...: lines of figures. Python keeps this machine's libraries; privgrad is started
 # with those that came along.
 compare() {
-  network=$1 precision=$2 seconds=$3
-  shift 3
-  log=$here/compare_${network}_$precision.log
+  network=$1 seconds=$2
+  shift 2
+  log=$here/compare_$network.log
   # COMPARE is words of options.
   timeout "$((seconds + 5))" python3 "$here/compare_gpu.py" --program "$here/privgrad-here" --networks "$network" \
-    --precision "$precision" --capability "$PRIVGRAD_TEST_CAPABILITY" --budget "$seconds" "$@" ${COMPARE:-} 2>"$log" |
+    --budget "$seconds" "$@" ${COMPARE:-} 2>"$log" |
     tee -a "$here/check.jsonl" | grep . ||
-    tell "{\"network\": \"$network\", \"precision\": \"$precision\", \"missing\": \"$(tail -n 1 "$log" | tr -d '"\\')\"}"
-}
-
-conformance() {
-  check "conformance_$1" "$here/lib/privgrad/privgrad-conformance" --quiet --time-limit 110 --memory-limit 0 \
-    --params "cuda={device: 0, precision: $1$2}" "$here/lib/privgrad/plugins/backends/cuda.privgrad.so"
+    tell "{\"network\": \"$network\", \"missing\": \"$(tail -n 1 "$log" | tr -d '"\\')\"}"
 }
 
 # What two threads write at once, or what lies outside of an array, is seen by no result that is right by chance.
@@ -158,22 +152,18 @@ EOF
   device=$(nvidia-smi --query-gpu=name,driver_version,compute_cap --format=csv,noheader 2>/dev/null | head -n 1 || true)
   tell "{\"device\": \"$device\", \"missing_hardware\": \"$missing\"}"
   [ -z "$missing" ] || exit 1
-  export PRIVGRAD_TEST_CAPABILITY="${device##*, }"
   check programs env PRIVGRAD_TEST_GPU=1 "$here/bin/cuda_test" 'cuda: *' &
   check noise env PRIVGRAD_TEST_GPU=1 "$here/bin/cuda_test" 'cuda noise*' &
   check same_model "$here/check-cuda.sh" same_model &
   wait
-  conformance float32 ""
-  conformance tf32 ", compute_capability: '$PRIVGRAD_TEST_CAPABILITY'"
-  conformance bf16 ", compute_capability: '$PRIVGRAD_TEST_CAPABILITY'"
+  check conformance "$here/lib/privgrad/privgrad-conformance" --quiet --time-limit 110 --memory-limit 0 \
+    --params "cuda={device: 0}" "$here/lib/privgrad/plugins/backends/cuda.privgrad.so"
   sanitize memcheck &
   sanitize racecheck &
   wait
-  compare cnn float32 40
-  compare cnn tf32 30
-  compare cnn bf16 30
-  compare mlp float32 120
-  compare wrn float32 60
+  compare cnn 40
+  compare mlp 120
+  compare wrn 60
   tell "{\"passed\": $([ -e "$here/failed" ] && echo false || echo true)}"
   [ ! -e "$here/failed" ]
 }

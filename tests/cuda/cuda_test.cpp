@@ -113,65 +113,16 @@ TEST_CASE("a run on the twin that is cut off goes on to the same model", "[cuda]
   CHECK(tensors(cli, "cut") == expected);
 }
 
-TEST_CASE("a run of rounded factors is the same on any threads and passes, and promises no bits",
-          "[cuda][privacy]") {
+TEST_CASE("products of another precision than float32 are refused", "[cuda]") {
   const Cli cli;
-  const std::string exact = trained(cli, "float32", {"--set", kTwin});
-  std::string before = exact;
-  for (const std::string precision : {"tf32", "bf16"}) {
-    INFO(precision);
-    const Words rounded = {"--set",
-                           "backend={kind: cuda, host_twin: true, precision: " + precision + "}"};
-    const std::string expected = trained(cli, precision, rounded);
-    CHECK(expected != before);
-    before = expected;
-    CHECK(trained(cli, precision + "-passes",
-                  words(rounded, {"--threads", "3", "--set", "microbatch_size=7"})) == expected);
-    const auto unaccounted = [&](const std::string& run) {
-      return Json::parse(read_file(cli.out(run) / "summary.json")).at("unaccounted");
-    };
-    // What tensor cores add up is not specified.
-    Json expected_list = unaccounted("float32");
-    expected_list.insert(expected_list.begin(), "floating_point");
-    CHECK(unaccounted(precision) == expected_list);
-  }
-}
-
-TEST_CASE("rounded factors need the GPU whose bits they have, which a manifest names", "[cuda]") {
-  const Cli cli;
-  const auto refused = [&](const std::string& backend) {
-    const Outcome outcome =
-        over_driver(cli, words({"run", "small.yaml", "--set", "backend=" + backend}, kNetwork), "");
+  for (const std::string precision : {"tf32", "bf16", "half"}) {
+    const Outcome outcome = cli(
+        words({"run", "small.yaml", "--set", "backend={kind: cuda, precision: " + precision + "}"},
+              kNetwork));
     check_refused(outcome, 2);
-    return outcome.err;
-  };
-  CHECK_THAT(refused("{kind: cuda, precision: bf16}"),
-             ContainsSubstring("precision bf16 needs compute_capability"));
-  CHECK_THAT(refused("{kind: cuda, precision: half}"), ContainsSubstring("allowed are"));
-  if (!has_kernels()) return skip();
-  CHECK_THAT(refused("{kind: cuda, precision: tf32, compute_capability: '8.0'}"),
-             ContainsSubstring("GPU 0 (Fake) has compute capability 9.0, and compute_capability "
-                               "is '8.0'"));
-  // On its own it is not asked.
-  const Outcome outcome = over_driver(
-      cli,
-      words({"run", "small.yaml", "--set",
-             "backend={kind: cuda, precision: bf16, compute_capability: '9.0'}", "--out", "gpu"},
-            kNetwork),
-      "");
-  INFO(outcome.out << outcome.err);
-  REQUIRE(outcome.exit_code == 0);
-  const Words twin = {"--set", "backend={kind: cuda, host_twin: true, precision: bf16}"};
-  CHECK(tensors(cli, "gpu") == trained(cli, "twin", twin));
-  // Tensor cores that mind where a number is are no ground for a promise.
-  const Outcome uneven =
-      over_driver(cli,
-                  words({"run", "small.yaml", "--set",
-                         "backend={kind: cuda, precision: bf16, compute_capability: '9.0'}"},
-                        kNetwork),
-                  "uneven 1");
-  check_refused(uneven, 2);
-  CHECK_THAT(uneven.err, ContainsSubstring("do not give the same bits at each place"));
+    CHECK_THAT(outcome.err,
+               ContainsSubstring("'" + precision + "'") && ContainsSubstring("float32"));
+  }
 }
 
 TEST_CASE("without a driver the backend cuda is listed, with what is missing, and refuses to run",

@@ -16,7 +16,6 @@
 #include "privgrad/data/executor.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/model/augmented_program.hpp"
-#include "privgrad/model/promised_bits.hpp"
 #include "privgrad/model/safetensors.hpp"
 #include "privgrad/studies/study.hpp"
 #include "privgrad/studies/study_plan.hpp"
@@ -48,12 +47,8 @@ struct Shows : Program, Outputs {
   Floats loaded;
 };
 
-/// It promises its bits, in an arithmetic that is specified or is not.
-struct Promises final : Shows, ReproducibleRows, OperandPrecision {
-  Promises(std::size_t numbers, bool specified) : Shows(numbers), specified_(specified) {}
-  double unit_roundoff() const override { return 0x1p-24; }
-  bool is_specified() const override { return specified_; }
-  bool specified_;
+struct Promises final : Shows, ReproducibleRows {
+  using Shows::Shows;
 };
 
 Network classifier(Shape input, std::vector<Layer> layers) {
@@ -183,8 +178,8 @@ TEST_CASE("an example's row in adapters is its own, bit for bit", "[lora][privac
   for (const Network& network : small_networks()) {
     const core::LoraLayout layout = layout_of(network, 2, 0.7);
     const auto program = program_of(network, layout);
-    CHECK(core::has_reproducible_rows(*program));
-    CHECK_FALSE(core::has_exact_clipping(*program));
+    CHECK(core::ability_of<ReproducibleRows>(*program) != nullptr);
+    CHECK(core::ability_of<ExactClipping>(*program) == nullptr);
     program->load_parameters(normals(layout.parameters(), 9, 0.5f));
     Examples many = examples_of(network, 41);
     const std::size_t inputs = element_count(network.input.features), own = layout.parameters();
@@ -236,15 +231,14 @@ TEST_CASE("what is around a program promises no more than the program", "[lora][
     return std::make_unique<core::LoraProgram>(std::move(inside), layout, base);
   };
   const std::size_t size = parameter_count(small_networks().front());
-  CHECK_FALSE(core::has_reproducible_rows(*around(std::make_unique<Shows>(size))));
-  CHECK(core::has_reproducible_rows(*around(std::make_unique<Promises>(size, true))));
-  // Nor where the arithmetic of the innermost is not specified, below whatever else.
-  CHECK_FALSE(core::has_reproducible_rows(*around(std::make_unique<Promises>(size, false))));
-  CHECK_FALSE(core::has_reproducible_rows(
-      core::AugmentedProgram(around(std::make_unique<Promises>(size, false)), Shape{5, 1},
-                             {.copies = 2, .flip = true, .crop = false})));
-  CHECK(core::ability_of<RowEvaluations>(*around(std::make_unique<Promises>(size, true))) ==
-        nullptr);
+  const auto bits = [](const Program& program) {
+    return core::ability_of<ReproducibleRows>(program) != nullptr;
+  };
+  CHECK_FALSE(bits(*around(std::make_unique<Shows>(size))));
+  CHECK(bits(*around(std::make_unique<Promises>(size))));
+  CHECK_FALSE(bits(core::AugmentedProgram(around(std::make_unique<Shows>(size)), Shape{5, 1},
+                                          {.copies = 2, .flip = true, .crop = false})));
+  CHECK(core::ability_of<RowEvaluations>(*around(std::make_unique<Promises>(size))) == nullptr);
 }
 
 TEST_CASE("a model with adapters begins as it was", "[lora]") {

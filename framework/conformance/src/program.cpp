@@ -12,7 +12,6 @@
 #include <variant>
 
 #include "inputs.hpp"
-#include "privgrad/operand_precision.hpp"
 #include "privgrad/row_evaluations.hpp"
 #include "program_inputs.hpp"
 #include "rules.hpp"
@@ -260,24 +259,6 @@ Evaluation defined(const Network& network, std::span<const float> parameters,
 
 // ---------------------------------------------------------------------------------------------
 
-constexpr double kFloatRoundoff = 0x1p-24;
-
-/// The roundoff of factors that a program declares (OperandPrecision).
-double roundoff_of(const Program& program) {
-  const auto* ability = dynamic_cast<const OperandPrecision*>(&program);
-  const double roundoff = ability == nullptr ? kFloatRoundoff : ability->unit_roundoff();
-  require(roundoff >= 0.0 && roundoff <= 0x1p-8,
-          "unit_roundoff() is " + format_number(roundoff) + ", expected 0 to 2^-8");
-  return roundoff;
-}
-
-/// The tolerance for rounded factors, relative to 1 or to the compared value. In the deepest of the
-/// suite's networks 7 products lie one behind the other, forwards and backwards, with two factors
-/// each: 28 roundings, so 32 times the roundoff; and `otherwise` where that is more.
-double tolerance_of(const Program& program, double otherwise) {
-  return std::max(otherwise, 32.0 * roundoff_of(program));
-}
-
 /// d loss / d parameter by a central difference of this width; parameters are floats, so the width
 /// that counts is the one that they really moved.
 double difference(const std::function<double(const std::vector<float>&)>& loss,
@@ -290,31 +271,23 @@ double difference(const std::function<double(const std::vector<float>&)>& loss,
   return (above - loss(moved)) / (step_up - static_cast<double>(moved[place]));
 }
 
-bool within(double a, double b, double tolerance) {
-  return std::abs(a - b) <= tolerance * std::max({1.0, std::abs(a), std::abs(b)});
-}
-
 /// Truncation (width^2) and float rounding of the loss (1e-7 / width) stay below this where the
 /// loss is smooth; where two widths disagree there is a kink between them, and nothing to compare.
 constexpr double kNear = 4e-3;
 
-bool near(double a, double b) { return within(a, b, kNear); }
+bool near(double a, double b) {
+  return std::abs(a - b) <= kNear * std::max({1.0, std::abs(a), std::abs(b)});
+}
 
 void require_true_gradient(Program& program, const Network& network) {
   const Examples examples = examples_for(network, 3);
   const std::vector<float> parameters = parameters_for(network);
   program.load_parameters(parameters);
   const std::vector<float> rows = gradients(program, examples.all());
-  // A loss of rounded factors is a staircase: then the definition's changes are what is compared.
-  const bool is_coarse = roundoff_of(program) > kFloatRoundoff && is_described(network);
-  const double tolerance = tolerance_of(program, kNear);
   std::size_t compared = 0;
   for (std::size_t row = 0; row < examples.rows(); ++row) {
     const Batch example = examples.one(row);
     const auto loss = [&](const std::vector<float>& moved) {
-      if (is_coarse)
-        return loss_of(network, outputs(network, moved, example.features),
-                       static_cast<double>(example.targets[0]));
       program.load_parameters(moved);
       return program.evaluate(example).loss;
     };
@@ -324,10 +297,10 @@ void require_true_gradient(Program& program, const Network& network) {
       if (!near(wide, narrow)) continue;
       ++compared;
       const auto given = static_cast<double>(rows[row * parameters.size() + place]);
-      require(within(given, narrow, tolerance),
-              "in " + text_of(network) + ", the gradient of parameter " + std::to_string(place) +
-                  " for example " + std::to_string(row) + " is " + format_number(given) +
-                  ", but the loss changes by " + format_number(narrow));
+      require(near(given, narrow), "in " + text_of(network) + ", the gradient of parameter " +
+                                       std::to_string(place) + " for example " +
+                                       std::to_string(row) + " is " + format_number(given) +
+                                       ", but the loss changes by " + format_number(narrow));
     }
   }
   require(2 * compared >= rows.size(),
@@ -394,11 +367,10 @@ void require_defined_loss(Program& program, const Network& network) {
   program.load_parameters(parameters);
   const Evaluation given = program.evaluate(examples.all());
   const Evaluation wanted = defined(network, parameters, examples);
-  require(close(given.loss, wanted.loss, tolerance_of(program, 1e-4)),
+  require(close(given.loss, wanted.loss, 1e-4),
           "in " + text_of(network) + ", the loss is " + format_number(given.loss) +
               ", by definition it is " + format_number(wanted.loss));
-  // Where two outputs are nearly one, rounded factors may choose the other.
-  require(given.correct == wanted.correct || roundoff_of(program) > kFloatRoundoff,
+  require(given.correct == wanted.correct,
           "in " + text_of(network) + ", " + std::to_string(given.correct) +
               " examples count as correct, by definition " + std::to_string(wanted.correct));
 }

@@ -15,7 +15,6 @@
 #include "privgrad/manifest/utf8.hpp"
 #include "privgrad/model/augmented_program.hpp"
 #include "privgrad/model/lora.hpp"
-#include "privgrad/model/promised_bits.hpp"
 #include "privgrad/model/trainable_layers.hpp"
 #include "privgrad/partition.hpp"
 #include "privgrad/plan/before_reading.hpp"
@@ -74,8 +73,8 @@ ExactAbilities program_abilities(const Manifest& manifest, const Setting& settin
   const std::unique_ptr<Executor> executor = make_executor(1);
   ComponentPtr<Backend> backend;
   const auto program = compile_program(manifest, setting, *setting.model, backend, *executor);
-  return {.clipping = has_exact_clipping(*program) && !setting.scales_coordinates,
-          .rows = has_reproducible_rows(*program)};
+  return {.clipping = ability_of<ExactClipping>(*program) != nullptr && !setting.scales_coordinates,
+          .rows = ability_of<ReproducibleRows>(*program) != nullptr};
 }
 
 /// The size that everybody may know.

@@ -22,7 +22,6 @@
 #include "privgrad/keeps_columns.hpp"
 #include "privgrad/model.hpp"
 #include "privgrad/needs_hardware.hpp"
-#include "privgrad/operand_precision.hpp"
 #include "privgrad/optimizer.hpp"
 #include "privgrad/partition.hpp"
 #include "privgrad/random.hpp"
@@ -77,7 +76,6 @@ Coordinatewise::~Coordinatewise() = default;
 OfPrefixSums::~OfPrefixSums() = default;
 Optimizer::~Optimizer() = default;
 Outputs::~Outputs() = default;
-OperandPrecision::~OperandPrecision() = default;
 Partition::~Partition() = default;
 Program::~Program() = default;
 PublicOrder::~PublicOrder() = default;

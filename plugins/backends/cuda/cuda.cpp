@@ -8,26 +8,12 @@
 
 namespace {
 
-privgrad::cuda::Precision precision_from(const std::string& text) {
-  using privgrad::cuda::Precision;
-  if (text == "tf32") return Precision::tf32;
-  return text == "bf16" ? Precision::bf16 : Precision::float32;
-}
-
 class Cuda final : public privgrad::Backend, public privgrad::NeedsHardware {
  public:
   explicit Cuda(const privgrad::Params& params)
       : number_(static_cast<std::size_t>(params.integer("device"))),
-        precision_(precision_from(params.text("precision"))),
         on_host_twin_(params.boolean("host_twin")),
-        keeps_steps_(params.text("steps") == "device") {
-    if (params.has("compute_capability")) capability_ = params.text("compute_capability");
-    if (rounds() && !on_host_twin_ && capability_.empty()) {
-      privgrad::cuda::refuse("precision " + params.text("precision") +
-                             " needs compute_capability, whose tensor cores the bits are of: "
-                             "'8.0' of an A100, '9.0' of an H100");
-    }
-  }
+        keeps_steps_(params.text("steps") == "device") {}
 
   std::unique_ptr<privgrad::Program> compile(const privgrad::Network& network,
                                              privgrad::Executor& executor) override {
@@ -35,23 +21,16 @@ class Cuda final : public privgrad::Backend, public privgrad::NeedsHardware {
     auto device = on_host_twin_ ? privgrad::cuda::make_host_twin(executor)
                                 : privgrad::cuda::open_gpu(number_);
     if (keeps_steps_)
-      return std::make_unique<privgrad::cuda::ResidentProgram>(network, std::move(device),
-                                                               precision_);
-    return std::make_unique<privgrad::cuda::CudaProgram>(network, std::move(device), precision_);
+      return std::make_unique<privgrad::cuda::ResidentProgram>(network, std::move(device));
+    return std::make_unique<privgrad::cuda::CudaProgram>(network, std::move(device));
   }
 
   std::string missing_hardware() const override {
-    if (on_host_twin_) return {};
-    const std::string why = privgrad::cuda::why_no_gpu(number_);
-    return why.empty() && rounds() ? privgrad::cuda::why_other_bits(number_, capability_) : why;
+    return on_host_twin_ ? std::string() : privgrad::cuda::why_no_gpu(number_);
   }
 
  private:
-  bool rounds() const { return precision_ != privgrad::cuda::Precision::float32; }
-
   std::size_t number_;
-  privgrad::cuda::Precision precision_;
-  std::string capability_;
   bool on_host_twin_, keeps_steps_;
 };
 
@@ -59,8 +38,8 @@ void register_components(privgrad::Registrar& registrar) {
   using namespace privgrad;
   registrar.add<Backend, Cuda>({
       .name = "cuda",
-      .summary = "An NVIDIA GPU (compute capability 8.0 or newer): in float32 the same bits as on "
-                 "the processor, for every example alone.",
+      .summary = "An NVIDIA GPU (compute capability 8.0 or newer): the same bits as on the "
+                 "processor, for every example alone.",
       .reference = "Bu et al. 2023, Algorithm 1; docs/exactness.md",
       .params =
           {
@@ -68,21 +47,10 @@ void register_components(privgrad::Registrar& registrar) {
                   .at_least(0)
                   .defaults_to(0),
               param::text("precision",
-                          "What the products of forwards and backwards multiply, and add up in "
-                          "float32. float32: fused multiply-adds, the same bits as on the "
-                          "processor. tf32, bf16: factors rounded to 10 or 7 bits of fraction, on "
-                          "tensor cores, whose bits nobody specifies: floating_point is listed, "
-                          "and release mode refuses.")
-                  .one_of({"float32", "tf32", "bf16"})
+                          "What products are computed in: float32, by fused multiply-adds, with "
+                          "the same bits as on the processor. There is no other.")
+                  .one_of({"float32"})
                   .defaults_to("float32"),
-              param::text("compute_capability",
-                          "With tf32 and bf16, the GPU's: tensor cores of another one add with "
-                          "other bits, and a run must not go on with those. Those that the plugin "
-                          "has code of their own for. float32 has no use for it, nor has the "
-                          "host's twin.")
-                  .one_of({"8.0", "8.6", "8.7", "8.9", "9.0"})
-                  .optional()
-                  .example("9.0"),
               param::text(
                   "steps",
                   "Where noise and optimizer are. device: beside the sums, so that a step "

@@ -19,10 +19,6 @@ class OutOfMemory : public std::runtime_error {
   OutOfMemory() : std::runtime_error("out of memory") {}
 };
 
-/// The format to which the factors of forward and backward products are rounded before they are
-/// multiplied.
-enum class Precision { float32, tf32, bf16 };
-
 /// One kernel to run: its name in the compiled modules, its struct, and its function for the host.
 struct Launch {
   const char* name;
@@ -76,11 +72,6 @@ class Device {
 /// The GPU of this number.
 /// \throws ConfigError saying why it cannot be used.
 std::shared_ptr<Device> open_gpu(std::size_t number);
-
-/// \returns why the GPU of this number cannot compute products of tf32 and bf16, whose bits depend
-///   on the compute capability, with the bits of `capability`, "9.0"; "" if it can, or if there is
-///   no such GPU to ask.
-std::string why_other_bits(std::size_t number, const std::string& capability);
 
 /// \returns why open_gpu(number) would throw, in one line; "" if it would not.
 std::string why_no_gpu(std::size_t number);

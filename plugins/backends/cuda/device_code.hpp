@@ -55,33 +55,6 @@ PRIVGRAD_HD void each_thread(const Body& body) {
 #endif
 }
 
-/// Groups of threads that a GPU runs in step, and that some operations are for.
-constexpr uint32_t kWarps = kThreads / 32;
-
-/// As PerThread, for values that the threads of a warp keep together.
-template <class Value>
-struct PerWarp {
-#ifdef __CUDA_ARCH__
-  Value value;
-  __device__ __forceinline__ Value& operator[](uint32_t) { return value; }
-#else
-  Value values[kWarps];
-  Value& operator[](uint32_t warp) { return values[warp]; }
-#endif
-};
-
-/// As each_thread(), for work that the threads of a warp do together: body(warp), which on the
-/// device all of them call.
-template <class Body>
-PRIVGRAD_HD void each_warp(const Body& body) {
-#ifdef __CUDA_ARCH__
-  body(threadIdx.x / 32);
-  __syncthreads();
-#else
-  for (uint32_t warp = 0; warp < kWarps; ++warp) body(warp);
-#endif
-}
-
 /// Kernels whose threads are independent of each other: use(i) for each i below use.count.
 template <class Use>
 struct ForEach {

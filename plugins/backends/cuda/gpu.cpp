@@ -136,7 +136,6 @@ std::string why_no_driver() {
 /// A number's GPU, as far as it can be asked without using it.
 struct Found {
   DeviceNumber number = 0;
-  int major = 0, minor = 0;  // of its compute capability
   std::string name;
   std::string why_not;
 };
@@ -156,7 +155,7 @@ Found find_gpu(std::size_t number) {
     return found;
   }
   char name[256] = {};
-  int &major = found.major, &minor = found.minor;
+  int major = 0, minor = 0;  // of its compute capability
   if (driver().cuDeviceGet(&found.number, static_cast<int>(number)) != kSuccess ||
       driver().cuDeviceGetName(name, sizeof name, found.number) != kSuccess ||
       driver().cuDeviceGetAttribute(&major, kMajorCapability, found.number) != kSuccess ||
@@ -314,15 +313,6 @@ std::unique_ptr<Queue> Gpu::make_queue() { return std::make_unique<GpuQueue>(sha
 }  // namespace
 
 std::string why_no_gpu(std::size_t number) { return find_gpu(number).why_not; }
-
-std::string why_other_bits(std::size_t number, const std::string& capability) {
-  const Found found = find_gpu(number);
-  if (!found.why_not.empty()) return {};
-  const std::string own = std::to_string(found.major) + "." + std::to_string(found.minor);
-  if (own == capability) return {};
-  return found.name + " has compute capability " + own + ", and compute_capability is '" +
-         capability + "'";
-}
 
 /// A GPU stays open until the process ends, since a context and its kernels take some tenths of a
 /// second each time; one that has failed is opened again.

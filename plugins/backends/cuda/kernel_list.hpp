@@ -2,7 +2,6 @@
 #pragma once
 
 #include "cells.hpp"
-#include "fragments.hpp"
 #include "layers.hpp"
 #include "noise.hpp"
 #include "products.hpp"
@@ -31,14 +30,6 @@
   kernel(add_to, ForEach<AddTo>)                                        \
   kernel(judge, ForEach<Judge>)                                         \
   kernel(loss_gradient, ForEach<LossGradient>)                          \
-  kernel(dense_forward_tf32, RoundedProduct<DenseForward, Tf32>)        \
-  kernel(dense_forward_bf16, RoundedProduct<DenseForward, Bf16>)        \
-  kernel(dense_backward_tf32, RoundedProduct<DenseBackward, Tf32>)      \
-  kernel(dense_backward_bf16, RoundedProduct<DenseBackward, Bf16>)      \
-  kernel(conv_forward_tf32, RoundedProduct<ConvForward, Tf32>)          \
-  kernel(conv_forward_bf16, RoundedProduct<ConvForward, Bf16>)          \
-  kernel(conv_backward_tf32, RoundedProduct<ConvBackwardProduct, Tf32>) \
-  kernel(conv_backward_bf16, RoundedProduct<ConvBackwardProduct, Bf16>) \
   kernel(row_statistics, RowStatistics)                                 \
   kernel(dense_norm, ForEach<DenseNorm>)                                \
   kernel(row_norm, ForEach<RowNorm>)                                    \

@@ -53,24 +53,4 @@ void launch_product(Queue& queue, const Problem& problem) {
   launch(queue, Product<Problem>{problem});
 }
 
-/// With factors rounded to tf32 or bf16.
-template <class Problem>
-void launch_rounded(Queue& queue, Precision precision, const Problem& problem) {
-  if (precision == Precision::tf32) {
-    launch(queue, RoundedProduct<Problem, Tf32>{problem});
-  } else {
-    launch(queue, RoundedProduct<Problem, Bf16>{problem});
-  }
-}
-
-/// With factors rounded to `precision`.
-template <class Problem>
-void launch_product(Queue& queue, Precision precision, const Problem& problem) {
-  if (precision == Precision::float32) {
-    launch_product(queue, problem);
-  } else {
-    launch_rounded(queue, precision, problem);
-  }
-}
-
 }  // namespace privgrad::cuda

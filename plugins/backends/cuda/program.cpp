@@ -56,15 +56,14 @@ void check_size(const char* what, std::size_t size, std::size_t expected) {
 
 std::string mebibytes(std::size_t bytes) { return std::to_string((bytes >> 20) + 1) + " MiB"; }
 
-CudaProgram::CudaProgram(Network network, std::shared_ptr<Device> device, Precision precision)
-    : network_(std::move(network)), device_(std::move(device)), precision_(precision) {
+CudaProgram::CudaProgram(Network network, std::shared_ptr<Device> device)
+    : network_(std::move(network)), device_(std::move(device)) {
   const std::vector<Shape> shapes = layer_shapes(network_);
   inputs_ = element_count(shapes.front());
   outputs_ = element_count(shapes.back());
   first_with_parameters_ = network_.layers.size();
   for (std::size_t i = 0; i < network_.layers.size(); ++i) {
-    auto step = make_step(network_.layers[i], i,
-                          {std::span(shapes).first(i + 1), shapes[i + 1], precision});
+    auto step = make_step(network_.layers[i], i, {std::span(shapes).first(i + 1), shapes[i + 1]});
     parameter_count_ += step->parameter_count();
     if (step->parameter_count() > 0) {
       first_with_parameters_ = std::min(first_with_parameters_, i);
@@ -73,7 +72,6 @@ CudaProgram::CudaProgram(Network network, std::shared_ptr<Device> device, Precis
     steps_.push_back(std::move(step));
   }
   check_network(network_);
-  check_places();
   microbatch_rows_ = rows_within(device_->pass_bytes(), kPassRows, PassUse::cells);
   own_rows_ = rows_within(device_->pass_bytes(), kOwnRows, PassUse::gradients);
   try {
@@ -86,66 +84,6 @@ CudaProgram::CudaProgram(Network network, std::shared_ptr<Device> device, Precis
 }
 
 CudaProgram::~CudaProgram() = default;
-
-double CudaProgram::unit_roundoff() const {
-  switch (precision_) {
-    case Precision::float32:
-      break;
-    case Precision::tf32:
-      return 0x1p-11;
-    case Precision::bf16:
-      return 0x1p-8;
-  }
-  return 0x1p-24;
-}
-
-/// An example's results may depend on nothing but the example, so not on its place in a tile. Fused
-/// multiply-adds guarantee that, but tensor cores specify nothing: so they are tested. All rows of
-/// a product are the same, and all columns, with signs and sizes mixed, so that another order of
-/// additions would show; then all sums must have the same bits.
-void CudaProgram::check_places() const {
-  if (precision_ == Precision::float32) return;
-  constexpr std::size_t kSide = 128, kInner = 64;
-  std::vector<float> rows(kSide * kInner), columns(kSide * kInner), zeros(kSide), sums;
-  const Array<float> a(device_, rows.size()), b(device_, columns.size()), c(device_, kSide),
-      d(device_, kSide * kSide);
-  const auto queue = device_->make_queue();
-  std::uint32_t state = 1;
-  const auto next = [&] {  // numbers of a linear congruence (Knuth 1997, 3.3.4): any will do
-    state = state * 1664525u + 1013904223u;
-    return std::ldexp(static_cast<float>(state >> 8) * 0x1p-23f - 1.0f,
-                      static_cast<int>(state >> 4 & 15) - 8);
-  };
-  queue->copy_in(c.data(), zeros.data(), kSide * sizeof(float));
-  for (int time = 0; time < 16; ++time) {
-    for (std::size_t k = 0; k < kInner; ++k) {
-      const float left = next(), right = next();
-      for (std::size_t i = 0; i < kSide; ++i) {
-        rows[i * kInner + k] = left;
-        columns[i * kInner + k] = right;
-      }
-    }
-    queue->copy_in(a.data(), rows.data(), rows.size() * sizeof(float));
-    queue->copy_in(b.data(), columns.data(), columns.size() * sizeof(float));
-    DenseForward product{};
-    product.rows = product.columns = kSide;
-    product.inner = kInner;
-    product.batches = 1;
-    product.in = a.data();
-    product.weights = b.data();
-    product.biases = c.data();
-    product.out = d.data();
-    launch_product(*queue, precision_, product);
-    sums.resize(kSide * kSide);
-    queue->copy_out(sums.data(), d.data(), sums.size() * sizeof(float));
-    if (std::any_of(sums.begin(), sums.end(),
-                    [&](float sum) { return bits_of(sum) != bits_of(sums.front()); })) {
-      refuse("the tensor cores of " + device_->name() +
-             " do not give the same bits at each place of a product, which privacy rests on; "
-             "precision: float32 needs none");
-    }
-  }
-}
 
 void CudaProgram::place_steps() {
   std::size_t offset = 0;

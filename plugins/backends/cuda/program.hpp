@@ -10,32 +10,21 @@
 #include "device.hpp"
 #include "layers/step.hpp"
 #include "privgrad/backend.hpp"
-#include "privgrad/operand_precision.hpp"
 
 namespace privgrad::cuda {
 
 class CudaPass;
 
 /// A network on a device. An example's results are a function of the example and the parameters
-/// alone, bit for bit, and in float32 the very bits that the backend `cpu` gives it: outputs,
-/// losses, gradients, norms, cells and their lengths. (One difference: which NaN a NaN is.)
-///
-/// With tf32 and bf16 the forward and backward products have rounded factors, on tensor cores:
-/// within a bound of float32's, and with bits that depend on the compute capability. Everything
-/// computed from the backward pass (rows, norms, cells, sums) is computed as with float32.
+/// alone, bit for bit, and the very bits that the backend `cpu` gives it: outputs, losses,
+/// gradients, norms, cells and their lengths. (One difference: which NaN a NaN is.)
 ///
 /// Parameters stay on the device; each pass has memory and a queue of its own. Non-finite examples
 /// give non-finite rows, norms and losses, and touch no other example.
-class CudaProgram : public Program,
-                    public ExactClipping,
-                    public ReproducibleRows,
-                    public Outputs,
-                    public OperandPrecision {
+class CudaProgram : public Program, public ExactClipping, public ReproducibleRows, public Outputs {
  public:
-  /// \throws ConfigError naming the part that cannot be executed here, or saying what does not fit,
-  ///   or that the device's tensor cores do not give the same bits at each place.
-  CudaProgram(Network network, std::shared_ptr<Device> device,
-              Precision precision = Precision::float32);
+  /// \throws ConfigError naming the part that cannot be executed here, or saying what does not fit.
+  CudaProgram(Network network, std::shared_ptr<Device> device);
   ~CudaProgram() override;
 
   std::size_t parameter_count() const override { return parameter_count_; }
@@ -44,10 +33,6 @@ class CudaProgram : public Program,
   Evaluation evaluate(const Batch& batch) const override;
   void outputs(std::span<const float> features, std::size_t rows,
                std::span<float> outputs) const override;
-
-  double unit_roundoff() const override;
-  /// Tensor cores specify nothing.
-  bool is_specified() const override { return precision_ == Precision::float32; }
 
   std::size_t groups() const final { return group_steps_.size(); }
   std::size_t microbatch_rows() const override { return microbatch_rows_; }
@@ -70,7 +55,6 @@ class CudaProgram : public Program,
  private:
   class Lease;
 
-  void check_places() const;
   void place_steps();
   std::unique_ptr<CudaPass> make(const std::shared_ptr<Device>& device, std::size_t most_rows,
                                  PassUse use) const;
@@ -84,7 +68,6 @@ class CudaProgram : public Program,
 
   Network network_;
   std::shared_ptr<Device> device_;
-  Precision precision_;
   std::vector<std::unique_ptr<Step>> steps_;
   std::vector<std::size_t> group_steps_;
   std::size_t first_with_parameters_ = 0;

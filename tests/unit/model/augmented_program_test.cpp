@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "privgrad/model/promised_bits.hpp"
 #include "support.hpp"
 
 using namespace privgrad;
@@ -177,10 +176,10 @@ TEST_CASE("outside of steps, and where they are measured, examples are as they a
 
 TEST_CASE("a mean of copies offers rows to certify, and no products", "[augmentation][privacy]") {
   const auto exact = program(2, true, false);
-  CHECK(core::has_reproducible_rows(*exact));
-  CHECK_FALSE(core::has_exact_clipping(*exact));
+  CHECK(core::ability_of<privgrad::ReproducibleRows>(*exact) != nullptr);
+  CHECK(core::ability_of<privgrad::ExactClipping>(*exact) == nullptr);
   const auto plain = std::make_unique<core::AugmentedProgram>(
       std::make_unique<Shows>(), privgrad::Shape{kHeight, kWidth},
       privgrad::core::Augmentation{.copies = 2, .flip = true, .crop = false});
-  CHECK_FALSE(core::has_reproducible_rows(*plain));
+  CHECK(core::ability_of<privgrad::ReproducibleRows>(*plain) == nullptr);
 }

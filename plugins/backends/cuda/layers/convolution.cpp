@@ -6,7 +6,7 @@
 namespace privgrad::cuda {
 
 std::unique_ptr<Step> step_of(const Conv2d& layer, const Place& place) {
-  return std::make_unique<ConvStep>(layer, place.in(), place.out, place.precision);
+  return std::make_unique<ConvStep>(layer, place.in(), place.out);
 }
 
 }  // namespace privgrad::cuda

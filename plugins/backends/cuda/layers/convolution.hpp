@@ -13,8 +13,7 @@ namespace privgrad::cuda {
 
 class ConvStep : public Step {
  public:
-  ConvStep(const Conv2d& layer, const Shape& in, const Shape& out, Precision precision)
-      : Step(in, out), precision_(precision) {
+  ConvStep(const Conv2d& layer, const Shape& in, const Shape& out) : Step(in, out) {
     conv_ = {.height = in[0],
              .width = in[1],
              .depth = in.size() == 3 ? in[2] : 1,
@@ -50,7 +49,7 @@ class ConvStep : public Step {
     product.weights = own_;
     product.biases = own_ + weights_;
     product.out = pass.out;
-    launch_product(queue, precision_, product);
+    launch_product(queue, product);
   }
 
   void backward(Queue& queue, std::size_t rows, const StepPass& pass) const override {
@@ -115,20 +114,7 @@ class ConvStep : public Step {
 
  protected:
   void convolve_backward(Queue& queue, std::size_t rows, const float* delta, float* below) const {
-    if (precision_ == Precision::float32) {
-      launch_each(queue, ConvBackward{rows * inputs_, conv_, delta, own_, below});
-      return;
-    }
-    ConvBackwardProduct product{};
-    product.rows = rows * conv_.height * conv_.width;
-    product.columns = conv_.depth;
-    product.inner = conv_.kernel * conv_.kernel * conv_.channels;
-    product.batches = 1;
-    product.conv = conv_;
-    product.delta = delta;
-    product.weights = own_;
-    product.below = below;
-    launch_rounded(queue, precision_, product);
+    launch_each(queue, ConvBackward{rows * inputs_, conv_, delta, own_, below});
   }
   /// The values that are convolved.
   virtual const float* input(const StepPass& pass) const { return pass.in; }
@@ -145,7 +131,6 @@ class ConvStep : public Step {
     return std::min(std::floor(std::sqrt(most / static_cast<double>(conv_.places()))), 0x1p14);
   }
 
-  Precision precision_;
   Convolution conv_{};
   std::size_t weights_ = 0;
 };

@@ -7,8 +7,7 @@ namespace {
 
 class DenseStep final : public Step {
  public:
-  DenseStep(const Dense&, const Shape& in, const Shape& out, Precision precision)
-      : Step(in, out), precision_(precision) {
+  DenseStep(const Dense&, const Shape& in, const Shape& out) : Step(in, out) {
     parameter_count_ = element_count({outputs_, inputs_}) + outputs_;
   }
 
@@ -27,7 +26,7 @@ class DenseStep final : public Step {
     product.weights = own_;
     product.biases = own_ + inputs_ * outputs_;
     product.out = pass.out;
-    launch_product(queue, precision_, product);
+    launch_product(queue, product);
   }
 
   void backward(Queue& queue, std::size_t rows, const StepPass& pass) const override {
@@ -36,7 +35,7 @@ class DenseStep final : public Step {
     product.delta = pass.delta;
     product.weights = own_;
     product.below = pass.below;
-    launch_product(queue, precision_, product);
+    launch_product(queue, product);
   }
 
   void gradient_rows(Queue& queue, std::size_t rows, const StepPass& pass, float* gradients,
@@ -86,8 +85,6 @@ class DenseStep final : public Step {
     product.inner = inner;
     product.batches = 1;
   }
-
-  Precision precision_;
 };
 
 }  // namespace
@@ -99,9 +96,9 @@ std::unique_ptr<Step> step_of(const Dense& layer, const Place& place) {
   if (places > 1) {
     return std::make_unique<ConvStep>(Conv2d{.channels = layer.units, .kernel = 1},
                                       Shape{1, places, place.in().back()},
-                                      Shape{1, places, layer.units}, place.precision);
+                                      Shape{1, places, layer.units});
   }
-  return std::make_unique<DenseStep>(layer, place.in(), place.out, place.precision);
+  return std::make_unique<DenseStep>(layer, place.in(), place.out);
 }
 
 }  // namespace privgrad::cuda

@@ -14,9 +14,6 @@ namespace privgrad::cuda {
 struct Place {
   std::span<const Shape> entering;  ///< The shapes that enter the layers up to this one.
   const Shape& out;
-  /// Of forward and backward products; gradients of parameters, norms and cells are computed from
-  /// unrounded inputs and derivatives in any precision.
-  Precision precision;
   const Shape& in() const { return entering.back(); }
   /// What enters the layer `over` layers before this one.
   const Shape& earlier(std::size_t over) const { return entering[entering.size() - 1 - over]; }

@@ -30,8 +30,8 @@ class ShortcutStep final : public Step {
 class ProjectedShortcutStep final : public ConvStep {
  public:
   ProjectedShortcutStep(const Conv2d& projection, const Shape& earlier, const Shape& out,
-                        Precision precision, std::size_t over)
-      : ConvStep(projection, earlier, out, precision), over_(over) {}
+                        std::size_t over)
+      : ConvStep(projection, earlier, out), over_(over) {}
 
   std::size_t reaches_back() const override { return over_; }
 
@@ -63,8 +63,7 @@ class ProjectedShortcutStep final : public ConvStep {
 std::unique_ptr<Step> step_of(const Shortcut& layer, const Place& place) {
   const Shape& earlier = place.earlier(layer.over);
   if (const auto projection = projection_of(layer, place.in(), earlier)) {
-    return std::make_unique<ProjectedShortcutStep>(*projection, earlier, place.out, place.precision,
-                                                   layer.over);
+    return std::make_unique<ProjectedShortcutStep>(*projection, earlier, place.out, layer.over);
   }
   return std::make_unique<ShortcutStep>(place.in(), layer.over);
 }
