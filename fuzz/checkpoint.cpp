@@ -19,8 +19,8 @@
 #include <string>
 
 #include "harness/fuzz.hpp"
+#include "privgrad/digest/sha256.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/trust/sha256.hpp"
 
 namespace {
 namespace fs = std::filesystem;

@@ -1,16 +1,17 @@
 # The rooms of the framework, and which other rooms each may see: by include, and by link. framework/README.md draws it.
-# The rooms of trust, each of which sees those before it but that sums does not see what charges.
-set(trust trust_noise trust_keeping trust_cost trust_ledger trust_sums trust_release)
+# The rooms of trust, each of which sees those before it but that sums does not see what charges; and the one below them.
+set(trust digest trust_noise trust_keeping trust_cost trust_ledger trust_sums trust_release)
 set(rooms sdk conformance ${trust} trust_testing theorems manifest record data model plan statement train federated verify falsify statistics studies report host api inference)
 
 set(sees_sdk "")
 set(sees_conformance sdk)
-set(sees_trust_noise sdk)
-set(sees_trust_keeping trust_noise sdk)
-set(sees_trust_cost trust_keeping trust_noise sdk)
-set(sees_trust_ledger trust_cost trust_keeping trust_noise sdk)
-set(sees_trust_sums trust_keeping trust_noise sdk)
-set(sees_trust_release trust_sums trust_ledger trust_cost trust_keeping trust_noise sdk)
+set(sees_digest sdk)
+set(sees_trust_noise digest sdk)
+set(sees_trust_keeping trust_noise digest sdk)
+set(sees_trust_cost trust_keeping trust_noise digest sdk)
+set(sees_trust_ledger trust_cost trust_keeping trust_noise digest sdk)
+set(sees_trust_sums trust_keeping trust_noise digest sdk)
+set(sees_trust_release trust_sums trust_ledger trust_cost trust_keeping trust_noise digest sdk)
 # In the folder of trust, and made of its private header.
 set(sees_trust_testing ${trust} sdk)
 set(sees_theorems sdk)
@@ -27,7 +28,7 @@ set(sees_falsify federated train statement plan model data record manifest theor
 set(sees_statistics "")
 set(sees_studies verify train statement plan model data record manifest theorems ${trust} sdk statistics)
 set(sees_report record manifest theorems ${trust} sdk statistics)
-set(sees_host sdk)
+set(sees_host digest sdk)
 set(sees_api studies report host verify train statement plan model data record manifest theorems ${trust} sdk statistics)
 set(sees_inference model data record manifest theorems ${trust} sdk host)
 set(sees_plugins sdk)  # each of them
@@ -35,6 +36,7 @@ set(sees_plugins sdk)  # each of them
 # Where each keeps the headers that others may include.
 set(headers_of_sdk framework/sdk/include/privgrad)
 set(headers_of_conformance framework/conformance/include/privgrad/testing)
+set(headers_of_digest framework/digest/include/privgrad/digest)
 set(headers_of_trust_noise framework/trust/noise/include/privgrad/trust)
 set(headers_of_trust_keeping framework/trust/keeping/include/privgrad/trust)
 set(headers_of_trust_cost framework/trust/cost/include/privgrad/trust)

@@ -14,9 +14,9 @@
 
 #include "left_files.hpp"
 #include "privgrad/data/feature_cache.hpp"
+#include "privgrad/digest/sha256.hpp"
 #include "privgrad/federated/any_run.hpp"
 #include "privgrad/plan/read_data.hpp"
-#include "privgrad/trust/sha256.hpp"
 #include "tensor_file.hpp"
 #include "train.hpp"
 

@@ -12,8 +12,8 @@
 #include "left_files.hpp"
 #include "privgrad/data/executor.hpp"
 #include "privgrad/data/feature_cache.hpp"
+#include "privgrad/digest/sha256.hpp"
 #include "privgrad/federated/any_run.hpp"
-#include "privgrad/trust/sha256.hpp"
 #include "train.hpp"
 
 using namespace privgrad;

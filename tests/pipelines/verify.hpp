@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "privgrad/trust/sha256.hpp"
+#include "privgrad/digest/sha256.hpp"
 #include "privgrad/verify/verify.hpp"
 #include "train.hpp"
 

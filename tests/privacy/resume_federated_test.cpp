@@ -1,8 +1,8 @@
 #include <cstring>
 
+#include "privgrad/digest/sha256.hpp"
 #include "privgrad/federated/any_run.hpp"
 #include "privgrad/trust/random_key.hpp"
-#include "privgrad/trust/sha256.hpp"
 #include "resumed_run.hpp"
 
 using namespace resumed;

@@ -19,12 +19,12 @@
 #include <vector>
 
 #include "house_plugins.hpp"
+#include "privgrad/digest/sha256.hpp"
 #include "privgrad/federated/any_run.hpp"
 #include "privgrad/manifest/manifest.hpp"
 #include "privgrad/plan/plan.hpp"
 #include "privgrad/record/record_directory.hpp"
 #include "privgrad/train/resumed_plan.hpp"
-#include "privgrad/trust/sha256.hpp"
 #include "privgrad/verify/verify.hpp"
 #include "support.hpp"
 

@@ -2,7 +2,7 @@
 #include <set>
 
 #include "page.hpp"
-#include "privgrad/trust/sha256.hpp"
+#include "privgrad/digest/sha256.hpp"
 
 namespace fs = std::filesystem;
 

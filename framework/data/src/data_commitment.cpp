@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "bytes_of.hpp"
+#include "privgrad/digest/sha256.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/record/record_directory.hpp"
 #include "privgrad/trust/files.hpp"
 #include "privgrad/trust/random_key.hpp"
-#include "privgrad/trust/sha256.hpp"
 
 namespace privgrad::core {
 namespace {

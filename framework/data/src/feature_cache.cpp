@@ -17,9 +17,9 @@
 #include "bytes_of.hpp"
 #include "privgrad/data/private_folder.hpp"
 #include "privgrad/data/row_file.hpp"
+#include "privgrad/digest/sha256.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/trust/random_key.hpp"
-#include "privgrad/trust/sha256.hpp"
 
 namespace privgrad::core {
 namespace {

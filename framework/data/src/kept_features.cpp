@@ -14,9 +14,9 @@
 
 #include "bytes_of.hpp"
 #include "privgrad/abi.hpp"
+#include "privgrad/digest/sha256.hpp"
 #include "privgrad/instruction_set.hpp"
 #include "privgrad/manifest/manifest.hpp"
-#include "privgrad/trust/sha256.hpp"
 
 namespace privgrad::core {
 namespace {

@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "bytes_of.hpp"
+#include "privgrad/digest/sha256.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/json_schema.hpp"
 #include "privgrad/trust/random_key.hpp"
-#include "privgrad/trust/sha256.hpp"
 
 namespace privgrad::core {
 

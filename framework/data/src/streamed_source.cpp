@@ -19,9 +19,9 @@
 #include "privgrad/data/feature_cache.hpp"
 #include "privgrad/data/kept_features.hpp"
 #include "privgrad/data/open_source.hpp"
+#include "privgrad/digest/sha256.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/finite.hpp"
-#include "privgrad/trust/sha256.hpp"
 
 namespace privgrad::core {
 namespace {

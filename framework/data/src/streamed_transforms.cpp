@@ -14,11 +14,11 @@
 #include "privgrad/data/apply_transform.hpp"
 #include "privgrad/data/kept_features.hpp"
 #include "privgrad/data/streamed_source.hpp"
+#include "privgrad/digest/sha256.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/finite.hpp"
 #include "privgrad/rows_at_once.hpp"
 #include "privgrad/trust/random_key.hpp"
-#include "privgrad/trust/sha256.hpp"
 
 namespace privgrad::core {
 namespace {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "privgrad/data/executor.hpp"
+#include "privgrad/digest/sha256.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/federated/client.hpp"
 #include "privgrad/federated/remote_clients.hpp"
@@ -21,7 +22,6 @@
 #include "privgrad/train/run_output.hpp"
 #include "privgrad/train/second_look.hpp"
 #include "privgrad/trust/files.hpp"
-#include "privgrad/trust/sha256.hpp"
 #include "privgrad/trust/state_bytes.hpp"
 #include "remote_rounds.hpp"
 

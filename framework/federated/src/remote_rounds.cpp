@@ -4,13 +4,13 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "privgrad/digest/sha256.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/finite.hpp"
 #include "privgrad/manifest/json_schema.hpp"
 #include "privgrad/plan/engines.hpp"
 #include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/train/cluster_talk.hpp"
-#include "privgrad/trust/sha256.hpp"
 
 namespace privgrad::core {
 namespace {

@@ -5,13 +5,13 @@
 #include <utility>
 
 #include "privgrad/data/executor.hpp"
+#include "privgrad/digest/sha256.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/plan/read_data.hpp"
 #include "privgrad/train/checkpoints.hpp"
 #include "privgrad/train/cluster_talk.hpp"
 #include "privgrad/train/process_group.hpp"
-#include "privgrad/trust/sha256.hpp"
 #include "privgrad/trust/state_bytes.hpp"
 
 namespace privgrad::core {

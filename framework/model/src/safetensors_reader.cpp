@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "privgrad/digest/sha256.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/manifest_problems.hpp"
 #include "privgrad/model/safetensors.hpp"
 #include "privgrad/trust/files.hpp"
-#include "privgrad/trust/sha256.hpp"
 
 namespace privgrad::core {
 namespace {

@@ -10,10 +10,10 @@
 
 #include "privgrad/data/executor.hpp"
 #include "privgrad/data/kept_features.hpp"
+#include "privgrad/digest/sha256.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/model/network_json.hpp"
 #include "privgrad/trust/program_around.hpp"
-#include "privgrad/trust/sha256.hpp"
 
 namespace privgrad::core {
 namespace {

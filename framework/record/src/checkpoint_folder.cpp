@@ -14,10 +14,10 @@
 #include <system_error>
 #include <utility>
 
+#include "privgrad/digest/sha256.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/record/record_directory.hpp"
 #include "privgrad/trust/files.hpp"
-#include "privgrad/trust/sha256.hpp"
 
 namespace privgrad::core {
 namespace {

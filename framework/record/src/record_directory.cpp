@@ -12,8 +12,8 @@
 #include <system_error>
 #include <utility>
 
+#include "privgrad/digest/sha256.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/trust/sha256.hpp"
 
 namespace privgrad::core {
 namespace {

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "privgrad/digest/sha256.hpp"
 #include "privgrad/manifest/yaml.hpp"
 #include "privgrad/plan/read_data.hpp"
-#include "privgrad/trust/sha256.hpp"
 
 namespace privgrad::core {
 namespace {

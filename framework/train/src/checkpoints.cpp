@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "privgrad/digest/sha256.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/optimizer.hpp"
 #include "privgrad/plan/components.hpp"
@@ -21,7 +22,6 @@
 #include "privgrad/trust/event_json.hpp"
 #include "privgrad/trust/files.hpp"
 #include "privgrad/trust/ledger_reader.hpp"
-#include "privgrad/trust/sha256.hpp"
 
 namespace privgrad::core {
 namespace {

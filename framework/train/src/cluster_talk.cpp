@@ -8,8 +8,8 @@
 
 #include "privgrad/abi.hpp"
 #include "privgrad/data/data_commitment.hpp"
+#include "privgrad/digest/sha256.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/trust/sha256.hpp"
 #include "privgrad/trust/state_bytes.hpp"
 
 namespace privgrad::core {

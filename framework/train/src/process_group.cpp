@@ -6,12 +6,12 @@
 #include <numeric>
 #include <utility>
 
+#include "privgrad/digest/sha256.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/plan/components.hpp"
 #include "privgrad/train/accuracy_report.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/random_key.hpp"
-#include "privgrad/trust/sha256.hpp"
 
 namespace privgrad::core {
 namespace {

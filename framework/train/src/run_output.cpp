@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "privgrad/digest/sha256.hpp"
 #include "privgrad/model/augmented_program.hpp"
 #include "privgrad/model/model_file.hpp"
 #include "privgrad/model/predictions.hpp"
@@ -24,7 +25,6 @@
 #include "privgrad/trust/clipped_sum.hpp"
 #include "privgrad/trust/event_json.hpp"
 #include "privgrad/trust/json_problem.hpp"
-#include "privgrad/trust/sha256.hpp"
 
 namespace privgrad::core {
 namespace {

@@ -6,10 +6,10 @@
 #include <regex>
 #include <variant>
 
+#include "privgrad/digest/sha256.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/trust/checked_answer.hpp"
 #include "privgrad/trust/event_json.hpp"
-#include "privgrad/trust/sha256.hpp"
 #include "privgrad/verify/verify.hpp"
 
 namespace privgrad::core {

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "privgrad/trust/sha256.hpp"
+#include "privgrad/digest/sha256.hpp"
 #include "support.hpp"
 
 using namespace privgrad;

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <unordered_set>
 
-#include "privgrad/trust/sha256.hpp"
+#include "privgrad/digest/sha256.hpp"
 
 namespace privgrad::tool {
 

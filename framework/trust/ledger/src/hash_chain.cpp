@@ -4,10 +4,10 @@
 #include <optional>
 #include <utility>
 
+#include "privgrad/digest/sha256.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/trust/chained_line.hpp"
 #include "privgrad/trust/json_problem.hpp"
-#include "privgrad/trust/sha256.hpp"
 
 namespace privgrad::core {
 namespace {

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <numbers>
 
+#include "privgrad/digest/sha256.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/trust/sha256.hpp"
 
 namespace privgrad::core {
 namespace {

@@ -9,8 +9,8 @@
 #include <variant>
 
 #include "gradient_rows.hpp"
+#include "privgrad/digest/sha256.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/trust/sha256.hpp"
 
 namespace privgrad::core {
 namespace {

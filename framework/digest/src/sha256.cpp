@@ -1,7 +1,6 @@
-#include "privgrad/trust/sha256.hpp"
+#include "privgrad/digest/sha256.hpp"
 
 #include <openssl/evp.h>
-#include <sodium.h>
 
 #include <algorithm>
 #include <array>
@@ -19,8 +18,8 @@ void require(bool done) {
 
 }  // namespace
 
-// By OpenSSL, and not by libsodium as keys are: it uses the processor's own SHA instructions, and
-// all examples are hashed before a run begins.
+// By OpenSSL, and not by libsodium as keys are: it uses the processor's own SHA instructions. All
+// examples are hashed before a run begins, and all plugins before a program starts.
 struct Sha256::State {
   State() : context(EVP_MD_CTX_new()) {
     require(context != nullptr && EVP_DigestInit_ex(context, EVP_sha256(), nullptr) == 1);
@@ -45,8 +44,13 @@ void Sha256::add(std::span<const std::uint8_t> bytes) {
 std::string Sha256::hex() {
   std::array<unsigned char, kDigestBytes> digest{};
   require(EVP_DigestFinal_ex(state_->context, digest.data(), nullptr) == 1);
-  std::array<char, 2 * digest.size() + 1> text{};
-  return sodium_bin2hex(text.data(), text.size(), digest.data(), digest.size());
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (const unsigned char byte : digest) {
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
 }
 
 std::string sha256_hex(std::string_view text) {
