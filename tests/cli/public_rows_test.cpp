@@ -52,6 +52,30 @@ TEST_CASE("test rows declared public are refused where they are the training fil
   check_refused(planned(cli, "'?.csv'", "b.csv"));  // one of several files
 }
 
+TEST_CASE("test rows declared public are refused where their range overlaps the training rows'",
+          "[privacy]") {
+  using namespace std::string_literals;
+  const Cli cli;
+  write_file(cli.dir() / "images", "\0\0\x08\x03\0\0\0\6\0\0\0\1\0\0\0\1\1\2\3\4\5\6"s);
+  write_file(cli.dir() / "labels", "\0\0\x08\x01\0\0\0\6\0\1\0\1\0\1"s);
+  const auto with_test_rows = [&](const std::string& which) {
+    write_file(cli.dir() / "m.yaml",
+               "privgrad: 1\n"
+               "data: {kind: idx, train: {images: images, labels: labels}, test: {images: images, "
+               "labels: labels}, classes: 2, test_is_public: true, limit: 3, " +
+                   which +
+                   "}\nmodel: linear\nsampler: full_batch\noptimizer: sgd\n"
+                   "schedules: {clip_norm: 1, learning_rate: 0.5}\n"
+                   "privacy: {target_epsilon: 1, target_delta: 1e-3, adjacency: zero_out, "
+                   "accountant: zcdp}\nsteps: 2\n");
+    return cli({"plan", "m.yaml"});
+  };
+  check_refused(with_test_rows("test_limit: 2"));
+  check_refused(with_test_rows("test_skip: 2"));
+  check_refused(with_test_rows("test_skip: 1, test_limit: 1"));
+  CHECK(with_test_rows("test_skip: 3").exit_code == 0);
+}
+
 TEST_CASE("whether rows are equal decides nothing that leaves a run, and data describe tells it",
           "[privacy]") {
   const Cli cli;

@@ -91,6 +91,13 @@ struct NeverRead final : DataSource, ForeseesInfo {
   }
 };
 
+/// The same of examples whose shape only rows can tell.
+struct OfAnyShape final : DataSource {
+  explicit OfAnyShape(const Params&) {}
+  DataInfo info() override { throw IoError("a row was read"); }
+  Dataset read(Split) override { throw IoError("a row was read"); }
+};
+
 /// Its programs promise nothing about bits.
 struct WithoutPromises final : Backend {
   explicit WithoutPromises(const Params&) {}
@@ -101,6 +108,7 @@ struct WithoutPromises final : Backend {
 
 const Catalog& catalog() {
   static const Catalog made = house_with({offer<DataSource, NeverRead>("never_read"),
+                                          offer<DataSource, OfAnyShape>("of_any_shape"),
                                           offer<Backend, WithoutPromises>("without_promises")});
   return made;
 }
@@ -112,6 +120,8 @@ std::string refusal_of(const Overrides& set) {
   write_file(experiment.dir() / "t.csv", "a,b,y\n1,0,0\n0,1,1\n2,0,0\n0,2,1\n");
   write_file(experiment.dir() / "i.csv", "# unaccounted: private rows\n0,1\n1,2\n2,1\n3,2\n");
   write_file(experiment.dir() / "images", "\0\0\x08\x03\0\0\0\x04\0\0\0\x01\0\0\0\x01\1\2\3\4"s);
+  write_file(experiment.dir() / "no-rows.csv", "a,b,y\n");
+  write_file(experiment.dir() / "no-labels", "\0\0\x08\x01"s);
   write_file(experiment.dir() / "labels", "\0\0\x08\x01\0\0\0\x04\0\1\0\1"s);
   write_file(experiment.dir() / "weights",
              safetensors_of({{"layers.0.weight", {2, 10}, std::vector<float>(20, 0.5f)},
@@ -158,7 +168,25 @@ TEST_CASE("what does not follow from rows is refused before one is read", "[plan
     CAPTURE(one.set);
     CHECK(refusal_of(with(unread, one.set)) == refusal_of(with({"data.size=200"}, one.set)));
     CHECK_THAT(refusal_of(with(unread, one.set)), ContainsSubstring(one.keys.front()));
+    if (one.set.front() != "backend=without_promises") {  // which follows from the shape
+      CHECK_THAT(refusal_of(with({"data=of_any_shape", "data.size=200"}, one.set)),
+                 ContainsSubstring(one.keys.front()));
+    }
     ++count;
   }
   CHECK(count == 14);
+}
+
+TEST_CASE("by the shape that a source foresees, a program is refused before a row is read",
+          "[plan][privacy]") {
+  for (const char* data :
+       {"data={kind: csv, train: no-rows.csv, row: line, malformed: fill, target: y, classes: 2, "
+        "target_fill: 0, columns: [{name: '*', type: number, fill: 0}]}",
+        "data={kind: idx, train: {images: images, labels: no-labels}, classes: 2, target_fill: "
+        "0}"}) {
+    CAPTURE(data);
+    CHECK_THROWS_AS(refusal_of({data}), IoError);  // what a row would say
+    CHECK_THAT(refusal_of({data, "backend=without_promises"}),
+               ContainsSubstring("use another backend"));
+  }
 }
