@@ -117,7 +117,7 @@ Json measure(const Setting& central, const Setting& federated, std::uint64_t tau
 }
 
 int run() {
-  const auto host = host::load_from({{.path = privgrad::places::plugins()}});
+  const auto host = host::plugins_in({{.path = privgrad::places::plugins()}});
   const auto folder = std::filesystem::temp_directory_path() /
                       ("privgrad-bench-federated-" + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);

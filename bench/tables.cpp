@@ -132,7 +132,7 @@ Json measure(const privgrad::Catalog& catalog, const Kind& kind, const fs::path&
 }  // namespace
 
 int main() {
-  const auto host = privgrad::host::load_from({{.path = privgrad::places::plugins()}});
+  const auto host = privgrad::host::plugins_in({{.path = privgrad::places::plugins()}});
   const fs::path file = fs::temp_directory_path() / "privgrad-bench-table.csv";
   Json tables = Json::array();
   for (const Kind& kind : kinds()) tables.push_back(measure(host.catalog(), kind, file));

@@ -51,7 +51,7 @@ char take_choice(std::string_view& input) {
 }
 
 const privgrad::Catalog& catalog() {
-  static const auto host = privgrad::host::load_from({{.path = privgrad::places::plugins()}});
+  static const auto host = privgrad::host::plugins_in({{.path = privgrad::places::plugins()}});
   for (const auto& refusal : host.catalog().refused()) {
     throw std::runtime_error(refusal.file + ": " + refusal.why);
   }

@@ -30,7 +30,7 @@ def framework(plugin_dirs: Iterable[str | os.PathLike[str]] = ()) -> _core.Frame
     with _lock:
         if key not in _loaded:
             made = _core.Framework(directories, os.fspath(HOME / "bin" / "privgrad"))
-            for refused in json.loads(made.plugins())["refused"]:
+            for refused in json.loads(made.refused()):
                 warnings.warn(
                     f"{refused['path']}: not loaded: {refused['why']}", PrivgradWarning, stacklevel=3
                 )

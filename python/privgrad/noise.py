@@ -13,6 +13,8 @@ from .api import Overrides, Path
 from .data import lent_manifest
 from .errors import ConfigError
 
+__all__ = ["noise_error"]
+
 
 @checked
 def noise_error(
@@ -31,11 +33,11 @@ def noise_error(
 
     Parameters
     ----------
-    manifest, overrides
+    manifest : dict, path or str
         As for ``validate``; the mechanisms are compared at its guarantee.
     other : dict, path or str, optional
         A second manifest of the same guarantee: the two are compared, each with its own aggregator and
-        steps. ``overrides`` are for both.
+        steps; ``overrides`` are for both.
     momentum : float, optional
         In (0, 1]; 1 is prefix sums. Default: that of the manifest's aggregator.
     restart_every : int, optional
@@ -47,6 +49,8 @@ def noise_error(
         Default: as many as the momentum remembers, and ten times as many.
     samplers : bool
         Samplers of the same expected batch size are compared as well. For one manifest.
+    overrides : dict or iterable of str
+        As for ``validate``.
     plugin_dirs : iterable of path
         As for ``validate``.
 

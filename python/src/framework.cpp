@@ -73,7 +73,7 @@ class BlasVariables {
 host::PluginHost load(const std::vector<fs::path>& plugin_dirs, const fs::path& program,
                       const std::optional<host::LockFile>& lock = std::nullopt) {
   const BlasVariables variables;
-  return host::load_all({.plugin_dirs = plugin_dirs, .lock = lock, .program = program});
+  return host::find_plugins({.plugin_dirs = plugin_dirs, .lock = lock, .program = program});
 }
 
 int threads_of(int wanted) { return wanted > 0 ? wanted : core::available_threads(); }
@@ -134,7 +134,8 @@ Framework::Framework(const std::vector<std::string>& plugin_dirs, std::string pr
     : plugin_dirs_(plugin_dirs.begin(), plugin_dirs.end()),
       program_(std::move(program)),
       host_(python::load(plugin_dirs_, program_)),
-      catalog_(host_.catalog()) {
+      with_prototypes_(python::load(plugin_dirs_, program_)),
+      catalog_(with_prototypes_.catalog()) {
   add_prototypes(catalog_);
 }
 
@@ -216,6 +217,13 @@ std::string Framework::noise_error(const std::vector<ManifestText>& manifests,
 }
 
 std::string Framework::plugins() const { return api::list_json(host_.catalog()).dump(); }
+
+std::string Framework::refused() const {
+  nlohmann::json list = nlohmann::json::array();
+  for (const Catalog::Refusal& refusal : catalog_.refused())
+    list.push_back({{"path", refusal.file}, {"why", refusal.why}});
+  return list.dump();
+}
 
 std::string Framework::describe(const std::string& component) const {
   return api::description_json(api::find_component(host_.catalog(), component)).dump();

@@ -113,6 +113,8 @@ class Framework {
   std::string noise_error(const std::vector<ManifestText>& manifests,
                           const api::NoiseQuestion& question) const;
   std::string plugins() const;
+  /// The files that were refused so far; loads nothing.
+  std::string refused() const;
   std::string describe(const std::string& component) const;
   std::string schema(bool of_studies) const;
   void validate(const ManifestText& manifest) const;
@@ -157,7 +159,8 @@ class Framework {
   std::vector<std::filesystem::path> plugin_dirs_;
   std::filesystem::path program_;
   host::PluginHost host_;
-  Catalog catalog_;  ///< The loaded plugins and the prototypes in Python.
+  host::PluginHost with_prototypes_;  ///< The same plugins, with another catalog.
+  Catalog catalog_;                   ///< The loaded plugins and the prototypes in Python.
 };
 
 }  // namespace privgrad::python

@@ -112,6 +112,7 @@ void add_calls(nb::class_<Framework>& framework) {
           "manifests"_a, "momentum"_a.none(), "restart_every"_a.none(), "smoothness"_a.none(),
           "windows"_a.none(), "samplers"_a)
       .def("plugins", &Framework::plugins)
+      .def("refused", &Framework::refused)
       .def("describe", &Framework::describe, "component"_a)
       .def("schema", &Framework::schema, "of_studies"_a)
       .def(

@@ -165,7 +165,7 @@ def test_noise_error_of_two_is_the_commands(command: Any, tmp_path: Path) -> Non
         text = SHUFFLED if kind == "tree" else SHUFFLED.replace("{kind: tree, momentum: 0.95}", "gaussian")
         (tmp_path / name).write_text(text)
     files = [tmp_path / "tree.yaml", tmp_path / "plain.yaml"]
-    asked = json.loads(command("noise-error", *map(str, files), "--windows", "1,20", "--json"))
+    asked = command("noise-error", *map(str, files), "--windows", "1,20", "--json")
     assert privgrad.noise_error(*files, windows=[1, 20]) == asked
 
 

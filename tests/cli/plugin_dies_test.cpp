@@ -49,9 +49,34 @@ TEST_CASE("run: a plugin that ends the process has not made the run succeed") {
   }
 }
 
+TEST_CASE("run: plugins that nobody names are not loaded, whatever they would do") {
+  const Cli cli;
+  Words words;
+  for (const char* name : {"dies_when_loaded", "crashes_when_loaded", "hangs_when_loaded"})
+    words = with_fixture(cli, name);
+  const Outcome outcome = cli.on_manifest("run", words);
+  CHECK(outcome.exit_code == 0);
+  CHECK(outcome.err == "");
+}
+
+TEST_CASE("a plugin that does not come back from being loaded is named, and the command ends") {
+  const Cli cli;
+  Words words = with_fixture(cli, "hangs_when_loaded");
+  words.insert(words.end(), {"--set", "schedules.learning_rate=hangs_when_loaded"});
+  words.insert(words.begin(), {"run", cli.manifest().string()});
+  Call asked = cli.prepare(words);
+  asked.environment["PRIVGRAD_LOADING_SECONDS"] = "1";
+  const Outcome outcome = call(asked);
+  check_one_error_line(outcome, 1);
+  CHECK_THAT(outcome.err, ContainsSubstring("test_hangs_when_loaded.privgrad.so has not come back "
+                                            "from being loaded for 1 seconds"));
+}
+
 TEST_CASE("a plugin that ends the process while it is loaded is named by its file") {
   const Cli cli;
-  const Outcome outcome = cli.on_manifest("run", with_fixture(cli, "dies_when_loaded"));
+  Words words = with_fixture(cli, "dies_when_loaded");
+  words.insert(words.end(), {"--set", "schedules.learning_rate=dies_when_loaded"});
+  const Outcome outcome = cli.on_manifest("run", words);
   check_one_error_line(outcome, 1);
   CHECK_THAT(outcome.err, ContainsSubstring("the process was ended"));
   CHECK_THAT(outcome.err, ContainsSubstring("test_dies_when_loaded.privgrad.so was loaded"));

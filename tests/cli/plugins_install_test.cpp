@@ -68,11 +68,51 @@ TEST_CASE("plugins install puts a plugin and the record of its test where they a
   REQUIRE(outcome.exit_code == 0);
   CHECK(outcome.out == "installed test.tells_no_operations 0.1.0: transform/negate\n" +
                            user.installed(kName).string() + "\nsigned by nobody\n");
-  CHECK(user.files() == std::set<std::string>{"privgrad", "privgrad/plugins",
-                                              "privgrad/plugins/" + kName,
-                                              "privgrad/plugins/" + kName + ".tested.json"});
+  std::set<std::string> files = user.files();
+  const auto is_record = [](const std::string& name) {
+    return name.starts_with("privgrad/tested/");
+  };
+  CHECK(std::erase_if(files, is_record) == 1);
+  CHECK(files == std::set<std::string>{"privgrad", "privgrad/plugins", "privgrad/plugins/" + kName,
+                                       "privgrad/plugins/names", "privgrad/tested"});
   CHECK(read_file(user.installed(kName)) == read_file(kFixtures / kName));
   CHECK(user.lists(kComponent));
+}
+
+TEST_CASE("a component whose bare name is taken is installed, and manifests mean what they meant") {
+  const User user;
+  const Outcome outcome = user.install(user.sent("second_constant"));
+  INFO(outcome.err);
+  REQUIRE(outcome.exit_code == 0);
+  CHECK_THAT(outcome.out,
+             ContainsSubstring("\nthe name schedule/constant is that of privgrad.constant: write "
+                               "test.second_constant:constant for this one\n"));
+  CHECK(user({"validate", "small.yaml"}).exit_code == 0);  // has bare numbers
+  CHECK(user({"validate", "small.yaml", "--set",
+              "schedules.learning_rate={kind: 'test.second_constant:constant', value: 0.1}"})
+            .exit_code == 0);
+}
+
+TEST_CASE("what a killed call of plugins install has left goes with the next, and two calls wait") {
+  const User user;
+  const fs::path left = user.cli().out("data/privgrad/.install-abcdef");
+  fs::create_directories(left);
+  write_file(left / kName, "half a file");
+  const std::string one = user.sent("tells_no_operations"), other = user.sent("second_constant");
+  const auto begin = [&](const std::string& file) {
+    Call asked = user.cli().prepare({"plugins", "install", file});
+    asked.environment["XDG_DATA_HOME"] = user.cli().out("data");
+    return std::make_unique<Process>(asked);
+  };
+  const auto first = begin(one), second = begin(other);
+  CHECK(first->finish().exit_code == 0);
+  CHECK(second->finish().exit_code == 0);
+  CHECK_FALSE(fs::exists(left));
+  CHECK(user.lists(kComponent));
+  CHECK(user.lists("test.second_constant:constant"));
+  // Both have their names, whichever came first.
+  const std::string names = read_file(user.installed("names"));
+  CHECK_THAT(names, ContainsSubstring("transform/negate test.tells_no_operations\n"));
 }
 
 TEST_CASE("plugins install replaces a file only when it is told to") {
@@ -83,7 +123,7 @@ TEST_CASE("plugins install replaces a file only when it is told to") {
   check_one_error_line(again, 2);
   CHECK_THAT(again.err, ContainsSubstring("is installed already; --replace"));
   CHECK(user.install(file, {"--replace"}).exit_code == 0);
-  CHECK(user.files().size() == 4);
+  CHECK(user.files().size() == 6);
 }
 
 TEST_CASE("plugins install refuses what would not run, in one line, and leaves nothing") {
@@ -92,7 +132,7 @@ TEST_CASE("plugins install refuses what would not run, in one line, and leaves n
       GENERATE(std::pair("misbehaving", "1 of 2 components break a promise of their interface"),
                std::pair("dies_when_loaded", "does not survive being loaded"),
                std::pair("foreign_abi", "rebuild the plugin against this framework"),
-               std::pair("impostor", "plugin 'privgrad.constant' is already loaded from"));
+               std::pair("impostor", "plugin 'privgrad.constant' was found already"));
   const std::string file = user.sent(fixture);
   const Outcome outcome = user.install(file);
   CHECK(outcome.exit_code == 1);
@@ -153,7 +193,7 @@ TEST_CASE("plugins remove takes out what was installed, by component or file, an
   const Outcome outcome = user({"plugins", "remove", name});
   CHECK(outcome.exit_code == 0);
   CHECK(outcome.out == "removed " + user.installed(kName).string() + ": transform/negate\n");
-  CHECK(user.files() == std::set<std::string>{"privgrad", "privgrad/plugins"});
+  CHECK(user.files() == std::set<std::string>{"privgrad", "privgrad/plugins", "privgrad/tested"});
   CHECK_FALSE(user.lists(kComponent));
   check_one_error_line(user({"plugins", "remove", name}), 2);
 }

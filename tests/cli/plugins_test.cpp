@@ -115,7 +115,7 @@ TEST_CASE("of two plugins of one name the first directory's is used, with a warn
   change_last_byte(file);  // the very same bytes would be the very same plugin
   const Outcome list = cli({"plugins", "list", "--json", "--plugin-dir", file.parent_path()});
   CHECK(list.exit_code == 0);
-  CHECK_THAT(list.err, ContainsSubstring("'privgrad.sgd' is already loaded from"));
+  CHECK_THAT(list.err, ContainsSubstring("'privgrad.sgd' was found already"));
   const Json json = Json::parse(list.out);
   CHECK(find_component(json, "optimizer", "sgd")->at("path") == file.string());
 }

@@ -134,7 +134,7 @@ class Page:
         elif kind == "cpp":
             frame = (self.tests / rule["frame"]).read_text()
             file = self.write(f"fragment-{self.count}.cpp", frame.replace("FRAGMENT", text))
-            lines.append(f"$CXX -std=c++20 -fsyntax-only -I$HOME/privgrad/include {file}")
+            lines.append(f"$CXX -std=c++20 -fsyntax-only -I{self.source}/framework/sdk/include {file}")
         elif kind == "file":
             lines.append(f"FRAGMENT={self.write(name, text)}")
             lines.append(rule["command"].strip())

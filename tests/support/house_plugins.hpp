@@ -8,8 +8,8 @@
 
 /// Components as users get them: every built-in plugin, loaded by the host.
 inline const privgrad::Catalog& house() {
-  // Not load_all(): that would load the user's own plugins, too.
-  static const auto host = privgrad::host::load_from({{.path = kPlugins}});
+  // Not find_plugins(): that would load the user's own plugins, too.
+  static const auto host = privgrad::host::plugins_in({{.path = kPlugins}});
   for (const auto& refusal : host.catalog().refused()) {
     throw std::runtime_error(refusal.file + ": " + refusal.why);
   }

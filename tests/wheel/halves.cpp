@@ -35,4 +35,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("test.halves", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("test.halves", "0.1.0", "schedule/halves", register_components)

@@ -107,4 +107,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("@VENDOR@.@NAME@", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("@VENDOR@.@NAME@", "0.1.0", "accountant/@NAME@", register_components)

@@ -146,10 +146,9 @@ ComponentPtr<Accountant> AccountantCall::after(const Event& event, std::uint64_t
 
 std::vector<AccountantCall> proving_accountants(Adjacency adjacency, const Catalog& catalog) {
   std::vector<AccountantCall> all;
-  for (const Component& component : catalog.components()) {
-    if (component.factory.kind != Accountant::kKind) continue;
+  for (const Component* component : catalog.components_of(Accountant::kKind)) {
     try {
-      AccountantCall call(component.full_name(), adjacency, catalog);
+      AccountantCall call(component->full_name(), adjacency, catalog);
       call.name_no_others();
       if (call.proves_itself()) all.push_back(std::move(call));
     } catch (const ConfigError&) {

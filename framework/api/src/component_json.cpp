@@ -92,12 +92,9 @@ bool fits(const WantedComponent& wanted, const Component& component) {
 }
 
 [[noreturn]] void fail_unknown(const Catalog& catalog, const std::string& id) {
-  std::vector<std::string> ids;
-  const bool with_kind = id.find('/') != id.npos;
-  for (const Component& component : catalog.components()) {
-    const std::string kind = with_kind ? component.factory.kind + "/" : "";
-    ids.push_back(kind + component.factory.info.name);
-    ids.push_back(kind + component.full_name());
+  std::vector<std::string> ids = catalog.ids();
+  if (id.find('/') == id.npos) {
+    for (std::string& one : ids) one.erase(0, one.find('/') + 1);
   }
   const std::string nearest = nearest_name(id, ids);
   throw ConfigError(
@@ -147,8 +144,7 @@ nlohmann::json description_json(const Component& component) {
 }
 
 std::vector<const Component*> sorted_components(const Catalog& catalog) {
-  std::vector<const Component*> components;
-  for (const Component& component : catalog.components()) components.push_back(&component);
+  std::vector<const Component*> components = catalog.components_of("");
   const auto key = [](const Component* c) {
     return std::tie(c->factory.kind, c->factory.info.name, c->plugin->name);
   };
@@ -170,10 +166,9 @@ nlohmann::json list_json(const Catalog& catalog) {
 
 const Component& find_component(const Catalog& catalog, const std::string& id) {
   const WantedComponent wanted = split_id(id);
-  std::vector<const Component*> found;
-  for (const Component& component : catalog.components()) {
-    if (fits(wanted, component)) found.push_back(&component);
-  }
+  const std::string name = wanted.name.substr(wanted.name.rfind(':') + 1);
+  std::vector<const Component*> found = catalog.components_of(wanted.kind, name);
+  std::erase_if(found, [&](const Component* one) { return !fits(wanted, *one); });
   if (found.empty()) fail_unknown(catalog, id);
   if (found.size() == 1) return *found.front();
   std::string all;

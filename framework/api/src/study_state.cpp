@@ -48,8 +48,8 @@ void check_program(const core::StudyDirectory& directory, const Json& planned) {
 void check_plugins(const core::StudyDirectory& directory, const Catalog& catalog) {
   if (!fs::exists(directory.lock_file())) return;
   for (const host::LockedPlugin& locked : host::read_lock_file(directory.lock_file()).plugins) {
-    for (const Component& component : catalog.components()) {
-      const PluginIdentity& now = *component.plugin;
+    for (const Component* component : catalog.loaded()) {
+      const PluginIdentity& now = *component->plugin;
       if (now.name != locked.name || now.sha256 == locked.sha256) continue;
       throw ConfigError(directory.lock_file().string() + ": the plugin " + locked.name +
                         " is not the one that this study began with (SHA-256 " + locked.sha256 +

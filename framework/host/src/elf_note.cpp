@@ -3,9 +3,10 @@
 #include <elf.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
+#include <sstream>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -14,8 +15,6 @@
 
 namespace privgrad::host {
 namespace {
-
-constexpr std::array<char, 14> kNoteSection{".privgrad.abi"};
 
 template <class T>
 T read_at(const OpenFile& file, std::uint64_t offset) {
@@ -61,35 +60,81 @@ void check(const AbiNote& note) {
   }
 }
 
+/// The names and places of a file's sections.
+class Sections {
+ public:
+  explicit Sections(const OpenFile& file) {
+    const Elf64_Ehdr header = read_header(file);
+    // At most 65535 sections (e_shnum has 16 bits), and read() refuses what the file does not hold.
+    all_.resize(header.e_shnum);
+    file.read(header.e_shoff, all_.data(), all_.size() * sizeof(Elf64_Shdr));
+    const Elf64_Shdr& names = all_[header.e_shstrndx];
+    if (names.sh_size > kMostNames) throw PluginError("its ELF section table is malformed");
+    names_.resize(names.sh_size);
+    file.read(names.sh_offset, names_.data(), names_.size());
+  }
+
+  /// \returns null if there is none of this name.
+  const Elf64_Shdr* find(std::string_view name) const {
+    const auto is_it = [&](const Elf64_Shdr& section) {
+      return section.sh_name < names_.size() && names_.c_str() + section.sh_name == name;
+    };
+    const auto found = std::find_if(all_.begin(), all_.end(), is_it);
+    return found == all_.end() ? nullptr : &*found;
+  }
+
+ private:
+  static constexpr std::uint64_t kMostNames = std::uint64_t{1} << 20;
+  std::vector<Elf64_Shdr> all_;
+  std::string names_;
+};
+
+constexpr const char* kMalformedList =
+    "its list of components is malformed; expected \"KIND/NAME KIND/NAME\" in PRIVGRAD_PLUGIN";
+
+std::vector<OfferedComponent> read_components(const OpenFile& file, const Elf64_Shdr& section) {
+  constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 16;
+  if (section.sh_type != SHT_PROGBITS || section.sh_size == 0 || section.sh_size > kMostBytes)
+    throw PluginError(kMalformedList);
+  std::string text(section.sh_size, '\0');
+  file.read(section.sh_offset, text.data(), text.size());
+  text.resize(std::strlen(text.c_str()));
+  std::vector<OfferedComponent> components;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    const std::size_t slash = word.find('/');
+    if (slash == word.npos || !is_plugin_name(word.substr(0, slash)) ||
+        !is_plugin_name(word.substr(slash + 1))) {
+      throw PluginError(kMalformedList);
+    }
+    components.push_back({word.substr(0, slash), word.substr(slash + 1)});
+  }
+  return components;
+}
+
 }  // namespace
 
 // Boost.DLL 1.74's library_info is not used: with binutils >= 2.40 it takes .shstrtab for the
 // symbol names, and it finds nothing in a stripped library.
-AbiNote read_abi_note(const OpenFile& file) {
-  const Elf64_Ehdr header = read_header(file);
-  // At most 65535 sections (e_shnum has 16 bits), and read() refuses what the file does not hold.
-  std::vector<Elf64_Shdr> sections(header.e_shnum);
-  file.read(header.e_shoff, sections.data(), sections.size() * sizeof(Elf64_Shdr));
-  const Elf64_Shdr& names = sections[header.e_shstrndx];
-  for (const Elf64_Shdr& section : sections) {
-    // Only this long a name can match; the sums below cannot overflow once these hold.
-    if (names.sh_size < kNoteSection.size() ||
-        section.sh_name > names.sh_size - kNoteSection.size() || names.sh_offset > file.size()) {
-      continue;
-    }
-    const auto name =
-        read_at<std::array<char, kNoteSection.size()>>(file, names.sh_offset + section.sh_name);
-    if (name != kNoteSection) continue;
-    if (section.sh_type != SHT_PROGBITS || section.sh_size < sizeof(AbiNote)) {
-      throw PluginError("its plugin note is malformed: too short");
-    }
-    const auto note = read_at<AbiNote>(file, section.sh_offset);
-    check(note);
-    return note;
+PluginNote read_plugin_note(const OpenFile& file) {
+  const Sections sections(file);
+  const Elf64_Shdr* const abi = sections.find(".privgrad.abi");
+  if (abi == nullptr) {
+    throw PluginError(
+        "not a privgrad plugin: it has no section .privgrad.abi (is PRIVGRAD_PLUGIN in one of its "
+        "sources?)");
   }
-  throw PluginError(
-      "not a privgrad plugin: it has no section .privgrad.abi (is PRIVGRAD_PLUGIN in one of its "
-      "sources?)");
+  if (abi->sh_type != SHT_PROGBITS || abi->sh_size < sizeof(AbiNote))
+    throw PluginError("its plugin note is malformed: too short");
+  PluginNote note{.abi = read_at<AbiNote>(file, abi->sh_offset), .components = {}};
+  check(note.abi);
+  // Of another version: what it lists, and how, may be another matter.
+  if (std::string_view(note.abi.abi_tag) != PRIVGRAD_ABI_TAG) return note;
+  const Elf64_Shdr* const components = sections.find(".privgrad.components");
+  if (components == nullptr)
+    throw PluginError("does not list its components; rebuild the plugin against this framework");
+  note.components = read_components(file, *components);
+  return note;
 }
 
 }  // namespace privgrad::host

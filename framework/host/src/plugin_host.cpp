@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "elf_note.hpp"
@@ -42,6 +43,7 @@ class FloatingPointGuard {
 // A copy, and not a pointer into a string: it must be readable whatever state the process is in.
 char own_memory[kMostLoading] = "";
 char* loading = own_memory;
+void (*told_of_loading)(bool begins) = nullptr;
 
 /// While it is there, loading_now() is this file.
 class Loading {
@@ -50,8 +52,12 @@ class Loading {
     const std::string text = one_line(file.string()).substr(0, kMostLoading - 1);
     std::copy(text.begin(), text.end(), loading);
     loading[text.size()] = '\0';
+    if (told_of_loading != nullptr) told_of_loading(true);
   }
-  ~Loading() { loading[0] = '\0'; }
+  ~Loading() {
+    if (told_of_loading != nullptr) told_of_loading(false);
+    loading[0] = '\0';
+  }
   Loading(const Loading&) = delete;
   Loading& operator=(const Loading&) = delete;
 };
@@ -90,8 +96,13 @@ class Library {
     std::string why = said != nullptr ? said : failure.message();
     const std::string prefix = file.string() + ": ";
     if (why.starts_with(prefix)) why.erase(0, prefix.size());
-    throw PluginError("cannot be loaded: " + why +
-                      "; rebuild the plugin, or install the library that it needs");
+    // Versions of symbols are compared before anything of the library runs.
+    throw PluginError(
+        "cannot be loaded: " + why +
+        (why.find("version `GLIBCXX_") != why.npos
+             ? "; it was built with a newer C++ library than this machine has: build it "
+               "here, or with an older compiler"
+             : "; rebuild the plugin, or install the library that it needs"));
   }
 
   void register_into(Registrar& registrar) const {
@@ -136,19 +147,39 @@ std::shared_ptr<const Library> map_forever(const fs::path& path, const OpenFile&
   return all->back().library;
 }
 
-void check_inside(const fs::path& path, const std::vector<fs::path>& directories) {
-  const auto holds = [&](const fs::path& directory) {
+bool is_below(const fs::path& path, const std::vector<fs::path>& directories) {
+  return std::any_of(directories.begin(), directories.end(), [&](const fs::path& directory) {
     std::error_code missing;
     const fs::path resolved = fs::canonical(directory, missing);
     if (missing) return false;
     return std::mismatch(resolved.begin(), resolved.end(), path.begin(), path.end()).first ==
            resolved.end();
+  });
+}
+
+bool same_notes(const PluginNote& a, const PluginNote& b) {
+  const auto key = [](const PluginNote& note) {
+    return std::tuple<std::string_view, std::string_view, std::string_view>(
+        note.abi.abi_tag, note.abi.plugin_name, note.abi.plugin_version);
   };
-  if (std::none_of(directories.begin(), directories.end(), holds)) {
-    throw PluginError("leads to " + path.string() +
-                      ", which is not in a trusted plugin directory; name its directory with "
-                      "--plugin-dir or PRIVGRAD_PLUGIN_PATH");
+  return key(a) == key(b) && a.components == b.components;
+}
+
+/// What a plugin registers is what its file lists, or a name would have been given to another.
+void check_registered(const std::vector<Factory>& factories,
+                      const std::vector<OfferedComponent>& listed) {
+  const auto lists = [&](const Factory& factory) {
+    return std::ranges::find(listed, OfferedComponent{factory.kind, factory.info.name}) !=
+           listed.end();
+  };
+  for (const Factory& factory : factories) {
+    if (lists(factory)) continue;
+    throw PluginError("registers " + factory.kind + "/" + factory.info.name +
+                      ", which PRIVGRAD_PLUGIN does not list; add it there");
   }
+  if (factories.size() == listed.size()) return;
+  throw PluginError("PRIVGRAD_PLUGIN lists " + std::to_string(listed.size()) +
+                    " components, of which it registers " + std::to_string(factories.size()));
 }
 
 void check_pinned(const std::string& name, const std::string& sha256,
@@ -164,73 +195,138 @@ void check_pinned(const std::string& name, const std::string& sha256,
 
 const char* loading_now() noexcept { return loading; }
 void keep_loading_in(char* memory) noexcept { loading = memory; }
+void tell_of_loading(void (*told)(bool begins)) noexcept { told_of_loading = told; }
 
-const PluginIdentity& PluginHost::load_or_explain(const fs::path& file) {
-  const std::string name = file.filename().string();
-  if (!name.ends_with(kPluginSuffix) || !is_plain_text(name)) {
-    throw PluginError("not named like a plugin; expected NAME.privgrad.so in printable ASCII");
-  }
-  const fs::path path = resolve_trusted(file);
-  check_inside(path, policy_.directories);
-  const auto refused = policy_.refused.find(path);
-  if (refused != policy_.refused.end()) throw PluginError(refused->second);
+/// What the offers of a host have in common.
+class PluginHost::Loader {
+ public:
+  explicit Loader(TrustPolicy policy) : policy_(std::move(policy)) {}
 
-  // From here on nobody but root and ourselves can exchange the file, so what is left is an
-  // accident: a build that writes it right now. Hash and note come from one open file, and it is
-  // compared with the path before and after mapping. Mapping /proc/self/fd/N instead would close
-  // the gap altogether, but $ORIGIN, with which a plugin finds the libraries beside it, would then
-  // mean /proc/self/fd.
-  const OpenFile opened(path);
-  const auto check_unchanged = [&] {
-    if (!opened.is_still(path)) {
-      throw PluginError("was changed while it was loaded; try again when its build is done");
-    }
+  /// A file that was checked, and what it says of itself.
+  struct Checked {
+    fs::path path;
+    PluginNote note;
+    Catalog::Origin origin = Catalog::Origin::elsewhere;
   };
-  const AbiNote note = read_abi_note(opened);  // before all of the file, which may be gigabytes
-  const std::string sha256 = sha256_of_file(opened);
-  if (policy_.pins) check_pinned(name, sha256, *policy_.pins);
-  if (std::string_view(note.abi_tag) != PRIVGRAD_ABI_TAG) {
-    throw PluginError(std::string("built for ") + note.abi_tag + "; this framework is " +
-                      PRIVGRAD_ABI_TAG + "; rebuild the plugin against this framework");
-  }
-  for (const auto& other : plugins_) {
-    if (other->name == note.plugin_name) {
-      throw PluginError("plugin '" + other->name + "' is already loaded from " + other->file +
-                        "; remove or rename one of them");
+
+  /// \throws PluginError
+  Checked check(const fs::path& file) {
+    const std::string name = file.filename().string();
+    if (!name.ends_with(kPluginSuffix) || !is_plain_text(name)) {
+      throw PluginError("not named like a plugin; expected NAME.privgrad.so in printable ASCII");
     }
+    const fs::path path = resolve_trusted(file);
+    if (!is_below(path, policy_.directories)) {
+      throw PluginError("leads to " + path.string() +
+                        ", which is not in a trusted plugin directory; name its directory with "
+                        "--plugin-dir or PRIVGRAD_PLUGIN_PATH");
+    }
+    const auto refused = policy_.refused.find(path);
+    if (refused != policy_.refused.end()) throw PluginError(refused->second);
+    const OpenFile opened(path);
+    PluginNote note = read_plugin_note(opened);
+    // Of the plugins of one name that the lock has, others do not come before it.
+    if (policy_.pins) check_pinned(name, sha256_of_file(opened), *policy_.pins);
+    if (std::string_view(note.abi.abi_tag) != PRIVGRAD_ABI_TAG) {
+      throw PluginError(std::string("built for ") + note.abi.abi_tag + "; this framework is " +
+                        PRIVGRAD_ABI_TAG + "; rebuild the plugin against this framework");
+    }
+    const auto [known, is_new] = files_.emplace(note.abi.plugin_name, path.string());
+    if (!is_new) {
+      throw PluginError(std::string("plugin '") + note.abi.plugin_name + "' was found already, " +
+                        known->second + "; remove or rename one of them");
+    }
+    return {.path = path,
+            .note = std::move(note),
+            .origin = is_below(path, policy_.program_directories) ? Catalog::Origin::program
+                                                                  : Catalog::Origin::elsewhere};
   }
 
-  Registrar registrar;
-  std::shared_ptr<const Library> library;
-  {
-    const FloatingPointGuard floating_point;
-    const LocaleGuard locale;
-    const Loading now(path);
-    check_unchanged();
-    library = map_forever(path, opened, sha256);
-    check_unchanged();
-    library->register_into(registrar);
+  /// Maps the file, and adds its components.
+  /// \throws PluginError
+  const PluginIdentity& load(const Checked& checked, Catalog& into) {
+    // Nobody but root and ourselves can exchange the file, so what is left is an accident: a build
+    // that writes it right now. Hash and notes come from one open file, and it is compared with the
+    // path before and after mapping. Mapping /proc/self/fd/N instead would close the gap altogether,
+    // but $ORIGIN, with which a plugin finds the libraries beside it, would then mean /proc/self/fd.
+    const OpenFile opened(checked.path);
+    const auto check_unchanged = [&] {
+      if (!opened.is_still(checked.path)) {
+        throw PluginError("was changed while it was loaded; try again when its build is done");
+      }
+    };
+    if (!same_notes(read_plugin_note(opened), checked.note))
+      throw PluginError("was exchanged after this process found it; start the process again");
+    const std::string sha256 = sha256_of_file(opened);
+    if (policy_.pins) check_pinned(checked.path.filename().string(), sha256, *policy_.pins);
+    Registrar registrar;
+    std::shared_ptr<const Library> library;
+    {
+      const FloatingPointGuard floating_point;
+      const LocaleGuard locale;
+      const Loading now(checked.path);
+      check_unchanged();
+      library = map_forever(checked.path, opened, sha256);
+      check_unchanged();
+      library->register_into(registrar);
+    }
+    check_registered(registrar.factories(), checked.note.components);
+    PluginIdentity identity{checked.note.abi.plugin_name, checked.note.abi.plugin_version, sha256,
+                            checked.note.abi.abi_tag, checked.path.string()};
+    const TestRecord record = find_test_record(identity, registrar.factories());
+    identity.record = record.file.string();
+    identity.record_problem = record.problem;
+    plugins_.push_back(std::make_shared<const PluginIdentity>(std::move(identity)));
+    into.add(plugins_.back(), library, registrar.factories());
+    if (policy_.on_loaded) policy_.on_loaded(*plugins_.back());
+    return *plugins_.back();
   }
-  PluginIdentity identity{note.plugin_name, note.plugin_version, sha256, note.abi_tag,
-                          path.string()};
-  const TestRecord record = find_test_record(identity, registrar.factories());
-  identity.record = record.file.string();
-  identity.record_problem = record.problem;
-  plugins_.push_back(std::make_shared<const PluginIdentity>(std::move(identity)));
-  catalog_.add(plugins_.back(), library, registrar.factories());
-  return *plugins_.back();
+
+  /// Takes back that a plugin of this name was found.
+  void forget(const Checked& checked) { files_.erase(checked.note.abi.plugin_name); }
+
+  const std::vector<std::shared_ptr<const PluginIdentity>>& plugins() const noexcept {
+    return plugins_;
+  }
+
+ private:
+  TrustPolicy policy_;
+  std::map<std::string, std::string> files_;  // of the plugins that were found, by their names
+  std::vector<std::shared_ptr<const PluginIdentity>> plugins_;
+};
+
+PluginHost::PluginHost(TrustPolicy policy) : loader_(std::make_shared<Loader>(std::move(policy))) {}
+
+const std::vector<std::shared_ptr<const PluginIdentity>>& PluginHost::plugins() const noexcept {
+  return loader_->plugins();
 }
 
 const PluginIdentity& PluginHost::load(const fs::path& file) try {
-  return load_or_explain(file);
+  const Loader::Checked checked = loader_->check(file);
+  try {
+    return loader_->load(checked, catalog_);
+  } catch (...) {
+    loader_->forget(checked);
+    throw;
+  }
 } catch (const PluginError& problem) {
   throw PluginError(one_line(file.string() + ": " + problem.what()));
 } catch (const fs::filesystem_error& problem) {
   throw PluginError(one_line(file.string() + ": " + problem.code().message()));
 }
 
-bool PluginHost::try_load(const fs::path& file) try {
-  load_or_explain(file);
+bool PluginHost::offer(const fs::path& file) try {
+  const Loader::Checked checked = loader_->check(file);
+  catalog_.offer(checked.note.abi.plugin_name, one_line(file.string()), checked.origin,
+                 checked.note.components, [loader = loader_, checked](Catalog& into) {
+                   try {
+                     loader->load(checked, into);
+                   } catch (const PluginError& problem) {
+                     throw PluginError(one_line(problem.what()));
+                   } catch (const fs::filesystem_error& problem) {
+                     throw PluginError(one_line(problem.code().message()));
+                   }
+                 });
   return true;
 } catch (const PluginError& problem) {
   refuse(file, problem.what());

@@ -7,6 +7,7 @@
 
 #include "data_home.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/host/claimed_names.hpp"
 #include "text.hpp"
 #include "trust.hpp"
 
@@ -39,7 +40,7 @@ void add_beside_program(std::vector<SearchDirectory>& to, fs::path program) {
   for (const char* libdir : {"lib", PRIVGRAD_INSTALL_LIBDIR}) {
     const fs::path path = prefix / libdir / "privgrad/plugins";
     if (to.empty() || to.back().path != path) {
-      to.push_back({path, SearchDirectory::Origin::standard});
+      to.push_back({path, SearchDirectory::Origin::program});
     }
   }
 }
@@ -62,7 +63,7 @@ void load_directory(Search& search, const fs::path& directory) {
       ++search.left_out;
       continue;
     }
-    search.host.try_load(file);
+    search.host.offer(file);
   }
 }
 
@@ -127,7 +128,7 @@ std::vector<SearchDirectory> search_path(const std::vector<fs::path>& plugin_dir
   }
   add_environment(directories);
   if (!data_home().empty()) {
-    directories.push_back({user_plugin_directory(), SearchDirectory::Origin::standard});
+    directories.push_back({user_plugin_directory(), SearchDirectory::Origin::user});
   }
   add_beside_program(directories, program);
   return directories;
@@ -163,10 +164,17 @@ std::vector<fs::path> find_plugin_files(const fs::path& directory, std::size_t m
   throw ConfigError(one_line(directory.string() + ": " + problem.code().message()));
 }
 
-PluginHost load_from(const std::vector<SearchDirectory>& directories,
-                     const std::optional<LockFile>& lock, const RefusedFiles& refused) {
-  TrustPolicy policy{.directories = {}, .pins = {}, .refused = refused};
-  for (const SearchDirectory& directory : directories) policy.directories.push_back(directory.path);
+PluginHost plugins_in(const std::vector<SearchDirectory>& directories,
+                      const SearchRequest& request) {
+  const std::optional<LockFile>& lock = request.lock;
+  TrustPolicy policy{.directories = request.also_trusted,
+                     .refused = request.refused,
+                     .on_loaded = request.on_loaded};
+  for (const SearchDirectory& directory : directories) {
+    policy.directories.push_back(directory.path);
+    if (directory.origin == SearchDirectory::Origin::program)
+      policy.program_directories.push_back(directory.path);
+  }
   if (lock) policy.pins = lock->pins();
   PluginHost host(policy);
   Search search{host, policy.pins};
@@ -180,7 +188,12 @@ PluginHost load_from(const std::vector<SearchDirectory>& directories,
     }
     load_directory(search, directory.path);
   }
+  for (const SearchDirectory& directory : directories) {
+    if (directory.origin != SearchDirectory::Origin::user) continue;
+    for (ClaimedName& claim : read_claims(directory.path)) host.claim(std::move(claim));
+  }
   if (lock) {
+    host.load_offered();
     check_complete(host, *lock);
     if (search.left_out > 0) {
       host.refuse(std::to_string(search.left_out) + " other plugin files",
@@ -190,9 +203,8 @@ PluginHost load_from(const std::vector<SearchDirectory>& directories,
   return host;
 }
 
-PluginHost load_all(const SearchRequest& request) {
-  return load_from(search_path(request.plugin_dirs, request.program), request.lock,
-                   request.refused);
+PluginHost find_plugins(const SearchRequest& request) {
+  return plugins_in(search_path(request.plugin_dirs, request.program), request);
 }
 
 }  // namespace privgrad::host

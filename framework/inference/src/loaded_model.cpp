@@ -23,13 +23,13 @@ void add_own_plugins(std::vector<host::SearchDirectory>& directories) {
   const fs::path library = fs::canonical(found.dli_fname, none);
   if (none) return;
   directories.push_back({.path = library.parent_path() / "privgrad" / "plugins",
-                         .origin = host::SearchDirectory::Origin::standard});
+                         .origin = host::SearchDirectory::Origin::user});
 }
 
 host::PluginHost host_for(const LoadedModel::Options& options) {
   std::vector<host::SearchDirectory> directories = host::search_path(options.plugin_directories);
   add_own_plugins(directories);
-  return host::load_from(directories);
+  return host::plugins_in(directories);
 }
 
 }  // namespace

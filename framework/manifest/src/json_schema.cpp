@@ -60,11 +60,7 @@ Json or_auto(Json schema) {
 /// Builds the whole schema; one definition per kind of component.
 class Builder {
  public:
-  explicit Builder(const Catalog& catalog) : catalog_(catalog) {
-    for (const Component& component : catalog.components()) {
-      ++bearers_[component.factory.kind + "/" + component.factory.info.name];
-    }
-  }
+  explicit Builder(const Catalog& catalog) : catalog_(catalog) {}
 
   Json build() {
     Json schema = section(root_section());
@@ -111,10 +107,9 @@ class Builder {
   /// A bare number has the bounds that `constant` sets for its value.
   Json number_schema(const Slot& slot) const {
     Json schema = {{"type", "number"}, {"description", "The same value at every step."}};
-    for (const Component& component : catalog_.components()) {
-      const ComponentInfo& info = component.factory.info;
-      if (component.factory.kind != slot.kind || info.name != "constant") continue;
-      for (const ParamSpec& spec : info.params) {
+    for (const Component* component : catalog_.components_of(slot.kind, "constant")) {
+      if (component->plugin->name != catalog_.owner_of(slot.kind, "constant")) continue;
+      for (const ParamSpec& spec : component->factory.info.params) {
         if (spec.name == "value") add_bounds(spec, schema);
       }
     }
@@ -125,8 +120,8 @@ class Builder {
     if (definitions_.contains(slot.kind)) return;
     definitions_[slot.kind] = Json::object();  // data's own members are built below
     Json names = Json::array(), kinds = Json::array(), variants = Json::array();
-    for (const Component& component : catalog_.components()) {
-      if (component.factory.kind != slot.kind) continue;
+    for (const Component* offered : catalog_.components_of(slot.kind)) {
+      const Component& component = *offered;
       const Json ids = ids_of(component);
       kinds.insert(kinds.end(), ids.begin(), ids.end());
       variants.push_back({{"if", has_kind(ids)}, {"then", component_schema(slot, component, ids)}});
@@ -151,11 +146,12 @@ class Builder {
                                   : choose(of_type("string"), {{"enum", names}}, std::move(object));
   }
 
-  /// The short name, unless two plugins offer it, and the full one.
+  /// The bare name, where it means this plugin's, and the full one.
   Json ids_of(const Component& component) const {
     Json ids = Json::array();
     const std::string& name = component.factory.info.name;
-    if (bearers_.at(component.factory.kind + "/" + name) == 1) ids.push_back(name);
+    if (catalog_.owner_of(component.factory.kind, name) == component.plugin->name)
+      ids.push_back(name);
     ids.push_back(component.full_name());
     return ids;
   }
@@ -200,7 +196,6 @@ class Builder {
   }
 
   const Catalog& catalog_;
-  std::map<std::string, int> bearers_;  ///< Number of plugins that offer "kind/name".
   Json definitions_ = Json::object();
 };
 

@@ -182,14 +182,9 @@ Params ManifestReader::check_params(const Component& component, const std::strin
 }
 
 std::string ManifestReader::known_names(const Slot& slot) const {
-  std::vector<std::string> names;
-  for (const Component& component : catalog_.components()) {
-    if (component.factory.kind == slot.kind) names.push_back(component.factory.info.name);
-  }
-  std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
   std::string text;
-  for (const std::string& name : names) text += (text.empty() ? ": " : ", ") + name;
+  for (const std::string& name : catalog_.names_of(slot.kind))
+    text += (text.empty() ? ": " : ", ") + name;
   return text;
 }
 

@@ -1,6 +1,8 @@
 #include "privgrad/catalog.hpp"
 
 #include <algorithm>
+#include <mutex>
+#include <set>
 #include <utility>
 
 #include "privgrad/error.hpp"
@@ -15,68 +17,238 @@ std::string shown(std::string_view id) {
   return "'" + std::string(id) + "'";
 }
 
+/// Whether a kind or name is the one that is wanted; "": any is.
+bool fits(std::string_view text, std::string_view wanted) {
+  return wanted.empty() || text == wanted;
+}
+
 }  // namespace
 
-void Catalog::add(const std::shared_ptr<const PluginIdentity>& plugin,
-                  const std::shared_ptr<const void>& library,
-                  const std::vector<Factory>& factories) {
-  for (const Factory& factory : factories) components_.push_back({factory, plugin, library});
-}
+/// What copies of a catalog share.
+struct Catalog::State {
+  /// A plugin, loaded or not.
+  struct Plugin {
+    std::string name = {};
+    Origin origin = Origin::elsewhere;
+    std::vector<OfferedComponent> components = {};
+    std::string file = {};                    ///< For messages.
+    std::function<void(Catalog&)> load = {};  ///< Empty once it was called.
+    std::string failure = {};                 ///< Why it could not be loaded; "" if it could.
 
-void Catalog::add_refused(std::string file, std::string why) {
-  refused_.push_back({std::move(file), std::move(why)});
-}
+    bool has(std::string_view kind, std::string_view component) const {
+      return std::ranges::any_of(components, [&](const OfferedComponent& one) {
+        return fits(one.kind, kind) && fits(one.name, component);
+      });
+    }
+  };
 
-const Component& Catalog::find(std::string_view kind, int interface_version,
-                               std::string_view id) const {
-  const auto colon = id.rfind(':');
-  const auto plugin = colon == id.npos ? std::string_view{} : id.substr(0, colon);
-  const auto name = colon == id.npos ? id : id.substr(colon + 1);
-  std::vector<const Component*> matches;
-  std::vector<std::string> names;
-  for (const Component& component : components_) {
-    if (component.factory.kind != kind) continue;
-    names.push_back(component.factory.info.name);
-    if (component.factory.info.name == name &&
-        (plugin.empty() || plugin == component.plugin->name)) {
-      matches.push_back(&component);
+  /// Plugins of the components that an id means: of several with one bare name that of the program, or
+  /// else the one that claimed the name.
+  std::vector<Plugin*> owners(std::string_view kind, std::string_view plugin,
+                              std::string_view name) {
+    std::vector<Plugin*> found;
+    for (Plugin& one : plugins) {
+      if (one.has(kind, name) && (plugin.empty() || plugin == one.name)) found.push_back(&one);
+    }
+    keep_the_one(found, [](const Plugin& one) { return one.origin == Origin::program; });
+    const OfferedComponent component{std::string(kind), std::string(name)};
+    keep_the_one(found, [&](const Plugin& one) {
+      return std::ranges::any_of(claims, [&](const auto& claim) {
+        return claim.first == component && claim.second == one.name;
+      });
+    });
+    return found;
+  }
+
+  /// Of several plugins keeps the one for which `is_it` holds, where that is one.
+  template <class IsIt>
+  static void keep_the_one(std::vector<Plugin*>& found, const IsIt& is_it) {
+    const auto holds = [&](const Plugin* one) { return is_it(*one); };
+    if (found.size() > 1 && std::ranges::count_if(found, holds) == 1)
+      std::erase_if(found, [&](const Plugin* one) { return !holds(one); });
+  }
+
+  std::recursive_mutex mutex;  // a plugin's constructor may ask for other components
+  std::deque<Plugin> plugins;
+  std::deque<Component> components;  // a deque, because references to components are handed out
+  std::vector<std::pair<OfferedComponent, std::string>> claims;  // who has a bare name
+  std::vector<Refusal> refused;
+
+  /// \throws PluginError, at each call, where it cannot be loaded.
+  void load(Plugin& plugin, Catalog& into) {
+    try {
+      if (plugin.load) std::exchange(plugin.load, nullptr)(into);
+    } catch (const PluginError& problem) {
+      plugin.failure = problem.what();
+      refused.push_back({plugin.file, plugin.failure});
+    }
+    if (!plugin.failure.empty()) throw PluginError(plugin.file + ": " + plugin.failure);
+  }
+  /// Loads the plugins that `wanted` holds for; those that cannot be loaded are refused.
+  template <class Wanted>
+  void load_all(Catalog& into, const Wanted& wanted) {
+    for (Plugin& plugin : plugins) {
+      if (!plugin.load || !wanted(plugin)) continue;
+      try {
+        load(plugin, into);
+      } catch (const PluginError&) {
+        continue;  // among the refused
+      }
     }
   }
-  if (matches.empty()) {
+
+  std::string unknown(std::string_view kind, std::string_view id, std::string_view plugin,
+                      std::string_view name, const std::vector<std::string>& names) const {
     std::string message = "no " + std::string(kind) + " " + shown(id) + " is loaded";
     const std::string nearest = nearest_name(name, names);
-    const bool has_plugin = plugin.empty() || std::any_of(components_.begin(), components_.end(),
-                                                          [&](const Component& component) {
-                                                            return component.plugin->name == plugin;
-                                                          });
+    const bool has_plugin = plugin.empty() || std::ranges::any_of(plugins, [&](const Plugin& one) {
+                              return one.name == plugin;
+                            });
     if (!has_plugin) {
       message += ": its plugin " + shown(plugin) + " is not";
     } else if (!nearest.empty()) {
       message += "; did you mean '" + nearest + "'?";
     } else {
-      std::sort(names.begin(), names.end());
-      names.erase(std::unique(names.begin(), names.end()), names.end());
       std::string list;
       for (const std::string& known : names) list += (list.empty() ? "" : ", ") + known;
       message += names.empty() ? "; none is" : "; there are " + list;
     }
-    for (const Refusal& refusal : refused_)
+    for (const Refusal& refusal : refused)
       message += "; refused: " + refusal.file + ": " + refusal.why;
-    throw ConfigError(message);
+    return message;
   }
-  if (matches.size() > 1) {
+};
+
+Catalog::Catalog() : state_(std::make_shared<State>()) {}
+
+void Catalog::add(const std::shared_ptr<const PluginIdentity>& plugin,
+                  const std::shared_ptr<const void>& library,
+                  const std::vector<Factory>& factories) {
+  const std::lock_guard lock(state_->mutex);
+  auto known = std::ranges::find_if(state_->plugins,
+                                    [&](const auto& one) { return one.name == plugin->name; });
+  if (known == state_->plugins.end())
+    known = state_->plugins.insert(known, {.name = plugin->name, .file = plugin->file});
+  for (const Factory& factory : factories) {
+    if (!known->has(factory.kind, factory.info.name))
+      known->components.push_back({factory.kind, factory.info.name});
+    state_->components.push_back({factory, plugin, library});
+  }
+}
+
+void Catalog::offer(std::string plugin, std::string file, Origin origin,
+                    std::vector<OfferedComponent> components, std::function<void(Catalog&)> load) {
+  const std::lock_guard lock(state_->mutex);
+  state_->plugins.push_back({.name = std::move(plugin),
+                             .origin = origin,
+                             .components = std::move(components),
+                             .file = std::move(file),
+                             .load = std::move(load)});
+}
+
+void Catalog::claim(OfferedComponent component, std::string plugin) {
+  const std::lock_guard lock(state_->mutex);
+  state_->claims.emplace_back(std::move(component), std::move(plugin));
+}
+
+void Catalog::add_refused(std::string file, std::string why) {
+  const std::lock_guard lock(state_->mutex);
+  state_->refused.push_back({std::move(file), std::move(why)});
+}
+
+const Component& Catalog::find(std::string_view kind, int interface_version,
+                               std::string_view id) const {
+  const std::lock_guard lock(state_->mutex);
+  const auto colon = id.rfind(':');
+  const auto plugin = colon == id.npos ? std::string_view{} : id.substr(0, colon);
+  const auto name = colon == id.npos ? id : id.substr(colon + 1);
+  const std::vector<State::Plugin*> owners = state_->owners(kind, plugin, name);
+  if (owners.empty()) throw ConfigError(state_->unknown(kind, id, plugin, name, names_of(kind)));
+  if (owners.size() > 1) {
     std::string message = std::string(kind) + " " + shown(id) + " is ambiguous; write one of";
-    for (const Component* match : matches) message += " " + match->full_name();
+    for (const State::Plugin* owner : owners)
+      message += " " + owner->name + ":" + std::string(name);
     throw ConfigError(message);
   }
-  if (matches.front()->factory.interface_version != interface_version) {
-    throw PluginError(matches.front()->full_name() + ": speaks version " +
-                      std::to_string(matches.front()->factory.interface_version) +
-                      " of the interface " + std::string(kind) +
-                      ", this framework speaks version " + std::to_string(interface_version) +
+  Catalog into(*this);
+  state_->load(*owners.front(), into);
+  const auto is_it = [&](const Component& one) {
+    return one.factory.kind == kind && one.factory.info.name == name &&
+           one.plugin->name == owners.front()->name;
+  };
+  const auto found = std::ranges::find_if(state_->components, is_it);
+  if (found->factory.interface_version != interface_version) {
+    throw PluginError(found->full_name() + ": speaks version " +
+                      std::to_string(found->factory.interface_version) + " of the interface " +
+                      std::string(kind) + ", this framework speaks version " +
+                      std::to_string(interface_version) +
                       "; rebuild the plugin against this framework");
   }
-  return *matches.front();
+  return *found;
+}
+
+const std::deque<Component>& Catalog::components() const {
+  const std::lock_guard lock(state_->mutex);
+  Catalog into(*this);
+  state_->load_all(into, [](const State::Plugin&) { return true; });
+  return state_->components;
+}
+
+std::vector<const Component*> Catalog::components_of(std::string_view kind,
+                                                     std::string_view name) const {
+  const std::lock_guard lock(state_->mutex);
+  Catalog into(*this);
+  state_->load_all(into, [&](const State::Plugin& plugin) { return plugin.has(kind, name); });
+  std::vector<const Component*> found;
+  for (const State::Plugin& plugin : state_->plugins) {
+    for (const Component& component : state_->components) {
+      if (component.plugin->name == plugin.name && fits(component.factory.kind, kind) &&
+          fits(component.factory.info.name, name)) {
+        found.push_back(&component);
+      }
+    }
+  }
+  return found;
+}
+
+std::vector<const Component*> Catalog::loaded() const {
+  const std::lock_guard lock(state_->mutex);
+  std::vector<const Component*> all;
+  for (const Component& component : state_->components) all.push_back(&component);
+  return all;
+}
+
+std::vector<std::string> Catalog::ids() const {
+  const std::lock_guard lock(state_->mutex);
+  std::vector<std::string> all;
+  for (const State::Plugin& plugin : state_->plugins) {
+    for (const OfferedComponent& one : plugin.components) {
+      all.push_back(one.kind + "/" + one.name);
+      all.push_back(one.kind + "/" + plugin.name + ":" + one.name);
+    }
+  }
+  return all;
+}
+
+std::vector<std::string> Catalog::names_of(std::string_view kind) const {
+  const std::lock_guard lock(state_->mutex);
+  std::set<std::string> names;
+  for (const State::Plugin& plugin : state_->plugins) {
+    for (const OfferedComponent& one : plugin.components)
+      if (one.kind == kind) names.insert(one.name);
+  }
+  return {names.begin(), names.end()};
+}
+
+std::string Catalog::owner_of(std::string_view kind, std::string_view name) const {
+  const std::lock_guard lock(state_->mutex);
+  const std::vector<State::Plugin*> owners = state_->owners(kind, "", name);
+  return owners.size() == 1 ? owners.front()->name : "";
+}
+
+std::vector<Catalog::Refusal> Catalog::refused() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->refused;
 }
 
 }  // namespace privgrad

@@ -75,11 +75,10 @@ PrivacyAnswer proof(ComponentPtr<Accountant> accountant, const std::string& name
 std::pair<PrivacyAnswer, std::string> least_proof(const Catalog& catalog, Adjacency adjacency,
                                                   const Event& event, double delta) {
   std::optional<std::pair<PrivacyAnswer, std::string>> least;
-  for (const Component& component : catalog.components()) {
-    if (component.factory.kind != Accountant::kKind) continue;
-    const std::string& name = component.factory.info.name;
+  for (const Component* component : catalog.components_of(Accountant::kKind)) {
+    const std::string& name = component->factory.info.name;
     try {
-      const Component& found = catalog.find<Accountant>(component.full_name());
+      const Component& found = catalog.find<Accountant>(component->full_name());
       const Params defaults =
           Params::make(found.full_name(), found.factory.info.params, Value::Object{});
       PrivacyAnswer answer = proof(make_guard(found, defaults, certifier_of(found, catalog)), name,

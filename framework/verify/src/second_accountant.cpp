@@ -38,10 +38,10 @@ std::vector<SecondAnswer> second_answers(const Manifest& manifest, const Catalog
                                          std::vector<std::string>& refusals,
                                          const std::optional<std::string>& only) {
   std::vector<SecondAnswer> answers;
-  for (const Component& component : catalog.components()) {
+  for (const Component* offered : catalog.components_of(Accountant::kKind)) {
+    const Component& component = *offered;
     const ComponentUse& named = manifest.accountant;
-    if (component.factory.kind != Accountant::kKind) continue;
-    if (&component == named.component || &component == named.certifier) continue;
+    if (offered == named.component || offered == named.certifier) continue;
     const std::string name = component.full_name();
     if (only && name != *only) continue;
     try {

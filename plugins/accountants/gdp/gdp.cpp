@@ -186,4 +186,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.gdp", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.gdp", "0.1.0", "accountant/gdp", register_components)

@@ -545,4 +545,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.pld", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.pld", "0.1.0", "accountant/pld", register_components)

@@ -429,4 +429,5 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.rdp", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.rdp", "0.1.0", "accountant/rdp accountant/rdp_filter",
+                register_components)

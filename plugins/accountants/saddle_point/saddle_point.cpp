@@ -335,4 +335,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.saddle_point", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.saddle_point", "0.1.0", "accountant/saddle_point", register_components)

@@ -148,4 +148,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.zcdp", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.zcdp", "0.1.0", "accountant/zcdp", register_components)

@@ -69,4 +69,5 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.discrete_gaussian", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.discrete_gaussian", "0.1.0", "aggregator/discrete_gaussian",
+                register_components)

@@ -50,4 +50,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.gaussian", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.gaussian", "0.1.0", "aggregator/gaussian", register_components)

@@ -231,4 +231,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.matrix", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.matrix", "0.1.0", "aggregator/matrix", register_components)

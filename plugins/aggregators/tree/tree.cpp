@@ -234,4 +234,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.tree", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.tree", "0.1.0", "aggregator/tree", register_components)

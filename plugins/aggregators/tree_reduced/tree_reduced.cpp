@@ -438,4 +438,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.tree_reduced", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.tree_reduced", "0.1.0", "aggregator/tree_reduced", register_components)

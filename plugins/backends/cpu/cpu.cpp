@@ -27,4 +27,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.cpu", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.cpu", "0.1.0", "backend/cpu", register_components)

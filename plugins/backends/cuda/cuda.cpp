@@ -70,4 +70,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.cuda", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.cuda", "0.1.0", "backend/cuda", register_components)

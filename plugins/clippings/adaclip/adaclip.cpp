@@ -157,4 +157,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.adaclip", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.adaclip", "0.1.0", "clipping/adaclip", register_components)

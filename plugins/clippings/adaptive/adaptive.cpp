@@ -82,4 +82,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.adaptive", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.adaptive", "0.1.0", "clipping/adaptive", register_components)

@@ -42,4 +42,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.automatic", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.automatic", "0.1.0", "clipping/automatic", register_components)

@@ -31,4 +31,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.flat", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.flat", "0.1.0", "clipping/flat", register_components)

@@ -33,4 +33,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.normalized", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.normalized", "0.1.0", "clipping/normalized", register_components)

@@ -65,4 +65,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.per_layer", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.per_layer", "0.1.0", "clipping/per_layer", register_components)

@@ -37,4 +37,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.local", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.local", "0.1.0", "cluster/local", register_components)

@@ -349,4 +349,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.mpi", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.mpi", "0.1.0", "cluster/mpi", register_components)

@@ -291,4 +291,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.csv", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.csv", "0.1.0", "data_source/csv", register_components)

@@ -125,4 +125,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.dataset", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.dataset", "0.1.0", "data_source/dataset", register_components)

@@ -75,4 +75,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.idx", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.idx", "0.1.0", "data_source/idx", register_components)

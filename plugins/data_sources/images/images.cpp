@@ -384,4 +384,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.images", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.images", "0.1.0", "data_source/images", register_components)

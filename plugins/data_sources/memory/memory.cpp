@@ -455,4 +455,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.memory", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.memory", "0.1.0", "data_source/memory", register_components)

@@ -120,4 +120,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.npy", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.npy", "0.1.0", "data_source/npy", register_components)

@@ -203,4 +203,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.synthetic", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.synthetic", "0.1.0", "data_source/synthetic", register_components)

@@ -103,4 +103,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.cnn", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.cnn", "0.1.0", "model/cnn", register_components)

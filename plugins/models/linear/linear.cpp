@@ -47,4 +47,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.linear", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.linear", "0.1.0", "model/linear", register_components)

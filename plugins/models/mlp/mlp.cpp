@@ -69,4 +69,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.mlp", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.mlp", "0.1.0", "model/mlp", register_components)

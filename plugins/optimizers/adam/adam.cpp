@@ -133,4 +133,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.adam", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.adam", "0.1.0", "optimizer/adam", register_components)

@@ -90,4 +90,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.fed_prox", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.fed_prox", "0.1.0", "optimizer/fed_prox", register_components)

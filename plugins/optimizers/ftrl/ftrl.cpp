@@ -103,4 +103,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.ftrl", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.ftrl", "0.1.0", "optimizer/ftrl", register_components)

@@ -132,4 +132,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.momentum", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.momentum", "0.1.0", "optimizer/momentum", register_components)

@@ -80,4 +80,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.normalized_sgd", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.normalized_sgd", "0.1.0", "optimizer/normalized_sgd", register_components)

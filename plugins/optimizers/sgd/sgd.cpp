@@ -71,4 +71,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.sgd", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.sgd", "0.1.0", "optimizer/sgd", register_components)

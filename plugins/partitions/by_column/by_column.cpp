@@ -110,4 +110,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.by_column", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.by_column", "0.1.0", "transform/by_column", register_components)

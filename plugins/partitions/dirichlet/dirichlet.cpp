@@ -137,4 +137,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.dirichlet", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.dirichlet", "0.1.0", "transform/dirichlet", register_components)

@@ -45,4 +45,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.iid", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.iid", "0.1.0", "transform/iid", register_components)

@@ -73,4 +73,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.shards", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.shards", "0.1.0", "transform/shards", register_components)

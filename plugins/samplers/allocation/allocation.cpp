@@ -143,4 +143,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.allocation", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.allocation", "0.1.0", "sampler/allocation", register_components)

@@ -96,4 +96,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.cyclic_poisson", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.cyclic_poisson", "0.1.0", "sampler/cyclic_poisson", register_components)

@@ -171,4 +171,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.fixed_size", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.fixed_size", "0.1.0", "sampler/fixed_size", register_components)

@@ -71,4 +71,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.full_batch", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.full_batch", "0.1.0", "sampler/full_batch", register_components)

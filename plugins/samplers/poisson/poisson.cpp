@@ -135,4 +135,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.poisson", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.poisson", "0.1.0", "sampler/poisson", register_components)

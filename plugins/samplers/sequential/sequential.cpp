@@ -93,4 +93,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.sequential", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.sequential", "0.1.0", "sampler/sequential", register_components)

@@ -122,4 +122,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.shuffle", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.shuffle", "0.1.0", "sampler/shuffle", register_components)

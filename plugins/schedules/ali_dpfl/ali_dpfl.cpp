@@ -166,4 +166,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.ali_dpfl", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.ali_dpfl", "0.1.0", "schedule/ali_dpfl", register_components)

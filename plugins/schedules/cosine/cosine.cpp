@@ -63,4 +63,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.cosine", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.cosine", "0.1.0", "schedule/cosine", register_components)

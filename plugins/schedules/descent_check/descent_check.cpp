@@ -81,4 +81,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.descent_check", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.descent_check", "0.1.0", "schedule/descent_check", register_components)

@@ -232,4 +232,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.dynamic", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.dynamic", "0.1.0", "schedule/dynamic", register_components)

@@ -39,4 +39,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.exponential", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.exponential", "0.1.0", "schedule/exponential", register_components)

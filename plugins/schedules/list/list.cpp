@@ -62,4 +62,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.list", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.list", "0.1.0", "schedule/list", register_components)

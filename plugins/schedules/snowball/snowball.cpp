@@ -33,4 +33,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.snowball", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.snowball", "0.1.0", "schedule/snowball", register_components)

@@ -45,4 +45,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.step", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.step", "0.1.0", "schedule/step", register_components)

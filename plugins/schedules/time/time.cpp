@@ -35,4 +35,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.time", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.time", "0.1.0", "schedule/time", register_components)

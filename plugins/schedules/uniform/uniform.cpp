@@ -26,4 +26,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.uniform", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.uniform", "0.1.0", "schedule/uniform", register_components)

@@ -67,4 +67,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.validation", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.validation", "0.1.0", "schedule/validation", register_components)

@@ -158,4 +158,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.center", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.center", "0.1.0", "transform/center", register_components)

@@ -50,4 +50,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.flatten", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.flatten", "0.1.0", "transform/flatten", register_components)

@@ -147,4 +147,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.group_norm", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.group_norm", "0.1.0", "transform/group_norm", register_components)

@@ -147,4 +147,5 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.low_frequencies", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.low_frequencies", "0.1.0", "transform/low_frequencies",
+                register_components)

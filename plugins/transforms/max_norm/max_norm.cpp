@@ -77,4 +77,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.max_norm", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.max_norm", "0.1.0", "transform/max_norm", register_components)

@@ -258,4 +258,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.pca", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.pca", "0.1.0", "transform/pca", register_components)

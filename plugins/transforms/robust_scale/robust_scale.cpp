@@ -223,4 +223,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.robust_scale", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.robust_scale", "0.1.0", "transform/robust_scale", register_components)

@@ -135,4 +135,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.scale_max_norm", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.scale_max_norm", "0.1.0", "transform/scale_max_norm", register_components)

@@ -155,4 +155,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.scattering", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.scattering", "0.1.0", "transform/scattering", register_components)

@@ -259,4 +259,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.standardize", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.standardize", "0.1.0", "transform/standardize", register_components)

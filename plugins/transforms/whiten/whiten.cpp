@@ -251,4 +251,4 @@ void register_components(privgrad::Registrar& registrar) {
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("privgrad.whiten", "0.1.0", register_components)
+PRIVGRAD_PLUGIN("privgrad.whiten", "0.1.0", "transform/whiten", register_components)

@@ -14,7 +14,7 @@
 int main(int argc, char** argv) {
   using namespace privgrad;
   if (argc != 2 && argc != 3) return 2;
-  const host::PluginHost host = host::load_from({{.path = argv[1]}});
+  const host::PluginHost host = host::plugins_in({{.path = argv[1]}});
   const Component& component = host.catalog().find<Cluster>("mpi");
   if (argc == 3) {
     const auto idle = Catalog::create<Cluster>(

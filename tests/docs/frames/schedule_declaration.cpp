@@ -25,4 +25,4 @@ void register_components(privgrad::Registrar& registrar) { FRAGMENT }
 
 }  // namespace
 
-PRIVGRAD_PLUGIN("acme.slow_fall", "1.0.0", register_components)
+PRIVGRAD_PLUGIN("acme.slow_fall", "1.0.0", "schedule/slow_fall", register_components)

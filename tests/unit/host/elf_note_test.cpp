@@ -14,7 +14,7 @@
 using privgrad::AbiNote;
 using privgrad::PluginError;
 using privgrad::host::OpenFile;
-using privgrad::host::read_abi_note;
+using privgrad::host::read_plugin_note;
 
 namespace {
 
@@ -25,7 +25,7 @@ class Subject {
   bool survives(const std::string& bytes) {
     replace_file(file_, bytes);
     try {
-      const AbiNote note = read_abi_note(OpenFile(file_));
+      const AbiNote note = read_plugin_note(OpenFile(file_)).abi;
       // What is accepted can be printed.
       REQUIRE(std::memchr(note.plugin_name, 0, sizeof note.plugin_name) != nullptr);
       REQUIRE(std::memchr(note.abi_tag, 0, sizeof note.abi_tag) != nullptr);
@@ -36,7 +36,7 @@ class Subject {
   }
   std::string refusal(const std::string& bytes) {
     replace_file(file_, bytes);
-    return message_of([&] { read_abi_note(OpenFile(file_)); });
+    return message_of([&] { read_plugin_note(OpenFile(file_)); });
   }
 
  private:
@@ -64,7 +64,7 @@ std::size_t offset_of_note(const std::string& bytes) {
 }  // namespace
 
 TEST_CASE("the note of a plugin is read from its file", "[elf]") {
-  const AbiNote note = read_abi_note(OpenFile(kConstant));
+  const AbiNote note = read_plugin_note(OpenFile(kConstant)).abi;
   CHECK(std::string(note.plugin_name) == "privgrad.constant");
   CHECK(std::string(note.abi_tag) == PRIVGRAD_ABI_TAG);
 }

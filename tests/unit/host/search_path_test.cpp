@@ -9,11 +9,11 @@ using privgrad::Catalog;
 using privgrad::ConfigError;
 using privgrad::PluginError;
 using privgrad::host::find_plugin_files;
-using privgrad::host::load_all;
-using privgrad::host::load_from;
+using privgrad::host::find_plugins;
 using privgrad::host::lock_file_text;
 using privgrad::host::LockFile;
 using privgrad::host::PluginHost;
+using privgrad::host::plugins_in;
 using privgrad::host::read_lock_file;
 using privgrad::host::search_path;
 using privgrad::host::SearchDirectory;
@@ -27,12 +27,14 @@ std::vector<fs::path> paths(const std::vector<SearchDirectory>& directories) {
 }
 
 std::vector<std::string> names(const PluginHost& host) {
+  host.load_offered();
   std::vector<std::string> names;
   for (const auto& plugin : host.plugins()) names.push_back(plugin->name);
   return names;
 }
 
 LockFile lock_of(const PluginHost& host, const fs::path& file) {
+  host.load_offered();
   std::vector<privgrad::PluginIdentity> used;
   for (const auto& plugin : host.plugins()) used.push_back(*plugin);
   write_file(file, lock_file_text(used));
@@ -72,7 +74,7 @@ TEST_CASE("the search order: options, environment, the user's data, beside the p
 
 TEST_CASE("the program finds the plugins beside it by itself", "[search]") {
   const CleanEnvironment clean;
-  const auto host = load_all({});
+  const auto host = find_plugins({});
   const auto& components = host.catalog().components();
   CHECK(std::any_of(components.begin(), components.end(), [](const auto& one) {
     return one.full_name() == "privgrad.constant:constant";
@@ -115,24 +117,24 @@ TEST_CASE("directories that do not exist: an error, a warning, or nothing", "[se
   const fs::path missing = dir.path() / "missing";
   const fs::path file = dir.path() / "file";
   write_file(file, "");
-  CHECK_THROWS_AS(load_from({{missing, SearchDirectory::Origin::option}}), ConfigError);
+  CHECK_THROWS_AS(plugins_in({{missing, SearchDirectory::Origin::option}}), ConfigError);
   CHECK_THROWS_WITH(
-      load_from({{missing, SearchDirectory::Origin::option}}),
+      plugins_in({{missing, SearchDirectory::Origin::option}}),
       Catch::Matchers::Equals("--plugin-dir " + missing.string() + ": no such directory"));
-  CHECK_THROWS_WITH(load_from({{file, SearchDirectory::Origin::option}}),
+  CHECK_THROWS_WITH(plugins_in({{file, SearchDirectory::Origin::option}}),
                     ContainsSubstring("not a directory"));
-  const auto warned = load_from({{missing, SearchDirectory::Origin::environment}});
+  const auto warned = plugins_in({{missing, SearchDirectory::Origin::environment}});
   REQUIRE(warned.catalog().refused().size() == 1);
   CHECK(warned.catalog().refused()[0].file == missing);
   CHECK_THAT(warned.catalog().refused()[0].why, ContainsSubstring("PRIVGRAD_PLUGIN_PATH names it"));
-  CHECK(load_from({{missing, SearchDirectory::Origin::standard}}).catalog().refused().empty());
+  CHECK(plugins_in({{missing, SearchDirectory::Origin::user}}).catalog().refused().empty());
 }
 
 TEST_CASE("a refused file does not keep the others out, and is mentioned", "[search]") {
   const TempDir dir;
   write_file(dir.path() / "broken.privgrad.so", "hello");
   copy_plugin(kConstant, dir.path() / "constant.privgrad.so");
-  const auto host = load_from({{dir.path()}});
+  const auto host = plugins_in({{dir.path()}});
   CHECK(names(host) == std::vector<std::string>{"privgrad.constant"});
   REQUIRE(host.catalog().refused().size() == 1);
   CHECK(host.catalog().refused()[0].file == dir.path() / "broken.privgrad.so");
@@ -146,7 +148,7 @@ TEST_CASE("a link to itself does not keep the others out", "[search]") {
   fs::create_symlink("a.privgrad.so", dir.path() / "a.privgrad.so");
   fs::create_symlink("round", dir.path() / "round");
   copy_plugin(kConstant, dir.path() / "constant.privgrad.so");
-  const auto host = load_from({{dir.path()}});
+  const auto host = plugins_in({{dir.path()}});
   CHECK(names(host) == std::vector<std::string>{"privgrad.constant"});
   REQUIRE(host.catalog().refused().size() == 1);
   CHECK(host.catalog().refused()[0].file == dir.path() / "a.privgrad.so");
@@ -159,20 +161,22 @@ TEST_CASE("the first plugin of a name wins, and the second is refused with both 
   const TempDir second;
   const fs::path winner = copy_plugin(kConstant, first.path() / "z.privgrad.so");
   const fs::path loser = copy_plugin(fixture("impostor"), second.path() / "a.privgrad.so");
-  const auto host = load_from({{first.path()}, {second.path()}});
+  const auto host = plugins_in({{first.path()}, {second.path()}});
+  host.load_offered();
   REQUIRE(host.plugins().size() == 1);
   CHECK(host.plugins()[0]->file == winner);
   REQUIRE(host.catalog().refused().size() == 1);
   CHECK(host.catalog().refused()[0].file == loser);
   CHECK_THAT(host.catalog().refused()[0].why,
-             ContainsSubstring("'privgrad.constant' is already loaded from " + winner.string()));
+             ContainsSubstring("'privgrad.constant' was found already, " + winner.string()));
 }
 
 TEST_CASE("one file by several ways is one plugin", "[search]") {
   const TempDir dir;
   copy_plugin(kConstant, dir.path() / "deep/constant.privgrad.so");
   fs::create_symlink("deep/constant.privgrad.so", dir.path() / "constant.privgrad.so");
-  const auto host = load_from({{dir.path()}, {dir.path() / "deep"}, {dir.path()}});
+  const auto host = plugins_in({{dir.path()}, {dir.path() / "deep"}, {dir.path()}});
+  host.load_offered();
   CHECK(host.plugins().size() == 1);
   CHECK(host.catalog().refused().empty());
 }
@@ -183,7 +187,8 @@ TEST_CASE("a directory that others may write is refused once, not once for each 
   copy_plugin(kConstant, dir.path() / "a.privgrad.so");
   copy_plugin(kConstant, dir.path() / "b.privgrad.so");
   fs::permissions(dir.path(), fs::perms(0777));
-  const auto host = load_from({{dir.path()}});
+  const auto host = plugins_in({{dir.path()}});
+  host.load_offered();
   CHECK(host.plugins().empty());
   REQUIRE(host.catalog().refused().size() == 1);
   CHECK_THAT(host.catalog().refused()[0].why, ContainsSubstring("chmod go-w"));
@@ -193,11 +198,11 @@ TEST_CASE("with a lock, its plugins are loaded and no others", "[search][lock]")
   const TempDir dir;
   const fs::path plugins = dir.path() / "plugins";
   const fs::path locked = copy_plugin(kConstant, plugins / "constant.privgrad.so");
-  const LockFile lock = lock_of(load_from({{plugins}}), dir.path() / "privgrad.lock");
+  const LockFile lock = lock_of(plugins_in({{plugins}}), dir.path() / "privgrad.lock");
   copy_plugin(fixture("misbehaving"), plugins / "misbehaving.privgrad.so");
 
   SECTION("as they were") {
-    const auto host = load_from({{plugins}}, lock);
+    const auto host = plugins_in({{plugins}}, {.lock = lock});
     CHECK(names(host) == std::vector<std::string>{"privgrad.constant"});
     // Said once, for somebody who asks for a component that was left out.
     REQUIRE(host.catalog().refused().size() == 1);
@@ -205,8 +210,8 @@ TEST_CASE("with a lock, its plugins are loaded and no others", "[search][lock]")
   }
   SECTION("one byte changed") {
     std::ofstream(locked, std::ios::app) << '\0';
-    CHECK_THROWS_AS(load_from({{plugins}}, lock), PluginError);
-    CHECK_THROWS_WITH(load_from({{plugins}}, lock),
+    CHECK_THROWS_AS(plugins_in({{plugins}}, {.lock = lock}), PluginError);
+    CHECK_THROWS_WITH(plugins_in({{plugins}}, {.lock = lock}),
                       ContainsSubstring("privgrad.lock: plugin privgrad.constant ") &&
                           ContainsSubstring(locked.string() + ": sha256 is ") &&
                           ContainsSubstring("the lock file says " + lock.plugins[0].sha256));
@@ -214,21 +219,21 @@ TEST_CASE("with a lock, its plugins are loaded and no others", "[search][lock]")
   SECTION("missing") {
     fs::remove(locked);
     CHECK_THROWS_WITH(
-        load_from({{plugins}}, lock),
+        plugins_in({{plugins}}, {.lock = lock}),
         ContainsSubstring(
             "no file constant.privgrad.so is on the search path; name its directory"));
   }
   SECTION("a changed one before the right one: the right one is loaded, the other mentioned") {
     const fs::path changed =
         copy_plugin(fixture("impostor"), dir.path() / "first/constant.privgrad.so");
-    const auto host = load_from({{dir.path() / "first"}, {plugins}}, lock);
+    const auto host = plugins_in({{dir.path() / "first"}, {plugins}}, {.lock = lock});
     CHECK(host.plugins()[0]->file == locked);
     CHECK(host.catalog().refused()[0].file == changed);
   }
   SECTION("a lock file that was edited") {
     LockFile edited = lock;
     edited.plugins[0].version = "9.9.9";
-    CHECK_THROWS_WITH(load_from({{plugins}}, edited),
+    CHECK_THROWS_WITH(plugins_in({{plugins}}, {.lock = edited}),
                       ContainsSubstring("the lock file was edited"));
   }
   SECTION("locked for another framework") {
@@ -236,7 +241,67 @@ TEST_CASE("with a lock, its plugins are loaded and no others", "[search][lock]")
     foreign.plugins[0].sha256 = std::string(64, '0');
     foreign.plugins[0].abi = "privgrad=0.0";
     CHECK_THROWS_WITH(
-        load_from({{plugins}}, foreign),
+        plugins_in({{plugins}}, {.lock = foreign}),
         ContainsSubstring("locked for privgrad=0.0; this framework is " PRIVGRAD_ABI_TAG));
   }
+}
+
+TEST_CASE("a plugin is loaded when one of its components is asked for, and no other is",
+          "[search]") {
+  const TempDir dir;
+  copy_plugin(kConstant, dir.path() / "constant.privgrad.so");
+  for (const char* name : {"crashes_when_loaded", "dies_when_loaded", "misbehaving"})
+    copy_plugin(fixture(name), dir.path() / (std::string(name) + ".privgrad.so"));
+  const auto host = plugins_in({{dir.path()}});
+  CHECK(host.catalog().refused().empty());
+  CHECK(host.plugins().empty());
+  CHECK(host.catalog().find<privgrad::Schedule>("privgrad.constant:constant").plugin->name ==
+        "privgrad.constant");
+  REQUIRE(host.plugins().size() == 1);
+  // Names come from the files alone.
+  CHECK(host.catalog().names_of("schedule") ==
+        std::vector<std::string>{"constant", "crashes_when_loaded", "dies_when_loaded", "thrower"});
+  CHECK_THROWS_WITH(host.catalog().find<privgrad::Schedule>("throwre"),
+                    ContainsSubstring("did you mean 'thrower'?"));
+  CHECK(host.plugins().size() == 1);
+}
+
+TEST_CASE("the program's plugins have the first claim to a name, then those that claimed it",
+          "[search]") {
+  const TempDir own, user;
+  copy_plugin(kConstant, own.path() / "constant.privgrad.so");
+  copy_plugin(fixture("misbehaving"), user.path() / "misbehaving.privgrad.so");
+  const auto owner = [&](SearchDirectory::Origin origin) {
+    // Those of a user are looked through first.
+    const auto host =
+        plugins_in({{user.path(), SearchDirectory::Origin::user}, {own.path(), origin}});
+    CHECK(host.catalog().find<privgrad::Schedule>("test.misbehaving:constant").plugin->name ==
+          "test.misbehaving");
+    return host.catalog().owner_of("schedule", "constant");
+  };
+  CHECK(owner(SearchDirectory::Origin::program) == "privgrad.constant");
+  CHECK(owner(SearchDirectory::Origin::option).empty());
+  privgrad::host::write_claims(user.path(), {{{"schedule", "constant"}, "test.misbehaving"}});
+  CHECK(owner(SearchDirectory::Origin::option) == "test.misbehaving");
+  CHECK(owner(SearchDirectory::Origin::program) == "privgrad.constant");
+  // Claims that others may write are nobody's.
+  fs::permissions(user.path() / "names", fs::perms(0666));
+  CHECK(owner(SearchDirectory::Origin::option).empty());
+}
+
+TEST_CASE("a plugin that registers what its file does not list is refused", "[search]") {
+  const TempDir dir;
+  const fs::path copy = copy_plugin(kConstant, dir.path() / "constant.privgrad.so");
+  std::string bytes = read_file(copy);
+  const std::size_t at = bytes.find("schedule/constant");
+  REQUIRE(at != bytes.npos);
+  bytes.replace(at, 17, "schedule/cunstant");
+  write_file(copy, bytes);
+  const auto host = plugins_in({{dir.path()}});
+  CHECK_THROWS_WITH(host.catalog().find<privgrad::Schedule>("cunstant"),
+                    ContainsSubstring(copy.string() + ": registers schedule/constant, which "
+                                                      "PRIVGRAD_PLUGIN does not list"));
+  // Asked again, the answer is the same, and nothing is tried again.
+  CHECK_THROWS_WITH(host.catalog().find<privgrad::Schedule>("cunstant"),
+                    ContainsSubstring("registers schedule/constant"));
 }

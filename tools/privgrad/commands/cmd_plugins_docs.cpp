@@ -35,7 +35,7 @@ std::string index_page(const Index& index) {
 }
 
 int do_plugins_docs(const Arguments& arguments) {
-  const host::PluginHost host = load_plugins(arguments);
+  const host::PluginHost host = load_every_plugin(arguments, {});
   const fs::path folder = arguments.operand(0);
   std::error_code failure;
   fs::create_directories(folder, failure);

@@ -1,7 +1,12 @@
+#include <fcntl.h>
 #include <stdlib.h>  // mkdtemp is not in <cstdlib>
+#include <sys/file.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <optional>
+#include <string_view>
 #include <system_error>
 
 #include "command.hpp"
@@ -22,13 +27,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder beside the user's plugins, on one file system with them, where none is looked for.
+/// A folder beside the user's plugins, on one file system with them, where none is looked for. While
+/// it is there, no other call installs anything; what a killed call has left is removed.
 class StagingFolder {
  public:
   StagingFolder() {
     const fs::path parent = host::user_plugin_directory().parent_path();
     fs::create_directories(parent);
-    std::string path = (parent / ".install-XXXXXX").string();
+    lock_ = ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lock_ < 0 || ::flock(lock_, LOCK_EX) != 0) {
+      throw IoError(parent.string() +
+                    ": cannot be locked: " + std::generic_category().message(errno));
+    }
+    for (const auto& entry : fs::directory_iterator(parent)) {
+      if (entry.path().filename().string().starts_with(kPrefix)) fs::remove_all(entry.path());
+    }
+    std::string path = (parent / (kPrefix + std::string("XXXXXX"))).string();
     if (::mkdtemp(path.data()) == nullptr) {
       throw IoError(parent.string() +
                     ": cannot be written: " + std::generic_category().message(errno));
@@ -40,11 +54,14 @@ class StagingFolder {
   ~StagingFolder() {
     std::error_code ignored;
     fs::remove_all(path_, ignored);
+    ::close(lock_);
   }
   const fs::path& path() const { return path_; }
 
  private:
+  static constexpr const char* kPrefix = ".install-";
   fs::path path_;
+  int lock_ = -1;
 };
 
 /// A copy of the plugin, which from here on is all that is looked at: nobody else can change it.
@@ -104,31 +121,64 @@ void put_on_record(const Arguments& arguments, const fs::path& staged) {
                     "privgrad plugins test says which, and --params how to make it");
 }
 
-/// The plugin as loaded after all others, so that one of its name is found; the one that it
-/// replaces is not loaded.
-const PluginIdentity& loaded_last(const host::PluginHost& host, const std::string& plugin,
-                                  const fs::path& staged) {
-  for (const Catalog::Refusal& refusal : host.catalog().refused())
-    if (refusal.file == staged) throw PluginError(plugin + ": not installed: " + refusal.why);
-  for (const auto& loaded : host.plugins())
-    if (loaded->file == staged) return *loaded;
-  throw PluginError(plugin + ": was not found again");
+/// \throws PluginError about the file as the user called it.
+const PluginIdentity& load_staged(host::PluginHost& host, const std::string& plugin,
+                                  const fs::path& staged) try {
+  return host.load(staged);
+} catch (const PluginError& problem) {
+  const std::string_view why = problem.what();
+  throw PluginError(plugin + ": not installed: " +
+                    std::string(why.substr(std::min(staged.string().size() + 2, why.size()))));
 }
 
 std::string components_of(const Catalog& catalog, const PluginIdentity& plugin) {
   std::string names;
-  for (const Component& component : catalog.components()) {
-    if (component.plugin.get() != &plugin) continue;
+  for (const Component* component : catalog.loaded()) {
+    if (component->plugin.get() != &plugin) continue;
     names +=
-        (names.empty() ? "" : ", ") + component.factory.kind + "/" + component.factory.info.name;
+        (names.empty() ? "" : ", ") + component->factory.kind + "/" + component->factory.info.name;
   }
   return names;
 }
 
-void place(const fs::path& staged, const fs::path& target) {
+/// A line for each bare name that another plugin has.
+std::string taken_names(const Catalog& catalog, const PluginIdentity& plugin) {
+  std::string lines;
+  for (const Component* component : catalog.loaded()) {
+    if (component->plugin.get() != &plugin) continue;
+    const Factory& factory = component->factory;
+    const std::string owner = catalog.owner_of(factory.kind, factory.info.name);
+    if (owner == plugin.name) continue;
+    lines += "the name " + factory.kind + "/" + factory.info.name + " is " +
+             (owner.empty() ? "several plugins'" : "that of " + owner) + ": write " +
+             component->full_name() + " for this one\n";
+  }
+  return lines;
+}
+
+/// Writes down the bare names that the plugin has now, so that it keeps them.
+void claim_names(const Catalog& catalog, const PluginIdentity& plugin, const fs::path& folder) {
+  std::vector<host::ClaimedName> claims = host::read_claims(folder);
+  std::erase_if(claims, [&](const auto& claim) { return claim.plugin == plugin.name; });
+  for (const Component* component : catalog.loaded()) {
+    if (component->plugin.get() != &plugin) continue;
+    const Factory& factory = component->factory;
+    if (catalog.owner_of(factory.kind, factory.info.name) == plugin.name)
+      claims.push_back({{factory.kind, factory.info.name}, plugin.name});
+  }
+  host::write_claims(folder, claims);
+}
+
+/// Puts the plugin where it is found, as the last and only step that installs it: names and record,
+/// which lies by the hash of the file, mean nothing without it.
+void place(const fs::path& staged, const fs::path& target, const PluginIdentity& plugin,
+           const Catalog& catalog) {
   fs::create_directories(target.parent_path());
+  claim_names(catalog, plugin, target.parent_path());
+  const fs::path record = host::record_places(target, plugin.sha256).back();
+  fs::create_directories(record.parent_path());
+  fs::rename(staged.string() + ".tested.json", record);
   fs::rename(staged, target);
-  fs::rename(staged.string() + ".tested.json", target.string() + ".tested.json");
 }
 
 int do_plugins_install(const Arguments& arguments) {
@@ -137,9 +187,9 @@ int do_plugins_install(const Arguments& arguments) {
   std::optional<std::string> wanted;
   if (arguments.has("signer")) wanted = core::read_public_key(arguments.text("signer"));
   const fs::path target = host::user_plugin_directory() / fs::path(plugin).filename();
+  const StagingFolder folder;
   if (fs::exists(target) && !arguments.has("replace"))
     throw UsageError(target.string() + ": is installed already; --replace takes it out first");
-  const StagingFolder folder;
   const fs::path staged =
       fs::canonical(staged_copy(plugin, folder).parent_path()) / fs::path(plugin).filename();
   const std::optional<std::string> signer = signer_of(plugin, staged, wanted);
@@ -147,13 +197,13 @@ int do_plugins_install(const Arguments& arguments) {
   return load_in_child([&](const host::RefusedFiles& refused_before) {
     host::RefusedFiles refused = refused_before;
     if (fs::exists(target)) refused.emplace(fs::canonical(target), "is being replaced");
-    std::vector<host::SearchDirectory> directories = host::search_path({});
-    directories.push_back({folder.path(), host::SearchDirectory::Origin::option});
-    const host::PluginHost host = host::load_from(directories, std::nullopt, refused);
-    const PluginIdentity& loaded = loaded_last(host, plugin, staged);
-    place(staged, target);
+    host::PluginHost host =
+        host::find_plugins({.refused = refused, .also_trusted = {folder.path()}});
+    const PluginIdentity& loaded = load_staged(host, plugin, staged);
+    place(staged, target, loaded, host.catalog());
     print("installed " + loaded.name + " " + loaded.version + ": " +
           components_of(host.catalog(), loaded) + "\n" + target.string() + "\n" +
+          taken_names(host.catalog(), loaded) +
           (!signer  ? "signed by nobody\n"
            : wanted ? "signed by the key asked for\n"
                     : "signed by the key " + *signer + "; whose that is, --signer would say\n"));

@@ -40,7 +40,7 @@ std::string list_text(const host::PluginHost& host) {
 
 int do_plugins_list(const Arguments& arguments) {
   return load_in_child([&](const host::RefusedFiles& refused) {
-    const host::PluginHost host = load_plugins(arguments, std::nullopt, refused);
+    const host::PluginHost host = load_every_plugin(arguments, refused);
     if (arguments.has("json")) {
       print_json(api::list_json(host.catalog()));
     } else {

@@ -6,7 +6,9 @@
 #include "output.hpp"
 #include "plugins.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/host/claimed_names.hpp"
 #include "privgrad/host/search_path.hpp"
+#include "privgrad/host/test_record.hpp"
 #include "privgrad/params.hpp"
 
 namespace privgrad::tool {
@@ -46,16 +48,31 @@ std::vector<Installed> installed_plugins(const Catalog& catalog) {
                    (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
 }
 
+/// Removes the file first: without it, its records and names mean nothing.
+void remove_plugin(const fs::path& file, const Catalog& catalog) {
+  const fs::path resolved = fs::canonical(file);
+  const PluginIdentity* plugin = nullptr;
+  for (const Component* component : catalog.loaded()) {
+    if (component->plugin->file == resolved) plugin = component->plugin.get();
+  }
+  fs::remove(file);
+  fs::remove(file.string() + ".tested.json");
+  if (plugin == nullptr) return;
+  fs::remove(host::record_places(file, plugin->sha256).back());
+  std::vector<host::ClaimedName> claims = host::read_claims(host::user_plugin_directory());
+  std::erase_if(claims, [&](const auto& claim) { return claim.plugin == plugin->name; });
+  host::write_claims(host::user_plugin_directory(), claims);
+}
+
 int do_plugins_remove(const Arguments& arguments) {
   const std::string& given = arguments.operand(0);
   return load_in_child([&](const host::RefusedFiles& refused) {
-    const host::PluginHost host = host::load_from(host::search_path({}), std::nullopt, refused);
+    const host::PluginHost host = host::find_plugins({.refused = refused});
     const std::vector<Installed> all = installed_plugins(host.catalog());
     const auto found = std::find_if(
         all.begin(), all.end(), [&](const Installed& one) { return one.names.contains(given); });
     if (found == all.end()) fail_unknown(given, all);
-    fs::remove(found->file);
-    fs::remove(found->file.string() + ".tested.json");
+    remove_plugin(found->file, host.catalog());
     std::string names;
     for (const std::string& name : found->names)
       if (name != found->file.filename()) names += (names.empty() ? ": " : ", ") + name;

@@ -10,7 +10,7 @@ namespace privgrad::tool {
 namespace {
 
 int do_schema(const Arguments& arguments) {
-  const host::PluginHost host = load_plugins(arguments);
+  const host::PluginHost host = load_every_plugin(arguments, {});
   print_json(arguments.has("study") ? core::study_schema(host.catalog())
                                     : core::manifest_schema(host.catalog()));
   return 0;

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -136,6 +137,34 @@ extern "C" void on_crash(int signal, siginfo_t*, void* context) {
   for (;;) ::syscall(SYS_exit_group, code);
 }
 
+/// How long a plugin's code may take to be loaded.
+unsigned loading_seconds() {
+  constexpr unsigned kDefault = 60, kMost = 86'400;
+  const char* const given = std::getenv("PRIVGRAD_LOADING_SECONDS");
+  const long seconds = given == nullptr ? 0 : std::strtol(given, nullptr, 10);
+  return seconds < 1 || seconds > static_cast<long>(kMost) ? kDefault
+                                                           : static_cast<unsigned>(seconds);
+}
+
+const unsigned most_loading_seconds = loading_seconds();
+
+extern "C" void on_alarm(int) {
+  {
+    std::array<char, 12> digits{};
+    std::size_t at = digits.size() - 1;
+    for (unsigned rest = most_loading_seconds; rest > 0; rest /= 10)
+      digits[--at] = static_cast<char>('0' + rest % 10);
+    Line line;
+    line << "privgrad: error: " << host::loading_now()
+         << " has not come back from being loaded for " << digits.data() + at
+         << " seconds; remove the plugin, or give it longer with PRIVGRAD_LOADING_SECONDS";
+  }
+  leave(1);
+}
+
+/// An alarm for the time that a plugin's code is loaded.
+void watch_loading(bool begins) { ::alarm(begins ? most_loading_seconds : 0); }
+
 /// Called at an exit() that is not the command's own.
 void on_exit_too_early() {
   if (watched == 0 || watched != ::getpid()) return;
@@ -181,6 +210,8 @@ void watch_for_the_end(Silence silence) {
     std::at_quick_exit(on_exit_too_early);
   }
   watched = ::getpid();
+  std::signal(SIGALRM, on_alarm);
+  host::tell_of_loading(watch_loading);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they have more to say
   give_signals_a_stack();
   innermost();  // the unwinder's own first time may ask for memory

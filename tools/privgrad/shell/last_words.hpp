@@ -13,6 +13,8 @@ namespace privgrad::tool {
 ///   ends as by that signal;
 /// - exit(), quick_exit() and _exit() end the process with code 1, after a line that names the
 ///   plugin that called it, until conclude() is called. Child processes are not affected.
+/// - a plugin that does not come back from being loaded ends the process with code 1 after a minute
+///   (PRIVGRAD_LOADING_SECONDS), with a line that names its file.
 /// A plugin that makes the system call itself cannot be noticed from within. A stack overflow on
 /// any thread but the main one kills the process without a line.
 /// \param silence  whether there is a line also while a plugin is loaded.

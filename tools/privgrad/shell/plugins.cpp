@@ -14,23 +14,38 @@ Option plugin_dir_option() {
           .repeatable = true};
 }
 
-host::PluginHost load_plugins(const Arguments& arguments, const std::optional<host::LockFile>& lock,
-                              const host::RefusedFiles& refused) {
+namespace {
+
+host::PluginHost find_plugins(const Arguments& arguments, host::SearchRequest request) {
   host::limit_blas_threads();
   host::choose_blas_kernels();
-  host::SearchRequest request;
-  for (const std::string& directory : arguments.texts("plugin-dir")) {
+  for (const std::string& directory : arguments.texts("plugin-dir"))
     request.plugin_dirs.emplace_back(directory);
-  }
-  request.lock = lock;
-  request.refused = refused;
-  host::PluginHost host = host::load_all(request);
-  for (const auto& plugin : host.plugins()) name_code_of(*plugin);
+  request.on_loaded = name_code_of;
+  return host::find_plugins(request);
+}
+
+void warn_of_refused(const host::PluginHost& host, bool has_lock) {
   for (const Catalog::Refusal& refusal : host.catalog().refused()) {
     // With a lock file it is no news that all other plugins are left out.
-    if (lock && refusal.why.starts_with("not in the lock file")) continue;
+    if (has_lock && refusal.why.starts_with("not in the lock file")) continue;
     complain("warning", refusal.file + ": not loaded: " + refusal.why);
   }
+}
+
+}  // namespace
+
+host::PluginHost load_plugins(const Arguments& arguments,
+                              const std::optional<host::LockFile>& lock) {
+  host::PluginHost host = find_plugins(arguments, {.lock = lock});
+  warn_of_refused(host, lock.has_value());
+  return host;
+}
+
+host::PluginHost load_every_plugin(const Arguments& arguments, const host::RefusedFiles& refused) {
+  host::PluginHost host = find_plugins(arguments, {.refused = refused});
+  host.load_offered();
+  warn_of_refused(host, false);
   return host;
 }
 

@@ -11,19 +11,14 @@
 #define PRIVGRAD_DETAIL_TEXT(x) #x
 #define PRIVGRAD_TEXT(x) PRIVGRAD_DETAIL_TEXT(x)
 
-#if defined(__clang__)
-#define PRIVGRAD_DETAIL_COMPILER "clang" PRIVGRAD_TEXT(__clang_major__)
-#elif defined(__GNUC__)
-#define PRIVGRAD_DETAIL_COMPILER "gcc" PRIVGRAD_TEXT(__GNUC__)
-#else
+#if !defined(__clang__) && !defined(__GNUC__)
 #error "privgrad plugins need gcc or clang"
 #endif
 
 #if defined(_LIBCPP_VERSION)
 #define PRIVGRAD_DETAIL_STDLIB "libc++" PRIVGRAD_TEXT(_LIBCPP_VERSION)
 #else
-#define PRIVGRAD_DETAIL_STDLIB \
-  "libstdc++" PRIVGRAD_TEXT(_GLIBCXX_RELEASE) "/cxx11=" PRIVGRAD_TEXT(_GLIBCXX_USE_CXX11_ABI)
+#define PRIVGRAD_DETAIL_STDLIB "libstdc++/cxx11=" PRIVGRAD_TEXT(_GLIBCXX_USE_CXX11_ABI)
 #endif
 
 // Debug containers change the layout of std::vector and std::map.
@@ -42,14 +37,14 @@
 #endif
 
 /// Everything that must agree between the framework and a plugin, readable by people.
-/// Not in it, on purpose: xtensor, TBB, BLAS, -march, NDEBUG. No such type or switch may appear in
-/// an sdk header, so plugins are free to choose them. Before 1.0 a minor release may break the ABI.
-#define PRIVGRAD_ABI_TAG                                                                     \
-  "privgrad=" PRIVGRAD_TEXT(PRIVGRAD_VERSION_MAJOR) "." PRIVGRAD_TEXT(                       \
-      PRIVGRAD_VERSION_MINOR) ";arch=" PRIVGRAD_DETAIL_ARCH ";cxx=" PRIVGRAD_DETAIL_COMPILER \
-                              ";cxxabi=" PRIVGRAD_TEXT(                                      \
-                                  __GXX_ABI_VERSION) ";std=" PRIVGRAD_DETAIL_STDLIB          \
-                                                     ";lib=" PRIVGRAD_DETAIL_CHECKS
+/// Not in it, on purpose: the compiler, since gcc and clang follow one ABI for C++ and its library;
+/// the release of libstdc++, which is compatible to older ones, and which the dynamic linker compares
+/// before any code runs; xtensor, TBB, BLAS, -march, NDEBUG. No such type or switch may appear in an
+/// sdk header, so plugins are free to choose them. Before 1.0 a minor release may break the ABI.
+#define PRIVGRAD_ABI_TAG                                                                   \
+  "privgrad=" PRIVGRAD_TEXT(PRIVGRAD_VERSION_MAJOR) "." PRIVGRAD_TEXT(                     \
+      PRIVGRAD_VERSION_MINOR) ";arch=" PRIVGRAD_DETAIL_ARCH ";std=" PRIVGRAD_DETAIL_STDLIB \
+                              ";lib=" PRIVGRAD_DETAIL_CHECKS
 
 namespace privgrad {
 

@@ -1,7 +1,8 @@
-// The catalog of loaded components: find one by kind and name, and create it from parameters.
+// The catalog of components: find one by kind and name, and create it from parameters.
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -47,12 +48,35 @@ struct ComponentDeleter {
 template <class Interface>
 using ComponentPtr = std::unique_ptr<Interface, ComponentDeleter<Interface>>;
 
-/// All loaded components, by name: filled by the host, used by the core to compose pipelines.
-/// Threads: fill it at start-up on one thread, then share it const.
+/// A component that a plugin's file lists, whose code may not be loaded yet.
+struct PRIVGRAD_API OfferedComponent {
+  std::string kind;
+  std::string name;
+  bool operator==(const OfferedComponent&) const = default;
+};
+
+/// All components, by name: filled by the host, used by the core to compose pipelines. A plugin is
+/// loaded when one of its components is asked for, so that nothing depends on plugins that nobody
+/// names. Copies share what they hold.
+/// Threads: may be asked by several threads; what loads a plugin waits for the others.
 class PRIVGRAD_API Catalog {
  public:
+  Catalog();
+
   void add(const std::shared_ptr<const PluginIdentity>& plugin,
            const std::shared_ptr<const void>& library, const std::vector<Factory>& factories);
+
+  /// The plugin that comes with the program has the first claim to a name: a component of the same
+  /// kind and name from elsewhere is found by its full name alone.
+  enum class Origin { program = 1, elsewhere };
+  /// Offers the components of a plugin that is not loaded yet.
+  /// \param file  the plugin's, for messages.
+  /// \param load  adds all of them, and nothing else; called once at most; throws PluginError.
+  void offer(std::string plugin, std::string file, Origin origin,
+             std::vector<OfferedComponent> components, std::function<void(Catalog&)> load);
+
+  /// The bare name of a component means that of this plugin, unless the program has one.
+  void claim(OfferedComponent component, std::string plugin);
 
   /// A file that looked like a plugin and was refused; mentioned when a component is not found.
   void add_refused(std::string file, std::string why);
@@ -60,7 +84,8 @@ class PRIVGRAD_API Catalog {
   /// \param id  "name", or "plugin:name" when two plugins offer the same name.
   /// \returns a component that lives as long as the catalog.
   /// \throws ConfigError  unknown (with the nearest name) or ambiguous (with all full names).
-  /// \throws PluginError  the plugin was built for another version of the interface.
+  /// \throws PluginError  the plugin was built for another version of the interface, or cannot be
+  ///   loaded.
   template <class Interface>
   const Component& find(std::string_view id) const {
     return find(Interface::kKind, Interface::kInterfaceVersion, id);
@@ -86,12 +111,27 @@ class PRIVGRAD_API Catalog {
     std::string file;
     std::string why;
   };
-  const std::deque<Component>& components() const noexcept { return components_; }
-  const std::vector<Refusal>& refused() const noexcept { return refused_; }
+  /// All components. Loads every plugin; those that cannot be loaded are refused.
+  const std::deque<Component>& components() const;
+  /// The components of a kind and name, in the order of their plugins. Loads the plugins that have
+  /// one.
+  /// \param kind  "": of every kind.
+  /// \param name  "": of every name.
+  std::vector<const Component*> components_of(std::string_view kind,
+                                              std::string_view name = {}) const;
+  /// Those whose plugins are loaded so far.
+  std::vector<const Component*> loaded() const;
+  /// What the plugins list, loaded or not, as "kind/name" and "kind/plugin:name". Loads nothing.
+  std::vector<std::string> ids() const;
+  /// The names of the components of one kind, sorted, each once. Loads nothing.
+  std::vector<std::string> names_of(std::string_view kind) const;
+  /// The plugin that the bare name of a component means; "" if there is none, or several.
+  std::string owner_of(std::string_view kind, std::string_view name) const;
+  std::vector<Refusal> refused() const;
 
  private:
-  std::deque<Component> components_;  // a deque, because references to components are handed out
-  std::vector<Refusal> refused_;
+  struct State;
+  std::shared_ptr<State> state_;
 };
 
 }  // namespace privgrad

@@ -90,7 +90,7 @@ concept ComponentOf = std::derived_from<T, Interface> && std::constructible_from
 ///       });
 ///     }
 ///
-///     PRIVGRAD_PLUGIN("acme.line", "1.0.0", register_components)
+///     PRIVGRAD_PLUGIN("acme.line", "1.0.0", "schedule/line", register_components)
 class PRIVGRAD_API Registrar {
  public:
   /// Offers `Impl` as an `Interface`. Impl needs a constructor taking `const Params&`.
@@ -124,10 +124,18 @@ using RegisterFunction = int(Registrar*);
 
 }  // namespace privgrad
 
-/// Put once in one .cpp of a plugin:  PRIVGRAD_PLUGIN("acme.decay", "1.2.0", register_components)
+/// Put once in one .cpp of a plugin:
+///
+///     PRIVGRAD_PLUGIN("acme.decay", "1.2.0", "schedule/decay schedule/rise", register_components)
+///
+/// The third text lists the components that the plugin registers, as KIND/NAME between blanks. It is
+/// read from the file, so that a plugin is loaded only when one of its components is asked for; a
+/// plugin that registers anything else is refused then.
 /// Nothing registers itself from a static constructor; loading a library changes no global state.
-#define PRIVGRAD_PLUGIN(name, version, register_function)                                    \
+#define PRIVGRAD_PLUGIN(name, version, components, register_function)                        \
   extern "C" {                                                                               \
+  [[gnu::section(".privgrad.components"),                                                    \
+    gnu::used]] constinit const char privgrad_plugin_components[] = components;              \
   PRIVGRAD_PLUGIN_EXPORT extern const ::privgrad::AbiNote privgrad_plugin_note;              \
   [[gnu::section(".privgrad.abi"),                                                           \
     gnu::used]] constinit const ::privgrad::AbiNote privgrad_plugin_note =                   \

@@ -236,10 +236,9 @@ bool takes(const Component& component, const Event& event, Adjacency adjacency,
 std::string with_alternatives(const std::string& reason, const Event& event, Adjacency adjacency,
                               const Catalog& catalog, const Component& refusing) {
   std::string names;
-  for (const Component& component : catalog.components()) {
-    if (&component == &refusing || component.factory.kind != Accountant::kKind) continue;
-    if (!takes(component, event, adjacency, catalog)) continue;
-    names += (names.empty() ? "" : ", ") + component.factory.info.name;
+  for (const Component* component : catalog.components_of(Accountant::kKind)) {
+    if (component == &refusing || !takes(*component, event, adjacency, catalog)) continue;
+    names += (names.empty() ? "" : ", ") + component->factory.info.name;
   }
   return reason + (names.empty() ? "; no other accountant here takes it"
                                  : "; other accountants that take it: " + names);

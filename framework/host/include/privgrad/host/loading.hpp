@@ -14,4 +14,8 @@ const char* loading_now() noexcept;
 constexpr std::size_t kMostLoading = 4096;
 void keep_loading_in(char* memory) noexcept;
 
+/// Calls this before and after each loading of a plugin's code, on the thread that loads it; for who
+/// watches that it comes back. Null: nothing.
+void tell_of_loading(void (*told)(bool begins)) noexcept;
+
 }  // namespace privgrad::host

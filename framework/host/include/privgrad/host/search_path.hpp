@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -17,7 +18,8 @@ struct SearchDirectory {
   enum class Origin {
     option = 1,   ///< --plugin-dir: an error.
     environment,  ///< PRIVGRAD_PLUGIN_PATH: a refusal that the catalog lists.
-    standard,     ///< A place where plugins may be installed: nothing.
+    user,         ///< Where plugins are installed for one user: nothing.
+    program,      ///< Beside the program: nothing. Its plugins have the first claim to a name.
   };
   std::filesystem::path path;
   Origin origin = Origin::option;
@@ -46,24 +48,26 @@ std::vector<std::filesystem::path> find_plugin_files(const std::filesystem::path
                                                      std::size_t most_entries = 20000);
 
 struct SearchRequest {
-  std::vector<std::filesystem::path> plugin_dirs;  ///< --plugin-dir, in the order given.
-  std::optional<LockFile> lock = std::nullopt;     ///< run --locked.
-  std::filesystem::path program = {};              ///< As for search_path().
+  std::vector<std::filesystem::path> plugin_dirs = {};  ///< --plugin-dir, in the order given.
+  std::optional<LockFile> lock = std::nullopt;          ///< run --locked.
+  std::filesystem::path program = {};                   ///< As for search_path().
   RefusedFiles refused = {};
+  std::function<void(const PluginIdentity&)> on_loaded = {};  ///< As in TrustPolicy.
+  /// Where nothing is looked for, but PluginHost::load() may be asked for files.
+  std::vector<std::filesystem::path> also_trusted = {};
 };
 
-/// Loads every plugin of the directories, in their order. One that is refused does not stop the
+/// Offers every plugin of the directories, in their order. One that is refused does not stop the
 /// others: catalog().refused() says which and why, and the command warns. Where two plugins have
-/// the same name, the first is loaded and the second refused.
+/// the same name, the first is offered and the second refused.
 ///
-/// With a lock, only its plugins are loaded, and all of them must be.
+/// With a lock, only its plugins are, and all of them are loaded.
 /// \throws ConfigError  a directory with Origin::option does not exist.
 /// \throws PluginError  a plugin of the lock is missing, has changed, or cannot be loaded.
-PluginHost load_from(const std::vector<SearchDirectory>& directories,
-                     const std::optional<LockFile>& lock = std::nullopt,
-                     const RefusedFiles& refused = {});
+PluginHost plugins_in(const std::vector<SearchDirectory>& directories,
+                      const SearchRequest& request = {});
 
-/// load_from() the places of search_path(): what the command does at start-up.
-PluginHost load_all(const SearchRequest& request);
+/// plugins_in() the places of search_path(): what the command does at start-up.
+PluginHost find_plugins(const SearchRequest& request);
 
 }  // namespace privgrad::host
