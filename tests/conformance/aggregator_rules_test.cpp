@@ -78,16 +78,6 @@ struct FindsNothing final : Right, OptimizedNumbers {
   void use(std::span<const double>) override {}
 };
 
-/// On a grid, and right.
-struct OnGrid : Right {
-  using Right::Right;
-  ReleaseRecipe recipe(std::uint64_t step) const override {
-    ReleaseRecipe recipe = Right::recipe(step);
-    recipe.grid_levels = kMostGridLevels;
-    return recipe;
-  }
-};
-
 /// Differences of gradients, in epochs of four steps, and right.
 struct Differing : Right, UsesGradientDifferences {
   using Right::Right;
@@ -150,11 +140,6 @@ TEST_CASE("each rule of aggregators can fail") {
        {"every_release_is_noised", "step 1 of 2 has no noise",
         findings_on("aggregator/silent_second_step")},
        {"every_release_is_noised", "step 1 of 2 has no noise", findings<Cancelling>()},
-       {"grids_can_be_run", "levels, allowed", findings_on("aggregator/too_fine")},
-       {"grids_can_be_run", "changes at step 1 of 2", findings_on("aggregator/changes_its_grid")},
-       {"grids_can_be_run", "the recipe names 2", findings_on("aggregator/two_discrete_nodes")},
-       {"grids_can_be_run", "keeps, continues or scales something",
-        findings_on("aggregator/keeps_on_a_grid")},
        {"nodes_come_back_within_the_window", "names node 0 again",
         findings_on("aggregator/one_node_twice")},
        {"nodes_come_back_within_the_window", "names node 0, which no step of its window began with",
@@ -174,12 +159,7 @@ TEST_CASE("each rule of aggregators can fail") {
        {"differences_can_be_run", "the noise of 1 steps", findings<UntoldNoise>()},
        {"traits_are_declared", "does not declare the trait 'correlated'", findings<Correlated>()},
        {"traits_are_declared", "does not declare the trait 'correlated'", findings<TakesBack>()},
-       {"traits_are_declared", "does not declare the trait 'quantized'", findings<OnGrid>()},
        {"noise_follows_the_plan", "no more noise at step 0", findings<OwnNoise>()}});
-}
-
-TEST_CASE("an aggregator on a grid conforms") {
-  CHECK(findings_text(findings<OnGrid>({"quantized"}), privgrad::testing::Verdict::failed) == "");
 }
 
 TEST_CASE("an aggregator with correlated noise conforms") {

@@ -25,15 +25,6 @@ struct RefusesOddly final : Backend {
   explicit RefusesOddly(const Params&) {}
   std::unique_ptr<Program> compile(const Network&, Executor&) override { throw PluginError("no"); }
 };
-struct TakesAnything final : Backend {
-  explicit TakesAnything(const Params&) {}
-  std::unique_ptr<Program> compile(const Network& network, Executor&) override {
-    for (const Layer& layer : network.layers) {
-      if (std::holds_alternative<Activation>(layer)) throw ConfigError("no activations");
-    }
-    return std::make_unique<LinearProgram>(network);
-  }
-};
 struct GivesNothing final : Backend {
   explicit GivesNothing(const Params&) {}
   std::unique_ptr<Program> compile(const Network&, Executor&) override { return nullptr; }
@@ -182,8 +173,6 @@ TEST_CASE("each rule of backends and programs can fail") {
       findings<LinearProgram>(),
       {{"compiles_a_network", "refuses every network", findings_on<Backend, RefusesAll>()},
        {"compiles_a_network", "threw PluginError", findings_on<Backend, RefusesOddly>()},
-       {"refuses_layers_that_it_does_not_know", "not nothing",
-        findings_on<Backend, TakesAnything>()},
        {"program_has_the_networks_parameters", "no program", findings_on<Backend, GivesNothing>()},
        {"program_has_the_networks_parameters", "has 5 parameters", findings<MiscountsItself>()},
        {"gradient_rows_are_written_whole", "not finite", findings_on("program/forgets_the_biases")},

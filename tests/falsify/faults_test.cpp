@@ -184,5 +184,4 @@ TEST_CASE("faults of components that let out late what they were shown") {
 TEST_CASE("faults of schedules") { check_kind(schedule_faults()); }
 TEST_CASE("faults of optimizers") { check_kind(optimizer_faults()); }
 TEST_CASE("faults of models") { check_kind(model_faults()); }
-TEST_CASE("faults of models' own programs") { check_kind(own_program_faults()); }
 TEST_CASE("faults of data sources") { check_kind(data_source_faults()); }

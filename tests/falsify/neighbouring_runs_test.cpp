@@ -102,8 +102,6 @@ const std::vector<Kind> kKinds = {
      {"clipping=adaclip", "privacy.adjacency=replace_one"}},
     {"coordinates that are scaled, in floating point",
      {"clipping=adaclip", "aggregator.arithmetic=float"}},
-    {"coordinates that are scaled, on a grid",
-     {"clipping=adaclip", "aggregator={kind: discrete_gaussian, grid_levels: 4096}"}},
     {"coordinates that are scaled, sampled",
      {"clipping=adaclip", "sampler={kind: poisson, sample_rate: 0.3}", "privacy.accountant=rdp",
       "privacy.adjacency=add_or_remove_one"}},

@@ -224,33 +224,6 @@ const std::array kTable = std::to_array<Row>({
          [](const Step& at) {
            if (at.step > 0) at.recipe.earlier.push_back({at.step - 1, std::nan("")});
          }},
-    // Grids.
-    {.told = {"too_fine", "more cells than sums can hold"},
-     .change = [](const Step& at) { at.recipe.grid_levels = kMostGridLevels + 1; }},
-    {.told = {"changes_its_grid", "another grid in the second step"},
-     .change = [](const Step& at) { at.recipe.grid_levels = at.step == 1 ? 1024 : 4096; }},
-    {.told = {"two_discrete_nodes", "a sum of discrete Gaussians, accounted as one"},
-     .change =
-         [](const Step& at) {
-           at.recipe.grid_levels = 4096;
-           at.recipe.noise.push_back({at.step + 100000, 1.0});
-         }},
-    {.told = {"keeps_on_a_grid", "old data again, with discrete noise"},
-     .change =
-         [](const Step& at) {
-           at.recipe.grid_levels = 4096;
-           at.recipe.keep = 1.0;
-         }},
-    {.told = {"half_the_noise_on_a_grid", "half of the discrete noise that was planned",
-              Let::harmless, kCharged},
-     .change =
-         [](const Step& at) {
-           at.recipe.grid_levels = 4096;
-           at.multiplier() *= 0.5;
-         }},
-    {.told = {"one_cell", "a grid of one cell: noise of whole clip norms", Let::harmless,
-              "the noise in cells is rounded up, and what is too short for a cell is lost"},
-     .change = [](const Step& at) { at.recipe.grid_levels = 1; }},
 });
 
 template <std::size_t I>

@@ -232,16 +232,6 @@ using Faulty = OneLayerBackend<FaultyProgram<kTable, I>>;
 template <std::size_t I>
 using RarelyFaulty = OneLayerBackend<FaultyProgram<kRareTable, I>>;
 
-/// A model that brings its own program.
-template <std::size_t I>
-class OwnProgram final : public RightModel, public SelfExecuting {
- public:
-  using RightModel::RightModel;
-  std::unique_ptr<Program> make_program(const Network& network, Executor&) const override {
-    return std::make_unique<FaultyProgram<kRareTable, I>>(network);
-  }
-};
-
 }  // namespace exact_programs
 
 std::vector<Fault> exact_program_faults() {
@@ -254,11 +244,4 @@ std::vector<Fault> exact_program_faults() {
     if (fault.id != "exact_program/right_too") faults.push_back(std::move(fault));
   }
   return faults;
-}
-
-std::vector<Fault> own_program_faults() {
-  using namespace exact_programs;
-  return faults_of<Model, OwnProgram>(kRareTable, "own_program", [](const Row& row) {
-    return std::vector<std::string>{std::string("model=") + row.told.id};
-  });
 }

@@ -87,7 +87,6 @@ std::vector<Fault> smuggler_faults();
 std::vector<Fault> schedule_faults();
 std::vector<Fault> optimizer_faults();
 std::vector<Fault> model_faults();
-std::vector<Fault> own_program_faults();
 std::vector<Fault> data_source_faults();
 
 /// Of any kind, by its id.

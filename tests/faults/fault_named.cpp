@@ -11,7 +11,7 @@ std::vector<Fault> all_faults() {
        {sampler_faults, allocation_faults, aggregator_faults, accountant_faults, clipping_faults,
         program_faults, exact_program_faults, transform_faults, fitted_value_faults,
         statistic_faults, smuggler_faults, schedule_faults, optimizer_faults, model_faults,
-        own_program_faults, data_source_faults}) {
+        data_source_faults}) {
     for (Fault& fault : faults_of_kind()) all.push_back(std::move(fault));
   }
   return all;

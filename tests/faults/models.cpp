@@ -55,14 +55,6 @@ const std::array kTable = std::to_array<Row>({
            network.layers.insert(network.layers.begin(),
                                  Dense{static_cast<std::size_t>(++self.calls_)});
          }},
-    {.told = {"opaque", "layers that nobody can execute"},
-     .network =
-         [](const Base&, Network& network) {
-           Opaque own;
-           own.tensors.push_back({"weight", {3}, 1});
-           own.outputs = output_count(network);
-           network.layers = {own};
-         }},
     {.told = {"begins_nan", "weights that are not numbers"},
      .begin = [](const Begin& begin) { begin.fill(std::nanf("")); }},
     {.told = {"begins_infinite", "weights beyond all bounds"},

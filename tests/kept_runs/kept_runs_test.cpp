@@ -1,6 +1,7 @@
 // Runs that an earlier build left (README.md): what is said of them today is what that build said.
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -12,6 +13,7 @@
 #include "privgrad/api/verification.hpp"
 #include "privgrad/report/report.hpp"
 #include "process.hpp"
+#include "verify.hpp"
 
 namespace {
 
@@ -81,12 +83,16 @@ const std::vector<std::vector<std::string>> kKinds{
 
 Json answers() { return Json::parse(read_file(kKept / "answers.json")); }
 
-void check_runs(std::size_t kinds) {
-  const Json all = answers();
-  const TempDir dir;
+void unpack(const TempDir& dir) {
   const Outcome unpacked = call(
       {.words = {"/bin/tar", "-xzf", (kKept / "runs.tar.gz").string(), "-C", dir.path().string()}});
   REQUIRE(unpacked.exit_code == 0);
+}
+
+void check_runs(std::size_t kinds) {
+  const Json all = answers();
+  const TempDir dir;
+  unpack(dir);
   for (const auto& [name, kept] : all.items()) {
     const auto& mine = kKinds.at(kinds);
     if (std::find(mine.begin(), mine.end(), name.substr(0, name.find('/'))) == mine.end()) continue;
@@ -110,4 +116,46 @@ TEST_CASE("every kept run is in one of these tests") {
   for (const auto& [name, kept] : all.items()) kinds.insert(name.substr(0, name.find('/')));
   for (const auto& mine : kKinds) of_tests.insert(mine.begin(), mine.end());
   CHECK(kinds == of_tests);
+}
+
+TEST_CASE("a run with a component that was removed: its events add up, or it does not verify") {
+  const TempDir dir;
+  unpack(dir);
+  const fs::path run = dir.path() / "aggregators/discrete-gaussian";
+  const std::vector<Json> kept = verify::json_lines(run / "ledger.jsonl");
+  const auto problems_of = [&](const std::function<void(std::vector<Json>&)>& edit) {
+    std::vector<Json> lines = kept;
+    edit(lines);
+    verify::write_chain(run / "ledger.jsonl", lines);
+    return verify::all_of(verify::check(run).problems);
+  };
+  CHECK(problems_of([](auto&) {}) == "");
+  CHECK_THAT(problems_of([](auto& lines) { lines[3].at("event").at("rho") = 0.2; }),
+             ContainsSubstring("ledger.jsonl:4: says that epsilon is"));
+  CHECK_THAT(problems_of([](auto& lines) { lines[3].at("epsilon") = 0.1; }),
+             ContainsSubstring("ledger.jsonl:4: says that epsilon is 0.1 so far"));
+  CHECK_THAT(problems_of([](auto& lines) {
+               lines[3].at("event") = {{"event", "magic"}};
+             }),
+             ContainsSubstring("ledger.jsonl:4: is a release that is not planned"));
+  CHECK_THAT(problems_of([](auto& lines) { lines.at(7).at("releases_charged") = 5; }),
+             ContainsSubstring("does not say what the lines before it add up to"));
+  CHECK_THAT(problems_of([](auto& lines) { lines[0].at("target_epsilon") = 9.0; }),
+             ContainsSubstring("says 'target_epsilon' otherwise"));
+  // A statement that promises more than the events do, bound by a ledger of somebody's own.
+  const auto bind = [&](const std::string& file, std::vector<Json>& lines) {
+    lines.at(7).at("files").at(file) = core::sha256_hex(read_file(run / file));
+  };
+  for (const char* file : {"statement.json", "summary.json"}) {
+    const std::string text = read_file(run / file);
+    Json changed = Json::parse(text);
+    Json& statement = file == std::string("summary.json") ? changed.at("statement") : changed;
+    statement.at("epsilon") = 1.0;
+    write_file(run / file, changed.dump());
+    const std::string problems = problems_of([&](auto& lines) { bind(file, lines); });
+    CHECK_THAT(problems, ContainsSubstring("holds another statement than statement.json"));
+    const bool is_promise = file == std::string("statement.json");
+    CHECK((problems.find("says a smaller epsilon") != problems.npos) == is_promise);
+    write_file(run / file, text);
+  }
 }

@@ -498,8 +498,6 @@ TEST_CASE("adaptive noise: what it is not planned for is refused where it stands
           "[adaptive_noise]") {
   CHECK_THAT(adaptive_refusal({"aggregator={kind: tree}"}),
              ContainsSubstring("use aggregator gaussian"));
-  CHECK_THAT(adaptive_refusal({"aggregator={kind: discrete_gaussian}"}),
-             ContainsSubstring("adds noise on a grid"));
   CHECK_THAT(adaptive_refusal({"clipping={kind: adaptive}"}),
              ContainsSubstring("use a clipping that keeps the clip norm"));
   CHECK_THAT(adaptive_refusal({"output=random_iterate"}), ContainsSubstring("use output: last"));

@@ -344,7 +344,6 @@ TEST_CASE("what random allocation does not cover is refused, with the reason",
            {{"privacy.accountant=rdp"}, "random_allocation"},
            {{"aggregator={kind: tree, momentum: 0.9}"},
             "no amplification is proved for the correlated releases"},
-           {{"aggregator=discrete_gaussian"}, "proved for one gaussian a step only"},
            {{"schedules.batch_size=13"}, "does not follow schedules.batch_size"},
            {{"privacy.accountant=zcdp",
              "schedules.noise_multiplier={kind: validation, initial: 20, every: 2, threshold: "

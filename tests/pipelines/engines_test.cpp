@@ -67,7 +67,6 @@ const std::vector<Case>& cases() {
        with(kInOrder, {"aggregator={kind: tree_reduced, momentum: 0.9, smoothness: 10}",
                        "optimizer=normalized_sgd", "schedules.learning_rate=0.02"}),
        {correlated}},
-      {quantized, with(kWholeBatches, {"aggregator=discrete_gaussian"})},
       {adaptive_clip_norm, {"clipping={kind: adaptive, count_noise: 5}"}},
       {coordinate_scaling, {"clipping=adaclip"}},
       {adaptive_noise,
@@ -84,7 +83,6 @@ const std::vector<Case>& cases() {
        {"data.transforms=[{kind: standardize, statistic: private, range: [-3, 3], "
         "noise_multiplier: 20}]"}},
       {unreleased_statistics, {"data.transforms=[standardize]"}},
-      {own_program, {"model=itself"}},
       {no_noise, {"privacy.noise=off", "schedules.noise_multiplier=null"}},
       {floating_sums, {"aggregator.arithmetic=float"}},
       {accuracy_report, {"report={train_accuracy: {noise_multiplier: 20}}"}},
@@ -113,33 +111,11 @@ const std::vector<Case>& cases() {
   return all;
 }
 
-/// A model of four parameters that brings its own program, by which the gradient is the example.
-class Itself final : public Model, public SelfExecuting {
- public:
-  explicit Itself(const Params&) {}
-  Network network(const ExampleShape& input) const override {
-    return {.input = input,
-            .layers = {Opaque{.tensors = {{"weight", {4}, 0}}, .outputs = 2}},
-            .loss = Loss::cross_entropy};
-  }
-  void initialise(const Network&, RandomStream&, std::span<float> parameters) const override {
-    std::fill(parameters.begin(), parameters.end(), 0.0f);
-  }
-  std::unique_ptr<Program> make_program(const Network&, Executor&) const override {
-    return std::make_unique<EchoProgram>(4);
-  }
-};
-
-const Catalog& catalog() {
-  static const Catalog made = house_with({offer<Model, Itself>("itself")});
-  return made;
-}
-
 /// The case's plan, with the files that any of the cases reads.
 std::unique_ptr<Experiment> experiment_of(const Overrides& set) {
   static const TempDir cache;
   setenv("XDG_CACHE_HOME", cache.path().c_str(), 1);  // for rows that are streamed
-  auto experiment = std::make_unique<Experiment>(kPlain, set, catalog());
+  auto experiment = std::make_unique<Experiment>(kPlain, set);
   std::vector<float> pixels(60 * 16);
   for (std::size_t i = 0; i < pixels.size(); ++i)
     pixels[i] = static_cast<float>(i * 37 % 101) / 101.0f;
@@ -191,7 +167,7 @@ std::string model_on(std::size_t processes, const Overrides& set) {
         .cluster = cluster};
   };
   const core::Manifest manifest =
-      core::load_manifest(experiment->dir() / "manifest.yaml", set, catalog());
+      core::load_manifest(experiment->dir() / "manifest.yaml", set, house());
   std::string refusal;
   if (processes == 0) {
     core::run(plan, options(nullptr));

@@ -112,13 +112,11 @@ std::vector<core::Unaccounted> causes(const Overrides& set) {
 const Overrides kDifferences{
     "aggregator={kind: tree_reduced, momentum: 0.9, smoothness: 10, gamma: 0.5}",
     "sampler={kind: shuffle, batch_size: 20}"};
-const Overrides kDiscrete{"aggregator=discrete_gaussian"};
 
 }  // namespace
 
 TEST_CASE("the guarantee covers bits by default, with every aggregator", "[plan][privacy]") {
   CHECK(causes({}).empty());
-  CHECK(causes(kDiscrete).empty());
   CHECK(causes(kDifferences).empty());
   CHECK(causes({"clipping=adaptive", "schedules.noise_multiplier=uniform"}).empty());
   CHECK(causes({"aggregator=tree", "sampler={kind: shuffle, batch_size: 20}"}).empty());
@@ -141,16 +139,14 @@ TEST_CASE(
     "[plan][privacy]") {
   struct Case {
     const char* backend;
-    bool central, differences, discrete, scaled;  // whether it is listed
+    bool central, differences, scaled;  // whether it is listed
   };
-  for (const Case& one :
-       {Case{"plain", true, true, true, true}, Case{"rows", false, false, false, false},
-        Case{"clipping", false, true, true, true}}) {
+  for (const Case& one : {Case{"plain", true, true, true}, Case{"rows", false, false, false},
+                          Case{"clipping", false, true, true}}) {
     INFO(one.backend);
     const std::string backend = std::string("backend=") + one.backend;
     CHECK(causes({backend}).empty() != one.central);
     CHECK(causes(with(kDifferences, {backend})).empty() != one.differences);
-    CHECK(causes(with(kDiscrete, {backend})).empty() != one.discrete);
     CHECK(causes({"clipping=adaclip", backend}).empty() != one.scaled);
   }
   const auto found = causes({"backend=plain"});
@@ -204,17 +200,6 @@ TEST_CASE("without noise there is nothing to cover", "[plan]") {
                      [](const auto& item) { return item.what == "floating_point"; }));
   CHECK_FALSE(plan.covers_bits());
   CHECK(core::to_json(plan).at("floating_point").is_null());
-}
-
-TEST_CASE("the arithmetic of an aggregator with a grid of its own is exact", "[plan]") {
-  Experiment exact(kInFloatingPoint, {"aggregator={kind: discrete_gaussian, arithmetic: exact}"});
-  CHECK(exact.plan().arithmetic == core::Arithmetic::exact);
-  Experiment wrong(kInFloatingPoint, {"aggregator={kind: discrete_gaussian, arithmetic: float}"});
-  CHECK_THROWS_AS(wrong.plan(), core::ManifestError);
-  CHECK_THROWS_WITH(wrong.plan(),
-                    ContainsSubstring("aggregator.arithmetic: is float, but the sums and the noise "
-                                      "of discrete_gaussian are whole numbers always") &&
-                        !ContainsSubstring("\n"));
 }
 
 TEST_CASE("all owners of a federated run have the arithmetic of the manifest", "[plan]") {

@@ -86,8 +86,7 @@ TEST_CASE("components that are started for a plan charge what was planned", "[pl
     for (std::uint64_t step = 0; step < plan.steps(); ++step)
       REQUIRE(made.sampler->expected_batch_size(step) == plan.batch_size[step]);
     if (plan.correlated) continue;  // charged as one mechanism
-    const auto releases =
-        core::release_events(*made.aggregator, plan.steps(), plan.manifest->adjacency);
+    const auto releases = core::release_events(*made.aggregator, plan.steps());
     const auto costs = made.sampler->charges(releases);
     REQUIRE(costs.size() == plan.charges.size());
     for (std::size_t step = 0; step < costs.size(); ++step)

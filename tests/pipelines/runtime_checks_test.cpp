@@ -198,8 +198,6 @@ TEST_CASE("every built-in way to draw and to sum passes the checks of its run", 
       {"sampler={kind: poisson}",
        "schedules.batch_size={kind: exponential, initial: 20, rate: -0.002}"},
       {"aggregator={kind: gaussian, arithmetic: float}"},
-      {"sampler={kind: poisson, sample_rate: 0.1, amplification: false}",
-       "aggregator=discrete_gaussian", "privacy.accountant=zcdp"},
       {"sampler={kind: shuffle, batch_size: 40}", "privacy.adjacency=zero_out", "aggregator=tree",
        "privacy.accountant=zcdp", "privacy.target_epsilon=1000"}};
   for (const std::vector<std::string>& way : ways) {

@@ -425,7 +425,7 @@ class FlatProgram final : public Program {
   std::size_t parameters_;
 };
 
-class FlatModel final : public Model, public SelfExecuting {
+class FlatModel final : public Model {
  public:
   explicit FlatModel(const Params&) {}
   Network network(const ExampleShape& input) const override {
@@ -436,7 +436,12 @@ class FlatModel final : public Model, public SelfExecuting {
     random.fill_normal(parameters);
     listener->initial.assign(parameters.begin(), parameters.end());
   }
-  std::unique_ptr<Program> make_program(const Network& network, Executor&) const override {
+};
+
+class FlatBackend final : public Backend {
+ public:
+  explicit FlatBackend(const Params&) {}
+  std::unique_ptr<Program> compile(const Network& network, Executor&) override {
     return std::make_unique<FlatProgram>(parameter_count(network));
   }
 };
@@ -459,14 +464,16 @@ class Walker final : public Optimizer {
 const Catalog& listening() {
   static const Catalog catalog =
       house_with({offer<Sampler, CoinSampler>("coin"), offer<Model, FlatModel>("flat_model"),
-                  offer<Optimizer, Walker<1>>("walker"), offer<Optimizer, Walker<0>>("sitter")});
+                  offer<Backend, FlatBackend>("flat"), offer<Optimizer, Walker<1>>("walker"),
+                  offer<Optimizer, Walker<0>>("sitter")});
   return catalog;
 }
 
 /// Each arm's randomness under a seed.
 std::map<std::string, Seen> listen(const std::string& axes, std::uint64_t seed) {
   const core::StudyPlan study =
-      planned("set: {sampler: coin, model: flat_model, optimizer: walker}\n" + axes, listening());
+      planned("set: {sampler: coin, model: flat_model, backend: flat, optimizer: walker}\n" + axes,
+              listening());
   std::map<std::string, Seen> seen;
   for (const core::PlannedArm& arm : study.arms) {
     listener = &seen[arm.arm->name];

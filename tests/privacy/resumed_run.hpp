@@ -164,8 +164,6 @@ inline const std::vector<std::pair<std::string, Overrides>>& kinds() {
         {"accuracies that end it",
          {"data.size=60", "seed=4", "schedules.learning_rate=1e-9",
           "report={train_accuracy: {share: 0.2, every: 3, patience: 1}}"}},
-        {"discrete noise",
-         {"aggregator=discrete_gaussian", "privacy.accountant=zcdp", "sampler=full_batch"}},
         {"without noise", {"privacy.noise=off"}},
         {"without noise, in an order that was drawn",
          with(shuffled, {"aggregator=tree", "privacy.noise=off"})}};

@@ -69,7 +69,7 @@ std::vector<double> recipes(const Aggregator& aggregator, std::uint64_t steps,
     const std::uint64_t step = backwards ? steps - 1 - i : i;
     const ReleaseRecipe recipe = aggregator.recipe(step);
     std::vector<double>& row = rows[step];
-    row = {recipe.keep, recipe.scale, static_cast<double>(recipe.grid_levels)};
+    row = {recipe.keep, recipe.scale};
     for (const EarlierNoise& earlier : recipe.earlier) {
       row.push_back(static_cast<double>(earlier.step));
       row.push_back(earlier.share);
@@ -133,8 +133,6 @@ void require_traits(const Checker& checker, const Aggregator& aggregator, std::u
       require_declared(checker, trait::correlated, "its recipes depend on earlier steps");
     if (aggregator.window() > 0)
       require_declared(checker, trait::correlated, "it names the noise of earlier steps");
-    if (recipe.grid_levels != 0)
-      require_declared(checker, trait::quantized, "its recipes have a grid");
   }
 }
 
@@ -190,25 +188,6 @@ void require_differences(const Aggregator& aggregator, std::uint64_t steps) {
       require(std::isfinite(recipe.keep) && std::isfinite(recipe.scale) && !recipe.noise.empty(),
               "the recipe of a difference cannot be run" + where);
     }
-  }
-}
-
-/// The restrictions on recipes with a grid: discrete noise has no sums, and integers no fractions
-/// to keep.
-void require_one_grid(const Aggregator& aggregator, std::uint64_t steps) {
-  const std::uint64_t levels = aggregator.recipe(0).grid_levels;
-  for (std::uint64_t step = 0; step < steps; ++step) {
-    const ReleaseRecipe recipe = aggregator.recipe(step);
-    const std::string where = " at step " + std::to_string(step) + " of " + std::to_string(steps);
-    require(recipe.grid_levels == levels, "the grid changes" + where);
-    if (levels == 0) continue;
-    require(levels <= kMostGridLevels, "the grid has " + std::to_string(levels) +
-                                           " levels, allowed are at most " +
-                                           std::to_string(kMostGridLevels));
-    require(recipe.noise.size() == 1, "a grid takes one node of noise, the recipe names " +
-                                          std::to_string(recipe.noise.size()) + where);
-    require(recipe.keep == 0.0 && recipe.earlier.empty() && recipe.scale == 1.0,
-            "a recipe on a grid keeps, continues or scales something" + where);
   }
 }
 
@@ -295,9 +274,6 @@ void check_aggregator(Checker& checker) {
                                             std::to_string(steps) + " has no noise");
       }
     }
-  });
-  checker.rule("grids_can_be_run", [&] {
-    for (const std::uint64_t steps : kPlans) require_one_grid(*started(steps, 1.0), steps);
   });
   checker.rule("nodes_come_back_within_the_window", [&] {
     for (const std::uint64_t steps : kPlans) require_nodes(*started(steps, 1.0), steps);

@@ -106,21 +106,6 @@ void check_model(Checker& checker) {
       }
     }
   });
-  const auto* own = dynamic_cast<const SelfExecuting*>(model.get());
-  checker.rule("layers_of_its_own_come_with_a_program", [&] {
-    for (const Network& network : networks) {
-      const bool described =
-          std::none_of(network.layers.begin(), network.layers.end(),
-                       [](const Layer& layer) { return std::holds_alternative<Opaque>(layer); });
-      require(described || own != nullptr,
-              "the network has layers that no backend knows, and the model is not SelfExecuting");
-    }
-  });
-  if (own != nullptr) {
-    check_program(checker, networks, [&](const Network& network, Executor& executor) {
-      return own->make_program(network, executor);
-    });
-  }
   check_range_ends(checker, [&](const Params& params) {
     const auto other = checker.make<Model>(params);
     for (const ExampleShape& shape : sample_shapes()) {

@@ -368,7 +368,7 @@ std::vector<std::string> left_out(const Plan& plan) {
   std::vector<std::string> list;
   const Plan& owner =
       plan.federated && !plan.federated->at_server ? *plan.federated->clients.front().plan : plan;
-  if (owner.grid_levels == 0 && owner.arithmetic != Arithmetic::exact)
+  if (owner.arithmetic != Arithmetic::exact)
     list.emplace_back("bits of released numbers: arithmetic is float");
   else if (owner.correlated && !ReplayedSums::are_whole(owner.correlated->parts))
     list.emplace_back(

@@ -12,7 +12,6 @@
 #include "privgrad/model/augmented_program.hpp"
 #include "privgrad/trust/clip_factors.hpp"
 #include "privgrad/trust/clipped_sum.hpp"
-#include "privgrad/trust/discrete_gaussian.hpp"
 #include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/joint_release.hpp"
 #include "privgrad/trust/longest_stay.hpp"
@@ -73,7 +72,6 @@ Replay::Replay(const Plan& plan, const RandomKey& key, Executor& executor,
       noise_key_(key.derive("noise")),
       augmentation_key_(key.derive("augmentation")),
       executor_(executor),
-      levels_(plan.grid_levels != 0 ? plan.grid_levels : kExactLevels),
       program_(program != nullptr ? std::move(program) : make_program(plan, backend_, executor)),
       multipliers_(plan.noise_multiplier),
       multiplier_(plan.noise_multiplier.front()) {
@@ -162,9 +160,9 @@ Contribution Replay::contribution(const Batch& one) const {
   }
   const AugmentedStep augmented(*program_, augmentation_key_, step_);
   const auto* exact = ability_of<ExactClipping>(*program_);
-  const bool by_cells = exact != nullptr && plan_.grid_levels == 0 && made_.scaling == nullptr;
+  const bool by_cells = exact != nullptr && made_.scaling == nullptr;
   made.cells.push_back(by_cells ? exact_cells(*exact, one) : row_cells(*program_, one));
-  made.within_bound = are_within(made.cells.front(), levels_);
+  made.within_bound = are_within(made.cells.front(), kExactLevels);
   return made;
 }
 
@@ -176,7 +174,7 @@ void Replay::add_differences(const Batch& one, Contribution& made) const {
     return a;
   };
   const std::vector<std::int64_t> at_anchor = made.cells.front();
-  made.within_bound = are_within(at_anchor, levels_);
+  made.within_bound = are_within(at_anchor, kExactLevels);
   const bool is_anchor = step_ % made_.differences->epoch_steps() == 0;
   made.cells.push_back(is_anchor ? std::vector<std::int64_t>(size, 0)
                                  : shortened(less(row_cells(*program_, one), at_anchor),
@@ -191,19 +189,19 @@ std::vector<std::int64_t> Replay::exact_cells(const ExactClipping& program,
                                               const Batch& one) const {
   const auto pass = program.make_pass(1);
   if (pass == nullptr) {
-    throw PluginError(program_owner(*plan_.manifest, *plan_.setting) +
+    throw PluginError(plan_.manifest->backend.component->full_name() +
                       ": the program makes no memory for a pass");
   }
   const Clip clip = this->clip();
   const std::uint64_t count = count_cells(clip.count_share);
   const double share = count == 0 ? 1.0 : gradient_share(clip.count_share);
-  const std::uint64_t most = whole_root(levels_ * levels_ - count * count);
+  const std::uint64_t most = whole_root(kExactLevels * kExactLevels - count * count);
   std::vector<double> norms(program.groups(), std::numeric_limits<double>::quiet_NaN());
   std::vector<double> scales(program.groups());
   program.backward(one, *pass, norms);
   const bool unclipped = clip_factors(clip, norms, scales);
   for (double& scale : scales) {
-    scale *= share / clip.clip_norm * static_cast<double>(levels_);
+    scale *= share / clip.clip_norm * static_cast<double>(kExactLevels);
     if (!std::isfinite(scale)) scale = 0.0;
   }
   SquaredLength length{~std::uint64_t{0}, 0};
@@ -228,8 +226,8 @@ std::vector<std::int64_t> Replay::row_cells(const Program& program, const Batch&
   const bool unclipped = clip_factors(clip, norms, factors);
   for (double& factor : factors) factor *= count == 0 ? 1.0 : gradient_share(clip.count_share);
   std::vector<std::int32_t> rounded(row.size());
-  round_to_grid(row, clip.groups, factors, clip.clip_norm, levels_, rounded);
-  if (!no_longer_than(rounded, levels_ * levels_ - count * count))
+  round_to_grid(row, clip.groups, factors, clip.clip_norm, kExactLevels, rounded);
+  if (!no_longer_than(rounded, kExactLevels * kExactLevels - count * count))
     std::fill(rounded.begin(), rounded.end(), 0);
   std::vector<std::int64_t> cells(rounded.begin(), rounded.end());
   if (count != 0)
@@ -258,15 +256,12 @@ void Replay::learn(const Released& release) {
 }
 
 double Replay::noise_stddev() const {
-  const double multiplier = multiplier_of(made_.aggregator->recipe(step_));
-  if (plan_.grid_levels == 0) return clip_norm_ * multiplier / plan_.batch_size[step_];
-  const double width = clip_norm_ / static_cast<double>(levels_);
-  return static_cast<double>(sigma_in_cells(multiplier, levels_)) * width / plan_.batch_size[step_];
+  return clip_norm_ * multiplier_of(made_.aggregator->recipe(step_)) / plan_.batch_size[step_];
 }
 
 std::vector<Replayed> Replay::release(std::vector<std::vector<std::int64_t>> sums,
                                       ReplayedSums& past, bool noised) const {
-  const double width = clip_norm_ / static_cast<double>(levels_) / plan_.batch_size[step_];
+  const double width = clip_norm_ / static_cast<double>(kExactLevels) / plan_.batch_size[step_];
   std::vector<Replayed> made;
   for (std::size_t part = 0; part < sums.size(); ++part) {
     if (plan_.correlated) {
@@ -287,24 +282,11 @@ std::vector<float> Replay::release_once(std::vector<std::int64_t> sum) const {
   const ReleaseRecipe recipe = made_.aggregator->recipe(step_);
   const std::uint64_t node = recipe.noise.front().node;
   const double multiplier = multiplier_of(recipe);
-  const double width = clip_norm_ / static_cast<double>(levels_);
+  const double width = clip_norm_ / static_cast<double>(kExactLevels);
   const double divisor = plan_.batch_size[step_];
   std::vector<float> released;
   released.reserve(sum.size());
-  if (plan_.grid_levels != 0) {
-    DiscreteGaussianStream stream(noise_key_, node, sigma_in_cells(multiplier, levels_));
-    std::vector<std::int64_t> noise(kDiscreteChunk);
-    for (std::size_t begin = 0; begin < sum.size(); begin += kDiscreteChunk) {
-      const std::size_t size = std::min(kDiscreteChunk, sum.size() - begin);
-      stream.fill(begin / kDiscreteChunk, std::span(noise).first(size));
-      for (std::size_t i = 0; i < size; ++i) {
-        const auto noised = static_cast<double>(sum[begin + i] + noise[i]);
-        released.push_back(static_cast<float>(noised * width / divisor));
-      }
-    }
-    return released;
-  }
-  const double sigma = multiplier * static_cast<double>(levels_);  // exact: a power of two
+  const double sigma = multiplier * static_cast<double>(kExactLevels);  // exact: a power of two
   const unsigned shift = release_shift(sigma);
   RoundedGaussianStream(noise_key_, node).release(0, sigma, shift, sum, sum);
   const double coarse = std::ldexp(width, static_cast<int>(shift)) / divisor;

@@ -88,7 +88,6 @@ class Replay {
   Components made_;
   RandomKey key_, noise_key_, augmentation_key_;
   Executor& executor_;
-  std::uint64_t levels_;
   ComponentPtr<Backend> backend_;
   std::unique_ptr<Program> program_, anchor_, last_anchor_;
   bool has_anchor_ = false;

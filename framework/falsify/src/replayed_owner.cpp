@@ -27,8 +27,7 @@ const Plan& plan_of_owner(const Plan& run, std::optional<std::size_t> client) {
 }  // namespace
 
 ReleaseReach reach_of(const Plan& plan) {
-  if (plan.arithmetic != Arithmetic::exact && plan.grid_levels == 0)
-    return ReleaseReach::differences;
+  if (plan.arithmetic != Arithmetic::exact) return ReleaseReach::differences;
   if (plan.unit == PrivacyUnit::client) return ReleaseReach::bits;  // by ClientProgram
   const ExactAbilities& program = plan.setting->program;
   return program.clipping || program.rows ? ReleaseReach::bits : ReleaseReach::near;

@@ -266,8 +266,8 @@ void Client::estimate_privately(std::span<const float> received, ClientRound& ro
   std::vector<Released> own;
   own.push_back(receipts.empty()
                     ? estimate_mechanism_->release_without_noise(std::move(sum), estimate_divisor_)
-                    : estimate_mechanism_->release(std::move(sum), plan_.manifest->adjacency,
-                                                   std::move(receipts.front()), estimate_divisor_));
+                    : estimate_mechanism_->release(std::move(sum), std::move(receipts.front()),
+                                                   estimate_divisor_));
   const std::span<const Released> released = led_by(leader_,
                                                     {.what = ReleaseSeen::What::estimate,
                                                      .client = number_,

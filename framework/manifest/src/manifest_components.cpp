@@ -6,6 +6,7 @@
 
 #include "manifest_values.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/manifest/removed_components.hpp"
 #include "privgrad/trust/certified_accountant.hpp"
 
 namespace privgrad::core {
@@ -150,7 +151,8 @@ const Component* ManifestReader::find(const Slot& slot, const std::string& where
   try {
     return &catalog_.find(slot.kind, slot.interface_version, *name);
   } catch (const ConfigError& problem) {
-    problems_.add(kind->mark, where, problem.what());
+    const RemovedComponent* removed = removed_component(slot.kind, *name);
+    problems_.add(kind->mark, where, removed == nullptr ? problem.what() : to_text(*removed));
   } catch (const PluginError& problem) {
     throw PluginError(problems_.position(kind->mark) + ": error: " + where + ": " + problem.what());
   }

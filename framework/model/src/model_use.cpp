@@ -34,11 +34,6 @@ ComponentPtr<Interface> make_saved(const SavedComponent& saved, const std::strin
   }
 }
 
-bool executes_itself(const Network& network) {
-  return std::any_of(network.layers.begin(), network.layers.end(),
-                     [](const Layer& layer) { return std::holds_alternative<Opaque>(layer); });
-}
-
 }  // namespace
 
 TrainedModel::TrainedModel(ModelFile file, std::string name, const Catalog& catalog,
@@ -87,18 +82,9 @@ void TrainedModel::add_transform(const SavedTransform& saved, const Catalog& cat
 }
 
 void TrainedModel::make_program(const Catalog& catalog) {
-  const bool own = executes_itself(file_.network);
-  const SavedComponent& maker = own ? file_.model : file_.backend;
-  if (own) {
-    model_ = make_saved<Model>(maker, name_ + ": its model: ", catalog);
-    const auto* executes = dynamic_cast<const SelfExecuting*>(model_.get());
-    if (executes == nullptr)
-      throw IoError(name_ + ": its model " + maker.name + " does not execute itself");
-    program_ = executes->make_program(file_.network, executor_);
-  } else {
-    backend_ = make_saved<Backend>(maker, name_ + ": its backend: ", catalog);
-    program_ = backend_->compile(file_.network, executor_);
-  }
+  const SavedComponent& maker = file_.backend;
+  backend_ = make_saved<Backend>(maker, name_ + ": its backend: ", catalog);
+  program_ = backend_->compile(file_.network, executor_);
   if (program_ == nullptr || program_->parameter_count() != file_.parameters.size())
     throw PluginError(maker.name + ": gave no program for the network of " + name_);
   outputs_ = ability_of<Outputs>(*program_);

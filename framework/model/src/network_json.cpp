@@ -32,11 +32,6 @@ struct MemberWriter {
   }
   void operator()(const char* name, ActivationKind kind) const { json[name] = to_text(kind); }
   void operator()(const char* name, PoolKind kind) const { json[name] = to_text(kind); }
-  void operator()(const char* name, const std::vector<Opaque::Tensor>& tensors) const {
-    Json& list = json[name] = Json::array();
-    for (const Opaque::Tensor& one : tensors)
-      list.push_back({{"name", one.name}, {"shape", one.shape}, {"fan_in", one.fan_in}});
-  }
 };
 
 template <class Kind>
@@ -87,7 +82,6 @@ class Members {
     for (const Json& extent : value) shape.push_back(number_of(extent, where_ + "." + key));
     return shape;
   }
-  const std::string& where() const { return where_; }
   /// \throws ConfigError if there are members that nobody asked for.
   void done() const {
     if (read_ != json_.size()) throw ConfigError(where_ + " has members that it does not know");
@@ -105,28 +99,6 @@ class Members {
   std::size_t read_ = 0;
 };
 
-/// A parameter's name becomes a tensor's, in a file and in messages.
-void check_tensor_name(const std::string& name) {
-  constexpr std::string_view kAllowed =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
-  if (name.empty() || name.size() > 128 || name.find_first_not_of(kAllowed) != name.npos)
-    throw ConfigError("an opaque layer has a tensor without a proper name");
-}
-
-std::vector<Opaque::Tensor> tensors_from(const Json& list, const std::string& where) {
-  if (!list.is_array() || list.size() > kMostLayers) throw ConfigError(where + " is not a list");
-  std::vector<Opaque::Tensor> tensors;
-  for (const Json& one : list) {
-    Members tensor(one, where);
-    tensors.push_back({.name = tensor.text("name"),
-                       .shape = tensor.shape("shape"),
-                       .fan_in = tensor.number("fan_in")});
-    tensor.done();
-    check_tensor_name(tensors.back().name);
-  }
-  return tensors;
-}
-
 /// Reads the members of a layer, as it names them.
 struct MemberReader {
   Members& members;
@@ -139,9 +111,6 @@ struct MemberReader {
   }
   void operator()(const char* name, PoolKind& kind) const {
     kind = pool_from_text(members.text(name));
-  }
-  void operator()(const char* name, std::vector<Opaque::Tensor>& tensors) const {
-    tensors = tensors_from(members.at(name), members.where() + "." + name);
   }
 };
 

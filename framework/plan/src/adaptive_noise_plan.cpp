@@ -144,12 +144,11 @@ void check_adaptive_noise(const Manifest& manifest, const StepPlan& steps) {
                         " chooses it as the run goes; use a clipping that keeps the clip norm");
     });
   }
-  if (steps.correlated || steps.grid_levels != 0) {
+  if (steps.correlated) {
     manifest.aggregator.with_position([&] {
       throw ConfigError(
-          (steps.correlated ? "carries noise on from step to step" : "adds noise on a grid") +
-          std::string(", which is planned for noise known beforehand, but ") + name +
-          " chooses it as the run goes; use aggregator gaussian");
+          "carries noise on from step to step, which is planned for noise known beforehand, but " +
+          name + " chooses it as the run goes; use aggregator gaussian");
     });
   }
   const bool in_full = std::all_of(steps.charges.begin(), steps.charges.end(),

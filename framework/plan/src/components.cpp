@@ -53,8 +53,8 @@ Components start_components(const Plan& plan) {
 
 std::vector<Charge> independent_charges(const Manifest& manifest, const Components& made,
                                         std::uint64_t steps) {
-  const std::vector<Event> releases = manifest.aggregator.with_position(
-      [&] { return release_events(*made.aggregator, steps, manifest.adjacency); });
+  const std::vector<Event> releases =
+      manifest.aggregator.with_position([&] { return release_events(*made.aggregator, steps); });
   return sampled_charges(manifest, *made.sampler, releases);
 }
 

@@ -25,7 +25,6 @@ constexpr TraitFacts kTraits[] = {
     {Trait::correlated, trait::correlated, "releases depend on sums or noise of earlier steps"},
     {Trait::gradient_differences, trait::gradient_differences,
      "differences of gradients are released beside gradients"},
-    {Trait::quantized, trait::quantized, "sums on the aggregator's own grid, with discrete noise"},
     {Trait::adaptive_clip_norm, trait::adaptive_clip_norm,
      "the clip norm follows a count that is released in each step"},
     {Trait::coordinate_scaling, trait::coordinate_scaling,
@@ -38,7 +37,6 @@ constexpr TraitFacts kTraits[] = {
      "statistics of all rows are released before the first step"},
     {Trait::unreleased_statistics, trait::unreleased_statistics,
      "transforms learn from all rows in memory, at no charge"},
-    {Trait::own_program, trait::own_program, "the model executes itself"},
     {Trait::no_noise, "no_noise", "nothing is noised or charged"},
     {Trait::floating_sums, "floating_sums", "sums and noise in floating point"},
     {Trait::accuracy_report, "accuracy_report", "the training accuracy is released"},
@@ -71,14 +69,12 @@ constexpr std::string_view kExactAlone =
 
 constexpr Trait kHost[] = {correlated,
                            gradient_differences,
-                           quantized,
                            adaptive_clip_norm,
                            coordinate_scaling,
                            adaptive_noise,
                            epoch_coins,
                            released_statistics,
                            unreleased_statistics,
-                           own_program,
                            no_noise,
                            floating_sums,
                            accuracy_report,
@@ -93,13 +89,11 @@ constexpr Trait kHost[] = {correlated,
 
 constexpr Trait kStreamed[] = {correlated,
                                gradient_differences,
-                               quantized,
                                adaptive_clip_norm,
                                coordinate_scaling,
                                adaptive_noise,
                                epoch_coins,
                                released_statistics,
-                               own_program,
                                no_noise,
                                floating_sums,
                                accuracy_report,
@@ -121,53 +115,29 @@ constexpr Refusal kStreamedReasons[] = {
      "transforms that learn from all training rows in memory are what data.streaming is there "
      "to avoid"}};
 
-constexpr Trait kDevice[] = {epoch_coins,
-                             released_statistics,
-                             unreleased_statistics,
-                             accuracy_report,
-                             random_iterate,
-                             moving_average,
-                             gradient_norms,
-                             augmentation,
-                             adapters,
-                             initial_weights,
-                             account,
-                             streamed_rows,
-                             own_program};
+constexpr Trait kDevice[] = {
+    epoch_coins,    released_statistics, unreleased_statistics, accuracy_report, random_iterate,
+    moving_average, gradient_norms,      augmentation,          adapters,        initial_weights,
+    account,        streamed_rows};
 
-constexpr Trait kProcesses[] = {correlated,
-                                gradient_differences,
-                                adaptive_clip_norm,
-                                adaptive_noise,
-                                epoch_coins,
-                                released_statistics,
-                                unreleased_statistics,
-                                own_program,
-                                accuracy_report,
-                                random_iterate,
-                                moving_average,
-                                gradient_norms,
-                                augmentation,
-                                adapters,
-                                initial_weights,
-                                account,
-                                streamed_rows};
+constexpr Trait kProcesses[] = {
+    correlated,          gradient_differences,  adaptive_clip_norm, adaptive_noise,  epoch_coins,
+    released_statistics, unreleased_statistics, accuracy_report,    random_iterate,  moving_average,
+    gradient_norms,      augmentation,          adapters,           initial_weights, account,
+    streamed_rows};
 constexpr Refusal kProcessesReasons[] = {
     {no_noise, "runs without noise are not shared among processes"},
     {coordinate_scaling,
      "a clipping that scales the coordinates of gradients by what was released is not shared "
      "among processes"},
-    {quantized, kExactAlone},
     {floating_sums, kExactAlone}};
 
 constexpr Trait kFederated[] = {correlated,
                                 gradient_differences,
-                                quantized,
                                 adaptive_clip_norm,
                                 adaptive_iterations,
                                 epoch_coins,
                                 unreleased_statistics,
-                                own_program,
                                 no_noise,
                                 floating_sums,
                                 moving_average,
@@ -186,26 +156,32 @@ constexpr Refusal kFederatedReasons[] = {
     {accuracy_report,
      "a report is one sum over all rows, which no client of a federated run holds"}};
 
-constexpr Trait kSharedRounds[] = {correlated,         gradient_differences,
-                                   adaptive_clip_norm, adaptive_iterations,
-                                   epoch_coins,        unreleased_statistics,
-                                   own_program,        moving_average,
-                                   gradient_norms,     adapters,
-                                   initial_weights,    account,
-                                   streamed_rows,      clients,
-                                   client_unit,        private_estimates};
+constexpr Trait kSharedRounds[] = {correlated,
+                                   gradient_differences,
+                                   adaptive_clip_norm,
+                                   adaptive_iterations,
+                                   epoch_coins,
+                                   unreleased_statistics,
+                                   moving_average,
+                                   gradient_norms,
+                                   adapters,
+                                   initial_weights,
+                                   account,
+                                   streamed_rows,
+                                   clients,
+                                   client_unit,
+                                   private_estimates};
 constexpr Refusal kSharedRoundsReasons[] = {
     {no_noise, "runs without noise are not shared among processes"},
-    {quantized, kExactAlone},
     {floating_sums, kExactAlone},
     {unaccounted_estimates,
      "federated.estimates: unaccounted are exact values of private examples, and stay where "
      "these are: they are not shared among processes"}};
 
 constexpr Trait kRemoteClients[] = {
-    correlated,  gradient_differences, quantized,        adaptive_clip_norm, adaptive_iterations,
-    own_program, floating_sums,        moving_average,   adapters,           streamed_rows,
-    clients,     client_unit,          private_estimates};
+    correlated,    gradient_differences, adaptive_clip_norm, adaptive_iterations,
+    floating_sums, moving_average,       adapters,           streamed_rows,
+    clients,       client_unit,          private_estimates};
 constexpr Refusal kRemoteClientsReasons[] = {
     {no_noise,
      "privacy.noise is off: what leaves a client would be exact, and nobody is trusted with "
@@ -369,7 +345,6 @@ std::vector<PlannedTrait> traits_of(const Plan& plan) {
   traits.add(plan.correlated != nullptr, Trait::correlated, manifest.aggregator);
   traits.add(plan.correlated && plan.correlated->parts.size() > 1, Trait::gradient_differences,
              manifest.aggregator);
-  traits.add(plan.grid_levels != 0, Trait::quantized, manifest.aggregator);
   traits.add(plan.clip_norm_adapts(), Trait::adaptive_clip_norm, manifest.clipping);
   traits.add(plan.setting->scales_coordinates, Trait::coordinate_scaling, manifest.clipping);
   traits.add(plan.noise_adapts.has_value(), Trait::adaptive_noise, manifest.noise_multiplier);
@@ -379,8 +354,6 @@ std::vector<PlannedTrait> traits_of(const Plan& plan) {
                          }),
              Trait::epoch_coins, manifest.sampler);
   add_statistics(traits, plan);
-  traits.add(dynamic_cast<const SelfExecuting*>(plan.setting->model.get()) != nullptr,
-             Trait::own_program, manifest.model);
   traits.add(manifest.noise_off, Trait::no_noise);
   traits.add(plan.arithmetic == Arithmetic::floating, Trait::floating_sums);
   traits.add(plan.report.has_value(), Trait::accuracy_report);

@@ -129,11 +129,6 @@ class ClientPlanner {
     if (!federated_.estimates || wish_.estimates == EstimateMode::from_models) return;
     federated_.estimate_batch_size = estimate_batch_size(manifest_, most_steps_);
     if (wish_.estimates != EstimateMode::private_sums || manifest_.noise_off) return;
-    if (plans.begin()->second->grid_levels != 0) {
-      throw error_at(manifest_, "federated.estimates",
-                     "private estimates are released with continuous noise, and aggregator " +
-                         manifest_.aggregator.name() + " promises a grid; use from_models");
-    }
     federated_.estimate_noise = estimate_noise();
     plans = plans_with(federated_.estimate_noise);
     if (!starts_rounds(chooser, plans)) leave_out_estimates(plans);

@@ -82,11 +82,6 @@ nlohmann::json key_of_layers(const Manifest& manifest, const Network& layers,
 
 std::unique_ptr<Program> compile_frozen_layers(const Manifest& manifest, const Setting& setting,
                                                ComponentPtr<Backend>& backend, Executor& executor) {
-  if (dynamic_cast<const SelfExecuting*>(setting.model.get()) != nullptr) {
-    throw error_at(manifest, kFrozenKey,
-                   "freezes layers of " + manifest.model.name() +
-                       ", a model that executes itself as a whole; train all of it");
-  }
   const Network layers = first_part(setting.whole, setting.frozen_layers);
   backend = manifest.backend.make<Backend>();
   auto program = manifest.backend.with_position([&] { return backend->compile(layers, executor); });

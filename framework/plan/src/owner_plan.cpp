@@ -100,11 +100,11 @@ std::vector<double> keep(KeptNumbers& kept, StepSchedules& schedules,
   return kept.schedule("learning_rate", std::move(learning_rate));
 }
 
-/// That sums and noise have room in the arithmetic, where it is exact without a grid.
+/// That sums and noise have room in the arithmetic, where it is exact.
 void check_range(const Manifest& manifest, const PlanNumbers& numbers,
                  const CorrelatedPlan* correlated) {
-  const bool is_exact = numbers.grid_levels == 0 && numbers.arithmetic == Arithmetic::exact;
-  if (!manifest.noise_off && is_exact) check_exact_range(manifest, numbers, correlated);
+  if (!manifest.noise_off && numbers.arithmetic == Arithmetic::exact)
+    check_exact_range(manifest, numbers, correlated);
 }
 
 /// The key that a public order of examples is drawn with.
@@ -177,7 +177,6 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
                       .uniform_noise = step_plan.uniform_noise,
                       .count_noise = std::move(released_count.noise),
                       .count_share = std::move(released_count.share),
-                      .grid_levels = step_plan.grid_levels,
                       .arithmetic = manifest.arithmetic,
                       .statistics = std::move(statistics),
                       .report = report,

@@ -72,7 +72,7 @@ ExactAbilities program_abilities(const Manifest& manifest, const Setting& settin
   if (manifest.noise_off) return {};
   const std::unique_ptr<Executor> executor = make_executor(1);
   ComponentPtr<Backend> backend;
-  const auto program = compile_program(manifest, setting, *setting.model, backend, *executor);
+  const auto program = compile_program(manifest, setting, backend, *executor);
   return {.clipping = ability_of<ExactClipping>(*program) != nullptr && !setting.scales_coordinates,
           .rows = ability_of<ReproducibleRows>(*program) != nullptr};
 }
@@ -368,7 +368,7 @@ std::unique_ptr<Program> adapted(const Manifest& manifest, const Setting& settin
   if (ability_of<Outputs>(*program) == nullptr) {
     throw error_at(manifest, manifest.lora ? "model.lora" : "model.train",
                    std::string(manifest.lora ? "adapts layers" : "freezes layers behind others") +
-                       ", but the programs of " + program_owner(manifest, setting) +
+                       ", but the programs of " + manifest.backend.component->full_name() +
                        " do not give the outputs of a model");
   }
   return std::make_unique<LoraProgram>(std::move(program), *setting.lora,
@@ -377,23 +377,12 @@ std::unique_ptr<Program> adapted(const Manifest& manifest, const Setting& settin
 
 }  // namespace
 
-std::string program_owner(const Manifest& manifest, const Setting& setting) {
-  const bool is_own = dynamic_cast<const SelfExecuting*>(setting.model.get()) != nullptr;
-  return (is_own ? manifest.model : manifest.backend).component->full_name();
-}
-
 std::unique_ptr<Program> compile_program(const Manifest& manifest, const Setting& setting,
-                                         const Model& model, ComponentPtr<Backend>& backend,
-                                         Executor& executor) {
-  std::unique_ptr<Program> program;
-  if (auto* own = dynamic_cast<const SelfExecuting*>(&model)) {
-    program = own->make_program(setting.network, executor);
-  } else {
-    if (backend == nullptr) backend = manifest.backend.make<Backend>();
-    program =
-        manifest.backend.with_position([&] { return backend->compile(setting.network, executor); });
-  }
-  const std::string who = program_owner(manifest, setting);
+                                         ComponentPtr<Backend>& backend, Executor& executor) {
+  if (backend == nullptr) backend = manifest.backend.make<Backend>();
+  std::unique_ptr<Program> program =
+      manifest.backend.with_position([&] { return backend->compile(setting.network, executor); });
+  const std::string who = manifest.backend.component->full_name();
   if (program == nullptr) throw PluginError(who + ": gave no program");
   const std::size_t parameters = parameter_count(setting.network);
   if (program->parameter_count() != parameters) {

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "correlated_steps.hpp"
-#include "grid_plan.hpp"
 #include "noise_allocation.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/influence.hpp"
@@ -188,7 +187,6 @@ StepPlan plan_noise(const StepSetting& setting, const StepSchedules& schedules,
   plan.costs_inverse_square =
       !plan.correlated && costs_inverse_square(plan.charges, plan.values.noise_multiplier);
   plan.uniform_noise = used.uniform_noise;
-  plan.grid_levels = plan_grid(setting);
   return plan;
 }
 

@@ -19,7 +19,6 @@ struct StepPlan {
   std::vector<double> batch_size;  ///< As the sampler expects it.
   std::vector<Charge> charges;     ///< One per step; none without noise.
   std::shared_ptr<const CorrelatedPlan> correlated;
-  std::uint64_t grid_levels = 0;
   bool clip_norm_adapts = false;
   std::vector<double> optimized;  ///< What the aggregator optimised (OptimizedNumbers).
   double scale = 1.0;             ///< The scale found for the open schedule, if there is one.

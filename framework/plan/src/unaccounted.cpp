@@ -130,13 +130,12 @@ class Lister {
     if (manifest_.noise_off || manifest_.arithmetic == Arithmetic::floating ||
         program_is_exact(setting.program, plan))
       return;
-    const bool is_own = dynamic_cast<const SelfExecuting*>(setting.model.get()) != nullptr;
-    const ComponentUse& use = is_own ? manifest_.model : manifest_.backend;
+    const ComponentUse& use = manifest_.backend;
     add_floating_point(
         use.position,
-        (is_own ? "model " : "backend ") + use.name() +
+        "backend " + use.name() +
             " does not promise the same bits for an example wherever it stands in a batch",
-        "use another " + std::string(is_own ? "model" : "backend") + ", whose sums are exact");
+        "use another backend, whose sums are exact");
   }
 
   void list_bits_of_transforms() {
@@ -151,11 +150,10 @@ class Lister {
     }
   }
 
-  /// Whether the program promises enough. Differences of gradients, and own grids, need its rows.
+  /// Whether the program promises enough. Differences of gradients need its rows.
   static bool program_is_exact(const ExactAbilities& can, const Plan* plan) {
     const bool needs_rows =
-        plan != nullptr &&
-        (plan->grid_levels != 0 || (plan->correlated && plan->correlated->parts.size() > 1));
+        plan != nullptr && plan->correlated && plan->correlated->parts.size() > 1;
     return can.rows || (can.clipping && !needs_rows);
   }
 

@@ -86,7 +86,6 @@ RowTransform::~RowTransform() = default;
 RowsAtOnce::~RowsAtOnce() = default;
 Sampler::~Sampler() = default;
 Schedule::~Schedule() = default;
-SelfExecuting::~SelfExecuting() = default;
 StreamedRows::~StreamedRows() = default;
 SuggestsParams::~SuggestsParams() = default;
 Transform::~Transform() = default;

@@ -132,8 +132,6 @@ Shape output_of(const Embedding& layer, const Shape& in) {
   return {in[0], layer.width};
 }
 
-Shape output_of(const Opaque& layer, const Shape&) { return {layer.outputs}; }
-
 /// \param entering  what enters the layers up to this one.
 Shape output_of(const Shortcut& layer, const std::vector<Shape>& entering) {
   need(layer.over > 0 && layer.over < entering.size(),
@@ -174,7 +172,6 @@ std::string words_of(const LayerNorm&) { return "layer_norm"; }
 std::string words_of(const Embedding& layer) {
   return "embedding " + std::to_string(layer.vocabulary) + " x " + std::to_string(layer.width);
 }
-std::string words_of(const Opaque&) { return "opaque"; }
 std::string words_of(const Shortcut& layer) {
   return "shortcut over " + std::to_string(layer.over) + " stride " + std::to_string(layer.stride);
 }
@@ -210,14 +207,7 @@ std::vector<ParameterBlock> blocks_of(const Layer& layer, std::span<const Shape>
     const auto projection = projection_of(*shortcut, in, before.back());
     return projection ? blocks_of(*projection, before) : std::vector<ParameterBlock>{};
   }
-  std::vector<ParameterBlock> blocks;
-  if (const auto* opaque = std::get_if<Opaque>(&layer)) {
-    for (const Opaque::Tensor& tensor : opaque->tensors) {
-      blocks.push_back(block(tensor.name, tensor.shape, tensor.fan_in,
-                             tensor.shape.empty() ? 1 : tensor.shape.front()));
-    }
-  }
-  return blocks;
+  return {};
 }
 
 }  // namespace

@@ -128,7 +128,6 @@ nlohmann::json to_json(const Plan& plan) {
           {{"tensor", tensor.name}, {"rank", tensor.rank}, {"parameters", tensor.size()}});
   }
   if (plan.federated) json["federated"] = to_json(*plan.federated, manifest);
-  if (plan.grid_levels != 0) json["grid_levels"] = plan.grid_levels;
   if (!plan.influence.empty() && !manifest.noise_off) {
     json["influence"] = {{"values", plan.influence}};
     if (const auto facts = influence_facts(plan)) {

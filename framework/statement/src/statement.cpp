@@ -273,7 +273,6 @@ Json federated(const Plan& plan, const PlanNumbers& stated) {
 /// floating-point ones.
 std::string_view arithmetic(const PlanNumbers& stated) {
   if (stated.charges.empty()) return "no_noise";
-  if (stated.grid_levels != 0) return "integer_grid";
   return stated.arithmetic == Arithmetic::exact ? "exact" : "floating_point";
 }
 

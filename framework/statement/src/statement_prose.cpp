@@ -394,19 +394,11 @@ std::string tuning(const Json& statement) {
 /// Why the proof covers the released bits, in words for somebody who knows the mathematics of
 /// neither floating-point numbers nor lattices.
 std::string exact_arithmetic(const Json& statement) {
-  const bool is_discrete = statement.at("arithmetic") == "integer_grid";
-  std::string sentence =
-      "The bits that were released are covered, not only real numbers near them. What each " +
-      std::string(is_per_client(statement) ? "client" : "example") +
-      " adds is a list of whole numbers, counted in cells of a public grid; integer arithmetic "
-      "certified that it is no longer than the bound. Sums of whole numbers have no rounding, "
-      "whatever their order. ";
-  if (is_discrete) {
-    return sentence +
-           "The noise is a discrete Gaussian, drawn in whole numbers; it is exact, but for draws "
-           "beyond 512 standard deviations.";
-  }
-  return sentence +
+  return "The bits that were released are covered, not only real numbers near them. What each " +
+         std::string(is_per_client(statement) ? "client" : "example") +
+         " adds is a list of whole numbers, counted in cells of a public grid; integer arithmetic "
+         "certified that it is no longer than the bound. Sums of whole numbers have no rounding, "
+         "whatever their order. "
          "The noise is a Gaussian rounded to the grid, drawn exactly, given ideal random bits. "
          "Adding it to a whole number is the same as adding the unrounded Gaussian and rounding "
          "then: the rounding comes after the mechanism that was accounted, and the proof holds for "

@@ -30,7 +30,7 @@ std::optional<ReportedAccuracy> release_accuracy(
     if (receipts.empty()) return std::nullopt;
   }
   std::vector<float> halves;
-  in_run_of(program_owner(*plan.manifest, *plan.setting), [&] { halves = halves_of_rows(); });
+  in_run_of(plan.manifest->backend.component->full_name(), [&] { halves = halves_of_rows(); });
   const IndependentNoise noise(plan.report->noise_multiplier);
   Mechanism mechanism(noise, key, executor);
   BoundedOnGrid sum = row_sum(std::move(halves), 1, PlannedReport::kBound, executor);
@@ -38,8 +38,7 @@ std::optional<ReportedAccuracy> release_accuracy(
   if (ledger == nullptr) {
     own.push_back(mechanism.release_without_noise(std::move(sum), divisor));
   } else {
-    own.push_back(mechanism.release(std::move(sum), plan.manifest->adjacency,
-                                    std::move(receipts.front()), divisor));
+    own.push_back(mechanism.release(std::move(sum), std::move(receipts.front()), divisor));
   }
   const std::span<const Released> released = led_by(witness,
                                                     {.what = ReleaseSeen::What::report,

@@ -85,8 +85,7 @@ std::optional<double> AdaptiveNoise::release_change(std::uint64_t step, const Wo
   losses_ = std::move(losses);
   BoundedOnGrid sum = row_sum(std::move(changes), 1, adapts_.measurement.loss_bound, executor_);
   std::vector<Released> own;
-  own.push_back(check_mechanism_.release(std::move(sum), plan_.manifest->adjacency,
-                                         std::move(receipts.front()),
+  own.push_back(check_mechanism_.release(std::move(sum), std::move(receipts.front()),
                                          static_cast<double>(plan_.dataset_size)));
   const std::span<const Released> mean = led_by(leader_,
                                                 {.what = ReleaseSeen::What::measurement,
@@ -174,7 +173,7 @@ void AdaptiveNoise::restore(StateReader& in) {
 }
 
 std::optional<Receipt> AdaptiveNoise::pay(std::uint64_t step, Ledger& ledger) {
-  const Event release = release_event(aggregator_, step, plan_.manifest->adjacency);
+  const Event release = release_event(aggregator_, step);
   const Charge charge{step, release, release};
   std::vector<Receipt> receipts = ledger.charge({&charge, 1});
   if (receipts.empty()) return std::nullopt;

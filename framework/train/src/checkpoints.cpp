@@ -48,8 +48,7 @@ std::string hash_of_numbers(const Plan& plan) {
     add(&size, sizeof size);
     add(numbers->data(), size * sizeof(double));
   }
-  for (const std::uint64_t number :
-       {plan.planned_steps, plan.affordable_steps, plan.dataset_size, plan.grid_levels})
+  for (const std::uint64_t number : {plan.planned_steps, plan.affordable_steps, plan.dataset_size})
     add(&number, sizeof number);
   hash.add(to_json(plan.event).dump());
   for (const Charge& charge : plan.beside) hash.add(to_json(charge.cost).dump());
@@ -183,9 +182,8 @@ std::string why_no_checkpoints(const Plan& plan, const fs::path& state) {
 bool steps_are_repeatable(const Plan& plan) {
   if (plan.manifest->noise_off) return true;
   const ExactAbilities& can = plan.setting->program;
-  // Differences of gradients, and aggregators with grids of their own, need rows.
-  const bool needs_rows =
-      plan.grid_levels != 0 || (plan.correlated && plan.correlated->parts.size() > 1);
+  // Differences of gradients need rows.
+  const bool needs_rows = plan.correlated && plan.correlated->parts.size() > 1;
   return plan.arithmetic == Arithmetic::exact && (can.rows || (can.clipping && !needs_rows));
 }
 

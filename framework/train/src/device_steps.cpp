@@ -73,9 +73,8 @@ bool DeviceSteps::take(const DrawnStep& drawn, Workbench& bench) {
         run_.sum(drawn.step, {state_.data, drawn.batch, clip, state_.manifest.microbatch_size},
                  bench.memory, check ? &*check : nullptr);
     // The receipt's charge is on the disk: before that there is no key to hand over.
-    const PaidNoise noise =
-        state_.mechanism.pay_for_noise(clip.clip_norm, state_.manifest.adjacency,
-                                       state_.receipts.take(), state_.plan.batch_size[drawn.step]);
+    const PaidNoise noise = state_.mechanism.pay_for_noise(clip.clip_norm, state_.receipts.take(),
+                                                           state_.plan.batch_size[drawn.step]);
     run_.release(std::move(sum), noise);
     state_.gradient_noise = noise.stddev();
   });

@@ -119,18 +119,6 @@ class ExactSteps final : public HostSteps {
   }
 };
 
-/// Steps of sums on the aggregator's own grid.
-class GridSteps final : public HostSteps {
-  using HostSteps::HostSteps;
-  std::vector<Released> release_sums(const ClippedStep& now) override {
-    look(now);
-    return one(state_.release(
-        clipped_sum_on_grid(now.program, state_.data, now.drawn.batch, now.clip,
-                            state_.plan.grid_levels, state_.executor, state_.plan.unit),
-        now.divisor));
-  }
-};
-
 /// Steps of sums in floating point.
 class FloatingSteps final : public HostSteps {
   using HostSteps::HostSteps;
@@ -186,7 +174,6 @@ std::unique_ptr<StepEngine> make_host_steps(StepState& state) {
   const Plan& plan = state.plan;
   if (state.differences) return std::make_unique<DifferenceSteps>(state);
   if (plan.manifest->noise_off) return std::make_unique<NoiselessSteps>(state);
-  if (plan.grid_levels != 0) return std::make_unique<GridSteps>(state);
   if (plan.arithmetic == Arithmetic::exact) return std::make_unique<ExactSteps>(state);
   return std::make_unique<FloatingSteps>(state);
 }

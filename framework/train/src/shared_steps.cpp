@@ -105,8 +105,8 @@ StepOrder SharedSteps::order_of(const DrawnStep& drawn, const Clip& clip,
     order.noise = state_.correlated->secret_key();
   } else {
     order.noise = state_.mechanism
-                      .pay_for_noise(clip.clip_norm, state_.manifest.adjacency,
-                                     state_.receipts.take(), state_.plan.batch_size[drawn.step])
+                      .pay_for_noise(clip.clip_norm, state_.receipts.take(),
+                                     state_.plan.batch_size[drawn.step])
                       .secret_text();
   }
   return order;

@@ -76,8 +76,7 @@ ReleaseRecipe StatisticNoiseRecipes::recipe(std::uint64_t transform) const {
   return {.keep = 0.0,
           .earlier = {},
           .noise = {{.node = transform, .multiplier = multipliers_.at(transform)}},
-          .scale = 1.0,
-          .grid_levels = 0};
+          .scale = 1.0};
 }
 
 StatisticReleases::StatisticReleases(const Plan& plan, const RandomKey& key, Executor& executor,
@@ -133,8 +132,7 @@ const Released& StatisticReleases::release(const PlannedStatistic& planned, Boun
       throw PrivacyError("a statistic is about to be released that nobody paid for");
     Receipt receipt = std::move(receipts_.back());
     receipts_.pop_back();
-    own.push_back(
-        mechanism.release(std::move(sum), plan_.manifest->adjacency, std::move(receipt), divisor));
+    own.push_back(mechanism.release(std::move(sum), std::move(receipt), divisor));
   }
   const Released& released = led_by(witness_,
                                     {.what = what,

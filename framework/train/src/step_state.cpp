@@ -47,7 +47,7 @@ StepState::StepState(const Plan& the_plan, const Dataset& the_data, const Random
       manifest(*the_plan.manifest),
       data(the_data),
       executor(the_executor),
-      program(program_owner(manifest, *the_plan.setting)),
+      program(manifest.backend.component->full_name()),
       clipping(manifest.clipping.component->full_name()),
       made(start_components(the_plan)),
       mechanism(*made.aggregator, key.derive("noise"), the_executor, windowed_recipes(the_plan)),
@@ -87,7 +87,7 @@ void StepState::copy_scaling() {
 
 Released StepState::release(BoundedOnGrid sum, double divisor) {
   if (correlated) return correlated->release(std::move(sum), receipts.take(), divisor);
-  return mechanism.release(std::move(sum), manifest.adjacency, receipts.take(), divisor);
+  return mechanism.release(std::move(sum), receipts.take(), divisor);
 }
 
 Released StepState::release(Bounded sum, double divisor) {

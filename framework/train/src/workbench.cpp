@@ -27,8 +27,7 @@ const Program& Workbench::program_for_public_rows(const Plan& plan, Executor& ex
 const Program& PublicProgram::holding(std::span<const float> parameters, const Plan& plan,
                                       Executor& executor) {
   if (program_ == nullptr) {
-    model_ = plan.manifest->model.make<Model>();
-    program_ = compile_program(*plan.manifest, *plan.setting, *model_, backend_, executor);
+    program_ = make_program(plan, backend_, executor);
   }
   program_->load_parameters(parameters);
   return *program_;
@@ -36,7 +35,7 @@ const Program& PublicProgram::holding(std::span<const float> parameters, const P
 
 std::unique_ptr<Program> make_program(const Plan& plan, ComponentPtr<Backend>& backend,
                                       Executor& executor) {
-  return compile_program(*plan.manifest, *plan.setting, *plan.setting->model, backend, executor);
+  return compile_program(*plan.manifest, *plan.setting, backend, executor);
 }
 
 Workbench make_workbench(const Plan& plan, Executor& executor) {

@@ -44,9 +44,9 @@ std::optional<RunStatus> status_of(const std::string& text) {
 /// One ledger, line by line.
 class Check {
  public:
-  Check(const NamedLedger& ledger, const Plan& plan, std::map<std::string, PrivacyAnswer>& answers,
-        std::vector<std::string>& problems)
-      : ledger_(ledger), plan_(plan), answers_(answers), problems_(problems) {}
+  Check(const NamedLedger& ledger, const Manifest& manifest, const Plan* plan,
+        std::map<std::string, PrivacyAnswer>& answers, std::vector<std::string>& problems)
+      : ledger_(ledger), manifest_(manifest), plan_(plan), answers_(answers), problems_(problems) {}
 
   std::optional<LedgerAccount> account(const Json& facts) {
     check_first_line(facts);
@@ -80,7 +80,9 @@ class Check {
     const Release& release = ledger_.contents.releases[i];
     const bool is_step = release.what.empty();
     std::optional<Charge> planned;
-    if (plan_.noise_adapts) {
+    if (plan_ == nullptr) {
+      planned = said(release);
+    } else if (plan_->noise_adapts) {
       planned = is_step ? adapted_step(release) : next_check();
     } else {
       planned = is_step ? next_step() : next_beside(release);
@@ -93,56 +95,64 @@ class Check {
       return fail(line(i), "is not the release that the plan charges for there (step " +
                                std::to_string(planned->step) + ")");
     }
-    if (is_step && account_.steps >= plan_.affordable_steps && !plan_.noise_adapts)
+    const bool adapts = plan_ != nullptr && plan_->noise_adapts;
+    if (is_step && plan_ != nullptr && !adapts && account_.steps >= plan_->affordable_steps)
       return fail(line(i), "is a step that the budget does not pay for");
     ++(is_step ? account_.steps : account_.beside);
-    if (plan_.noise_adapts) record(*planned, is_step);
+    if (adapts) record(*planned, is_step);
     account_.costs.push_back(std::move(planned->cost));
+  }
+
+  /// Without a plan, a line is believed: what it says was charged.
+  std::optional<Charge> said(const Release& release) const {
+    try {
+      const Event made = event_from_json(release.release.dump(), ledger_.name);
+      const Event cost = event_from_json(release.event.dump(), ledger_.name);
+      return Charge{release.step, made, cost, release.what};
+    } catch (const ConfigError&) {
+      return std::nullopt;
+    }
   }
 
   /// Statistics come before all steps, and a report before the steps that follow from it: training
   /// on an unpaid release is seen here.
   std::optional<Charge> next_step() const {
-    std::uint64_t before = charges_of(plan_.statistics).size();
-    if (plan_.report) before += plan_.report->between(account_.steps + 1);
-    if (has_last_report_ || account_.beside < before || account_.steps >= plan_.charges.size())
+    std::uint64_t before = charges_of(plan_->statistics).size();
+    if (plan_->report) before += plan_->report->between(account_.steps + 1);
+    if (has_last_report_ || account_.beside < before || account_.steps >= plan_->charges.size())
       return std::nullopt;
-    return plan_.charges[account_.steps];
+    return plan_->charges[account_.steps];
   }
 
   /// The kept model's report may come after any step, since runs may end after any; and it is the
   /// last release of all.
   std::optional<Charge> next_beside(const Release& release) {
-    if (has_last_report_ || account_.beside >= plan_.beside.size()) return std::nullopt;
-    const std::uint64_t statistics = charges_of(plan_.statistics).size();
-    if (!plan_.report || account_.beside < statistics) return plan_.beside[account_.beside];
-    Charge last = plan_.report->charge();
+    if (has_last_report_ || account_.beside >= plan_->beside.size()) return std::nullopt;
+    const std::uint64_t statistics = charges_of(plan_->statistics).size();
+    if (!plan_->report || account_.beside < statistics) return plan_->beside[account_.beside];
+    Charge last = plan_->report->charge();
     if (release.what == last.what) {
       has_last_report_ = true;
       return last;
     }
-    const Charge& between = plan_.beside[account_.beside];
+    const Charge& between = plan_->beside[account_.beside];
     return between.step == account_.steps ? std::optional(between) : std::nullopt;
   }
 
   /// Noise that adapts is chosen as the run goes: a plan says only that it is a Gaussian, charged
   /// in full, at its place. Its event is read from the line.
   std::optional<Charge> adapted_step(const Release& release) const {
-    if (account_.steps >= plan_.steps()) return std::nullopt;
+    if (account_.steps >= plan_->steps()) return std::nullopt;
     // A measurement that was due before this step, and is missing, was paid for by nobody.
-    if (account_.beside != plan_.noise_adapts->checks_before(account_.steps + 1))
+    if (account_.beside != plan_->noise_adapts->checks_before(account_.steps + 1))
       return std::nullopt;
-    try {
-      Event event = event_from_json(release.event.dump(), ledger_.name);
-      if (std::get_if<GaussianEvent>(&event.kind()) == nullptr) return std::nullopt;
-      return Charge{account_.steps, event, event};
-    } catch (const ConfigError&) {
-      return std::nullopt;
-    }
+    const std::optional<Charge> step = said(release);
+    if (!step || std::get_if<GaussianEvent>(&step->cost.kind()) == nullptr) return std::nullopt;
+    return Charge{account_.steps, step->cost, step->cost};
   }
 
   std::optional<Charge> next_check() const {
-    const AdaptiveNoisePlan& adapts = *plan_.noise_adapts;
+    const AdaptiveNoisePlan& adapts = *plan_->noise_adapts;
     const std::uint64_t at = (account_.beside + 1) * adapts.measurement.every;
     if (!adapts.is_charged() || at != account_.steps) return std::nullopt;
     return adapts.check_charge(at);
@@ -158,11 +168,10 @@ class Check {
   /// Releases that were paid for together show one total: after the last of them the accountant is
   /// asked again.
   void check_totals() {
-    const Manifest& manifest = *plan_.manifest;
     const auto& releases = ledger_.contents.releases;
-    auto accountant = make_guard(manifest.accountant);
-    accountant->start(manifest.adjacency);
-    std::string history = sha256_hex(manifest.accountant.component->full_name());
+    auto accountant = make_guard(manifest_.accountant);
+    accountant->start(manifest_.adjacency);
+    std::string history = sha256_hex(manifest_.accountant.component->full_name());
     account_.spent = answer(*accountant, history);
     for (std::size_t i = 0; i < releases.size() && !failed_; ++i) {
       accountant->compose(account_.costs[i], 1);
@@ -175,7 +184,6 @@ class Check {
   }
 
   void check_total(std::size_t i) {
-    const Manifest& manifest = *plan_.manifest;
     const Release& release = ledger_.contents.releases[i];
     const PrivacyAnswer& spent = account_.spent;
     if (!near(release.epsilon, spent.value, kOfProcessors)) {
@@ -183,10 +191,10 @@ class Check {
                                " so far; derived again from its events it is " +
                                format_number(spent.value));
     }
-    if (!nearly_equal(release.delta, manifest.target_delta) ||
-        release.bound != std::string(to_text(spent.bound)))
+    if (!nearly_equal(release.delta, manifest_.target_delta) ||
+        (plan_ != nullptr && release.bound != std::string(to_text(spent.bound))))
       return fail(line(i), "says another delta or bound than the manifest and its accountant");
-    if (manifest.target_epsilon && spent.value > *manifest.target_epsilon * (1.0 + kOfProcessors))
+    if (manifest_.target_epsilon && spent.value > *manifest_.target_epsilon * (1.0 + kOfProcessors))
       return fail(line(i), "is more than privacy.target_epsilon allows");
     account_.spent.value = std::max(spent.value, release.epsilon);
   }
@@ -194,10 +202,10 @@ class Check {
   PrivacyAnswer answer(const Accountant& accountant, const std::string& history) {
     const auto known = answers_.find(history);
     if (known != answers_.end()) return known->second;
-    const Manifest& manifest = *plan_.manifest;
     PrivacyAnswer spent =
-        checked_guard(accountant.epsilon(manifest.target_delta), manifest.accountant.name());
-    if (plan_.charges_are_bounds) spent = of_charges_that_are_bounds(std::move(spent));
+        checked_guard(accountant.epsilon(manifest_.target_delta), manifest_.accountant.name());
+    if (plan_ == nullptr || plan_->charges_are_bounds)
+      spent = of_charges_that_are_bounds(std::move(spent));
     return answers_[history] = std::move(spent);
   }
 
@@ -215,32 +223,34 @@ class Check {
           contents.close.at("releases_charged") == contents.releases.size() &&
           first_difference({{"epsilon", epsilon}}, {{"epsilon", json_number(account_.spent.value)}})
               .empty() &&
-          nearly_equal(contents.close.at("delta"), plan_.manifest->target_delta);
+          nearly_equal(contents.close.at("delta"), manifest_.target_delta);
       if (!is_it) return fail(place, "does not say what the lines before it add up to");
     } catch (const Json::exception&) {
       return fail(place, "is not what a run ends with");
     }
     if (account_.steps_done > account_.steps)
       return fail(place, "says that steps were made which were not paid for");
+    if (plan_ == nullptr) return;
     if (*status == RunStatus::stopped_early && !can_stop_here())
       return fail(place, "says that a report ended the run, where the plan has none that could");
-    const bool all = plan_.federated == nullptr || plan_.federated->at_server;
+    const bool all = plan_->federated == nullptr || plan_->federated->at_server;
     if (*status == RunStatus::completed && all &&
-        ledger_.contents.facts.contains("client") == false && account_.steps_done != plan_.steps())
+        ledger_.contents.facts.contains("client") == false && account_.steps_done != plan_->steps())
       fail(place, "says that the run was completed, but not all of its steps were made");
   }
 
   /// Whether the run may have stopped early: after a report, of which there were enough for
   /// `patience`.
   bool can_stop_here() const {
-    const std::optional<PlannedReport>& report = plan_.report;
+    const std::optional<PlannedReport>& report = plan_->report;
     if (!report || report->patience == 0 || account_.steps_done != account_.steps) return false;
-    return report->is_due(account_.steps, plan_.affordable_steps) &&
+    return report->is_due(account_.steps, plan_->affordable_steps) &&
            account_.steps / report->every > report->patience;
   }
 
   const NamedLedger& ledger_;
-  const Plan& plan_;
+  const Manifest& manifest_;
+  const Plan* plan_;  // null: the events of the ledger are believed
   std::map<std::string, PrivacyAnswer>& answers_;
   std::vector<std::string>& problems_;
   bool failed_ = false;
@@ -306,10 +316,11 @@ std::string first_difference(const Json& said, const Json& derived) {
   return "";
 }
 
-std::optional<LedgerAccount> LedgerChecker::check(const NamedLedger& ledger, const Plan& plan,
+std::optional<LedgerAccount> LedgerChecker::check(const NamedLedger& ledger,
+                                                  const Manifest& manifest, const Plan* plan,
                                                   const Json& facts) {
   try {
-    return Check(ledger, plan, answers_, problems_).account(facts);
+    return Check(ledger, manifest, plan, answers_, problems_).account(facts);
   } catch (const Error& problem) {
     problems_.push_back(ledger.name + ": " + problem.what());
     return std::nullopt;

@@ -31,11 +31,12 @@ class LedgerChecker {
   /// \param problems  out: problems are appended; outlives this.
   explicit LedgerChecker(std::vector<std::string>& problems) : problems_(problems) {}
 
-  /// \param plan  of the owner of the ledger.
+  /// \param plan  of the owner of the ledger; null: there is none to compare with, and the events of
+  ///   the ledger are believed.
   /// \param facts  those that the first line must state.
   /// \returns nothing if its charges are not those of this plan.
-  std::optional<LedgerAccount> check(const NamedLedger& ledger, const Plan& plan,
-                                     const nlohmann::json& facts);
+  std::optional<LedgerAccount> check(const NamedLedger& ledger, const Manifest& manifest,
+                                     const Plan* plan, const nlohmann::json& facts);
 
  private:
   std::vector<std::string>& problems_;

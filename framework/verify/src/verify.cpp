@@ -9,10 +9,11 @@
 #include <utility>
 
 #include "answers_again.hpp"
+#include "by_events.hpp"
 #include "ledger_check.hpp"
-#include "manifest_of.hpp"
 #include "privgrad/data/data_commitment.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/manifest/yaml.hpp"
 #include "privgrad/model/model_file.hpp"
 #include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/plan/public_facts.hpp"
@@ -24,28 +25,13 @@
 #include "privgrad/train/run_output.hpp"
 #include "privgrad/trust/event_json.hpp"
 #include "privgrad/trust/json_problem.hpp"
+#include "run_files.hpp"
 #include "second_accountant.hpp"
 
 namespace privgrad::core {
 namespace {
 
 using Json = nlohmann::json;
-
-// The files of runs stay far below these.
-constexpr std::size_t kMostDocument = std::size_t{64} << 20;
-constexpr int kDeepest = 64;
-
-Json object_of(const RecordDirectory& directory, const std::string& name) {
-  const std::string text = directory.read(name, kMostDocument);
-  if (const std::string wrong = json_problem(kDeepest, text); !wrong.empty())
-    throw IoError(name + ": " + wrong);
-  Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object()) throw IoError(name + ": holds no JSON object");
-  return json;
-}
-
-/// The first line of a text that may have many.
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 /// The member of two objects by which they differ.
 std::string difference(const Json& said, const Json& derived) {
@@ -72,15 +58,10 @@ class Verifier {
     const Evidence evidence = read_evidence(directory_);
     result_.problems = evidence.problems;
     result_.seals = evidence.seals();
-    // Names and numbers of clients come from the caller, not from the directory.
-    if (client_ && !directory_.has("ledgers/client-" + std::to_string(*client_) + ".jsonl")) {
-      throw ConfigError("there is no client " + std::to_string(*client_) + " with a ledger in " +
-                        directory_.path().string());
-    }
     attempt("manifest.yaml", [&] { make_plan_again(); });
     if (!plan_) return std::move(result_);
     if (manifest_->noise_off) {
-      problem("manifest.yaml: noise is off: there is no guarantee to verify");
+      problem(kNoNoise);
       return std::move(result_);
     }
     if (check_ledgers(evidence)) {
@@ -134,8 +115,7 @@ class Verifier {
       return check_ledger_of_client(evidence.ledgers.front());
     const std::size_t wanted = has_client_ledgers() ? plan_->federated->clients.size() : 1;
     const auto name_of = [&](std::size_t i) {
-      return has_client_ledgers() ? "ledgers/client-" + std::to_string(i) + ".jsonl"
-                                  : std::string("ledger.jsonl");
+      return has_client_ledgers() ? ledger_of_client(i) : std::string("ledger.jsonl");
     };
     std::size_t found = 0;
     for (std::size_t i = 0; i < wanted; ++i) {
@@ -157,7 +137,7 @@ class Verifier {
   /// For a client that was a program of its own: the others' ledgers, and the model, lie elsewhere.
   bool check_ledger_of_client(const NamedLedger& ledger) {
     for (std::size_t i = 0; i < plan_->federated->clients.size(); ++i) {
-      if (ledger.name != "ledgers/client-" + std::to_string(i) + ".jsonl") continue;
+      if (ledger.name != ledger_of_client(i)) continue;
       client_ = i;
       is_client_alone_ = true;
       check_ledger(ledger, i);
@@ -178,7 +158,8 @@ class Verifier {
     facts["target_epsilon"] =
         manifest_->target_epsilon ? Json(*manifest_->target_epsilon) : Json(nullptr);
     facts["target_delta"] = manifest_->target_delta;
-    if (auto account = checker_.check(ledger, own, facts)) accounts_.push_back(std::move(*account));
+    if (auto account = checker_.check(ledger, *manifest_, &own, facts))
+      accounts_.push_back(std::move(*account));
     check_commitment(ledger);
   }
 
@@ -287,24 +268,18 @@ class Verifier {
     tell_limits();
   }
 
-  /// The owner of a ledger, and what it answers for.
-  struct Owner {
-    const Plan* plan;
-    PrivacyAnswer named;
-    std::vector<Event> costs;
-  };
-
   /// A run that is accounted in full states the cost of all that was planned; and so does a client
   /// alone, whose rounds a server ended that had seen its releases.
-  Owner owner_of(const LedgerAccount& account, const Plan& plan) const {
+  Charged charged_of(const LedgerAccount& account, const Plan& plan) const {
     const bool in_full = is_accounted_in_full() || is_client_alone_;
-    Owner owner{&plan, in_full ? of_all_steps(plan) : account.spent, account.costs};
-    if (!in_full) return owner;
-    owner.costs.clear();
-    for (const Charge& charge : plan.beside) owner.costs.push_back(charge.cost);
+    Charged charged{in_full ? of_all_steps(plan) : account.spent, account.costs,
+                    plan.charges_are_bounds || plan_->noise_adapts};
+    if (!in_full) return charged;
+    charged.costs.clear();
+    for (const Charge& charge : plan.beside) charged.costs.push_back(charge.cost);
     for (std::uint64_t i = 0; i < plan.affordable_steps; ++i)
-      owner.costs.push_back(plan.charges[i].cost);
-    return owner;
+      charged.costs.push_back(plan.charges[i].cost);
+    return charged;
   }
 
   void ask_accountants(const Outcome& made) {
@@ -312,58 +287,13 @@ class Verifier {
     const Plan& plan = !has_client_ledgers() ? *plan_
                        : is_client_alone_    ? *plan_->federated->clients[*client_].plan
                                              : *plan_->federated->clients[which].plan;
-    Owner owner = owner_of(accounts_[which], plan);
-    if (!client_) owner.named = made.epsilon;
-    if (std::isfinite(owner.named.value)) result_.epsilon = owner.named.value;
-    result_.delta = manifest_->target_delta;
-    add_accountant(manifest_->accountant.component->full_name(), "named", owner.named);
-    std::vector<std::string> refusals;
-    const auto answers = second_answers_about(owner, refusals, {});
-    if (answers.empty()) return note_no_second(refusals);
-    SecondAnswer second = answers.front();
-    if (client_ || !has_client_ledgers())
-      return add_accountant(second.name, "second", second.epsilon);
-    // Its answer about the run is the largest about a client: accountants differ in which that is.
-    std::set<std::pair<const Plan*, std::size_t>> asked{{owner.plan, owner.costs.size()}};
-    for (std::size_t i = 0; i < accounts_.size(); ++i) {
-      const Owner other = owner_of(accounts_[i], *plan_->federated->clients[i].plan);
-      if (!asked.insert({other.plan, other.costs.size()}).second) continue;
-      const auto of_other = second_answers_about(other, refusals, second.name);
-      if (of_other.empty()) return note_no_second(refusals);
-      if (of_other.front().epsilon.value > second.epsilon.value) second = of_other.front();
-    }
-    add_accountant(second.name, "second", second.epsilon);
-  }
-
-  /// The proofs of the other accountants, none of which may contradict the named one's.
-  std::vector<SecondAnswer> second_answers_about(const Owner& owner,
-                                                 std::vector<std::string>& refusals,
-                                                 const std::optional<std::string>& only) {
-    auto answers = second_answers(*manifest_, catalog_, owner.costs,
-                                  plan_->noise_adapts.has_value(), refusals, only);
-    for (const SecondAnswer& second : answers) {
-      if (!second.epsilon.lower || owner.plan->charges_are_bounds || plan_->noise_adapts) continue;
-      if (*second.epsilon.lower > owner.named.value * (1.0 + 1e-9)) {
-        problem("ledger: the accountants contradict each other: " + second.name +
-                " proves that epsilon is at least " + format_number(*second.epsilon.lower) +
-                ", the named one that it is at most " + format_number(owner.named.value));
-      }
-    }
-    return answers;
-  }
-
-  void note_no_second(const std::vector<std::string>& refusals) {
-    std::string why = "no second accountant has a proof about these events";
-    for (const std::string& refusal : refusals) why += "; " + first_line(refusal);
-    note(why);
-  }
-
-  void add_accountant(const std::string& name, const char* role, const PrivacyAnswer& answer) {
-    result_.accountants[name] = {{"role", role},
-                                 {"epsilon", json_number(answer.value)},
-                                 {"lower", answer.lower ? json_number(*answer.lower) : Json()},
-                                 {"bound", to_text(answer.bound)},
-                                 {"note", answer.note}};
+    Charged charged = charged_of(accounts_[which], plan);
+    if (!client_) charged.named = made.epsilon;
+    core::ask_accountants(
+        *manifest_, catalog_, plan_->noise_adapts.has_value(), charged,
+        client_ || !has_client_ledgers() ? 0 : accounts_.size(),
+        [&](std::size_t i) { return charged_of(accounts_[i], *plan_->federated->clients[i].plan); },
+        result_);
   }
 
   // ---- the files that the run left
@@ -583,7 +513,15 @@ class Verifier {
 
 Verification verify_run(const RecordDirectory& directory, const Catalog& catalog,
                         std::optional<std::size_t> client) {
-  Verification result = Verifier(directory, catalog, client).verify();
+  // Names and numbers of clients come from the caller, not from the directory.
+  if (client && !directory.has(ledger_of_client(*client))) {
+    throw ConfigError("there is no client " + std::to_string(*client) + " with a ledger in " +
+                      directory.path().string());
+  }
+  const auto removed = removed_components_of(
+      directory.has("manifest.yaml") ? directory.read("manifest.yaml", kMaxYamlBytes) : "");
+  Verification result = removed.empty() ? Verifier(directory, catalog, client).verify()
+                                        : verify_by_events(directory, catalog, client, removed);
   // Somewhere there are still keys of the run, with which its noise could be removed.
   if (directory.has(kResumeFile)) {
     result.problems.push_back(std::string(kResumeFile) +

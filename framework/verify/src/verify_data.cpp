@@ -1,12 +1,12 @@
 #include <string>
 #include <vector>
 
-#include "manifest_of.hpp"
 #include "privgrad/data/data_commitment.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/plan/read_data.hpp"
 #include "privgrad/record/evidence.hpp"
 #include "privgrad/verify/verify.hpp"
+#include "run_files.hpp"
 
 namespace privgrad::core {
 

@@ -45,7 +45,7 @@ CpuProgram::CpuProgram(Network network, Executor& executor)
   inputs_ = widest_ = element_count(shapes.front());
   outputs_ = element_count(shapes.back());
   for (std::size_t i = 0; i < network_.layers.size(); ++i) {
-    auto step = make_step(network_.layers[i], i, {std::span(shapes).first(i + 1), shapes[i + 1]});
+    auto step = make_step(network_.layers[i], {std::span(shapes).first(i + 1), shapes[i + 1]});
     step->place_at(parameters);
     if (parameters == 0) first_with_parameters_ = i;
     parameters += step->parameter_count();

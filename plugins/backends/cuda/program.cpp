@@ -63,7 +63,7 @@ CudaProgram::CudaProgram(Network network, std::shared_ptr<Device> device)
   outputs_ = element_count(shapes.back());
   first_with_parameters_ = network_.layers.size();
   for (std::size_t i = 0; i < network_.layers.size(); ++i) {
-    auto step = make_step(network_.layers[i], i, {std::span(shapes).first(i + 1), shapes[i + 1]});
+    auto step = make_step(network_.layers[i], {std::span(shapes).first(i + 1), shapes[i + 1]});
     parameter_count_ += step->parameter_count();
     if (step->parameter_count() > 0) {
       first_with_parameters_ = std::min(first_with_parameters_, i);

@@ -410,6 +410,18 @@ TEST_CASE("manifest: auto stands for numbers that take it, and for nothing else"
                     ContainsSubstring("seed: is a text, expected an integer"));
 }
 
+TEST_CASE(
+    "manifest: a component that was removed is named with its successor, and nothing else is") {
+  CHECK_THROWS_WITH(
+      load(kGood, {"aggregator={kind: discrete_gaussian, grid_levels: 4096}"}),
+      ContainsSubstring(
+          "error: aggregator: discrete_gaussian was removed; use gaussian, whose sums "
+          "and noise are whole numbers, too") &&
+          !ContainsSubstring("\n"));
+  CHECK_THROWS_WITH(load(kGood, {"optimizer=discrete_gaussian"}),
+                    !ContainsSubstring("was removed"));
+}
+
 TEST_CASE("manifest: a text too long for a component's name is not shown, since it may be rows") {
   CHECK_THROWS_WITH(load(kGood, {"schedules.clip_norm=" + std::string(100, 'x')}),
                     ContainsSubstring("no schedule 'xxx"));

@@ -35,13 +35,8 @@ TEST_CASE("parameters are grouped by layer, weights and biases together", "[clip
   CHECK(groups[2].size == 3 * 8 + 3);  // the convolution leaves 2 x 2 x 2
 }
 
-TEST_CASE("eleven layers are eleven groups, and an opaque one is one", "[clipping]") {
+TEST_CASE("eleven layers are eleven groups", "[clipping]") {
   const auto deep = groups_of({2}, std::vector<Layer>(11, Dense{2}));
   REQUIRE(deep.size() == 11);  // layers.1 and layers.10 are two
   CHECK(deep[10].name == "layers.10");
-  const auto opaque = groups_of(
-      {2}, {Opaque{.tensors = {{"a.weight", {3}, 1}, {"b.weight", {2, 2}, 1}}, .outputs = 1}});
-  REQUIRE(opaque.size() == 1);
-  CHECK(opaque[0].name == "layers.0");
-  CHECK(opaque[0].size == 7);
 }

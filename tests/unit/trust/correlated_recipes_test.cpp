@@ -289,27 +289,6 @@ TEST_CASE("recipes that prove nothing, or make no sense, are refused", "[correla
              ContainsSubstring("a scale of inf"));
 }
 
-TEST_CASE("discrete noise on a grid is not shared between steps", "[correlated][privacy]") {
-  // One such step among correlated ones is enough: its release event would be another's.
-  const auto with_grid_at = [](std::uint64_t place) {
-    return ScriptedAggregator([=](std::uint64_t step) {
-      ReleaseRecipe recipe{.keep = 1.0, .earlier = {}, .noise = {{step, 1.0}}};
-      if (step == place) recipe = {.keep = 0.0, .noise = {{step, 1.0}}, .grid_levels = 16};
-      return recipe;
-    });
-  };
-  for (const std::uint64_t place : {0u, 3u})
-    CHECK_THROWS_AS(CorrelatedRecipes::of(with_grid_at(place), 5), PrivacyError);
-  CHECK_THROWS_WITH(CorrelatedRecipes::of(with_grid_at(3), 5),
-                    ContainsSubstring("step 3 asks for discrete noise on a grid") &&
-                        ContainsSubstring("no proof covers sums of discrete Gaussians"));
-  // All of them independent: no business of these.
-  const ScriptedAggregator independent([](std::uint64_t step) {
-    return ReleaseRecipe{.keep = 0.0, .noise = {{step, 1.0}}, .grid_levels = 16};
-  });
-  CHECK_FALSE(CorrelatedRecipes::of(independent, 5));
-}
-
 TEST_CASE("independent noise is not correlated", "[correlated]") {
   CHECK_FALSE(CorrelatedRecipes::of(independent_noise(1.0), 5));
 }

@@ -101,8 +101,7 @@ const RandomKey kKey = RandomKey::from_seed(40);
 Released release(BoundedOnGrid sum, Executor& executor) {
   const auto aggregator = independent_noise(1.5);
   Payment payment;
-  return Mechanism(aggregator, kKey, executor)
-      .release(std::move(sum), Adjacency::zero_out, payment.take(), 10.0);
+  return Mechanism(aggregator, kKey, executor).release(std::move(sum), payment.take(), 10.0);
 }
 
 /// Not by Catch's ==, which prints all of two long vectors that differ.

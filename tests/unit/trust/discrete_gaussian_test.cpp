@@ -1,9 +1,11 @@
 #include "privgrad/trust/discrete_gaussian.hpp"
 
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numbers>
 #include <numeric>
+#include <variant>
 #include <vector>
 
 #include "privgrad/error.hpp"
@@ -198,5 +200,41 @@ TEST_CASE("a sigma without a distribution is refused", "[noise][discrete]") {
   const RandomKey key = RandomKey::from_seed(7);
   for (const std::uint64_t sigma : {std::uint64_t{0}, kLargestDiscreteSigma + 1}) {
     CHECK_THROWS_AS(DiscreteGaussianStream(key, 0, sigma), privgrad::ConfigError);
+  }
+}
+
+TEST_CASE("discrete noise in cells is never less than promised", "[discrete][privacy]") {
+  using privgrad::core::sigma_in_cells;
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 28;
+  CHECK(sigma_in_cells(1.0, 1024) == 1024);
+  CHECK(sigma_in_cells(1.0 + 0x1p-52, 1024) == 1025);
+  CHECK(sigma_in_cells(1.2345, 1000) == 1235);
+  // The double 0.1 is a little more than a tenth, so ten of it are more than 1, though the product
+  // in double is 1.
+  CHECK(sigma_in_cells(0.1, 10) == 2);
+  CHECK(sigma_in_cells(1e-300, kMost) == 1);
+  CHECK_THROWS_WITH(sigma_in_cells(0x1p25, kMost), ContainsSubstring("2^52"));
+  CHECK_THROWS_AS(sigma_in_cells(std::numeric_limits<double>::infinity(), 1),
+                  privgrad::ConfigError);
+}
+
+TEST_CASE("a release with discrete noise is charged as zCDP", "[discrete][privacy]") {
+  using privgrad::Adjacency;
+  const auto rho = [](std::uint64_t levels, std::uint64_t sigma, Adjacency adjacency) {
+    const auto event = privgrad::core::grid_release_event(levels, sigma, adjacency);
+    return std::get<privgrad::ZcdpEvent>(event.kind()).rho;
+  };
+  // (levels / sigma)^2 / 2, and four times that where one example is exchanged for another.
+  for (const Adjacency adjacency : {Adjacency::zero_out, Adjacency::add_or_remove_one}) {
+    CHECK_THAT(rho(1024, 2048, adjacency), WithinRel(0.125, 1e-15));
+    CHECK(rho(1024, 2048, adjacency) >= 0.125);
+  }
+  CHECK_THAT(rho(1024, 2048, Adjacency::replace_one), WithinRel(0.5, 1e-15));
+  // Never below the exact quotient: 2 rho sigma^2 >= levels^2, in long double.
+  for (std::uint64_t sigma = 1; sigma < 1'000'000; sigma = sigma * 3 / 2 + 1) {
+    const long double twice = 2.0L * rho(4097, sigma, Adjacency::zero_out);
+    const long double s = static_cast<long double>(sigma);
+    CHECK(twice * s * s >= 4097.0L * 4097.0L);
+    CHECK(twice * s * s <= 4097.0L * 4097.0L * (1.0L + 1e-14L));
   }
 }

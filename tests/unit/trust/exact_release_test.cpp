@@ -146,7 +146,7 @@ TEST_CASE("an exact release is one rounded Gaussian of its terms' joint variance
     Mechanism mechanism(aggregator, key, *executor);
     Payments payments({Event::gaussian(5.0)});
     const Released released =
-        mechanism.release(exact_sum_of(example(kSize, 1), 2.0), kZeroOut, payments.take(0), 10.0);
+        mechanism.release(exact_sum_of(example(kSize, 1), 2.0), payments.take(0), 10.0);
     CHECK(values(released) == expected);
     CHECK(released.noise_stddev() == 2.0 * 5.0 / 10.0);
   }
@@ -174,7 +174,7 @@ TEST_CASE("exact releases of large sums are rounded as small ones are", "[exact]
       Payments payments({Event::gaussian(multiplier)});
       const Released released =
           mechanism.release(exact_sum(program, data, std::vector<std::uint32_t>{0}, 3.0, serial),
-                            kZeroOut, payments.take(0), 7.0);
+                            payments.take(0), 7.0);
       CHECK(values(released) == expected);
     }
   }
@@ -186,8 +186,8 @@ TEST_CASE("exact noise has standard deviation multiplier * bound / divisor",
   Mechanism mechanism(aggregator, RandomKey::from_seed(5), serial);
   Payments payments({Event::gaussian(1.5)});
   constexpr std::size_t kSize = 100'000;
-  const Released released = mechanism.release(exact_sum_of(std::vector<float>(kSize, 0.0f), 4.0),
-                                              kZeroOut, payments.take(0), 10.0);
+  const Released released =
+      mechanism.release(exact_sum_of(std::vector<float>(kSize, 0.0f), 4.0), payments.take(0), 10.0);
   double squares = 0.0;
   for (const float x : released.values()) squares += static_cast<double>(x) * x;
   // Standard error of a standard deviation: 1 / sqrt(2 n); 6 of them: false alarm below 1e-8.
@@ -218,8 +218,7 @@ TEST_CASE("what is released lies on one public grid, whatever the data",
       Payments payments({Event::gaussian(multiplier)});
       std::vector<float> x(kSize, 0.0f);
       x[17] = betrayed;
-      const Released released =
-          mechanism.release(exact_sum_of(x, 1.0), kZeroOut, payments.take(0), 1.0);
+      const Released released = mechanism.release(exact_sum_of(x, 1.0), payments.take(0), 1.0);
       for (const float value : released.values()) {
         const double cells = static_cast<double>(value) / cell;
         CHECK(cells == std::round(cells));
@@ -235,7 +234,7 @@ TEST_CASE("two exact steps get independent noise, and no step gets it twice",
   Mechanism mechanism(aggregator, RandomKey::from_seed(3), serial);
   Payments payments({Event::gaussian(1.0), Event::gaussian(1.0)});
   const auto release = [&](std::size_t step) {
-    return values(mechanism.release(exact_sum_of(std::vector<float>(kSize, 0.0f), 1.0), kZeroOut,
+    return values(mechanism.release(exact_sum_of(std::vector<float>(kSize, 0.0f), 1.0),
                                     payments.take(step), 1.0));
   };
   const auto first = release(0), second = release(1);
@@ -245,8 +244,7 @@ TEST_CASE("two exact steps get independent noise, and no step gets it twice",
   // A mean of kSize products of standard normals: six standard errors, false alarm below 1e-8.
   CHECK(std::abs(product / kSize) < 6.0 / std::sqrt(kSize));
   Payments again({Event::gaussian(1.0)});
-  CHECK_THROWS_AS(mechanism.release(exact_sum_of({0.0f}, 1.0), kZeroOut, again.take(0), 1.0),
-                  PrivacyError);
+  CHECK_THROWS_AS(mechanism.release(exact_sum_of({0.0f}, 1.0), again.take(0), 1.0), PrivacyError);
 }
 
 TEST_CASE("exact noise beyond what can be drawn is refused before anything is released",
@@ -254,8 +252,7 @@ TEST_CASE("exact noise beyond what can be drawn is refused before anything is re
   const auto aggregator = independent_noise(0x1p35);
   Mechanism mechanism(aggregator, RandomKey::from_seed(3), serial);
   Payments payments({Event::gaussian(0x1p35)});
-  CHECK_THROWS_AS(mechanism.release(exact_sum_of({0.0f}, 1.0), kZeroOut, payments.take(0), 1.0),
-                  ConfigError);
+  CHECK_THROWS_AS(mechanism.release(exact_sum_of({0.0f}, 1.0), payments.take(0), 1.0), ConfigError);
 }
 
 TEST_CASE("a correlated run takes no more examples a step than its sums have room for",
@@ -282,8 +279,7 @@ TEST_CASE("neighbours' exact releases differ by what the sums do, in whole cells
     Mechanism mechanism(aggregator, RandomKey::from_seed(3), serial);
     Payments payments({Event::gaussian(1e-9)});
     return mechanism
-        .release(exact_sum_of({x}, static_cast<double>(kExactLevels)), kZeroOut, payments.take(0),
-                 1.0)
+        .release(exact_sum_of({x}, static_cast<double>(kExactLevels)), payments.take(0), 1.0)
         .values()[0];
   };
   CHECK(release(12345.0f) - release(12000.0f) == 345.0f);

@@ -169,7 +169,7 @@ TEST_CASE("an aggregator that names an old node after planning is caught at the 
     return ReleaseRecipe{
         .keep = 0, .earlier = {}, .noise = {{.node = planned ? 0 : step, .multiplier = 1.0}}};
   });
-  CHECK(release_events(impure, 2, kZeroOut).size() == 2);
+  CHECK(release_events(impure, 2).size() == 2);
   planned = true;
   Mechanism mechanism(impure, RandomKey::from_seed(9), serial);
   Payments payments(2, 1.0);
@@ -180,7 +180,7 @@ TEST_CASE("an aggregator that names an old node after planning is caught at the 
 
 TEST_CASE("what is charged follows from the recipe", "[mechanism][privacy]") {
   SECTION("independent noise: one Gaussian a step") {
-    const auto events = release_events(independent_noise(2.0), 3, kZeroOut);
+    const auto events = release_events(independent_noise(2.0), 3);
     CHECK(events == std::vector<Event>(3, Event::gaussian(2.0)));
   }
   SECTION("several fresh nodes add up in squares") {
@@ -188,7 +188,7 @@ TEST_CASE("what is charged follows from the recipe", "[mechanism][privacy]") {
       return ReleaseRecipe{
           .keep = 0, .earlier = {}, .noise = {{2 * step, 3.0}, {2 * step + 1, 4.0}}};
     });
-    CHECK(release_events(two, 2, kZeroOut).front() == Event::gaussian(5.0));
+    CHECK(release_events(two, 2).front() == Event::gaussian(5.0));
   }
 }
 
@@ -201,8 +201,8 @@ TEST_CASE("recipes without a proof are refused", "[mechanism][privacy]") {
       spoil(step, recipe);
       return recipe;
     });
-    CHECK_THROWS_AS(release_events(aggregator, 3, kZeroOut), PrivacyError);
-    CHECK_THROWS_WITH(release_events(aggregator, 3, kZeroOut), ContainsSubstring(why));
+    CHECK_THROWS_AS(release_events(aggregator, 3), PrivacyError);
+    CHECK_THROWS_WITH(release_events(aggregator, 3), ContainsSubstring(why));
   };
   refused("noise node 0 again", [](std::uint64_t, ReleaseRecipe& r) { r.noise[0].node = 0; });
   refused("data of earlier steps",

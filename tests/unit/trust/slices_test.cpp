@@ -94,7 +94,6 @@ BoundedOnGrid whole_sum(const Program& program, const Dataset& data, double coun
 }
 
 constexpr std::size_t kProcesses[] = {1, 2, 3, 5, 8};
-constexpr auto kAddOrRemoveOne = Adjacency::add_or_remove_one;
 
 }  // namespace
 
@@ -154,13 +153,13 @@ TEST_CASE("a release in slices has the bits of one release", "[exact][mechanism]
   for (const auto& program : programs()) {
     for (const double count_share : {0.0, 0.3}) {
       Payments payments(std::vector<Event>{Event::gaussian(1.5)});
-      const Released whole = Mechanism(aggregator, key, serial)
-                                 .release(whole_sum(*program, data, count_share), kAddOrRemoveOne,
-                                          payments.take(0), 10.0);
+      const Released whole =
+          Mechanism(aggregator, key, serial)
+              .release(whole_sum(*program, data, count_share), payments.take(0), 10.0);
       for (const std::size_t processes : kProcesses) {
         Payments again(std::vector<Event>{Event::gaussian(1.5)});
         const std::string told = Mechanism(aggregator, key, serial)
-                                     .pay_for_noise(3.0, kAddOrRemoveOne, again.take(0), 10.0)
+                                     .pay_for_noise(3.0, again.take(0), 10.0)
                                      .secret_text();
         const Slices slices(*program, processes, count_share != 0.0);
         std::optional<Released> together;
@@ -190,16 +189,16 @@ TEST_CASE("noise that was paid for fits its own sum, and no other", "[exact][mec
   Payments payments(std::vector<Event>{Event::gaussian(1.5), Event::gaussian(1.5)});
   Mechanism mechanism(aggregator, RandomKey::from_seed(40), serial);
   // A contribution of twice the length, with the same noise: half the noise that was charged.
-  const PaidNoise noise = mechanism.pay_for_noise(1.5, kAddOrRemoveOne, payments.take(0), 10.0);
+  const PaidNoise noise = mechanism.pay_for_noise(1.5, payments.take(0), 10.0);
   CHECK_THROWS_AS(noise.release(whole_sum(program, data, 0.0), 0, serial), PrivacyError);
   // The step is used up, whoever makes its release.
   Payments again(std::vector<Event>{Event::gaussian(1.5)});
-  CHECK_THROWS_WITH(mechanism.pay_for_noise(3.0, kAddOrRemoveOne, again.take(0), 10.0),
+  CHECK_THROWS_WITH(mechanism.pay_for_noise(3.0, again.take(0), 10.0),
                     "step 0 was released before; its noise must not be used again");
   // What is charged is what is released: a receipt for more noise than the recipe has is refused.
   Payments other(std::vector<Event>{Event::gaussian(9.0), Event::gaussian(9.0)});
   (void)other.take(0);
-  CHECK_THROWS_WITH(mechanism.pay_for_noise(3.0, kAddOrRemoveOne, other.take(1), 10.0),
+  CHECK_THROWS_WITH(mechanism.pay_for_noise(3.0, other.take(1), 10.0),
                     "step 1 was paid for other noise than its recipe asks for");
   CHECK_THROWS_AS(PaidNoise::of(noise.secret_text().substr(1)), IoError);
 }

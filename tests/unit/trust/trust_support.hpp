@@ -13,8 +13,6 @@
 #include "privgrad/trust/counter_cipher.hpp"
 #include "privgrad/trust/noise_words.hpp"
 
-inline constexpr auto kZeroOut = privgrad::Adjacency::zero_out;
-
 inline privgrad::Dataset make_data(std::size_t row_size, std::vector<float> features,
                                    std::vector<float> targets) {
   return privgrad::Dataset(privgrad::ExampleShape{{row_size}, 0}, std::move(features),

@@ -151,8 +151,7 @@ std::vector<std::vector<float>> releases(Mechanism& mechanism, Payments& payment
                                          std::uint64_t first, std::uint64_t end, std::size_t size) {
   std::vector<std::vector<float>> all;
   for (std::uint64_t step = first; step < end; ++step)
-    all.push_back(
-        values(mechanism.release(sum_of_step(step, size), kZeroOut, payments.take(step), 10.0)));
+    all.push_back(values(mechanism.release(sum_of_step(step, size), payments.take(step), 10.0)));
   return all;
 }
 
@@ -213,7 +212,7 @@ TEST_CASE("noise that is taken back is the same bits on any number of threads, a
   Mechanism first(aggregator, key, serial, &recipes);
   Payments own(recipes);
   for (std::uint64_t step = 0; step < 4; ++step) {
-    const std::string told = first.pay_for_noise(2.0, kZeroOut, own.take(step), 10.0).secret_text();
+    const std::string told = first.pay_for_noise(2.0, own.take(step), 10.0).secret_text();
     const auto slice = values(
         core::PaidNoise::of(told).release(sum_of_step(step, kSize - kCut, kCut), kCut, serial));
     CHECK(std::equal(slice.begin(), slice.end(), expected[step].begin() + kCut,
@@ -323,14 +322,11 @@ TEST_CASE("noise that is taken back is paid for, in order, and added to exact su
   const auto aggregator = silent();
   Mechanism mechanism(aggregator, RandomKey::from_seed(13), serial, &recipes);
   Payments payments(recipes), less(recipes, 0.999);
-  CHECK_THROWS_AS(mechanism.release(sum_of_step(1, 10), kZeroOut, payments.take(1), 10.0),
-                  PrivacyError);
-  CHECK_THROWS_AS(mechanism.release(sum_of_step(0, 10), kZeroOut, less.take(0), 10.0),
-                  PrivacyError);
-  mechanism.release(sum_of_step(0, 10), kZeroOut, payments.take(0), 10.0);
+  CHECK_THROWS_AS(mechanism.release(sum_of_step(1, 10), payments.take(1), 10.0), PrivacyError);
+  CHECK_THROWS_AS(mechanism.release(sum_of_step(0, 10), less.take(0), 10.0), PrivacyError);
+  mechanism.release(sum_of_step(0, 10), payments.take(0), 10.0);
   Payments again(recipes);
-  CHECK_THROWS_AS(mechanism.release(sum_of_step(0, 10), kZeroOut, again.take(0), 10.0),
-                  PrivacyError);
+  CHECK_THROWS_AS(mechanism.release(sum_of_step(0, 10), again.take(0), 10.0), PrivacyError);
   CHECK_THROWS_AS(mechanism.release(floating_sum(10), again.take(1), 10.0), PrivacyError);
 }
 

@@ -140,12 +140,6 @@ class LayerGraph {
     value_ = graph_.add("MatMul", {value_, graph_.constant(turned, {width, units}, one.name)});
     value_ = graph_.add("Add", {value_, parameter("bias")});
   }
-  void add_layer(const Opaque&) {
-    throw ConfigError(
-        "the network cannot be exported: its model has mathematics of its own, which ONNX has no "
-        "operations for");
-  }
-
   /// Convolves with the parameters of the layer that is being added.
   void convolve(const Conv2d& layer) {
     value_ = graph_.add("Conv", {value_, kernels(layer), parameter("bias")},

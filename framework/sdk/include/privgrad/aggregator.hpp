@@ -23,10 +23,6 @@ struct NoiseTerm {
   double multiplier = 0.0;  ///< In units of the L2 bound of one unit's contribution to one step.
 };
 
-/// Most cells of a grid per L2 bound. A batch names each of at most 2^32 rows once, so that no sum
-/// is beyond 2^60, and noise is below 2^61: both together fit in 64 bits, always.
-inline constexpr std::uint64_t kMostGridLevels = std::uint64_t{1} << 28;
-
 /// The whole noise of an earlier step's release, carried along like the data of that release.
 struct EarlierNoise {
   std::uint64_t step = 0;  ///< Before the step of the recipe.
@@ -46,20 +42,12 @@ struct EarlierNoise {
 ///
 /// `keep` = 0, no `earlier` and a `scale` of 1 in all steps is independent noise, or, with a window,
 /// that of a banded noising matrix N: z_t = sum_j N_{t,t-j} zeta(t - j). All recipes of an aggregator
-/// with a window are so, and have no grid.
-///
-/// With a grid, everything is whole numbers of cells of width l2_bound / grid_levels: each unit's
-/// contribution is rounded to the grid, towards zero, before it is summed, and the noise is a
-/// discrete Gaussian vector in cells, of parameter sigma = multiplier * grid_levels, rounded up to
-/// a whole number. Noise on a grid is independent: such a recipe names one fresh node.
+/// with a window are so.
 struct ReleaseRecipe {
   double keep = 0.0;
   std::vector<EarlierNoise> earlier = {};
   std::vector<NoiseTerm> noise = {};
   double scale = 1.0;
-  /// Cells of the grid per L2 bound of one unit's contribution, at most kMostGridLevels, the same
-  /// in every step; 0: no grid, and Gaussian noise.
-  std::uint64_t grid_levels = 0;
 };
 
 /// The largest window of an aggregator.
@@ -102,7 +90,7 @@ struct AggregationPlan {
 class PRIVGRAD_API Aggregator {
  public:
   static constexpr std::string_view kKind = "aggregator";
-  static constexpr int kInterfaceVersion = 5;
+  static constexpr int kInterfaceVersion = 6;
   static constexpr std::string_view kSees = "public values";
 
   virtual ~Aggregator();

@@ -204,7 +204,7 @@ class PRIVGRAD_API CellsInPieces {
 class PRIVGRAD_API Backend {
  public:
   static constexpr std::string_view kKind = "backend";
-  static constexpr int kInterfaceVersion = 4;
+  static constexpr int kInterfaceVersion = 5;
   static constexpr std::string_view kSees = "private rows";
 
   virtual ~Backend();

@@ -38,7 +38,7 @@ namespace privgrad {
 class PRIVGRAD_API Model {
  public:
   static constexpr std::string_view kKind = "model";
-  static constexpr int kInterfaceVersion = 3;
+  static constexpr int kInterfaceVersion = 4;
   static constexpr std::string_view kSees = "public values";
 
   virtual ~Model();
@@ -54,16 +54,6 @@ class PRIVGRAD_API Model {
 
  protected:
   Model() = default;
-};
-
-/// Optional ability, found with dynamic_cast: a model with mathematics of its own, which brings its
-/// own program instead of being compiled by a backend. network() then describes its parameters
-/// only.
-class PRIVGRAD_API SelfExecuting {
- public:
-  virtual ~SelfExecuting();
-  virtual std::unique_ptr<Program> make_program(const Network& network,
-                                                Executor& executor) const = 0;
 };
 
 }  // namespace privgrad

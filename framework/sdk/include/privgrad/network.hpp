@@ -136,24 +136,6 @@ struct Embedding {
   }
 };
 
-/// Parameters of a model with mathematics of its own (SelfExecuting); backends cannot execute it.
-struct Opaque {
-  struct Tensor {
-    std::string name;
-    Shape shape;
-    std::size_t fan_in = 0;
-  };
-  std::vector<Tensor> tensors;
-  std::size_t outputs = 0;
-
-  static constexpr std::string_view kKind = "opaque";
-  template <class Self, class Use>
-  static void members(Self& self, const Use& use) {
-    use("tensors", self.tensors);
-    use("outputs", self.outputs);
-  }
-};
-
 /// y = x + P(e), with e what entered the layer `over` layers before this one: the end of a residual
 /// block of so many layers. He, Zhang, Ren and Sun 2016.
 ///
@@ -174,7 +156,7 @@ struct Shortcut {
 
 /// No layer mixes examples (as batch normalisation does): per-example gradients would not exist.
 using Layer = std::variant<Dense, Activation, Conv2d, Pool, Flatten, GroupNorm, LayerNorm,
-                           Embedding, Opaque, Shortcut>;
+                           Embedding, Shortcut>;
 
 /// Losses are per example; a batch's loss is their mean, its gradient is never averaged before
 /// clipping.

@@ -22,7 +22,6 @@ class AdaptiveLocalIterations;
 class AdaptiveSchedule;
 class BoundedStatistic;
 class CoordinateScaling;
-class SelfExecuting;
 class UsesGradientDifferences;
 
 /// The description that a component registers itself with.
@@ -69,7 +68,6 @@ void add_known_traits(ComponentInfo& info) {
   add(std::is_base_of_v<AdaptiveSchedule, Impl>, trait::adaptive_noise);
   add(std::is_base_of_v<AdaptiveLocalIterations, Impl>, trait::adaptive_iterations);
   add(std::is_base_of_v<BoundedStatistic, Impl>, trait::released_statistics);
-  add(std::is_base_of_v<SelfExecuting, Impl>, trait::own_program);
   add(has_statistics_param(info.params), trait::unreleased_statistics);
 }
 

@@ -16,8 +16,6 @@ namespace privgrad::trait {
 inline constexpr std::string_view correlated = "correlated";
 /// Of an aggregator: it has the ability UsesGradientDifferences.
 inline constexpr std::string_view gradient_differences = "gradient_differences";
-/// Of an aggregator: its recipes have a grid of their own, with discrete noise.
-inline constexpr std::string_view quantized = "quantized";
 /// Of a clipping: it has the ability AdaptiveClipNorm, so that a count is released in each step.
 inline constexpr std::string_view adaptive_clip_norm = "adaptive_clip_norm";
 /// Of a clipping: it has the ability CoordinateScaling.
@@ -32,13 +30,11 @@ inline constexpr std::string_view epoch_coins = "epoch_coins";
 inline constexpr std::string_view released_statistics = "released_statistics";
 /// Of a transform: it learns from all training rows in memory, and nobody pays for that.
 inline constexpr std::string_view unreleased_statistics = "unreleased_statistics";
-/// Of a model: it has the ability SelfExecuting, so that no backend runs.
-inline constexpr std::string_view own_program = "own_program";
 // NOLINTEND(readability-identifier-naming)
 /// All of them.
-inline constexpr std::array<std::string_view, 11> kAll{
-    correlated,          gradient_differences,  quantized,           adaptive_clip_norm,
-    coordinate_scaling,  adaptive_noise,        adaptive_iterations, epoch_coins,
-    released_statistics, unreleased_statistics, own_program};
+inline constexpr std::array<std::string_view, 9> kAll{
+    correlated,         gradient_differences, adaptive_clip_norm,
+    coordinate_scaling, adaptive_noise,       adaptive_iterations,
+    epoch_coins,        released_statistics,  unreleased_statistics};
 
 }  // namespace privgrad::trait

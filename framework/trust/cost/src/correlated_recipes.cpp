@@ -50,18 +50,7 @@ CorrelatedRecipes CorrelatedRecipes::of(
   }
   CorrelatedRecipes result;
   result.window_ = window;
-  std::optional<std::uint64_t> on_grid;  // the first such step
-  for (std::uint64_t step = 0; step < steps; ++step) {
-    ReleaseRecipe recipe = recipe_of_step(step);
-    if (recipe.grid_levels != 0 && !on_grid) on_grid = step;
-    result.add(step, std::move(recipe));
-  }
-  if (on_grid) {
-    throw PrivacyError("step " + std::to_string(*on_grid) +
-                       " asks for discrete noise on a grid in a run whose steps share data or "
-                       "noise, and no proof covers sums of discrete Gaussians; use noise without a "
-                       "grid, or steps that keep and continue nothing");
-  }
+  for (std::uint64_t step = 0; step < steps; ++step) result.add(step, recipe_of_step(step));
   for (std::uint64_t step = 0; step < steps; ++step) {
     const double own = result.own_multiplier_[step];
     if (own > 0.0 && std::isfinite(own)) continue;

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <limits>
 #include <string>
 
 #include "privgrad/error.hpp"
+#include "privgrad/value.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -88,6 +91,27 @@ std::int64_t DiscreteGaussianStream::draw() {
     const auto size = static_cast<std::int64_t>(whole * sigma_ + part);
     return negative ? -size : size;
   }
+}
+
+Event grid_release_event(std::uint64_t levels, std::uint64_t sigma, Adjacency adjacency) {
+  // Both are whole numbers below 2^53, so exact; one rounding each for the quotient and its square.
+  const double ratio = sensitivity_of_unit_bound(adjacency) * static_cast<double>(levels) /
+                       static_cast<double>(sigma);
+  const double rho = 0.5 * ratio * ratio * (1.0 + 4.0 * std::numeric_limits<double>::epsilon());
+  return Event::zcdp(rho);
+}
+
+std::uint64_t sigma_in_cells(double noise_multiplier, std::uint64_t levels) {
+  const auto cells = static_cast<double>(levels);
+  const double product = noise_multiplier * cells;
+  if (!(product <= static_cast<double>(kLargestDiscreteSigma) - 1.0)) {
+    throw ConfigError("a noise multiplier of " + format_number(noise_multiplier) + " is " +
+                      format_number(product) + " cells of the grid, allowed are less than 2^52");
+  }
+  const double whole = std::ceil(product);
+  // The product was rounded: if it came down to a whole number, the exact one is above it.
+  const bool above = whole == product && std::fma(noise_multiplier, cells, -product) > 0.0;
+  return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(whole) + (above ? 1 : 0));
 }
 
 }  // namespace privgrad::core

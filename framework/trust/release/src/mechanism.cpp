@@ -15,7 +15,6 @@
 #include "paid_key.hpp"
 #include "parts.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/trust/discrete_gaussian.hpp"
 #include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/joint_release.hpp"
 #include "privgrad/trust/normals.hpp"
@@ -35,14 +34,6 @@ double combined_multiplier(const ReleaseRecipe& recipe) {
   double squares = 0.0;
   for (const NoiseTerm& term : recipe.noise) squares += term.multiplier * term.multiplier;
   return std::sqrt(squares);
-}
-
-/// The event of a release by this recipe; its nodes must be fresh.
-Event event_of(const ReleaseRecipe& recipe, Adjacency adjacency) {
-  const double multiplier = combined_multiplier(recipe);
-  if (recipe.grid_levels == 0) return Event::gaussian(multiplier);
-  return grid_release_event(recipe.grid_levels, sigma_in_cells(multiplier, recipe.grid_levels),
-                            adjacency);
 }
 
 void check_divisor(double divisor) {
@@ -120,7 +111,7 @@ class NoisePart {
 namespace {
 
 /// \throws PrivacyError unless the recipe is independent noise above 0; its nodes must be fresh.
-Event independent_event(const ReleaseRecipe& recipe, std::uint64_t step, Adjacency adjacency) {
+Event independent_event(const ReleaseRecipe& recipe, std::uint64_t step) {
   const auto refuse = [&](const std::string& why) {
     throw PrivacyError("step " + std::to_string(step) + " " + why +
                        ": correlated releases are accounted by who takes part in which step");
@@ -134,21 +125,12 @@ Event independent_event(const ReleaseRecipe& recipe, std::uint64_t step, Adjacen
                        format_number(multiplier) +
                        ", which protects nothing; expected a finite number above 0");
   }
-  if (recipe.grid_levels != 0) {
-    check_grid_levels(recipe.grid_levels);
-    if (recipe.noise.size() != 1) {
-      throw PrivacyError("step " + std::to_string(step) + " adds " +
-                         std::to_string(recipe.noise.size()) +
-                         " discrete Gaussians, whose sum is not one; expected a single one");
-    }
-  }
-  return event_of(recipe, adjacency);
+  return Event::gaussian(multiplier);
 }
 
 }  // namespace
 
-std::vector<Event> release_events(const Aggregator& aggregator, std::uint64_t steps,
-                                  Adjacency adjacency) {
+std::vector<Event> release_events(const Aggregator& aggregator, std::uint64_t steps) {
   std::vector<Event> events;
   events.reserve(steps);
   std::unordered_set<std::uint64_t> used;
@@ -163,13 +145,13 @@ std::vector<Event> release_events(const Aggregator& aggregator, std::uint64_t st
                          " again: correlated releases are accounted by who takes part in which "
                          "step");
     }
-    events.push_back(independent_event(recipe, step, adjacency));
+    events.push_back(independent_event(recipe, step));
   }
   return events;
 }
 
-Event release_event(const Aggregator& aggregator, std::uint64_t step, Adjacency adjacency) {
-  return independent_event(aggregator.recipe(step), step, adjacency);
+Event release_event(const Aggregator& aggregator, std::uint64_t step) {
+  return independent_event(aggregator.recipe(step), step);
 }
 
 Mechanism::Mechanism(const Aggregator& aggregator, RandomKey noise_key, Executor& executor,
@@ -184,8 +166,7 @@ ReleaseRecipe Mechanism::recipe_of(std::uint64_t step) const {
 
 /// The recipe of the step that the receipt is for, once it is sure that it was paid for and can be
 /// run. The step and its nodes are used up.
-ReleaseRecipe Mechanism::claim(const Receipt& receipt, std::uint64_t grid_levels,
-                               Adjacency adjacency) {
+ReleaseRecipe Mechanism::claim(const Receipt& receipt) {
   const std::uint64_t step = receipt.step();
   if (step < next_step_) {
     // The same node with other data: the difference of the two releases would have no noise at all.
@@ -198,15 +179,10 @@ ReleaseRecipe Mechanism::claim(const Receipt& receipt, std::uint64_t grid_levels
                        ": its noise is that of the steps before it, too");
   }
   ReleaseRecipe recipe = recipe_of(step);
-  if (recipe.grid_levels != grid_levels) {
-    throw PrivacyError("step " + std::to_string(step) + " asks for a grid of " +
-                       std::to_string(recipe.grid_levels) + " levels, its sum is on one of " +
-                       std::to_string(grid_levels) + " (0: none)");
-  }
-  const Event asked = windowed_ == nullptr ? event_of(recipe, adjacency)
-                                           : Event::gaussian(windowed_->own_multiplier(step));
+  const Event asked = Event::gaussian(windowed_ == nullptr ? combined_multiplier(recipe)
+                                                           : windowed_->own_multiplier(step));
   if (recipe.keep != 0.0 || !recipe.earlier.empty() || recipe.scale != 1.0 ||
-      (grid_levels != 0 && recipe.noise.size() != 1) || !(receipt.release() == asked)) {
+      !(receipt.release() == asked)) {
     throw PrivacyError("step " + std::to_string(step) +
                        " was paid for other noise than its recipe asks for");
   }
@@ -250,8 +226,7 @@ Released Mechanism::release(Bounded sum, Receipt receipt, double divisor) {
   check_divisor(divisor);
   if (windowed_ != nullptr)
     throw PrivacyError("noise of earlier steps is added again to sums on the grid alone");
-  constexpr auto kAny = Adjacency::zero_out;  // Gaussian events do not depend on it
-  const ReleaseRecipe recipe = claim(receipt, 0, kAny);
+  const ReleaseRecipe recipe = claim(receipt);
   const double multiplier = combined_multiplier(recipe);
   const double l2_bound = sum.l2_bound();
   const RandomKey key = key_of(receipt, l2_bound, recipe);
@@ -267,22 +242,17 @@ Released Mechanism::release(Bounded sum, Receipt receipt, double divisor) {
   return TrustBase::released(std::move(values), l2_bound * multiplier / divisor, is_finite);
 }
 
-Released Mechanism::release(BoundedOnGrid sum, Adjacency adjacency, Receipt receipt,
-                            double divisor) {
+Released Mechanism::release(BoundedOnGrid sum, Receipt receipt, double divisor) {
   check_divisor(divisor);
-  // Noise on a grid of the recipe's own is discrete; without one, it is rounded to the sum's.
-  const bool is_discrete = recipe_of(receipt.step()).grid_levels != 0;
-  const ReleaseRecipe recipe = claim(receipt, is_discrete ? sum.levels() : 0, adjacency);
+  const ReleaseRecipe recipe = claim(receipt);
   const RandomKey key = key_of(receipt, sum.l2_bound(), recipe);
   const Cells cells{sum.levels(), sum.cell_width(), sum.l2_bound()};
-  if (is_discrete) return with_discrete_noise(key, recipe, std::move(sum), divisor);
   return rounded_noise(key, recipe, cells, divisor).release(std::move(sum), 0, executor_);
 }
 
-PaidNoise Mechanism::pay_for_noise(double l2_bound, Adjacency adjacency, Receipt receipt,
-                                   double divisor) {
+PaidNoise Mechanism::pay_for_noise(double l2_bound, Receipt receipt, double divisor) {
   check_divisor(divisor);
-  const ReleaseRecipe recipe = claim(receipt, 0, adjacency);
+  const ReleaseRecipe recipe = claim(receipt);
   return rounded_noise(key_of(receipt, l2_bound, recipe), recipe,
                        {kExactLevels, l2_bound / static_cast<double>(kExactLevels), l2_bound},
                        divisor);
@@ -368,31 +338,6 @@ PaidNoise PaidNoise::of(std::string_view secret_text) {
   in.get(noise.older_);
   in.end();
   return noise;
-}
-
-Released Mechanism::with_discrete_noise(const RandomKey& key, const ReleaseRecipe& recipe,
-                                        BoundedOnGrid sum, double divisor) {
-  const std::uint64_t node = recipe.noise.front().node;
-  const std::uint64_t sigma = sigma_in_cells(combined_multiplier(recipe), sum.levels());
-
-  static_assert(kNormalsPerChunk % kDiscreteChunk ==
-                0);  // parts are whole chunks of this noise, too
-  const double width = sum.cell_width();
-  const std::vector<std::int64_t> cells = TrustBase::take(std::move(sum));
-  std::vector<float> released(cells.size());
-  for_each_part(cells.size(), executor_, [&](std::size_t begin, std::size_t end) {
-    DiscreteGaussianStream stream(key, node, sigma);
-    std::array<std::int64_t, kDiscreteChunk> noise{};
-    for (; begin < end; begin += kDiscreteChunk) {
-      const std::size_t size = std::min(kDiscreteChunk, end - begin);
-      stream.fill(begin / kDiscreteChunk, std::span(noise).first(size));
-      for (std::size_t i = 0; i < size; ++i) {
-        const std::int64_t noised = cells[begin + i] + noise[i];
-        released[begin + i] = static_cast<float>(static_cast<double>(noised) * width / divisor);
-      }
-    }
-  });
-  return TrustBase::released(std::move(released), static_cast<double>(sigma) * width / divisor);
 }
 
 Released Mechanism::release_without_noise(BoundedOnGrid sum, double divisor) {

@@ -128,7 +128,7 @@ BoundedOnGrid sum_up(const Program& program, const CellsInPieces* pieces, const 
     return sum.bounded(clip.clip_norm, unit);
   }
   std::vector<std::int64_t> total =
-      sum_of_rows_on_grid(program, data, batch, clip, kExactLevels, grid.count, executor);
+      sum_of_rows_on_grid(program, data, batch, clip, grid.count, executor);
   if (check != nullptr) check_row(program, data, batch, *check);
   return TrustBase::bounded_on_grid(std::move(total), kExactLevels, clip.clip_norm, batch.size(),
                                     unit);

@@ -1,24 +1,12 @@
 #include "privgrad/trust/grid.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
-#include <string>
+#include <utility>
 
 #include "deferred_cells.hpp"
-#include "privgrad/error.hpp"
 #include "privgrad/trust/cell_kernels.hpp"
-#include "privgrad/trust/discrete_gaussian.hpp"
-#include "privgrad/value.hpp"
 
 namespace privgrad::core {
-
-void check_grid_levels(std::uint64_t levels) {
-  if (levels >= 1 && levels <= kMostGridLevels) return;
-  throw ConfigError("the grid has " + std::to_string(levels) +
-                    " levels per clip norm, allowed is 1 to " + std::to_string(kMostGridLevels) +
-                    ": sums and noise must fit in 64 bits");
-}
 
 bool no_longer_than(std::span<const std::int32_t> cells, std::uint64_t squared_length) {
   return take_squares(cells, squared_length);
@@ -54,29 +42,6 @@ void round_to_grid(std::span<const float> row, std::span<const ParameterGroup> g
                                         cells.subspan(offset, size));
   }
   if (!kept || !no_longer_than(cells, levels * levels)) std::fill(cells.begin(), cells.end(), 0);
-}
-
-Event grid_release_event(std::uint64_t levels, std::uint64_t sigma, Adjacency adjacency) {
-  // Both are whole numbers below 2^53, so exact; one rounding each for the quotient and its square.
-  const double ratio = sensitivity_of_unit_bound(adjacency) * static_cast<double>(levels) /
-                       static_cast<double>(sigma);
-  const double rho = 0.5 * ratio * ratio * (1.0 + 4.0 * std::numeric_limits<double>::epsilon());
-  return Event::zcdp(rho);
-}
-
-std::uint64_t sigma_in_cells(double noise_multiplier, std::uint64_t levels) {
-  const auto cells = static_cast<double>(levels);
-  const double product = noise_multiplier * cells;
-  if (!(product <= static_cast<double>(kLargestDiscreteSigma) - 1.0)) {
-    throw ConfigError("a noise multiplier of " + format_number(noise_multiplier) + " is " +
-                      format_number(product) +
-                      " cells of the grid, allowed are less than 2^52; use fewer grid_levels, or "
-                      "less noise");
-  }
-  const double whole = std::ceil(product);
-  // The product was rounded: if it came down to a whole number, the exact one is above it.
-  const bool above = whole == product && std::fma(noise_multiplier, cells, -product) > 0.0;
-  return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(whole) + (above ? 1 : 0));
 }
 
 BoundedOnGrid::BoundedOnGrid(std::vector<std::int64_t> cells,

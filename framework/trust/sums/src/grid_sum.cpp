@@ -1,11 +1,9 @@
 #include "grid_sum.hpp"
 
 #include "gradient_rows.hpp"
-#include "privgrad/error.hpp"
 #include "privgrad/trust/cell_kernels.hpp"
-#include "privgrad/trust/clipped_sum.hpp"
+#include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/joint_release.hpp"
-#include "trust_base.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -14,10 +12,9 @@ namespace {
 class GridAdder {
  public:
   /// \param sum  [parameters], and one more for the count where there is one.
-  GridAdder(const Clip& clip, std::uint64_t levels, std::uint64_t count,
-            std::vector<std::int64_t>& sum, std::size_t parameters)
+  GridAdder(const Clip& clip, std::uint64_t count, std::vector<std::int64_t>& sum,
+            std::size_t parameters)
       : clip_(clip),
-        levels_(levels),
         count_(count),
         share_(count == 0 ? 1.0 : gradient_share(clip.count_share)),
         sum_(sum),
@@ -29,18 +26,18 @@ class GridAdder {
     squared_norms(clip_, row, squared_norms_);
     const bool unclipped = clip_factors(clip_, squared_norms_, factors_);
     for (double& factor : factors_) factor *= share_;
-    round_to_grid(row, clip_.groups, factors_, clip_.clip_norm, levels_, cells_);
+    round_to_grid(row, clip_.groups, factors_, clip_.clip_norm, kExactLevels, cells_);
     if (count_ != 0) {
       const auto size = static_cast<std::int64_t>(count_);
       sum_.back() += unclipped ? size : -size;
-      if (!no_longer_than(cells_, levels_ * levels_ - count_ * count_)) return;
+      if (!no_longer_than(cells_, kExactLevels * kExactLevels - count_ * count_)) return;
     }
     cell_kernels().front().add(cells_, std::span(sum_).first(cells_.size()));
   }
 
  private:
   const Clip& clip_;
-  std::uint64_t levels_, count_;
+  std::uint64_t count_;
   double share_;  // of the bound, for the gradient
   std::vector<std::int64_t>& sum_;
   std::vector<double> squared_norms_, factors_;
@@ -51,32 +48,20 @@ class GridAdder {
 
 std::vector<std::int64_t> sum_of_rows_on_grid(const Program& program, const Dataset& data,
                                               std::span<const std::uint32_t> batch,
-                                              const Clip& clip, std::uint64_t levels,
-                                              std::uint64_t count, Executor& executor) {
+                                              const Clip& clip, std::uint64_t count,
+                                              Executor& executor) {
   const std::size_t parameters = program.parameter_count();
   const std::size_t size = parameters + (count == 0 ? 0 : 1);
   std::vector<std::vector<std::int64_t>> sums(lanes_of(program, batch.size()));
   add_rows(program, data, batch, executor, [&](std::size_t lane) {
     sums[lane].assign(size, 0);
-    return GridAdder(clip, levels, count, sums[lane], parameters);
+    return GridAdder(clip, count, sums[lane], parameters);
   });
   std::vector<std::int64_t> total(size, 0);
   for (const std::vector<std::int64_t>& sum : sums) {
     for (std::size_t i = 0; i < size; ++i) total[i] += sum[i];
   }
   return total;
-}
-
-BoundedOnGrid clipped_sum_on_grid(const Program& program, const Dataset& data,
-                                  std::span<const std::uint32_t> batch, const Clip& clip,
-                                  std::uint64_t levels, Executor& executor, PrivacyUnit unit) {
-  check_grid_levels(levels);
-  if (clip.count_share != 0.0) throw ConfigError("a count has no place on a grid");
-  check_batch(batch, data.rows());
-  check_groups(clip, program);
-  return TrustBase::bounded_on_grid(
-      sum_of_rows_on_grid(program, data, batch, clip, levels, 0, executor), levels, clip.clip_norm,
-      batch.size(), unit);
 }
 
 }  // namespace privgrad::core

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <variant>
 
 #include "layers/step.hpp"
 #include "privgrad/network.hpp"
@@ -27,12 +28,11 @@ std::unique_ptr<Step> step_of(const Embedding& layer, const Place& place);
 std::unique_ptr<Step> step_of(const Flatten& layer, const Place& place);
 std::unique_ptr<Step> step_of(const GroupNorm& layer, const Place& place);
 std::unique_ptr<Step> step_of(const LayerNorm& layer, const Place& place);
-std::unique_ptr<Step> step_of(const Opaque& layer, const Place& place);  // null: it is its model's
 std::unique_ptr<Step> step_of(const Pool& layer, const Place& place);
 std::unique_ptr<Step> step_of(const Shortcut& layer, const Place& place);
 
-/// \param index  of the layer, for messages.
-/// \throws ConfigError naming the layer if it is one that only its model can execute.
-std::unique_ptr<Step> make_step(const Layer& layer, std::size_t index, const Place& place);
+inline std::unique_ptr<Step> make_step(const Layer& layer, const Place& place) {
+  return std::visit([&](const auto& one) { return step_of(one, place); }, layer);
+}
 
 }  // namespace privgrad::cpu

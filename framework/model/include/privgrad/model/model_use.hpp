@@ -64,7 +64,6 @@ class TrainedModel {
   std::string name_;
   Executor& executor_;
   std::vector<Stage> stages_;
-  ComponentPtr<Model> model_;
   ComponentPtr<Backend> backend_;
   std::unique_ptr<Program> program_;
   const Outputs* outputs_ = nullptr;

@@ -19,7 +19,6 @@ enum class Trait {
   // of components
   correlated = 1,
   gradient_differences,
-  quantized,
   adaptive_clip_norm,
   coordinate_scaling,
   adaptive_noise,
@@ -27,7 +26,6 @@ enum class Trait {
   epoch_coins,
   released_statistics,
   unreleased_statistics,
-  own_program,
   // of the manifest
   no_noise,
   floating_sums,

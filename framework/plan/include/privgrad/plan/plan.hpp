@@ -98,10 +98,7 @@ struct PlanNumbers {
   /// examples, and the share of the sum's bound that is left for it; noise_multiplier is then that
   /// of both releases together, and clip_norm that of the first step.
   std::vector<double> count_noise, count_share;
-  /// The grid of the aggregator's recipes, the same in every step, in cells per clip norm; 0: no
-  /// grid, or no noise.
-  std::uint64_t grid_levels = 0;
-  /// The arithmetic of the sums and their noise; exact where the aggregator has a grid of its own.
+  /// The arithmetic of the sums and their noise.
   Arithmetic arithmetic = Arithmetic::exact;
   /// Released before the first step, in this order.
   std::vector<PlannedStatistic> statistics;

@@ -86,18 +86,12 @@ std::shared_ptr<Setting> make_setting(const Manifest& manifest);
 /// \throws ManifestError
 std::shared_ptr<Setting> make_setting(const Manifest& manifest, const PublicFacts& recorded);
 
-/// The full name of the model or backend whose program executes the network.
-std::string program_owner(const Manifest& manifest, const Setting& setting);
-
-/// The program that executes the setting's network: the model's own (SelfExecuting), or the
-/// backend's.
-/// \param model  the setting's, or another instance of it; must outlive the program.
-/// \param backend  made if one is needed and it is null; must outlive the program.
+/// The program of the backend that executes the setting's network.
+/// \param backend  made if it is null; must outlive the program.
 /// \throws ManifestError if the backend cannot execute the network; PluginError for a broken
 ///   program.
 std::unique_ptr<Program> compile_program(const Manifest& manifest, const Setting& setting,
-                                         const Model& model, ComponentPtr<Backend>& backend,
-                                         Executor& executor);
+                                         ComponentPtr<Backend>& backend, Executor& executor);
 
 /// The number of training rows that the manifest declares: data.size, or all of federated.sizes.
 std::optional<std::uint64_t> declared_size(const Manifest& manifest);

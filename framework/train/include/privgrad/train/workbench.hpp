@@ -23,7 +23,6 @@ class PublicProgram {
   const Program& holding(std::span<const float> parameters, const Plan& plan, Executor& executor);
 
  private:
-  ComponentPtr<Model> model_;
   ComponentPtr<Backend> backend_;
   std::unique_ptr<Program> program_;
 };
@@ -51,8 +50,7 @@ struct Workbench {
 };
 
 /// \param plan  with a model and a network.
-/// \param backend  made if it is null and the model does not execute itself; outlives the program,
-///   as does the executor.
+/// \param backend  made if it is null; outlives the program, as does the executor.
 /// \throws as make_workbench()
 std::unique_ptr<Program> make_program(const Plan& plan, ComponentPtr<Backend>& backend,
                                       Executor& executor);

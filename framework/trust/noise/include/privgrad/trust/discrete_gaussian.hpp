@@ -1,4 +1,5 @@
-// Exact samples of the discrete Gaussian (Canonne, Kamath and Steinke 2020).
+// Exact samples of the discrete Gaussian, and what a release with them costs (Canonne, Kamath and
+// Steinke 2020).
 #pragma once
 
 #include <array>
@@ -6,6 +7,8 @@
 #include <cstdint>
 #include <span>
 
+#include "privgrad/event.hpp"
+#include "privgrad/privacy.hpp"
 #include "privgrad/trust/counter_cipher.hpp"
 #include "privgrad/trust/random_key.hpp"
 
@@ -88,5 +91,32 @@ class DiscreteGaussianStream {
   RandomWords words_;
   std::uint64_t sigma_;
 };
+
+/// The event of releasing a sum of whole numbers, to which no unit adds a vector longer than `levels`,
+/// with noise of this stream on each: zcdp(rho), rho rounded up.
+///
+/// Proof (Canonne, Kamath and Steinke 2020, Theorem 4, coordinate by coordinate): neighbours' sums
+/// differ by an integer vector v with ||v|| <= Delta = s levels, s =
+/// sensitivity_of_unit_bound(adjacency). For one coordinate, with P and Q the noise around v_i and
+/// around 0, completing the square gives
+///
+///     sum_x P(x)^a Q(x)^(1-a) = exp(a (a - 1) v_i^2 / (2 sigma^2)) theta(a v_i) / theta(0),
+///
+/// theta(c) = sum_x exp(-(x - c)^2 / (2 sigma^2)) over the integers, which is largest at c = 0
+/// (Poisson summation: its Fourier coefficients are positive). So the Renyi divergence of order a
+/// is at most a v_i^2 / (2 sigma^2); over independent coordinates divergences add, and ||v||^2 <=
+/// Delta^2 makes it a rho with rho = Delta^2 / (2 sigma^2).
+///
+/// It is not `discrete_gaussian(sigma, Delta)`, which is a release of one coordinate: the privacy
+/// loss of a vector has another distribution, which an accountant of such distributions would get
+/// wrong.
+/// \param sigma  noise parameter in cells, > 0.
+Event grid_release_event(std::uint64_t levels, std::uint64_t sigma, Adjacency adjacency);
+
+/// The noise parameter in cells: noise_multiplier * levels, rounded up, so never less than
+/// promised.
+/// \param noise_multiplier  > 0, finite.
+/// \throws ConfigError if it is beyond kLargestDiscreteSigma.
+std::uint64_t sigma_in_cells(double noise_multiplier, std::uint64_t levels);
 
 }  // namespace privgrad::core

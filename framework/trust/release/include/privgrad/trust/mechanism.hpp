@@ -24,20 +24,15 @@ namespace privgrad::core {
 /// will run: what is charged is what is done.
 ///
 /// Proved here: recipes with independent noise (nothing kept or continued, no node used twice).
-/// Without a grid each is a Gaussian mechanism with the root of the summed squared multipliers.
-/// With one, which takes a single node (a sum of discrete Gaussians is none), it is the zcdp event
-/// of grid_release_event().
-/// \param adjacency  enters the events on a grid; accountants apply it to Gaussian ones.
+/// Each is a Gaussian mechanism with the root of the summed squared multipliers.
 /// \throws PrivacyError for recipes that share data or noise between steps: their guarantee depends
-///   on who takes part in which step (CorrelatedPlan). ConfigError for a grid or a noise outside
-///   the range of 64-bit integers.
-std::vector<Event> release_events(const Aggregator& aggregator, std::uint64_t steps,
-                                  Adjacency adjacency);
+///   on who takes part in which step (CorrelatedPlan).
+std::vector<Event> release_events(const Aggregator& aggregator, std::uint64_t steps);
 
 /// The same for one step. It does not check that no other step uses the same noise node: Mechanism
 /// refuses to use one twice.
 /// \throws as release_events().
-Event release_event(const Aggregator& aggregator, std::uint64_t step, Adjacency adjacency);
+Event release_event(const Aggregator& aggregator, std::uint64_t step);
 
 /// The noise of a step's exact sum that is paid for, for processes that noise a slice of the sum each
 /// (Slices), and for a program that noises it where it is (ResidentRun). Made against a receipt, by
@@ -107,28 +102,22 @@ class Mechanism {
   ///   was used before.
   Released release(Bounded sum, Receipt receipt, double divisor);
 
-  /// The same for a sum on a grid, in integers.
-  ///
-  /// With a recipe of Gaussian noise: one rounded Gaussian of the joint variance of the recipe's
-  /// terms (rounded_gaussian.hpp), round((sum + Z) / 2^h) with whole cells 2^h times coarser than the
+  /// The same for a sum on a grid, in integers: one rounded Gaussian of the joint variance of the
+  /// recipe's terms (rounded_gaussian.hpp), round((sum + Z) / 2^h) with whole cells 2^h times coarser than the
   /// sum's, h from the noise alone (release_shift()). As the sum is whole, that is a function of the
   /// continuous Gaussian mechanism's answer, sum + Z, and is charged as that: post-processing. A sum
   /// of rounded Gaussians would be none, which is why there is one draw whatever the terms.
   ///
-  /// With a recipe on a grid: discrete Gaussian noise in its cells.
-  ///
   /// The released values are the noised integers times the width of their cells over the divisor,
   /// as floats: rounding them is post-processing, too.
-  /// \param adjacency  the plan's adjacency, which the receipt was charged under.
-  /// \throws as above; PrivacyError if the recipe asks for another grid than the sum is on;
-  ///   ConfigError for noise of more than kLargestRoundedSigma cells.
-  Released release(BoundedOnGrid sum, Adjacency adjacency, Receipt receipt, double divisor);
+  /// \throws as above; ConfigError for noise of more than kLargestRoundedSigma cells.
+  Released release(BoundedOnGrid sum, Receipt receipt, double divisor);
 
   /// The noise with which release() would release an exact sum (exact_sum()), for processes that
   /// release a slice of it each. The step and its nodes are used up.
   /// \param l2_bound  bound of a contribution.
-  /// \throws as release(); PrivacyError for a recipe with its own grid.
-  PaidNoise pay_for_noise(double l2_bound, Adjacency adjacency, Receipt receipt, double divisor);
+  /// \throws as release().
+  PaidNoise pay_for_noise(double l2_bound, Receipt receipt, double divisor);
 
   /// For comparisons without privacy: the exact mean, marked in every output of the run.
   Released release_without_noise(Bounded sum, double divisor);
@@ -167,9 +156,7 @@ class Mechanism {
   PaidNoise rounded_noise(const RandomKey& key, const ReleaseRecipe& recipe, const Cells& cells,
                           double divisor);
   ReleaseRecipe recipe_of(std::uint64_t step) const;
-  Released with_discrete_noise(const RandomKey& key, const ReleaseRecipe& recipe, BoundedOnGrid sum,
-                               double divisor);
-  ReleaseRecipe claim(const Receipt& receipt, std::uint64_t grid_levels, Adjacency adjacency);
+  ReleaseRecipe claim(const Receipt& receipt);
 
   const Aggregator& aggregator_;
   /// The key of the noise that this receipt pays for.

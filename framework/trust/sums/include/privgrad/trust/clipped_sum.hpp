@@ -11,7 +11,6 @@
 #include "privgrad/privacy.hpp"
 #include "privgrad/trust/clip_factors.hpp"
 #include "privgrad/trust/exact_sum.hpp"
-#include "privgrad/trust/grid.hpp"
 
 namespace privgrad::core {
 
@@ -48,20 +47,6 @@ Bounded sum_for_no_noise(const Program& program, const Dataset& data,
                          std::span<const std::uint32_t> batch, const Clip& clip, Executor& executor,
                          std::size_t most_rows = 0, SumMemory* memory = nullptr,
                          PrivacyUnit unit = PrivacyUnit::example);
-
-/// The same sum in whole cells of a grid, `levels` of them per clip.clip_norm: each contribution is
-/// clipped and rounded before it is added (round_to_grid()), and integers are added up exactly.
-///
-/// Sensitivity: exactly `levels` cells per example, rounding included; no error is left out.
-///
-/// Takes rows of gradients.
-/// \param clip  without a count share.
-/// \param levels  as for check_grid_levels().
-/// \throws as clipped_sum(); ConfigError for other levels or a count share.
-BoundedOnGrid clipped_sum_on_grid(const Program& program, const Dataset& data,
-                                  std::span<const std::uint32_t> batch, const Clip& clip,
-                                  std::uint64_t levels, Executor& executor,
-                                  PrivacyUnit unit = PrivacyUnit::example);
 
 /// Sums over a whole data set, in the same fixed groups.
 Evaluation evaluate(const Program& program, const Dataset& data, Executor& executor);

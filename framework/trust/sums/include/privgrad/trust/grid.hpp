@@ -1,4 +1,4 @@
-// Contributions rounded to a grid, and the cost of releasing a sum with discrete Gaussian noise.
+// Contributions rounded to a grid, and their sums, which are private.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,14 @@
 #include <utility>
 #include <vector>
 
-#include "privgrad/aggregator.hpp"
 #include "privgrad/clipping.hpp"
-#include "privgrad/event.hpp"
 #include "privgrad/privacy.hpp"
 
 namespace privgrad::core {
 
-/// \throws ConfigError unless 1 <= levels <= kMostGridLevels.
-void check_grid_levels(std::uint64_t levels);
+/// Most cells of a grid per L2 bound. A batch names each of at most 2^32 rows once, so that no sum
+/// is beyond 2^60.
+inline constexpr std::uint64_t kMostGridLevels = std::uint64_t{1} << 28;
 
 /// The contribution of one example on the grid: factor_g gradient_g / clip_norm * levels, each
 /// coordinate rounded towards zero.
@@ -54,32 +53,6 @@ bool no_longer_than(std::span<const std::int32_t> cells, std::uint64_t squared_l
 /// \param left  at most kMostGridLevels^2; meaningless afterwards if the squares are more.
 /// \returns whether the squares are at most `left`.
 bool take_squares(std::span<const std::int32_t> cells, std::uint64_t& left);
-
-/// The event of releasing such a sum with discrete Gaussian noise: zcdp(rho), rho rounded up.
-///
-/// Proof (Canonne, Kamath and Steinke 2020, Theorem 4, coordinate by coordinate): neighbours' sums
-/// differ by an integer vector v with ||v|| <= Delta = s levels, s =
-/// sensitivity_of_unit_bound(adjacency). For one coordinate, with P and Q the noise around v_i and
-/// around 0, completing the square gives
-///
-///     sum_x P(x)^a Q(x)^(1-a) = exp(a (a - 1) v_i^2 / (2 sigma^2)) theta(a v_i) / theta(0),
-///
-/// theta(c) = sum_x exp(-(x - c)^2 / (2 sigma^2)) over the integers, which is largest at c = 0
-/// (Poisson summation: its Fourier coefficients are positive). So the Renyi divergence of order a
-/// is at most a v_i^2 / (2 sigma^2); over independent coordinates divergences add, and ||v||^2 <=
-/// Delta^2 makes it a rho with rho = Delta^2 / (2 sigma^2).
-///
-/// It is not `discrete_gaussian(sigma, Delta)`, which is a release of one coordinate: the privacy
-/// loss of a vector has another distribution, which an accountant of such distributions would get
-/// wrong.
-/// \param sigma  noise parameter in cells, > 0.
-Event grid_release_event(std::uint64_t levels, std::uint64_t sigma, Adjacency adjacency);
-
-/// The noise parameter in cells: noise_multiplier * levels, rounded up, so never less than
-/// promised.
-/// \param noise_multiplier  > 0, finite.
-/// \throws ConfigError if it is beyond kLargestDiscreteSigma.
-std::uint64_t sigma_in_cells(double noise_multiplier, std::uint64_t levels);
 
 class DeferredCells;
 

@@ -28,8 +28,7 @@ class IndependentNoise final : public Aggregator {
     return {.keep = 0.0,
             .earlier = {},
             .noise = {{.node = step, .multiplier = multiplier_}},
-            .scale = 1.0,
-            .grid_levels = 0};
+            .scale = 1.0};
   }
 
  private:

@@ -1,0 +1,29 @@
+// Components that earlier versions had, and what takes their place.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace privgrad::core {
+
+/// A component that this version has no more.
+struct RemovedComponent {
+  std::string_view kind, plugin, name;
+  std::string_view key;        ///< Where manifests name it.
+  std::string_view successor;  ///< The component that takes its place.
+  std::string_view why;        ///< What the successor does as well, for a message.
+};
+
+/// \param id  "name" or "plugin:name".
+/// \returns null for a component that no version had.
+const RemovedComponent* removed_component(std::string_view kind, std::string_view id);
+
+/// The removed components that the manifest of a run names.
+/// \param text  as runs write it, with full names; one that is no YAML names none.
+std::vector<const RemovedComponent*> removed_components_of(std::string_view text);
+
+/// One sentence without a stop: what was removed, and what to write instead.
+std::string to_text(const RemovedComponent& removed);
+
+}  // namespace privgrad::core

@@ -1,0 +1,36 @@
+// The files of a run that verification reads, whoever wrote them.
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "privgrad/catalog.hpp"
+#include "privgrad/manifest/manifest.hpp"
+#include "privgrad/record/record_directory.hpp"
+
+namespace privgrad::core {
+
+inline constexpr std::size_t kMostDocument = std::size_t{64} << 20;  // they stay far below it
+inline constexpr int kDeepest = 64;                                  // the same of JSON
+
+/// The problem of a run that promises nothing.
+inline constexpr const char* kNoNoise =
+    "manifest.yaml: noise is off: there is no guarantee to verify";
+
+/// \param overrides  as for parse_manifest().
+/// \throws IoError, ConfigError
+Manifest manifest_of(const RecordDirectory& directory, const Catalog& catalog, DataFiles files,
+                     const std::vector<std::string>& overrides = {});
+
+/// \throws IoError "NAME: what is wrong" if it holds no JSON object.
+nlohmann::json object_of(const RecordDirectory& directory, const std::string& name);
+
+/// The name of the ledger of a client, in the directory of a run.
+std::string ledger_of_client(std::size_t client);
+
+/// The first line of a text that may have many.
+std::string first_line(const std::string& text);
+
+}  // namespace privgrad::core
