@@ -196,8 +196,8 @@ class Bench {
     auto aggregator = catalog.create<Aggregator>(noise.aggregator, noise.params);
     const std::vector<double> multipliers(kMostSteps, 1.0);
     const AggregationPlan plan{.steps = kMostSteps, .noise_multipliers = multipliers};
-    if (auto* optimized = dynamic_cast<OptimizedNumbers*>(aggregator.get()))
-      optimized->use(optimized->optimized(plan));
+    const std::vector<double> optimized = aggregator->optimized(plan);
+    if (!optimized.empty()) aggregator->use(optimized);
     aggregator->start(plan);
     return aggregator;
   }

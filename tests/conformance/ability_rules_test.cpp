@@ -4,19 +4,14 @@
 #include "broken.hpp"
 #include "privgrad/accountant.hpp"
 #include "privgrad/backend.hpp"
-#include "privgrad/data_files.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/federated.hpp"
-#include "privgrad/foreseen_info.hpp"
 #include "privgrad/influence.hpp"
-#include "privgrad/keeps_columns.hpp"
-#include "privgrad/needs_hardware.hpp"
 #include "privgrad/optimizer.hpp"
 #include "privgrad/run_facts.hpp"
 #include "privgrad/schedule.hpp"
 #include "privgrad/streamed_rows.hpp"
-#include "privgrad/suggests_params.hpp"
 
 namespace ability_rules_test {
 
@@ -39,10 +34,10 @@ void check_passes(const std::string& rule) {
   CHECK(finding->verdict == Verdict::passed);
 }
 
-// ---- NeedsHardware
+// ---- missing_hardware()
 
 /// There is none of it anywhere.
-struct Elsewhere : Backend, NeedsHardware {
+struct Elsewhere : Backend {
   explicit Elsewhere(const Params&) {}
   std::unique_ptr<Program> compile(const Network&, Executor&) override {
     throw ConfigError("backend elsewhere: " + missing_hardware());
@@ -71,7 +66,7 @@ struct RunsAllTheSame final : Elsewhere {
   std::unique_ptr<Program> compile(const Network&, Executor&) override { return nullptr; }
 };
 
-// ---- AdaptiveLocalIterations, FromInfluence
+// ---- AdaptiveLocalIterations, influence()
 
 struct One : Schedule {
   explicit One(const Params&) {}
@@ -100,47 +95,50 @@ struct OtherSteps final : Rounds {
   }
 };
 
-struct Influenced : One, FromInfluence {
+struct Influenced : One {
   using One::One;
   void start(const Horizon& horizon) override { values.assign(horizon.steps, 2.0); }
-  std::span<const double> influence() const override { return values; }
+  std::optional<NoiseInfluence> influence() const override { return NoiseInfluence{values}; }
   std::vector<double> values;
 };
 struct NoInfluence final : Influenced {
   using Influenced::Influenced;
-  std::span<const double> influence() const override { return {}; }
+  std::optional<NoiseInfluence> influence() const override { return NoiseInfluence{}; }
 };
 struct ZeroInfluence final : Influenced {
   using Influenced::Influenced;
   void start(const Horizon& horizon) override { values.assign(horizon.steps, 0.0); }
 };
 
-// ---- AutoLearningRate
+// ---- auto_learning_rate()
 
-struct Descends : Optimizer, AutoLearningRate {
+struct Descends : Optimizer {
   explicit Descends(const Params&) {}
   void start(std::size_t) override {}
   void step(std::span<float> parameters, const Released&, const StepContext&) override {
     for (float& x : parameters) x -= 0.1f;
   }
-  AutoValue auto_learning_rate(const RunFacts&) const override {
-    return {"learning_rate", 0.5, "of this test"};
+  std::optional<AutoValue> auto_learning_rate(const RunFacts&) const override {
+    return AutoValue{"learning_rate", 0.5, "of this test"};
   }
 };
 struct NoRate final : Descends {
   using Descends::Descends;
-  AutoValue auto_learning_rate(const RunFacts& facts) const override {
-    return {"learning_rate", 1.0 - facts.target_epsilon.value_or(8.0) / 8.0, "of this test"};
+  std::optional<AutoValue> auto_learning_rate(const RunFacts& facts) const override {
+    return AutoValue{"learning_rate", 1.0 - facts.target_epsilon.value_or(8.0) / 8.0,
+                     "of this test"};
   }
 };
 struct NoReason final : Descends {
   using Descends::Descends;
-  AutoValue auto_learning_rate(const RunFacts&) const override { return {"", 0.5, ""}; }
+  std::optional<AutoValue> auto_learning_rate(const RunFacts&) const override {
+    return AutoValue{"", 0.5, ""};
+  }
 };
 
-// ---- DataFiles
+// ---- files(), foreseen_info()
 
-struct Rows : DataSource, DataFiles {
+struct Rows : DataSource {
   explicit Rows(const Params&) {}
   DataInfo info() override {
     DataInfo info;
@@ -160,13 +158,13 @@ struct FromNowhere final : Rows {
     return info;
   }
 };
-struct Foresees : Rows, ForeseesInfo {
+struct Foresees : Rows {
   using Rows::Rows;
-  DataInfo foreseen_info() override { return info(); }
+  std::optional<DataInfo> foreseen_info() override { return info(); }
 };
 struct ForeseesTooMuch final : Foresees {
   using Foresees::Foresees;
-  DataInfo foreseen_info() override {
+  std::optional<DataInfo> foreseen_info() override {
     DataInfo info = Rows::info();
     info.unaccounted = {"number of classes (classes)"};
     return info;
@@ -174,7 +172,7 @@ struct ForeseesTooMuch final : Foresees {
 };
 struct ForeseesOtherRows final : Foresees {
   using Foresees::Foresees;
-  DataInfo foreseen_info() override {
+  std::optional<DataInfo> foreseen_info() override {
     DataInfo info = Rows::info();
     info.first_rows_only = true;
     return info;
@@ -182,7 +180,7 @@ struct ForeseesOtherRows final : Foresees {
 };
 struct ForeseesOtherFiles final : Foresees {
   using Foresees::Foresees;
-  DataInfo foreseen_info() override {
+  std::optional<DataInfo> foreseen_info() override {
     DataInfo info = Rows::info();
     info.train_origins = {{"1:3", "rows"}};
     return info;
@@ -190,30 +188,26 @@ struct ForeseesOtherFiles final : Foresees {
 };
 struct ForeseesOtherShape final : Foresees {
   using Foresees::Foresees;
-  DataInfo foreseen_info() override {
+  std::optional<DataInfo> foreseen_info() override {
     DataInfo info = Rows::info();
     info.shape.classes = 3;
     return info;
   }
-};
-struct NoFiles final : Rows {
-  using Rows::Rows;
-  std::vector<std::filesystem::path> files() override { return {}; }
 };
 struct LostFiles final : Rows {
   using Rows::Rows;
   std::vector<std::filesystem::path> files() override { return {"/nowhere/at/all"}; }
 };
 
-// ---- SuggestsParams
+// ---- suggest()
 
-struct Suggests : Rows, SuggestsParams {
+struct Suggests : Rows {
   using Rows::Rows;
-  Value suggest() override { return Value(Value::Object{}); }
+  std::optional<Value> suggest() override { return Value(Value::Object{}); }
 };
 struct SuggestsUnknown final : Suggests {
   using Suggests::Suggests;
-  Value suggest() override { return Value(Value::Object{{"columns", 3, {}}}); }
+  std::optional<Value> suggest() override { return Value(Value::Object{{"columns", 3, {}}}); }
 };
 struct SuggestsOtherRows final : Suggests {
   explicit SuggestsOtherRows(const Params& params) : Suggests(params), place(++made) {}
@@ -226,10 +220,10 @@ struct SuggestsOtherRows final : Suggests {
   std::size_t place;
 };
 
-// ---- KeepsColumns
+// ---- columns()
 
 /// Three training rows of one number, whose table has a column more.
-struct Keeps : DataSource, KeepsColumns {
+struct Keeps : DataSource {
   explicit Keeps(const Params&) {}
   DataInfo info() override {
     DataInfo info;
@@ -275,11 +269,6 @@ struct KeepsOtherNumbers final : Keeps {
     return Dataset({{1}, 0}, std::vector<float>{1, 2, 4}, {4, 5, 6});
   }
 };
-struct NamesNoColumns final : Keeps {
-  using Keeps::Keeps;
-  std::vector<std::string> columns() override { return {}; }
-};
-
 // ---- StreamedRows
 
 /// Three training rows and one test row of two numbers each, handed on one by one.
@@ -394,10 +383,11 @@ struct StreamsFromNowhere final : DataSource, StreamedRows {
   Streams rows;
 };
 
-// ---- ComposesAdaptively
+// ---- is_filter()
 
-struct Filter : Accountant, ComposesAdaptively {
+struct Filter : Accountant {
   explicit Filter(const Params&) {}
+  bool is_filter() const override { return true; }
   void start(Adjacency) override { rho = 0.0; }
   std::optional<std::string> refuses(const Event& event) const override {
     if (std::get_if<ZcdpEvent>(&event.kind()) != nullptr) return std::nullopt;
@@ -437,7 +427,7 @@ struct NoRho final : Filter {
 
 }  // namespace
 
-TEST_CASE("the rule of NeedsHardware can fail") {
+TEST_CASE("the rule of missing hardware can fail") {
   const std::string rule = "says_what_hardware_is_missing";
   check_passes<Backend, Elsewhere>(rule);
   check_noticed<Backend, ChangesItsMind>(rule, "otherwise the second time");
@@ -470,7 +460,7 @@ TEST_CASE("the rules of streamed rows can fail") {
   check_noticed<DataSource, HearsNoRefusal>(stops, "goes on");
   const std::string named = "streams_rows_of_files_that_it_names";
   check_passes<DataSource, Streams>(named);
-  check_noticed<DataSource, StreamsFromNowhere>(named, "not a DataFiles");
+  check_noticed<DataSource, StreamsFromNowhere>(named, "names none");
 }
 
 TEST_CASE("the rule of schedules made from an influence can fail") {
@@ -490,7 +480,6 @@ TEST_CASE("the rule of chosen learning rates can fail") {
 TEST_CASE("the rule of named data files can fail") {
   const std::string rule = "names_files_that_exist";
   check_passes<DataSource, Rows>(rule);
-  check_noticed<DataSource, NoFiles>(rule, "names none");
   check_noticed<DataSource, LostFiles>(rule, "which is not a file");
   check_noticed<DataSource, FromNowhere>("tells_what_it_holds", "train_origins");
 }
@@ -518,7 +507,6 @@ TEST_CASE("the rule of kept columns can fail") {
   check_noticed<DataSource, KeepsFewerRows>(rule, "2 texts of 3 rows");
   check_noticed<DataSource, KeepsAsFeature>(rule, "change its features");
   check_noticed<DataSource, KeepsOtherNumbers>(rule, "change the values");
-  check_noticed<DataSource, NamesNoColumns>(rule, "names none");
 }
 
 TEST_CASE("the rule of privacy filters can fail") {

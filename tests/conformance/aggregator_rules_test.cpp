@@ -65,16 +65,11 @@ struct TakesBack final : Right {
 };
 
 /// Optimises a number for the noise of the first step itself, not for its proportions.
-struct OptimisesForScale final : Right, OptimizedNumbers {
+struct OptimisesForScale final : Right {
   using Right::Right;
   std::vector<double> optimized(const AggregationPlan& plan) const override {
     return {plan.noise_multipliers.front()};
   }
-  void use(std::span<const double>) override {}
-};
-struct FindsNothing final : Right, OptimizedNumbers {
-  using Right::Right;
-  std::vector<double> optimized(const AggregationPlan&) const override { return {}; }
   void use(std::span<const double>) override {}
 };
 
@@ -152,7 +147,6 @@ TEST_CASE("each rule of aggregators can fail") {
         findings_on("aggregator/window_of_a_hundred")},
        {"optimized_numbers_follow_the_plan", "differs with twice the noise",
         findings<OptimisesForScale>()},
-       {"optimized_numbers_follow_the_plan", "found no numbers", findings<FindsNothing>()},
        {"differences_can_be_run", "have no steps", findings<NoEpoch>()},
        {"differences_can_be_run", "bound is 2.5 at step 5", findings<TooLong>()},
        {"differences_can_be_run", "cannot be run at step 0", findings<NoiselessDifference>()},

@@ -8,7 +8,6 @@
 #include "privgrad/error.hpp"
 #include "privgrad/partition.hpp"
 #include "privgrad/row_operation.hpp"
-#include "privgrad/rows_at_once.hpp"
 #include "privgrad/transform.hpp"
 
 namespace data_rules_test {
@@ -120,7 +119,6 @@ namespace {
 /// Subtracts the mean of each feature.
 class RightTransform : public Transform,
                        public RowTransform,
-                       public RowsAtOnce,
                        public FittedValues,
                        public RowOperations {
  public:

@@ -236,7 +236,7 @@ class KnowingClipNorm final : public Clipping, public AdaptiveClipNorm {
 
 /// \param knows  whether what it scales by follows from the rows: from the second step on.
 template <bool knows>
-class Scaling final : public Clipping, public CoordinateScaling, public Checkpointable {
+class Scaling final : public Clipping, public CoordinateScaling {
  public:
   explicit Scaling(const Params&) {}
   void start(std::span<const ParameterGroup> groups) override {
@@ -255,8 +255,7 @@ class Scaling final : public Clipping, public CoordinateScaling, public Checkpoi
     const auto next = static_cast<float>(1.5 + (knows ? 1e-3 * secret() : 0.0));
     std::fill(scale_.begin(), scale_.end(), next);
   }
-  std::span<const float> state() const override { return scale_; }
-  void restore(std::span<const float> state) override { scale_.assign(state.begin(), state.end()); }
+  std::vector<StateMember> state() override { return {{"scale", &scale_}}; }
 
  private:
   std::vector<float> shift_, scale_;

@@ -137,7 +137,7 @@ class Adapting final : public Remembering<I>, public AdaptiveClipNorm {
 
 /// Shift 0, and as scale, in the first coordinate, 1 and what it remembers.
 template <std::size_t I>
-class Scaling final : public Remembering<I>, public CoordinateScaling, public Checkpointable {
+class Scaling final : public Remembering<I>, public CoordinateScaling {
  public:
   using Remembering<I>::Remembering;
   void start(std::span<const ParameterGroup> groups) override {
@@ -150,10 +150,6 @@ class Scaling final : public Remembering<I>, public CoordinateScaling, public Ch
     return scale_;
   }
   void learn(const Released&) override {}
-  std::span<const float> state() const override { return {}; }
-  void restore(std::span<const float> state) override {
-    if (!state.empty()) throw ConfigError("scaling: has no state");
-  }
 
  private:
   std::vector<float> shift_;

@@ -4,7 +4,6 @@
 
 #include "fault.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/rows_at_once.hpp"
 #include "privgrad/transform.hpp"
 #include "spans.hpp"
 
@@ -292,7 +291,7 @@ class ByRow : public Whole<I>, public RowTransform {
 };
 
 template <std::size_t I>
-class AtOnce : public ByRow<I>, public RowsAtOnce {
+class AtOnce : public ByRow<I> {
  public:
   void apply_rows(const Shape&, std::size_t rows, std::span<const float> features,
                   std::span<float> out) const override {

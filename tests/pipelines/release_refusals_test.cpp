@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "fake_program.hpp"
-#include "privgrad/foreseen_info.hpp"
 #include "tensor_file.hpp"
 #include "test_components.hpp"
 #include "train.hpp"
@@ -80,11 +79,11 @@ const std::vector<Refusal>& refusals() {
 }
 
 /// 200 examples of 10 features in two classes, as far as anybody asks before a row is read.
-struct NeverRead final : DataSource, ForeseesInfo {
+struct NeverRead final : DataSource {
   explicit NeverRead(const Params&) {}
   DataInfo info() override { throw IoError("a row was read"); }
   Dataset read(Split) override { throw IoError("a row was read"); }
-  DataInfo foreseen_info() override {
+  std::optional<DataInfo> foreseen_info() override {
     DataInfo info;
     info.shape = {{10}, 2};
     return info;

@@ -23,7 +23,6 @@
 #include "privgrad/federated/any_run.hpp"
 #include "privgrad/plan/read_data.hpp"
 #include "privgrad/plan/setting.hpp"
-#include "privgrad/rows_at_once.hpp"
 #include "test_components.hpp"
 #include "train.hpp"
 
@@ -181,7 +180,7 @@ struct WritesTheFirst : Transform, RowTransform {
   Statistic statistic() const override { return Statistic::none; }
 };
 /// Given several rows, it reverses their order.
-struct ReversesAtOnce final : WritesTheFirst, RowsAtOnce {
+struct ReversesAtOnce final : WritesTheFirst {
   using WritesTheFirst::WritesTheFirst;
   void apply_rows(const Shape&, std::size_t rows, std::span<const float> features,
                   std::span<float> out) const override {

@@ -4,7 +4,6 @@
 #include <cstddef>
 
 #include "privgrad/plan/read_data.hpp"
-#include "privgrad/rows_at_once.hpp"
 #include "privgrad/transform.hpp"
 #include "test_components.hpp"
 #include "train.hpp"
@@ -140,7 +139,7 @@ struct RowByRow final : Doubles, RowTransform {
 };
 
 /// Right by the row; of several it changes the first two places.
-struct SwapsAtOnce final : Doubles, RowTransform, RowsAtOnce {
+struct SwapsAtOnce final : Doubles, RowTransform {
   using Doubles::Doubles;
   void apply_row(const Shape&, std::span<const float> features,
                  std::span<float> out) const override {

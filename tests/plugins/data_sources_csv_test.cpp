@@ -1,6 +1,5 @@
 #include "data_sources_files.hpp"
 #include "privgrad/data_source.hpp"
-#include "privgrad/suggests_params.hpp"
 
 namespace data_sources_csv_test {
 
@@ -193,7 +192,7 @@ TEST_CASE("csv: a draft holds no text that is not UTF-8, and names its column", 
   for (const char* const head : {"city,label\n", "label,city\n"}) {
     const Files files(head + std::string("K\xf6ln,Ulm\nUlm,K\xf6ln\nUlm,Ulm\nK\xf6ln,K\xf6ln\n"));
     const auto source = files.open();
-    CHECK_THROWS_WITH(dynamic_cast<privgrad::SuggestsParams&>(*source).suggest(),
+    CHECK_THROWS_WITH(source->suggest().value(),
                       ContainsSubstring("a value of the column '") &&
                           ContainsSubstring("is not UTF-8 (byte 0xf6); convert the file"));
   }

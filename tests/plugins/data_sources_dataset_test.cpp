@@ -2,7 +2,6 @@
 #include <optional>
 
 #include "data_sources_files.hpp"
-#include "privgrad/data_files.hpp"
 #include "privgrad/data_source.hpp"
 
 using privgrad::ConfigError;
@@ -113,7 +112,7 @@ TEST_CASE("dataset: examples, both splits, and the files that they come from", "
   auto train = source->read(Split::train);
   CHECK(train.rows() == 6);
   CHECK(train.features()[0] == 120.0f * (1.0f / 255.0f));  // 'x'
-  const auto files = dynamic_cast<privgrad::DataFiles&>(*source).files();
+  const auto files = source->files();
   REQUIRE(files.size() == 4);
   CHECK(files[0] == places.data / (zipped ? "mnist/train-images-idx3-ubyte.gz"
                                           : "mnist/train-images-idx3-ubyte"));

@@ -1,6 +1,5 @@
 // Values of tables: each is what it is, however a program has written it.
 #include "data_sources_tables.hpp"
-#include "privgrad/suggests_params.hpp"
 
 namespace data_sources_table_test {
 
@@ -230,7 +229,7 @@ TEST_CASE("table: a draft takes days with midnight behind them for days", "[data
               std::to_string(day % 2) + "\n";
     const TableFile file(text);
     const auto source = file.open();
-    const Value made = dynamic_cast<privgrad::SuggestsParams&>(*source).suggest();
+    const Value made = source->suggest().value();
     const Value& at = std::get<Value::List>(made.find("columns")->data()).front();
     return std::get<std::string>(at.find("format")->data());
   };

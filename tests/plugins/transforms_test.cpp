@@ -14,7 +14,6 @@
 #include "house_plugins.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/rows_at_once.hpp"
 #include "shared_files.hpp"
 
 using privgrad::ConfigError;
@@ -409,7 +408,7 @@ TEST_CASE("products of rows with a large matrix are sums in the order of the fea
   dynamic_cast<privgrad::FittedValues&>(*whiten).restore(
       {{"matrix", {kSize, kSize}, std::vector<double>(matrix.begin(), matrix.end())}});
   std::vector<float> made(features.size());
-  privgrad::apply_to_rows(dynamic_cast<RowTransform&>(*whiten), {kSize}, kRows, features, made);
+  dynamic_cast<RowTransform&>(*whiten).apply_rows({kSize}, kRows, features, made);
   std::size_t wrong = 0;
   for (std::size_t row = 0; row < kRows; ++row) {
     if (row == kBad) continue;

@@ -8,7 +8,7 @@
 
 /// A filter whose epsilon is the sum of 1 / noise_multiplier^2 over all Gaussians, at any delta:
 /// simple enough to check by hand. Not a proof of anything.
-class SumFilter final : public privgrad::Accountant, public privgrad::ComposesAdaptively {
+class SumFilter final : public privgrad::Accountant {
  public:
   void start(privgrad::Adjacency) override { spent_ = 0.0; }
   std::optional<std::string> refuses(const privgrad::Event& event) const override {
@@ -31,6 +31,7 @@ class SumFilter final : public privgrad::Accountant, public privgrad::ComposesAd
   privgrad::PrivacyAnswer delta(double) const override {
     return {.value = 1.0, .bound = privgrad::BoundKind::upper, .lower = {}, .note = ""};
   }
+  bool is_filter() const override { return true; }
 
  private:
   double spent_ = 0.0;

@@ -7,9 +7,9 @@
 namespace {
 
 /// Gradient descent with heavy-ball momentum: v <- beta v + g, theta <- theta - eta v.
-class @CLASS@ final : public privgrad::Optimizer, public privgrad::Checkpointable {
+class @CLASS @final : public privgrad::Optimizer {
  public:
-  explicit @CLASS@(const privgrad::Params& params)
+  explicit @CLASS @(const privgrad::Params& params)
       : beta_(static_cast<float>(params.real("beta"))) {}
 
   void start(std::size_t parameters) override { velocity_.assign(parameters, 0.0f); }
@@ -29,15 +29,8 @@ class @CLASS@ final : public privgrad::Optimizer, public privgrad::Checkpointabl
     }
   }
 
-  std::span<const float> state() const override { return velocity_; }
-
-  void restore(std::span<const float> state) override {
-    if (state.size() != velocity_.size()) {
-      throw privgrad::ConfigError("@NAME@: the saved state has " + std::to_string(state.size()) +
-                                  " numbers, this run needs " + std::to_string(velocity_.size()));
-    }
-    velocity_.assign(state.begin(), state.end());
-  }
+  // All that start() sets and steps change: runs with it can be resumed.
+  std::vector<privgrad::StateMember> state() override { return {{"velocity", &velocity_}}; }
 
  private:
   float beta_;
@@ -46,7 +39,7 @@ class @CLASS@ final : public privgrad::Optimizer, public privgrad::Checkpointabl
 
 void register_components(privgrad::Registrar& registrar) {
   namespace param = privgrad::param;
-  registrar.add<privgrad::Optimizer, @CLASS@>({
+  registrar.add<privgrad::Optimizer, @CLASS @>({
       .name = "@NAME@",
       .summary = "Gradient descent with heavy-ball momentum.",
       .reference = "Polyak 1964, Some methods of speeding up the convergence of iteration methods",

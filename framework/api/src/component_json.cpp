@@ -7,7 +7,6 @@
 #include "privgrad/backend.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/json_schema.hpp"
-#include "privgrad/needs_hardware.hpp"
 #include "privgrad/params.hpp"
 
 namespace privgrad::api {
@@ -112,9 +111,7 @@ std::string missing_hardware(const Component& component) {
   std::vector<Problem> problems;
   const Params params = Params::check(factory.info.params, Value::Object{}, problems);
   if (!problems.empty()) return {};  // it cannot be made from nothing
-  const auto backend = Catalog::create<Backend>(component, params);
-  const auto* needs = dynamic_cast<const NeedsHardware*>(backend.get());
-  return needs == nullptr ? std::string() : needs->missing_hardware();
+  return Catalog::create<Backend>(component, params)->missing_hardware();
 }
 
 nlohmann::json listing_json(const Component& component) {

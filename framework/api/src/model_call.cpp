@@ -11,7 +11,6 @@
 #include "privgrad/data/open_source.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/keeps_columns.hpp"
 #include "privgrad/manifest/data_section.hpp"
 #include "privgrad/manifest/json_schema.hpp"
 #include "privgrad/manifest/manifest.hpp"
@@ -115,17 +114,14 @@ Split split_of(const ModelRequest& request, const DataInfo& info) {
 }
 
 /// Has the source keep the columns that are asked for.
-/// \returns its ability; nothing if none are.
-KeepsColumns* keep_columns(const ModelRequest& request, DataSource& source,
-                           const DataSection& section) {
-  if (request.keep.empty()) return nullptr;
+void keep_columns(const ModelRequest& request, DataSource& source, const DataSection& section) {
+  if (request.keep.empty()) return;
   const std::string who = request.dashes + "keep: ";
   if (section.streaming)
     throw ConfigError(who + "rows that are streamed lose their columns; leave streaming out");
-  auto* keeps = dynamic_cast<KeepsColumns*>(&source);
-  if (keeps == nullptr)
+  const std::vector<std::string> columns = source.columns();
+  if (columns.empty())
     throw ConfigError(who + "rows of " + section.data.name() + " have no columns by name; csv has");
-  const std::vector<std::string> columns = keeps->columns();
   for (auto name = request.keep.begin(); name != request.keep.end(); ++name) {
     const std::string shown = who + "'" + core::shown_line(*name) + "'";
     if (std::find(request.keep.begin(), name, *name) != name)
@@ -136,8 +132,7 @@ KeepsColumns* keep_columns(const ModelRequest& request, DataSource& source,
         shown + " is not a column of the rows" +
         (nearest.empty() ? "" : "; did you mean '" + core::shown_line(nearest) + "'?"));
   }
-  keeps->keep(request.keep);
-  return keeps;
+  source.keep(request.keep);
 }
 
 }  // namespace
@@ -153,7 +148,7 @@ ModelCall open_model_call(const ModelRequest& request, const Catalog& catalog) {
                                            : section_of_run(call.file, request.dashes, catalog);
   check_transforms(section, call.model->file());
   const auto source = core::open_source(section.data, section.streaming);
-  KeepsColumns* const keeps = keep_columns(request, *source, section);
+  keep_columns(request, *source, section);
   section.data.with_position([&] {
     const DataInfo info = source->info();
     call.model->check_examples(info.shape);
@@ -165,8 +160,7 @@ ModelCall open_model_call(const ModelRequest& request, const Catalog& catalog) {
     call.split = split == Split::test ? "test" : "train";
     call.is_private = split == Split::train || !section.test_is_public;
     call.rows = source->read(split);
-    if (keeps == nullptr) return;
-    std::vector<std::vector<std::string>> texts = keeps->kept(split);
+    std::vector<std::vector<std::string>> texts = source->kept(split);
     for (std::size_t i = 0; i < texts.size(); ++i)
       call.kept.push_back({request.keep[i], std::move(texts[i])});
   });

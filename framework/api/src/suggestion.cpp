@@ -3,22 +3,20 @@
 #include <utility>
 
 #include "privgrad/error.hpp"
-#include "privgrad/suggests_params.hpp"
 
 namespace privgrad::api {
 
 Draft with_suggestions(Value section, const std::string& kind, DataSource& source) {
-  auto* looks = dynamic_cast<SuggestsParams*>(&source);
-  if (looks == nullptr) {
+  const std::optional<Value> suggested = source.suggest();
+  if (!suggested) {
     throw ConfigError("data source " + kind +
                       " has nothing to declare; suggestions are for tables (csv, memory)");
   }
-  const Value suggested = looks->suggest();
-  for (const Value::Member& member : std::get<Value::Object>(suggested.data()))
+  for (const Value::Member& member : std::get<Value::Object>(suggested->data()))
     section.set(member.key, member.value);
   section.set("read_off_rows",
               Value::List{std::string("types, ranges, values and labels of columns")});
-  return {std::move(section), looks->notes()};
+  return {std::move(section), source.notes()};
 }
 
 }  // namespace privgrad::api

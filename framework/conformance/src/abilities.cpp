@@ -7,13 +7,9 @@
 
 #include "inputs.hpp"
 #include "privgrad/accountant.hpp"
-#include "privgrad/data_files.hpp"
 #include "privgrad/federated.hpp"
-#include "privgrad/foreseen_info.hpp"
 #include "privgrad/influence.hpp"
-#include "privgrad/keeps_columns.hpp"
 #include "privgrad/run_facts.hpp"
-#include "privgrad/suggests_params.hpp"
 #include "rules.hpp"
 
 namespace privgrad::testing {
@@ -39,20 +35,34 @@ std::vector<RunFacts> sample_facts() {
   return all;
 }
 
+using Theorem = std::function<std::optional<AutoValue>(const RunFacts&)>;
+
+/// Whether there is a theorem, whatever it covers.
+bool has_theorem(const Theorem& choose) {
+  RunFacts facts = sample_facts().back();
+  facts.steps = 100;
+  try {
+    return choose(facts).has_value();
+  } catch (const ConfigError&) {
+    return true;
+  }
+}
+
 /// For all facts that the theorem covers, its choice must be finite, at least `least`, have a
 /// reason, and be the same when it is asked for again.
 void require_chosen(const std::string& function, double least, std::uint64_t steps,
-                    const std::function<AutoValue(const RunFacts&)>& choose) {
+                    const Theorem& choose) {
   bool any = false;
   for (RunFacts facts : sample_facts()) {
     facts.steps = steps;
     AutoValue chosen;
-    if (!accepted(function, {Thrown::config}, [&] { chosen = choose(facts); })) continue;
+    if (!accepted(function, {Thrown::config}, [&] { chosen = choose(facts).value(); })) continue;
     any = true;
     require(std::isfinite(chosen.value) && chosen.value >= least,
             function + " gave " + format_number(chosen.value));
     require(!chosen.reason.empty(), function + " gave no reason");
-    require(same_bits(choose(facts).value, chosen.value), function + " differs when asked again");
+    require(same_bits(choose(facts).value().value, chosen.value),
+            function + " differs when asked again");
     require(steps != 0 || chosen.value == std::floor(chosen.value),
             function + " gave " + format_number(chosen.value) + ", expected a whole number");
   }
@@ -106,31 +116,28 @@ std::vector<double> iterations(const std::function<ComponentPtr<Schedule>()>& ma
 }  // namespace
 
 void check_abilities(Checker& checker, const Aggregator& aggregator) {
-  if (const auto* chooser = dynamic_cast<const AutoSteps*>(&aggregator)) {
-    checker.rule("chosen_steps_are_whole_and_above_0", [&] {
-      require_chosen("auto_steps()", 1.0, 0,
-                     [&](const RunFacts& facts) { return chooser->auto_steps(facts); });
-    });
-  }
+  const auto choose = [&](const RunFacts& facts) { return aggregator.auto_steps(facts); };
+  if (!has_theorem(choose)) return;
+  checker.rule("chosen_steps_are_whole_and_above_0",
+               [&] { require_chosen("auto_steps()", 1.0, 0, choose); });
 }
 
 void check_abilities(Checker& checker, const Optimizer& optimizer) {
-  if (const auto* chooser = dynamic_cast<const AutoLearningRate*>(&optimizer)) {
-    checker.rule("chosen_learning_rates_are_finite_and_above_0", [&] {
-      require_chosen("auto_learning_rate()", std::numeric_limits<double>::min(), 100,
-                     [&](const RunFacts& facts) { return chooser->auto_learning_rate(facts); });
-    });
-  }
+  const auto choose = [&](const RunFacts& facts) { return optimizer.auto_learning_rate(facts); };
+  if (!has_theorem(choose)) return;
+  checker.rule("chosen_learning_rates_are_finite_and_above_0", [&] {
+    require_chosen("auto_learning_rate()", std::numeric_limits<double>::min(), 100, choose);
+  });
 }
 
 void check_abilities(Checker& checker, const std::vector<Horizon>& horizons) {
   const auto made = checker.make<Schedule>();
-  if (dynamic_cast<const FromInfluence*>(made.get()) != nullptr) {
+  if (made->influence()) {
     checker.rule("influence_is_known_for_every_step", [&] {
       for (const Horizon& horizon : horizons) {
         const auto schedule = checker.make<Schedule>();
         schedule->start(horizon);
-        const auto values = dynamic_cast<const FromInfluence&>(*schedule).influence();
+        const auto values = schedule->influence().value_or(NoiseInfluence{}).values;
         require(values.size() == horizon.steps, "influence() gave " +
                                                     std::to_string(values.size()) + " values for " +
                                                     std::to_string(horizon.steps) + " step(s)");
@@ -155,13 +162,13 @@ void check_abilities(Checker& checker, const std::vector<Horizon>& horizons) {
 }
 
 void check_abilities(Checker& checker, const Accountant& accountant) {
-  if (dynamic_cast<const ComposesAdaptively*>(&accountant) == nullptr) return;
+  if (!accountant.is_filter()) return;
   checker.rule("a_privacy_filter_takes_rho_and_grows_with_it", [&] {
     double last = 0.0;
     for (const double rho : {0.01, 0.1, 1.0}) {
       const auto filter = checker.make<Accountant>();
       filter->start(Adjacency::zero_out);
-      require(!filter->refuses(Event::zcdp(rho)), "it is a ComposesAdaptively and refuses zcdp");
+      require(!filter->refuses(Event::zcdp(rho)), "it is a privacy filter and refuses zcdp");
       filter->compose(Event::zcdp(rho), 1);
       const double epsilon = filter->epsilon(1e-6).value;
       require(epsilon > last, "epsilon of rho = " + format_number(rho) + " is " +
@@ -178,15 +185,13 @@ void check_kept_columns(Checker& checker) {
   const auto plain = checker.make<DataSource>();
   const DataInfo told = plain->info();
   const auto source = checker.make<DataSource>();
-  auto& keeps = dynamic_cast<KeepsColumns&>(*source);
-  const std::vector<std::string> names = keeps.columns();
-  require(!names.empty(), "columns() names none");
-  keeps.keep(names);
+  const std::vector<std::string> names = source->columns();
+  source->keep(names);
   const DataInfo info = source->info();
   require(info.feature_names == told.feature_names, "columns that are kept change its features");
   for (const Split split : {Split::train, Split::test}) {
     Dataset rows = source->read(split), others = plain->read(split);
-    const auto kept = keeps.kept(split);
+    const auto kept = source->kept(split);
     require(kept.size() == names.size(), "kept() gives " + std::to_string(kept.size()) +
                                              " columns of " + std::to_string(names.size()));
     for (const std::vector<std::string>& texts : kept) {
@@ -204,7 +209,7 @@ void check_kept_columns(Checker& checker) {
 /// The instance that foresees is asked for nothing else before.
 void check_foreseen_info(Checker& checker, const DataInfo& told) {
   const auto source = checker.make<DataSource>();
-  const DataInfo foreseen = dynamic_cast<ForeseesInfo&>(*source).foreseen_info();
+  const DataInfo foreseen = source->foreseen_info().value();
   // Columns may be called otherwise than by their names, which a first row would say.
   require(foreseen.unaccounted.size() == told.unaccounted.size(),
           "foreseen_info() lists " + std::to_string(foreseen.unaccounted.size()) +
@@ -227,12 +232,19 @@ void check_foreseen_info(Checker& checker, const DataInfo& told) {
 }  // namespace
 
 void check_abilities(Checker& checker, DataSource& source) {
-  if (dynamic_cast<ForeseesInfo*>(&source) != nullptr)
+  if (source.foreseen_info())
     checker.rule("foresees_what_it_tells", [&] { check_foreseen_info(checker, source.info()); });
-  if (auto* looks = dynamic_cast<SuggestsParams*>(&source)) {
+  const auto suggests = [&] {
+    try {
+      return source.suggest().has_value();
+    } catch (const Error&) {
+      return true;
+    }
+  };
+  if (suggests()) {
     checker.rule("suggests_parameters_that_it_takes", [&] {
       Value params = checker.params().value();
-      const Value suggested = looks->suggest();
+      const Value suggested = source.suggest().value();
       for (const Value::Member& member : std::get<Value::Object>(suggested.data()))
         params.set(member.key, member.value);
       const auto with = checker.make<DataSource>(
@@ -241,20 +253,19 @@ void check_abilities(Checker& checker, DataSource& source) {
               "with what it suggests it has other rows");
     });
   }
-  if (dynamic_cast<KeepsColumns*>(&source) != nullptr)
+  if (!source.columns().empty())
     checker.rule("keeps_columns_beside_the_rows", [&] { check_kept_columns(checker); });
-  if (auto* streams = dynamic_cast<StreamedRows*>(&source)) check_streamed_rows(checker, *streams);
-  auto* named = dynamic_cast<DataFiles*>(&source);
-  if (named == nullptr) return;
+  if (auto* streams = dynamic_cast<StreamedRows*>(&source))
+    check_streamed_rows(checker, source, *streams);
+  if (source.files().empty()) return;
   checker.rule("names_files_that_exist", [&] {
-    const std::vector<std::filesystem::path> files = named->files();
-    require(!files.empty(), "files() names none");
+    const std::vector<std::filesystem::path> files = source.files();
     for (const std::filesystem::path& file : files) {
       std::error_code failure;
       require(std::filesystem::is_regular_file(file, failure),
               "files() names " + file.string() + ", which is not a file");
     }
-    require(files == named->files(), "files() answers otherwise the second time");
+    require(files == source.files(), "files() answers otherwise the second time");
   });
 }
 

@@ -30,6 +30,8 @@ ComponentPtr<Transform> made(const Checker& checker) {
   return checker.make<Transform>(private_params(checker, "noise_multiplier", 2.0));
 }
 
+FittedValues& kept_by(Transform& transform) { return dynamic_cast<FittedValues&>(transform); }
+
 BoundedStatistic& learner(Transform& transform) {
   auto* found = dynamic_cast<BoundedStatistic*>(&transform);
   if (found == nullptr) throw NotChecked{"it learns from no released statistic (BoundedStatistic)"};
@@ -48,9 +50,9 @@ void require_request(const Checker& checker, const Shape& shape) {
   const auto transform = made(checker);
   require(transform->statistic() == Statistic::released,
           "with statistic: private, statistic() says otherwise");
-  require(dynamic_cast<const RowTransform*>(transform.get()) != nullptr,
+  require(is_able<RowTransform>(*transform),
           "it learns from a released statistic and is not a RowTransform");
-  require(dynamic_cast<const FittedValues*>(transform.get()) != nullptr,
+  require(is_able<FittedValues>(*transform),
           "it learns from a released statistic and is not a FittedValues");
   const StatisticRequest one = request_for(learner(*transform), shape);
   const StatisticRequest again = request_for(learner(*made(checker)), shape);
@@ -198,7 +200,7 @@ std::vector<FittedTensor> learnt_from(const Checker& checker, const Shape& shape
                                       const std::vector<float>& mean, double noise) {
   const auto transform = made(checker);
   learner(*transform).learn({shape, 3}, checker.setup().make_released(mean, noise));
-  return dynamic_cast<const FittedValues&>(*transform).fitted_values();
+  return kept_by(*transform).fitted_values();
 }
 
 /// Whatever noise makes of a sum.
@@ -222,7 +224,7 @@ void require_learns(const Checker& checker, const Shape& shape) {
                 "learn() makes another '" + values[i].name + "' of the same release");
       }
       const auto copy = made(checker);
-      dynamic_cast<FittedValues&>(*copy).restore(values);
+      kept_by(*copy).restore(values);
     }
   }
 }
@@ -240,7 +242,7 @@ void require_learns_from_release(const Checker& checker, const Shape& shape) {
     BoundedStatistic& asks = learner(*transform);
     for (std::size_t i = 0; i < count; ++i) contribution_of(asks, shape, rows[i], request.size);
     asks.learn({shape, 3}, checker.setup().make_released(mean, 0.5));
-    const auto found = dynamic_cast<const FittedValues&>(*transform).fitted_values();
+    const auto found = kept_by(*transform).fitted_values();
     require(found.size() == without.size(), "learn() makes other tensors after contributions");
     for (std::size_t i = 0; i < found.size(); ++i)
       require(same_bits(found[i].values, without[i].values),

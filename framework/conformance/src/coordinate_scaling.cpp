@@ -31,16 +31,8 @@ class Scaled {
     if (rule == nullptr) broken("of its instances some are a CoordinateScaling, some are not");
     return *rule;
   }
-  Checkpointable& saved() const {
-    auto* saved = dynamic_cast<Checkpointable*>(clipping_.get());
-    if (saved == nullptr)
-      broken("it is a CoordinateScaling and not Checkpointable: no run with it can be resumed");
-    return *saved;
-  }
-  std::vector<float> state() const {
-    const auto state = saved().state();
-    return {state.begin(), state.end()};
-  }
+  /// Goes on from the state of another one.
+  void take_over(const Scaled& from) const { copy_state(*from.clipping_, *clipping_); }
 
   void learn(std::vector<float> release) const {
     rule().learn(checker_.setup().make_released(std::move(release), kNoise));
@@ -85,16 +77,11 @@ void show_examples(const Scaled& scaled, std::size_t groups, double size) {
 }
 
 void check_restoring(Checker& checker, const std::vector<ParameterGroup>& groups) {
-  checker.rule("scaling_is_empty_before_start", [&] {
-    const auto clipping = checker.make<Clipping>();
-    const auto* saved = dynamic_cast<const Checkpointable*>(clipping.get());
-    require(saved == nullptr || saved->state().empty(), "state() holds values before start()");
-  });
   checker.rule("scaling_resumes_as_if_uninterrupted", [&] {
     for (std::uint64_t stop = 0; stop <= 3; ++stop) {
       const Scaled whole(checker, groups), resumed(checker, groups);
       whole.learn_some(0, stop);
-      resumed.saved().restore(whole.state());
+      resumed.take_over(whole);
       for (std::uint64_t i = stop; i <= kReleases; ++i) {
         require(same_bits(whole.both(), resumed.both()),
                 "restored after " + std::to_string(stop) +
@@ -103,18 +90,6 @@ void check_restoring(Checker& checker, const std::vector<ParameterGroup>& groups
         whole.learn_some(i, i + 1);
         resumed.learn_some(i, i + 1);
       }
-    }
-  });
-  checker.rule("scaling_refuses_a_state_of_the_wrong_length", [&] {
-    const Scaled scaled(checker, groups);
-    scaled.learn_some(0, 3);
-    const std::vector<float> state = scaled.state(), both = scaled.both();
-    for (const std::size_t size : {state.size() + 1, state.size() - 1}) {
-      if (size > state.size() + 1) continue;  // of an empty state
-      require_throws(Thrown::config, "restore() of another number of values than state() gives,",
-                     [&] { scaled.saved().restore(std::vector<float>(size, 0.25f)); });
-      require(same_bits(state, scaled.state()) && same_bits(both, scaled.both()),
-              "restore() refused a state but changed the scaling");
     }
   });
 }

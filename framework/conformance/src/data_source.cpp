@@ -9,7 +9,6 @@
 
 #include "inputs.hpp"
 #include "parameters.hpp"
-#include "privgrad/data_files.hpp"
 #include "program_inputs.hpp"
 #include "rules.hpp"
 
@@ -158,7 +157,7 @@ void check_data_source(Checker& checker) {
                 "info() says that examples are " + to_text(info.shape.features));
         require(info.has_test_split || info.test_rows == 0,
                 "info() has test rows without a test split");
-        if (dynamic_cast<const DataFiles*>(source.get()) != nullptr) {
+        if (!source->files().empty()) {
           require(!info.train_origins.empty(),
                   "info() does not say which files its training rows are from (train_origins), so "
                   "that nobody sees where test rows are training rows");

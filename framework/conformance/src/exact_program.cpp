@@ -37,12 +37,16 @@ struct Said {
   std::vector<Cells> cells;  // of each example
 };
 
+const ExactClipping& exact_of(const Program& program) {
+  return dynamic_cast<const ExactClipping&>(program);
+}
+
 /// A pass over a batch, and each example's cells taken out one by one.
 /// \param scale  cells per unit of the gradient, of each group; a group's number follows.
 class PassOver {
  public:
   PassOver(const Program& program, const Batch& batch, std::size_t most_rows = 0)
-      : exact_(dynamic_cast<const ExactClipping&>(program)),
+      : exact_(exact_of(program)),
         parameters_(program.parameter_count()),
         rows_(batch.rows()),
         pass_(exact_.make_pass(std::max(most_rows, batch.rows()))) {
@@ -149,7 +153,7 @@ void require_reproducible_rows(Program& program, const Network& network) {
 }
 
 void require_groups(Program& program, const Network& network) {
-  const auto& exact = dynamic_cast<const ExactClipping&>(program);
+  const ExactClipping& exact = exact_of(program);
   const std::size_t groups = groups_of(network).size();
   require(exact.groups() == groups, in(network) + "there are " + std::to_string(exact.groups()) +
                                         " groups, of layers with parameters " +
@@ -259,7 +263,7 @@ void require_cells(Program& program, const Network& network) {
 /// and in memory that is new.
 void require_thousand_passes(Program& program, const Network& network) {
   program.load_parameters(parameters_for(network));
-  const auto& exact = dynamic_cast<const ExactClipping&>(program);
+  const ExactClipping& exact = exact_of(program);
   const Examples examples = examples_for(network, 3);
   PassOver first(program, examples.all());
   const std::vector<double> scales = first.scales_to(static_cast<double>(kMost));
@@ -308,7 +312,7 @@ void require_cells_of_their_own(Program& program, const Network& network) {
 /// add_cells() must add only the taken examples, on top of what the sum already holds.
 void require_sum(Program& program, const Network& network) {
   program.load_parameters(parameters_for(network));
-  const auto& exact = dynamic_cast<const ExactClipping&>(program);
+  const ExactClipping& exact = exact_of(program);
   const Examples examples = examples_for(network, 70);
   const Said said = said_of(program, examples.all());
   const std::size_t size = program.parameter_count();
@@ -354,7 +358,7 @@ void require_sum(Program& program, const Network& network) {
 /// there.
 void require_pieces(Program& program, const Network& network) {
   program.load_parameters(parameters_for(network));
-  const auto& exact = dynamic_cast<const ExactClipping&>(program);
+  const ExactClipping& exact = exact_of(program);
   const auto& pieces = dynamic_cast<const CellsInPieces&>(program);
   const std::vector<std::size_t> ends(pieces.piece_ends().begin(), pieces.piece_ends().end());
   require(!ends.empty() && ends.back() == program.parameter_count(),
@@ -465,8 +469,8 @@ void check_exact_program(Checker& checker, const std::vector<Network>& networks,
                          const ProgramMaker& make) {
   SerialExecutor executor;
   const auto first = make(networks.front(), executor);
-  const bool reproducible = dynamic_cast<const ReproducibleRows*>(first.get()) != nullptr;
-  const bool exact = dynamic_cast<const ExactClipping*>(first.get()) != nullptr;
+  const bool reproducible = is_able<ReproducibleRows>(*first);
+  const bool exact = is_able<ExactClipping>(*first);
   const auto each = [&](bool able, std::string_view name, void (*check)(Program&, const Network&)) {
     if (!able) {
       checker.skip(name, "programs do not offer it");
@@ -492,8 +496,7 @@ void check_exact_program(Checker& checker, const std::vector<Network>& networks,
   each(exact, "a_thousand_passes_are_alike", require_thousand_passes);
   each(exact, "cells_depend_on_their_example_alone", require_cells_of_their_own);
   each(exact, "cells_are_added_as_they_are", require_sum);
-  each(exact && dynamic_cast<const CellsInPieces*>(first.get()) != nullptr, "pieces_are_the_sum",
-       require_pieces);
+  each(exact && is_able<CellsInPieces>(*first), "pieces_are_the_sum", require_pieces);
   each(exact, "a_scale_of_zero_takes_a_group_out", require_scale_of_nothing);
   made("cells_do_not_depend_on_threads", require_same_cells_on_every_executor);
   made("passes_run_concurrently", require_passes_at_once);

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <variant>
 
 #include "inputs.hpp"
 #include "parameters.hpp"
-#include "privgrad/federated.hpp"
-#include "privgrad/step_rule.hpp"
 #include "rules.hpp"
 
 namespace privgrad::testing {
@@ -57,13 +56,6 @@ void require_finite(const std::vector<float>& values, const std::string& when) {
   }
 }
 
-std::vector<float> saved_state(const Optimizer& optimizer) {
-  const auto* checkpointable = dynamic_cast<const Checkpointable*>(&optimizer);
-  if (checkpointable == nullptr) return {};
-  const auto state = checkpointable->state();
-  return {state.begin(), state.end()};
-}
-
 void check_refusal(Checker& checker, float bad, std::size_t place) {
   const auto optimizer = checker.make<Optimizer>();
   optimizer->start(kSize);
@@ -80,9 +72,13 @@ void check_refusal(Checker& checker, float bad, std::size_t place) {
                                                         " but changed the parameters");
 }
 
-void check_checkpoints(Checker& checker) {
-  checker.rule("state_is_empty_before_start", [&] {
-    require(saved_state(*checker.make<Optimizer>()).empty(), "state() holds values before start()");
+void check_state(Checker& checker) {
+  checker.rule("state_is_one_list", [&] {
+    const auto optimizer = checker.make<Optimizer>();
+    optimizer->start(kSize);
+    Training training(checker, *optimizer);
+    training.run(0, 3);
+    require_state_list(*optimizer);
   });
   checker.rule("resumes_as_if_uninterrupted", [&] {
     for (std::uint64_t stop = 0; stop <= 3; ++stop) {
@@ -90,81 +86,42 @@ void check_checkpoints(Checker& checker) {
       first->start(kSize);
       Training uninterrupted(checker, *first);
       uninterrupted.run(0, stop);
-      const std::vector<float> state = saved_state(*first);
       const auto second = checker.make<Optimizer>();
       second->start(kSize);
-      dynamic_cast<Checkpointable&>(*second).restore(state);
+      copy_state(*first, *second);
       Training resumed(checker, *second);
       resumed.parameters() = uninterrupted.parameters();
       uninterrupted.run(stop, kSteps);
       resumed.run(stop, kSteps);
       require(same_bits(uninterrupted.parameters(), resumed.parameters()),
-              "restored after " + std::to_string(stop) +
-                  " step(s), it goes on otherwise than without the interruption");
-    }
-  });
-  checker.rule("refuses_a_state_of_the_wrong_length", [&] {
-    const auto optimizer = checker.make<Optimizer>();
-    optimizer->start(kSize);
-    Training training(checker, *optimizer);
-    training.run(0, 3);
-    const std::vector<float> state = saved_state(*optimizer);
-    for (const int change : {1, -1}) {
-      if (change < 0 && state.empty()) continue;
-      std::vector<float> wrong(change > 0 ? state.size() + 1 : state.size() - 1, 0.25f);
-      require_throws(Thrown::config,
-                     "restore() of " + std::to_string(wrong.size()) + " values, where " +
-                         std::to_string(state.size()) + " are right,",
-                     [&] { dynamic_cast<Checkpointable&>(*optimizer).restore(wrong); });
-      require(same_bits(state, saved_state(*optimizer)),
-              "restore() refused a state but changed the optimizer");
+              "with the state of another one after " + std::to_string(stop) +
+                  " step(s), it goes on otherwise than that: state() does not list all that it "
+                  "remembers");
     }
   });
 }
 
-void check_linear_descent(Checker& checker) {
-  checker.rule("moves_as_its_linear_rule_says", [&] {
-    const auto optimizer = checker.make<Optimizer>();
-    const auto& rule = dynamic_cast<const LinearDescent&>(*optimizer);
-    optimizer->start(kSize);
-    Training training(checker, *optimizer);
-    const std::vector<float> initial = training.parameters();
-    std::vector<double> expected(initial.begin(), initial.end()), velocity(kSize, 0.0);
-    for (std::uint64_t step = 0; step < kSteps; ++step) {
-      const std::vector<float> gradient = normal_values(50 + step, kSize);
-      const LinearDescent::Coefficients now = rule.coefficients(step);
-      for (std::size_t i = 0; i < kSize; ++i) {
-        velocity[i] = now.keep * velocity[i] + now.take * static_cast<double>(gradient[i]);
-        expected[i] -= 0.1 * now.rate * velocity[i];
+/// The states of parts, put together, are the whole's.
+void require_state_of_parts(Optimizer& whole, std::span<const ComponentPtr<Optimizer>> parts,
+                            const std::string& where) {
+  const std::vector<StateMember> members = whole.state();
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    std::vector<float> together;
+    bool is_same = true;
+    for (const auto& part : parts) {
+      const StateMember own = part->state().at(i);
+      if (const auto* numbers = std::get_if<std::vector<float>*>(&own.value)) {
+        together.insert(together.end(), (*numbers)->begin(), (*numbers)->end());
+      } else {
+        is_same = is_same && *std::get<std::uint64_t*>(own.value) ==
+                                 *std::get<std::uint64_t*>(members[i].value);
       }
-      training.give(gradient, step);
     }
-    for (std::size_t i = 0; i < kSize; ++i) {
-      // Eight steps in float32 on numbers of order 1 are off by some 1e-7 each.
-      require(std::fabs(static_cast<double>(training.parameters()[i]) - expected[i]) <= 1e-5,
-              "after 8 steps a parameter is " +
-                  format_number(static_cast<double>(training.parameters()[i])) +
-                  ", by its coefficients it would be " + format_number(expected[i]));
-    }
-  });
-}
-
-/// The whole's state, put together from those of parts.
-std::vector<float> together(const std::vector<std::vector<float>>& states,
-                            const std::vector<std::size_t>& sizes, Coordinatewise::Shared shared) {
-  const std::vector<float>& first = states.front();
-  const std::size_t vectors = (first.size() - shared.before - shared.after) / sizes.front();
-  std::vector<float> whole(first.begin(),
-                           first.begin() + static_cast<std::ptrdiff_t>(shared.before));
-  for (std::size_t vector = 0; vector < vectors; ++vector) {
-    for (std::size_t part = 0; part < sizes.size(); ++part) {
-      const auto begin =
-          states[part].begin() + static_cast<std::ptrdiff_t>(shared.before + vector * sizes[part]);
-      whole.insert(whole.end(), begin, begin + static_cast<std::ptrdiff_t>(sizes[part]));
-    }
+    if (const auto* numbers = std::get_if<std::vector<float>*>(&members[i].value))
+      is_same = (*numbers)->size() == kSize && same_bits(together, **numbers);
+    require(is_same, "the states of " + where + " put together are not the state of one (" +
+                         std::string(members[i].name) + ")");
   }
-  whole.insert(whole.end(), first.end() - static_cast<std::ptrdiff_t>(shared.after), first.end());
-  return whole;
 }
 
 /// An object for each part of the parameters does what one for all of them does.
@@ -194,20 +151,7 @@ void check_parts(Checker& checker, const std::vector<std::size_t>& sizes) {
                             std::to_string(sizes.front()) + " parameter(s),";
   require(same_bits(parameters, whole.parameters()),
           "the parameters of " + where + " are moved otherwise than as one");
-  if (saved_state(*one).empty()) return;
-  const auto shared = dynamic_cast<const Coordinatewise&>(*one).shared_state();
-  const std::vector<float> state = saved_state(*one);
-  const std::size_t numbers = shared.before + shared.after;
-  const std::size_t vectors = (state.size() - std::min(state.size(), numbers)) / kSize;
-  std::vector<std::vector<float>> states;
-  bool fits = state.size() == numbers + vectors * kSize;
-  for (std::size_t part = 0; part < parts.size(); ++part) {
-    states.push_back(saved_state(*parts[part]));
-    fits = fits && states.back().size() == numbers + vectors * sizes[part];
-  }
-  require(fits, "its state is not shared numbers and whole vectors, as shared_state() says");
-  require(same_bits(together(states, sizes, shared), state),
-          "the states of " + where + " put together are not the state of one");
+  require_state_of_parts(*one, parts, where);
 }
 
 void check_coordinatewise(Checker& checker) {
@@ -218,70 +162,58 @@ void check_coordinatewise(Checker& checker) {
   });
 }
 
-/// The rule of StepsByRule.
-void check_steps_by_rule(Checker& checker) {
+/// The vectors of a state.
+std::vector<std::vector<float>*> vectors_of(Optimizer& optimizer) {
+  std::vector<std::vector<float>*> vectors;
+  for (const StateMember& member : optimizer.state()) {
+    if (const auto* numbers = std::get_if<std::vector<float>*>(&member.value))
+      vectors.push_back(*numbers);
+  }
+  return vectors;
+}
+
+void check_rule(Checker& checker) {
   checker.rule("steps_are_the_rule", [&] {
     const auto stepped = checker.make<Optimizer>(), told = checker.make<Optimizer>();
     stepped->start(kSize);
     told->start(kSize);
-    auto& rules = dynamic_cast<StepsByRule&>(*told);
-    const auto* parts = dynamic_cast<const Coordinatewise*>(told.get());
-    require(parts != nullptr && dynamic_cast<const Checkpointable*>(told.get()) != nullptr,
-            "it is a StepsByRule and not Coordinatewise, or not Checkpointable");
-    const auto [before, after] = parts->shared_state();
-    const std::size_t vectors = state_vectors(rules.kind());
-    std::vector<float> state = saved_state(*told);
-    require(state.size() == before + vectors * kSize + after,
+    const StepRule::Kind kind = told->rule().value();
+    require(told->is_coordinatewise(), "its steps are a rule, and it is not coordinatewise");
+    const auto own = vectors_of(*told);
+    require(own.size() == state_vectors(kind),
             "its state has other vectors than a rule of its kind");
+    for (const auto* vector : own)
+      require(vector->size() == kSize, "its state has vectors of another length than parameters");
+    std::vector<std::vector<float>> ahead(own.size(), std::vector<float>(kSize, 0.0f));
+    const auto vector = [&](std::size_t i) {
+      return i < ahead.size() ? std::span(ahead[i]) : std::span<float>();
+    };
     Training training(checker, *stepped);
     std::vector<float> parameters = training.parameters();
     for (std::uint64_t step = 0; step < kSteps; ++step) {
       const std::vector<float> gradient = normal_values(70 + step, kSize);
       training.give(gradient, step);
-      const StepRule rule = rules.next_rule({.step = step, .learning_rate = 0.1});
-      require(rule.kind == rules.kind(), "next_rule() gives a rule of another kind than kind()");
-      const auto vector = [&, at = before](std::size_t i) {
-        return i < vectors ? std::span(state).subspan(at + i * kSize, kSize) : std::span<float>();
-      };
+      const StepRule rule = told->next_rule({.step = step, .learning_rate = 0.1});
+      require(rule.kind == kind, "next_rule() gives a rule of another kind than rule()");
       apply(rule, parameters, vector(0), vector(1), gradient);
       require(same_bits(parameters, training.parameters()),
               "step " + std::to_string(step) + " moves parameters otherwise than its rule");
-      std::vector<float> expected = saved_state(*stepped), own = saved_state(*told);
-      std::copy_n(state.begin() + static_cast<std::ptrdiff_t>(before), vectors * kSize,
-                  own.begin() + static_cast<std::ptrdiff_t>(before));
-      require(same_bits(expected, own), "after step " + std::to_string(step) +
-                                            " the state is another by its rule than by step()");
+      // The vectors are whoever's who makes the steps; all else is the optimizer's own.
+      for (std::size_t i = 0; i < own.size(); ++i) *own[i] = ahead[i];
+      require(same_bits(state_of(*stepped), state_of(*told)),
+              "after step " + std::to_string(step) +
+                  " the state is another by its rule than by step()");
     }
   });
 }
 
-/// An optimizer that cannot be saved is fine as long as it has nothing to save.
-void check_memoryless(Checker& checker) {
-  checker.rule("resumes_as_if_uninterrupted", [&] {
-    const auto first = checker.make<Optimizer>();
-    first->start(kSize);
-    Training uninterrupted(checker, *first);
-    uninterrupted.run(0, 3);
-    const auto second = checker.make<Optimizer>();
-    second->start(kSize);
-    Training resumed(checker, *second);
-    resumed.parameters() = uninterrupted.parameters();
-    uninterrupted.run(3, kSteps);
-    resumed.run(3, kSteps);
-    if (!same_bits(uninterrupted.parameters(), resumed.parameters())) {
-      throw NotChecked{
-          "it keeps a state and is not Checkpointable: runs with it cannot be resumed"};
-    }
-  });
-}
-
-/// The rules of Anchored.
+/// The rules of anchor().
 void check_anchors(Checker& checker) {
   // They live as long as the rules: an optimizer that borrows one must fail its rule, not read freed memory.
   const std::vector<float> anchors[] = {normal_values(501, kSize), normal_values(502, kSize)};
   const auto begin_round = [&](Optimizer& optimizer, std::uint64_t seed) {
     optimizer.start(kSize);
-    dynamic_cast<Anchored&>(optimizer).anchor(anchors[seed - 1]);
+    optimizer.anchor(anchors[seed - 1]);
   };
   const auto round = [&](std::uint64_t seed) {
     const auto optimizer = checker.make<Optimizer>();
@@ -292,7 +224,7 @@ void check_anchors(Checker& checker) {
     const auto optimizer = checker.make<Optimizer>();
     std::vector<float> anchor = anchors[0];
     optimizer->start(kSize);
-    dynamic_cast<Anchored&>(*optimizer).anchor(anchor);
+    optimizer->anchor(anchor);
     std::fill(anchor.begin(), anchor.end(), std::numeric_limits<float>::quiet_NaN());
     require(same_bits(trained(checker, *optimizer), round(1)),
             "what was given to anchor() is looked at later");
@@ -388,20 +320,12 @@ void check_optimizer(Checker& checker) {
       }
     }
   });
-  if (dynamic_cast<const Checkpointable*>(checker.make<Optimizer>().get()) != nullptr) {
-    check_checkpoints(checker);
-  } else {
-    check_memoryless(checker);
-  }
-  if (dynamic_cast<const Coordinatewise*>(checker.make<Optimizer>().get()) != nullptr)
-    check_coordinatewise(checker);
-  if (dynamic_cast<const StepsByRule*>(checker.make<Optimizer>().get()) != nullptr)
-    check_steps_by_rule(checker);
-  if (dynamic_cast<const LinearDescent*>(checker.make<Optimizer>().get()) != nullptr)
-    check_linear_descent(checker);
-  if (dynamic_cast<const Anchored*>(checker.make<Optimizer>().get()) != nullptr)
-    check_anchors(checker);
-  check_abilities(checker, *checker.make<Optimizer>());
+  check_state(checker);
+  const auto made = checker.make<Optimizer>();
+  if (made->is_coordinatewise()) check_coordinatewise(checker);
+  if (made->rule()) check_rule(checker);
+  check_anchors(checker);
+  check_abilities(checker, *made);
   check_range_ends(checker, [&](const Params& params) {
     const auto optimizer = checker.make<Optimizer>(params);
     optimizer->start(kSize);

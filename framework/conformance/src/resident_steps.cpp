@@ -352,8 +352,8 @@ void check_resident_steps(Checker& checker, const std::vector<Network>& networks
                           const ProgramMaker& make) {
   SerialExecutor executor;
   const auto first = make(networks.front(), executor);
-  const bool able = dynamic_cast<const ResidentSteps*>(first.get()) != nullptr;
-  const bool exact = dynamic_cast<const ExactClipping*>(first.get()) != nullptr;
+  const bool able = is_able<ResidentSteps>(*first);
+  const bool exact = is_able<ExactClipping>(*first);
   const bool has_noise = static_cast<bool>(checker.setup().make_noise_order);
   const auto each = [&](std::string_view name, bool needs_noise, const auto& check) {
     if (!able) return checker.skip(name, "programs do not offer it");

@@ -10,6 +10,7 @@
 #include "privgrad/aggregator.hpp"
 #include "privgrad/backend.hpp"
 #include "privgrad/clipping.hpp"
+#include "privgrad/component_state.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/network.hpp"
 #include "privgrad/optimizer.hpp"
@@ -46,18 +47,30 @@ void check_coordinate_scaling(Checker& checker,
 /// \param shapes  shapes of examples that the transform accepts.
 void check_bounded_statistic(Checker& checker, const std::vector<Shape>& shapes);
 
-/// Makes a program: compiled by a backend, or brought by a model.
+/// Whether a component has an ability.
+template <class Ability, class Component>
+bool is_able(const Component& component) {
+  return dynamic_cast<const Ability*>(&component) != nullptr;
+}
+
+/// Makes a program.
 using ProgramMaker = std::function<std::unique_ptr<Program>(const Network&, Executor&)>;
 
-/// The rules of Program, shared by backends and models that execute themselves.
+/// The rules of Program.
 /// \param networks  accepted by `make`; not empty.
 void check_program(Checker& checker, const std::vector<Network>& networks,
                    const ProgramMaker& make);
 
-/// The rules of optional abilities, of components that have them: of aggregators AutoSteps, of
-/// optimizers AutoLearningRate, of schedules FromInfluence and AdaptiveLocalIterations, of
-/// accountants ComposesAdaptively, of data sources DataFiles, ForeseesInfo, KeepsColumns,
-/// StreamedRows and SuggestsParams.
+/// All numbers of a component's state, in the order of its list.
+std::vector<double> state_of(Stateful& component);
+/// Gives a component that was started alike the state of another one.
+void copy_state(Stateful& from, Stateful& to);
+/// Fails unless the list of a state names each member once, and the same ones on every call.
+void require_state_list(Stateful& component);
+
+/// The rules of what only some components can: of aggregators auto_steps(), of optimizers
+/// auto_learning_rate(), of schedules influence() and AdaptiveLocalIterations, of accountants
+/// is_filter(), of data sources foreseen_info(), files(), suggest(), columns() and StreamedRows.
 void check_abilities(Checker& checker, const Aggregator& aggregator);
 void check_abilities(Checker& checker, const Optimizer& optimizer);
 void check_abilities(Checker& checker, const std::vector<Horizon>& horizons);
@@ -65,7 +78,8 @@ void check_abilities(Checker& checker, const Accountant& accountant);
 void check_abilities(Checker& checker, DataSource& source);
 
 /// The rules of StreamedRows.
-void check_streamed_rows(Checker& checker, StreamedRows& streams);
+/// \param streams  the source.
+void check_streamed_rows(Checker& checker, DataSource& source, StreamedRows& streams);
 
 /// The rules of ReproducibleRows, ExactClipping and CellsInPieces, of programs that have these
 /// abilities.

@@ -15,7 +15,6 @@
 #include "privgrad/data/kept_features.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/finite.hpp"
-#include "privgrad/rows_at_once.hpp"
 #include "privgrad/transform.hpp"
 #include "privgrad/trust/random_key.hpp"
 
@@ -147,14 +146,22 @@ struct ByRow {
   Executor& executor;
   const FeatureCache* cache;
 
-  void operator()(const RowTransform& transform, const Shape& shape, Dataset& data) const {
-    if (cache == nullptr) return apply_to_each_row(transform, shape, data, executor);
+  /// \returns whether the rows were computed: false if they were kept.
+  bool operator()(const RowTransform& transform, const Shape& shape, Dataset& data) const {
+    if (cache == nullptr) {
+      apply_to_each_row(transform, shape, data, executor);
+      return true;
+    }
     const std::string what = "outputs of transform " + use.name();
     const FeatureKey key = key_of_features(key_of_code("transform", *use.component, use.params),
                                            what, element_count(shape), data);
-    if (auto kept = cache->find(key)) return replace_features(shape, std::move(*kept), data);
+    if (auto kept = cache->find(key)) {
+      replace_features(shape, std::move(*kept), data);
+      return false;
+    }
     apply_to_each_row(transform, shape, data, executor);
     cache->keep(key, data.features());
+    return true;
   }
 };
 
@@ -171,9 +178,7 @@ void apply_to_split(const Transform& transform, const Before& before, const ByRo
                     Dataset& data) {
   const ExampleShape told = transform.output_shape(data.shape());
   if (const auto* one_by_one = dynamic_cast<const RowTransform*>(&transform)) {
-    by_row(*one_by_one, told.features, data);
-    if (dynamic_cast<const RowsAtOnce*>(&transform) != nullptr)
-      before.check_rows_alone(*one_by_one, data);
+    if (by_row(*one_by_one, told.features, data)) before.check_rows_alone(*one_by_one, data);
     return;
   }
   transform.apply(data);
@@ -217,7 +222,7 @@ void check_row_alone(const ComponentUse& use, const RowTransform& transform, con
   if (same_bits(alone, made)) return;
   throw PluginError(use.position + ": error: " + use.where + ": transform " + use.name() +
                     " broke its promise: among others it makes other bits of an example than of "
-                    "that example alone (RowsAtOnce)");
+                    "that example alone");
 }
 
 FittedTransform fitted_of(const ComponentUse& use, const Transform& transform) {
@@ -247,9 +252,8 @@ FittedTransform fitted_of(const ComponentUse& use, const Transform& transform) {
 }
 
 bool is_worth_keeping(const Transform& transform) {
-  return transform.statistic() == Statistic::none &&
-         dynamic_cast<const RowTransform*>(&transform) != nullptr &&
-         dynamic_cast<const CostlyRows*>(&transform) != nullptr;
+  const auto* by_row = dynamic_cast<const RowTransform*>(&transform);
+  return transform.statistic() == Statistic::none && by_row != nullptr && by_row->is_costly();
 }
 
 FittedTransform apply_transform(const ComponentUse& use, std::size_t number, RunData& data,

@@ -176,9 +176,8 @@ StreamedSource::StreamedSource(ComponentUse use, Streaming streaming)
     : use_(std::move(use)),
       streaming_(std::move(streaming)),
       source_(use_.make<DataSource>()),
-      streams_(dynamic_cast<StreamedRows*>(source_.get())),
-      files_(dynamic_cast<privgrad::DataFiles*>(source_.get())) {
-  if (streams_ != nullptr && files_ != nullptr) return;
+      streams_(dynamic_cast<StreamedRows*>(source_.get())) {
+  if (streams_ != nullptr) return;
   throw ConfigError(use_.name() +
                     " hands its rows on all at once (it has no ability StreamedRows), so streaming "
                     "cannot be true; leave it out, or convert the rows to csv or npy");
@@ -190,7 +189,7 @@ void StreamedSource::open() {
   if (file_ != nullptr) return;
   const PrivateFolder folder = folder_of_rows(streaming_);
   const Json code = key_of_code("source", *use_.component, use_.params);
-  const Json identities = identities_of(files_->files());
+  const Json identities = identities_of(source_->files());
   Json key = code;
   key["files"] = identities;
   identities_ = identities.dump();
@@ -204,7 +203,7 @@ void StreamedSource::open() {
 std::shared_ptr<const RowFile> StreamedSource::make(const PrivateFolder& folder) {
   RowFileWriter writer(folder, place_);
   const DataInfo info = write_rows(writer);
-  if (identities_of(files_->files()).dump() != identities_)
+  if (identities_of(source_->files()).dump() != identities_)
     throw IoError(use_.name() + ": a file has changed while it was read");
   is_checked_ = true;  // its rows were just written
   return writer.finish(info);

@@ -17,7 +17,6 @@
 #include "privgrad/digest/sha256.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/finite.hpp"
-#include "privgrad/rows_at_once.hpp"
 #include "privgrad/trust/random_key.hpp"
 
 namespace privgrad::core {
@@ -50,13 +49,13 @@ void apply_links(const std::vector<Link>& links, std::size_t count, std::vector<
   for (const Link& link : links) {
     const std::size_t width = element_count(link.after), before = rows.size() / count;
     out.assign(count * width, 0.0f);
-    apply_to_rows(link.by_row, link.before, count, rows, out);
+    link.by_row.apply_rows(link.before, count, rows, out);
     for (std::size_t i = 0; i < count; ++i) {
       const auto row = std::span(out).subspan(i * width, width);
       if (!all_finite(row))
         std::fill(row.begin(), row.end(), std::numeric_limits<float>::quiet_NaN());
     }
-    if (checked && dynamic_cast<const RowsAtOnce*>(&link.by_row) != nullptr) {
+    if (checked) {
       check_row_alone(link.use, link.by_row, link.before,
                       std::span(rows).subspan(*checked * before, before),
                       std::span(out).subspan(*checked * width, width));

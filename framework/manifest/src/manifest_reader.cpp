@@ -228,7 +228,7 @@ bool ManifestReader::divides_noise_by_influence() const {
     resolve_paths(specs, params, "schedules.noise_multiplier", folders_, missing_files);
     if (!found.empty() || !missing_files.empty()) return false;
     const auto schedule = Catalog::create<Schedule>(component, Params::check(specs, params, found));
-    return dynamic_cast<const FromInfluence*>(schedule.get()) != nullptr;
+    return schedule->influence().has_value();
   } catch (const Error&) {
     return false;  // is reported where the schedule is read
   }

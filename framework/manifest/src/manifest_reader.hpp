@@ -48,7 +48,7 @@ class ManifestReader {
   /// utility bound: that of dynamic noise if the schedule divides the budget so, else of uniform
   /// noise. Known before any data is.
   Value with_steps(const Value& root, Manifest& manifest);
-  /// Whether the noise schedule is made from an influence (FromInfluence).
+  /// Whether the noise schedule is made from an influence (Schedule::influence()).
   bool divides_noise_by_influence() const;
   /// The number that the progress line counts to.
   std::uint64_t steps_or_rounds(const Manifest& manifest) const;

@@ -11,7 +11,6 @@
 
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/utf8.hpp"
-#include "privgrad/rows_at_once.hpp"
 #include "privgrad/trust/program_around.hpp"
 
 namespace privgrad::core {
@@ -143,9 +142,9 @@ void TrainedModel::apply_transforms(std::vector<float>& features, std::size_t ro
       std::vector<float> changed(rows * after);
       executor_.for_each_chunk((rows + kTaskRows - 1) / kTaskRows, [&](std::size_t task) {
         const std::size_t first = task * kTaskRows, count = std::min(kTaskRows, rows - first);
-        apply_to_rows(*by_row, stage.before.features, count,
-                      std::span<const float>(features).subspan(first * before, count * before),
-                      std::span(changed).subspan(first * after, count * after));
+        by_row->apply_rows(stage.before.features, count,
+                           std::span<const float>(features).subspan(first * before, count * before),
+                           std::span(changed).subspan(first * after, count * after));
       });
       features = std::move(changed);
       continue;

@@ -75,7 +75,7 @@ void check_account(const Plan& plan) {
   }
   refuse_what_is_not_secret(plan);
   const auto filter = make_guard(manifest.account->filter);
-  if (dynamic_cast<const ComposesAdaptively*>(filter.get()) == nullptr)
+  if (!filter->is_filter())
     refuse("was opened with " + manifest.account->filter.name() + ", which is no privacy filter");
   filter->start(terms.adjacency);
   for (const Event& event : costs(plan)) {

@@ -32,11 +32,6 @@ void check_coordinate_scaling(const Manifest& manifest, const StepSchedules& sch
                               const Components& made) {
   if (made.scaling == nullptr) return;
   const std::string who = manifest.clipping.component->full_name();
-  if (dynamic_cast<const Checkpointable*>(made.clipping.get()) == nullptr) {
-    throw PluginError(who +
-                      ": broke its contract: it scales coordinates by what it has learnt, and has "
-                      "no way to save that (it is not Checkpointable)");
-  }
   if (made.adaptive_clip_norm != nullptr)
     throw PluginError(who + ": broke its contract: it scales coordinates, and releases a count");
   if (!schedules.noise_is_std) return;

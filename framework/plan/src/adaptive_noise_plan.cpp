@@ -53,7 +53,7 @@ void refuse_setting(const Manifest& manifest, const std::string& name) {
 void refuse_accountants(const Manifest& manifest, const std::string& name) {
   const auto accountant = make_guard(manifest.accountant);
   manifest.accountant.with_position([&] {
-    if (dynamic_cast<const ComposesAdaptively*>(accountant.get()) != nullptr) return;
+    if (accountant->is_filter()) return;
     throw PrivacyError(manifest.accountant.name() +
                        " is no privacy filter, so that it cannot guard noise which " + name +
                        " chooses from earlier releases; use accountant zcdp or rdp_filter");

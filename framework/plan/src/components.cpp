@@ -44,8 +44,7 @@ Components start_components(const Plan& plan) {
   start_sampler(*plan.manifest, *made.sampler, plan.facts, plan.sampler_batch_size);
   std::vector<double> multipliers = plan.noise_multiplier;
   if (plan.manifest->noise_off) multipliers.assign(multipliers.size(), 1.0);
-  if (auto* optimized = dynamic_cast<OptimizedNumbers*>(made.aggregator.get()))
-    optimized->use(plan.optimized);
+  if (!plan.optimized.empty()) made.aggregator->use(plan.optimized);
   start_aggregator(*plan.manifest, *made.aggregator, plan.facts, multipliers, plan.clip_norm,
                    plan.learning_rate);
   return made;

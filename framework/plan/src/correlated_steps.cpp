@@ -29,7 +29,7 @@ std::vector<CorrelatedPart> correlated_parts(const StepSetting& setting) {
 
 /// Refuses optimizers of prefix sums with other releases: they would train nothing.
 void refuse_other_than_sums(const StepSetting& setting, std::span<const CorrelatedPart> parts) {
-  if (dynamic_cast<const OfPrefixSums*>(setting.made.optimizer.get()) == nullptr) return;
+  if (!setting.made.optimizer->takes_prefix_sums()) return;
   bool sums = parts.size() == 1 && parts.front().recipes.window() == 0;
   for (std::uint64_t step = 0; sums && step < setting.facts.steps; ++step) {
     const CorrelatedRecipes& recipes = parts.front().recipes;
@@ -89,12 +89,6 @@ void refuse_changing_sums(const StepSetting& setting, const StepPlan& steps) {
     throw ConfigError("changes the clip norm" + why +
                       " of one bound; use a clipping that keeps it");
   });
-}
-
-/// The strategy whose cost a sampler without a public order may amplify; empty: there is none.
-std::vector<double> banded_strategy(const Components& made) {
-  const auto* banded = dynamic_cast<const BandedStrategy*>(made.aggregator.get());
-  return banded == nullptr ? std::vector<double>{} : banded->strategy();
 }
 
 [[noreturn]] void refuse_secret_batches(const Manifest& manifest) {
@@ -194,7 +188,7 @@ std::shared_ptr<const CorrelatedPlan> plan_correlated_steps(const StepSetting& s
         refuse_changing_order(setting, *plan->order->participation);
       return plan;
     }
-    const std::vector<double> strategy = banded_strategy(setting.made);
+    const std::vector<double> strategy = setting.made.aggregator->strategy();
     if (strategy.empty()) refuse_secret_batches(setting.manifest);
     std::vector<double> multipliers = banded_multipliers(parts.front().recipes, strategy);
     return std::make_shared<const CorrelatedPlan>(
@@ -208,7 +202,7 @@ std::vector<Charge> amplified_charges(const Manifest& manifest, const Components
   for (const double multiplier : plan.multipliers) releases.push_back(Event::gaussian(multiplier));
   std::vector<Charge> charges = sampled_charges(manifest, *made.sampler, releases);
   manifest.sampler.with_position(
-      [&] { require_cycles(manifest, charges, banded_strategy(made).size()); });
+      [&] { require_cycles(manifest, charges, made.aggregator->strategy().size()); });
   for (Charge& charge : charges) charge.release = release_of(plan.parts, charge.step);
   return charges;
 }

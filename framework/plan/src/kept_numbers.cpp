@@ -74,12 +74,8 @@ double KeptNumbers::scale(const std::function<double()>& search) {
 
 const std::vector<double>& KeptNumbers::optimized(
     const std::function<std::vector<double>()>& search) {
-  if (!optimized_.empty()) return optimized_;
-  if (is_made_again_) {
-    throw ConfigError(
-        "has no numbers of the aggregator, and the plan needs them: it is not of this manifest");
-  }
-  return optimized_ = search();
+  if (!is_made_again_ && optimized_.empty()) optimized_ = search();
+  return optimized_;
 }
 
 std::vector<double> KeptNumbers::schedule(const std::string& slot, std::vector<double> values) {

@@ -10,7 +10,6 @@
 #include "privgrad/data/executor.hpp"
 #include "privgrad/data/open_source.hpp"
 #include "privgrad/data/streamed_transforms.hpp"
-#include "privgrad/foreseen_info.hpp"
 #include "privgrad/manifest/json_schema.hpp"
 #include "privgrad/manifest/utf8.hpp"
 #include "privgrad/model/augmented_program.hpp"
@@ -257,8 +256,7 @@ namespace {
 DataInfo foreseen_info(const Manifest& manifest, const ComponentUse& data) {
   DataInfo foreseen = data.with_position([&] {
     const auto source = data.make<DataSource>();
-    auto* foresees = dynamic_cast<ForeseesInfo*>(source.get());
-    return foresees == nullptr ? DataInfo{} : foresees->foreseen_info();
+    return source->foreseen_info().value_or(DataInfo{});
   });
   for (std::string& fact : foreseen.unaccounted) fact = shown_line(fact);
   check_public_rows(manifest, foreseen);

@@ -13,14 +13,14 @@ namespace {
 PlannedAuto chosen_steps(const Manifest& manifest, const RunFacts& facts,
                          const Aggregator& aggregator) {
   try {
-    const auto* chooser = dynamic_cast<const AutoSteps*>(&aggregator);
-    if (chooser == nullptr) {
+    const std::optional<AutoValue> theorem = aggregator.auto_steps(facts);
+    if (!theorem) {
       throw ConfigError("is auto, but no theorem says how many steps aggregator " +
                         manifest.aggregator.name() +
                         " is best used for; give a number, or utility: {kappa, alpha} (privgrad "
                         "bound --help)");
     }
-    const AutoValue chosen = chooser->auto_steps(facts);
+    const AutoValue& chosen = *theorem;
     if (!(chosen.value >= 1.0 && chosen.value <= static_cast<double>(kMostSteps))) {
       throw ConfigError("is auto, which is " + format_number(chosen.value) + " (" + chosen.reason +
                         "), allowed is [1, " + std::to_string(kMostSteps) + "]; give a number");
@@ -69,27 +69,21 @@ StepCount plan_step_count(const Manifest& manifest, const Setting& setting,
 PlannedAuto chosen_learning_rate(const Manifest& manifest, const RunFacts& facts,
                                  const Optimizer& optimizer) {
   return manifest.learning_rate.with_position([&] {
-    const auto* chooser = dynamic_cast<const AutoLearningRate*>(&optimizer);
-    if (chooser == nullptr) {
+    const std::optional<AutoValue> chosen = optimizer.auto_learning_rate(facts);
+    if (!chosen) {
       throw ConfigError("is auto, but no theorem says the learning rate of optimizer " +
                         manifest.optimizer.name() + "; give a number");
     }
-    const AutoValue chosen = chooser->auto_learning_rate(facts);
-    return PlannedAuto{"schedules.learning_rate", chosen.value, chosen.reason};
+    return PlannedAuto{"schedules.learning_rate", chosen->value, chosen->reason};
   });
 }
 
 std::vector<PlannedAuto> auto_values_of(const Manifest& manifest, const Components& started) {
   std::vector<PlannedAuto> values;
-  const auto add = [&](const ComponentUse& use, const auto* component) {
-    const auto* chooser = dynamic_cast<const AutoValues*>(component);
-    if (chooser == nullptr) return;
-    for (AutoValue& chosen : chooser->auto_values()) {
-      values.push_back({use.where + "." + chosen.name, chosen.value, std::move(chosen.reason)});
-    }
-  };
-  add(manifest.aggregator, started.aggregator.get());
-  add(manifest.optimizer, started.optimizer.get());
+  for (AutoValue& chosen : started.aggregator->auto_values()) {
+    values.push_back(
+        {manifest.aggregator.where + "." + chosen.name, chosen.value, std::move(chosen.reason)});
+  }
   return values;
 }
 

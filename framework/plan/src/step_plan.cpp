@@ -63,20 +63,19 @@ RunFacts facts_for_optimizing(const StepSetting& setting) {
 /// Gives the aggregator the numbers that it optimises, found or kept.
 /// \returns them; empty if there are none.
 std::vector<double> use_optimized(const StepSetting& setting, const StepSchedules& schedules) {
-  auto* aggregator = dynamic_cast<OptimizedNumbers*>(setting.made.aggregator.get());
-  if (aggregator == nullptr) return {};
+  Aggregator& aggregator = *setting.made.aggregator;
   return setting.manifest.aggregator.with_position([&] {
     std::vector<double> numbers = setting.kept.optimized([&] {
       const StepValues values = schedules.at(1.0);
       std::vector<double> multipliers = values.noise_multiplier;
       if (setting.manifest.noise_off) multipliers.assign(setting.facts.steps, 1.0);
-      return aggregator->optimized({.steps = setting.facts.steps,
-                                    .noise_multipliers = multipliers,
-                                    .clip_norms = values.clip_norm,
-                                    .learning_rates = setting.learning_rate,
-                                    .facts = facts_for_optimizing(setting)});
+      return aggregator.optimized({.steps = setting.facts.steps,
+                                   .noise_multipliers = multipliers,
+                                   .clip_norms = values.clip_norm,
+                                   .learning_rates = setting.learning_rate,
+                                   .facts = facts_for_optimizing(setting)});
     });
-    aggregator->use(numbers);
+    if (!numbers.empty()) aggregator.use(numbers);
     return numbers;
   });
 }
@@ -138,8 +137,9 @@ std::vector<double> noise_by_guard(const StepSetting& setting, const StepSchedul
     if (setting.manifest.on_trial) setting.manifest.on_trial();
     return guard_answer(setting.manifest, before, charges).value;
   };
-  return setting.kept.schedule("noise_by_cost", noise_by_cost(schedules.noise.influence, uniform,
-                                                              charges_of, cost_of, setting.kept));
+  return setting.kept.schedule(
+      "noise_by_cost",
+      noise_by_cost(schedules.noise.influence.values, uniform, charges_of, cost_of, setting.kept));
 }
 
 /// Finds the scale, and compares noise that was made from an influence with uniform noise of the
@@ -149,7 +149,7 @@ ScaledSchedules scaled(const StepSetting& setting, const StepSchedules& schedule
                        std::optional<double> target, const BesideCharges& beside) {
   const ScheduleValues& noise = schedules.noise;
   const auto as_given = [&] { return scale_of(setting, schedules, target, beside); };
-  if (noise.influence.empty() || !noise.is_shape || schedules.noise_is_std || !target)
+  if (noise.influence.values.empty() || !noise.is_shape || schedules.noise_is_std || !target)
     return {schedules, as_given()};
   const StepPlan at_one = StepCharger(setting).charged(schedules.at(1.0));
   if (at_one.correlated) return {schedules, as_given()};
@@ -160,14 +160,14 @@ ScaledSchedules scaled(const StepSetting& setting, const StepSchedules& schedule
   }
   const StepSchedules uniform = with_noise(schedules, std::vector(noise.at.size(), 1.0));
   const double uniform_noise = scale_of(setting, uniform, target, beside);
-  if (!noise.suits_any_cost) return {schedules, as_given(), uniform_noise};
+  if (!noise.influence.suits_any_cost) return {schedules, as_given(), uniform_noise};
 
   constexpr double kRounding = 1e-9;  // another processor's decide nothing
   const StepSchedules divided =
       with_noise(schedules, noise_by_guard(setting, schedules, beside, uniform_noise));
   const double scale = scale_of(setting, divided, target, beside);
   const auto weighted = [&](const StepSchedules& one, double at) {
-    return weighted_noise(noise.influence, one.at(at).noise_multiplier);
+    return weighted_noise(noise.influence.values, one.at(at).noise_multiplier);
   };
   if (weighted(divided, scale) < weighted(uniform, uniform_noise) * (1.0 - kRounding))
     return {divided, scale, uniform_noise};

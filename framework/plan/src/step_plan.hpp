@@ -20,7 +20,7 @@ struct StepPlan {
   std::vector<Charge> charges;     ///< One per step; none without noise.
   std::shared_ptr<const CorrelatedPlan> correlated;
   bool clip_norm_adapts = false;
-  std::vector<double> optimized;  ///< What the aggregator optimised (OptimizedNumbers).
+  std::vector<double> optimized;  ///< What the aggregator optimised (Aggregator::optimized()).
   double scale = 1.0;             ///< The scale found for the open schedule, if there is one.
   /// PlanNumbers::costs_inverse_square, uniform_noise.
   bool costs_inverse_square = false;

@@ -64,11 +64,7 @@ ScheduleValues schedule_values(const ComponentUse& use, const std::string& slot,
     schedule->start({.steps = steps, .slot = slot});
     ScheduleValues values;
     values.is_shape = schedule->is_shape();
-    if (const auto* made = dynamic_cast<const FromInfluence*>(schedule.get())) {
-      values.influence.assign(made->influence().begin(), made->influence().end());
-      values.is_unaccounted = made->is_unaccounted();
-      values.suits_any_cost = made->suits_any_cost();
-    }
+    values.influence = schedule->influence().value_or(NoiseInfluence{});
     values.at.reserve(steps);
     for (std::uint64_t step = 0; step < steps; ++step) {
       const double value = schedule->value(step);

@@ -6,16 +6,15 @@
 #include <vector>
 
 #include "owner_plan.hpp"
+#include "privgrad/schedule.hpp"
 
 namespace privgrad::core {
 
 /// One hyper-parameter over time, as the manifest's schedule gives it.
 struct ScheduleValues {
   std::vector<double> at;
-  bool is_shape = false;            ///< Its scale is open: to be found by a target.
-  std::vector<double> influence{};  ///< From FromInfluence, else empty.
-  bool is_unaccounted = false;      ///< From FromInfluence.
-  bool suits_any_cost = false;      ///< From FromInfluence.
+  bool is_shape = false;       ///< Its scale is open: to be found by a target.
+  NoiseInfluence influence{};  ///< Without values: it was made from none.
 };
 
 /// \throws ManifestError for values that are not finite, negative, or 0 where that is not allowed.

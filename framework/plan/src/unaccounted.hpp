@@ -16,7 +16,7 @@ std::vector<Unaccounted> list_unaccounted(const Plan& plan, std::vector<Unaccoun
 /// read, so that it is refused with the same words whatever rows hold. What is left to
 /// list_unaccounted() follows from calibrated noise, from a number of rows that nobody declares, and
 /// from the shape of rows where the source does not foresee it.
-/// \param foreseen  its info is what the source says by ForeseesInfo; it has a model if a shape is
+/// \param foreseen  its info is what the source says by foreseen_info(); it has a model if a shape is
 ///   among that, and weights if the manifest names some.
 /// \throws PrivacyError
 void refuse_foreseen(const Manifest& manifest, const Setting& foreseen);

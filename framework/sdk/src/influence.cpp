@@ -103,8 +103,6 @@ Fitted fit(const Curve& curve) {
 
 }  // namespace
 
-FromInfluence::~FromInfluence() = default;
-
 std::vector<double> exponential_influence(std::uint64_t steps, double gamma) {
   std::vector<double> influence(steps);
   for (std::uint64_t t = 0; t < steps; ++t) {

@@ -13,25 +13,19 @@
 #include "privgrad/bounded_statistic.hpp"
 #include "privgrad/clipping.hpp"
 #include "privgrad/cluster.hpp"
-#include "privgrad/data_files.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/executor.hpp"
 #include "privgrad/federated.hpp"
-#include "privgrad/foreseen_info.hpp"
-#include "privgrad/keeps_columns.hpp"
 #include "privgrad/model.hpp"
-#include "privgrad/needs_hardware.hpp"
 #include "privgrad/optimizer.hpp"
 #include "privgrad/partition.hpp"
 #include "privgrad/random.hpp"
 #include "privgrad/row_evaluations.hpp"
-#include "privgrad/rows_at_once.hpp"
 #include "privgrad/run_facts.hpp"
 #include "privgrad/sampler.hpp"
 #include "privgrad/schedule.hpp"
 #include "privgrad/streamed_rows.hpp"
-#include "privgrad/suggests_params.hpp"
 #include "privgrad/transform.hpp"
 
 #include <utility>
@@ -45,35 +39,21 @@ AdaptiveClipNorm::~AdaptiveClipNorm() = default;
 AdaptiveLocalIterations::~AdaptiveLocalIterations() = default;
 AdaptiveSchedule::~AdaptiveSchedule() = default;
 Aggregator::~Aggregator() = default;
-Anchored::~Anchored() = default;
-AutoLearningRate::~AutoLearningRate() = default;
-AutoSteps::~AutoSteps() = default;
-AutoValues::~AutoValues() = default;
 Backend::~Backend() = default;
 BoundedStatistic::~BoundedStatistic() = default;
 Contribution::~Contribution() = default;
 CoordinateScaling::~CoordinateScaling() = default;
 ContributionsInPieces::~ContributionsInPieces() = default;
 CellsInPieces::~CellsInPieces() = default;
-Checkpointable::~Checkpointable() = default;
 Clipping::~Clipping() = default;
 Cluster::~Cluster() = default;
-ComposesAdaptively::~ComposesAdaptively() = default;
-DataFiles::~DataFiles() = default;
 DataSource::~DataSource() = default;
 Executor::~Executor() = default;
 FittedValues::~FittedValues() = default;
-ForeseesInfo::~ForeseesInfo() = default;
 ReproducibleRows::~ReproducibleRows() = default;
-CostlyRows::~CostlyRows() = default;
 ExactClipping::~ExactClipping() = default;
 ExactClipping::Pass::~Pass() = default;
 Model::~Model() = default;
-NeedsHardware::~NeedsHardware() = default;
-KeepsColumns::~KeepsColumns() = default;
-LinearDescent::~LinearDescent() = default;
-Coordinatewise::~Coordinatewise() = default;
-OfPrefixSums::~OfPrefixSums() = default;
 Optimizer::~Optimizer() = default;
 Outputs::~Outputs() = default;
 Partition::~Partition() = default;
@@ -83,15 +63,16 @@ RandomSource::~RandomSource() = default;
 RandomStream::~RandomStream() = default;
 RowEvaluations::~RowEvaluations() = default;
 RowTransform::~RowTransform() = default;
-RowsAtOnce::~RowsAtOnce() = default;
 Sampler::~Sampler() = default;
+Stateful::~Stateful() = default;
 Schedule::~Schedule() = default;
 StreamedRows::~StreamedRows() = default;
-SuggestsParams::~SuggestsParams() = default;
 Transform::~Transform() = default;
-OptimizedNumbers::~OptimizedNumbers() = default;
-BandedStrategy::~BandedStrategy() = default;
 UsesGradientDifferences::~UsesGradientDifferences() = default;
+
+StepRule Optimizer::next_rule(const StepContext&) {
+  throw PluginError("an optimizer without a rule was asked for one");
+}
 
 namespace {
 
@@ -112,14 +93,11 @@ void apply_to_each_row(const RowTransform& transform, const Shape& shape, Datase
   apply_to_each_row(transform, shape, data, here);
 }
 
-void apply_to_rows(const RowTransform& transform, const Shape& shape, std::size_t rows,
-                   std::span<const float> features, std::span<float> out) {
-  if (const auto* at_once = dynamic_cast<const RowsAtOnce*>(&transform))
-    return at_once->apply_rows(shape, rows, features, out);
+void RowTransform::apply_rows(const Shape& shape, std::size_t rows, std::span<const float> features,
+                              std::span<float> out) const {
   const std::size_t before = features.size() / rows, after = out.size() / rows;
   for (std::size_t row = 0; row < rows; ++row) {
-    transform.apply_row(shape, features.subspan(row * before, before),
-                        out.subspan(row * after, after));
+    apply_row(shape, features.subspan(row * before, before), out.subspan(row * after, after));
   }
 }
 
@@ -133,8 +111,8 @@ void apply_to_each_row(const RowTransform& transform, const Shape& shape, Datase
   executor.for_each_chunk((rows + kTaskRows - 1) / kTaskRows, [&](std::size_t task) {
     const std::size_t first = task * kTaskRows, count = std::min(kTaskRows, rows - first);
     const auto made = std::span(result).subspan(first * after, count * after);
-    apply_to_rows(transform, before_shape, count, features.subspan(first * before, count * before),
-                  made);
+    transform.apply_rows(before_shape, count, features.subspan(first * before, count * before),
+                         made);
     for (std::size_t i = 0; i < count; ++i) {
       const auto out = made.subspan(i * after, after);
       if (std::all_of(out.begin(), out.end(), [](float x) { return std::isfinite(x); })) continue;

@@ -6,8 +6,6 @@
 
 namespace privgrad {
 
-StepsByRule::~StepsByRule() = default;
-
 std::size_t state_vectors(StepRule::Kind kind) {
   switch (kind) {
     case StepRule::Kind::descent:

@@ -20,7 +20,7 @@ std::vector<double> effects(const QuadraticDescent& descent, double eigenvalue) 
   double by_theta = 1.0;
   double by_velocity = 0.0;
   for (std::size_t t = steps; t-- > 0;) {
-    const LinearDescent::Coefficients& now = descent.optimizer[t];
+    const StepRule& now = descent.optimizer[t];
     // v' = keep v + take (lambda theta + noise), theta' = theta - learning_rate rate v'.
     const double by_new_velocity = by_velocity - descent.learning_rate[t] * now.rate * by_theta;
     effect[t] = now.take * by_new_velocity;
@@ -69,15 +69,19 @@ const Dense& dense_layer_of(const Setting& setting) {
   return *dense;
 }
 
-std::vector<LinearDescent::Coefficients> linear_rule_of(const ComponentUse& use,
-                                                        std::uint64_t steps) {
+/// The rules of all steps, at a learning rate of 1.
+std::vector<StepRule> linear_rule_of(const ComponentUse& use, std::uint64_t steps) {
   const auto optimizer = use.make<Optimizer>();
-  const auto* rule = dynamic_cast<const LinearDescent*>(optimizer.get());
-  if (rule == nullptr) refuse("this optimizer is " + use.name());
-  std::vector<LinearDescent::Coefficients> coefficients;
-  for (std::uint64_t step = 0; step < steps; ++step)
-    coefficients.push_back(rule->coefficients(step));
-  return coefficients;
+  const auto kind = optimizer->rule();
+  if (kind != StepRule::Kind::descent && kind != StepRule::Kind::momentum)
+    refuse("this optimizer is " + use.name());
+  optimizer->start(1);
+  std::vector<StepRule> rules;
+  for (std::uint64_t step = 0; step < steps; ++step) {
+    rules.push_back(optimizer->next_rule({.step = step, .learning_rate = 1.0}));
+    if (kind == StepRule::Kind::descent) rules.back().take = 1.0;
+  }
+  return rules;
 }
 
 /// (1/N) sum_i z_i z_i^T with z_i = (x_i, 1): the Hessian of the mean of 1/2 (w x + b - y)^2.

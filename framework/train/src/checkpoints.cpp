@@ -157,24 +157,10 @@ std::string kept_schedules(const fs::path& directory, const fs::path& state) {
                 ": is not there, and the run's schedules are not known to the last digit");
 }
 
-std::string why_no_checkpoints(const Plan& plan, const fs::path& state) {
+std::string why_no_checkpoints(const fs::path& state) {
   if (state.empty()) {
     return "no directory is known to keep them in (neither --state, XDG_STATE_HOME nor HOME is "
            "given)";
-  }
-  const Manifest& manifest = *plan.manifest;
-  // Clients' optimizers start afresh in every round, and keep nothing between rounds.
-  if (plan.federated && !plan.federated->at_server) return "";
-  const Components made = make_components(manifest, plan.setting->groups);
-  const auto refuse = [](const std::string& who) {
-    return who + " has no way to save its state (it is not Checkpointable)";
-  };
-  if (dynamic_cast<const Checkpointable*>(made.optimizer.get()) == nullptr)
-    return refuse(manifest.optimizer.component->full_name());
-  // Its use of differences may follow from earlier ones.
-  if (made.differences != nullptr &&
-      dynamic_cast<const Checkpointable*>(made.aggregator.get()) == nullptr) {
-    return refuse(manifest.aggregator.component->full_name());
   }
   return "";
 }

@@ -1,39 +1,28 @@
 #include "device_steps.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <span>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "privgrad/error.hpp"
 #include "privgrad/optimizer.hpp"
 #include "privgrad/plan/engines.hpp"
-#include "privgrad/step_rule.hpp"
 
 namespace privgrad::core {
 namespace {
 
-/// The vectors of an optimizer's state, between its numbers before and after them.
-struct StateVectors {
-  explicit StateVectors(const StepState& state)
-      : kind(dynamic_cast<const StepsByRule&>(*state.made.optimizer).kind()),
-        count(state_vectors(kind)),
-        size(state.plan.parameters),
-        shared(dynamic_cast<const Coordinatewise&>(*state.made.optimizer).shared_state()) {}
-
-  std::size_t length() const { return shared.before + count * size + shared.after; }
-  template <class Number>
-  std::span<Number> of(std::span<Number> state, std::size_t vector) const {
-    return state.subspan(shared.before + vector * size, size);
+/// The vectors of an optimizer's state, in their order.
+std::vector<std::vector<float>*> vectors_of(Optimizer& optimizer) {
+  std::vector<std::vector<float>*> vectors;
+  for (const StateMember& member : optimizer.state()) {
+    if (const auto* numbers = std::get_if<std::vector<float>*>(&member.value))
+      vectors.push_back(*numbers);
   }
-
-  StepRule::Kind kind;
-  std::size_t count, size;
-  Coordinatewise::Shared shared;
-};
-
-std::span<const float> optimizer_state(const StepState& state) {
-  return dynamic_cast<const Checkpointable&>(*state.made.optimizer).state();
+  return vectors;
 }
 
 }  // namespace
@@ -41,26 +30,27 @@ std::span<const float> optimizer_state(const StepState& state) {
 bool DeviceSteps::can_make(const StepState& state, Program& program) {
   if (!why_not(Engine::device, state.plan).empty()) return false;
   const Optimizer* optimizer = state.made.optimizer.get();
-  return state.leader == nullptr && !state.witness &&
-         dynamic_cast<const StepsByRule*>(optimizer) != nullptr &&
-         dynamic_cast<const Coordinatewise*>(optimizer) != nullptr &&
-         dynamic_cast<const Checkpointable*>(optimizer) != nullptr &&
-         ResidentRun::ability(program) != nullptr;
+  return state.leader == nullptr && !state.witness && optimizer->rule() &&
+         optimizer->is_coordinatewise() && ResidentRun::ability(program) != nullptr;
 }
 
 DeviceSteps::DeviceSteps(StepState& state, Workbench& bench, const RandomKey& key)
     : StepEngine(state),
-      run_(*bench.program, StateVectors(state).kind, key, state.program, state.executor) {
-  const StateVectors vectors(state);
-  const std::span<const float> numbers = optimizer_state(state);
-  if (numbers.size() != vectors.length()) {
-    throw PluginError(state.manifest.optimizer.component->full_name() + ": has a state of " +
-                      std::to_string(numbers.size()) + " numbers, expected " +
-                      std::to_string(vectors.count) + " for each parameter and " +
-                      std::to_string(vectors.shared.before + vectors.shared.after) + " more");
+      run_(*bench.program, state.made.optimizer->rule().value(), key, state.program,
+           state.executor) {
+  const auto vectors = vectors_of(*state.made.optimizer);
+  const std::size_t wanted = state_vectors(state.made.optimizer->rule().value());
+  const bool fits =
+      vectors.size() == wanted && std::all_of(vectors.begin(), vectors.end(), [&](const auto* one) {
+        return one->size() == state.plan.parameters;
+      });
+  if (!fits) {
+    throw PluginError(state.manifest.optimizer.component->full_name() +
+                      ": its state has other vectors than " + std::to_string(wanted) +
+                      " of a number for each parameter");
   }
   in_run_of(state.program, [&] {
-    for (std::size_t i = 0; i < vectors.count; ++i) run_.put_state(i, vectors.of(numbers, i));
+    for (std::size_t i = 0; i < vectors.size(); ++i) run_.put_state(i, *vectors[i]);
   });
 }
 
@@ -82,9 +72,8 @@ bool DeviceSteps::take(const DrawnStep& drawn, Workbench& bench) {
   StepRule rule;
   const std::string optimizer = state_.manifest.optimizer.component->full_name();
   in_run_of(optimizer, [&] {
-    rule = dynamic_cast<StepsByRule&>(*state_.made.optimizer)
-               .next_rule(
-                   {.step = drawn.step, .learning_rate = state_.plan.learning_rate[drawn.step]});
+    rule = state_.made.optimizer->next_rule(
+        {.step = drawn.step, .learning_rate = state_.plan.learning_rate[drawn.step]});
   });
   ResidentSteps::Moved moved = ResidentSteps::Moved::yes;
   in_run_of(state_.program, [&] { moved = run_.update(rule); });
@@ -97,21 +86,13 @@ void DeviceSteps::bring_home(Workbench& bench) {
   if (run_.is_ahead()) in_run_of(state_.program, [&] { run_.bring_parameters(bench.parameters); });
 }
 
+/// With the vectors as the program has them.
 void DeviceSteps::save_optimizer(StateWriter& out) const {
-  out.word(1);
-  out.array(whole_state());
-}
-
-/// The optimizer's state, with the vectors as the program has them.
-std::vector<float> DeviceSteps::whole_state() const {
-  const StateVectors vectors(state_);
-  const std::span<const float> own = optimizer_state(state_);
-  std::vector<float> state(own.begin(), own.end());
+  const auto vectors = vectors_of(*state_.made.optimizer);
   in_run_of(state_.program, [&] {
-    for (std::size_t i = 0; i < vectors.count; ++i)
-      run_.bring_state(i, vectors.of(std::span(state), i));
+    for (std::size_t i = 0; i < vectors.size(); ++i) run_.bring_state(i, *vectors[i]);
   });
-  return state;
+  StepEngine::save_optimizer(out);
 }
 
 }  // namespace privgrad::core

@@ -31,8 +31,6 @@ class DeviceSteps final : public StepEngine {
   void save_optimizer(StateWriter& out) const override;
 
  private:
-  std::vector<float> whole_state() const;
-
   ResidentRun run_;
 };
 

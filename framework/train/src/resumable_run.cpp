@@ -75,7 +75,7 @@ void ResumableRun::begin() {
 bool ResumableRun::wants_checkpoints(const DataCommitment& data) {
   if (manifest_.checkpoint.is_off) return false;
   std::string why = options_.clients == nullptr
-                        ? why_no_checkpoints(plan_, options_.state)
+                        ? why_no_checkpoints(options_.state)
                         : "its clients are programs of their own, which keep what is theirs";
   // Nothing would tell whether the rows of a resumed run are those that it began with.
   if (why.empty() && !manifest_.noise_off && !data.value)

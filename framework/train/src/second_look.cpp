@@ -23,6 +23,7 @@
 #include "privgrad/plan/setting.hpp"
 #include "privgrad/trust/released_again.hpp"
 #include "privgrad/trust/state_bytes.hpp"
+#include "saved_component.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -86,12 +87,12 @@ std::string answer_of(const Transform& transform) {
   return out.text();
 }
 
-std::string answer_of(const Clipping& clipping) {
+std::string answer_of(Clipping& clipping) {
   StateWriter out;
   const auto& scaling = dynamic_cast<const CoordinateScaling&>(clipping);
   out.array(scaling.shift());
   out.array(scaling.scale());
-  out.array(dynamic_cast<const Checkpointable&>(clipping).state());
+  save_component(out, clipping);
   return out.text();
 }
 
@@ -117,7 +118,7 @@ class Answering {
         ability<CoordinateScaling>().learn(release_from(in));
         return answer_of(*clipping_);
       case Question::state:
-        ability<Checkpointable>().restore(in.array<float>());
+        restore_component(in, *clipping_);
         return "";
     }
     return "";
@@ -251,7 +252,7 @@ void SecondLook::check_clip_norm(double clip_norm, double unclipped, double next
   compare(manifest_.clipping.component->full_name(), question, here.text(), "clip norm");
 }
 
-void SecondLook::check_scaling(const Released& release, const Clipping& clipping) {
+void SecondLook::check_scaling(const Released& release, Clipping& clipping) {
   StateWriter question;
   question.put(Question::scaling);
   put(question, release);
@@ -259,10 +260,10 @@ void SecondLook::check_scaling(const Released& release, const Clipping& clipping
           "scaling of coordinates");
 }
 
-void SecondLook::restore_scaling(std::span<const float> state) {
+void SecondLook::restore_scaling(Clipping& clipping) {
   StateWriter question;
   question.put(Question::state);
-  question.array(state);
+  save_component(question, clipping);
   compare(manifest_.clipping.component->full_name(), question, "", "state");
 }
 

@@ -6,10 +6,10 @@
 
 #include "privgrad/error.hpp"
 #include "privgrad/model/augmented_program.hpp"
-#include "privgrad/optimizer.hpp"
 #include "privgrad/trust/exact_sum.hpp"
 #include "privgrad/trust/joint_release.hpp"
 #include "privgrad/trust/shared_sum.hpp"
+#include "saved_component.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -36,8 +36,7 @@ SharedSteps::SharedSteps(StepState& state, ProcessGroup& processes)
 
 /// Whether the optimizer moves each parameter by its own coordinate alone.
 bool SharedSteps::takes_slices() const {
-  return !state_.differences &&
-         dynamic_cast<const Coordinatewise*>(state_.made.optimizer.get()) != nullptr;
+  return !state_.differences && state_.made.optimizer->is_coordinatewise();
 }
 
 std::size_t SharedSteps::optimizer_size() const {
@@ -215,58 +214,16 @@ void SharedSteps::begin_saving(StateWriter& out) const {
   out.put_together_by(processes_.whole());
 }
 
+std::optional<Slice> SharedSteps::slice_of_optimizer() const {
+  return takes_slices() ? std::optional(processes_.parameters()) : std::nullopt;
+}
+
 void SharedSteps::save_optimizer(StateWriter& out) const {
-  const auto* component = dynamic_cast<const Checkpointable*>(state_.made.optimizer.get());
-  if (component == nullptr || !takes_slices()) return save_component(out, component);
-  out.word(1);
-  out.array(whole_state(component->state()));
+  save_component(out, *state_.made.optimizer, slice_of_optimizer());
 }
 
 void SharedSteps::restore_optimizer(StateReader& in) {
-  auto* component = dynamic_cast<Checkpointable*>(state_.made.optimizer.get());
-  if (component == nullptr || !takes_slices()) return restore_component(in, component);
-  if (in.word() != 1) in.fail("a component's state is missing or too many");
-  try {
-    component->restore(state_of_slice(in.array<float>()));
-  } catch (const ConfigError& problem) {
-    in.fail(problem.what());
-  }
-}
-
-std::vector<float> SharedSteps::whole_state(std::span<const float> own) const {
-  const auto shared = dynamic_cast<const Coordinatewise&>(*state_.made.optimizer).shared_state();
-  const Slice slice = processes_.parameters();
-  const std::size_t size = std::max<std::size_t>(1, slice.size);  // as it was started
-  const auto put_together = processes_.whole();
-  std::vector<float> whole(own.begin(), own.begin() + static_cast<std::ptrdiff_t>(shared.before));
-  const std::size_t vectors = (own.size() - shared.before - shared.after) / size;
-  for (std::size_t i = 0; i < vectors; ++i) {
-    const auto vector = own.subspan(shared.before + i * size, slice.size);
-    const std::vector<std::byte> bytes = put_together(std::as_bytes(vector), sizeof(float));
-    const std::size_t begin = whole.size();
-    whole.resize(begin + slice.of);
-    std::memcpy(whole.data() + begin, bytes.data(), bytes.size());
-  }
-  whole.insert(whole.end(), own.end() - static_cast<std::ptrdiff_t>(shared.after), own.end());
-  return whole;
-}
-
-std::vector<float> SharedSteps::state_of_slice(std::span<const float> whole) const {
-  const auto shared = dynamic_cast<const Coordinatewise&>(*state_.made.optimizer).shared_state();
-  const Slice slice = processes_.parameters();
-  const std::size_t size = std::max<std::size_t>(1, slice.size);
-  const std::size_t vectors =
-      (whole.size() - std::min(whole.size(), shared.before + shared.after)) / slice.of;
-  if (whole.size() != shared.before + vectors * slice.of + shared.after)
-    throw ConfigError("its vectors are of another length");
-  std::vector<float> own(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(shared.before));
-  for (std::size_t i = 0; i < vectors; ++i) {
-    const auto vector = whole.subspan(shared.before + i * slice.of, slice.of);
-    const auto part = vector.subspan(std::min(slice.first, slice.of - size), size);
-    own.insert(own.end(), part.begin(), part.end());
-  }
-  own.insert(own.end(), whole.end() - static_cast<std::ptrdiff_t>(shared.after), whole.end());
-  return own;
+  restore_component(in, *state_.made.optimizer, slice_of_optimizer());
 }
 
 }  // namespace privgrad::core

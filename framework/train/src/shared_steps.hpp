@@ -51,8 +51,7 @@ class SharedSteps final : public StepEngine {
   bool any_differs(bool mine) const;
   std::vector<Released> release_slices(std::vector<BoundedOnGrid> slices, const StepOrder& order);
   Released without_count(const StepOrder& order, const Released& slice, Made& made) const;
-  std::vector<float> whole_state(std::span<const float> own) const;
-  std::vector<float> state_of_slice(std::span<const float> whole) const;
+  std::optional<Slice> slice_of_optimizer() const;
 
   ProcessGroup& processes_;
 };

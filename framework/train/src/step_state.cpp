@@ -13,6 +13,7 @@
 #include "privgrad/trust/joint_release.hpp"
 #include "privgrad/trust/scaled_rows.hpp"
 #include "privgrad/value.hpp"
+#include "saved_component.hpp"
 #include "step_engine.hpp"
 
 namespace privgrad::core {
@@ -147,53 +148,34 @@ void StepState::update(std::span<float> parameters, const Released& gradient, st
 }
 
 void StepState::save(StateWriter& out) const {
-  save_component(out, dynamic_cast<const Checkpointable*>(made.aggregator.get()));
+  save_component(out, *made.aggregator);
   out.put(of_last_step(*this));
   mechanism.save(out);
   if (correlated) correlated->save(out);
   if (differences) differences->save(out);
-  if (made.scaling != nullptr)
-    save_component(out, dynamic_cast<const Checkpointable*>(made.public_clipping.get()));
+  if (made.scaling != nullptr) save_component(out, *made.public_clipping);
   contribution_checks.save(out);
 }
 
 void StepState::restore(StateReader& in) {
-  restore_component(in, dynamic_cast<Checkpointable*>(made.aggregator.get()));
+  restore_component(in, *made.aggregator);
   in.get(of_last_step(*this));
   mechanism.restore(in);
   if (correlated) correlated->restore(in);
   if (differences) differences->restore(in);
   if (made.scaling != nullptr) {
-    auto* scaling = dynamic_cast<Checkpointable*>(made.public_clipping.get());
-    restore_component(in, scaling);
-    if (second_look != nullptr) second_look->restore_scaling(scaling->state());
+    restore_component(in, *made.public_clipping);
+    if (second_look != nullptr) second_look->restore_scaling(*made.public_clipping);
   }
   contribution_checks.restore(in);
 }
 
-void save_component(StateWriter& out, const Checkpointable* component) {
-  out.word(component != nullptr ? 1 : 0);
-  if (component != nullptr) out.array(component->state());
-}
-
-void restore_component(StateReader& in, Checkpointable* component) {
-  const bool is_saved = in.word() == 1;
-  if (is_saved != (component != nullptr)) in.fail("a component's state is missing or too many");
-  if (!is_saved) return;
-  const std::vector<float> state = in.array<float>();
-  try {
-    component->restore(state);
-  } catch (const ConfigError& problem) {
-    in.fail(problem.what());
-  }
-}
-
 void StepEngine::save_optimizer(StateWriter& out) const {
-  save_component(out, dynamic_cast<const Checkpointable*>(state_.made.optimizer.get()));
+  save_component(out, *state_.made.optimizer);
 }
 
 void StepEngine::restore_optimizer(StateReader& in) {
-  restore_component(in, dynamic_cast<Checkpointable*>(state_.made.optimizer.get()));
+  restore_component(in, *state_.made.optimizer);
 }
 
 }  // namespace privgrad::core

@@ -93,9 +93,4 @@ struct StepState {
   std::optional<std::size_t> client;
 };
 
-/// A component's state, or that it has none.
-void save_component(StateWriter& out, const Checkpointable* component);
-/// \throws IoError if the state is missing or another component's.
-void restore_component(StateReader& in, Checkpointable* component);
-
 }  // namespace privgrad::core

@@ -207,7 +207,7 @@ void Trainer::hand_over(std::uint64_t count) {
 void Trainer::begin_round(std::span<const float> model) {
   Optimizer* optimizer = state_->made.optimizer.get();
   optimizer->start(plan_.parameters);
-  if (auto* anchored = dynamic_cast<Anchored*>(optimizer)) anchored->anchor(model);
+  optimizer->anchor(model);
 }
 
 void Trainer::forget_clip_norm() { state_->clip_norm = plan_.clip_norm.front(); }

@@ -379,9 +379,10 @@ class Rdp : public privgrad::Accountant {
 /// divergence of at most B at this order also where each release was chosen from earlier ones
 /// (Feldman and Zrnic 2021, Theorem 4.3). With several orders, and the best of them taken at the
 /// end, that is not so: which order is best would depend on what was released.
-class RdpAtOneOrder final : public Rdp, public privgrad::ComposesAdaptively {
+class RdpAtOneOrder final : public Rdp {
  public:
   explicit RdpAtOneOrder(const privgrad::Params& params) : Rdp(params.real("order")) {}
+  bool is_filter() const override { return true; }
 };
 
 void register_components(privgrad::Registrar& registrar) {

@@ -40,7 +40,7 @@ constexpr const char* kSubsampled =
 /// target" means "the sum is at most some rho*", and a run that keeps to that is rho*-zCDP also
 /// where each rho was chosen from earlier releases (Feldman and Zrnic 2021, the Renyi filter, at
 /// every order with the budget order times rho*; the proof is in docs/accounting.md).
-class Zcdp final : public privgrad::Accountant, public privgrad::ComposesAdaptively {
+class Zcdp final : public privgrad::Accountant {
  public:
   explicit Zcdp(const privgrad::Params& params)
       : optimal_(params.text("conversion") == "optimal") {}
@@ -59,6 +59,8 @@ class Zcdp final : public privgrad::Accountant, public privgrad::ComposesAdaptiv
       return std::nullopt;
     });
   }
+
+  bool is_filter() const override { return true; }
 
   void compose(const Event& event, std::uint64_t count) override {
     if (const auto reason = refuses(event)) throw privgrad::PrivacyError(*reason);

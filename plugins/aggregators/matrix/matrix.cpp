@@ -21,12 +21,10 @@ using matrix_noise::Workload;
 /// What it costs follows from the recipes and the order of the examples, whatever the coefficients.
 ///
 /// With form: banded it is C whose coefficients c are chosen, with few bands, and a are the first ones of
-/// 1 / c: N is nearly the inverse of C, and how nearly is charged (BandedStrategy). All terms of a step
+/// 1 / c: N is nearly the inverse of C, and how nearly is charged (strategy()). All terms of a step
 /// then have that step's sigma, a_j sigma_t zeta_{t-j}, so that C N is the same at each step, however
 /// the noise changes.
-class Matrix final : public privgrad::Aggregator,
-                     public privgrad::OptimizedNumbers,
-                     public privgrad::BandedStrategy {
+class Matrix final : public privgrad::Aggregator {
  public:
   explicit Matrix(const privgrad::Params& params)
       : is_banded_(params.text("form") == "banded"),

@@ -43,9 +43,7 @@ namespace {
 /// v_l = w_l = c_l / (1 + c_l), in units of a node's variance.
 ///
 /// `momentum: auto` and `steps: auto` are alpha and T of Tran and Cutkosky's Theorem 6.
-class Tree final : public privgrad::Aggregator,
-                   public privgrad::AutoValues,
-                   public privgrad::AutoSteps {
+class Tree final : public privgrad::Aggregator {
  public:
   explicit Tree(const privgrad::Params& params)
       : is_momentum_(params.has("momentum")),
@@ -85,7 +83,7 @@ class Tree final : public privgrad::Aggregator,
   }
 
   /// T log2(T) = epsilon N n / sqrt(d ln(1/delta)), with n steps in an epoch: where alpha is 1/n.
-  privgrad::AutoValue auto_steps(const privgrad::RunFacts& run) const override {
+  std::optional<privgrad::AutoValue> auto_steps(const privgrad::RunFacts& run) const override {
     if (!is_momentum_) {
       throw privgrad::ConfigError(
           "is auto, but no theorem says how many steps prefix sums are best used for; give a "
@@ -103,8 +101,9 @@ class Tree final : public privgrad::Aggregator,
       const double middle = 0.5 * (low + high);
       (middle * std::log2(middle) <= product ? low : high) = middle;
     }
-    return {"steps", std::floor(low),
-            std::string("T log2(T) = epsilon N n / sqrt(d ln(1/delta)), n = N/B: ") + kTheorem};
+    return privgrad::AutoValue{
+        "steps", std::floor(low),
+        std::string("T log2(T) = epsilon N n / sqrt(d ln(1/delta)), n = N/B: ") + kTheorem};
   }
 
   privgrad::ReleaseRecipe recipe(std::uint64_t step) const override {

@@ -43,11 +43,7 @@ using privgrad::ReleaseRecipe;
 /// that minimise the mean variance of the result for a given sum of squared sensitivities over
 /// squared noise, if all trees were alike: with error sum a_k m_k^2 and cost sum c_k / m_k^2 that
 /// is m_k^2 ~ sqrt(c_k / a_k). What it really costs is accounted exactly, whatever the proportions.
-class TreeReduced final : public privgrad::Aggregator,
-                          public privgrad::UsesGradientDifferences,
-                          public privgrad::Checkpointable,
-                          public privgrad::AutoValues,
-                          public privgrad::AutoSteps {
+class TreeReduced final : public privgrad::Aggregator, public privgrad::UsesGradientDifferences {
  public:
   explicit TreeReduced(const privgrad::Params& params)
       : smoothness_(params.real("smoothness")),
@@ -112,12 +108,12 @@ class TreeReduced final : public privgrad::Aggregator,
     }
     ++next_step_;
     if (step < epoch_) {
-      history_.emplace_back(at_anchor.begin(), at_anchor.end());
-      if (step + 1 == epoch_) end_of_first_ = history_.back();
+      history_.insert(history_.end(), at_anchor.begin(), at_anchor.end());
+      if (step + 1 == epoch_) end_of_first_.assign(at_anchor.begin(), at_anchor.end());
       for (std::size_t i = 0; i < out.size(); ++i) out[i] = at_anchor[i] + since_anchor[i];
       return;
     }
-    std::vector<float>& m = history_[step % epoch_];
+    const std::span<float> m = std::span(history_).subspan(step % epoch_ * out.size(), out.size());
     const double left = 1.0 - gamma_;
     const double faded = fade(step + 1 - epoch_);
     for (std::size_t i = 0; i < out.size(); ++i) {
@@ -129,40 +125,20 @@ class TreeReduced final : public privgrad::Aggregator,
     }
   }
 
-  /// The next step, as two float32 of 24 bits each (low, high), so that it stays exact; the vectors
-  /// of an epoch, and the last of the first epoch, once there is one.
-  std::span<const float> state() const override {
-    saved_.clear();
-    if (steps_ == 0) return saved_;
-    saved_ = {static_cast<float>(next_step_ & kLow), static_cast<float>(next_step_ >> kBits)};
-    for (const std::vector<float>& one : history_)
-      saved_.insert(saved_.end(), one.begin(), one.end());
-    saved_.insert(saved_.end(), end_of_first_.begin(), end_of_first_.end());
-    return saved_;
+  /// The next step; the vectors of an epoch so far, one behind the other, and the last of the first
+  /// epoch, once there is one.
+  std::vector<privgrad::StateMember> state() override {
+    return {{"next_step", &next_step_}, {"epoch", &history_}, {"end_of_first", &end_of_first_}};
   }
 
-  void restore(std::span<const float> state) override {
-    const auto refuse = [&] {
-      throw privgrad::ConfigError("tree_reduced: a state of " + std::to_string(state.size()) +
-                                  " values does not belong to this run");
-    };
-    constexpr float kRadix = 1 << kBits;
-    const bool has_step = state.size() >= 2 && state[0] >= 0.0f && state[0] < kRadix &&
-                          state[1] >= 0.0f && state[1] < kRadix;
-    if (!has_step) return refuse();
-    const std::uint64_t next =
-        static_cast<std::uint64_t>(state[0]) + (static_cast<std::uint64_t>(state[1]) << kBits);
-    const std::uint64_t of_epoch = std::min(next, epoch_);
-    const std::uint64_t vectors = of_epoch + (next >= epoch_ ? 1 : 0);
-    state = state.subspan(2);
-    if (next > steps_ || (vectors == 0 ? !state.empty() : state.size() % vectors != 0))
-      return refuse();
-    const std::size_t size = vectors == 0 ? 0 : state.size() / vectors;
-    next_step_ = next;
-    history_.clear();
-    for (std::uint64_t i = 0; i < of_epoch; ++i, state = state.subspan(size))
-      history_.emplace_back(state.begin(), state.begin() + static_cast<std::ptrdiff_t>(size));
-    end_of_first_.assign(state.begin(), state.end());
+  void restored() override {
+    const std::uint64_t vectors = std::min(next_step_, epoch_);
+    const bool are_whole = vectors == 0 ? history_.empty() : history_.size() % vectors == 0;
+    const std::size_t size = vectors == 0 ? 0 : history_.size() / vectors;
+    if (next_step_ <= steps_ && are_whole &&
+        end_of_first_.size() == (next_step_ >= epoch_ ? size : 0))
+      return;
+    throw privgrad::ConfigError("tree_reduced: the state does not belong to this run");
   }
 
   std::vector<double> combined_noise() const override;
@@ -182,7 +158,7 @@ class TreeReduced final : public privgrad::Aggregator,
     return values;
   }
 
-  privgrad::AutoValue auto_steps(const privgrad::RunFacts& run) const override {
+  std::optional<privgrad::AutoValue> auto_steps(const privgrad::RunFacts& run) const override {
     const auto facts = auto_momentum::facts_of("steps", run);
     const double steps = std::pow(facts.epsilon * facts.batch, 4.0 / 3.0) *
                          std::pow(facts.epoch_steps, 7.0 / 3.0) /
@@ -192,13 +168,12 @@ class TreeReduced final : public privgrad::Aggregator,
           "is auto, which is less than one step (T = " + privgrad::format_number(steps) +
           "): " + kTheorem + "; give a number");
     }
-    return {"steps", std::floor(steps),
-            std::string("T = (epsilon B)^(4/3) n^(7/3) / d^(2/3), n = N/B: ") + kTheorem};
+    return privgrad::AutoValue{
+        "steps", std::floor(steps),
+        std::string("T = (epsilon B)^(4/3) n^(7/3) / d^(2/3), n = N/B: ") + kTheorem};
   }
 
  private:
-  static constexpr int kBits = 24;
-  static constexpr std::uint64_t kLow = (std::uint64_t{1} << kBits) - 1;
   static constexpr const char* kTheorem = "Tran and Cutkosky 2022, Theorem 9";
 
   static void check(const privgrad::AggregationPlan& plan) {
@@ -314,10 +289,9 @@ class TreeReduced final : public privgrad::Aggregator,
   std::vector<double> since_, between_;    // bounds, one per step
   // Noise over that of G's nodes in the first epoch: of G's later nodes, of D's, of R's.
   double later_weight_ = 1.0, between_weight_ = 1.0, since_weight_ = 1.0;
-  std::vector<std::vector<float>> history_;  // M of the last n steps
-  std::vector<float> end_of_first_;          // G_{n-1}
+  std::vector<float> history_;       // M of the last n steps, one behind the other
+  std::vector<float> end_of_first_;  // G_{n-1}
   std::uint64_t next_step_ = 0;
-  mutable std::vector<float> saved_;  // what state() returned last
 };
 
 /// Variance of one tree's noise in M_t, step after step: M_t = Q_t + (1 - gamma) M_{t-n} with

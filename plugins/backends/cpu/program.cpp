@@ -209,6 +209,12 @@ void CpuProgram::for_each_output(const Batch& batch, const Body& body) const {
   }
 }
 
+namespace {
+
+ExactPass& own_pass(ExactClipping::Pass& pass) { return dynamic_cast<ExactPass&>(pass); }
+
+}  // namespace
+
 std::unique_ptr<ExactClipping::Pass> CpuProgram::make_pass(std::size_t most_rows) const {
   if (most_rows == 0) refuse("a pass for 0 examples, expected at least 1");
   return engine_->make_pass(most_rows);
@@ -216,7 +222,7 @@ std::unique_ptr<ExactClipping::Pass> CpuProgram::make_pass(std::size_t most_rows
 
 void CpuProgram::backward(const Batch& batch, Pass& pass, std::span<double> squared_norms) const {
   check(batch);
-  auto& own = dynamic_cast<ExactPass&>(pass);
+  ExactPass& own = own_pass(pass);
   if (batch.rows() > own.most_rows()) {
     refuse("a batch of " + std::to_string(batch.rows()) + " examples for a pass of at most " +
            std::to_string(own.most_rows()));
@@ -228,7 +234,7 @@ void CpuProgram::backward(const Batch& batch, Pass& pass, std::span<double> squa
 
 void CpuProgram::make_cells(Pass& pass, std::span<const double> scales, std::uint64_t most_cells,
                             std::span<SquaredLength> lengths) const {
-  auto& own = dynamic_cast<ExactPass&>(pass);
+  ExactPass& own = own_pass(pass);
   check_size("the list of scales", scales.size(), own.rows() * groups());
   check_size("the memory for lengths", lengths.size(), own.rows());
   if (most_cells > kMostCells) {
@@ -243,7 +249,7 @@ void CpuProgram::make_cells(Pass& pass, std::span<const double> scales, std::uin
 
 void CpuProgram::add_cells(Pass& pass, std::span<const std::uint8_t> taken,
                            std::span<std::int64_t> sum) const {
-  auto& own = dynamic_cast<ExactPass&>(pass);
+  ExactPass& own = own_pass(pass);
   check_size("the list of examples that are taken", taken.size(), own.rows());
   check_size("the sum", sum.size(), parameter_count());
   engine_->choose(own, taken);
@@ -251,13 +257,13 @@ void CpuProgram::add_cells(Pass& pass, std::span<const std::uint8_t> taken,
 }
 
 void CpuProgram::choose(Pass& pass, std::span<const std::uint8_t> taken) const {
-  auto& own = dynamic_cast<ExactPass&>(pass);
+  ExactPass& own = own_pass(pass);
   check_size("the list of examples that are taken", taken.size(), own.rows());
   engine_->choose(own, taken);
 }
 
 void CpuProgram::add_piece(Pass& pass, std::size_t piece, std::span<std::int64_t> sum) const {
-  auto& own = dynamic_cast<ExactPass&>(pass);
+  ExactPass& own = own_pass(pass);
   check_size("the list of examples that are chosen", own.chosen_rows(), own.rows());
   const auto ends = piece_ends();
   if (piece >= ends.size()) {

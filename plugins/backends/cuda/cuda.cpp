@@ -1,14 +1,13 @@
 #include "device.hpp"
 #include "pass.hpp"
 #include "privgrad/backend.hpp"
-#include "privgrad/needs_hardware.hpp"
 #include "privgrad/plugin.hpp"
 #include "program.hpp"
 #include "resident_program.hpp"
 
 namespace {
 
-class Cuda final : public privgrad::Backend, public privgrad::NeedsHardware {
+class Cuda final : public privgrad::Backend {
  public:
   explicit Cuda(const privgrad::Params& params)
       : number_(static_cast<std::size_t>(params.integer("device"))),

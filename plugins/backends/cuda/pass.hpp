@@ -42,4 +42,6 @@ class CudaPass final : public ExactClipping::Pass {
   Array<Factors> factors;
 };
 
+inline CudaPass& own_pass(ExactClipping::Pass& pass) { return dynamic_cast<CudaPass&>(pass); }
+
 }  // namespace privgrad::cuda

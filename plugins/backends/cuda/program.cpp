@@ -361,7 +361,7 @@ GroupPass CudaProgram::group_pass(CudaPass& pass, std::size_t group) const {
 
 void CudaProgram::backward(const Batch& batch, Pass& given, std::span<double> squared_norms) const {
   check(batch);
-  auto& pass = dynamic_cast<CudaPass&>(given);
+  CudaPass& pass = own_pass(given);
   if (batch.rows() > pass.most_rows) {
     refuse("a batch of " + std::to_string(batch.rows()) + " examples for a pass of at most " +
            std::to_string(pass.most_rows));
@@ -378,7 +378,7 @@ void CudaProgram::backward(const Batch& batch, Pass& given, std::span<double> sq
 
 void CudaProgram::make_cells(Pass& given, std::span<const double> scales, std::uint64_t most_cells,
                              std::span<SquaredLength> lengths) const {
-  auto& pass = dynamic_cast<CudaPass&>(given);
+  CudaPass& pass = own_pass(given);
   check_size("the list of scales", scales.size(), pass.rows * groups());
   check_size("the memory for lengths", lengths.size(), pass.rows);
   if (most_cells > kMostCells) {
@@ -426,7 +426,7 @@ void CudaProgram::add_cells_to(CudaPass& pass, std::span<const std::uint8_t> tak
 
 void CudaProgram::add_cells(Pass& given, std::span<const std::uint8_t> taken,
                             std::span<std::int64_t> sum) const {
-  auto& pass = dynamic_cast<CudaPass&>(given);
+  CudaPass& pass = own_pass(given);
   check_size("the list of examples that are taken", taken.size(), pass.rows);
   check_size("the sum", sum.size(), parameter_count_);
   if (pass.rows == 0) return;

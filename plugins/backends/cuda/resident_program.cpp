@@ -136,7 +136,7 @@ void ResidentProgram::clear_sum(Memory& memory) const {
 
 void ResidentProgram::add_to_sum(ExactClipping::Pass& given, std::span<const std::uint8_t> taken,
                                  Memory& memory) const {
-  auto& pass = dynamic_cast<CudaPass&>(given);
+  CudaPass& pass = own_pass(given);
   check_size("the list of examples that are taken", taken.size(), pass.rows);
   if (pass.rows == 0) return;
   if (!pass.has_cells) refuse("cells are to be added that were not made");
@@ -153,7 +153,7 @@ void ResidentProgram::check_places(std::span<const std::uint64_t> places) const 
 
 void ResidentProgram::factors_at(ExactClipping::Pass& given, std::span<const std::uint64_t> places,
                                  std::span<CellFactors> factors) const {
-  auto& pass = dynamic_cast<CudaPass&>(given);
+  CudaPass& pass = own_pass(given);
   check_size("the memory for factors", factors.size(), pass.rows * places.size());
   check_places(places);
   if (factors.empty()) return;

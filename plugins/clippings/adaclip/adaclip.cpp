@@ -28,10 +28,8 @@ namespace {
 /// share no direction, and w is clipped. Proportions and clip norm are what is left of it. The paper
 /// has h_1 and h_2 for the least and the most variance, and this very estimate.)
 ///
-/// State: m, then s^2; b follows from it.
-class AdaClip final : public privgrad::Clipping,
-                      public privgrad::CoordinateScaling,
-                      public privgrad::Checkpointable {
+/// State: m and s^2; b follows from them.
+class AdaClip final : public privgrad::Clipping, public privgrad::CoordinateScaling {
  public:
   explicit AdaClip(const privgrad::Params& params)
       : mean_decay_(params.real("mean_decay")),
@@ -49,9 +47,8 @@ class AdaClip final : public privgrad::Clipping,
     const auto size =
         std::accumulate(groups.begin(), groups.end(), std::size_t{0},
                         [](std::size_t sum, const auto& group) { return sum + group.size; });
-    state_.assign(2 * size, 0.0f);
-    std::fill(state_.begin() + static_cast<std::ptrdiff_t>(size), state_.end(),
-              static_cast<float>(std::sqrt(least_) * std::sqrt(most_)));
+    means_.assign(size, 0.0f);
+    variances_.assign(size, static_cast<float>(std::sqrt(least_) * std::sqrt(most_)));
     find_scale();
   }
 
@@ -61,7 +58,7 @@ class AdaClip final : public privgrad::Clipping,
     std::fill(factors.begin(), factors.end(), privgrad::clippings::clip_to(clip_norm, norm));
   }
 
-  std::span<const float> shift() const override { return std::span(state_).first(size()); }
+  std::span<const float> shift() const override { return means_; }
   std::span<const float> scale() const override { return scale_; }
 
   void learn(const privgrad::Released& release) override {
@@ -74,7 +71,7 @@ class AdaClip final : public privgrad::Clipping,
     for (std::size_t i = 0; i < size(); ++i) {
       if (!std::isfinite(released[i])) continue;  // tells nothing of a size
       const auto r = static_cast<double>(released[i]), b = static_cast<double>(scale_[i]);
-      float &mean = state_[i], &variance = state_[size() + i];
+      float &mean = means_[i], &variance = variances_[i];
       const double found = std::clamp(b * b * (r * r - noise), least_, most_);
       variance = static_cast<float>(variance_decay_ * static_cast<double>(variance) +
                                     (1.0 - variance_decay_) * found);
@@ -84,19 +81,13 @@ class AdaClip final : public privgrad::Clipping,
     find_scale();
   }
 
-  std::span<const float> state() const override { return state_; }
+  std::vector<privgrad::StateMember> state() override {
+    return {{"means", &means_}, {"variances", &variances_}};
+  }
 
-  void restore(std::span<const float> state) override {
-    if (state_.empty() || state.size() != state_.size()) {
-      throw privgrad::ConfigError("adaclip: the state has " + std::to_string(state.size()) +
-                                  " values, expected " + std::to_string(state_.size()));
-    }
-    const auto variances = state.subspan(size());
-    if (!std::all_of(state.begin(), state.end(), [](float x) { return std::isfinite(x); }) ||
-        !std::all_of(variances.begin(), variances.end(), [](float x) { return x > 0.0f; })) {
+  void restored() override {
+    if (!std::all_of(variances_.begin(), variances_.end(), [](float x) { return x > 0.0f; }))
       throw privgrad::ConfigError("adaclip: the state holds values that no run can have left");
-    }
-    std::copy(state.begin(), state.end(), state_.begin());
     find_scale();
   }
 
@@ -104,21 +95,20 @@ class AdaClip final : public privgrad::Clipping,
   /// Far above all gradients, and below what float32 can hold.
   static constexpr double kLargestMean = 1e30;
 
-  std::size_t size() const { return state_.size() / 2; }
+  std::size_t size() const { return means_.size(); }
 
   void find_scale() {
     double sum = 0.0;
     scale_.resize(size());
-    for (std::size_t i = 0; i < size(); ++i)
-      sum += std::sqrt(static_cast<double>(state_[size() + i]));
+    for (std::size_t i = 0; i < size(); ++i) sum += std::sqrt(static_cast<double>(variances_[i]));
     for (std::size_t i = 0; i < size(); ++i) {
-      const double deviation = std::sqrt(static_cast<double>(state_[size() + i]));
+      const double deviation = std::sqrt(static_cast<double>(variances_[i]));
       scale_[i] = static_cast<float>(std::sqrt(deviation) * std::sqrt(sum));
     }
   }
 
   double mean_decay_, variance_decay_, least_, most_;
-  std::vector<float> state_;  // m, then s^2; empty before start()
+  std::vector<float> means_, variances_;  // m, s^2; empty before start()
   std::vector<float> scale_;
 };
 

@@ -17,11 +17,8 @@
 #include "privgrad/data_files.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/foreseen_info.hpp"
-#include "privgrad/keeps_columns.hpp"
 #include "privgrad/plugin.hpp"
 #include "privgrad/streamed_rows.hpp"
-#include "privgrad/suggests_params.hpp"
 
 namespace {
 
@@ -104,13 +101,7 @@ std::vector<TablePart> parts_of(const Paths& files, const CsvForm& form) {
   return parts;
 }
 
-class Csv final : public privgrad::DataSource,
-                  public privgrad::DataFiles,
-                  public privgrad::ForeseesInfo,
-                  public privgrad::StreamedRows,
-                  public privgrad::SuggestsParams,
-                  public privgrad::KeepsColumns,
-                  private TableParts {
+class Csv final : public privgrad::DataSource, public privgrad::StreamedRows, private TableParts {
  public:
   explicit Csv(const privgrad::Params& params)
       : form_(csv_form_of(params)),
@@ -136,7 +127,7 @@ class Csv final : public privgrad::DataSource,
 
   /// Where the header has one column alone, by another delimiter; and by whichever decimals make
   /// more columns numbers.
-  Value suggest() override {
+  std::optional<Value> suggest() override {
     CsvForm form = form_;
     form.dialect.delimiter = likely_delimiter(train_files().front(), form_);
     Suggestion made = suggestion(form);
@@ -160,7 +151,7 @@ class Csv final : public privgrad::DataSource,
   std::vector<std::string> notes() override { return notes_; }
 
   DataInfo info() override { return table_.info(); }
-  DataInfo foreseen_info() override { return table_.foreseen_info(); }
+  std::optional<DataInfo> foreseen_info() override { return table_.foreseen_info(); }
   Dataset read(Split split) override { return table_.read(split); }
   DataInfo stream(const std::function<void(const privgrad::RowBlock&)>& take) override {
     return table_.stream(take);

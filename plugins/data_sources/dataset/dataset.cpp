@@ -1,14 +1,13 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "dataset_files.hpp"
-#include "privgrad/data_files.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/foreseen_info.hpp"
 #include "privgrad/plugin.hpp"
 
 namespace {
@@ -61,10 +60,7 @@ void check_name(const std::string& name) {
                     "elsewhere are read by idx, csv or npy");
 }
 
-class DatasetByName final : public privgrad::DataSource,
-                            public privgrad::DataFiles,
-                            public privgrad::ForeseesInfo,
-                            public privgrad::StreamedRows {
+class DatasetByName final : public privgrad::DataSource, public privgrad::StreamedRows {
  public:
   explicit DatasetByName(const privgrad::Params& params)
       : name_(params.text("name")), selection_("dataset", params) {
@@ -75,7 +71,7 @@ class DatasetByName final : public privgrad::DataSource,
   }
 
   DataInfo info() override { return source().info(); }
-  DataInfo foreseen_info() override { return source().foreseen_info(); }
+  std::optional<DataInfo> foreseen_info() override { return source().foreseen_info(); }
   privgrad::Dataset read(Split split) override { return source().read(split); }
   std::vector<std::filesystem::path> files() override { return source().files(); }
   DataInfo stream(const std::function<void(const privgrad::RowBlock&)>& take) override {

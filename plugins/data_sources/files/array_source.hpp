@@ -17,7 +17,6 @@
 #include "privgrad/data_files.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/foreseen_info.hpp"
 #include "privgrad/streamed_rows.hpp"
 #include "target_task.hpp"
 
@@ -34,10 +33,7 @@ struct ArrayOutline {
 ///   open_features(of_any_size), open_targets(), origins_of(features, targets), targets_name().
 /// \tparam Array  one that is open: shape(), is_bytes(), is_real(), fail().
 template <class Place, class Array>
-class ArraySource : public privgrad::DataSource,
-                    public privgrad::DataFiles,
-                    public privgrad::ForeseesInfo,
-                    public privgrad::StreamedRows {
+class ArraySource : public privgrad::DataSource, public privgrad::StreamedRows {
  public:
   ArraySource(std::string_view component, const privgrad::Params& params)
       : train_(params.object("train")), task_(component, params), fill_(component, params) {
@@ -63,7 +59,7 @@ class ArraySource : public privgrad::DataSource,
 
   privgrad::DataInfo info() override {
     load();
-    privgrad::DataInfo info = foreseen_info();
+    privgrad::DataInfo info = foreseen_info().value();
     info.shape = {train_outline_->features, task_.classes()};
     info.train_rows = train_outline_->targets.size();
     info.test_rows = test_outline_ ? test_outline_->targets.size() : 0;
@@ -78,7 +74,7 @@ class ArraySource : public privgrad::DataSource,
   }
 
   /// By the headers of the arrays.
-  privgrad::DataInfo foreseen_info() override {
+  std::optional<privgrad::DataInfo> foreseen_info() override {
     privgrad::DataInfo info{.shape = {},
                             .unaccounted = task_.unaccounted_of_fit(),
                             .has_test_split = test_.has_value()};

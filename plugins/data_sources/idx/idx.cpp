@@ -4,8 +4,6 @@
 #include <vector>
 
 #include "idx_source.hpp"
-#include "privgrad/data_files.hpp"
-#include "privgrad/foreseen_info.hpp"
 #include "privgrad/plugin.hpp"
 
 namespace {
@@ -24,17 +22,14 @@ std::optional<IdxFiles> test_files_of(const privgrad::Params& params) {
   return files_of(params.object("test"));
 }
 
-class Idx final : public privgrad::DataSource,
-                  public privgrad::DataFiles,
-                  public privgrad::ForeseesInfo,
-                  public privgrad::StreamedRows {
+class Idx final : public privgrad::DataSource, public privgrad::StreamedRows {
  public:
   explicit Idx(const privgrad::Params& params)
       : source_(files_of(params.object("train")), test_files_of(params),
                 IdxSelection("idx", params)) {}
 
   DataInfo info() override { return source_.info(); }
-  DataInfo foreseen_info() override { return source_.foreseen_info(); }
+  std::optional<DataInfo> foreseen_info() override { return source_.foreseen_info(); }
   Dataset read(Split split) override { return source_.read(split); }
   std::vector<std::filesystem::path> files() override { return source_.files(); }
   DataInfo stream(const std::function<void(const privgrad::RowBlock&)>& take) override {

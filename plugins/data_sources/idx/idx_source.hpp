@@ -78,7 +78,7 @@ class IdxSource {
   IdxSource(IdxFiles train, std::optional<IdxFiles> test, IdxSelection selection);
 
   privgrad::DataInfo info();
-  /// As ForeseesInfo, by the header of the training images.
+  /// As DataSource::foreseen_info(), by the header of the training images.
   privgrad::DataInfo foreseen_info() const;
   privgrad::Dataset read(privgrad::Split split);
   /// As StreamedRows. Memory: a block, and five bytes for each row.

@@ -20,7 +20,6 @@
 #include "privgrad/data_files.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/foreseen_info.hpp"
 #include "privgrad/plugin.hpp"
 #include "privgrad/streamed_rows.hpp"
 
@@ -135,10 +134,7 @@ std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
   return entries;
 }
 
-class Images final : public privgrad::DataSource,
-                     public privgrad::DataFiles,
-                     public privgrad::ForeseesInfo,
-                     public privgrad::StreamedRows {
+class Images final : public privgrad::DataSource, public privgrad::StreamedRows {
  public:
   explicit Images(const privgrad::Params& params)
       : params_(params),
@@ -159,7 +155,7 @@ class Images final : public privgrad::DataSource,
   /// Derived from the names of files alone.
   DataInfo info() override {
     list();
-    DataInfo info = foreseen_info();
+    DataInfo info = foreseen_info().value();
     info.train_rows = train_.size();
     info.test_rows = test_.size();
     info.class_names = classes_;
@@ -167,7 +163,7 @@ class Images final : public privgrad::DataSource,
     return info;
   }
 
-  DataInfo foreseen_info() override {
+  std::optional<DataInfo> foreseen_info() override {
     DataInfo info;
     info.shape.features = form_.channels == 1
                               ? privgrad::Shape{form_.height, form_.width}

@@ -1,4 +1,3 @@
-#include "privgrad/data_files.hpp"
 #include "privgrad/memory_tables.hpp"
 
 #include <algorithm>
@@ -19,9 +18,7 @@
 #include "memory_rows.hpp"
 #include "privgrad/data_source.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/foreseen_info.hpp"
 #include "privgrad/plugin.hpp"
-#include "privgrad/suggests_params.hpp"
 
 namespace {
 
@@ -387,9 +384,7 @@ bool has_columns(const privgrad::Params& params) {
   return lent && !lent->columns.empty() && params.has("target");
 }
 
-class Memory final : public privgrad::DataSource,
-                     public privgrad::ForeseesInfo,
-                     public privgrad::SuggestsParams {
+class Memory final : public privgrad::DataSource {
  public:
   explicit Memory(const privgrad::Params& params) {
     if (has_columns(params)) {
@@ -400,9 +395,9 @@ class Memory final : public privgrad::DataSource,
   }
 
   DataInfo info() override { return rows_->info(); }
-  DataInfo foreseen_info() override { return rows_->foreseen_info(); }
+  std::optional<DataInfo> foreseen_info() override { return rows_->foreseen_info(); }
   Dataset read(Split split) override { return rows_->read(split); }
-  Value suggest() override { return rows_->suggest(); }
+  std::optional<Value> suggest() override { return rows_->suggest(); }
   std::vector<std::string> notes() override { return rows_->notes(); }
 
  private:

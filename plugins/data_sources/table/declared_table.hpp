@@ -43,10 +43,10 @@ class DeclaredTable {
 
   /// A table need not say how many rows it has, so this reads all.
   privgrad::DataInfo info();
-  /// As ForeseesInfo: of a table whose columns have names, its first line is read.
+  /// As DataSource::foreseen_info(): of a table whose columns have names, its first line is read.
   privgrad::DataInfo foreseen_info();
   privgrad::Dataset read(privgrad::Split split);
-  /// The functions of KeepsColumns.
+  /// As DataSource's.
   std::vector<std::string> columns();
   void keep(std::vector<std::string> names) { form_.kept = std::move(names); }
   std::vector<std::vector<std::string>> kept(privgrad::Split split);

@@ -12,7 +12,7 @@ struct Suggestion {
   privgrad::Value params;               ///< An object.
   bool spans_lines = false;             ///< Whether a row goes over more than one line of a file.
   std::size_t numbers = 0;              ///< Columns whose values are numbers.
-  std::vector<std::string> notes = {};  ///< As SuggestsParams::notes().
+  std::vector<std::string> notes = {};  ///< As DataSource::notes().
 };
 
 /// Declarations that a manifest could make for rows that one may look at: for each column the

@@ -1,5 +1,6 @@
-#include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -7,7 +8,6 @@
 #include "privgrad/optimizer.hpp"
 #include "privgrad/plugin.hpp"
 #include "privgrad/powers.hpp"
-#include "privgrad/step_rule.hpp"
 
 namespace {
 
@@ -18,39 +18,38 @@ namespace {
 /// is part of v: no correction for that is made.)
 ///
 /// v is kept as its square root r, because float32 covers the range of r but not that of g^2.
-/// State: m, r, and then t, as two float32 of 24 bits each (low, high), so that it stays exact.
-class Adam final : public privgrad::Optimizer,
-                   public privgrad::Checkpointable,
-                   public privgrad::Coordinatewise,
-                   public privgrad::StepsByRule {
+/// State: m, r and t.
+class Adam final : public privgrad::Optimizer {
  public:
   explicit Adam(const privgrad::Params& params)
       : beta1_(params.real("beta1")), beta2_(params.real("beta2")), eps_(params.real("eps")) {}
 
   void start(std::size_t parameters) override {
     size_ = parameters;
-    state_.assign(2 * size_ + kCounterSize, 0.0f);
+    means_.assign(size_, 0.0f);
+    roots_.assign(size_, 0.0f);
+    steps_ = 0;
   }
 
   void step(std::span<float> parameters, const privgrad::Released& gradient,
             const privgrad::StepContext& context) override {
     check(parameters, gradient);
     const privgrad::StepRule rule = next_rule(context);
-    const auto state = std::span(state_);
-    privgrad::apply(rule, parameters, state.first(size_), state.subspan(size_, size_),
-                    gradient.values());
+    privgrad::apply(rule, parameters, means_, roots_, gradient.values());
   }
 
-  privgrad::StepRule::Kind kind() const override { return privgrad::StepRule::Kind::adam; }
+  std::optional<privgrad::StepRule::Kind> rule() const override {
+    return privgrad::StepRule::Kind::adam;
+  }
 
   privgrad::StepRule next_rule(const privgrad::StepContext& context) override {
     if (!std::isfinite(static_cast<float>(context.learning_rate))) {
       throw privgrad::NumericError("adam: the learning rate is not finite as a float32");
     }
-    const double weights1 = privgrad::one_minus_power(beta1_, count() + 1);
-    const double weights2 = privgrad::one_minus_power(beta2_, count() + 1);
-    set_count(count() + 1);
-    return {.kind = kind(),
+    ++steps_;
+    const double weights1 = privgrad::one_minus_power(beta1_, steps_);
+    const double weights2 = privgrad::one_minus_power(beta2_, steps_);
+    return {.kind = privgrad::StepRule::Kind::adam,
             .rate = context.learning_rate / weights1,
             .keep = beta1_,
             .take = 1.0 - beta1_,
@@ -60,41 +59,12 @@ class Adam final : public privgrad::Optimizer,
             .epsilon = eps_};
   }
 
-  std::span<const float> state() const override { return state_; }
-  Shared shared_state() const override { return {.after = kCounterSize}; }
-
-  void restore(std::span<const float> state) override {
-    if (state_.empty() || state.size() != state_.size()) {
-      throw privgrad::ConfigError("adam: the state has " + std::to_string(state.size()) +
-                                  " values, expected " + std::to_string(state_.size()));
-    }
-    const auto is_number = [](float value) { return std::isfinite(value); };
-    const auto is_digit = [](float value) {
-      return value >= 0.0f && value < static_cast<float>(kDigit) && value == std::floor(value);
-    };
-    const auto counter = state.last(kCounterSize);
-    if (!std::all_of(state.begin(), state.end(), is_number) ||
-        !std::all_of(counter.begin(), counter.end(), is_digit)) {
-      throw privgrad::ConfigError("adam: the state holds values that no run can have left");
-    }
-    std::copy(state.begin(), state.end(), state_.begin());
+  std::vector<privgrad::StateMember> state() override {
+    return {{"means", &means_}, {"roots", &roots_}, {"steps", &steps_}};
   }
+  bool is_coordinatewise() const override { return true; }
 
  private:
-  static constexpr std::size_t kCounterSize = 2;
-  static constexpr std::uint64_t kDigit = std::uint64_t{1} << 24;  // exact in float32
-
-  std::uint64_t count() const {
-    return static_cast<std::uint64_t>(state_[2 * size_]) +
-           static_cast<std::uint64_t>(state_[2 * size_ + 1]) * kDigit;
-  }
-
-  void set_count(std::uint64_t count) {
-    state_[2 * size_] = static_cast<float>(count % kDigit);
-    const std::uint64_t upper = count / kDigit;
-    state_[2 * size_ + 1] = static_cast<float>(upper);
-  }
-
   void check(std::span<const float> parameters, const privgrad::Released& gradient) const {
     if (size_ == 0 || parameters.size() != size_ || gradient.values().size() != size_) {
       throw privgrad::PluginError("adam: got " + std::to_string(parameters.size()) +
@@ -110,7 +80,8 @@ class Adam final : public privgrad::Optimizer,
   double beta2_;
   double eps_;
   std::size_t size_ = 0;
-  std::vector<float> state_;  // m, r, then the count; empty before start()
+  std::vector<float> means_, roots_;  // m, r; empty before start()
+  std::uint64_t steps_ = 0;
 };
 
 void register_components(privgrad::Registrar& registrar) {

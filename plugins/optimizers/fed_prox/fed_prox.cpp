@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "privgrad/federated.hpp"
 #include "privgrad/optimizer.hpp"
 #include "privgrad/plugin.hpp"
 #include "privgrad/wide_registers.hpp"
@@ -12,9 +11,7 @@ namespace {
 
 /// w <- w - learning_rate * (g + mu (w - a)), a being the model that the round began with: a client
 /// that goes far away from it is pulled back. Without rounds there is no a, and nothing pulls.
-class FedProx final : public privgrad::Optimizer,
-                      public privgrad::Anchored,
-                      public privgrad::Coordinatewise {
+class FedProx final : public privgrad::Optimizer {
  public:
   explicit FedProx(const privgrad::Params& params) : mu_(params.real("mu")) {}
 
@@ -51,7 +48,7 @@ class FedProx final : public privgrad::Optimizer,
     });
   }
 
-  Shared shared_state() const override { return {}; }
+  bool is_coordinatewise() const override { return true; }
 
  private:
   void check(std::span<const float> parameters, const privgrad::Released& gradient,

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "privgrad/optimizer.hpp"
@@ -18,50 +20,35 @@ namespace {
 /// it is that of one prefix sum: small with the aggregator `tree`.
 ///
 /// State: whether a step was taken, w_0, v.
-class Ftrl final : public privgrad::Optimizer,
-                   public privgrad::Checkpointable,
-                   public privgrad::Coordinatewise,
-                   public privgrad::OfPrefixSums {
+class Ftrl final : public privgrad::Optimizer {
  public:
   explicit Ftrl(const privgrad::Params& params) : momentum_(params.real("momentum")) {}
 
   void start(std::size_t parameters) override {
     size_ = parameters;
-    state_.assign(1 + 2 * size_, 0.0f);
+    has_origin_ = 0;
+    origin_.assign(size_, 0.0f);
+    velocity_.assign(size_, 0.0f);
   }
 
   void step(std::span<float> parameters, const privgrad::Released& sum,
             const privgrad::StepContext& context) override {
     check(parameters, sum.values(), context.learning_rate);
-    const std::span<float> origin = std::span(state_).subspan(1, size_);
-    const std::span<float> v = std::span(state_).subspan(1 + size_);
-    if (state_[0] == 0.0f) {
-      std::copy(parameters.begin(), parameters.end(), origin.begin());
-      state_[0] = 1.0f;
-    }
+    if (std::exchange(has_origin_, 1) == 0)
+      std::copy(parameters.begin(), parameters.end(), origin_.begin());
     for (std::size_t i = 0; i < size_; ++i) {
-      v[i] = static_cast<float>(momentum_ * static_cast<double>(v[i]) +
-                                static_cast<double>(sum.values()[i]));
-      parameters[i] = static_cast<float>(static_cast<double>(origin[i]) -
-                                         context.learning_rate * static_cast<double>(v[i]));
+      velocity_[i] = static_cast<float>(momentum_ * static_cast<double>(velocity_[i]) +
+                                        static_cast<double>(sum.values()[i]));
+      parameters[i] = static_cast<float>(static_cast<double>(origin_[i]) -
+                                         context.learning_rate * static_cast<double>(velocity_[i]));
     }
   }
 
-  std::span<const float> state() const override { return state_; }
-  Shared shared_state() const override { return {.before = 1}; }
-
-  void restore(std::span<const float> state) override {
-    if (state_.empty() || state.size() != state_.size()) {
-      throw privgrad::ConfigError("ftrl: the state has " + std::to_string(state.size()) +
-                                  " values, expected " + std::to_string(state_.size()));
-    }
-    const auto is_number = [](float value) { return std::isfinite(value); };
-    if (!std::all_of(state.begin(), state.end(), is_number) ||
-        (state[0] != 0.0f && state[0] != 1.0f)) {
-      throw privgrad::ConfigError("ftrl: the state holds values that no run can have left");
-    }
-    std::copy(state.begin(), state.end(), state_.begin());
+  std::vector<privgrad::StateMember> state() override {
+    return {{"has_origin", &has_origin_}, {"origin", &origin_}, {"velocity", &velocity_}};
   }
+  bool is_coordinatewise() const override { return true; }
+  bool takes_prefix_sums() const override { return true; }
 
  private:
   void check(std::span<const float> parameters, std::span<const float> sum,
@@ -81,7 +68,8 @@ class Ftrl final : public privgrad::Optimizer,
 
   double momentum_;
   std::size_t size_ = 0;
-  std::vector<float> state_;  // empty before start()
+  std::uint64_t has_origin_ = 0;          // 1: a step was taken
+  std::vector<float> origin_, velocity_;  // w_0, v; empty before start()
 };
 
 void register_components(privgrad::Registrar& registrar) {

@@ -1,10 +1,10 @@
 #include <cmath>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "privgrad/optimizer.hpp"
 #include "privgrad/plugin.hpp"
-#include "privgrad/run_facts.hpp"
 
 namespace {
 
@@ -15,30 +15,22 @@ namespace {
 ///
 /// `schedules.learning_rate: auto` is 1/sqrt(n T), with n = N/B steps in an epoch: eta of Tran and
 /// Cutkosky's Theorems 6 and 9, of which batches of one are the printed case.
-class NormalizedSgd final : public privgrad::Optimizer,
-                            public privgrad::Checkpointable,
-                            public privgrad::AutoLearningRate {
+class NormalizedSgd final : public privgrad::Optimizer {
  public:
   explicit NormalizedSgd(const privgrad::Params&) {}
 
-  privgrad::AutoValue auto_learning_rate(const privgrad::RunFacts& facts) const override {
+  std::optional<privgrad::AutoValue> auto_learning_rate(
+      const privgrad::RunFacts& facts) const override {
     if (!(facts.batch_size > 0.0)) {
       throw privgrad::ConfigError("is auto, which follows from the sampler's batch_size");
     }
     const double epoch_steps = static_cast<double>(facts.dataset_size) / facts.batch_size;
-    return {"learning_rate", 1.0 / std::sqrt(epoch_steps * static_cast<double>(facts.steps)),
-            "1/sqrt(n T), n = N/B: Tran and Cutkosky 2022, Theorems 6 and 9"};
+    return privgrad::AutoValue{"learning_rate",
+                               1.0 / std::sqrt(epoch_steps * static_cast<double>(facts.steps)),
+                               "1/sqrt(n T), n = N/B: Tran and Cutkosky 2022, Theorems 6 and 9"};
   }
 
   void start(std::size_t parameters) override { size_ = parameters; }
-
-  /// No step knows anything of another one.
-  std::span<const float> state() const override { return {}; }
-  void restore(std::span<const float> state) override {
-    if (state.empty()) return;
-    throw privgrad::ConfigError("normalized_sgd: has no state, got one of " +
-                                std::to_string(state.size()) + " values");
-  }
 
   void step(std::span<float> parameters, const privgrad::Released& gradient,
             const privgrad::StepContext& context) override {

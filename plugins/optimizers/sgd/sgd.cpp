@@ -1,32 +1,21 @@
 #include <cmath>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "privgrad/optimizer.hpp"
 #include "privgrad/plugin.hpp"
-#include "privgrad/step_rule.hpp"
 
 namespace {
 
 /// w <- w - learning_rate * g.
-class Sgd final : public privgrad::Optimizer,
-                  public privgrad::Checkpointable,
-                  public privgrad::Coordinatewise,
-                  public privgrad::LinearDescent,
-                  public privgrad::StepsByRule {
+class Sgd final : public privgrad::Optimizer {
  public:
   explicit Sgd(const privgrad::Params&) {}
 
   void start(std::size_t parameters) override { size_ = parameters; }
 
-  /// No step knows anything of another one.
-  std::span<const float> state() const override { return {}; }
-  Shared shared_state() const override { return {}; }
-  void restore(std::span<const float> state) override {
-    if (state.empty()) return;
-    throw privgrad::ConfigError("sgd: has no state, got one of " + std::to_string(state.size()) +
-                                " values");
-  }
+  bool is_coordinatewise() const override { return true; }
 
   void step(std::span<float> parameters, const privgrad::Released& gradient,
             const privgrad::StepContext& context) override {
@@ -34,16 +23,16 @@ class Sgd final : public privgrad::Optimizer,
     privgrad::apply(next_rule(context), parameters, {}, {}, gradient.values());
   }
 
-  privgrad::StepRule::Kind kind() const override { return privgrad::StepRule::Kind::descent; }
+  std::optional<privgrad::StepRule::Kind> rule() const override {
+    return privgrad::StepRule::Kind::descent;
+  }
 
   privgrad::StepRule next_rule(const privgrad::StepContext& context) override {
     if (!std::isfinite(static_cast<float>(context.learning_rate))) {
       throw privgrad::NumericError("sgd: the learning rate is not finite as a float32");
     }
-    return {.kind = kind(), .rate = context.learning_rate};
+    return {.kind = privgrad::StepRule::Kind::descent, .rate = context.learning_rate};
   }
-
-  Coefficients coefficients(std::uint64_t) const override { return {}; }
 
  private:
   void check(std::span<const float> parameters, const privgrad::Released& gradient) const {

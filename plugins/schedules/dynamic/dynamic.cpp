@@ -80,7 +80,7 @@ double gamma_of(const Params& influence) {
 }
 
 /// The noise that is best for an influence, up to its scale, which the core finds.
-class Dynamic final : public privgrad::Schedule, public privgrad::FromInfluence {
+class Dynamic final : public privgrad::Schedule {
  public:
   explicit Dynamic(const Params& params)
       : params_(params.object("influence")), form_(params.text("form")) {
@@ -112,9 +112,9 @@ class Dynamic final : public privgrad::Schedule, public privgrad::FromInfluence 
 
   double value(std::uint64_t step) const override { return noise_.at(step); }
   bool is_shape() const override { return true; }
-  std::span<const double> influence() const override { return influence_; }
-  bool is_unaccounted() const override { return is_unaccounted_; }
-  bool suits_any_cost() const override { return form_ == "exact"; }
+  std::optional<privgrad::NoiseInfluence> influence() const override {
+    return privgrad::NoiseInfluence{influence_, is_unaccounted_, form_ == "exact"};
+  }
 
   static std::vector<privgrad::ParamSpec> params() {
     std::vector<std::string> names;

@@ -13,7 +13,6 @@
 #include "privgrad/error.hpp"
 #include "privgrad/plugin.hpp"
 #include "privgrad/row_operation.hpp"
-#include "privgrad/rows_at_once.hpp"
 #include "privgrad/transform.hpp"
 
 namespace {
@@ -41,7 +40,6 @@ constexpr std::size_t kMostFeatures = 8192;  // the covariance is then 512 MiB
 /// R, adds the triangle of x x^T once (second_moments.hpp), ||x x^T|| = ||x||^2 <= R^2.
 class Pca final : public privgrad::Transform,
                   public privgrad::RowTransform,
-                  public privgrad::RowsAtOnce,
                   public privgrad::FittedValues,
                   public privgrad::BoundedStatistic,
                   public privgrad::ContributionsInPieces,

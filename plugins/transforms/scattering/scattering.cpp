@@ -31,7 +31,6 @@ constexpr double kMostNumbers = 2.5e8;                     // of 8 bytes, in ope
 /// It is a function of the example alone, bit for bit: nothing is fitted, and it costs no privacy.
 class Scattering final : public privgrad::Transform,
                          public privgrad::RowTransform,
-                         public privgrad::CostlyRows,
                          public privgrad::RowOperations {
  public:
   explicit Scattering(const privgrad::Params& params)
@@ -79,6 +78,8 @@ class Scattering final : public privgrad::Transform,
     for (std::size_t channel = 0; channel < channels; ++channel)
       (*cascade)(features.data() + channel, channels, out.data() + channel * each, channels * each);
   }
+
+  bool is_costly() const override { return true; }
 
   std::vector<privgrad::RowOperation> row_operations(const Shape& shape) const override {
     output_shape({shape, 0});

@@ -13,7 +13,6 @@
 #include "privgrad/error.hpp"
 #include "privgrad/plugin.hpp"
 #include "privgrad/row_operation.hpp"
-#include "privgrad/rows_at_once.hpp"
 #include "privgrad/transform.hpp"
 
 namespace {
@@ -39,7 +38,6 @@ constexpr std::size_t kMostChannels = 4096;  // a matrix is then 128 MiB
 /// long. Eigenvalues of the noised matrix below 0 count as 0: post-processing.
 class Whiten final : public privgrad::Transform,
                      public privgrad::RowTransform,
-                     public privgrad::RowsAtOnce,
                      public privgrad::FittedValues,
                      public privgrad::BoundedStatistic,
                      public privgrad::ContributionsInPieces,

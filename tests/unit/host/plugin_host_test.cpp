@@ -9,8 +9,8 @@
 #include <limits>
 
 #include "host_support.hpp"
+#include "privgrad/adaptive_schedule.hpp"
 #include "privgrad/host/sha256.hpp"
-#include "privgrad/optimizer.hpp"
 
 using privgrad::ComponentPtr;
 using privgrad::PluginError;
@@ -151,10 +151,10 @@ TEST_CASE("optional abilities are found with dynamic_cast across the boundary", 
   host.load(fixture("misbehaving"));
   const auto with = host.catalog().create<Schedule>("constant", Value::Object{});
   const auto without = host.catalog().create<Schedule>("thrower", Value::Object{});
-  const auto* ability = dynamic_cast<privgrad::Checkpointable*>(with.get());
+  const auto* ability = dynamic_cast<privgrad::AdaptiveSchedule*>(with.get());
   REQUIRE(ability != nullptr);
-  CHECK(ability->state()[0] == 42.0f);
-  CHECK(dynamic_cast<privgrad::Checkpointable*>(without.get()) == nullptr);
+  CHECK(ability->measurement().every == 42);
+  CHECK(dynamic_cast<privgrad::AdaptiveSchedule*>(without.get()) == nullptr);
 }
 
 TEST_CASE("an exception of a framework type keeps its type across the boundary", "[plugin]") {

@@ -88,6 +88,6 @@ TEST_CASE("kept numbers: what an aggregator optimises is found once, and kept") 
   CHECK(again.optimized([]() -> Values { throw PluginError("searched again"); }) ==
         Values{1.0, -0.5});
   KeptNumbers without({1.0});
-  CHECK_THROWS_AS(without.optimized([] { return Values{1.0}; }), ConfigError);
+  CHECK(without.optimized([] { return Values{1.0}; }).empty());
   CHECK_THROWS_AS(KeptNumbers({}, {0.0 / 0.0}), ConfigError);
 }

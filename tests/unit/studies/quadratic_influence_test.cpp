@@ -9,7 +9,10 @@ using namespace privgrad::core;
 namespace {
 
 using Doubles = std::vector<double>;
-using Rules = std::vector<privgrad::LinearDescent::Coefficients>;
+using Rules = std::vector<privgrad::StepRule>;
+
+/// Plain descent at a learning rate of 1.
+constexpr privgrad::StepRule kDescent{.rate = 1.0, .take = 1.0};
 
 /// The last iterate of the descent along one axis from 0, with one unit of noise in step `noisy`.
 double simulated(const QuadraticDescent& descent, double eigenvalue, std::size_t noisy) {
@@ -31,7 +34,7 @@ TEST_CASE("quadratic influence: a step of plain descent forgets by (1 - eta lamb
                                  .outputs = 2.0,
                                  .learning_rate = Doubles(20, 0.1),
                                  .noise_unit = Doubles(20, 0.04),
-                                 .optimizer = Rules(20)};
+                                 .optimizer = Rules(20, kDescent)};
   const Doubles influence = quadratic_influence(descent);
   for (std::size_t t = 0; t < 20; ++t) {
     double expected = 0.0;
@@ -53,9 +56,9 @@ TEST_CASE("quadratic influence: what a unit of noise does to the last iterate, s
   Rules bias_corrected;
   for (int t = 0; t < 6; ++t)
     bias_corrected.push_back(
-        {.keep = 0.9, .take = 0.1, .rate = 1.0 / (1.0 - std::pow(0.9, t + 1))});
-  const Rules heavy_ball(6, {.keep = 0.9, .take = 1.0, .rate = 1.0});
-  for (const Rules& optimizer : {Rules(6), bias_corrected, heavy_ball}) {
+        {.rate = 1.0 / (1.0 - std::pow(0.9, t + 1)), .keep = 0.9, .take = 0.1});
+  const Rules heavy_ball(6, {.rate = 1.0, .keep = 0.9, .take = 1.0});
+  for (const Rules& optimizer : {Rules(6, kDescent), bias_corrected, heavy_ball}) {
     INFO("keep " << optimizer.front().keep << ", take " << optimizer.front().take);
     descent.optimizer = optimizer;
     const Doubles influence = quadratic_influence(descent);

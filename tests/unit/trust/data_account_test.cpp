@@ -109,7 +109,7 @@ TEST_CASE("a reservation is settled once, for at most what it was", "[account][p
 
 TEST_CASE("costs are compared at a delta that pays for none of them", "[account][privacy]") {
   /// At the deltas of accounts nothing costs it anything, as a Renyi filter says of a small cost.
-  class Lenient final : public Accountant, public ComposesAdaptively {
+  class Lenient final : public Accountant {
    public:
     void start(Adjacency adjacency) override { sum_.start(adjacency); }
     std::optional<std::string> refuses(const Event& event) const override {
@@ -122,6 +122,7 @@ TEST_CASE("costs are compared at a delta that pays for none of them", "[account]
       return answer;
     }
     PrivacyAnswer delta(double epsilon) const override { return sum_.delta(epsilon); }
+    bool is_filter() const override { return true; }
 
    private:
     SumFilter sum_;

@@ -56,7 +56,7 @@ ComponentPtr<Aggregator> started(const Case& shape, Value::Object params) {
                              .clip_norms = clip_norms,
                              .learning_rates = rates,
                              .facts = facts};
-  auto& numbers = dynamic_cast<OptimizedNumbers&>(*aggregator);
+  auto& numbers = *aggregator;
   numbers.use(numbers.optimized(plan));
   aggregator->start(plan);
   return aggregator;
@@ -137,7 +137,7 @@ double banded_ratio(const Case& shape, const Aggregator& aggregator) {
   independent->start({.steps = shape.steps, .noise_multipliers = noise});
   const Errors ours = errors_of(shape, aggregator, aggregator.window());
   const Errors plain = errors_of(shape, *independent, 0);
-  const auto strategy = dynamic_cast<const BandedStrategy&>(aggregator).strategy();
+  const auto strategy = aggregator.strategy();
   const auto recipes = core::CorrelatedRecipes::of(aggregator, shape.steps);
   return std::sqrt(ours.squares / plain.squares) /
          core::banded_multipliers(*recipes, strategy).front();
@@ -205,7 +205,7 @@ TEST_CASE("matrix: banded strategies are as good as the reference values, given 
 TEST_CASE("matrix: optimised coefficients do not depend on the scale of the noise, and stay",
           "[aggregator][matrix]") {
   const auto aggregator = house().create<Aggregator>("matrix", {});
-  auto& numbers = dynamic_cast<OptimizedNumbers&>(*aggregator);
+  auto& numbers = *aggregator;
   const auto plan_with = [](const std::vector<double>& noise) {
     AggregationPlan plan{.steps = noise.size(), .noise_multipliers = noise};
     plan.facts.steps = noise.size();
@@ -256,7 +256,7 @@ TEST_CASE("matrix: says what is wrong with its parameters", "[aggregator][matrix
   CHECK_THAT(refusal({{"strategy", Value("bsr"), {}}}), ContainsSubstring("bisr"));
   CHECK_THAT(refusal({{"bands", Value(17), {}}}), ContainsSubstring("16"));
   const auto aggregator = house().create<Aggregator>("matrix", {});
-  auto& numbers = dynamic_cast<OptimizedNumbers&>(*aggregator);
+  auto& numbers = *aggregator;
   CHECK_THROWS_AS(numbers.use(std::vector<double>{1.0, -0.5}), ConfigError);
   const std::vector<double> noise(4, 1.0);
   CHECK_THROWS_WITH(numbers.optimized({.steps = 4, .noise_multipliers = noise}),

@@ -40,7 +40,7 @@ int open_account(const Arguments& arguments) {
   }
   const host::PluginHost host = load_plugins(arguments);
   const AccountantCall call = accountant_call(arguments, host.catalog());
-  if (dynamic_cast<const ComposesAdaptively*>(call.after(Event::nothing()).get()) == nullptr) {
+  if (!call.after(Event::nothing())->is_filter()) {
     throw PrivacyError(
         "accountant " + call.name() +
         " is no privacy filter: runs on an account are chosen from the results of earlier ones, "

@@ -1,15 +1,11 @@
 #include "data_source_call.hpp"
 
-#include "privgrad/data_files.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/params.hpp"
 
 namespace privgrad::tool {
 
-std::vector<std::filesystem::path> OpenedSource::files() const {
-  auto* known = dynamic_cast<DataFiles*>(source.get());
-  return known != nullptr ? known->files() : std::vector<std::filesystem::path>{};
-}
+std::vector<std::filesystem::path> OpenedSource::files() const { return source->files(); }
 
 OpenedSource open_source(const Catalog& catalog, const std::string& kind, const Value& params) {
   const Component& component = catalog.find<DataSource>(kind);

@@ -57,7 +57,7 @@ struct PrivacyAnswer {
 class PRIVGRAD_API Accountant {
  public:
   static constexpr std::string_view kKind = "accountant";
-  static constexpr int kInterfaceVersion = 3;
+  static constexpr int kInterfaceVersion = 4;
   static constexpr std::string_view kSees = "public values";
 
   virtual ~Accountant();
@@ -85,23 +85,21 @@ class PRIVGRAD_API Accountant {
   /// \throws ConfigError outside the range, NumericError if the computation fails.
   virtual PrivacyAnswer delta(double epsilon) const = 0;
 
+  /// Whether it is a privacy filter, which may guard a run in which the cost of each release was
+  /// chosen from the values of earlier ones.
+  ///
+  /// The promise: let a run ask epsilon(delta) after composing each event and before making its
+  /// release, and make it only if the answer is at most a target that was fixed beforehand. However
+  /// the events were chosen from earlier releases, all that is released is then (target, delta)-DP.
+  /// No theorem about events that are fixed beforehand implies this. The last answer below the target
+  /// is no guarantee of its own: it depends on what was released.
+  ///
+  /// A filter takes `zcdp` events; its epsilon grows with their rho.
+  /// \returns the same on every call.
+  virtual bool is_filter() const { return false; }
+
  protected:
   Accountant() = default;
-};
-
-/// Optional ability of an accountant, found with dynamic_cast: it is a privacy filter. It may guard
-/// a run in which the cost of each release was chosen from the values of earlier ones.
-///
-/// The promise: let a run ask epsilon(delta) after composing each event and before making its
-/// release, and make it only if the answer is at most a target that was fixed beforehand. However
-/// the events were chosen from earlier releases, all that is released is then (target, delta)-DP.
-/// No theorem about events that are fixed beforehand implies this. The last answer
-/// below the target is no guarantee of its own: it depends on what was released.
-///
-/// Such an accountant takes `zcdp` events; its epsilon grows with their rho.
-class PRIVGRAD_API ComposesAdaptively {
- public:
-  virtual ~ComposesAdaptively();
 };
 
 /// The answer of Accountant::refuses() for a method that composes whatever it can account: the

@@ -36,15 +36,15 @@ struct Measurement {
   bool operator==(const Measurement&) const = default;
 };
 
-/// Optional ability of a schedule, found with dynamic_cast: it lowers (or raises) the noise
-/// multiplier as the run goes. Its place is the slot `noise_multiplier`; value() is the noise that
-/// the run begins with, the same for every step, and may be a shape.
+/// Optional ability of a schedule: it lowers (or raises) the noise multiplier as the run goes. Its
+/// place is the slot `noise_multiplier`; value() is the noise that the run begins with, the same
+/// for every step, and may be a shape.
 ///
 /// Privacy: sees public and released values only, and decides by a pure function of them. The core
 /// makes the measurements, adds the noise and charges for it, and pays for each step by the noise
 /// that was chosen for it. Noise that follows earlier releases is covered by a privacy filter
 /// alone: what the run guarantees is its budget, whatever the schedule decides
-/// (ComposesAdaptively). Threads: const functions may run concurrently.
+/// (Accountant::is_filter()). Threads: const functions may run concurrently.
 class PRIVGRAD_API AdaptiveSchedule {
  public:
   virtual ~AdaptiveSchedule();

@@ -2,17 +2,18 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "privgrad/component_state.hpp"
 #include "privgrad/export.hpp"
 #include "privgrad/run_facts.hpp"
 
 namespace privgrad {
 
-/// One Gaussian vector zeta(node) ~ N(0, I) (on a grid: a discrete one), and what it is multiplied
-/// by. The same node always means the same vector, within a run.
+/// One Gaussian vector zeta(node) ~ N(0, I), and what it is multiplied by. The same node always means the same vector, within a run.
 ///
 /// An aggregator without a window names each node once: a later step that wants the noise of an
 /// earlier one names that step. With a window (Aggregator::window()), the first term of a step is a
@@ -87,15 +88,13 @@ struct AggregationPlan {
 ///      private:
 ///       std::vector<double> multipliers_;  // copied: the plan's span is valid in start() only
 ///     };
-class PRIVGRAD_API Aggregator {
+class PRIVGRAD_API Aggregator : public Stateful {
  public:
   static constexpr std::string_view kKind = "aggregator";
-  static constexpr int kInterfaceVersion = 6;
+  static constexpr int kInterfaceVersion = 7;
   static constexpr std::string_view kSees = "public values";
 
-  virtual ~Aggregator();
-  Aggregator(const Aggregator&) = delete;
-  Aggregator& operator=(const Aggregator&) = delete;
+  ~Aggregator() override;
 
   /// Called once, before recipe(); again with other multipliers while a schedule is being
   /// calibrated.
@@ -110,39 +109,43 @@ class PRIVGRAD_API Aggregator {
   /// it takes time, and no memory.
   virtual std::uint64_t window() const { return 0; }
 
- protected:
-  Aggregator() = default;
-};
+  // ---- What only some aggregators have; by default none of it.
 
-/// Optional ability of an aggregator, found with dynamic_cast: numbers that an optimisation finds,
-/// whose last digits depend on the processor. The core asks for them when a run is planned for the
-/// first time, and keeps them in its lock file: who resumes or verifies it uses the same ones.
-class PRIVGRAD_API OptimizedNumbers {
- public:
-  virtual ~OptimizedNumbers();
+  /// Numbers that an optimisation finds, whose last digits depend on the processor. The core asks for
+  /// them when a run is planned for the first time, and keeps them in its lock file: who resumes or
+  /// verifies it uses the same ones.
   /// \param plan  as for start().
   /// \returns finite numbers that depend on the plan alone; the same for noise multipliers that
-  ///   differ in one factor.
-  virtual std::vector<double> optimized(const AggregationPlan& plan) const = 0;
-  /// Called before start(). What is charged follows from the recipes that start() makes of them.
+  ///   differ in one factor. Empty: it optimises nothing.
+  virtual std::vector<double> optimized(const AggregationPlan& /*plan*/) const { return {}; }
+  /// Called before start() with what optimized() found, unless that is empty. What is charged follows
+  /// from the recipes that start() makes of them.
   /// \throws ConfigError for numbers that optimized() cannot have found.
-  virtual void use(std::span<const double> numbers) = 0;
-};
+  virtual void use(std::span<const double> /*numbers*/) {}
 
-/// Optional ability of an aggregator with a window, found with dynamic_cast: a matrix C with few bands
-/// that its N is the inverse of, or nearly.
-///
-/// Where examples take part by coins, at least as many steps apart as C has bands (sampler
-/// cyclic_poisson), the core charges the run as C X + zeta / phi, of which each step's draw amplifies the
-/// privacy. It finds by itself, from the recipes that run, how far C N is from the identity, and
-/// phi from that; so what is named here decides what a run costs, and never whether that is right.
-class PRIVGRAD_API BandedStrategy {
- public:
-  virtual ~BandedStrategy();
-  /// Called after start().
+  /// Of an aggregator with a window: a matrix C with few bands that its N is the inverse of, or
+  /// nearly. Where examples take part by coins, at least as many steps apart as C has bands (sampler
+  /// cyclic_poisson), the core charges the run as C X + zeta / phi, of which each step's draw
+  /// amplifies the privacy. It finds by itself, from the recipes that run, how far C N is from the
+  /// identity, and phi from that; so what is named here decides what a run costs, and never whether
+  /// that is right. Called after start().
   /// \returns c_0 = 1, c_1, ...: the entry of C at row t + j and column t is c_j over the multiplier
   ///   of step t's own noise. Empty: the aggregator is for public orders alone.
-  virtual std::vector<double> strategy() const = 0;
+  virtual std::vector<double> strategy() const { return {}; }
+
+  /// The number of steps that it is best used for, where a theorem says so (`steps: auto`).
+  /// \param facts  without steps.
+  /// \returns a whole number >= 1; nothing: there is no such theorem.
+  /// \throws ConfigError if the theorem does not cover these facts.
+  virtual std::optional<AutoValue> auto_steps(const RunFacts& /*facts*/) const {
+    return std::nullopt;
+  }
+
+  /// What became of its parameters that were given as `auto`, once it is started.
+  virtual std::vector<AutoValue> auto_values() const { return {}; }
+
+ protected:
+  Aggregator() = default;
 };
 
 /// A difference of an example's gradients, each clipped to the clip norm first, at two iterates. An
@@ -152,8 +155,8 @@ enum class GradientDifference {
   between_anchors,  ///< At the epoch's anchor, minus at the anchor of the epoch before.
 };
 
-/// Optional ability of an aggregator, found with dynamic_cast: instead of gradients, the core sums
-/// up three vectors of each example of the batch, and releases each by a recipe of its own.
+/// Optional ability of an aggregator: instead of gradients, the core sums up three vectors of each
+/// example of the batch, and releases each by a recipe of its own.
 ///
 /// The first is the gradient at the epoch's anchor, clipped as the manifest says: x_t of recipe().
 /// The others are differences of clipped gradients, clipped once more, to difference_bound(): that

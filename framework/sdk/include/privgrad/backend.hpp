@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "privgrad/dataset.hpp"
@@ -51,9 +52,9 @@ class PRIVGRAD_API Program {
   Program() = default;
 };
 
-/// Optional ability of a program, found with dynamic_cast: the row that gradient_rows() writes for
-/// an example is a function of the example and of the parameters alone, bit for bit: at any place
-/// in any batch, beside any other rows, with any number of threads and on any processor.
+/// Optional ability of a program: the row that gradient_rows() writes for an example is a function
+/// of the example and of the parameters alone, bit for bit: at any place in any batch, beside any
+/// other rows, with any number of threads and on any processor.
 ///
 /// It has no functions: it is a promise, which the conformance suite tests. The core can then make
 /// whole numbers of the rows, add these up exactly, and state a guarantee that covers the bits
@@ -64,9 +65,9 @@ class PRIVGRAD_API ReproducibleRows {
   virtual ~ReproducibleRows();
 };
 
-/// Optional ability of a program, found with dynamic_cast: the outputs of the last layer, before
-/// any loss. Applying a trained model needs it; a program without it can only be trained and
-/// evaluated. The conformance suite tests it.
+/// Optional ability of a program: the outputs of the last layer, before any loss. Applying a
+/// trained model needs it; a program without it can only be trained and evaluated. The conformance
+/// suite tests it.
 ///
 /// Privacy: as Program.
 /// Threads: may run concurrently.
@@ -88,8 +89,8 @@ struct SquaredLength {
   auto operator<=>(const SquaredLength&) const = default;
 };
 
-/// Optional ability of a program, found with dynamic_cast: clipped gradients as whole numbers, which
-/// are added up exactly, by one backward pass and without rows of their own.
+/// Optional ability of a program: clipped gradients as whole numbers, which are added up exactly,
+/// by one backward pass and without rows of their own.
 ///
 /// The norms, the cells and their length that are written for an example depend, bit for bit, on
 /// that example, the parameters and what was requested for that example alone, as with
@@ -154,9 +155,9 @@ class PRIVGRAD_API ExactClipping {
                          std::span<std::int64_t> sum) const = 0;
 };
 
-/// Optional ability of a program that is an ExactClipping, found with dynamic_cast: add_cells() in
-/// pieces of the parameters, so that the core can noise a piece while it is in the cache. The sum of
-/// whole numbers, twice as large as the gradient, is then never in memory as a whole.
+/// Optional ability of a program that is an ExactClipping: add_cells() in pieces of the parameters,
+/// so that the core can noise a piece while it is in the cache. The sum of whole numbers, twice as
+/// large as the gradient, is then never in memory as a whole.
 ///
 /// The pieces together are what add_cells() adds, in integers, whichever is asked.
 ///
@@ -204,7 +205,7 @@ class PRIVGRAD_API CellsInPieces {
 class PRIVGRAD_API Backend {
  public:
   static constexpr std::string_view kKind = "backend";
-  static constexpr int kInterfaceVersion = 5;
+  static constexpr int kInterfaceVersion = 6;
   static constexpr std::string_view kSees = "private rows";
 
   virtual ~Backend();
@@ -214,6 +215,11 @@ class PRIVGRAD_API Backend {
   /// \param executor  outlives the program.
   /// \throws ConfigError naming the layer or loss that this backend cannot execute.
   virtual std::unique_ptr<Program> compile(const Network& network, Executor& executor) = 0;
+
+  /// Of a backend that runs on what not every machine has: why this machine cannot run it as it was
+  /// made, in one line without a full stop, and "" if it can. Where it is not "", compile() throws a
+  /// ConfigError with the same words. `privgrad plugins list` shows it. May run concurrently.
+  virtual std::string missing_hardware() const { return ""; }
 
  protected:
   Backend() = default;

@@ -33,11 +33,11 @@ struct StatisticRequest {
   StatisticNoise noise;
 };
 
-/// Optional ability of a transform, found with dynamic_cast: what it learns of the training examples
-/// follows from one sum of bounded contributions, one of each example. The core makes that sum as it
-/// makes those of gradients: every contribution clipped to the bound, in whole cells whose length is
-/// certified in integers, and one exact Gaussian added; it pays for the release from the run's
-/// budget before it looks at a row, and trains with noise for what is left.
+/// Optional ability of a transform: what it learns of the training examples follows from one sum of
+/// bounded contributions, one of each example. The core makes that sum as it makes those of
+/// gradients: every contribution clipped to the bound, in whole cells whose length is certified in
+/// integers, and one exact Gaussian added; it pays for the release from the run's budget before it
+/// looks at a row, and trains with noise for what is left.
 ///
 /// Transforms of one run learn in their order, each from the examples as those before it leave them:
 /// what they have learnt is released, so that an example's contribution is a function of it and of
@@ -86,10 +86,9 @@ class PRIVGRAD_API Contribution {
   virtual void piece(std::size_t begin, std::span<float> out) const = 0;
 };
 
-/// Optional ability of a BoundedStatistic, found with dynamic_cast: any piece of a contribution by
-/// itself. Contributions of many numbers are then made and added up piece by piece, each piece for many
-/// examples after another, in the processor's caches; each number is asked for twice, once for the
-/// length.
+/// Optional ability of a BoundedStatistic: any piece of a contribution by itself. Contributions of
+/// many numbers are then made and added up piece by piece, each piece for many examples after
+/// another, in the processor's caches; each number is asked for twice, once for the length.
 ///
 /// Privacy: the pieces of an example have the bits of its contribution(), at any time and in any order.
 /// The length of a contribution and its cells come from two calls, so the sensitivity rests on

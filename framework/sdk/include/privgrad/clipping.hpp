@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "privgrad/component_state.hpp"
 #include "privgrad/export.hpp"
 #include "privgrad/network.hpp"
 #include "privgrad/privacy.hpp"
@@ -51,15 +52,13 @@ PRIVGRAD_API std::vector<ParameterGroup> parameter_groups(const Network& network
 ///         std::fill(factors.begin(), factors.end(), clip_norm / (norm + clip_norm));
 ///       }
 ///     };
-class PRIVGRAD_API Clipping {
+class PRIVGRAD_API Clipping : public Stateful {
  public:
   static constexpr std::string_view kKind = "clipping";
-  static constexpr int kInterfaceVersion = 1;
+  static constexpr int kInterfaceVersion = 2;
   static constexpr std::string_view kSees = "private norms";
 
-  virtual ~Clipping();
-  Clipping(const Clipping&) = delete;
-  Clipping& operator=(const Clipping&) = delete;
+  ~Clipping() override;
 
   /// Called once, before factors().
   /// \param groups  not empty; valid during the call only.
@@ -79,7 +78,7 @@ class PRIVGRAD_API Clipping {
   Clipping() = default;
 };
 
-/// Optional ability, found with dynamic_cast: a rule that wants its clip norm to follow the data.
+/// Optional ability: a rule that wants its clip norm to follow the data.
 ///
 /// Each step then releases, beside the sum of the gradients, the noised number of examples whose
 /// gradient was within the clip norm. The core counts, adds the noise, and charges for both
@@ -108,8 +107,8 @@ class PRIVGRAD_API AdaptiveClipNorm {
   virtual double next_clip_norm(double clip_norm, double unclipped) const = 0;
 };
 
-/// Optional ability, found with dynamic_cast: a rule that wants each coordinate of the gradients
-/// shifted and scaled before an example's norms are taken.
+/// Optional ability: a rule that wants each coordinate of the gradients shifted and scaled before
+/// an example's norms are taken.
 ///
 /// An example with the gradient g then contributes what follows from
 ///
@@ -120,8 +119,8 @@ class PRIVGRAD_API AdaptiveClipNorm {
 /// scale_i r_i + shift_i. An example without a gradient contributes, too, unless the shift is zero.
 ///
 /// Shift and scale are the same for all examples of a step, and follow from what the steps before
-/// released: the rule sees releases only. A rule with this ability is also a Checkpointable, whose
-/// restore() brings back the shift and the scale to the last bit, and its start() forgets everything.
+/// released: the rule sees releases only. Its state brings back the shift and the scale to the last bit,
+/// and its start() forgets everything.
 ///
 /// Threads: const functions may run concurrently; learn() does not run beside anything.
 class PRIVGRAD_API CoordinateScaling {
@@ -130,7 +129,7 @@ class PRIVGRAD_API CoordinateScaling {
 
   /// Of the next step.
   /// \returns finite numbers, [parameters]: as many as the groups of start() have together. The
-  ///   span is valid until learn(), start() or restore().
+  ///   span is valid until learn(), start() or restored().
   virtual std::span<const float> shift() const = 0;
 
   /// \returns finite numbers > 0, [parameters], as shift().

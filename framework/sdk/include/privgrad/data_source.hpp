@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -89,7 +91,7 @@ struct DataInfo {
 class PRIVGRAD_API DataSource {
  public:
   static constexpr std::string_view kKind = "data_source";
-  static constexpr int kInterfaceVersion = 2;
+  static constexpr int kInterfaceVersion = 3;
   static constexpr std::string_view kSees = "private rows";
 
   virtual ~DataSource();
@@ -106,6 +108,52 @@ class PRIVGRAD_API DataSource {
   /// \throws IoError as above, and for NaN, infinities, or images and labels that disagree in
   ///   number.
   virtual Dataset read(Split split) = 0;
+
+  // ---- What only some sources can; by default none of it.
+
+  /// What info() will list as unaccounted, where the rows are from, and of which shape they are,
+  /// from which it follows what a model and its program promise, said before a row is looked at.
+  /// What is refused for these is then refused with the same words and exit code whatever any row
+  /// holds, also one that cannot be read. The conformance suite tests it.
+  ///
+  /// Privacy: follows from parameters, names of files and columns, and headers alone.
+  /// \returns of what info() will say: unaccounted, first_rows_only, rows_chosen_by_value,
+  ///   has_test_split, train_origins and test_origins; and shape, or no features in it where rows
+  ///   are needed to tell it. All else means nothing. Nothing: it does not know before it looks.
+  /// \throws IoError  a file is absent, or its header is broken.
+  virtual std::optional<DataInfo> foreseen_info() { return std::nullopt; }
+
+  /// The files of all splits, of a source that reads files.
+  /// \throws IoError if they cannot be found.
+  virtual std::vector<std::filesystem::path> files() { return {}; }
+
+  /// For rows that one may look at: what a manifest could declare about them. No plan and no run
+  /// calls it.
+  /// \returns an object of parameters to add to those that the source has: declarations that fit
+  ///   all rows of the training files (types, ranges, values, classes). They are facts about these
+  ///   rows. Nothing: there is nothing to declare.
+  /// \throws IoError as info(), except for rows that do not fit the declarations.
+  virtual std::optional<Value> suggest() { return std::nullopt; }
+  /// \returns what somebody should look at in the last answer of suggest(), a line each: a column that
+  ///   was left out or whose values do not all fit. Facts about the rows, as the answer.
+  virtual std::vector<std::string> notes() { return {}; }
+
+  /// The names of all columns, features or not, of a source that can keep the texts of columns beside
+  /// its rows, so that predictions can be told apart by an id. No plan and no run calls these three.
+  /// The conformance suite tests them.
+  ///
+  /// Privacy: what it keeps is as private as the rows, and stands beside the predictions of these rows
+  /// alone.
+  /// \throws IoError as info().
+  virtual std::vector<std::string> columns() { return {}; }
+  /// From now on the texts of these columns are kept. Which columns are features does not change.
+  /// Called at most once, before info() and read().
+  /// \param names  some of columns(), each once.
+  virtual void keep(std::vector<std::string> /*names*/) {}
+  /// Called after read(split), once for each split.
+  /// \returns for each of the names that keep() was given the texts of the rows, in the order of
+  ///   read(split): bytes as they are in the table, not always UTF-8.
+  virtual std::vector<std::vector<std::string>> kept(Split /*split*/) { return {}; }
 
  protected:
   DataSource() = default;

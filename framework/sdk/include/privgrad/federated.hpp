@@ -29,8 +29,8 @@ struct FederatedProgress {
   std::optional<double> heterogeneity;  ///< "Gamma": heterogeneity of the clients' losses; >= 0.
 };
 
-/// Optional ability of a schedule in the slot `local_iterations`, found with dynamic_cast: it
-/// chooses the number of local steps of each round as the run goes.
+/// Optional ability of a schedule in the slot `local_iterations`: it chooses the number of local
+/// steps of each round as the run goes.
 ///
 /// Privacy: sees public and released values only, so its choice is post-processing. What the
 /// clients are charged does not depend on it: they are accounted for the most steps, and the most
@@ -52,19 +52,6 @@ class PRIVGRAD_API AdaptiveLocalIterations {
   /// \returns the local steps of the round to come, > 0. What the budget does not pay for is not
   ///   made, whatever this says.
   virtual std::uint64_t next(const FederatedProgress& progress) = 0;
-};
-
-/// Optional ability of an optimizer, found with dynamic_cast: its steps look back to the model that
-/// the round began with.
-///
-/// Privacy: that model is released.
-class PRIVGRAD_API Anchored {
- public:
-  virtual ~Anchored();
-
-  /// Called at the beginning of each round, after start().
-  /// \param parameters  float32, [parameters]; copied if it is needed later.
-  virtual void anchor(std::span<const float> parameters) = 0;
 };
 
 }  // namespace privgrad

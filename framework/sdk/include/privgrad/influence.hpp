@@ -18,30 +18,6 @@ namespace privgrad {
 //
 // Here steps count from 0 to T-1, where the paper counts from 1 to T.
 
-/// Optional ability of a noise schedule, found with dynamic_cast: it was made from an influence, so
-/// a plan can state how good it is by that influence.
-/// Threads: const functions may run concurrently.
-class PRIVGRAD_API FromInfluence {
- public:
-  virtual ~FromInfluence();
-  FromInfluence(const FromInfluence&) = delete;
-  FromInfluence& operator=(const FromInfluence&) = delete;
-
-  /// \returns one value > 0 for each step of the horizon; after start().
-  virtual std::span<const double> influence() const = 0;
-
-  /// True if the influence was measured on private rows without a charge; plans then list it.
-  virtual bool is_unaccounted() const { return false; }
-
-  /// True if the schedule's values are meant for steps that cost 1/sigma^2 alone, and the plan is to
-  /// divide the budget by its accountant's own costs where steps cost something else. False: the
-  /// values are meant whatever steps cost.
-  virtual bool suits_any_cost() const { return false; }
-
- protected:
-  FromInfluence() = default;
-};
-
 /// Gradient descent on a loss that shrinks by gamma in each step: q_t = gamma^(T-1-t).
 /// Hong et al., Theorem 4.1.
 /// \param steps  > 0.

@@ -1,13 +1,17 @@
-// The interface of optimizers, from released gradients to new parameters, with its abilities.
+// The interface of optimizers, from released gradients to new parameters.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
+#include "privgrad/component_state.hpp"
 #include "privgrad/export.hpp"
 #include "privgrad/privacy.hpp"
+#include "privgrad/run_facts.hpp"
+#include "privgrad/step_rule.hpp"
 
 namespace privgrad {
 
@@ -38,15 +42,13 @@ struct StepContext {
 ///         for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i] -= rate * g[i];
 ///       }
 ///     };
-class PRIVGRAD_API Optimizer {
+class PRIVGRAD_API Optimizer : public Stateful {
  public:
   static constexpr std::string_view kKind = "optimizer";
-  static constexpr int kInterfaceVersion = 1;
+  static constexpr int kInterfaceVersion = 2;
   static constexpr std::string_view kSees = "released values";
 
-  virtual ~Optimizer();
-  Optimizer(const Optimizer&) = delete;
-  Optimizer& operator=(const Optimizer&) = delete;
+  ~Optimizer() override;
 
   /// Called once before the first step, and again to forget everything.
   /// \param parameters  length of every later `parameters` span, > 0.
@@ -59,70 +61,46 @@ class PRIVGRAD_API Optimizer {
   virtual void step(std::span<float> parameters, const Released& gradient,
                     const StepContext& context) = 0;
 
+  // ---- What only some optimizers can, or are; by default none of it.
+
+  /// Whether step() moves each parameter by its own coordinate of the gradients, and by nothing else
+  /// of them, and every vector of the state has a number for each parameter. So an object that is
+  /// started for a part of the parameters, wherever it begins, does to that part what an object for
+  /// all of them would, bit for bit, and the processes of a cluster can keep a part each. An
+  /// optimizer that uses a norm of the gradient is not coordinatewise.
+  virtual bool is_coordinatewise() const { return false; }
+
+  /// The kind of rule that each step() is, so that somebody else can make it where the parameters are
+  /// (ResidentSteps). Such an optimizer is coordinatewise, and has state_vectors() vectors in its
+  /// state, in their order. The conformance suite compares what step() does with the rule.
+  /// \returns the same on every call; nothing: steps follow no StepRule.
+  virtual std::optional<StepRule::Kind> rule() const { return std::nullopt; }
+
+  /// The rule of the next step, which counts as made: the caller makes it. The vectors of the state
+  /// are out of date from then on; all other members are kept up to date.
+  /// \pre rule()
+  /// \throws NumericError if the learning rate is not finite as a float32.
+  virtual StepRule next_rule(const StepContext& context);
+
+  /// Called at the beginning of each round of a federated run, after start(), for steps that look
+  /// back to the model that the round began with. Privacy: that model is released.
+  /// \param parameters  float32, [parameters]; copied if it is needed later.
+  virtual void anchor(std::span<const float> /*parameters*/) {}
+
+  /// Whether step() takes the sum of all gradients so far for its `gradient`. The core refuses
+  /// aggregators that release something else.
+  virtual bool takes_prefix_sums() const { return false; }
+
+  /// The learning rate for all steps, where a theorem says what it should be
+  /// (`schedules.learning_rate: auto`).
+  /// \returns a finite number > 0; nothing: there is no such theorem.
+  /// \throws ConfigError if the theorem does not cover these facts.
+  virtual std::optional<AutoValue> auto_learning_rate(const RunFacts& /*facts*/) const {
+    return std::nullopt;
+  }
+
  protected:
   Optimizer() = default;
-};
-
-/// Optional ability of optimizers and aggregators, found with dynamic_cast: their state can be
-/// saved and restored, so that a run can be resumed.
-class PRIVGRAD_API Checkpointable {
- public:
-  virtual ~Checkpointable();
-
-  /// \returns the state as float32, shape [state size]; empty before start().
-  virtual std::span<const float> state() const = 0;
-
-  /// \throws ConfigError if `state` has the wrong length for this run; nothing is changed then.
-  virtual void restore(std::span<const float> state) = 0;
-};
-
-/// Optional ability, found with dynamic_cast: each step is a fixed linear rule, so that what the
-/// noise of one step does to the model at the end can be computed:
-///
-///     v <- keep v + take g,   w <- w - learning_rate * rate * v,   v = 0 at the start.
-///
-/// Plain gradient descent has keep 0, take 1, rate 1.
-class PRIVGRAD_API LinearDescent {
- public:
-  struct Coefficients {
-    double keep = 0.0, take = 1.0, rate = 1.0;
-  };
-
-  virtual ~LinearDescent();
-
-  /// \param step  0-based.
-  /// \returns finite numbers, the same on every call.
-  virtual Coefficients coefficients(std::uint64_t step) const = 0;
-};
-
-/// Optional ability, found with dynamic_cast: step() moves each parameter by its own coordinate of
-/// the gradients, and by nothing else of them. So an object that is started for a part of the
-/// parameters, wherever it begins, does to that part what an object for all of them would, bit for
-/// bit, and the processes of a cluster can keep a part each. An optimizer that uses a norm of the
-/// gradient does not have this ability.
-///
-/// The state of a Checkpointable that has it is some numbers that belong to no coordinate, then one
-/// vector behind the other with a number for each parameter, then again numbers of no coordinate. So
-/// the state of the whole can be cut into the states of parts, and put together from them.
-class PRIVGRAD_API Coordinatewise {
- public:
-  /// Numbers of the state that belong to no coordinate: the same in all parts.
-  struct Shared {
-    std::size_t before = 0;  ///< Numbers before the vectors.
-    std::size_t after = 0;   ///< Numbers after the vectors.
-  };
-
-  virtual ~Coordinatewise();
-
-  /// \returns the same on every call.
-  virtual Shared shared_state() const = 0;
-};
-
-/// Optional property, found with dynamic_cast: step() takes the sum of all gradients so far for its
-/// `gradient`. The core refuses aggregators that release something else.
-class PRIVGRAD_API OfPrefixSums {
- public:
-  virtual ~OfPrefixSums();
 };
 
 }  // namespace privgrad

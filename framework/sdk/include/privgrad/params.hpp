@@ -55,7 +55,7 @@ struct PRIVGRAD_API ParamSpec {
   ParamSpec&& above(double value) &&;
   ParamSpec&& at_most(double value) &&;
   ParamSpec&& below(double value) &&;
-  /// The doc should say what number `auto` stands for. See Params::is_auto and AutoValues.
+  /// The doc should say what number `auto` stands for. See Params::is_auto and Aggregator::auto_values().
   ParamSpec&& or_auto() &&;
   ParamSpec&& or_pattern() &&;
   ParamSpec&& of_folder() &&;

@@ -10,9 +10,9 @@
 
 namespace privgrad {
 
-/// Optional ability of a transform, found with dynamic_cast: it says which client of a federated
-/// run each training example lies with. Such a transform leaves the examples as they are; its place
-/// in a manifest is `federated.partition`.
+/// Optional ability of a transform: it says which client of a federated run each training example
+/// lies with. Such a transform leaves the examples as they are; its place in a manifest is
+/// `federated.partition`.
 ///
 /// Privacy: a simulation takes the shards as given, as they are where data really lie with clients:
 /// what is proved is about one example of one shard. How the shards were made is not covered, and

@@ -50,9 +50,9 @@ struct CellFactors {
   std::int32_t left = 0, right = 0;
 };
 
-/// Optional ability of a program that is an ExactClipping, found with dynamic_cast: sums, noise and
-/// optimizer live where the program lives, so that a step needs no vector of the parameters' length
-/// brought to the core and back.
+/// Optional ability of a program that is an ExactClipping: sums, noise and optimizer live where the
+/// program lives, so that a step needs no vector of the parameters' length brought to the core and
+/// back.
 ///
 /// The core still charges, gives out the keys, and decides which examples count. It checks each
 /// step: at places that follow from a key which the program never sees, it computes the sum from

@@ -8,11 +8,11 @@
 
 namespace privgrad {
 
-/// Optional ability of a program, found with dynamic_cast: it evaluates many examples at once, and
-/// gives for each the result that evaluate() gives for that example alone. Releases of losses and
-/// accuracies are made from these results, so an example's result must not depend on any other
-/// example; if a program lacks the ability, the core evaluates one example at a time. The
-/// conformance suite tests it, and the core compares some examples in every run.
+/// Optional ability of a program: it evaluates many examples at once, and gives for each the result
+/// that evaluate() gives for that example alone. Releases of losses and accuracies are made from
+/// these results, so an example's result must not depend on any other example; if a program lacks
+/// the ability, the core evaluates one example at a time. The conformance suite tests it, and the
+/// core compares some examples in every run.
 ///
 /// Privacy: as Program.
 /// Threads: may run concurrently.

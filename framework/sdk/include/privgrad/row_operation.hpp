@@ -85,10 +85,10 @@ struct row_operation::Branch {
   std::vector<RowOperation> operations;
 };
 
-/// Optional ability of a transform, found with dynamic_cast: its effect on an example can be
-/// expressed in operations that other programs know, too. `privgrad export` needs it of every
-/// transform of a model. apply() gives what evaluate() computes, within the rounding of float32, in
-/// the shape of Transform::output_shape(). The conformance suite tests it.
+/// Optional ability of a transform: its effect on an example can be expressed in operations that
+/// other programs know, too. `privgrad export` needs it of every transform of a model. apply()
+/// gives what evaluate() computes, within the rounding of float32, in the shape of
+/// Transform::output_shape(). The conformance suite tests it.
 ///
 /// Privacy: holds what fit() learnt, and is as private as Transform::statistic() says.
 /// Threads: as Transform.

@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "privgrad/export.hpp"
-
 namespace privgrad {
 
 /// The public facts of a run before its first step. Values that a manifest gives as `auto` are
@@ -29,36 +27,6 @@ struct AutoValue {
   std::string name;  ///< The parameter's name.
   double value = 0.0;
   std::string reason;  ///< Formula and theorem.
-};
-
-/// Optional ability of a component, found with dynamic_cast: tells what became of its parameters
-/// that were given as `auto`, once it is started.
-class PRIVGRAD_API AutoValues {
- public:
-  virtual ~AutoValues();
-  /// \returns one for each of them; empty if there are none.
-  virtual std::vector<AutoValue> auto_values() const = 0;
-};
-
-/// Optional ability of an aggregator, found with dynamic_cast: a theorem says for how many steps it
-/// is best used (`steps: auto`).
-class PRIVGRAD_API AutoSteps {
- public:
-  virtual ~AutoSteps();
-  /// \param facts  without steps.
-  /// \returns a whole number >= 1.
-  /// \throws ConfigError if the theorem does not cover these facts.
-  virtual AutoValue auto_steps(const RunFacts& facts) const = 0;
-};
-
-/// Optional ability of an optimizer, found with dynamic_cast: a theorem says what its learning rate
-/// should be (`schedules.learning_rate: auto`).
-class PRIVGRAD_API AutoLearningRate {
- public:
-  virtual ~AutoLearningRate();
-  /// \returns a finite number > 0, for all steps.
-  /// \throws ConfigError as auto_steps().
-  virtual AutoValue auto_learning_rate(const RunFacts& facts) const = 0;
 };
 
 }  // namespace privgrad

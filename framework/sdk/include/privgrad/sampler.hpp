@@ -93,8 +93,8 @@ class PRIVGRAD_API Sampler {
   Sampler() = default;
 };
 
-/// Optional ability of a sampler, found with dynamic_cast: which rows take part in which step can
-/// be fixed in advance. Releases with correlated noise are accounted by it.
+/// Optional ability of a sampler: which rows take part in which step can be fixed in advance.
+/// Releases with correlated noise are accounted by it.
 ///
 /// Such a sampler promises: its batches follow from row numbers and random streams alone, and
 /// under the plan's adjacency neighbouring data sets have the same rows, apart from the one in

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "privgrad/export.hpp"
 
@@ -13,6 +15,18 @@ namespace privgrad {
 struct Horizon {
   std::uint64_t steps = 0;  ///< Number of steps that the plan intends, > 0.
   std::string slot;         ///< "noise_multiplier", "clip_norm", "learning_rate", ...
+};
+
+/// What a noise schedule was made from, so that a plan can state how good it is by that.
+struct NoiseInfluence {
+  /// How much each step's noise matters at the end (influence.hpp): one value > 0 for each step of
+  /// the horizon; empty before start().
+  std::vector<double> values = {};
+  bool is_unaccounted = false;  ///< Measured on private rows without a charge; plans then list it.
+  /// Whether the schedule's values are meant for steps that cost 1/sigma^2 alone, and the plan is to
+  /// divide the budget by its accountant's own costs where steps cost something else. False: the
+  /// values are meant whatever steps cost.
+  bool suits_any_cost = false;
 };
 
 /// The value of one hyper-parameter over training.
@@ -43,7 +57,7 @@ struct Horizon {
 class PRIVGRAD_API Schedule {
  public:
   static constexpr std::string_view kKind = "schedule";
-  static constexpr int kInterfaceVersion = 2;
+  static constexpr int kInterfaceVersion = 3;
   static constexpr std::string_view kSees = "public values";
 
   virtual ~Schedule();
@@ -60,6 +74,9 @@ class PRIVGRAD_API Schedule {
 
   /// True if only the proportions of the values are meant; every value is then positive.
   virtual bool is_shape() const = 0;
+
+  /// \returns nothing: it was not made from an influence.
+  virtual std::optional<NoiseInfluence> influence() const { return std::nullopt; }
 
  protected:
   Schedule() = default;

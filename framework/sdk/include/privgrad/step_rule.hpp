@@ -6,7 +6,6 @@
 #include <span>
 
 #include "privgrad/export.hpp"
-#include "privgrad/optimizer.hpp"
 
 namespace privgrad {
 
@@ -39,23 +38,5 @@ PRIVGRAD_API std::size_t state_vectors(StepRule::Kind kind);
 /// \param first, second  the vectors of state, of the same length; empty if the kind has none.
 PRIVGRAD_API void apply(const StepRule& rule, std::span<float> parameters, std::span<float> first,
                         std::span<float> second, std::span<const float> gradient);
-
-/// Optional ability of an optimizer that is Coordinatewise and Checkpointable, found with
-/// dynamic_cast: each step() is a StepRule, so that somebody else can make it where the parameters
-/// are (ResidentSteps). Its state holds state_vectors() vectors, in their order.
-///
-/// The conformance suite compares what step() does with the rule.
-class PRIVGRAD_API StepsByRule {
- public:
-  virtual ~StepsByRule();
-
-  /// \returns the same on every call.
-  virtual StepRule::Kind kind() const = 0;
-
-  /// The rule of the next step, which counts as made: the caller makes it. The vectors in state()
-  /// are out of date from then on; all other numbers of the state are kept up to date.
-  /// \throws NumericError if the learning rate is not finite as a float32.
-  virtual StepRule next_rule(const StepContext& context) = 0;
-};
 
 }  // namespace privgrad

@@ -22,10 +22,10 @@ struct RowBlock {
   double done = 0.0;
 };
 
-/// Optional ability of a data source, found with dynamic_cast: it hands its rows on while it reads them,
-/// so that there may be more of them than memory holds. The core writes them to a file, which a run
-/// then maps. The source has the ability DataFiles, too: the core notices by them that rows have
-/// changed. The conformance suite tests it.
+/// Optional ability of a data source: it hands its rows on while it reads them, so that there may
+/// be more of them than memory holds. The core writes them to a file, which a run then maps. The
+/// source names its files(), too: the core notices by them that rows have changed. The conformance
+/// suite tests it.
 ///
 /// Memory: a block of some megabytes, and at most a target for each row.
 /// Privacy: as DataSource; the rows go to the core alone.

@@ -54,7 +54,7 @@ enum class Statistic {
 class PRIVGRAD_API Transform {
  public:
   static constexpr std::string_view kKind = "transform";
-  static constexpr int kInterfaceVersion = 1;
+  static constexpr int kInterfaceVersion = 2;
   static constexpr std::string_view kSees = "private rows";
 
   virtual ~Transform();
@@ -79,9 +79,9 @@ class PRIVGRAD_API Transform {
   Transform() = default;
 };
 
-/// Optional ability of a transform, found with dynamic_cast: what an example becomes is a function of
-/// that example and of the numbers that the transform was given or fitted, and of nothing else, bit
-/// for bit: beside any other examples, before and after them, and on any processor.
+/// Optional ability of a transform: what an example becomes is a function of that example and of
+/// the numbers that the transform was given or fitted, and of nothing else, bit for bit: beside any
+/// other examples, before and after them, and on any processor.
 ///
 /// A product of matrices does not have it: what it adds up first may depend on a row's place. One
 /// loop over the features in a fixed order, whose compiler does not contract products and sums
@@ -101,17 +101,23 @@ class PRIVGRAD_API RowTransform {
   ///   to.
   virtual void apply_row(const Shape& shape, std::span<const float> features,
                          std::span<float> out) const = 0;
-};
 
-/// Optional ability of a RowTransform whose Statistic is `none`, found with dynamic_cast: to compute
-/// what an example becomes takes longer than to read it from a disk. `privgrad run --cache` keeps it
-/// for the next run with the same data, parameters and code, and takes it from there, bit for bit.
-///
-/// Privacy: none of its own; what is kept is as private as the examples, and nothing is kept unless
-/// the user asks for it. A transform that is cheap and has the ability costs room on the disk.
-class PRIVGRAD_API CostlyRows {
- public:
-  virtual ~CostlyRows();
+  /// Several examples at once, each of which becomes what apply_row() makes of it, bit for bit,
+  /// whatever stands beside it. The core calls this one, and compares some examples with themselves
+  /// alone. By default one after the other; for a transform whose numbers are more than the caches
+  /// hold, so that it reads them once for all of these.
+  /// \param rows  how many examples there are, at least 1.
+  /// \param features  float32, [rows, element_count(shape)].
+  /// \param out  float32, [rows, as many as Transform::output_shape() says]; not `features`.
+  /// \throws ConfigError as apply_row().
+  virtual void apply_rows(const Shape& shape, std::size_t rows, std::span<const float> features,
+                          std::span<float> out) const;
+
+  /// Whether to compute what an example becomes takes longer than to read it from a disk. `privgrad
+  /// run --cache` keeps it for the next run with the same data, parameters and code if the Statistic
+  /// is `none`, and takes it from there, bit for bit. What is kept is as private as the examples,
+  /// and nothing is kept unless the user asks for it.
+  virtual bool is_costly() const { return false; }
 };
 
 /// A part of what a transform has learnt.
@@ -121,11 +127,11 @@ struct FittedTensor {
   std::vector<double> values;  ///< Row-major, finite, element_count(shape).
 };
 
-/// Optional ability of a transform, found with dynamic_cast: what fit() learnt can be taken out, and
-/// put into another instance with the same parameters, which then makes the same bits of every
-/// example. A model is saved with these numbers, so that it can be applied to raw examples later; a
-/// model behind a transform that lacks the ability, and whose statistic() is not `none`, can be
-/// applied to nothing but what the transform has made. The conformance suite tests it.
+/// Optional ability of a transform: what fit() learnt can be taken out, and put into another
+/// instance with the same parameters, which then makes the same bits of every example. A model is
+/// saved with these numbers, so that it can be applied to raw examples later; a model behind a
+/// transform that lacks the ability, and whose statistic() is not `none`, can be applied to nothing
+/// but what the transform has made. The conformance suite tests it.
 ///
 /// Privacy: what is taken out is as private as statistic() says, and becomes a part of what a run
 /// releases: where it was learnt from private rows, every output of the run lists the transform as

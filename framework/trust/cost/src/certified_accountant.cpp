@@ -135,7 +135,7 @@ class ProvedAccountant final : public Accountant {
 };
 
 /// Refuses answers below what the composed events spend at least.
-class CheckedAccountant : public Accountant {
+class CheckedAccountant final : public Accountant {
  public:
   CheckedAccountant(ComponentPtr<Accountant> accountant, std::string name)
       : accountant_(std::move(accountant)), name_(std::move(name)) {}
@@ -157,16 +157,12 @@ class CheckedAccountant : public Accountant {
   PrivacyAnswer delta(double epsilon) const override {
     return checked_delta(checked(accountant_->delta(epsilon), name_), epsilon, least_, name_);
   }
+  bool is_filter() const override { return accountant_->is_filter(); }
 
  private:
   ComponentPtr<Accountant> accountant_;
   std::string name_;
   LeastCost least_{Adjacency::add_or_remove_one};
-};
-
-class CheckedFilter final : public CheckedAccountant, public ComposesAdaptively {
- public:
-  using CheckedAccountant::CheckedAccountant;
 };
 
 ComponentPtr<Accountant> owned(Accountant* made) {
@@ -186,8 +182,6 @@ ComponentPtr<Accountant> made_checked(const Component& accountant, const Params&
                                Catalog::create<Accountant>(*certifier, defaults),
                                certifier->factory.info.name));
   }
-  if (dynamic_cast<const ComposesAdaptively*>(made.get()) != nullptr)
-    return owned(new CheckedFilter(std::move(made), name));
   return owned(new CheckedAccountant(std::move(made), name));
 }
 

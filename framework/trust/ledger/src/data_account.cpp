@@ -71,7 +71,7 @@ void check_terms(const AccountTerms& terms) {
 
 /// \throws PrivacyError unless the accountant may guard what is chosen as it goes.
 void check_filter(const Accountant& filter) {
-  if (dynamic_cast<const ComposesAdaptively*>(&filter) == nullptr) {
+  if (!filter.is_filter()) {
     throw PrivacyError(
         "the account's accountant is no privacy filter, so that it cannot guard runs which are "
         "chosen from earlier ones");

@@ -70,8 +70,8 @@ Ledger::Ledger(const std::filesystem::path& file, Budget budget, Accountant& acc
   first_hash_ = chain_.last_hash();
   // Its plan was proved to be within the budget where it was made. Noise that is chosen as the run
   // goes is guarded by this ledger alone, and by filters, whose answers are the same everywhere.
-  const bool is_filter = dynamic_cast<const ComposesAdaptively*>(&accountant_) != nullptr;
-  if (budget_.target_epsilon && !is_filter) *budget_.target_epsilon *= 1.0 + kOfProcessors;
+  if (budget_.target_epsilon && !accountant_.is_filter())
+    *budget_.target_epsilon *= 1.0 + kOfProcessors;
   nlohmann::json last_epsilon;
   try {
     last_epsilon = take_up(std::string_view(text).substr(first.size()), again);

@@ -10,7 +10,7 @@
 namespace privgrad::api {
 
 /// \returns why this machine cannot run a backend as it is made without parameters
-///   (needs_hardware.hpp); "" if it can, and for every other kind of component.
+///   (Backend::missing_hardware()); "" if it can, and for every other kind of component.
 std::string missing_hardware(const Component& component);
 
 /// kind, name, full_name, plugin, version, path, abi, sha256, summary, missing_hardware.

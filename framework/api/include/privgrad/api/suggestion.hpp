@@ -18,7 +18,7 @@ struct Draft {
 /// \param kind  the source's, in messages.
 /// \returns the section with what the source suggests to declare, and with the key `read_off_rows`,
 ///   by which every output lists that rows were looked at, and which release mode refuses.
-/// \throws ConfigError  the source suggests nothing; as SuggestsParams::suggest().
+/// \throws ConfigError  the source suggests nothing; as DataSource::suggest().
 Draft with_suggestions(Value section, const std::string& kind, DataSource& source);
 
 }  // namespace privgrad::api

@@ -21,9 +21,9 @@ bool is_worth_keeping(const Transform& transform);
 /// compared after every transform. Targets are compared bit by bit. The order is kept by
 /// construction where rows are transformed one by one; otherwise some examples, the first and the
 /// last among them, are transformed alone and compared with the rows in their places, bit for bit
-/// where rows are given at once (RowsAtOnce).
+/// where rows are given at once.
 /// \param executor  its threads transform rows one by one; the same bits for any number.
-/// \param cache  where the outputs of a costly transform (CostlyRows) are taken from if they are
+/// \param cache  where the outputs of a costly transform are taken from if they are
 ///   there, and kept if not; null: neither. They are the same bits: everything that they follow
 ///   from is compared by its hash.
 /// \param number  of the transform in the manifest.
@@ -53,7 +53,7 @@ FittedTransform learn(const ComponentUse& use, std::size_t number, Transform& tr
 /// \throws PluginError for a tensor without a proper name or shape, or that it may not have.
 FittedTransform fitted_of(const ComponentUse& use, const Transform& transform);
 
-/// Checks that an example which was transformed among others (RowsAtOnce) became what it becomes
+/// Checks that an example which was transformed among others became what it becomes
 /// alone, bit for bit; one that overflows is NaN throughout.
 /// \param shape  of the features.
 /// \param features  of the example. \param made  what it became.

@@ -24,7 +24,7 @@ struct FeatureKey {
   std::size_t row_size = 0;  ///< Numbers per example.
 };
 
-/// Outputs of frozen layers, and of costly transforms (CostlyRows), that outlive their run: a
+/// Outputs of frozen layers, and of costly transforms (RowTransform::is_costly()), that outlive their run: a
 /// folder of files, each for one split of the data and one set of layers or one transform, that the
 /// next run with the same ones reads instead of computing them.
 ///

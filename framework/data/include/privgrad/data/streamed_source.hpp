@@ -5,7 +5,6 @@
 #include <string>
 
 #include "privgrad/data/row_file.hpp"
-#include "privgrad/data_files.hpp"
 #include "privgrad/manifest/component_use.hpp"
 #include "privgrad/manifest/manifest.hpp"
 #include "privgrad/streamed_rows.hpp"
@@ -46,7 +45,6 @@ class StreamedSource final : public DataSource {
   Streaming streaming_;
   ComponentPtr<DataSource> source_;
   StreamedRows* streams_;
-  privgrad::DataFiles* files_;
   RowPlace place_;          // once it is known
   std::string identities_;  // of the files that were read
   std::shared_ptr<const RowFile> file_;

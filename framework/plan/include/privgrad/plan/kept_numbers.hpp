@@ -34,8 +34,8 @@ class KeptNumbers {
   /// The next scale of the plan: the kept one, or the one that `search` finds.
   /// \throws ConfigError if fewer were kept than the plan asks for.
   double scale(const std::function<double()>& search);
-  /// The numbers of the aggregator (OptimizedNumbers): the kept ones, or those that `search` finds.
-  /// \throws ConfigError if none were kept and the plan asks for some.
+  /// The numbers of the aggregator (Aggregator::optimized()): the kept ones, or those that `search`
+  /// finds; empty if it has none.
   const std::vector<double>& optimized(const std::function<std::vector<double>()>& search);
   /// The values of a schedule, as the run began with them.
   /// \param slot    "learning_rate", ...

@@ -72,7 +72,7 @@ struct PlanNumbers {
   std::uint64_t planned_steps = 0;
   RunFacts facts;
   std::vector<PlannedAuto> auto_values;
-  std::vector<double> optimized;  ///< What the aggregator optimised (OptimizedNumbers).
+  std::vector<double> optimized;  ///< What the aggregator optimised (Aggregator::optimized()).
 
   /// One per step. noise_multiplier: all zero without noise; batch_size: the expected one, and
   /// the constant divisor of the noisy sum.
@@ -86,7 +86,7 @@ struct PlanNumbers {
   /// target (privacy.calibrate: all).
   bool noise_is_rescaled = false;
   double noise_factor = 1.0;
-  /// The influence that the noise schedule was made from (FromInfluence), one per step; else empty.
+  /// The influence that the noise schedule was made from (Schedule::influence()), one per step; else empty.
   std::vector<double> influence;
   bool influence_is_unaccounted = false;  ///< Made from private rows, and paid for by nobody.
   /// Whether the steps cost what their sum of 1/sigma^2 does.

@@ -17,7 +17,7 @@ struct QuadraticDescent {
   std::vector<double> noise_unit;     ///< One per step: the noise in a coordinate of the mean
                                       ///< gradient at noise multiplier 1, clip norm / batch size.
   /// The optimizer's rule; one per step.
-  std::vector<LinearDescent::Coefficients> optimizer;
+  std::vector<StepRule> optimizer;
 };
 
 /// The influence of each step's noise on the expected loss at the end, exactly: with a_t the effect
@@ -32,7 +32,7 @@ std::vector<double> quadratic_influence(const QuadraticDescent& descent);
 std::vector<double> symmetric_eigenvalues(std::vector<double> matrix, std::size_t size);
 
 /// The descent that a plan describes, if its loss is quadratic: one dense layer with squared loss,
-/// under an optimizer that is linear (LinearDescent). Reads the training rows: as private as they
+/// under an optimizer whose rule is linear (StepRule: descent, momentum). Reads the training rows: as private as they
 /// are.
 /// \throws ConfigError if it is not, saying which plans are.
 QuadraticDescent quadratic_descent_of(const Plan& plan);

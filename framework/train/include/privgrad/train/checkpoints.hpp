@@ -19,7 +19,7 @@
 namespace privgrad::core {
 
 /// The reason why a run of this plan cannot leave checkpoints; "": it can.
-std::string why_no_checkpoints(const Plan& plan, const std::filesystem::path& state);
+std::string why_no_checkpoints(const std::filesystem::path& state);
 
 /// Whether a step that is made again is the same, to the last bit: with exact sums by a program
 /// that promises its bits (ExactClipping, ReproducibleRows), or without noise.

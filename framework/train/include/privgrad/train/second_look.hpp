@@ -48,11 +48,11 @@ class SecondLook {
 
   /// \param clipping  has learnt from the release.
   /// \throws PluginError if it scales otherwise there, or has another state.
-  void check_scaling(const Released& release, const Clipping& clipping);
+  void check_scaling(const Released& release, Clipping& clipping);
 
-  /// Tells the other process the state that a resumed run goes on from, which was looked at when it
-  /// was reached.
-  void restore_scaling(std::span<const float> state);
+  /// Tells the other process the state of a clipping that a resumed run goes on from, which was looked
+  /// at when it was reached.
+  void restore_scaling(Clipping& clipping);
 
  private:
   class Child;

@@ -14,7 +14,7 @@ const Component* certifier_of(const Component& accountant, const Catalog& catalo
 
 /// Makes an accountant for showing: no answer is below what the events spend at least
 /// (least_cost.hpp), which is a PluginError, and none that needs a certificate comes without one. It
-/// is a ComposesAdaptively if the accountant is one and has no certifier.
+/// is a filter if the accountant is one and has no certifier.
 ///
 /// With a certifier both compose the same events, each answer costs what both cost, and
 /// - the accountant says that its answer is exact, and the two intervals have points in common: its

@@ -39,7 +39,7 @@ double cost_by_filter(Accountant& filter, Adjacency adjacency, const Event& even
 /// The account of one private data set: a budget that all runs on it share, in a file.
 ///
 /// Privacy. Which run comes next, with which noise, depends on what earlier ones have released, so
-/// the total is kept by a privacy filter (ComposesAdaptively): a run's whole plan is reserved before
+/// the total is kept by a privacy filter (Accountant::is_filter()): a run's whole plan is reserved before
 /// its data is read, and only if the filter, asked about it and all before it, still says at most
 /// the budget. Then all that runs on this account release is (target_epsilon, target_delta)-DP
 /// together, however they were chosen. Runs may be under way at the same time and each may be
