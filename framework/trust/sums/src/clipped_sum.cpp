@@ -1,48 +1,92 @@
 #include "privgrad/trust/clipped_sum.hpp"
 
 #include <algorithm>
-#include <array>
+#include <atomic>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "gradient_rows.hpp"
-#include "privgrad/error.hpp"
+#include "microbatches.hpp"
 #include "privgrad/trust/joint_release.hpp"
+#include "privgrad/trust/program_around.hpp"
+#include "privgrad/trust/row_sum.hpp"
 #include "privgrad/wide_registers.hpp"
 #include "trust_base.hpp"
 
+// Sums in floating point: to be compared with, and for runs without noise and for measurements, which
+// nothing protects.
 namespace privgrad::core {
 namespace {
 
-/// The sum over some examples: those of a lane, or all.
-template <class Real>
-struct TotalOf {
-  std::vector<Real> sum;
-  std::uint64_t examples = 0, unclipped = 0;
-};
-using LaneTotal = TotalOf<double>;
-using Total = TotalOf<float>;
+/// Sets the factors of an example from its squared norms, both [groups].
+using Factors = std::function<void(std::span<const double>, std::span<double>)>;
 
-/// Clips and adds the examples of one row each.
-class Adder {
+/// The squared norm of factor * gradient.
+double squared_length(std::span<const double> squared_norms, std::span<const double> factors) {
+  double squares = 0.0;
+  for (std::size_t g = 0; g < factors.size(); ++g) {
+    if (factors[g] != 0.0) squares += squared_norms[g] * factors[g] * factors[g];
+  }
+  return squares;
+}
+
+/// total += the factors times the gradients of a pass, by way of cells of a grid on which the
+/// longest of them just fits: as many bits as the program's cells have.
+void add_pass(const ExactClipping& program, const Batch& batch, const Factors& factors,
+              SumMemory& memory, std::vector<std::int64_t>& cells, std::vector<double>& total) {
+  const std::size_t groups = program.groups();
+  const auto norms = resized(memory.squared_norms, batch.rows() * groups);
+  const auto scales = resized(memory.scales, batch.rows() * groups);
+  program.backward(batch, *memory.pass, norms);
+  double longest = 0.0;
+  for (std::size_t i = 0; i < batch.rows(); ++i) {
+    const auto own = norms.subspan(i * groups, groups);
+    const auto scale = scales.subspan(i * groups, groups);
+    factors(own, scale);
+    const double squares = squared_length(own, scale);
+    longest = squares <= longest ? longest : squares;  // a NaN is the longest, and stays
+    if (std::isnan(squares)) longest = std::numeric_limits<double>::infinity();
+  }
+  if (longest == 0.0) return;
+  constexpr double kRoom = 1.01;  // for the roundings of the norms
+  const double unit = static_cast<double>(kExactLevels) / (kRoom * std::sqrt(longest));
+  if (!(unit > 0.0) || !std::isfinite(unit)) {
+    std::fill(total.begin(), total.end(), std::numeric_limits<double>::quiet_NaN());
+    return;
+  }
+  for (double& scale : scales) scale *= unit;
+  const auto taken = resized(memory.taken, batch.rows());
+  std::fill(taken.begin(), taken.end(), std::uint8_t{1});
+  cells.assign(total.size(), 0);
+  program.make_cells(*memory.pass, scales, kExactLevels, resized(memory.lengths, batch.rows()));
+  program.add_cells(*memory.pass, taken, cells);
+  for (std::size_t i = 0; i < cells.size(); ++i) total[i] += static_cast<double>(cells[i]) / unit;
+}
+
+/// Adds factors times gradients of one row each.
+class PlainAdder {
  public:
-  Adder(const Clip& clip, LaneTotal& total)
-      : clip_(clip),
-        total_(total),
-        squared_norms_(clip.groups.size()),
-        factors_(clip.groups.size()) {}
+  PlainAdder(std::span<const ParameterGroup> groups, const Factors& factors,
+             std::vector<double>& sum)
+      : groups_(groups),
+        make_(factors),
+        sum_(sum),
+        norms_(groups.size()),
+        factors_(groups.size()) {}
 
   void add(std::span<const float> row) {
-    squared_norms(clip_, row, squared_norms_);
-    ++total_.examples;
-    if (clip_factors(clip_, squared_norms_, factors_)) ++total_.unclipped;
-    for (std::size_t group = 0; group < factors_.size(); ++group) {
-      const double factor = factors_[group];
-      if (factor == 0.0) continue;  // 0 * infinity would be NaN
-      const std::span<const float> gradient = part(clip_, row, group);
-      const std::span<double> sum = std::span(total_.sum).subspan(clip_.groups[group].offset);
+    for (std::size_t g = 0; g < groups_.size(); ++g)
+      norms_[g] = squared_norm_at_most(row.subspan(groups_[g].offset, groups_[g].size));
+    make_(norms_, factors_);
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      if (factors_[g] == 0.0) continue;  // 0 * infinity would be NaN
+      const double factor = factors_[g];
+      const std::span<const float> gradient = row.subspan(groups_[g].offset, groups_[g].size);
+      const std::span<double> sum = std::span(sum_).subspan(groups_[g].offset);
       in_wide_registers([&] {
         for (std::size_t i = 0; i < gradient.size(); ++i)
           sum[i] += factor * static_cast<double>(gradient[i]);
@@ -51,40 +95,80 @@ class Adder {
   }
 
  private:
-  const Clip& clip_;
-  LaneTotal& total_;
-  std::vector<double> squared_norms_, factors_;
+  std::span<const ParameterGroup> groups_;
+  const Factors& make_;
+  std::vector<double>& sum_;
+  std::vector<double> norms_, factors_;
 };
 
-/// The vector of joint_release.hpp: gradients made a little smaller, and the count beside them.
-void add_count(const Clip& clip, Total& total) {
-  const double share = gradient_share(clip.count_share);
-  for (float& value : total.sum) value = static_cast<float>(share * value);
-  const double balance =
-      static_cast<double>(total.unclipped) - 0.5 * static_cast<double>(total.examples);
-  total.sum.push_back(static_cast<float>(2.0 * clip.count_share * clip.clip_norm * balance));
-}
-
-Total total_of_rows(const Program& program, const Dataset& data,
-                    std::span<const std::uint32_t> batch, const Clip& clip, Executor& executor) {
-  const std::size_t parameters = program.parameter_count();
-  std::vector<LaneTotal> totals(lanes_of(program, batch.size()));
+/// \param groups  of the parameters.
+std::vector<double> sum_of_rows(const Program& program, const Dataset& data,
+                                std::span<const std::uint32_t> batch,
+                                std::span<const ParameterGroup> groups, const Factors& factors,
+                                Executor& executor) {
+  std::vector<double> total(program.parameter_count(), 0.0);
+  std::vector<std::vector<double>> lanes(lanes_of(program, batch.size()));
   add_rows(program, data, batch, executor, [&](std::size_t lane) {
-    totals[lane].sum.assign(parameters, 0.0);
-    return Adder(clip, totals[lane]);
+    lanes[lane].assign(total.size(), 0.0);
+    return PlainAdder(groups, factors, lanes[lane]);
   });
-  Total total;
-  for (const LaneTotal& lane : totals) {
-    total.examples += lane.examples;
-    total.unclipped += lane.unclipped;
-  }
-  total.sum.reserve(parameters + 1);  // for the count
-  for (std::size_t i = 0; i < parameters; ++i) {
-    double sum = 0.0;
-    for (const LaneTotal& lane : totals) sum += lane.sum[i];
-    total.sum.push_back(static_cast<float>(sum));
+  for (const std::vector<double>& lane : lanes) {
+    for (std::size_t i = 0; i < total.size(); ++i) total[i] += lane[i];
   }
   return total;
+}
+
+/// \param groups  of the parameters; only a program that gives rows needs them.
+std::vector<double> plain_sum(const Program& program, const Dataset& data,
+                              std::span<const std::uint32_t> batch,
+                              std::span<const ParameterGroup> groups, const Factors& factors,
+                              Executor& executor, std::size_t most_rows, SumMemory& memory) {
+  const auto* exact = ability_of<ExactClipping>(program);
+  if (exact == nullptr) return sum_of_rows(program, data, batch, groups, factors, executor);
+  std::vector<double> total(program.parameter_count(), 0.0);
+  std::vector<std::int64_t> cells;
+  for_each_microbatch(*exact, data, batch, executor, most_rows, memory,
+                      [&](const Batch& examples, SumMemory& used) {
+                        add_pass(*exact, examples, factors, used, cells, total);
+                      });
+  return total;
+}
+
+/// Factors of a clip, counting the examples within it, which lanes do at once.
+class CountingFactors {
+ public:
+  explicit CountingFactors(const Clip& clip) : clip_(clip) {}
+
+  Factors factors() {
+    return [this](std::span<const double> squared_norms, std::span<double> factors) {
+      balance_ += clip_factors(clip_, squared_norms, factors) ? 1 : -1;
+    };
+  }
+
+  /// \param sum  of the clipped gradients.
+  /// \returns it; with a count share the vector of joint_release.hpp: gradients made a little
+  ///   smaller, and the count beside them.
+  std::vector<float> beside_count(std::span<const double> sum) const {
+    const double share = clip_.count_share == 0.0 ? 1.0 : gradient_share(clip_.count_share);
+    std::vector<float> values;
+    values.reserve(sum.size() + 1);
+    for (const double value : sum) values.push_back(static_cast<float>(share * value));
+    if (clip_.count_share == 0.0) return values;
+    const auto balance = static_cast<double>(balance_.load());
+    values.push_back(static_cast<float>(clip_.count_share * clip_.clip_norm * balance));
+    return values;
+  }
+
+ private:
+  const Clip& clip_;
+  std::atomic<std::int64_t> balance_ = 0;  ///< Those within it less the others.
+};
+
+void check(const Clip& clip, const Program& program, const Dataset& data,
+           std::span<const std::uint32_t> batch) {
+  check_clip_norm(clip.clip_norm);
+  check_batch(batch, data.rows());
+  check_groups(clip, program);
 }
 
 }  // namespace
@@ -92,12 +176,38 @@ Total total_of_rows(const Program& program, const Dataset& data,
 Bounded clipped_sum(const Program& program, const Dataset& data,
                     std::span<const std::uint32_t> batch, const Clip& clip, Executor& executor,
                     PrivacyUnit unit) {
-  check_clip_norm(clip.clip_norm);
-  check_batch(batch, data.rows());
-  check_groups(clip, program);
-  Total total = total_of_rows(program, data, batch, clip, executor);
-  if (clip.count_share > 0.0) add_count(clip, total);
-  return TrustBase::bounded(std::move(total.sum), clip.clip_norm, unit);
+  check(clip, program, data, batch);
+  CountingFactors counting(clip);
+  std::vector<double> sum =
+      sum_of_rows(program, data, batch, clip.groups, counting.factors(), executor);
+  for (double& value : sum) value = static_cast<double>(static_cast<float>(value));
+  return TrustBase::bounded(counting.beside_count(sum), clip.clip_norm, unit);
+}
+
+Bounded sum_for_no_noise(const Program& program, const Dataset& data,
+                         std::span<const std::uint32_t> batch, const Clip& clip, Executor& executor,
+                         std::size_t most_rows, SumMemory* memory, PrivacyUnit unit) {
+  check(clip, program, data, batch);
+  CountingFactors counting(clip);
+  SumMemory own;
+  const std::vector<double> sum = plain_sum(program, data, batch, clip.groups, counting.factors(),
+                                            executor, most_rows, memory != nullptr ? *memory : own);
+  return TrustBase::bounded(counting.beside_count(sum), std::numeric_limits<double>::infinity(),
+                            unit);
+}
+
+double mean_gradient_norm(const Program& program, const Dataset& data, Executor& executor) {
+  if (data.rows() == 0) return 0.0;
+  const Factors whole = [](std::span<const double>, std::span<double> factors) {
+    std::fill(factors.begin(), factors.end(), 1.0);
+  };
+  const std::vector<ParameterGroup> all{{"all", 0, program.parameter_count()}};
+  SumMemory memory;
+  double squares = 0.0;
+  for (const double value :
+       plain_sum(program, data, all_rows(data.rows()), all, whole, executor, 0, memory))
+    squares += value * value;
+  return std::sqrt(squares) / static_cast<double>(data.rows());
 }
 
 namespace {
