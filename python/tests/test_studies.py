@@ -202,11 +202,10 @@ def test_the_users_own_cache_is_the_commands(
     assert len(command("cache", "list", "--json")["features"]) > 0
 
 
-def test_several_processes_are_for_the_command(small: dict[str, Any], study: dict[str, Any]) -> None:
+def test_several_processes_are_for_the_command(small: dict[str, Any]) -> None:
     for call, words in [
         (lambda: privgrad.run(small, cluster="mpi"), "mpirun -np N privgrad run MANIFEST --cluster mpi"),
         (lambda: privgrad.run(resume="runs/x", cluster={"kind": "mpi"}), "privgrad run --resume DIR"),
-        (lambda: privgrad.ablate(study, cluster="mpi"), "mpirun -np N privgrad ablate STUDY"),
     ]:
         with pytest.raises(privgrad.ConfigError, match=words):
             call()

@@ -181,9 +181,6 @@ TEST_CASE("what is refused for privacy is exit code 3") {
       {{"--set", "sampler={kind: poisson, sample_rate: 0.1}", "--set",
         "privacy.adjacency=add_or_remove_one"},
        "privacy.accountant"},
-      {{"--set", "aggregator=discrete_gaussian", "--set",
-        "sampler={kind: poisson, sample_rate: 0.1}"},
-       "amplification: false"},
       {{"--set", "mode=release", "--set", "data.transforms=[standardize]"}, "standardize"},
       {{"--set", "mode=release", "--set", "seed=1"}, "release"},
   };

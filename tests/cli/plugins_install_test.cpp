@@ -129,7 +129,7 @@ TEST_CASE("plugins install replaces a file only when it is told to") {
 TEST_CASE("plugins install refuses what would not run, in one line, and leaves nothing") {
   const User user;
   const auto [fixture, why] =
-      GENERATE(std::pair("misbehaving", "1 of 2 components break a promise of their interface"),
+      GENERATE(std::pair("misbehaving", "2 of 2 components break a promise of their interface"),
                std::pair("dies_when_loaded", "does not survive being loaded"),
                std::pair("foreign_abi", "rebuild the plugin against this framework"),
                std::pair("impostor", "plugin 'privgrad.constant' was found already"));

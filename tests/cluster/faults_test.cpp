@@ -127,26 +127,6 @@ TEST_CASE("a process that stops answering is named, with its machine, and ends a
   }
 }
 
-TEST_CASE("a process that stops answering while runs of a study are made is named") {
-  NEEDS_MPIRUN();
-  const Cli cli;
-  write_file(cli.dir() / "s.yaml",
-             "study: 1\nbase: small.yaml\nset: {steps: 3000}\naxes: {optimizer: [sgd, momentum]}\n"
-             "seeds: 20\n");
-  Process running(
-      impatiently(cli, 2, {"ablate", "s.yaml", "--out", "s", "--quiet", "--jobs", "1"}));
-  REQUIRE(Process::wait_for([&] { return fs::exists(cli.state() / "studies"); }));
-  const auto processes = running.children();
-  REQUIRE(processes.size() == 2);
-  ::kill(processes[1], SIGSTOP);
-  const Outcome outcome = running.finish();
-  INFO(outcome.err);
-  CHECK(outcome.exit_code == 4);
-  CHECK(count_of("privgrad: error:", outcome.err) == 1);
-  CHECK_THAT(outcome.err,
-             ContainsSubstring("no answer from process 1 on " + host_name() + " (cluster"));
-}
-
 TEST_CASE("a process with another version of the program is named") {
   NEEDS_MPIRUN();
   const Cli cli;

@@ -152,26 +152,6 @@ TEST_CASE("across a network a run has the bits that it has alone") {
   CHECK_FALSE(fs::exists(networks.beta_folder() / "run"));
 }
 
-TEST_CASE("across a network a study needs no file system in common") {
-  NEEDS_NETWORKS();
-  const Cli cli;
-  write_file(cli.dir() / "s.yaml",
-             "study: 1\nbase: small.yaml\naxes: {optimizer: [sgd, momentum]}\nseeds: 3\n");
-  const Words words{"ablate", "s.yaml", "--out", "s", "--quiet", "--jobs", "1"};
-  REQUIRE(cli(words).exit_code == 0);
-  const std::string results = read_file(cli.out("s/results.json"));
-  const std::string model = tensors(cli.out("s/runs/momentum/seed-3"));
-  fs::remove_all(cli.out("s"));
-  const TwoNetworks networks(cli);
-  const Outcome outcome = call(networks.call_of(words, 1));
-  INFO(outcome.err);
-  REQUIRE(outcome.exit_code == 0);
-  CHECK(read_file(cli.out("s/results.json")) == results);
-  CHECK(tensors(cli.out("s/runs/momentum/seed-3")) == model);
-  CHECK(cli({"verify", "s/runs/sgd/seed-2"}).exit_code == 0);
-  CHECK_FALSE(fs::exists(networks.beta_folder() / "s"));
-}
-
 TEST_CASE("a machine with another manifest is named") {
   NEEDS_NETWORKS();
   const Cli cli;

@@ -110,7 +110,7 @@ bool is_of_the_core(const Attacked& in) { return !in.charged.empty(); }
 /// \throws what the core stops the fault by.
 bool is_caught(const Attacked& in, int seed, const core::AuditOptions& options) {
   std::vector<std::string> set;
-  Catalog catalog = house();
+  Catalog catalog = own_house();
   if (!is_of_the_core(in)) {
     const Fault& fault = fault_named(in.id);
     catalog = house_with({fault.factory});

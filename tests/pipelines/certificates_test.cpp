@@ -64,7 +64,7 @@ ComponentInfo scripted(std::string name, std::string certified_by) {
 
 const Catalog& scripted_catalog() {
   static const Catalog all = [] {
-    Catalog made = house();
+    Catalog made = own_house();
     Registrar registrar;
     registrar.add<Accountant, Scripted>(scripted("claims", "proves"));
     registrar.add<Accountant, Scripted>(scripted("says", ""));

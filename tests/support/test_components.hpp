@@ -23,7 +23,7 @@ privgrad::Factory offer(std::string name, std::vector<std::string> traits = {}) 
 
 /// A catalog of the built-in components and these.
 inline privgrad::Catalog house_with(std::vector<privgrad::Factory> factories) {
-  privgrad::Catalog made = house();
+  privgrad::Catalog made = own_house();  // copies of a catalog share what they hold
   made.add(std::make_shared<privgrad::PluginIdentity>(
                privgrad::PluginIdentity{"test", "1", "", "", "", "this program"}),
            nullptr, std::move(factories));

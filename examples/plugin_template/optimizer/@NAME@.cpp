@@ -7,9 +7,9 @@
 namespace {
 
 /// Gradient descent with heavy-ball momentum: v <- beta v + g, theta <- theta - eta v.
-class @CLASS @final : public privgrad::Optimizer {
+class @CLASS@ final : public privgrad::Optimizer {
  public:
-  explicit @CLASS @(const privgrad::Params& params)
+  explicit @CLASS@(const privgrad::Params& params)
       : beta_(static_cast<float>(params.real("beta"))) {}
 
   void start(std::size_t parameters) override { velocity_.assign(parameters, 0.0f); }
@@ -39,7 +39,7 @@ class @CLASS @final : public privgrad::Optimizer {
 
 void register_components(privgrad::Registrar& registrar) {
   namespace param = privgrad::param;
-  registrar.add<privgrad::Optimizer, @CLASS @>({
+  registrar.add<privgrad::Optimizer, @CLASS@>({
       .name = "@NAME@",
       .summary = "Gradient descent with heavy-ball momentum.",
       .reference = "Polyak 1964, Some methods of speeding up the convergence of iteration methods",
