@@ -509,6 +509,16 @@ class Verifier {
   Json statement_, summary_ = Json::object();
 };
 
+/// The removed components that a run's manifest names; none where it cannot be read, which the
+/// verification says.
+std::vector<const RemovedComponent*> removed_components_in(const RecordDirectory& directory) {
+  try {
+    return removed_components_of(directory.read("manifest.yaml", kMaxYamlBytes));
+  } catch (const IoError&) {
+    return {};
+  }
+}
+
 }  // namespace
 
 Verification verify_run(const RecordDirectory& directory, const Catalog& catalog,
@@ -518,8 +528,7 @@ Verification verify_run(const RecordDirectory& directory, const Catalog& catalog
     throw ConfigError("there is no client " + std::to_string(*client) + " with a ledger in " +
                       directory.path().string());
   }
-  const auto removed = removed_components_of(
-      directory.has("manifest.yaml") ? directory.read("manifest.yaml", kMaxYamlBytes) : "");
+  const auto removed = removed_components_in(directory);
   Verification result = removed.empty() ? Verifier(directory, catalog, client).verify()
                                         : verify_by_events(directory, catalog, client, removed);
   // Somewhere there are still keys of the run, with which its noise could be removed.
