@@ -151,8 +151,8 @@ class Bench {
     seconds[0] = seconds_of([&] { clip(check); });
     std::optional<Released> released;
     seconds[1] = seconds_of([&] {
-      released.emplace(mechanism_.release(std::move(*sum_), Adjacency::add_or_remove_one,
-                                          payments_.next(), static_cast<double>(batch_.size())));
+      released.emplace(mechanism_.release(std::move(*sum_), payments_.next(),
+                                          static_cast<double>(batch_.size())));
     });
     seconds[2] = seconds_of([&] {
       optimizer_->step(parameters_, *released, {.step = step_++, .learning_rate = 1e-6});

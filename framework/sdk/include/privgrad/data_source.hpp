@@ -149,6 +149,7 @@ class PRIVGRAD_API DataSource {
   /// From now on the texts of these columns are kept. Which columns are features does not change.
   /// Called at most once, before info() and read().
   /// \param names  some of columns(), each once.
+  // NOLINTNEXTLINE(performance-unnecessary-value-param): who keeps them takes them over
   virtual void keep(std::vector<std::string> /*names*/) {}
   /// Called after read(split), once for each split.
   /// \returns for each of the names that keep() was given the texts of the rows, in the order of
