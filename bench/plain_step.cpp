@@ -90,7 +90,7 @@ PlainSum::PlainSum(const Network& network, Executor& executor)
     if (std::holds_alternative<Shortcut>(network.layers[s]))
       throw ConfigError("the plain step has no shortcuts to be compared with");
     steps_.push_back(
-        cpu::make_step(network.layers[s], s, {std::span(shapes).first(s + 1), shapes[s + 1]}));
+        cpu::make_step(network.layers[s], {std::span(shapes).first(s + 1), shapes[s + 1]}));
     steps_[s]->place_at(parameters);
     parameters += steps_[s]->parameter_count();
     if (parameters > 0) first_with_parameters_ = std::min(first_with_parameters_, s);

@@ -223,8 +223,8 @@ double keys_over_step(const Catalog& catalog, const Case& one) {
           const auto coins = core::make_random_source(key.derive("sampler"));
           mechanism.use_key(key.derive("noise"));
           const core::RandomKey augmentation = key.derive("augmentation");
-          const core::PaidNoise noise = mechanism.pay_for_noise(
-              1.0, Adjacency::add_or_remove_one, payments.next(), static_cast<double>(one.batch));
+          const core::PaidNoise noise =
+              mechanism.pay_for_noise(1.0, payments.next(), static_cast<double>(one.batch));
           keys.next("");
           asm volatile("" : : "r"(&coins), "r"(&augmentation), "r"(&noise) : "memory");
         });
