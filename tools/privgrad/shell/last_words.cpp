@@ -146,13 +146,13 @@ unsigned loading_seconds() {
                                                            : static_cast<unsigned>(seconds);
 }
 
-const unsigned most_loading_seconds = loading_seconds();
+const unsigned kMostLoadingSeconds = loading_seconds();
 
 extern "C" void on_alarm(int) {
   {
     std::array<char, 12> digits{};
     std::size_t at = digits.size() - 1;
-    for (unsigned rest = most_loading_seconds; rest > 0; rest /= 10)
+    for (unsigned rest = kMostLoadingSeconds; rest > 0; rest /= 10)
       digits[--at] = static_cast<char>('0' + rest % 10);
     Line line;
     line << "privgrad: error: " << host::loading_now()
@@ -163,7 +163,7 @@ extern "C" void on_alarm(int) {
 }
 
 /// An alarm for the time that a plugin's code is loaded.
-void watch_loading(bool begins) { ::alarm(begins ? most_loading_seconds : 0); }
+void watch_loading(bool begins) { ::alarm(begins ? kMostLoadingSeconds : 0); }
 
 /// Called at an exit() that is not the command's own.
 void on_exit_too_early() {
