@@ -12,7 +12,7 @@
 namespace privgrad::core {
 namespace {
 
-/// Relative, for sums of a few dozen numbers that are not negative, a quotient and a root.
+/// Relative error bound for sums of a few dozen non-negative numbers, a quotient and a root.
 constexpr double kRoundings = 0x1p-46;
 
 void check_strategy(std::span<const double> c) {
@@ -54,10 +54,10 @@ class Remainder {
   }
 
  private:
-  using Row = std::array<double, kMostNoiseWindow + 1>;  // of N over its diagonal, by age
+  using Row = std::array<double, kMostNoiseWindow + 1>;  // of N divided by its diagonal, by age
 
-  /// The size of the entry at (step, step - age), age > 0, and what roundings did to it: one for the
-  /// quotient in each product, one for the product, and one for each addition.
+  /// The absolute value of the entry at (step, step - age), age > 0, with its rounding error: one
+  /// rounding for the quotient in each product, one for the product, and one for each addition.
   double size_of_entry(std::uint64_t step, std::uint64_t age) const {
     double entry = 0.0, sizes = 0.0;
     for (std::uint64_t i = 0; i < c_.size() && i <= age; ++i) {

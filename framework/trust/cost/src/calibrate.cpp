@@ -14,19 +14,19 @@ namespace {
 
 constexpr double kLargest = 60.0;  // of log2(scale)
 
-/// The excess of epsilon over its target, as a function of log2 of the scale: epsilon runs over
-/// many powers of ten, and a bracket by doubling is then exact.
+/// The excess of epsilon over its target, as a function of log2 of the scale: epsilon spans many
+/// powers of ten, and on this axis a bracket found by doubling is exact.
 class Excess {
  public:
   Excess(const std::function<double(double scale)>& epsilon_at, double target)
       : epsilon_at_(epsilon_at), target_(target) {}
 
-  /// The logarithm, which is nearly linear in log(scale), as the solver likes it; clamped where it is
-  /// infinite. Just below the target is as good as on it, and ends the search: every evaluation may
-  /// take an accountant a second.
+  /// The logarithm of epsilon / target, which is nearly linear in log(scale), as the solver
+  /// prefers, and is clamped where it is infinite. Slightly below the target counts as a root, and
+  /// ends the search, because an evaluation may take an accountant a second.
   double operator()(double log_scale) const { return at(std::exp2(log_scale)); }
 
-  /// Above 0 where epsilon is above the target: their quotient, rounded, is then above 1.
+  /// Above 0 if epsilon exceeds the target: their quotient, even rounded, is then above 1.
   double at(double scale) const {
     constexpr double kCloseEnough = 1e-10;  // relative, in epsilon
     const double epsilon = epsilon_at_(scale);
@@ -53,8 +53,9 @@ double scale_between(const Excess& excess, Point low, Point high) {
   if (high.excess == 0.0) return std::exp2(high.log_scale);
   std::uintmax_t evaluations = 100;
   const auto close_enough = [](double a, double b) { return std::abs(a - b) < 1e-12; };
-  // The second is the side with more noise. The solver may return a point that it never evaluated,
-  // and a rounding error may lift one that it did: what is returned has been seen to meet the target.
+  // high is the side with more noise. The solver may return a point that it never evaluated, or one
+  // that only a rounding error makes a root, so the returned scale is one that has been seen to
+  // meet the target.
   double log_scale =
       boost::math::tools::toms748_solve(excess, low.log_scale, high.log_scale, low.excess,
                                         high.excess, close_enough, evaluations)
@@ -99,10 +100,11 @@ double smallest_scale(const std::function<double(double scale)>& epsilon_at, dou
 double proved_scale(const std::function<double(double scale)>& estimated_at,
                     const std::function<double(double scale)>& proved_at, double target,
                     double least) {
-  constexpr double kAside = 0x1p-10;  // from the scale, where the slope is taken
-  constexpr double kBelow = 1e-8;     // aimed at, so that roundings of the proof do not miss it
+  constexpr double kAside = 0x1p-10;  // distance from the scale at which the slope is measured
+  constexpr double kBelow = 1e-8;     // aim this far below the target, so that roundings of the
+                                      // proof do not miss it
   constexpr double kNearEnough = 1e-7;
-  constexpr double kLeastSlope = -0.1;  // if there is none to be had
+  constexpr double kLeastSlope = -0.1;  // used if no slope can be measured
   const Excess estimated(estimated_at, target);
   const Excess excess(proved_at, target);
   const double start = smallest_scale(estimated_at, target, least);

@@ -92,7 +92,7 @@ class CertifiedAccountant final : public Accountant {
     claim.note = joined(
         claim.note, "inside " + interval_text(proof) + ", which " + certifier_name_ + " proves");
     claim.value = is_exact ? high : proof.value;
-    claim.lower = proof.lower;  // its own is an estimate, too
+    claim.lower = proof.lower;  // the certifier's own answer is an estimate, too
     return claim;
   }
 
@@ -100,7 +100,7 @@ class CertifiedAccountant final : public Accountant {
   std::string name_, certifier_name_;
 };
 
-/// The certifier's proofs, for events that the accountant accepts, too.
+/// The certifier's proofs, for events that the accountant also accepts.
 class ProvedAccountant final : public Accountant {
  public:
   ProvedAccountant(ComponentPtr<Accountant> accountant, const std::string& name,
@@ -134,7 +134,7 @@ class ProvedAccountant final : public Accountant {
   std::string note_;
 };
 
-/// Refuses answers below what the composed events spend at least.
+/// Refuses answers below the least cost of the composed events.
 class CheckedAccountant final : public Accountant {
  public:
   CheckedAccountant(ComponentPtr<Accountant> accountant, std::string name)
@@ -169,7 +169,7 @@ ComponentPtr<Accountant> owned(Accountant* made) {
   return {made, {[](void* object) noexcept { delete static_cast<Accountant*>(object); }, nullptr}};
 }
 
-/// \tparam Certified  how the two answer together, if there is a certifier.
+/// \tparam Certified combines the two accountants' answers if there is a certifier.
 template <class Certified>
 ComponentPtr<Accountant> made_checked(const Component& accountant, const Params& params,
                                       const Component* certifier) {
@@ -210,7 +210,8 @@ ComponentPtr<Accountant> make_guard(const Component& accountant, const Params& p
 
 namespace {
 
-/// Whether this accountant takes the event by default; one that cannot be made does not.
+/// Whether this accountant, with its default parameters, accepts the event; one that cannot be made
+/// does not.
 bool takes(const Component& component, const Event& event, Adjacency adjacency,
            const Catalog& catalog) {
   try {

@@ -18,7 +18,7 @@ bool is_independent(const ReleaseRecipe& recipe) {
   return recipe.keep == 0.0 && recipe.scale == 1.0 && recipe.earlier.empty();
 }
 
-/// Found out without keeping the recipes, which most runs have no use for.
+/// Checked without keeping the recipes, which most runs do not need.
 bool all_independent(const Aggregator& aggregator, std::uint64_t steps) {
   for (std::uint64_t step = 0; step < steps; ++step) {
     if (!is_independent(aggregator.recipe(step))) return false;
@@ -86,7 +86,7 @@ void CorrelatedRecipes::add(std::uint64_t step, ReleaseRecipe recipe) {
   }
   keep_.push_back(recipe.keep);
   scale_.push_back(recipe.scale);
-  // With a window, what is new in a step has the noise of its first node alone.
+  // With a window, the new noise of a step is only that of its first node.
   own_multiplier_.push_back(window_ == 0           ? std::sqrt(squares)
                             : recipe.noise.empty() ? 0.0
                                                    : recipe.noise.front().multiplier);
@@ -97,7 +97,7 @@ void CorrelatedRecipes::add(std::uint64_t step, ReleaseRecipe recipe) {
   noise_begins_.push_back(noise_.size());
 }
 
-/// A node that comes back would cancel, or be averaged out, and the noise of two rows would not be
+/// The noise of a repeated node would cancel or average out, and the noise of two rows would not be
 /// independent.
 void CorrelatedRecipes::refuse_repeated_nodes() const {
   std::vector<std::uint64_t> nodes;
@@ -111,8 +111,8 @@ void CorrelatedRecipes::refuse_repeated_nodes() const {
                      "that step");
 }
 
-/// The one rule about nodes that come back: a step begins with a node of its own, and whatever else it
-/// names is the first node of a step within the window, once.
+/// The rule for repeated nodes: a step begins with a node of its own, and every other node that it
+/// names is the first node of a step within the window, named once.
 void CorrelatedRecipes::require_window() const {
   std::unordered_set<std::uint64_t> firsts;
   for (std::uint64_t step = 0; step < steps(); ++step) {
@@ -192,8 +192,8 @@ std::optional<double> CorrelatedRecipes::noise_relative_to(const CorrelatedRecip
   return least;
 }
 
-/// Each entry of N, not the diagonal alone; the room in windowed_cost() is for roundings of the last
-/// digit.
+/// Compares every entry of N, not only the diagonal; the margin in windowed_cost() is for roundings
+/// of the last digit.
 std::optional<double> CorrelatedRecipes::windowed_noise_relative_to(
     const CorrelatedRecipes& other) const {
   if (noise_begins_ != other.noise_begins_) return std::nullopt;
@@ -214,30 +214,30 @@ std::optional<double> CorrelatedRecipes::windowed_noise_relative_to(
 
 namespace {
 
-/// Writes the rows R of one part, and a bound on their rounding errors.
+/// Computes the rows R of one part, and a bound on their rounding errors.
 class RowWriter {
  public:
   RowWriter(const CorrelatedRecipes& recipes, std::uint64_t first_step,
             std::span<const double> bounds)
       : recipes_(recipes), first_step_(first_step), bounds_(bounds) {}
 
-  /// Adds the release of a step of the run, if the part has one.
+  /// Adds the release of one step of the run, if the part has a release in it.
   void add(std::uint64_t step_of_run, SquaredSensitivity& sensitivity) {
     if (step_of_run < first_step_) return;
-    // Shares that add up to 1 but for their rounding: what is left of it is an error, and bounded.
+    // If the shares add up to 1 up to their rounding, the remainder is an error, which is bounded.
     constexpr double kNegligible = 0x1p-40;
     const std::uint64_t step = step_of_run - first_step_;
     most_held_ = std::fabs(recipes_.keep(step)) * most_held_ + bound(step);
     const auto earlier = recipes_.earlier(step);
     std::size_t continued = 0;
-    double left = 1.0;      // 1 - sum of the shares that reach this far back
+    double left = 1.0;      // 1 - sum of the shares of noise from at least this many steps ago
     double held = 1.0;      // K(u, step)
-    double rounding = 0.0;  // at most what `left` is off by
+    double rounding = 0.0;  // bound on the error of `left`
     for (std::uint64_t u = step;; --u) {
       if (continued < earlier.size() && earlier[continued].step == u) {
         const double share = earlier[continued++].share;
         const double difference = left - share;
-        // The exact error of a subtraction (Moller 1965, Knuth): 0 where shares are whole.
+        // The exact error of a subtraction (Moller 1965, Knuth): 0 if the shares are integers.
         const double back = difference - left;
         rounding += std::fabs((left - (difference - back)) - (share + back));
         left = difference;
@@ -267,9 +267,9 @@ class RowWriter {
   const CorrelatedRecipes& recipes_;
   std::uint64_t first_step_;
   std::span<const double> bounds_;
-  double most_held_ = 0.0;  // of a row in every step: its contributions, faded
+  double most_held_ = 0.0;  // of a row that takes part in every step: its contributions, faded
   double rounding_squares_ = 0.0;
-  bool takes_away_ = false;  // an entry below 0 was seen
+  bool takes_away_ = false;  // whether an entry below 0 was found
 };
 
 CorrelatedCost cost_of(std::vector<RowWriter> parts, const Participation& participation,
@@ -277,8 +277,8 @@ CorrelatedCost cost_of(std::vector<RowWriter> parts, const Participation& partic
   SquaredSensitivity sensitivity(participation);
   CorrelatedCost cost;
   cost.worst_after.reserve(steps);
-  // Products K and sums of at most as many terms as there are steps, three deep, a bound, and
-  // squares, in each part.
+  // Each part computes products K, sums of at most as many terms as there are steps, three deep, a
+  // bound, and squares.
   const double room = 1.0 + static_cast<double>(parts.size() * (steps + 5)) * 0x1p-50;
   for (std::uint64_t step = 0; step < steps; ++step) {
     double rounding_squares = 0.0;
@@ -286,7 +286,9 @@ CorrelatedCost cost_of(std::vector<RowWriter> parts, const Participation& partic
       part.add(step, sensitivity);
       rounding_squares += part.rounding_squares();
     }
-    const double root = std::sqrt(sensitivity.worst()) + std::sqrt(rounding_squares);  // triangle
+    const double root = std::sqrt(sensitivity.worst()) + std::sqrt(rounding_squares);  // by the
+                                                                                       // triangle
+                                                                                       // inequality
     cost.worst_after.push_back(root * root * room);
   }
   cost.of_groups.assign(sensitivity.of_groups().begin(), sensitivity.of_groups().end());
@@ -314,7 +316,7 @@ CorrelatedCost cost_of(const CorrelatedRecipes& recipes, const Participation& pa
 CorrelatedCost with_noise_times(CorrelatedCost cost, double factor) {
   const double squared = factor * factor;
   for (double& value : cost.of_groups) value /= squared;
-  // Two roundings more, which the room in worst_after may have been used up for.
+  // Two more roundings, for which worst_after may have no room left.
   for (double& value : cost.worst_after) value = value / squared * (1.0 + 0x1p-50);
   return cost;
 }
@@ -328,7 +330,8 @@ double NoiseVariance::next() {
     return variance;
   }
   for (Kept& kept : kept_) kept.carried *= recipes_.keep(step);
-  // Covariances of z_t with what is kept: z_t is a sum over some of them, and new noise.
+  // Covariances of z_t with the kept noise: z_t is a sum over some of the kept terms, plus new
+  // noise.
   std::vector<double> weights(kept_.size(), 0.0);
   for (const auto& [from, share] : recipes_.earlier(step)) {
     for (std::size_t i = 0; i < kept_.size(); ++i) {
@@ -349,7 +352,7 @@ double NoiseVariance::next() {
   for (std::size_t i = 0; i < kept_.size(); ++i) variance += weights[i] * covariances[i];
   covariances.back() = variance;
   kept_.push_back({.step = step, .covariances = std::move(covariances), .carried = 1.0});
-  // Forget what no later step continues.
+  // Drop the terms that no later step continues.
   for (std::size_t i = kept_.size(); i-- > 0;) {
     if (recipes_.last_use(kept_[i].step) > step) continue;
     kept_.erase(kept_.begin() + static_cast<std::ptrdiff_t>(i));

@@ -12,12 +12,12 @@
 namespace privgrad::core {
 namespace {
 
-// More than all roundings here: relative to epsilon, to the terms of a difference, and to a delta
-// that is compared.
+// More than all roundings here, relative to epsilon, to the terms of a difference, and to a delta
+// in a comparison.
 constexpr double kLarger = 1.0 + 1e-9;
 constexpr double kRounding = 1e-11;
 constexpr double kCompared = 1.0 + 1e-6;
-// Below it, doubles lose digits.
+// Below this, doubles lose digits.
 constexpr double kNothing = 1e-290;
 
 constexpr std::size_t kMostParts = 32;
@@ -26,12 +26,12 @@ constexpr std::size_t kMostParts = 32;
 double gaussian_delta(double mu, double epsilon) {
   if (mu == 0.0) return 0.0;
   if (std::isinf(mu)) return epsilon < 1e300 ? 1.0 : 0.0;
-  // The shift is more than the roundings of both arguments: the curve falls with epsilon.
+  // The shift exceeds the roundings of both arguments, and the curve decreases with epsilon.
   const double shifted = epsilon * kLarger;
   const double a = 0.5 * mu - shifted / mu;
   const double b = 0.5 * mu + shifted / mu;
   const double first = 0.5 * std::erfc(-a / std::numbers::sqrt2);
-  // e^eps Phi(-b), and beyond what doubles hold phi(a) / b, which is more: Mills' ratio, and
+  // e^eps Phi(-b). Where doubles underflow, uses phi(a) / b, which is larger: Mills' ratio, and
   // e^eps phi(b) = phi(a).
   const double second = b < 37.0 ? std::exp(shifted) * 0.5 * std::erfc(b / std::numbers::sqrt2)
                                  : std::exp(-0.5 * a * a) / (b * std::sqrt(2.0 * std::numbers::pi));
@@ -53,7 +53,7 @@ PluginError too_little(std::string_view name, double epsilon, double delta, doub
 
 double LeastCost::Part::delta(double epsilon) const {
   if (q == 0.0 || std::isinf(epsilon)) return 0.0;
-  // ln(1 + (e^eps - 1) / q), or more: (e^eps - 1) / q + 1 is at most e^eps / q.
+  // ln(1 + (e^eps - 1) / q), or an upper bound: (e^eps - 1) / q + 1 is at most e^eps / q.
   double inner = epsilon;
   if (q < 1.0) {
     inner = epsilon < 30.0 ? std::log1p(std::expm1(epsilon) / q) : epsilon - std::log(q);
@@ -72,8 +72,9 @@ bool LeastCost::Part::is_at_least(const Part& other) const {
 
 LeastCost::LeastCost(Adjacency adjacency) : sensitivity_(sensitivity_of_unit_bound(adjacency)) {}
 
-/// \param sensitivity  sensitivity of a sum of contributions of norm 1.
-/// \param adjacent  that sensitivity over the one under the adjacency in use, which a rho is for.
+/// \param sensitivity  the sensitivity of a sum of contributions of norm 1.
+/// \param adjacent  that sensitivity divided by the one under the adjacency in use, to which a rho
+///   refers.
 void LeastCost::add(const Event& event, double count, double sensitivity, double adjacent,
                     Part& part) {
   std::visit(Overloaded{
@@ -99,7 +100,7 @@ void LeastCost::compose(const Event& event, std::uint64_t count) {
   for (const CountedEvent& release : flatten(event)) {
     double q = 1.0;
     const Event* of = &release.event;
-    // Sampled from a sample: in it with the product of the probabilities.
+    // A sample of a sample contains the example with the product of the probabilities.
     while (true) {
       if (const auto* poisson = std::get_if<PoissonSampledEvent>(&of->kind())) {
         q *= poisson->sampling_probability;
@@ -109,8 +110,8 @@ void LeastCost::compose(const Event& event, std::uint64_t count) {
              static_cast<double>(subset->source_dataset_size) * (1.0 - kRounding);
         of = subset->of.get();
       } else if (const auto* epoch = std::get_if<RandomAllocationEvent>(&of->kind())) {
-        // Who sees the epoch's first step alone sees a batch that the example is in with
-        // probability 1 / steps.
+        // Considering only the epoch's first step, its batch contains the example with probability
+        // 1 / steps.
         q *= 1.0 / static_cast<double>(epoch->steps) * (epoch->steps == 1 ? 1.0 : 1.0 - kRounding);
         of = epoch->of.get();
       } else {
@@ -132,8 +133,7 @@ void LeastCost::compose(const Event& event, std::uint64_t count) {
   }
 }
 
-/// Beyond so many parts a new one is forgotten, unless it is at least some other: the bound is then
-/// weaker, and a bound still.
+/// When full, a part that dominates no other is dropped; this only weakens the bound.
 void LeastCost::keep(const Part& part) {
   for (const Part& one : sampled_) {
     if (one.is_at_least(part)) return;

@@ -26,7 +26,7 @@ struct Range {
 
 enum class Side { rows = 1, columns };
 
-/// The ranges of N_{t,t-j} over N_tt, or over N_{t-j,t-j}, for all j in [1, window].
+/// The ranges of N_{t,t-j} divided by N_tt, or by N_{t-j,t-j}, for all j in [1, window].
 std::vector<Range> ranges_of(const CorrelatedRecipes& recipes, Side side) {
   std::vector<Range> ranges(recipes.window() + 1);
   std::vector<double> entries;
@@ -43,10 +43,11 @@ std::vector<Range> ranges_of(const CorrelatedRecipes& recipes, Side side) {
   return ranges;
 }
 
-/// Bounds of the sizes of C's entries by their distance to the diagonal, times the least entry of D: c_d + e_d.
+/// Bounds on the absolute values of C's entries by their distance to the diagonal, times the least
+/// entry of D: c_d + e_d.
 std::vector<double> sizes_of_inverse(std::span<const Range> ranges, std::uint64_t steps) {
-  // An entry is off by the rounding of its quotient, and by kSameFactor in each part of it; and l_j and
-  // w_j by two roundings.
+  // An entry has the rounding error of its quotient, and kSameFactor in each of its parts; l_j and
+  // w_j have two roundings.
   constexpr double kOff = 8.0 * kSameFactor;
   const std::size_t window = ranges.size() - 1;
   std::vector<double> middle(window + 1, 0.0), width(window + 1, 0.0);
@@ -75,7 +76,7 @@ std::vector<double> sizes_of_inverse(std::span<const Range> ranges, std::uint64_
   return sizes;
 }
 
-/// The least column that does not increase and is nowhere below this one.
+/// Makes the column the smallest non-increasing one that is nowhere below it.
 void make_decreasing(std::span<double> column) {
   for (std::size_t d = column.size() - 1; d-- > 0;) column[d] = std::max(column[d], column[d + 1]);
 }
@@ -115,7 +116,7 @@ CorrelatedCost separated_cost(const CorrelatedRecipes& recipes, const Separation
     if (cost.worst_after.empty() || after.back() < cost.worst_after.back())
       cost.worst_after = std::move(after);
   }
-  // The sums' roundings, those here, and kSameFactor in `least`, squared.
+  // Covers the roundings of the sums and of this function, and kSameFactor in `least`, squared.
   const double room = 1.0 + static_cast<double>(steps + 16) * 0x1p-50 + 4.0 * kSameFactor;
   for (double& worst : cost.worst_after) worst = worst / least / least * room;
   if (cost.worst_after.empty() || !std::isfinite(cost.worst_after.back())) {

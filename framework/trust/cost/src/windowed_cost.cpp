@@ -14,7 +14,8 @@
 namespace privgrad::core {
 namespace {
 
-constexpr std::size_t kGroups = 512;  // at a time: what is remembered of them stays in the caches
+constexpr std::size_t kGroups = 512;  // groups processed at a time, so that their state stays in
+                                      // the caches
 
 /// The rows of N, as the recurrence needs them.
 class Rows {
@@ -50,7 +51,7 @@ class Rows {
   bool is_attained_ = true;
 };
 
-/// The changes of some groups, in the last steps, and their squares.
+/// The changes of some groups in the last steps, and the sums of their squares.
 class SomeGroups {
  public:
   explicit SomeGroups(std::uint64_t window) : last_(window + 1) {}
@@ -104,8 +105,8 @@ class SomeGroups {
   Changes squares_{};
 };
 
-/// Groups that take part in the same steps, of which one is as good as all: with one order for all
-/// epochs, those of a batch.
+/// Groups that take part in the same steps form a class, of which one group is computed. If all
+/// epochs have the same order, a class is a batch.
 class Classes {
  public:
   Classes(const Participation& participation, std::uint64_t steps)
@@ -120,7 +121,8 @@ class Classes {
   std::vector<std::vector<std::uint32_t>> members(const Participation& participation,
                                                   std::uint64_t steps) const {
     std::vector<std::vector<std::uint32_t>> all(steps);
-    std::vector<std::uint64_t> seen(size(), 0);  // the last step that a class was found in, plus 1
+    std::vector<std::uint64_t> seen(size(), 0);  // for each class, the last step in which it was
+                                                 // found, plus 1
     for (std::uint64_t step = 0; step < steps; ++step) {
       for (const std::uint32_t group : participation.at(step)) {
         const std::uint32_t one = of_group_[group];
@@ -134,7 +136,7 @@ class Classes {
   }
 
  private:
-  /// Those of a class who are in a step leave those who are not.
+  /// Splits classes: the members that are in a step leave those that are not.
   void split(std::span<const std::uint32_t> members) {
     counts_.resize(size(), 0);
     std::vector<std::uint32_t> touched;
@@ -169,7 +171,7 @@ void refuse_long_work(const CorrelatedRecipes& recipes, std::size_t orders) {
                     "(sampler {kind: shuffle, fresh: false} or sequential)");
 }
 
-/// The rows of C, where N has entries of both signs.
+/// The rows of C, if N has entries of both signs.
 class RowsOfInverse {
  public:
   explicit RowsOfInverse(const CorrelatedRecipes& recipes) : recipes_(recipes) {
@@ -189,9 +191,9 @@ class RowsOfInverse {
     return steps * (members + steps * static_cast<double>(recipes.window() + 2)) <= kMostWork;
   }
 
-  /// Adds a row to the sensitivity: the sizes of its entries, and what they may be off by.
+  /// Adds a row to the sensitivity: the absolute values of its entries, plus their error bounds.
   void add(std::uint64_t row, SquaredSensitivity& sensitivity) {
-    // The last part is for recipes whose entries are up to 1 + kSameFactor times these.
+    // The last part covers recipes whose entries are up to 1 + kSameFactor times these.
     const double roundings =
         0x1p-52 * static_cast<double>(recipes_.window() + 3) + 4.0 * kSameFactor;
     sums_.assign(row + 1, 0.0);
@@ -199,7 +201,8 @@ class RowsOfInverse {
     errors_.assign(row + 1, 0.0);
     sums_[row] = sizes_[row] = 1.0;
     for (std::uint64_t s = row + 1; s-- > 0;) {
-      // C_rs N_ss = [r = s] - sum_j C_{r,s+j} N_{s+j,s}, which the rows s + j have added here.
+      // C_rs N_ss = [r = s] - sum_j C_{r,s+j} N_{s+j,s}, to which the rows s + j have already
+      // added.
       const double own = recipes_.own_multiplier(s);
       const double entry = sums_[s] / own;
       const double error = (errors_[s] + roundings * sizes_[s]) / own * (1.0 + 0x1p-50);
@@ -226,7 +229,7 @@ class RowsOfInverse {
   std::vector<Older> older_;
   std::vector<std::size_t> begins_{0};
   std::vector<double> sums_, sizes_, errors_;  // of a row
-  bool is_attained_ = true;                    // no entry below 0 was seen
+  bool is_attained_ = true;                    // whether no entry below 0 was found
 };
 
 CorrelatedCost cost_by_rows(const CorrelatedRecipes& recipes, const Participation& participation) {
@@ -239,7 +242,7 @@ CorrelatedCost cost_by_rows(const CorrelatedRecipes& recipes, const Participatio
   }
   cost.of_groups.assign(sensitivity.of_groups().begin(), sensitivity.of_groups().end());
   cost.is_attained = rows.is_attained();
-  // Sums of as many entries as there are steps, and of squares; and as below.
+  // Covers sums of as many entries as there are steps, and of squares; see also below.
   const auto length = static_cast<double>(recipes.steps() + 1);
   for (double& worst : cost.worst_after) worst *= 1.0 + length * 0x1p-50;
   return cost;
@@ -274,9 +277,9 @@ CorrelatedCost windowed_cost(const CorrelatedRecipes& recipes, const Participati
   }
   for (std::uint64_t group = 0; group < participation.groups(); ++group)
     cost.of_groups.push_back(of_classes[classes.of_group(group)]);
-  // The first part is for the roundings of y, doubled by the square, and of the sum of squares. The
-  // other: where entries of N are up to 1 + kSameFactor times those here, y_t is at most that to the
-  // power t times what it is here, by induction over t.
+  // The first part covers the roundings of y, doubled by the square, and of the sum of squares. The
+  // other part covers entries of N up to 1 + kSameFactor times those here: y_t is then at most (1 +
+  // kSameFactor)^t times its value here, by induction over t.
   const auto length = static_cast<double>(steps + 1);
   const auto terms = static_cast<double>(recipes.window() + 4);
   const double room = 1.0 + length * terms * 0x1p-51 + 2.5 * length * kSameFactor;

@@ -1,4 +1,4 @@
-// The cost of releases that name the noise of earlier steps again.
+// The cost of releases that reuse the noise of earlier steps.
 #pragma once
 
 #include "privgrad/trust/correlated_recipes.hpp"
@@ -6,30 +6,31 @@
 
 namespace privgrad::core {
 
-/// How far the factors between two noising matrices may be apart to be taken for one: a few roundings.
+/// The largest relative difference of factors between two noise matrices that count as
+/// proportional: a few roundings.
 inline constexpr double kSameFactor = 0x1p-50;
 
-/// The squared sensitivity of C X + zeta, C = N^-1, to each group of rows, for the order that runs.
+/// The squared sensitivity of C X + zeta, C = N^-1, to each group of rows, for the given order.
 ///
 /// A row that takes part in the steps pi with contributions g_t of norm at most 1 changes C X by
 /// C sum_{t in pi} e_t g_t: row r by at most y_r = sum_{t in pi} |C_rt| (triangle inequality), and
 /// by exactly that, for equal contributions, where C >= 0. The cost is the sum of y_r^2.
 ///
-/// Let N = D - E, D its diagonal and E strictly lower triangular. Where E >= 0, so that nothing but
-/// the diagonal of N is positive, C = sum_k (D^-1 E)^k D^-1 >= 0 (the sum is finite: D^-1 E is
-/// nilpotent) and y solves N y = 1_pi: y_t = ([t in pi] + sum_j |N_{t,t-j}| y_{t-j}) / N_tt adds and
-/// multiplies numbers that are not negative, with 2 window + 2 roundings a step: its relative error
-/// is below (t + 1) (window + 1) 2^-52 (1 + 2^-20). worst_after has room for that, and for recipes
+/// Let N = D - E, D its diagonal and E strictly lower triangular. If E >= 0, that is, if only the
+/// diagonal of N is positive, C = sum_k (D^-1 E)^k D^-1 >= 0 (the sum is finite: D^-1 E is
+/// nilpotent) and y solves N y = 1_pi: y_t = ([t in pi] + sum_j |N_{t,t-j}| y_{t-j}) / N_tt adds
+/// and multiplies non-negative numbers, with 2 window + 2 roundings per step: its relative error is
+/// below (t + 1) (window + 1) 2^-52 (1 + 2^-20). worst_after has room for that, and for recipes
 /// whose factors to these agree to kSameFactor.
 ///
-/// Where E has entries of both signs, each row of C is computed from the last entry backwards (C N =
-/// I), with a bound on what roundings did to it, which is added to its size: steps^2 entries.
-/// Where these are too many, |C| <= sum_k (D^-1 |E|)^k D^-1 = (D - |E|)^-1, entry by entry, is taken,
-/// with the recurrence above: an upper bound.
+/// If E has entries of both signs, each row of C is computed from the last entry backwards (C N =
+/// I), and a bound on its rounding error is added to its absolute value: steps^2 entries. If that
+/// is too many, the upper bound |C| <= sum_k (D^-1 |E|)^k D^-1 = (D - |E|)^-1, entry by entry, is
+/// used, with the recurrence above.
 ///
 /// Time of the recurrence: steps x (groups that differ in their steps) x (window + 2), half a
 /// nanosecond each.
-/// \throws ConfigError where that is more than a minute or so.
+/// \throws ConfigError if that would take more than about a minute.
 CorrelatedCost windowed_cost(const CorrelatedRecipes& recipes, const Participation& participation);
 
 }  // namespace privgrad::core

@@ -10,21 +10,22 @@
 namespace privgrad::core {
 namespace {
 
-/// The rule for the steps that a unit may take part in.
+/// The rule for the steps in which a unit may take part.
 struct Rule {
   std::uint64_t steps = 0;
-  std::uint64_t most = 0;  // participations that fit
-  std::uint64_t gap = 1;   // between two of them: min_separation + 1
+  std::uint64_t most = 0;  // the most participations that fit
+  std::uint64_t gap = 1;   // distance between two participations: min_separation + 1
 };
 
 Rule rule_for(std::uint64_t steps, std::uint64_t max_participations, std::uint64_t min_separation) {
-  // A gap larger than any distance of two steps is as good as infinite, and leaves room to add.
+  // A gap larger than any distance between two steps is equivalent to an infinite one, and does not
+  // overflow.
   const std::uint64_t gap = std::min(min_separation, steps) + 1;
   return {steps, std::min(max_participations, (steps + gap - 1) / gap), gap};
 }
 
-/// best[m][i]: the largest sum of at most m of the first i values, the rule's gap apart. The values
-/// are not negative.
+/// best[m][i]: the largest sum of at most m of the first i values that are at least the rule's gap
+/// apart. The values are not negative.
 class BestSums {
  public:
   explicit BestSums(const Rule& rule)
@@ -48,7 +49,7 @@ class BestSums {
   std::vector<std::vector<long double>> best_;
 };
 
-/// Walks over all sets, one step after the other, until there are too many.
+/// Visits all sets, adding one step after the other, and gives up if there are too many.
 class Search {
  public:
   Search(const LinearMechanism& mechanism, const Rule& rule) : mechanism_(mechanism), rule_(rule) {}
@@ -81,7 +82,8 @@ class Search {
   double worst_ = 0.0;
 };
 
-/// The matrix by rows, with absolute values, and from it G = |C|^T |C|, a row at a time.
+/// The matrix by rows, with absolute values; computes from it the rows of G = |C|^T |C|, one at a
+/// time.
 class Products {
  public:
   explicit Products(const LinearMechanism& mechanism)
@@ -102,7 +104,7 @@ class Products {
     return sum;
   }
 
-  /// Whether two columns that are this far apart, or farther, can have a row in common.
+  /// Whether two columns at this distance or farther apart can share a row.
   bool meet_beyond(std::uint64_t gap) const {
     return std::any_of(rows_.begin(), rows_.end(), [&](const auto& row) {
       return !row.empty() && row.back().step - row.front().step >= gap;
@@ -127,8 +129,8 @@ class Products {
   std::vector<std::vector<Place>> rows_;
 };
 
-/// Where no two columns that may be taken together share a row, the sensitivity is the sum of their
-/// norms. As BestSums, but keeping only the last two of its rows.
+/// If no two columns that may be taken together share a row, the squared sensitivity is the sum of
+/// their squared norms. Works as BestSums, but keeps only its last two rows.
 double worst_of_norms(const LinearMechanism& mechanism, const Rule& rule) {
   std::vector<long double> norms(rule.steps, 0.0L);
   for (std::uint64_t step = 0; step < rule.steps; ++step) {
@@ -158,7 +160,7 @@ double bound_by_columns(const Products& products, const Rule& rule) {
     products.with(s, row);
     before.fill([&](std::uint64_t t) { return row[t]; });
     after.fill([&](std::uint64_t t) { return row[rule.steps - 1 - t]; });
-    // Steps before s end a gap before it, and steps after it, counted from the last one, too.
+    // Steps before s end a gap before it; so do steps after it, when counted from the last step.
     const std::uint64_t end_before = s + 1 > rule.gap ? s + 1 - rule.gap : 0;
     const std::uint64_t rest = rule.steps - s;
     const std::uint64_t end_after = rest > rule.gap ? rest - rule.gap : 0;

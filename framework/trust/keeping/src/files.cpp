@@ -50,7 +50,7 @@ bool write_all(int descriptor, std::string_view text) {
   return true;
 }
 
-/// \param name  in errors.
+/// \param name  for errors.
 /// \returns at most `most_bytes`; fewer only at the end.
 std::string read_up_to(int descriptor, std::size_t most_bytes, const std::string& name) {
   std::string text;
@@ -66,13 +66,13 @@ std::string read_up_to(int descriptor, std::size_t most_bytes, const std::string
   return text;
 }
 
-/// A file that has an end.
+/// A regular file, which has an end.
 class RegularFile {
  public:
   explicit RegularFile(const fs::path& file)
       : name_(file.string()),
-        // Nonblocking, because opening a pipe that nobody writes to would wait for ever; it means
-        // nothing to a regular file.
+        // Nonblocking, because opening a pipe without a writer would wait for ever; it has no
+        // effect on a regular file.
         in_(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {
     struct stat status {};
     if (in_.get() < 0 || ::fstat(in_.get(), &status) != 0)
@@ -82,7 +82,7 @@ class RegularFile {
     size_ = static_cast<std::uint64_t>(status.st_size);
   }
 
-  /// In bytes, when it was opened.
+  /// In bytes, as of opening.
   std::uint64_t size() const { return size_; }
   std::string read(std::size_t most_bytes) const {
     return read_up_to(in_.get(), most_bytes, name_);
@@ -134,7 +134,7 @@ std::string read_standard_input(std::size_t most_bytes) {
 
 namespace {
 
-/// Marks the name of a file that is not finished; six characters that nobody else has follow.
+/// Marks the name of a temporary file; six unique characters follow.
 constexpr std::string_view kUnfinished = ".unfinished-";
 constexpr std::size_t kDrawn = 6;
 
@@ -162,8 +162,8 @@ void write_atomically(const fs::path& file, std::string_view content) {
   std::string temporary = file.string() + std::string(kUnfinished) + std::string(kDrawn, 'X');
   const Descriptor out(::mkostemp(temporary.data(), O_CLOEXEC));
   if (out.get() < 0) throw IoError(file.string() + ": cannot be written: " + last_error());
-  // mkostemp makes files that only the owner may read; a run's record is as readable as the umask
-  // says.
+  // mkostemp makes files that only the owner may read; the mode of a run's record follows the
+  // umask.
   const mode_t mask = ::umask(0);
   ::umask(mask);
   const bool written = write_all(out.get(), content) && ::fchmod(out.get(), 0666 & ~mask) == 0 &&
@@ -218,7 +218,7 @@ AppendOnlyFile::AppendOnlyFile(fs::path file) : file_(std::move(file)) {
                   ": is there already, and is never written over; choose another place");
   }
   if (descriptor_ < 0) fail("created");
-  // For is_being_written(); not every file system has locks, and nothing else rests on this one.
+  // For is_being_written(). Not every file system has locks, and nothing else relies on this one.
   [[maybe_unused]] const int ignored = ::flock(descriptor_, LOCK_EX | LOCK_NB);
   try {
     flush_directory_of(file_);
@@ -275,8 +275,7 @@ void AppendOnlyFile::append(std::string_view text) {
     return;
   }
   const int why = errno;
-  // The half line would read as a torn tail anyway; without it the file is as if nothing had
-  // happened.
+  // The truncated line would be ignored anyway; without it the file is as it was before the call.
   [[maybe_unused]] const int ignored = ::ftruncate(descriptor_, before.st_size);
   errno = why;
   fail("written");

@@ -30,9 +30,9 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::uint64_t kLargestAccount = std::uint64_t{1} << 30;
-/// Whoever holds the lock reads, asks the filter and writes a line; more than this is a fault.
+/// The holder of the lock reads, asks the filter and writes a line; a longer wait means a fault.
 constexpr auto kLongestWait = std::chrono::seconds(120);
-/// After which a wait is told.
+/// After this time a wait is reported.
 constexpr auto kLongWait = std::chrono::seconds(1);
 
 std::function<void(const std::filesystem::path&)>& teller() {
@@ -69,7 +69,7 @@ void check_terms(const AccountTerms& terms) {
   }
 }
 
-/// \throws PrivacyError unless the accountant may guard what is chosen as it goes.
+/// \throws PrivacyError unless the accountant may guard events that are chosen adaptively.
 void check_filter(const Accountant& filter) {
   if (!filter.is_filter()) {
     throw PrivacyError(
@@ -87,13 +87,13 @@ double cost_by_filter(Accountant& filter, Adjacency adjacency, const Event& even
   return checked_guard(filter.epsilon(kDelta), "the account's accountant").value;
 }
 
-/// The file, opened and locked: for nobody else to write, or for nobody else at all.
+/// The file, opened and locked, either against other writers or exclusively.
 class DataAccount::Lock {
  public:
   enum class For { reading, writing };
 
   Lock(const std::filesystem::path& file, For what) : file_(file), what_(what) {
-    // A pipe is not waited for, and what is no plain file is not read.
+    // Opening does not wait for a pipe, and only plain files are read.
     descriptor_ =
         ::open(file.c_str(), (what == For::reading ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NONBLOCK);
     if (descriptor_ < 0)
@@ -129,7 +129,7 @@ class DataAccount::Lock {
     }
   }
 
-  /// Writes a line behind the whole ones, in the place of one that a crash cut off, and returns once
+  /// Writes a line after the complete lines, replacing one that a crash truncated, and returns once
   /// it is on the disk.
   void write(std::uint64_t at, std::string_view line) const {
     std::size_t written = 0;
@@ -143,7 +143,7 @@ class DataAccount::Lock {
     }
     if (is_whole && ::fdatasync(descriptor_) == 0) return;
     const int why = errno;
-    // Half a line would count for nothing anyway.
+    // A truncated line would be ignored anyway.
     [[maybe_unused]] const int ignored = ::ftruncate(descriptor_, static_cast<off_t>(at));
     errno = why;
     fail("cannot be written");
@@ -181,7 +181,7 @@ void DataAccount::open(const std::filesystem::path& file, const AccountTerms& te
   AppendOnlyFile out(file);
   out.append(chain.next({{"type", "open"},
                          {"account", 1},
-                         // Accounts of two data sets may have the same terms.
+                         // Distinguishes accounts of two data sets with the same terms.
                          {"id", RandomKey::from_operating_system().public_hex()},
                          {"name", terms.name},
                          {"adjacency", to_text(terms.adjacency)},
@@ -354,7 +354,7 @@ void DataAccount::settle(Accountant& filter, const std::string& id, const Event&
   check_filter(filter);
   Lock lock(file_, Lock::For::writing);
   read(lock);
-  // A copy of the run that was ended has settled it, in full, which pays for what this one shows.
+  // A copy of the resumed run has settled it in full, which also pays for what this copy shows.
   const auto in_full = [&](const AccountEntry& one) {
     return one.id == id && one.resumed && one.settled == one.reserved;
   };

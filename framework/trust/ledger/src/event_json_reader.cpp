@@ -28,7 +28,7 @@ const std::vector<std::string> kEvents{"gaussian",          "laplace",
 const std::vector<std::string> kDistributions{"geometric", "poisson",
                                               "truncated_negative_binomial"};
 
-/// The reader's place in the document, for its errors; a linked list on the stack.
+/// The reader's place in the document, for error messages; a linked list on the stack.
 struct Place {
   const Place* outer = nullptr;
   std::string name;
@@ -61,7 +61,7 @@ class Reader {
   }
 
  private:
-  /// So that an error that already names its place is not given another one further out.
+  /// Marks an error that already names its place, so that outer readers do not add theirs.
   class PlacedError : public ConfigError {
    public:
     using ConfigError::ConfigError;
@@ -211,7 +211,7 @@ class Reader {
 };
 
 /// Builds the document, and stops at the first sign of an attack on the stack or the memory:
-/// nlohmann's own parser is iterative, but what it builds is walked recursively.
+/// nlohmann's parser is iterative, but its documents are traversed recursively.
 Json parse(std::string_view text, std::string_view source) {
   if (text.size() > kMostEventBytes) {
     throw ConfigError(std::string(source) +

@@ -13,10 +13,10 @@ namespace privgrad::core {
 namespace {
 
 constexpr std::size_t kHashDigits = 64;
-constexpr int kMostNested = 256;  // the JSON of an event is at most 192 deep
+constexpr int kMostNested = 256;  // the JSON of an event is at most 192 levels deep
 constexpr std::string_view kKeyOfHash = ",\"hash\":\"";
 
-/// The line without its own hash, and the hash, if it ends as every line of a chain does.
+/// The line without its own hash, and the hash, if the line has the form of a chain's lines.
 std::optional<std::pair<std::string, std::string>> without_hash(std::string_view line) {
   const std::size_t tail = kKeyOfHash.size() + kHashDigits + 2;  // ,"hash":"..."}
   if (line.size() <= tail || !line.ends_with("\"}")) return std::nullopt;

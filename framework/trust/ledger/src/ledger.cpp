@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{4} << 30;  // some 500 for each release
 
-/// The recorded epsilon, if it may be another processor's answer about the same events.
+/// The recorded epsilon, if another processor may have computed it for the same events.
 double as_recorded(double proved, const nlohmann::json& recorded) {
   if (!recorded.is_number()) return proved;
   const double other = recorded.get<double>();
@@ -68,8 +68,9 @@ Ledger::Ledger(const std::filesystem::path& file, Budget budget, Accountant& acc
                        "program than the one that is to go on with it");
   }
   first_hash_ = chain_.last_hash();
-  // Its plan was proved to be within the budget where it was made. Noise that is chosen as the run
-  // goes is guarded by this ledger alone, and by filters, whose answers are the same everywhere.
+  // The plan was proved to be within the budget where it was made. Noise that is chosen during the
+  // run is guarded only by this ledger, and only with filters, whose answers are the same
+  // everywhere.
   if (budget_.target_epsilon && !accountant_.is_filter())
     *budget_.target_epsilon *= 1.0 + kOfProcessors;
   nlohmann::json last_epsilon;
@@ -93,11 +94,11 @@ Ledger::Ledger(const std::filesystem::path& file, Budget budget, Accountant& acc
   if (!last_epsilon.is_null()) spent_.value = as_recorded(spent_.value, last_epsilon);
 }
 
-/// The lines behind the first, up to the position.
-/// \returns the last one's epsilon; null: there is none.
+/// Reads the lines after the first, up to the position.
+/// \returns the last line's epsilon; null if there is none.
 nlohmann::json Ledger::take_up(std::string_view text, const LedgerReopening& again) {
   nlohmann::json last_epsilon;
-  std::deque<Receipt> last;  // of steps, as many as are in hand
+  std::deque<Receipt> last;  // of steps: at most as many as are in hand
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
     if (end == text.npos) throw IoError("the checkpoint ends within a line");
@@ -124,7 +125,7 @@ nlohmann::json Ledger::take_up(std::string_view text, const LedgerReopening& aga
   return last_epsilon;
 }
 
-/// Without a target the answer is a statement all the same, and an estimate makes none.
+/// Even without a target the answer is published as a proof, so an estimate is refused.
 PrivacyAnswer Ledger::ask() const {
   PrivacyAnswer answer = checked_guard(accountant_.epsilon(budget_.target_delta), accountant_name_);
   return budget_.charges_are_bounds ? of_charges_that_are_bounds(std::move(answer)) : answer;
@@ -134,7 +135,7 @@ std::vector<Receipt> Ledger::charge(std::span<const Charge> charges) {
   if (broken_) throw IoError("the ledger failed before and accepts no further charge");
   if (exhausted_ || charges.empty()) return {};
   broken_ = true;  // until everything below has succeeded
-  // Steps of an epoch that its first has paid for leave what is spent as it is.
+  // The steps of an epoch that its first step has paid for do not change the total.
   const bool costs = std::any_of(charges.begin(), charges.end(), [](const Charge& charge) {
     return !(charge.cost == Event::nothing());
   });
@@ -168,7 +169,7 @@ std::vector<Receipt> Ledger::charge(std::span<const Charge> charges) {
   return receipts;
 }
 
-/// What was paid is decided by the events; the epsilon beside them is what another processor proved.
+/// The events decide what was paid; another processor may have proved the recorded epsilon.
 PrivacyAnswer Ledger::as_ahead(PrivacyAnswer spent) const {
   const std::string_view ahead = file_.ahead();
   const std::size_t end = ahead.find('\n');
@@ -199,7 +200,7 @@ void Ledger::close(const std::string& status, std::uint64_t steps_done) {
 
 namespace {
 
-/// Takes lines in, one by one, and checks what each says of the one before it.
+/// Reads lines one by one, and checks each against its predecessor.
 class LedgerParser {
  public:
   explicit LedgerParser(const std::string& name) : name_(name) {}
@@ -262,8 +263,8 @@ LedgerContents parse_ledger(std::string_view text, const std::string& name) {
   LedgerParser parser(name);
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
-    if (end == text.npos) {  // no line end: the write was cut off before the flush, so nothing was
-                             // released
+    if (end == text.npos) {  // no line end: the write was interrupted before the flush, so nothing
+                             // was released
       parser.contents.torn_tail = true;
       break;
     }

@@ -24,15 +24,15 @@ namespace {
 #define PRIVGRAD_VAES_512 [[gnu::target("vaes,aes,avx512f,avx512bw")]]
 
 constexpr std::size_t kBlockBytes = 16;
-/// Registers on their way at the same time: an instruction takes four cycles, up to two can start
-/// in each.
+/// Registers in flight at the same time: an instruction takes four cycles, and up to two can start
+/// in each cycle.
 constexpr std::size_t kTogether = 8;
 
 template <int RoundConstant>
 PRIVGRAD_AES __m128i next_round_key(__m128i key) {
   const __m128i word =
       _mm_shuffle_epi32(_mm_aeskeygenassist_si128(key, RoundConstant), _MM_SHUFFLE(3, 3, 3, 3));
-  // Each word is the sum of those before it in the last key: three shifted additions.
+  // Each word is the sum of its predecessors in the last key: three shifted additions.
   for (int i = 0; i < 3; ++i) key = _mm_xor_si128(key, _mm_slli_si128(key, 4));
   return _mm_xor_si128(key, word);
 }
@@ -76,8 +76,9 @@ PRIVGRAD_AES void counter_blocks_128(const AesRoundKeys& round_keys, std::uint64
   std::copy_n(last, out.size(), out.begin());
 }
 
-// The wider ones count in the processor's order of bytes, with vector additions, and turn the bytes
-// of each counter over on the way in. What does not fill their registers is left to the first.
+// The wider variants count in the processor's byte order, with vector additions, and swap the bytes
+// of each counter on loading. The first variant computes the remaining blocks that do not fill
+// their registers.
 
 PRIVGRAD_VAES_256 void counter_blocks_256(const AesRoundKeys& round_keys, std::uint64_t domain,
                                           std::uint64_t block, std::span<std::uint8_t> out) {
@@ -114,8 +115,8 @@ PRIVGRAD_VAES_256 void counter_blocks_256(const AesRoundKeys& round_keys, std::u
   counter_blocks_128(round_keys, domain, block, out);
 }
 
-/// With a mask of all, because GCC 12 warns of the version without one: it is given a register that
-/// nothing was put in.
+/// Uses a full mask, because GCC 12 warns that the version without one reads an uninitialised
+/// register.
 PRIVGRAD_VAES_512 __m512i broadcast_512(__m128i quarter) {
   return _mm512_maskz_broadcast_i32x4(0xffff, quarter);
 }
@@ -154,8 +155,8 @@ PRIVGRAD_VAES_512 void counter_blocks_512(const AesRoundKeys& round_keys, std::u
   counter_blocks_128(round_keys, domain, block, out);
 }
 
-/// Compilers do not agree on whether __builtin_cpu_supports() knows it. That the system keeps the
-/// registers, instruction_set() says.
+/// Compilers disagree on whether __builtin_cpu_supports() knows VAES. instruction_set() checks that
+/// the operating system saves the registers.
 bool has_vaes() {
   constexpr unsigned kVaes = 1u << 9;
   unsigned a = 0, b = 0, c = 0, d = 0;

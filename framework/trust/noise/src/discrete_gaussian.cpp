@@ -17,7 +17,7 @@ std::string purpose_of(std::uint64_t stream) {
 }
 
 /// True with probability exp(-p), for a coin that is true with probability p (CKS, Algorithm 1,
-/// case p <= 1): the first k at which a coin of probability p / k is false is odd.
+/// case p <= 1): the first k for which a coin of probability p / k is false is odd.
 template <class Coin>
 bool exp_minus(RandomWords& words, const Coin& coin) {
   std::uint64_t k = 1;
@@ -30,9 +30,9 @@ bool exp_minus_one(RandomWords& words) {
   return exp_minus(words, [] { return true; });
 }
 
-/// True with probability exp(-(whole + part / sigma)^2 / 2), part < sigma: the square multiplied
-/// out, whole^2 / 2 + whole (part / sigma) + (part / sigma)^2 / 2, and one coin for each term, or
-/// for each unit of one (CKS, Algorithm 1, case above 1).
+/// True with probability exp(-(whole + part / sigma)^2 / 2), part < sigma. The square is expanded
+/// to whole^2 / 2 + whole (part / sigma) + (part / sigma)^2 / 2, with one coin for each term, or
+/// for each unit of a term (CKS, Algorithm 1, case above 1).
 bool exp_minus_half_square(RandomWords& words, std::uint64_t whole, std::uint64_t part,
                            std::uint64_t sigma) {
   const auto fraction = [&] { return words.below(sigma) < part; };
@@ -94,7 +94,7 @@ std::int64_t DiscreteGaussianStream::draw() {
 }
 
 Event grid_release_event(std::uint64_t levels, std::uint64_t sigma, Adjacency adjacency) {
-  // Both are whole numbers below 2^53, so exact; one rounding each for the quotient and its square.
+  // Both are integers below 2^53, so exact; the quotient and its square are rounded once each.
   const double ratio = sensitivity_of_unit_bound(adjacency) * static_cast<double>(levels) /
                        static_cast<double>(sigma);
   const double rho = 0.5 * ratio * ratio * (1.0 + 4.0 * std::numeric_limits<double>::epsilon());
@@ -109,7 +109,7 @@ std::uint64_t sigma_in_cells(double noise_multiplier, std::uint64_t levels) {
                       format_number(product) + " cells of the grid, allowed are less than 2^52");
   }
   const double whole = std::ceil(product);
-  // The product was rounded: if it came down to a whole number, the exact one is above it.
+  // The product was rounded: if it rounded down to an integer, the exact product is above that.
   const bool above = whole == product && std::fma(noise_multiplier, cells, -product) > 0.0;
   return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(whole) + (above ? 1 : 0));
 }

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kBlockBytes = 64;
 
 void require_sodium() {
-  // Safe to call again and from any thread; 0 and 1 both mean ready.
+  // May be called again, from any thread; 0 and 1 both mean ready.
   if (sodium_init() < 0)
     throw NumericError("libsodium could not be initialised: no secure randomness");
 }
@@ -31,11 +31,10 @@ void store_little_endian(std::uint64_t word, std::uint8_t* to) {
   for (int i = 0; i < 8; ++i) to[i] = static_cast<std::uint8_t>(word >> (8 * i));
 }
 
-/// (word + 1/2) / 2^64: in [2^-65, 1], with full relative precision near 0, where the tails come
-/// from.
+/// (word + 1/2) / 2^64, in [2^-65, 1], with full relative precision near 0, which yields the tails.
 double open_uniform(std::uint64_t word) { return (static_cast<double>(word) + 0.5) * 0x1p-64; }
 
-/// Two independent N(0, 1) from two independent words.
+/// Two independent N(0, 1) samples from two independent words.
 void box_muller(std::uint64_t first, std::uint64_t second, double* out) {
   const double radius = std::sqrt(-2.0 * std::log(open_uniform(first)));
   const double angle = 2.0 * std::numbers::pi * (static_cast<double>(second >> 11) * 0x1p-53);
@@ -49,8 +48,8 @@ class KeyedStream final : public RandomStream {
 
   std::uint64_t uniform_below(std::uint64_t bound) override {
     if (bound == 0) throw ConfigError("uniform_below needs a bound above 0");
-    // Words below 2^64 mod bound would make small results likelier; draw again (at most twice on
-    // average).
+    // Words below 2^64 mod bound would make small results likelier; they are redrawn (fewer than
+    // two draws on average).
     const std::uint64_t rejected_below = (0 - bound) % bound;
     std::uint64_t word = next();
     while (word < rejected_below) word = next();

@@ -41,7 +41,8 @@ void require_sigmas(std::span<const double> sigmas, std::size_t streams) {
   }
 }
 
-/// Two streams of one cipher would be one, whatever is charged for two.
+/// Two streams with the same cipher key would have the same noise, although they are charged as
+/// two.
 void require_keys(std::span<const RandomKey> own_keys) {
   if (own_keys.empty() || own_keys.size() > kMostNoiseTerms)
     throw ConfigError("rounded Gaussian noise of " + std::to_string(own_keys.size()) +
@@ -68,15 +69,15 @@ void require_sizes(std::size_t sums, std::size_t out) {
                     std::to_string(out) + ", allowed is as many");
 }
 
-/// The largest sizes of a scale for which a tier decides so much that it is the best to begin with:
-/// it leaves about 2^(size - 21), 2^(size - 29) and 2^(size - 44).
+/// The largest sizes of a scale for which it pays to begin with a tier; the tier leaves a share of
+/// about 2^(size - 21), 2^(size - 29) and 2^(size - 44) undecided.
 constexpr int kSizeForFloats = 14;
 constexpr int kSizeForDoubles = 25;
 constexpr int kSizeForFine = 43;
 
 RoundingTier first_tier(const RoundingScale& scale, const std::optional<RoundingTier>& wanted) {
-  // The doubles are for one term. Releases of several are in cells (release_shift()) for which the
-  // floats do.
+  // The double tier handles one term. Releases of several terms are in cells (release_shift()) for
+  // which the float tier suffices.
   const bool several = scale.terms > 1;
   const int size_for_floats = several ? kLargestSizeOfFloats : kSizeForFloats;
   const int size_for_doubles = several ? size_for_floats : kSizeForDoubles;
@@ -96,18 +97,18 @@ std::uint64_t remainder_of(std::int64_t sum, unsigned shift) {
   return static_cast<std::uint64_t>(sum) & ((std::uint64_t{1} << shift) - 1);
 }
 
-/// An element that the vectorised tiers left, and its sum, which may be overwritten before it is
-/// decided.
+/// An element that the vectorised tiers left undecided, with its sum, whose memory may be
+/// overwritten before the element is decided.
 struct Open {
   std::size_t element;
   std::int64_t sum;
 };
 
-/// The elements of a chunk that are not decided yet: some, or all.
+/// The undecided elements of a chunk: some, or all.
 class OpenElements {
  public:
   void collect(const RoundedChunk& rounded, std::span<const std::int64_t, kNormalsPerChunk> sums) {
-    constexpr std::size_t kTogether = 16;  // nearly always none of them
+    constexpr std::size_t kTogether = 16;  // nearly always, all of these are decided
     for (std::size_t begin = 0; begin < kPairs; begin += kTogether) {
       std::uint32_t some = 0;
       for (std::size_t i = begin; i < begin + kTogether; ++i) some |= rounded.undecided[i];
@@ -144,7 +145,7 @@ class RoundedGaussianStream::State {
 
   std::size_t streams() const { return streams_.size(); }
 
-  /// What follows is for these sigmas, one for each stream.
+  /// Sets the scale for these sigmas, one for each stream.
   RoundingScale scale_of(std::span<const double> sigmas, unsigned shift) {
     std::array<double, kMostNoiseTerms> in_use{};
     terms_.clear();
@@ -156,7 +157,8 @@ class RoundedGaussianStream::State {
     return {std::span(in_use).first(terms_.size()), shift};
   }
 
-  /// The elements [begin, end) of a chunk; what it writes for others is of no use.
+  /// Releases the elements [begin, end) of a chunk. Values written for other elements are
+  /// meaningless.
   void release(std::uint64_t chunk, std::size_t begin, std::size_t end, const RoundingScale& scale,
                Sums sums, Out out) {
     RoundedChunk rounded;
@@ -180,7 +182,8 @@ class RoundedGaussianStream::State {
     explicit Stream(const RandomKey& key) : words(key), extensions(key) {}
 
     CounterCipher words;
-    CounterCipher extensions;  // apart from the other, which reads on fastest where it stopped
+    CounterCipher extensions;  // separate from the other cipher, which is fastest when it reads on
+                               // where it stopped
     NormalWords chunk;         // the words that were read last
   };
 
@@ -190,7 +193,7 @@ class RoundedGaussianStream::State {
     return stream.chunk;
   }
 
-  /// \returns the tier that what is left goes to.
+  /// \returns the tier that decides the remaining elements.
   RoundingTier round(std::uint64_t chunk, const RoundingScale& scale, Sums sums,
                      RoundedChunk& rounded) {
     const RoundingTier first = first_tier(scale, way_.first);
@@ -240,7 +243,7 @@ class RoundedGaussianStream::State {
   }
 
   std::vector<Stream> streams_;
-  std::vector<Stream*> terms_;  // those whose sigma is not 0
+  std::vector<Stream*> terms_;  // the streams whose sigma is not 0
   RoundingWay way_;
   Counts counts_;
 };

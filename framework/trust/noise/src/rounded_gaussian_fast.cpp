@@ -1,5 +1,5 @@
-// The vectorised tiers of the rounded Gaussian. One source for all instruction sets, as
-// normal_kernels.hpp says: the same bits at each.
+// The vectorised tiers of the rounded Gaussian: one source for all instruction sets, with the same
+// bits at each (normal_kernels.hpp).
 
 #include <cmath>
 #include <optional>
@@ -20,14 +20,15 @@ using kernels::turned;
 
 constexpr std::size_t kPairs = NormalWords::kPairs;
 
-#define PRIVGRAD_ALWAYS __attribute__((always_inline))  // of lambdas, which take no `inline`
+#define PRIVGRAD_ALWAYS __attribute__((always_inline))  // for lambdas
 
 using Sums = std::span<const std::int64_t, kNormalsPerChunk>;
 
-// Both tiers compute in fixed point: Z and the sum's remainder as multiples of 2^-F coarse cells, F
-// as large as the integers' width allows for. x = Z + remainder + 1/2 is rounded down to k. With
-// what `bound` says of x's distance from the true value, k is certain if no whole cell begins
-// between x - bound and x + bound: if the fraction of x + bound is at least twice the bound.
+// Both tiers compute in fixed point: Z and the sum's remainder as multiples of 2^-F coarse cells,
+// with F as large as the integers' width allows. x = Z + remainder + 1/2 is rounded down to k.
+// Given `bound`, a bound on the distance of x from the true value, k is certain if no cell boundary
+// lies between x - bound and x + bound, that is, if the fraction of x + bound is at least twice the
+// bound.
 
 template <class Integer>
 struct Fixed {
@@ -42,7 +43,7 @@ PRIVGRAD_INLINE Fixed<Integer> fixed_point(int fraction_bits) {
   return {fraction_bits, one / 2, one - 1};
 }
 
-/// \returns k; and in `undecided` whether it is not certain.
+/// \returns k; sets `undecided` if k is uncertain.
 template <class Integer>
 PRIVGRAD_INLINE std::int32_t rounded_to(Integer z, Integer remainder, Integer bound,
                                         const Fixed<Integer>& fixed, bool& undecided) {
@@ -62,8 +63,8 @@ PRIVGRAD_INLINE void round_pair(std::size_t i, const Pair<Integer>& z, Integer b
   out.undecided[i] = (first ? 1u : 0u) | (second ? 2u : 0u);
 }
 
-/// Calls `loop` with the function that gives the remainder of sum i in fixed point, rounded down:
-/// one of three, so that the loop has to do no more than it must. (It is less than one unit.)
+/// Calls `loop` with a function that returns the remainder of sum i in fixed point, rounded down by
+/// less than one unit. There are three such functions, so that the loop does no unnecessary work.
 template <class Integer, class Loop>
 PRIVGRAD_INLINE void with_remainders(const Fixed<Integer>& fixed, unsigned shift, Sums sums,
                                      const Loop& loop) {
@@ -93,19 +94,19 @@ PRIVGRAD_INLINE Pair<std::int32_t> truncated(const Pair<float>& z) {
   return {static_cast<std::int32_t>(z.cosine), static_cast<std::int32_t>(z.sine)};
 }
 
-/// Z's distance from the float that stands for it, over sigma 2^-24 (all roundings are relative, of
-/// at most 2^-24): the radius's error, then that of the angle's function times r, then r times
-/// three: sigma to float, sigma r, sigma r cos. What is left out (products of errors) is less than
-/// 2^-20 of the rest, for which there is a factor.
+/// The distance of Z from its float, divided by sigma 2^-24 (all roundings are relative, at most
+/// 2^-24 each): the radius's error; the error of the angle's function times r; and r for each of
+/// the three roundings of sigma to float, sigma r, and sigma r cos. The omitted products of errors
+/// are less than 2^-20 of the rest, which an additional factor covers.
 constexpr double kFloatSlope = kFloatRadiusSlope + kFloatAngleError + 3.0;
 constexpr double kFloatSlack = 1.0 + 0x1p-10;
 
-/// In units of 2^-F there are three more: the float is truncated to an integer, so is the
-/// remainder, and so is the bound.
+/// In units of 2^-F three more are added: the float, the remainder and the bound are each truncated
+/// to an integer.
 PRIVGRAD_INLINE void floats(const NormalWords& words, const RoundingScale& scale, Sums sums,
                             RoundedChunk& out) {
-  // The bound is at most 2^(27 - 24) (6.8 * 6.74 + 0.72) + 3 < 400, less than half a cell if
-  // F >= 10, which kLargestSizeOfFloats sees to.
+  // The bound is at most 2^(27 - 24) (6.8 * 6.74 + 0.72) + 3 < 400, less than half a cell if F >=
+  // 10, which kLargestSizeOfFloats ensures.
   const int bits = bits_of_floats(scale);
   const auto fixed = fixed_point<std::int32_t>(bits);
   const double unit_sigma = std::ldexp(scale.coarse_sigmas[0], bits);
@@ -124,14 +125,14 @@ PRIVGRAD_INLINE void floats(const NormalWords& words, const RoundingScale& scale
   });
 }
 
-/// The distance of one term from its integer, as above, in units: (the radius's offset, and that
-/// of a coarse word, is in 2^-24 sigma) and one more, since the float is truncated. A word without
-/// a bound gets half a cell, with which no element is decided.
+/// The distance of one term from its integer, as above, in units. The radius's offset, also that of
+/// a coarse word, is in 2^-24 sigma; one unit is added because the float is truncated. A word
+/// without a bound gets half a cell, with which no element is decided.
 ///
-/// That all bounds are sums of floats costs at most 20 roundings (slope and offset, the product's,
-/// the sums' of 16 terms, round_terms()'s), which lower them by less than 2^-19 of what they are,
-/// and the 2 of round_terms() is at most 2 of 3 parts of it; the slack is on all else, the unit
-/// included. That unit has also room, 2^-10, for what floats below 2^-126 lose.
+/// All bounds are sums of floats with at most 20 roundings (slope and offset, the product, the sums
+/// of 16 terms, round_terms()), which lower them by less than 2^-19 of their value. The 2 units of
+/// round_terms() are at most 2 of 3 parts of a bound; the slack covers everything else, including
+/// the unit added here. That unit also has room, 2^-10, for the loss of floats below 2^-126.
 PRIVGRAD_INLINE void add_term(const NormalWords& words, const RoundingScale& scale,
                               std::size_t term, FloatSums& to) {
   const int bits = bits_of_floats(scale);
@@ -142,7 +143,7 @@ PRIVGRAD_INLINE void add_term(const NormalWords& words, const RoundingScale& sca
   const auto offset = static_cast<float>(step * kFloatRadiusOffset + kFloatSlack);
   const auto coarse = static_cast<float>(step * kFloatCoarseRadiusOffset + kFloatSlack);
   const auto half = static_cast<float>(fixed_point<std::int32_t>(bits).half);
-  // Two loops: a processor has more of the short ones' passes under way at a time.
+  // Two loops: the processor can overlap more iterations of short loops.
   std::array<float, kPairs> radii;
   for (std::size_t i = 0; i < kPairs; ++i) radii[i] = radius_of(words.radius[i]);
   for (std::size_t i = 0; i < kPairs; ++i) {
@@ -156,7 +157,7 @@ PRIVGRAD_INLINE void add_term(const NormalWords& words, const RoundingScale& sca
   }
 }
 
-/// Two more units: the remainder is truncated, and so is the bound.
+/// Two more units: the remainder and the bound are truncated.
 PRIVGRAD_INLINE void round_terms(const FloatSums& of, const RoundingScale& scale, Sums sums,
                                  RoundedChunk& out) {
   const auto fixed = fixed_point<std::int32_t>(bits_of_floats(scale));
@@ -171,15 +172,15 @@ PRIVGRAD_INLINE void round_terms(const FloatSums& of, const RoundingScale& scale
   });
 }
 
-/// To the nearest integer, for |x| < 2^51: the last bits of 2^52 + 2^51 + x. (AVX2 cannot convert
-/// to 64-bit integers.)
+/// Rounds to the nearest integer, for |x| < 2^51, by the last bits of 2^52 + 2^51 + x. (AVX2 cannot
+/// convert to 64-bit integers.)
 PRIVGRAD_INLINE std::int64_t nearest(double x) {
   constexpr double kShifter = 0x1.8p52;
   return std::bit_cast<std::int64_t>(x + kShifter) - std::bit_cast<std::int64_t>(kShifter);
 }
 
-/// At least 1 / (u r) where the cell of `a` is, for u and r of the middle of that cell: the product
-/// of the powers of two below them, which takes two subtractions of their exponents' bits.
+/// At least 1 / (u r) in the cell of `a`, for u and r at the middle of that cell. The bound
+/// multiplies the powers of two below u and r, which takes two subtractions of exponent bits.
 PRIVGRAD_INLINE double slope_at_most(double a, std::uint64_t upper, double r) {
   constexpr std::uint64_t kExponent = std::uint64_t{0x7ff} << 52;
   constexpr std::uint64_t kOne = std::uint64_t{1023} << 52;
@@ -188,11 +189,11 @@ PRIVGRAD_INLINE double slope_at_most(double a, std::uint64_t upper, double r) {
                    (std::bit_cast<std::uint64_t>(r) & kExponent));
 }
 
-/// The widths of the cells are nearly all of the bound, over sigma: |dr / du| = 1 / (u r), so the
-/// radius is off by at most 2^-33 / (u r), where u and r vary by less than a factor 1 + 2^-14 each
-/// over a cell that radius_is_coarse() lets pass; and a cell of V turns by at most pi / 8 2^-29 =
-/// 0.7854 2^-30. The arithmetic's 2^-46 r (see fine()) is less than the rest of 0.8. In units
-/// there are three more, as for floats.
+/// The widths of the cells make up nearly all of the bound, divided by sigma. |dr / du| = 1 / (u
+/// r), so the radius is off by at most 2^-33 / (u r), where u and r each vary by less than a factor
+/// 1 + 2^-14 over a cell that radius_is_coarse() lets pass. A cell of V turns the angle by at most
+/// pi / 8 2^-29 = 0.7854 2^-30. The arithmetic's 2^-46 r (see fine()) is less than the remainder of
+/// 0.8. In units three more are added, as for floats.
 PRIVGRAD_INLINE void doubles(const NormalWords& words, const RoundingScale& scale, Sums sums,
                              RoundedChunk& out) {
   constexpr int kMostBits = 40;
@@ -226,7 +227,7 @@ PRIVGRAD_INLINE void add(const RoundedChunk& rounded, unsigned shift, Sums sums,
                          std::span<std::int64_t, kNormalsPerChunk> out) {
   const std::int64_t* const from = sums.data();
   std::int64_t* const to = out.data();
-  // `from` and `to` are the same or apart, never shifted against each other.
+  // `from` and `to` are the same array or disjoint; they never overlap with an offset.
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC ivdep
 #endif
@@ -245,7 +246,7 @@ struct FineTerm {
 
 PRIVGRAD_INLINE FineTerm fine_term(const RoundingAddress& address, double sigma,
                                    const RoundingBits& bits) {
-  // Near 1 the distance from it, by inverting the bits, so that no digit is lost.
+  // Near 1, computes the distance from 1 by inverting the bits, so that no digit is lost.
   const std::uint64_t upper = 0 - static_cast<std::uint64_t>(address.radius >> 31);
   const auto whole = static_cast<double>(address.radius ^ static_cast<std::uint32_t>(upper));
   const double a = (whole + static_cast<double>(bits.radius ^ upper) * 0x1p-64) * 0x1p-32;
@@ -257,28 +258,30 @@ PRIVGRAD_INLINE FineTerm fine_term(const RoundingAddress& address, double sigma,
   return {address.sine ? z.sine : z.cosine, std::abs(r)};
 }
 
-/// The bound is 2^-46 S for Z, S the sum of all |sigma| r, and 2^-50 for the rest.
+/// The bound is 2^-46 S for Z, where S is the sum of all |sigma| r, and 2^-50 for the rest.
 ///
 /// A term's error, over sigma r, where e = 2^-53 is the largest relative error of one rounding:
-/// - ln u. a has 2 e (its two parts are rounded, then their sum), and 2^-65 for the width of its
-///   cell. That moves L = -2 ln u by 4 e at most, where u is not near 1, and relative to L by 2.4 e
-///   where it is; n's rounding adds another e to L. s has 2 e, p 1.2 e (its terms beyond -4 are
-///   less than 0.01 of it; the fit has 2^-57), s p 1 e: 4.2 e of |s p| <= ln 2, or 2.9 e. So L is
-///   off by 8 e, 1 e for the constant and 1 e for the last rounding: relative to L >= ln 2 at most
-///   15 e; near 1, where s p is all of L, 7 e. The square root halves that and adds 1 e: 8.5 e.
+/// - ln u. a has an error of 2 e (its two parts are rounded, then their sum) and 2^-65 for the
+///   width of its cell. That moves L = -2 ln u by 4 e at most, where u is not near 1, and relative
+///   to L by 2.4 e where it is; n's rounding adds another e to L. s has 2 e, p 1.2 e (its terms
+///   beyond -4 are less than 0.01 of it; the fit has 2^-57), s p 1 e: 4.2 e of |s p| <= ln 2, or
+///   2.9 e. So L is off by 8 e, 1 e for the constant and 1 e for the last rounding: relative to L
+///   >= ln 2 at most 15 e; near 1, where s p is all of L, 7 e. The square root halves that and adds
+///   1 e: 8.5 e.
 /// - The angle's function. t has 2 e, z 5 e; the sine ends with 5 e and the cosine with 6 e,
 ///   absolute, the fits' 2^-56 and 2^-52 included; the cell of V is 2^-93 wide.
 /// - Two products, by sigma and by the cosine or sine: 2 e.
-/// Together less than 17 e. Up to 16 terms are added, 15 roundings of what is at most S. The sums
-/// with the remainder and with the bound are rounded three times, by at most e (|Z| + 2): 3 e S
-/// more, and 6 e = 0.8 2^-50. All that is 35 e S, below 2^-47 S; S itself is computed to 30 e of it.
-/// The test "double arithmetic is within an eighth of what the tiers assume" compares radii and
-/// angles with long double.
+/// Together these are less than 17 e. Adding up to 16 terms takes 15 roundings of values of at most
+/// S. The sums with the remainder and with the bound are rounded three times, by at most e (|Z| +
+/// 2): 3 e S more, and 6 e = 0.8 2^-50. The total is 35 e S, below 2^-47 S; S itself is computed
+/// with a relative error of at most 30 e. The test "double arithmetic is within an eighth of what
+/// the tiers assume" compares radii and angles with long double.
 PRIVGRAD_INLINE std::optional<std::int64_t> fine(std::span<const RoundingAddress> terms,
                                                  const RoundingScale& scale,
                                                  std::uint64_t remainder,
                                                  std::span<const RoundingBits> bits) {
-  constexpr int kLargestSize = 46;  // beyond, no element would be certain, nor |Z| < 2^51
+  constexpr int kLargestSize = 46;  // above it no element would be decided, and |Z| could exceed
+                                    // 2^51
   if (scale.size > kLargestSize) return std::nullopt;
   double sum = 0.0, length = 0.0;
   for (std::size_t j = 0; j < terms.size(); ++j) {
@@ -306,8 +309,8 @@ PRIVGRAD_INLINE void float_pairs(const NormalWords& words, FloatPairs& out) {
   }
 }
 
-// A level's functions: the loops above, inlined into functions that may use its instructions.
-// NOLINTBEGIN(bugprone-macro-parentheses): the attributes stand where no parentheses may.
+// The functions of one instruction level: the loops above, inlined into functions that may use its
+// instructions. NOLINTBEGIN(bugprone-macro-parentheses): the attributes cannot be parenthesised.
 #define PRIVGRAD_ROUNDING_LEVEL(level, attributes)                                                 \
   attributes void floats_##level(const NormalWords& words, const RoundingScale& scale, Sums sums,  \
                                  RoundedChunk& out) {                                              \

@@ -1,4 +1,4 @@
-// The tiers of the rounded Gaussian that take one element at a time.
+// The tiers of the rounded Gaussian that decide one element at a time.
 
 #include <gmp.h>
 #include <mpfr.h>
@@ -50,7 +50,7 @@ class Whole {
   Whole& operator=(const Whole&) = delete;
   ~Whole() { mpz_clear(value_); }
 
-  /// The number whose binary digits are this one's, and then `bits` of x.
+  /// Appends `bits` binary digits of x to this number.
   void append(std::uint64_t x, int bits) {
     Whole more;
     mpz_import(more.value_, 1, 1, sizeof x, 0, 0, &x);
@@ -92,14 +92,14 @@ struct Interval {
   Real high;
 };
 
-/// [m, m + 1] 2^-bits, exactly: the precision has to be more than `bits`.
+/// [m, m + 1] 2^-bits, exactly: the precision must be more than `bits`.
 void set_cell(Interval& x, const Whole& m, int bits) {
   mpfr_set_z_2exp(x.low, m.value_, -bits, MPFR_RNDD);
   mpfr_set_ui_2exp(x.high, 1, -bits, MPFR_RNDU);
   mpfr_add(x.high, x.high, x.low, MPFR_RNDU);
 }
 
-/// u becomes sqrt(-2 ln u), which falls; u in (0, 1].
+/// u becomes sqrt(-2 ln u), a decreasing function; u in (0, 1].
 void set_radius(Interval& u) {
   mpfr_swap(u.low, u.high);
   mpfr_log(u.low, u.low, MPFR_RNDU);
@@ -110,7 +110,7 @@ void set_radius(Interval& u) {
   mpfr_sqrt(u.high, u.high, MPFR_RNDU);
 }
 
-/// v in [0, 1] becomes sin(pi v / 4), which grows, or cos(pi v / 4), which falls.
+/// v in [0, 1] becomes sin(pi v / 4), which is increasing, or cos(pi v / 4), which is decreasing.
 void set_sine_or_cosine(Interval& v, bool sine) {
   Real pi(mpfr_get_prec(v.low));
   mpfr_const_pi(pi, MPFR_RNDD);
@@ -129,7 +129,7 @@ void set_sine_or_cosine(Interval& v, bool sine) {
   }
 }
 
-/// The function of the angle that an element takes, and its sign.
+/// The function of the angle for an element, and its sign.
 struct Octant {
   bool sine;
   bool negative;
@@ -141,8 +141,8 @@ Octant octant_of(const RoundingAddress& address) {
   return {address.sine != exchanged, (address.angle >> sign_bit & 1) != 0};
 }
 
-/// Z's interval becomes that of (remainder + Z) / 2^shift + 1 / 2. The remainder and the powers of
-/// two are exact.
+/// Z's interval becomes the interval of (remainder + Z) / 2^shift + 1 / 2. The remainder and the
+/// powers of two are exact.
 void scale_and_shift(Interval& z, unsigned shift, std::uint64_t remainder) {
   const Whole whole(remainder);
   for (const bool high : {false, true}) {
@@ -154,7 +154,7 @@ void scale_and_shift(Interval& z, unsigned shift, std::uint64_t remainder) {
   }
 }
 
-/// k, if all of the interval of x = Z + remainder + 1 / 2 is rounded down to it.
+/// k, if the whole interval of x = Z + remainder + 1 / 2 rounds down to it.
 std::optional<std::int64_t> decided(Interval& x) {
   Whole low, high;
   mpfr_get_z(low.value_, x.low, MPFR_RNDD);
@@ -163,7 +163,7 @@ std::optional<std::int64_t> decided(Interval& x) {
   return static_cast<std::int64_t>(low.modulo_2_64());
 }
 
-/// MPFR keeps pi and the logarithm of 2 for each thread, and forgets to free them with it.
+/// MPFR caches pi and the logarithm of 2 per thread, and does not free them when the thread ends.
 struct FreeCaches {
   FreeCaches() = default;
   FreeCaches(const FreeCaches&) = delete;
@@ -171,7 +171,7 @@ struct FreeCaches {
   ~FreeCaches() { mpfr_free_cache(); }
 };
 
-/// A pair's two strings, as far as they have been read.
+/// A pair's two bit strings, as far as they have been read.
 struct Strings {
   explicit Strings(const RoundingAddress& address)
       : radius(address.radius), angle(address.angle & kAngleMask) {}
@@ -184,8 +184,8 @@ struct Strings {
   Whole radius, angle;
 };
 
-/// sum += sigma zeta, with zeta in the interval that strings with `further` more bits leave. Sigma
-/// is exact.
+/// sum += sigma zeta, where zeta is in the interval given by strings with `further` more bits.
+/// Sigma is exact.
 void add_term(const Strings& strings, int further, const Octant& octant, double sigma,
               Interval& sum) {
   const mpfr_prec_t precision = mpfr_get_prec(sum.low);

@@ -33,7 +33,7 @@ struct Weighted {
       "a run's sums are all on the grid or all in floating point: running sums of both are two");
 }
 
-/// m: of a unit that takes part in the step with the most noise.
+/// m, for a unit that takes part in the step with the most noise.
 double most_noise(const CorrelatedRecipes& recipes) {
   double most = 0.0;
   for (std::uint64_t step = 0; step < recipes.steps(); ++step)
@@ -41,7 +41,7 @@ double most_noise(const CorrelatedRecipes& recipes) {
   return most;
 }
 
-/// The noise of a chunk of a step's elements, and their release.
+/// The noise of a chunk of a step's elements, and the release of the chunk.
 class NewNoise {
  public:
   void clear() { noise_.fill(0.0); }
@@ -60,10 +60,10 @@ class NewNoise {
   }
 
   /// s = keep s + x, and x = factor (s + unit z).
-  /// \param z  out: the noise, for later steps; null: none of them continues it.
+  /// \param z  out: the noise, for later steps; null if no later step continues it.
   void release(std::span<float> x, double* s, float* z, double keep, double unit, double factor) {
-    // Later steps continue exactly what this one releases, to the last bit, and the release is the
-    // same whether or not there are any.
+    // Later steps continue exactly the released noise, to the last bit, and the release is the same
+    // with and without later steps.
     float* rounded = z != nullptr ? z : normals_.data();
     const double* noise = noise_.data();
     float* values = x.data();
@@ -107,7 +107,8 @@ double noise_factor_of(std::span<const CorrelatedRecipes* const> parts,
     squares += error * error;
   }
   if (squares == 0.0) return 1.0;
-  constexpr double kRoundings = 1.0 + 0x1p-50;  // of the noise that it multiplies, and of itself
+  constexpr double kRoundings = 1.0 + 0x1p-50;  // for the rounding of the noise that it multiplies,
+                                                // and for its own
   return (1.0 + std::sqrt(squares) * most_noise(*parts.front())) * kRoundings;
 }
 
@@ -128,7 +129,7 @@ CorrelatedMechanism::CorrelatedMechanism(const CorrelatedRecipes& recipes, Rando
 
 namespace {
 
-/// Keys of their own: the same node of two parts is not the same noise.
+/// Separate keys: the same node in two parts means different noise.
 RandomKey key_of_part(const RandomKey& noise_key, std::size_t part) {
   return part == 0 ? noise_key : noise_key.derive("part " + std::to_string(part));
 }
@@ -143,7 +144,7 @@ CorrelatedMechanism::CorrelatedMechanism(std::span<const CorrelatedPart> parts, 
       steps_(parts.front().recipes.steps()),
       most_rows_(most_rows),
       slice_(slice) {
-  // The unit of all parts' bounds must have no bounds itself: they could be exceeded unseen.
+  // The unit of all parts' bounds must have no bounds itself: exceeding them would go unnoticed.
   if (!parts.front().bounds.empty() || parts.front().first_step != 0) {
     throw ConfigError(
         "the first part of a release is the unit of the others; it begins with the run, and has no "
@@ -157,7 +158,7 @@ CorrelatedMechanism::CorrelatedMechanism(std::span<const CorrelatedPart> parts, 
 
 namespace {
 
-/// Whether a sum keeps to a bound that the plan gives in units of the first one's.
+/// Whether a sum is within its planned bound, in units of the first sum's bound.
 bool keeps_to(const Bounded& sum, double bound, double unit) {
   return sum.l2_bound() <= bound * unit;
 }
@@ -172,7 +173,7 @@ bool keeps_to(const BoundedOnGrid& sum, double bound, double) {
 
 }  // namespace
 
-/// Before anything changes.
+/// Called before anything changes.
 template <class Sum>
 void CorrelatedMechanism::check(std::span<const Sum> sums, double divisor) const {
   if (!(divisor > 0.0) || !std::isfinite(divisor)) {
@@ -201,7 +202,7 @@ void CorrelatedMechanism::check(std::span<const Sum> sums, double divisor) const
   const std::size_t size = slice_ ? slice_->size : next_step_ == 0 ? sums.front().size() : size_;
   for (std::size_t i = 0; i < sums.size(); ++i) {
     const double bound = parts_[i].bound(next_step_ - parts_[i].first_step);
-    // The first sum says what the unit is; another one may be shorter than was planned.
+    // The first sum defines the unit; another sum may have a smaller bound than planned.
     const bool fits = keeps_to(sums[i], bound, unit) && (i != 0 || sums[i].l2_bound() == unit);
     if (fits && sums[i].size() == size) continue;
     throw PrivacyError(
@@ -338,7 +339,8 @@ std::vector<Released> CorrelatedMechanism::release_all(std::vector<Sum> sums,
   check(std::span<const Sum>(sums), divisor);
   const std::uint64_t step = receipt.step();
   if (step != next_step_) {
-    // An older step's noise on other data would give itself away; a newer one lacks data between.
+    // An older step with other data would reveal its noise; a later step lacks the data of those
+    // between.
     throw PrivacyError("step " + std::to_string(step) + " cannot be released, the next one is " +
                        std::to_string(next_step_));
   }
@@ -408,7 +410,7 @@ Released CorrelatedMechanism::noised(Part& part, std::uint64_t step_of_run, Boun
     const auto found = std::find_if(part.kept.begin(), part.kept.end(),
                                     [from = from](const auto& kept) { return kept.step == from; });
     if (found == part.kept.end()) {
-      // Without its noise this release would tell what that one did not.
+      // Without that step's noise, this release would reveal data.
       throw PrivacyError("step " + std::to_string(step_of_run) + " continues the noise of step " +
                          std::to_string(part.first_step + from) + ", which was released without");
     }
@@ -417,7 +419,7 @@ Released CorrelatedMechanism::noised(Part& part, std::uint64_t step_of_run, Boun
   const bool is_kept = recipes.last_use(step) > step;
   std::vector<float> z = is_kept ? part.take_buffer() : std::vector<float>{};
 
-  std::vector<float> values = TrustBase::take(std::move(sum));  // and then what is released
+  std::vector<float> values = TrustBase::take(std::move(sum));  // later the released values
   std::atomic<bool> is_finite = true;
   const double scale = recipes.scale(step);
   const double factor = scale / divisor;
@@ -448,7 +450,7 @@ Released CorrelatedMechanism::noised(Part& part, std::uint64_t step_of_run, Boun
   return TrustBase::released(std::move(values), stddev, is_finite);
 }
 
-/// Forgets the noise that no step after this one continues.
+/// Drops noise that no later step continues.
 void CorrelatedMechanism::Part::forget(std::uint64_t step) {
   for (std::size_t i = kept.size(); i-- > 0;) {
     if (recipes.last_use(kept[i].step) > step) continue;

@@ -54,7 +54,7 @@ std::pair<double, double> most_shares(const CorrelatedRecipes& recipes) {
   return {shares, terms};
 }
 
-/// Whether running sums are multiplied by something else than 0 and 1.
+/// Whether running sums are multiplied by anything other than 0 and 1.
 bool multiplies(const CorrelatedRecipes& recipes) {
   for (std::uint64_t step = 0; step < recipes.steps(); ++step) {
     if (recipes.keep(step) != 0.0 && recipes.keep(step) != 1.0) return true;
@@ -62,7 +62,7 @@ bool multiplies(const CorrelatedRecipes& recipes) {
   return false;
 }
 
-/// E of exact_part.hpp but for its last term, in units of 2^-F cells.
+/// E of exact_part.hpp without its last term, in units of 2^-F cells.
 double roundings(const CorrelatedRecipes& recipes, std::size_t size) {
   const auto [shares, terms] = most_shares(recipes);
   const double memory = recipes.remembered_steps();  // A
@@ -70,10 +70,10 @@ double roundings(const CorrelatedRecipes& recipes, std::size_t size) {
   return (of_sum + terms) * (std::sqrt(static_cast<double>(size)) + memory);
 }
 
-/// A bound on how far roundings can move all releases, in units of the noise, with F fractional
-/// bits.
+/// With F fractional bits, a bound on the effect of the roundings on all releases, in units of the
+/// noise.
 double error_with(int bits, const CorrelatedRecipes& recipes, std::size_t size) {
-  // Constants beyond what fixed() holds, or sums that grow of themselves: nothing is proved of them.
+  // Nothing is proved for constants that fixed() cannot hold, or for sums that grow by themselves.
   if (most_shares(recipes).first >= 4.0 || !std::isfinite(recipes.remembered_steps()))
     return std::numeric_limits<double>::infinity();
   const double memory = recipes.remembered_steps();
@@ -91,13 +91,13 @@ struct FixedPoint {
   int bits;
 };
 
-/// 64 bits, of which as many are a cell's fraction as the largest sums leave, where that is fine
-/// enough; else 128, with up to 32. In both, noise is below 2^59 units.
+/// Running sums have 64 bits if the largest sums leave enough of them for a cell's fraction;
+/// otherwise 128 bits with up to 32 for the fraction. In both, noise is below 2^59 units.
 FixedPoint fixed_point(const CorrelatedRecipes& recipes, const ExactPart::Size& size) {
   const auto [least, most] = noise_range(recipes);
   constexpr auto kCells = static_cast<double>(kExactLevels);
   const int of_noise = std::clamp(58 - std::ilogb(most * kCells), 0, 32);
-  constexpr double kMostBound = 2.0;  // of a contribution: that of a difference of gradients
+  constexpr double kMostBound = 2.0;  // for a contribution that is a difference of gradients
   const double largest = recipes.remembered_steps() * (1.0 + most_shares(recipes).first) *
                          kMostBound * kCells * static_cast<double>(size.most_rows);
   const int of_sums = std::isfinite(largest) ? 61 - std::ilogb(largest) : -1;
@@ -108,7 +108,7 @@ FixedPoint fixed_point(const CorrelatedRecipes& recipes, const ExactPart::Size& 
   return {true, of_noise};
 }
 
-/// The values that the releases of earlier steps left for later ones.
+/// The values that earlier releases have stored for later ones.
 template <class Memory>
 class Kept {
  public:
@@ -130,7 +130,7 @@ class Kept {
                        ", which was released without");
   }
 
-  /// Memory of a step that none continues any more, or a new one.
+  /// Reuses the memory of a step that no later step continues, or allocates.
   Memory take(std::size_t size) {
     if (spare_.empty()) return Memory(size);
     Memory memory = std::move(spare_.back());
@@ -182,7 +182,7 @@ class Kept {
   std::vector<Memory> spare_;
 };
 
-/// The node whose stream a step's one draw comes from: it is the step's alone.
+/// The node whose stream provides a step's draw: it belongs only to this step.
 std::uint64_t node_of(const CorrelatedRecipes& recipes, std::uint64_t step) {
   return recipes.noise(step).front().node;
 }
@@ -245,7 +245,7 @@ class WholePart final : public ExactPart {
   }
 
  private:
-  /// z = R 2^h - s, of a step.
+  /// z = R 2^h - s, for one step.
   struct Noise {
     explicit Noise(std::size_t size) : z(size) {}
     std::size_t bytes() const { return z.capacity() * sizeof(std::uint64_t); }
@@ -319,7 +319,7 @@ class WholePart final : public ExactPart {
   const CorrelatedRecipes& recipes_;
   std::size_t first_;  // coordinate
   RandomKey key_;
-  double unit_;  // cells of noise of multiplier 1
+  double unit_;  // one unit of noise multiplier, in cells
   unsigned shift_;
   std::vector<std::uint64_t> sum_;  // s, modulo 2^64
   Kept<Noise> kept_;
@@ -340,14 +340,15 @@ Int128 sum_of(Int128 a, Int128 b) {
 template <class Int>
 Int shifted(std::int64_t cell, int bits) {
   if constexpr (sizeof(Int) == sizeof(cell)) return cell << bits;
-  // In words: a shift of 128 bits by a variable number takes longer than all else in its loop.
+  // Computed in 64-bit words: a variable shift of 128 bits would take longer than the rest of the
+  // loop.
   const auto high = static_cast<std::uint64_t>(cell >> (63 - bits) >> 1);
   const auto low = static_cast<std::uint64_t>(cell) << bits;
   return static_cast<Int>((static_cast<UnsignedInt128>(high) << 64) | low);
 }
 
-/// sums = times_keep(sums) + cells 2^bits, and so are `data`. (A function of its own keeps what its loop
-/// uses in registers; the same holds of subtract().)
+/// sums = times_keep(sums) + cells 2^bits; `data` gets the same values. (As a function of its own,
+/// its loop keeps its variables in registers; so does subtract().)
 template <class Int, class TimesKeep>
 [[gnu::noinline]] void add_to_kept(const TimesKeep& times_keep, const std::int64_t* cells, int bits,
                                    std::span<Int> sums, Int* data) {
@@ -355,7 +356,7 @@ template <class Int, class TimesKeep>
     sums[i] = data[i] = sum_of(times_keep(sums[i]), shifted<Int>(cells[i], bits));
 }
 
-/// data = data - product(from), where subtract_from(data, from) is that.
+/// data = data - product(from), which subtract_from(data, from) computes.
 template <class Int, class SubtractFrom>
 [[gnu::noinline]] void subtract(const SubtractFrom& subtract_from, const Int* from,
                                 std::span<Int> data) {
@@ -438,7 +439,7 @@ class FractionPart final : public ExactPart {
   }
 
  private:
-  /// s and R of a step; R, in cells of 2^h, is public: rounding it is post-processing.
+  /// s and R of a step; R, in cells of 2^h, is public, because rounding is post-processing.
   struct Release {
     explicit Release(std::size_t size) : sum(size), released(size) {}
     std::size_t bytes() const {
@@ -458,7 +459,7 @@ class FractionPart final : public ExactPart {
   struct Term {
     const Release* memory;
     double factor;
-    std::int64_t constant;  // factor, fixed()
+    std::int64_t constant;  // the factor, as fixed() returns it
   };
 
   std::vector<Term> terms_of(std::uint64_t step) {
@@ -506,7 +507,8 @@ class FractionPart final : public ExactPart {
     }
   }
 
-  /// R of elements from `begin` on, of their upper parts and of the real numbers of the lower ones.
+  /// Adds terms to R for elements from `begin` on, given the upper parts and the lower parts as
+  /// real numbers.
   static void add_terms(std::span<const Term> terms, std::size_t begin, double high,
                         std::span<const double> lower, std::span<double> upper) {
     const double* real = lower.data();
@@ -535,7 +537,7 @@ class FractionPart final : public ExactPart {
   std::size_t first_;  // coordinate
   RandomKey key_;
   int bits_;     // F
-  double unit_;  // units of noise of multiplier 1
+  double unit_;  // one unit of noise multiplier, in fixed-point units
   unsigned shift_;
   std::vector<Int> sum_;  // s
   Kept<Release> kept_;

@@ -1,4 +1,4 @@
-// One part of a run with correlated noise, computed exactly in whole numbers or fixed point.
+// One part of a run with correlated noise, computed exactly in integers or fixed point.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,12 @@
 
 namespace privgrad::core {
 
-/// A step of one part of a run whose releases share data or noise, in whole numbers.
+/// One part of a run whose releases share data or noise, computed step by step in integers.
 ///
-/// Let q_t be as CorrelatedRecipes has it: release t less what it continues. Its data are
-/// D_t = s_t - sum_i c_i s_i, c_i = share_i K(step_i, t), and its noise is one Gaussian Z_t of the
-/// step's own nodes. The continuous mechanism, which is what is accounted, tells all D_t + Z_t.
-/// What is released here follows from these numbers alone:
+/// Let q_t be as in CorrelatedRecipes: release t minus what it continues. Its data are D_t = s_t -
+/// sum_i c_i s_i, c_i = share_i K(step_i, t), and its noise is one Gaussian Z_t of the step's own
+/// nodes. The accounted mechanism is the continuous one, which releases all D_t + Z_t. The actual
+/// releases are a function of these numbers:
 ///
 ///     y_t = round((D_t + Z_t) / 2^h),    R_t = sum_i c_i R_i + y_t,    released_t = scale_t R_t,
 ///
@@ -27,13 +27,13 @@ namespace privgrad::core {
 ///
 /// Whole recipes, where every keep is 0 or 1 and every share a whole number: D_t is a whole number
 /// of cells, and is added up as one, modulo 2^64. Then R_t 2^h = round-to-2^h(s_t + sum_i c_i z_i +
-/// Z_t) with z_i = R_i 2^h - s_i, so that one vector is kept of each step that is continued.
+/// Z_t) with z_i = R_i 2^h - s_i, so one vector is kept for each continued step.
 ///
 /// Other recipes: s_t and D_t are carried in fixed point with F bits for a cell's fraction: in 64
-/// bits where the sums that batches of most_rows examples can come to leave enough for it, so that
-/// nothing wraps whatever the data; else in 128, where F is up to 32 and 2^32 examples fit. Each
-/// multiplication by a constant c (fixed_point.hpp) rounds down, by less than a unit of 2^-F, and c
-/// itself to 60 fractional bits. For neighbours that differ by one unit's contributions the
+/// bits if the largest sums of batches of most_rows examples leave enough bits for it, so that no
+/// data makes anything wrap; otherwise in 128 bits, with F up to 32 and room for 2^32 examples.
+/// Each multiplication by a constant c (fixed_point.hpp) rounds down, by less than a unit of 2^-F,
+/// and c itself to 60 fractional bits. For neighbours that differ by one unit's contributions the
 /// roundings add to the difference of s_t a vector of length at most A (sqrt(d) + A), in such
 /// units, A = min(T, 1 / (1 - keep)) (each step adds sqrt(d) for d roundings and, for the constant,
 /// 2^-60 of a difference that is below 2^59 A; what was there shrinks by keep; nothing at all where
@@ -46,8 +46,8 @@ namespace privgrad::core {
 ///
 /// Over T steps these are, in units of the noise, no more than sqrt(T) E / sigma_min; by the
 /// triangle inequality the mechanism's sensitivity grows by no more than that. relative_error()
-/// says what it is in units of the noise; the mechanism enlarges all noise by the factor that makes
-/// up for it, so what was charged holds to the last bit.
+/// returns this growth in units of the noise; the mechanism enlarges all noise by a factor that
+/// compensates for it, so the charged guarantee holds exactly.
 class ExactPart {
  public:
   virtual ~ExactPart();
@@ -59,30 +59,30 @@ class ExactPart {
     std::uint64_t most_rows = 0;  ///< Examples in a step, at most: public.
   };
 
-  /// \param noise_factor  at least 1: what all noise is enlarged by.
-  /// \param slice  the coordinates that this object has. Each coordinate is released
-  ///   by itself, so what it releases is that slice of what one object for all of them would.
+  /// \param noise_factor  at least 1: the factor that enlarges all noise.
+  /// \param slice  the coordinates of this object. Each coordinate is released independently, so
+  ///   the object releases this slice of what an object for all coordinates would.
   static std::unique_ptr<ExactPart> make(const CorrelatedRecipes& recipes, const Size& size,
                                          RandomKey key, double noise_factor, const Slice& slice);
 
-  /// A bound on how far roundings can move all releases of a part, in units of the noise; 0 for
+  /// A bound on the effect of roundings on all releases of a part, in units of the noise; 0 for
   /// whole recipes.
   static double relative_error(const CorrelatedRecipes& recipes, const Size& size);
 
   /// Steps in order.
   /// \param cells  x_t, in cells of kExactLevels per unit: [size of the slice].
   /// \param released  out: R_t scale_t times `width`, as floats: [size of the slice].
-  /// \param width  width of a cell of x_t, over the divisor.
-  /// \throws PrivacyError if it continues a step that was not released by this object.
+  /// \param width  the width of a cell of x_t, divided by the divisor.
+  /// \throws PrivacyError if the step continues one that this object has not released.
   virtual void release(std::uint64_t step, std::span<const std::int64_t> cells, double width,
                        std::span<float> released, Executor& executor) = 0;
 
   virtual std::size_t memory_bytes() const = 0;
 
-  /// The noise of the steps to come is drawn with this key.
+  /// Draws the noise of later steps with this key.
   virtual void use_key(const RandomKey& key) = 0;
 
-  /// Running sums and what later steps continue.
+  /// Saves running sums and what later steps continue.
   virtual void save(StateWriter& out) const = 0;
   /// \throws IoError
   virtual void restore(StateReader& in) = 0;

@@ -47,7 +47,7 @@ bool is_finite(float value) {
   return (std::bit_cast<std::uint32_t>(value) & kExponent) != kExponent;
 }
 
-/// The product, rounded up: noise is never less than what was paid for. Exact where b is a power of
+/// The product, rounded up so that noise is never less than was paid for. Exact if b is a power of
 /// two, as the levels of exact_sum() are.
 double product_up(double a, double b) {
   const double product = a * b;
@@ -56,15 +56,15 @@ double product_up(double a, double b) {
              : product;
 }
 
-/// (x + l2_bound sum_j multiplier_j zeta(node_j)) / divisor, for at least one term, a chunk of its
-/// elements at a time. One per task.
+/// Computes (x + l2_bound sum_j multiplier_j zeta(node_j)) / divisor, for at least one term, in
+/// chunks of elements. One object per task.
 class NoisePart {
  public:
   NoisePart(const std::vector<NoiseTerm>& terms, const RandomKey& key) : terms_(terms) {
     for (const NoiseTerm& term : terms) nodes_.emplace_back(key, term.node);
   }
 
-  /// \param values  elements [begin, begin + size) of x, and of the result; size at most
+  /// \param values  elements [begin, begin + size) of x, replaced by the result; size at most
   ///   kNormalsPerChunk.
   /// \returns whether all results are finite.
   bool add(std::size_t begin, double l2_bound, double divisor, std::span<float> values) {
@@ -103,14 +103,16 @@ class NoisePart {
   const std::vector<NoiseTerm>& terms_;
   std::vector<NormalStream> nodes_;  // one per term
   std::array<float, kNormalsPerChunk> normals_{};
-  std::array<double, kNormalsPerChunk> others_{};  // the sum of all terms but the last: 0 of one
+  std::array<double, kNormalsPerChunk> others_{};  // the sum of all terms but the last: 0 if there
+                                                   // is only one
 };
 
 }  // namespace
 
 namespace {
 
-/// \throws PrivacyError unless the recipe is independent noise above 0; its nodes must be fresh.
+/// \throws PrivacyError unless the recipe has positive noise that is independent, from nodes that
+///   are not used elsewhere.
 Event independent_event(const ReleaseRecipe& recipe, std::uint64_t step) {
   const auto refuse = [&](const std::string& why) {
     throw PrivacyError("step " + std::to_string(step) + " " + why +
@@ -136,8 +138,9 @@ std::vector<Event> release_events(const Aggregator& aggregator, std::uint64_t st
   std::unordered_set<std::uint64_t> used;
   for (std::uint64_t step = 0; step < steps; ++step) {
     const ReleaseRecipe recipe = aggregator.recipe(step);
-    // Composition of Gaussian mechanisms needs noise that is independent between releases; a node
-    // that comes back would cancel, or be averaged out, and the sum of its costs would say nothing.
+    // Composition of Gaussian mechanisms needs noise that is independent between releases. The
+    // noise of a repeated node would cancel or average out, and the sum of the costs would be
+    // meaningless.
     for (const NoiseTerm& term : recipe.noise) {
       if (used.insert(term.node).second) continue;
       throw PrivacyError("step " + std::to_string(step) + " uses noise node " +
@@ -164,12 +167,12 @@ ReleaseRecipe Mechanism::recipe_of(std::uint64_t step) const {
   return {.noise = {terms.begin(), terms.end()}};
 }
 
-/// The recipe of the step that the receipt is for, once it is sure that it was paid for and can be
-/// run. The step and its nodes are used up.
+/// The recipe of the receipt's step, after checking that it was paid for and can be run. The step
+/// and its nodes are used up.
 ReleaseRecipe Mechanism::claim(const Receipt& receipt) {
   const std::uint64_t step = receipt.step();
   if (step < next_step_) {
-    // The same node with other data: the difference of the two releases would have no noise at all.
+    // The difference of two releases with the same noise node would have no noise.
     throw PrivacyError("step " + std::to_string(step) +
                        " was released before; its noise must not be used again");
   }
@@ -186,8 +189,8 @@ ReleaseRecipe Mechanism::claim(const Receipt& receipt) {
     throw PrivacyError("step " + std::to_string(step) +
                        " was paid for other noise than its recipe asks for");
   }
-  // Asked again, an impure aggregator may name other nodes than it did for the plan; noise that
-  // comes back would cancel between two releases. With a window it is not asked again.
+  // An impure aggregator may now name other nodes than in the plan, and a repeated node's noise
+  // would cancel between two releases. With a window the aggregator is not asked again.
   if (windowed_ == nullptr) {
     for (const NoiseTerm& term : recipe.noise) {
       if (used_nodes_.insert(term.node).second) continue;
@@ -263,7 +266,7 @@ RandomKey Mechanism::key_of(const Receipt& receipt, double l2_bound,
   if (!follows_payment_) return noise_key_;
   const RandomKey paid = key_of_paid(noise_key_, receipt.release(), l2_bound);
   if (windowed_ == nullptr) return paid;
-  // Older noise decides what is released as well, and no payment says how much of it there is.
+  // Older noise also determines the release, and no payment says how much of it is added.
   std::string older = "after\n";
   for (const Kept& kept : kept_) {
     const auto bytes = kept.key.secret_bytes();
@@ -360,7 +363,7 @@ Released Mechanism::release_without_noise(Bounded sum, double divisor) {
 
 namespace {
 
-/// Post-processing; here because it makes a Released.
+/// Post-processing; in this file because it makes a Released.
 Released stretched(std::span<const float> values, double noise_stddev, double count_share) {
   const double stretch = 1.0 / gradient_share(count_share);
   std::vector<float> gradients(values.size());
@@ -374,7 +377,7 @@ Released stretched(std::span<const float> values, double noise_stddev, double co
 
 JointParts take_apart(const Released& joint, double l2_bound, double count_share) {
   const std::span<const float> values = joint.values();
-  // The examples within the bound counted +1/2, the others -1/2.
+  // Examples within the bound counted +1/2, the others -1/2.
   const double balance = static_cast<double>(values.back()) / (2.0 * count_share * l2_bound);
   return {stretched(values.first(values.size() - 1), joint.noise_stddev(), count_share),
           balance + 0.5};

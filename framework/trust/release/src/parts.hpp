@@ -10,8 +10,8 @@
 
 namespace privgrad::core {
 
-/// Calls body(begin, end) for pieces of [0, size), each a whole number of chunks of noise but for the
-/// last.
+/// Calls body(begin, end) for pieces of [0, size), each except the last a whole number of noise
+/// chunks.
 inline void for_each_part(std::size_t size, Executor& executor,
                           const std::function<void(std::size_t, std::size_t)>& body) {
   constexpr std::size_t kPart = 32 * kNormalsPerChunk;

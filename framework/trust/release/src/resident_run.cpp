@@ -36,7 +36,7 @@ bool all_are_finite(std::span<const float> values) {
   return std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); });
 }
 
-/// Some numbers below `end`, each once, ascending; all of them, if that is no more than `most`.
+/// Distinct random numbers below `end`, ascending; all of them if there are at most `most`.
 std::vector<std::uint64_t> drawn(RandomStream& random, std::uint64_t end, std::size_t most) {
   std::vector<std::uint64_t> numbers;
   if (end <= most) {
@@ -97,7 +97,7 @@ std::vector<std::uint64_t> ResidentRun::elements_of(std::uint64_t chunk) const {
   return elements;
 }
 
-/// Cells that a program forgets to write keep a number that it would hardly have written.
+/// Cells that a program leaves unwritten keep a value that it would hardly write.
 std::vector<std::int64_t> ResidentRun::cells_at(Cells what,
                                                 std::span<const std::uint64_t> places) const {
   std::vector<std::int64_t> cells(places.size(), std::numeric_limits<std::int64_t>::min() + 1);
@@ -112,9 +112,9 @@ std::vector<float> ResidentRun::numbers_at(Numbers what,
   return numbers;
 }
 
-/// Checks the parameters after a sum was made with them, before it is released, and before they
-/// move: parameters other than those that the last step left would be a model that nobody released,
-/// and a step that is made again would have another sum under the same noise.
+/// Checks the parameters after a sum was made with them, before it is released, and before they are
+/// updated. Otherwise a program could train an unreleased model, or a repeated step could have
+/// another sum under the same noise.
 void ResidentRun::check_what_is_left() const {
   if (left_.empty()) return;
   if (same_bits(numbers_at(Numbers::parameters, left_places_), left_.front())) return;
@@ -173,7 +173,7 @@ ResidentSum ResidentRun::sum(std::uint64_t step, const Examples& examples, SumMe
   return {clip.clip_norm, examples.batch.size(), ++sums_};
 }
 
-/// The trust base's own sum at some places, modulo 2^64.
+/// The trust base's own sum at the checked places, modulo 2^64.
 void ResidentRun::add_expected(ExactClipping::Pass& pass, std::span<const std::uint8_t> taken) {
   const std::size_t places = sum_places_.size();
   factors_.assign(taken.size() * places, CellFactors{std::numeric_limits<std::int32_t>::max(), 1});
@@ -238,7 +238,7 @@ void ResidentRun::check_noise(const PaidNoise& noise) {
   released_ = cells_at(Cells::released, elements_);
   std::vector<std::size_t> wrong(chunks_.size(), kChunk);
   executor_.for_each_chunk(chunks_.size(), [&](std::size_t i) {
-    // All but the last chunk of the parameters are whole, and that is the last of these.
+    // All chunks of the parameters are whole except the last, which is also the last here.
     const std::size_t begin = i * kChunk;
     const std::size_t size = std::min(kChunk, elements_.size() - begin);
     const std::vector<std::int64_t> own =

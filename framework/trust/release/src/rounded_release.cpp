@@ -22,8 +22,8 @@ bool is_finite(float value) {
   return (std::bit_cast<std::uint32_t>(value) & kExponent) != kExponent;
 }
 
-/// values = width * cells, as floats, with the double that `to_double` makes of a cell.
-/// \returns whether all of them are finite.
+/// values = width * cells, as floats; `to_double` converts a cell to double.
+/// \returns whether all values are finite.
 template <class ToDouble>
 __attribute__((always_inline)) inline bool to_floats(std::span<const std::int64_t> cells,
                                                      double width, float* values,
@@ -44,8 +44,8 @@ bool to_floats_plain(std::span<const std::int64_t> cells, double width, float* v
 }
 
 #if defined(__x86_64__)
-/// AVX2 has no conversion of 64-bit integers; those that the one in use is not for are rare enough
-/// to be done again.
+/// AVX2 cannot convert 64-bit integers; values outside the range of the conversion used here are
+/// rare enough to be recomputed.
 [[gnu::target("avx2")]] bool to_floats_avx2(std::span<const std::int64_t> cells, double width,
                                             float* values) {
   std::uint64_t seen = 0;
@@ -67,7 +67,7 @@ bool to_floats_plain(std::span<const std::int64_t> cells, double width, float* v
 
 using ToFloats = bool (*)(std::span<const std::int64_t>, double, float*);
 
-/// The same bits from all: each rounds a cell to a double, to the nearest, and the product twice.
+/// All give the same bits: each rounds a cell to the nearest double, and the product twice.
 ToFloats find_to_floats() {
 #if defined(__x86_64__)
   if (instruction_set() >= InstructionSet::avx512) return to_floats_avx512;
@@ -76,7 +76,7 @@ ToFloats find_to_floats() {
   return to_floats_plain;
 }
 
-/// The ends of the pieces of a sum that is already added up: whole chunks of noise.
+/// The ends of the pieces of a sum that is already added up: whole noise chunks.
 std::vector<std::size_t> ends_of_parts(std::size_t size) {
   constexpr std::size_t kPart = 32 * kNormalsPerChunk;
   std::vector<std::size_t> ends;
@@ -136,11 +136,12 @@ class Release {
   bool in_place() const { return !cells_->empty(); }
   std::size_t begin_of(std::size_t piece) const { return piece == 0 ? 0 : ends_[piece - 1]; }
 
-  /// Pieces [first, end) may be released at the same time, after all before them.
+  /// Pieces [first, end) may be released in parallel, after all pieces before them.
   ///
-  /// In place, element i's value, 4 bytes, goes to where half of cell i / 2 was. What ends at twice
-  /// the element that the wave begins with is written where earlier waves have read. A piece that ends
-  /// beyond is alone, and reads each cell before it writes there or further on.
+  /// In place, element i's value, 4 bytes, overwrites half of cell i / 2. A wave that begins at
+  /// element b may therefore end at 2 b: its values overwrite only cells that earlier waves have
+  /// read. A piece that extends beyond that runs alone, and reads each cell before it writes there
+  /// or further on.
   std::size_t end_of_wave(std::size_t first) const {
     if (!in_place()) return ends_.size();
     std::size_t end = first + 1;
@@ -169,7 +170,7 @@ class Release {
     if (in_place()) forget(begin, begin + size);
   }
 
-  /// Elements from `begin` on, a chunk of the noise at a time.
+  /// Releases elements from `begin` on, one noise chunk at a time.
   void release(std::size_t begin, std::span<const std::int64_t> sum) {
     static const ToFloats to_floats = find_to_floats();
     RoundedGaussianStream stream = RoundedGaussianStream::of_own_keys(own_keys_);
@@ -179,19 +180,19 @@ class Release {
       const std::size_t place = first_ + begin;
       const std::size_t size = std::min(kNormalsPerChunk - place % kNormalsPerChunk, sum.size());
       float* const to = values_.get() + begin;
-      if (deferred_ == nullptr) fetch(sum.data(), size);  // else it has just been written
+      if (deferred_ == nullptr) fetch(sum.data(), size);  // otherwise it has just been written
       fetch(to, size);
       const auto out = std::span(noised).first(size);
       stream.release(place, sigmas_, shift_, sum.first(size), out);
       if (!to_floats(out, width_, in_place() ? values.data() : to)) all_finite_ = false;
-      // Memory of whole numbers, in which copied bytes become floats.
+      // The memory was allocated as integers; copying the bytes makes floats of it.
       if (in_place()) std::memcpy(to, values.data(), size * sizeof(float));
       begin += size;
       sum = sum.subspan(size);
     }
   }
 
-  /// Overwrites cells that lie behind the last value. (run() does half of one.)
+  /// Overwrites the cells after the last value. (run() overwrites the half that may remain of one.)
   void forget(std::size_t begin, std::size_t end) {
     begin = std::max(begin, (size_ + 1) / 2);
     if (begin < end) std::fill_n(cells_->data() + begin, end - begin, 0);

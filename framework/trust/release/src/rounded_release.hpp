@@ -15,7 +15,7 @@ namespace privgrad::core {
 /// A further term of rounded noise: sigma times the normals of the stream with this own key.
 struct RoundedTerm {
   RandomKey own_key;   ///< RoundedGaussianStream::own_key().
-  double sigma = 0.0;  ///< In cells of the sum; it may be negative, or 0.
+  double sigma = 0.0;  ///< In cells of the sum; may be negative or 0.
 };
 
 /// One rounded Gaussian for each element of a sum in whole cells (rounded_gaussian.hpp).
@@ -24,26 +24,26 @@ struct RoundedNoise {
   std::uint64_t node = 0;
   double sigma = 0.0;  ///< In cells of the sum.
   unsigned shift = 0;
-  double width = 0.0;     ///< Released width of a coarse cell, which is 2^shift cells of the sum.
-  std::size_t first = 0;  ///< Element of the node's stream that the first element gets.
-  std::vector<RoundedTerm> further{};  ///< At most 15, the same elements of their streams.
+  double width = 0.0;     ///< Released width of a coarse cell of 2^shift cells of the sum.
+  std::size_t first = 0;  ///< The element of the node's stream for the first element of the sum.
+  std::vector<RoundedTerm> further{};  ///< At most 15; they use the same elements of their streams.
 };
 
-/// The released values, and the memory that they are in.
+/// The released values, and their memory.
 struct RoundedRelease {
   std::shared_ptr<const float[]> values;
   std::size_t size = 0;
-  bool is_finite = false;  ///< Whether all values are.
+  bool is_finite = false;  ///< Whether all values are finite.
 };
 
-/// values[i] = float(width * round((sum[i] + Z[i]) / 2^shift)), Z the sum of the noise's terms: the same bits for any pieces and any
-/// number of threads.
+/// values[i] = float(width * round((sum[i] + Z[i]) / 2^shift)), where Z is the sum of the noise's
+/// terms: the same bits for any pieces and any number of threads.
 ///
-/// Nothing is written beside the values: cells that were added up before give their memory to the
-/// values, and what is left of it is overwritten, so that no sum without noise lies behind what is
-/// released; deferred cells are added up in pieces that stay in the cache.
-/// \param cells  [size] of the sum; or empty: zeros.
-/// \param deferred  added to them; null: nothing.
+/// No unnoised sum remains in memory next to the released values: the memory of cells that are
+/// already added up is reused for the values, and the rest of it is overwritten; deferred cells are
+/// added up in pieces that stay in the cache.
+/// \param cells  [size] of the sum, or empty for zeros.
+/// \param deferred  added to the cells; null: nothing.
 /// \throws as DeferredCells::add(), and RoundedGaussianStream::release().
 RoundedRelease release_rounded(std::vector<std::int64_t> cells,
                                std::unique_ptr<DeferredCells> deferred, const RoundedNoise& noise,

@@ -17,33 +17,33 @@ namespace {
 
 constexpr std::size_t kBets = CountLaw::kBets;
 
-/// +-2^-8 ... +-2^2. Those above 0 are even.
+/// +-2^-8 ... +-2^2. Positive ones have even indices.
 double lambda(std::size_t bet) {
   const double size = std::ldexp(1.0, static_cast<int>(bet / 2) - 8);
   return bet % 2 == 0 ? size : -size;
 }
 
-/// ln(1 + rate (exp(lambda) - 1)): what a bet on one trial costs.
+/// ln(1 + rate (exp(lambda) - 1)): the price of a bet on one trial.
 double price(std::size_t bet, double rate) { return std::log1p(rate * std::expm1(lambda(bet))); }
 
-/// Roundings of the logarithms: below 0.1 for 10^12 expected draws, since each step's are within a
-/// few units of 2^-53 of its stakes.
+/// Covers the roundings of the logarithms: below 0.1 for 10^12 expected draws, since each step's
+/// roundings are within a few units of 2^-53 of its stakes.
 constexpr double kSlack = 1.0;
 
 constexpr double kLooks = 5.0;
 
-/// Of a row that was in no batch of the epoch yet.
+/// For a row that has been in no batch of the epoch.
 constexpr std::uint32_t kNotYet = std::numeric_limits<std::uint32_t>::max();
 
-/// ln(1 / alpha) of each look at the whole batch.
+/// ln(1 / alpha) of each test of the whole batch.
 double evidence_of_a_look() { return std::log(kLooks / SamplingWatch::kFalseAlarm); }
 
-/// Random bits of the most likely outcome of some coins.
+/// Random bits of the most likely outcome of `coins` coins.
 double bits_of_coins(double coins, double rate) {
   return -coins * std::log2(std::max(rate, 1.0 - rate));
 }
 
-/// The same of a set of `size` out of `rows`.
+/// Random bits of a random set of `size` out of `rows`.
 double bits_of_subset(double rows, double size) {
   const double ways =
       std::lgamma(rows + 1.0) - std::lgamma(size + 1.0) - std::lgamma(rows - size + 1.0);
@@ -74,7 +74,7 @@ SamplingLaw sampling_law(std::span<const Charge> charges, std::uint64_t step) {
   if (const auto* coins = std::get_if<PoissonSampledEvent>(&paid.kind())) {
     law.kind = SamplingLaw::Kind::poisson;
     law.rate = coins->sampling_probability;
-    law.steps = 1;  // of the first cycle: the last one may be cut off
+    law.steps = 1;  // of the first cycle: the last one may be incomplete
     while (law.steps < charges.size() && is_nothing(charges[law.steps].cost)) ++law.steps;
     return law;
   }
@@ -118,7 +118,8 @@ void SamplingWatch::save(StateWriter& out) const {
       if (lately_[row]) seen.push_back(static_cast<std::uint32_t>(row));
   }
   out.array(seen);
-  // Empty but for an epoch that is under way. Its coins are kept beside, and say the same.
+  // Empty except during an epoch. It reveals nothing beyond the epoch's coins, which are saved
+  // elsewhere.
   out.array(step_of_);
 }
 
@@ -227,8 +228,8 @@ void SamplingWatch::check_sizes(std::uint64_t step, std::size_t rows, double rat
   if (odd_.is_refuted(evidence_of_a_look())) refuse(step, "vary less, or otherwise, than");
 }
 
-/// A group's window is emptied where it has half of its rows: in one that has all of them, nothing
-/// that comes again would be a surprise.
+/// A group's window is cleared once it has half of the group's rows: if it had all of them, a
+/// repeated row would be no evidence.
 void SamplingWatch::check_returns(std::uint64_t step, std::size_t group, double rate,
                                   std::span<const std::uint32_t> batch) {
   std::size_t& in_window = groups_[group].in_window;
@@ -248,10 +249,10 @@ void SamplingWatch::check_returns(std::uint64_t step, std::size_t group, double 
   in_window += fresh;
 }
 
-/// A bet on a row has won lambda for each time that it was drawn, and paid what those on all rows of
-/// its group have. So the bets against the law are those on rows that were drawn too often or too
-/// seldom, by limits that the group shares. Only rows that are drawn now can be too often; and there
-/// are rows that are too seldom only if the lower limit has reached another whole number.
+/// A bet on a row has won lambda for each draw of the row, and paid a price that is the same for
+/// all rows of the group. Evidence against the law thus comes from rows that were drawn too often
+/// or too rarely, by limits that the group shares. Only rows drawn now can be too frequent; and a
+/// row can be too rare only if the lower limit has reached another integer.
 void SamplingWatch::check_rows(std::uint64_t step, std::size_t group, double rate,
                                std::span<const std::uint32_t> batch) {
   Group& own = groups_[group];
@@ -299,7 +300,7 @@ void SamplingWatch::check_allocated(std::uint64_t step, std::span<const std::uin
   if (within >= law_.steps) refuse_epoch("more steps are made than were charged");
   for (const std::uint32_t row : batch)
     if (step_of_[row] != kNotYet) refuse_epoch("a row is in two batches");
-  // At the last step there is nothing left to draw.
+  // At the last step nothing is left to draw.
   const bool is_last = within + 1 == law_.steps;
   if (!is_last) check_coins(step, 1.0 / static_cast<double>(law_.steps - within), batch);
   for (const std::uint32_t row : batch) step_of_[row] = static_cast<std::uint32_t>(within);
@@ -332,7 +333,7 @@ void SamplingWatch::check_together(std::uint64_t step, double rate,
     refuse(step, "name the rows of earlier ones more often, or less, than");
 }
 
-/// Sorts the rows by the steps that they had.
+/// Sorts the rows by their steps.
 void SamplingWatch::end_epoch() {
   begins_before_.assign(law_.steps + 1, 0);
   for (const std::uint32_t step : step_of_) ++begins_before_[step + 1];

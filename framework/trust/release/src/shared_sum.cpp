@@ -23,13 +23,13 @@ std::size_t begin_of(std::size_t size, std::size_t part, std::size_t parts) {
   return size / parts * part + std::min(part, size % parts);
 }
 
-/// Elements that are sent at once, about: 4 MiB.
+/// The approximate number of elements sent at once: 4 MiB.
 constexpr std::size_t kWindow = std::size_t{1} << 19;
 
 /// A part of the sum that is added up and sent at once: some pieces of every slice.
 class Window {
  public:
-  /// \param next  of every process: the piece that this window begins with; moved on.
+  /// \param next  for every process, the piece with which this window begins; advanced.
   Window(const Slices& slices, std::span<std::size_t> next) {
     const auto pieces = slices.pieces();
     const std::size_t most = kWindow / slices.processes();
@@ -93,7 +93,7 @@ class Share {
     if (!fits) throw PluginError("a process's share of a sum is not divided as the others' are");
   }
 
-  /// \param cells  [window.size()], which need not have values.
+  /// \param cells  [window.size()], may be uninitialised.
   void read(const Window& window, std::span<std::int64_t> cells) const {
     executor_.for_each_chunk(window.places().size(), [&](std::size_t i) {
       const auto [piece, at] = window.places()[i];
@@ -115,19 +115,19 @@ class Share {
   Executor& executor_;
 };
 
-/// Cores that this process may use: mpirun gives each of two processes one, unless told otherwise.
+/// Cores that this process may use: by default, mpirun gives each of two processes one core.
 int cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
   return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-/// Signed and unsigned numbers of one size may stand for each other, and add up alike modulo 2^64.
+/// Signed and unsigned integers of one size may alias, and add up alike modulo 2^64.
 std::span<std::uint64_t> as_unsigned(std::span<std::int64_t> cells) {
   return {reinterpret_cast<std::uint64_t*>(cells.data()), cells.size()};
 }
 
-/// Memory for a window. Filled by whoever reads into it: zeros would be written for nothing.
+/// Memory for a window, not initialised, because it is overwritten before it is read.
 class Buffer {
  public:
   explicit Buffer(std::size_t size) : cells_(new std::int64_t[size]) {}
@@ -156,21 +156,21 @@ BoundedOnGrid add_shares(BoundedOnGrid share, std::size_t rows, const Slices& sl
   const PrivacyUnit unit = share.unit();
   const Share own(TrustBase::take_parts(std::move(share)), slices, executor);
   const Slice slice = slices.of(cluster.rank());
-  // Windows follow each other in every slice.
+  // The windows are consecutive in every slice.
   std::vector<std::int64_t> sum;
   sum.reserve(slice.size);
   const std::vector<Window> windows = windows_of(slices);
   std::size_t largest = 0;
   for (const Window& window : windows) largest = std::max(largest, window.size());
   std::array<Buffer, 2> buffers{Buffer(largest), Buffer(windows.size() > 1 ? largest : 0)};
-  std::future<void> sent;  // calls of the cluster follow each other, on whatever thread
+  std::future<void> sent;  // calls of the cluster are sequential, on any thread
   const bool has_cores = cores() > 1;
   for (std::size_t i = 0; i < windows.size(); ++i) {
     const Window& window = windows[i];
     const std::span<std::int64_t> cells = buffers[i % 2].first(window.size());
     own.read(window, cells);
     if (sent.valid()) sent.get();
-    // With the last window nothing is left to add up meanwhile: whoever waits for it sends it.
+    // After the last window nothing is left to add up, so this thread sends it.
     const bool overlaps = has_cores && i + 1 < windows.size();
     const auto when = overlaps ? std::launch::async : std::launch::deferred;
     sent = std::async(when, [&window, &sum, &cluster, cells] {

@@ -7,7 +7,7 @@
 namespace privgrad::core {
 namespace {
 
-/// Size of the pieces for programs that add up all at once.
+/// Size of the pieces for programs that do not add up in pieces.
 constexpr std::size_t kPiece = std::size_t{1} << 15;
 
 std::vector<std::size_t> pieces_of(const Program& program) {
@@ -25,7 +25,8 @@ std::vector<std::size_t> pieces_of(const Program& program) {
 
 Slices::Slices(const Program& program, std::size_t processes, bool with_count)
     : pieces_(pieces_of(program)), parameters_(program.parameter_count()) {
-  // Each ends with the first piece that ends behind its share, so the first has a piece.
+  // Each slice ends with the first piece that reaches its share's end, so the first slice has a
+  // piece.
   std::size_t piece = 0;
   for (std::size_t process = 1; process <= processes; ++process) {
     const std::size_t wanted = parameters_ / processes * process;

@@ -9,26 +9,26 @@
 
 namespace privgrad::core {
 
-/// A whole number in [-2^51, 2^51) as a double, by an addition and a subtraction, which every
-/// instruction set has in vectors, unlike the conversion: 1.5 2^52 + k has k in its lowest bits.
+/// An integer in [-2^51, 2^51) as a double, by an addition and a subtraction, which every
+/// instruction set can vectorise, unlike the conversion: 1.5 2^52 + k has k in its lowest bits.
 __attribute__((always_inline)) inline double shifted_to_double(std::int64_t whole) {
   constexpr std::uint64_t kMagic = 0x4338000000000000;  // the bits of 1.5 * 2^52
   return std::bit_cast<double>(static_cast<std::uint64_t>(whole) + kMagic) - 0x1.8p52;
 }
 
-/// Not 0 where a number is outside that range.
+/// Not 0 if a number is outside that range.
 __attribute__((always_inline)) inline std::uint64_t beyond_shifted(std::int64_t whole) {
   return (static_cast<std::uint64_t>(whole) + (std::uint64_t{1} << 51)) >> 52;
 }
 
-/// The coarse cell of a release of a sum that is itself known modulo 2^64 fine cells: modulo
-/// 2^(64 - shift), as a signed number. A sum that wrapped comes out as if it had not: what is released
-/// is a function of sum + Z, and does not tell on which side of 2^63 the sum was.
+/// The coarse cell of a release whose sum is known only modulo 2^64 fine cells: modulo 2^(64 -
+/// shift), as a signed number. A sum that wrapped gives the same result as one that did not: the
+/// release is a function of sum + Z, and does not reveal on which side of 2^63 the sum was.
 inline std::int64_t wrapped(std::int64_t cell, unsigned shift) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(cell) << shift) >> shift;
 }
 
-/// doubles[i] = whole[i], to the nearest where it is beyond 2^53.
+/// doubles[i] = whole[i], rounded to nearest beyond 2^53.
 inline void to_doubles(const std::int64_t* whole, std::size_t size, double* doubles) {
   std::uint64_t beyond = 0;
   std::uint64_t* any_beyond = &beyond;

@@ -14,9 +14,9 @@
 namespace privgrad::core {
 namespace {
 
-/// An example's clipped gradients and their differences, in double, added to the sums of a lane.
-/// None of their numbers is kept between two passes over the rows: to make it again is faster than
-/// memory is.
+/// Adds an example's clipped gradients and their differences, in double, to the sums of a lane.
+/// Their numbers are recomputed in the second pass over the rows, which is faster than storing
+/// them.
 class AnchoredAdder {
  public:
   using Number = double;
@@ -30,8 +30,9 @@ class AnchoredAdder {
         current_(clip.groups.size()),
         last_anchor_(clip.groups.size()) {}
 
-  /// \param sums  of a lane: of the anchor, since the anchor, between anchors (empty: not wanted).
-  /// \param current, last_anchor  rows; empty: not wanted.
+  /// \param sums  the lane's sums: at the anchor, since the anchor, between anchors (empty if not
+  ///   wanted).
+  /// \param current, last_anchor rows; empty if not wanted.
   void add(std::span<const float> anchor, std::span<const float> current,
            std::span<const float> last_anchor, std::span<std::vector<double>> sums) {
     clipped(anchor, anchor_);
@@ -57,15 +58,15 @@ class AnchoredAdder {
   }
 
  private:
-  /// A clipped row's numbers in one group.
+  /// The numbers of a clipped row in one group.
   struct Part {
     double factor;
     const float* gradient;
     double operator[](std::size_t i) const { return factor * static_cast<double>(gradient[i]); }
   };
 
-  /// An example that is left out, whose numbers may be infinite, and a row that is not wanted count
-  /// as zeros.
+  /// An example that is left out, whose numbers may be infinite, counts as zeros, and so does a row
+  /// that is not wanted.
   void clipped(std::span<const float> row, std::vector<Part>& parts) {
     std::fill(factors_.begin(), factors_.end(), 0.0);
     if (!row.empty()) {
@@ -78,7 +79,7 @@ class AnchoredAdder {
     }
   }
 
-  /// The factor by which the difference of two clipped rows is made no longer than the bound.
+  /// The factor that brings the difference of two clipped rows within the bound.
   double factor(const std::vector<Part>& from, const std::vector<Part>& to, double bound) const {
     LengthBound length(bound);
     for (std::size_t group = 0; group < from.size(); ++group) {
@@ -95,13 +96,13 @@ class AnchoredAdder {
   std::vector<Part> anchor_, current_, last_anchor_;
 };
 
-/// A bound in whole cells, rounded down by more than the two roundings here.
+/// A bound in whole cells, rounded down by more than the error of the two roundings here.
 std::uint64_t cells_of(double bound, double clip_norm) {
   const double cells = bound / clip_norm * static_cast<double>(kExactLevels);
   return static_cast<std::uint64_t>(cells * (1.0 - 0x1p-50));
 }
 
-/// The same in whole cells.
+/// AnchoredAdder, in whole cells.
 class AnchoredGridAdder {
  public:
   using Number = std::int64_t;
@@ -139,8 +140,8 @@ class AnchoredGridAdder {
     round_to_grid(row, clip_.groups, factors_, clip_.clip_norm, kExactLevels, cells);
   }
 
-  /// other_, made no longer than `bound` cells: towards zero, and left out if that is not enough,
-  /// in integers.
+  /// Adds other_, scaled towards zero to at most `bound` cells; if integer arithmetic finds it
+  /// still too long, it is left out.
   void add_clipped(std::uint64_t bound, std::vector<std::int64_t>& sum) {
     if (!no_longer_than(other_, bound * bound)) shorten(bound);
     if (!no_longer_than(other_, bound * bound)) return;
@@ -220,7 +221,8 @@ std::size_t wanted(const Iterates& iterates) { return iterates.last_anchor == nu
 std::vector<Bounded> anchored_sums(const Iterates& iterates, const Dataset& data,
                                    std::span<const std::uint32_t> batch, const Clip& clip,
                                    const DifferenceBounds& bounds, Executor& executor) {
-  // Shorter ones, of iterates that are nearly the same, would be lost in roundings: none.
+  // A bound below the smallest clip norm, of nearly equal iterates, would be lost in roundings:
+  // such differences count as zero.
   const auto kept = [](double bound) { return bound < kSmallestClipNorm ? 0.0 : bound; };
   const DifferenceBounds kept_bounds{kept(bounds.since_anchor), kept(bounds.between_anchors)};
   const auto totals = sums_of<AnchoredAdder>(iterates, data, batch, clip, kept_bounds, executor);

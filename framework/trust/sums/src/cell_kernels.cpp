@@ -13,7 +13,7 @@
 namespace privgrad::core {
 namespace {
 
-/// In loops of numbers of one width each, which fill vectors without moving numbers about in them.
+/// Each loop handles numbers of one width, which fill vectors without being moved about.
 PRIVGRAD_INLINE bool round_all(std::span<const float> numbers, double scale, double levels,
                                std::span<std::int32_t> cells) {
   std::array<double, CellKernels::kBlock> positions;
@@ -25,7 +25,7 @@ PRIVGRAD_INLINE bool round_all(std::span<const float> numbers, double scale, dou
     std::uint64_t misfits = 0;
     for (std::size_t i = 0; i < size; ++i) {
       positions[i] = scale * static_cast<double>(from[i]);
-      misfits |= std::abs(positions[i]) <= levels ? 0u : 1u;  // no number does not
+      misfits |= std::abs(positions[i]) <= levels ? 0u : 1u;  // NaN fails the comparison
     }
     if (misfits != 0) {
       fits = false;

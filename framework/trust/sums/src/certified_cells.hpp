@@ -1,4 +1,5 @@
-// From a pass's gradients to cells of certified length, the start of every ExactClipping sum.
+// Turns a pass's gradients into cells of certified length: the first stage of every ExactClipping
+// sum.
 #pragma once
 
 #include <algorithm>
@@ -15,11 +16,11 @@
 
 namespace privgrad::core {
 
-/// The scaling and the bounds by which the gradients of a batch become cells.
+/// The scaling and the bounds for turning the gradients of a batch into cells.
 struct CellGrid {
   const Clip& clip;
-  std::uint64_t count;  // cells of an example's count
-  std::uint64_t most;   // of the length of its gradient's part
+  std::uint64_t count;  // the cells of an example's count
+  std::uint64_t most;   // the bound on the length of its gradient's part
 
   explicit CellGrid(const Clip& the_clip)
       : clip(the_clip),
@@ -45,7 +46,7 @@ struct CellGrid {
 /// The contributions of a pass to the sum.
 struct CertifiedCells {
   std::span<const std::uint8_t> taken;
-  std::int64_t count = 0;  // of all its examples, in cells
+  std::int64_t count = 0;  // the sum of the examples' counts, in cells
 };
 
 /// Makes and certifies the cells of the examples of a pass.
@@ -57,7 +58,7 @@ inline CertifiedCells make_cells(const ExactClipping& program, const Batch& batc
   const auto scales = resized(memory.scales, rows * groups);
   const auto lengths = resized(memory.lengths, rows);
   const auto taken = resized(memory.taken, rows);
-  // Whatever a program forgets to write counts as not finite, and as too long.
+  // Norms that a program leaves unwritten count as not finite, and lengths as too long.
   std::fill(norms.begin(), norms.end(), std::numeric_limits<double>::quiet_NaN());
   std::fill(lengths.begin(), lengths.end(), SquaredLength{~std::uint64_t{0}, 0});
   program.backward(batch, *memory.pass, norms);

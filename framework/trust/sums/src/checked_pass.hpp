@@ -11,18 +11,18 @@
 
 namespace privgrad::core {
 
-/// Scales of an example, of its squared norms.
+/// Computes an example's scales from its squared norms.
 using ScalesOf = std::function<void(std::span<const double> squared_norms, std::span<double> out)>;
 
-/// A pass whose cells have just been added up, for check_pass(). Its norms, scales, lengths and who
-/// was taken are in `memory`.
+/// A pass whose cells have just been added up, for check_pass(). `memory` holds its norms, scales,
+/// lengths, and which examples were taken.
 struct CheckedPass {
   const ExactClipping& program;
-  const Program& rows;  ///< The same.
+  const Program& rows;  ///< The same program.
   const Batch& batch;
   std::size_t first = 0;   ///< Place of the pass in the batch.
-  std::uint64_t most = 0;  ///< Cells of a contribution.
-  const ScalesOf& scales;  ///< By the clipping.
+  std::uint64_t most = 0;  ///< The most cells of a contribution.
+  const ScalesOf& scales;  ///< As the clipping computes them.
   SumMemory& memory;
   std::span<const ParameterGroup> groups;
   std::span<const std::int64_t> before;  ///< The sum without the pass; empty: zeros.

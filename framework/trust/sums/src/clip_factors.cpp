@@ -21,7 +21,7 @@ void cap(std::span<const double> squared_norms, double bound, std::span<double> 
   double squares = 0.0;
   for (std::size_t group = 0; group < factors.size(); ++group) {
     if (!(factors[group] >= 0.0) || std::isinf(factors[group])) factors[group] = 0.0;
-    // Relative to the bound: squares that underflow are then too small to matter.
+    // Divided by the bound, squares that underflow are too small to matter.
     const double length = factors[group] * (std::sqrt(squared_norms[group]) / bound);
     squares += length * length;
   }
@@ -91,7 +91,7 @@ bool clip_factors(const Clip& clip, std::span<const double> squared_norms,
     std::fill(factors.begin(), factors.end(), 0.0);
     return false;
   }
-  // A factor that the rule forgets to write is 0, instead of one of another example.
+  // A factor that the rule leaves unwritten is 0, not the factor of another example.
   std::fill(factors.begin(), factors.end(), 0.0);
   clip.rule.factors(squared_norms, clip.clip_norm, factors);
   cap(squared_norms, clip.clip_norm, factors);

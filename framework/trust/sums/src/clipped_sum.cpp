@@ -17,12 +17,12 @@
 #include "privgrad/wide_registers.hpp"
 #include "trust_base.hpp"
 
-// Sums in floating point: to be compared with, and for runs without noise and for measurements, which
-// nothing protects.
+// Sums in floating point: for comparison, for runs without noise, and for measurements; none of
+// these is protected.
 namespace privgrad::core {
 namespace {
 
-/// Sets the factors of an example from its squared norms, both [groups].
+/// Computes the factors of an example from its squared norms, both [groups].
 using Factors = std::function<void(std::span<const double>, std::span<double>)>;
 
 /// The squared norm of factor * gradient.
@@ -34,8 +34,8 @@ double squared_length(std::span<const double> squared_norms, std::span<const dou
   return squares;
 }
 
-/// total += the factors times the gradients of a pass, by way of cells of a grid on which the
-/// longest of them just fits: as many bits as the program's cells have.
+/// total += the factors times the gradients of a pass, rounded to a grid on which the longest of
+/// them just fits, which uses all bits of the program's cells.
 void add_pass(const ExactClipping& program, const Batch& batch, const Factors& factors,
               SumMemory& memory, std::vector<std::int64_t>& cells, std::vector<double>& total) {
   const std::size_t groups = program.groups();
@@ -48,11 +48,11 @@ void add_pass(const ExactClipping& program, const Batch& batch, const Factors& f
     const auto scale = scales.subspan(i * groups, groups);
     factors(own, scale);
     const double squares = squared_length(own, scale);
-    longest = squares <= longest ? longest : squares;  // a NaN is the longest, and stays
+    longest = squares <= longest ? longest : squares;  // a NaN counts as the longest and is kept
     if (std::isnan(squares)) longest = std::numeric_limits<double>::infinity();
   }
   if (longest == 0.0) return;
-  constexpr double kRoom = 1.01;  // for the roundings of the norms
+  constexpr double kRoom = 1.01;  // for the rounding errors of the norms
   const double unit = static_cast<double>(kExactLevels) / (kRoom * std::sqrt(longest));
   if (!(unit > 0.0) || !std::isfinite(unit)) {
     std::fill(total.begin(), total.end(), std::numeric_limits<double>::quiet_NaN());
@@ -67,7 +67,7 @@ void add_pass(const ExactClipping& program, const Batch& batch, const Factors& f
   for (std::size_t i = 0; i < cells.size(); ++i) total[i] += static_cast<double>(cells[i]) / unit;
 }
 
-/// Adds factors times gradients of one row each.
+/// Adds gradient rows times their factors.
 class PlainAdder {
  public:
   PlainAdder(std::span<const ParameterGroup> groups, const Factors& factors,
@@ -101,7 +101,7 @@ class PlainAdder {
   std::vector<double> norms_, factors_;
 };
 
-/// \param groups  of the parameters.
+/// \param groups  the parameter groups.
 std::vector<double> sum_of_rows(const Program& program, const Dataset& data,
                                 std::span<const std::uint32_t> batch,
                                 std::span<const ParameterGroup> groups, const Factors& factors,
@@ -118,7 +118,7 @@ std::vector<double> sum_of_rows(const Program& program, const Dataset& data,
   return total;
 }
 
-/// \param groups  of the parameters; only a program that gives rows needs them.
+/// \param groups  the parameter groups; used only for a program that returns rows.
 std::vector<double> plain_sum(const Program& program, const Dataset& data,
                               std::span<const std::uint32_t> batch,
                               std::span<const ParameterGroup> groups, const Factors& factors,
@@ -134,7 +134,7 @@ std::vector<double> plain_sum(const Program& program, const Dataset& data,
   return total;
 }
 
-/// Factors of a clip, counting the examples within it, which lanes do at once.
+/// The factors of a clip; also counts the examples within it, from several lanes at once.
 class CountingFactors {
  public:
   explicit CountingFactors(const Clip& clip) : clip_(clip) {}
@@ -146,8 +146,8 @@ class CountingFactors {
   }
 
   /// \param sum  of the clipped gradients.
-  /// \returns it; with a count share the vector of joint_release.hpp: gradients made a little
-  ///   smaller, and the count beside them.
+  /// \returns the sum; with a count share, the vector of joint_release.hpp: the gradients slightly
+  ///   reduced, followed by the count.
   std::vector<float> beside_count(std::span<const double> sum) const {
     const double share = clip_.count_share == 0.0 ? 1.0 : gradient_share(clip_.count_share);
     std::vector<float> values;
@@ -161,7 +161,8 @@ class CountingFactors {
 
  private:
   const Clip& clip_;
-  std::atomic<std::int64_t> balance_ = 0;  ///< Those within it less the others.
+  std::atomic<std::int64_t> balance_ = 0;  ///< The number of examples within the clip norm minus
+                                           ///< the number of the others.
 };
 
 void check(const Clip& clip, const Program& program, const Dataset& data,
@@ -212,7 +213,7 @@ double mean_gradient_norm(const Program& program, const Dataset& data, Executor&
 
 namespace {
 
-constexpr std::size_t kEvaluatedRows = 256;  // in a part
+constexpr std::size_t kEvaluatedRows = 256;  // rows in a part
 
 }  // namespace
 

@@ -25,8 +25,8 @@ namespace {
 
 __extension__ using Wide = unsigned __int128;
 
-/// The distance allowed between the cells and the scaled gradient, as a share of the bound; the
-/// same as in the conformance suite.
+/// The allowed distance between the cells and the scaled gradient, as a share of the bound; the
+/// conformance suite uses the same.
 constexpr double kRounding = 1.0 / 64.0;
 
 using Cells = std::vector<std::int64_t>;
@@ -35,7 +35,7 @@ using Cells = std::vector<std::int64_t>;
   throw PluginError(std::string(who) + ": " + what);
 }
 
-/// Modulo 2^64, as sums are taken.
+/// Modulo 2^64, as the sums are.
 std::int64_t minus(std::int64_t a, std::int64_t b) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
 }
@@ -44,14 +44,15 @@ bool same_bits(double a, double b) {
   return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
 }
 
-/// Numbers that are not finite are all alike: their example counts as zero.
+/// All norms that are not finite are equal: their example counts as zero.
 bool same_norms(std::span<const double> a, std::span<const double> b) {
   return std::equal(a.begin(), a.end(), b.begin(), [](double x, double y) {
     return same_bits(x, y) || (!std::isfinite(x) && !std::isfinite(y));
   });
 }
 
-/// \returns whether the cells are no longer than `most`, and then, in `square`, how long.
+/// \returns whether the cells are no longer than `most`; if so, sets `square` to their squared
+///   length.
 /// \param most  at most 2^28, so that 128 squares are below 2^63.
 bool squared_length(std::span<const std::int64_t> cells, std::uint64_t most, Wide& square) {
   square = 0;
@@ -71,7 +72,8 @@ bool squared_length(std::span<const std::int64_t> cells, std::uint64_t most, Wid
   return square <= static_cast<Wide>(most) * most;
 }
 
-/// The squared distance of the cells from the scaled row; in eight sums, for vector registers.
+/// The squared distance of the cells from the scaled row, in eight partial sums for vector
+/// registers.
 double squared_distance(std::span<const std::int64_t> cells, std::span<const float> row,
                         double scale) {
   std::array<double, 8> sums{};
@@ -94,8 +96,9 @@ Batch example_of(const Batch& batch, std::size_t place) {
 
 constexpr std::string_view kAlone = " in a pass of its own than beside others";
 
-/// Makes an example's cells in a pass of its own: the same norms and length as in the pass of all.
-/// \param number  of the pass; a new example may have the pass of one that is done with.
+/// Computes an example's cells in a pass of its own, and checks that norms and length are the same
+/// as in the full pass.
+/// \param number  of the pass; a new example may reuse the pass of an example that is finished.
 ExactClipping::Pass& make_alone(const CheckedPass& pass, std::size_t place, std::size_t number,
                                 std::string_view who) {
   SumMemory& memory = pass.memory;
@@ -117,7 +120,7 @@ ExactClipping::Pass& make_alone(const CheckedPass& pass, std::size_t place, std:
   return alone;
 }
 
-/// The cells of some examples of a pass, in pieces where the program has them: a piece stays in the
+/// The cells of some examples of a pass, in pieces if the program has them: a piece stays in the
 /// caches while it is compared.
 class SomeCells {
  public:
@@ -130,7 +133,7 @@ class SomeCells {
     if (pieces_ != nullptr) pieces_->choose(pass_, taken_);
   }
 
-  /// \returns where the pieces of a sum end.
+  /// \returns the ends of a sum's pieces.
   static std::vector<std::size_t> ends(const CheckedPass& checked) {
     const CellsInPieces* const pieces = DeferredPass::ability(checked.rows);
     if (pieces == nullptr) return {checked.after.size()};
@@ -154,8 +157,8 @@ class SomeCells {
   std::vector<std::uint8_t> taken_;
 };
 
-/// Calls take(piece, begin, added) for all pieces of a sum from the first on, with what the pass added
-/// to them; `added` may be overwritten.
+/// Calls take(piece, begin, added) for all pieces of a sum in order, where `added` is what the pass
+/// added to the piece; take() may overwrite it.
 template <class Take>
 void for_pieces(const CheckedPass& pass, const Take& take) {
   Cells added;
@@ -173,7 +176,7 @@ void subtract(std::span<const std::int64_t> cells, std::span<std::int64_t> from)
   for (std::size_t j = 0; j < from.size(); ++j) from[j] = minus(from[j], cells[j]);
 }
 
-/// The length of an example's cells, as they come.
+/// Accumulates the length of an example's cells.
 class CellsLength {
  public:
   explicit CellsLength(std::uint64_t most) : most_(most) {}
@@ -196,7 +199,7 @@ class CellsLength {
   Wide square_ = 0;
 };
 
-/// Makes all of the pass again: the same norms, lengths and sum.
+/// Repeats the whole pass, and checks that norms, lengths and sum are the same.
 void check_again(const CheckedPass& pass, std::string_view who) {
   SumMemory& memory = pass.memory;
   const std::size_t rows = pass.batch.rows(), groups = pass.program.groups();
@@ -205,7 +208,7 @@ void check_again(const CheckedPass& pass, std::string_view who) {
   std::vector<SquaredLength> lengths(rows, SquaredLength{~std::uint64_t{0}, 0});
   pass.program.make_cells(*memory.pass, std::span(memory.scales).first(rows * groups), pass.most,
                           lengths);
-  // Not in pieces, whose sum it may be: the two must be the same.
+  // Not in pieces: the sum may have been made in pieces, and the two must agree.
   Cells sum(pass.before.begin(), pass.before.end());
   sum.resize(pass.after.size(), 0);
   pass.program.add_cells(*memory.pass, std::span(memory.taken).first(rows), sum);
@@ -215,7 +218,7 @@ void check_again(const CheckedPass& pass, std::string_view who) {
   if (!is_same) refuse(who, "a pass has other norms, lengths or cells when it is made again");
 }
 
-/// How far an example's cells are from its scaled row, as they come.
+/// Accumulates the distance of an example's cells from its scaled row.
 class DistanceFromRow {
  public:
   DistanceFromRow(const CheckedPass& pass, std::size_t place)
@@ -235,7 +238,7 @@ class DistanceFromRow {
                                   pass_.memory.scales[place_ * pass_.groups.size() + g]);
     }
   }
-  /// Whether rounding does not take cells so far.
+  /// Whether the distance is larger than rounding can explain.
   bool is_large() const {
     return !(std::sqrt(square_) <= kRounding * static_cast<double>(pass_.most));
   }
@@ -257,7 +260,7 @@ void check_factors(const CheckedPass& pass, std::size_t place, std::string_view 
     refuse(who, "gave other factors for the same gradient norms");
 }
 
-/// The examples whose cells a pass added, without some.
+/// The examples whose cells a pass added, except some.
 std::vector<std::uint8_t> taken_without(const CheckedPass& pass,
                                         std::span<const std::size_t> places) {
   const auto rows = static_cast<std::ptrdiff_t>(pass.batch.rows());
@@ -266,7 +269,7 @@ std::vector<std::uint8_t> taken_without(const CheckedPass& pass,
   return others;
 }
 
-/// One example's cells, as the pass of all has them.
+/// One example's cells, as they are in the full pass.
 Cells cells_in_pass(const CheckedPass& pass, std::size_t place) {
   std::vector<std::uint8_t> taken(pass.batch.rows(), 0);
   taken[place] = pass.memory.taken[place];
@@ -275,7 +278,7 @@ Cells cells_in_pass(const CheckedPass& pass, std::size_t place) {
   return cells;
 }
 
-/// Says what is wrong with a sum that moved by other cells than those that examples have alone.
+/// Reports a sum that changed by other cells than the examples have alone.
 [[noreturn]] void refuse_sum(const CheckedPass& pass, std::span<const std::size_t> places,
                              std::string_view who) {
   for (const std::size_t place : places) {
@@ -320,7 +323,7 @@ void check_pass(const CheckedPass& pass, ContributionCheck& check) {
   const std::vector<std::size_t> places = examples_of(check, pass.first, pass.batch.rows());
   for (const std::size_t place : places) check_factors(pass, place, check.clipping);
   if (check.is_of_all) check_again(pass, check.program);
-  // An example left out for its length adds nothing, which is near no gradient.
+  // An example left out for its length adds nothing, so it is not compared with its gradient.
   std::optional<DistanceFromRow> distance;
   const std::size_t drawn = check.place - pass.first;
   if (pass.memory.taken[drawn] != 0) distance.emplace(pass, drawn);
@@ -406,10 +409,10 @@ std::optional<ContributionCheck> ContributionChecks::draw(std::uint64_t step,
   if (step % period_ != position_) return std::nullopt;
   ++made_;
   if (batch_size == 0) return std::nullopt;
-  // So that looks at large batches and at small ones take a similar share of their steps.
+  // So that checks of large and of small batches take a similar share of their steps.
   constexpr std::size_t kRowsToOne = 64;
   const auto count = std::min(batch_size / kRowsToOne, others_.size());
-  // 2^63 is so much more than there are rows that the remainder is as good as uniform.
+  // 2^63 is so much larger than the number of rows that the remainder is practically uniform.
   return ContributionCheck{
       .place = static_cast<std::size_t>(draw_ % batch_size),
       .others = {others_.begin(), others_.begin() + static_cast<std::ptrdiff_t>(count)},

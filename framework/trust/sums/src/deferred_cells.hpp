@@ -1,4 +1,4 @@
-// Contributions that are certified but not yet added up, so that sum and noise go piece by piece.
+// Certified contributions that are not yet added up, so that sum and noise are made piece by piece.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,9 @@ namespace privgrad::core {
 
 class ReleaseMemory;
 
-/// Contributions to a sum that are known, certified, and not added up yet: that is done where they
-/// are noised, piece by piece, so that their sum is never in memory as a whole. Private, like the
-/// sum: only TrustBase takes them out of a BoundedOnGrid.
+/// Contributions to a sum that are computed and certified, but not yet added up. They are added
+/// piece by piece as they are noised, so their whole sum is never in memory. Private, like the sum:
+/// only TrustBase takes them out of a BoundedOnGrid.
 ///
 /// Threads: pieces may be added at the same time.
 class DeferredCells {
@@ -26,7 +26,7 @@ class DeferredCells {
 
   /// cells += the elements of a piece, modulo 2^64.
   /// \param cells  [size of the piece].
-  /// \throws PrivacyError if the memory of the contributions has been used for others.
+  /// \throws PrivacyError if the memory of the contributions has been reused.
   virtual void add(std::size_t piece, std::span<std::int64_t> cells) const = 0;
 
   /// The memory for the released values. Not null.

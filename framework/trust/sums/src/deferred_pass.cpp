@@ -10,7 +10,7 @@
 namespace privgrad::core {
 namespace {
 
-/// 1 MiB of whole numbers.
+/// 1 MiB of cells.
 constexpr std::size_t kLargestPiece = std::size_t{1} << 17;
 
 }  // namespace
@@ -46,7 +46,7 @@ DeferredPass::DeferredPass(const CellsInPieces& program, SumMemory& memory,
 }
 
 void DeferredPass::add(std::size_t piece, std::span<std::int64_t> cells) const {
-  // Nobody has paid for the examples that are in the pass now.
+  // The memory now holds another pass, whose examples are not paid for.
   if (lent_.expired()) {
     throw PrivacyError("a sum is released after the memory of its examples was used for others");
   }

@@ -1,4 +1,4 @@
-// DeferredCells for a program that adds its cells up in pieces.
+// DeferredCells for a program that adds up its cells in pieces.
 #pragma once
 
 #include <cstddef>
@@ -14,18 +14,18 @@
 
 namespace privgrad::core {
 
-/// The certified cells of one pass, with the count of its examples behind them where there is one.
+/// The certified cells of one pass, followed by the count of its examples if the sum has one.
 class DeferredPass final : public DeferredCells {
  public:
-  /// \returns the program's ability; null where it has none, or where pieces are too large to stay in
-  ///   a cache (then add_cells() serves as well).
-  /// \throws PluginError if its pieces are not those of its parameters.
+  /// \returns the program's ability; null if it has none, or if its pieces are too large to stay in
+  ///   a cache (add_cells() is then as good).
+  /// \throws PluginError if its pieces do not match its parameters.
   static const CellsInPieces* ability(const Program& program);
 
-  /// \param program  whose pass is in `memory`, after make_cells(); it and `memory` are used until
-  ///   this is gone, or `memory` is used for another pass: then add() throws.
+  /// \param program  its pass is in `memory`, after make_cells(). Both are used as long as this
+  ///   object lives, unless `memory` is reused for another pass: add() then throws.
   /// \param taken  [rows]: 0 takes an example out.
-  /// \param count  in cells; none: the sum has no such element.
+  /// \param count  in cells; nothing if the sum has no count.
   DeferredPass(const CellsInPieces& program, SumMemory& memory, std::span<const std::uint8_t> taken,
                std::optional<std::int64_t> count);
 

@@ -17,7 +17,7 @@
 namespace privgrad::core {
 namespace {
 
-/// Adds up the cells of a batch, a pass after the other.
+/// Adds up the cells of a batch, one pass after the other.
 class PassSum {
  public:
   /// \param pieces  null: the last pass is added like the others.
@@ -54,13 +54,13 @@ class PassSum {
     if (is_checked) look_at(examples, memory, first, before);
   }
 
-  /// Once all passes are made.
+  /// Called after all passes.
   BoundedOnGrid bounded(double clip_norm, PrivacyUnit unit) {
     if (deferred_ != nullptr) {
       return TrustBase::bounded_on_grid(std::move(total_), std::move(deferred_), kExactLevels,
                                         clip_norm, batch_rows_, unit);
     }
-    parameters();  // of an empty batch: zeros
+    parameters();  // an empty batch: zeros
     return TrustBase::bounded_on_grid(std::move(total_), kExactLevels, clip_norm, batch_rows_,
                                       unit);
   }
@@ -73,7 +73,7 @@ class PassSum {
     return std::span(total_).first(size);
   }
 
-  /// As a release of the pass would add it.
+  /// Adds the pieces as a release of the pass would.
   void add_pieces(const CertifiedCells& made, SumMemory& memory) {
     const DeferredPass pass(*pieces_, memory, made.taken, std::nullopt);
     const auto ends = pass.ends();

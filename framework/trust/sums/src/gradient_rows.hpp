@@ -1,4 +1,4 @@
-// The loop over per-example gradient rows that all sums of rows share.
+// The loop over per-example gradient rows, shared by all sums of rows.
 #pragma once
 
 #include <algorithm>
@@ -17,21 +17,21 @@
 namespace privgrad::core {
 
 /// Rows per chunk: enough for efficient matrix work, few enough that the rows of a large model fit
-/// in memory. Depends on the model alone, so that results do not depend on the machine.
+/// in memory. It depends only on the model, so results do not depend on the machine.
 std::size_t rows_per_chunk(std::size_t parameters);
 
-/// The number of lanes that the rows of a batch are dealt to: fixed, each adds its chunks up in
-/// order. Memory is one sum per lane, and the order of every addition is fixed.
+/// The number of lanes among which the rows of a batch are divided. It is fixed, and each lane adds
+/// its chunks in order, so the order of every addition is fixed. Memory is one sum per lane.
 std::size_t lanes_of(const Program& program, std::size_t rows);
 
 /// \throws PluginError for a row number that is out of range or repeated.
 void check_batch(std::span<const std::uint32_t> batch, std::size_t rows);
 
-/// Every parameter is in one group, and the program's norms come by these groups.
+/// Checks that every parameter is in one group, and that the program's norms come by these groups.
 /// \throws PluginError if not.
 void check_groups(const Clip& clip, const Program& program);
 
-/// The part of an example's gradient that is in a group.
+/// The part of an example's gradient in one group.
 inline std::span<const float> part(const Clip& clip, std::span<const float> row,
                                    std::size_t group) {
   return row.subspan(clip.groups[group].offset, clip.groups[group].size);
@@ -40,7 +40,7 @@ inline std::span<const float> part(const Clip& clip, std::span<const float> row,
 /// \param out  [groups]: at least the squared norm of each part.
 void squared_norms(const Clip& clip, std::span<const float> row, std::span<double> out);
 
-/// Scratch of one task: the examples of a chunk.
+/// Scratch memory of one task: the examples of a chunk.
 struct Chunk {
   explicit Chunk(const Dataset& data, std::size_t rows)
       : features(rows * data.row_size()), targets(rows) {}
@@ -56,8 +56,8 @@ struct Chunk {
   std::vector<float> targets;
 };
 
-/// Fills rows with NaN, so that one that a backend leaves unwritten, whole or in part, counts as zero
-/// instead of holding numbers of another example.
+/// Fills rows with NaN: a row that a backend leaves unwritten, wholly or in part, then counts as
+/// zero instead of containing another example's numbers.
 void poison(std::span<float> gradients);
 
 /// The gradients of a chunk's examples, a row each.
@@ -68,7 +68,7 @@ class GradientRows {
         size_(rows * parameters),
         gradients_(std::make_unique_for_overwrite<float[]>(size_)) {}
 
-  /// \param examples  no more than there are rows. The rows are poisoned before.
+  /// \param examples  at most as many as there are rows. The rows are poisoned first.
   void compute(const Program& program, const Batch& examples);
 
   std::span<const float> row(std::size_t i) const {
@@ -80,8 +80,8 @@ class GradientRows {
   std::unique_ptr<float[]> gradients_;  // not cleared: compute() poisons them
 };
 
-/// For each lane at once: makes its adder, and hands it the gradients of the lane's examples, one
-/// row after the other.
+/// Makes the adder of each lane, in parallel, and passes it the gradients of the lane's examples,
+/// one row at a time.
 template <class MakeAdder>
 void add_rows(const Program& program, const Dataset& data, std::span<const std::uint32_t> batch,
               Executor& executor, const MakeAdder& adder_of_lane) {

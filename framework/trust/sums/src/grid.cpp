@@ -12,8 +12,8 @@ bool no_longer_than(std::span<const std::int32_t> cells, std::uint64_t squared_l
   return take_squares(cells, squared_length);
 }
 
-/// Each square is at most 2^56, so those of a block have room, and what is left never goes below
-/// zero.
+/// Each square is at most 2^56, so the sum of a block does not overflow, and `left` never goes
+/// below zero.
 bool take_squares(std::span<const std::int32_t> cells, std::uint64_t& left) {
   static_assert(kMostGridLevels * kMostGridLevels <=
                 (std::uint64_t{1} << 63) / CellKernels::kBlock);

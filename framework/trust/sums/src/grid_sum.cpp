@@ -8,10 +8,10 @@
 namespace privgrad::core {
 namespace {
 
-/// Clips, rounds to the grid and adds the examples of one row each.
+/// Clips the gradient rows of examples, rounds them to the grid and adds them.
 class GridAdder {
  public:
-  /// \param sum  [parameters], and one more for the count where there is one.
+  /// \param sum  [parameters], and one more for the count if there is one.
   GridAdder(const Clip& clip, std::uint64_t count, std::vector<std::int64_t>& sum,
             std::size_t parameters)
       : clip_(clip),
@@ -38,7 +38,7 @@ class GridAdder {
  private:
   const Clip& clip_;
   std::uint64_t count_;
-  double share_;  // of the bound, for the gradient
+  double share_;  // the gradient's share of the bound
   std::vector<std::int64_t>& sum_;
   std::vector<double> squared_norms_, factors_;
   std::vector<std::int32_t> cells_;

@@ -10,10 +10,10 @@
 namespace privgrad::core {
 
 double count_share(double noise_multiplier, double count_noise) {
-  // A whole number of cells of the grid that exact sums are on: there the count is exactly that.
+  // A whole number of cells of the grid of exact sums, where the count is then exactly that number.
   constexpr auto kLevels = static_cast<double>(kExactLevels);
   const double share = std::floor(noise_multiplier / (2.0 * count_noise) * kLevels) / kLevels;
-  constexpr double kLargest = 1.0 - 1e-9;  // leaves the gradients something
+  constexpr double kLargest = 1.0 - 1e-9;  // leaves a share for the gradients
   if (share <= kLargest && share > 0.0) return share;
   throw ConfigError("the noise of the count is " + format_number(count_noise) +
                     ", allowed is more than half the noise multiplier, which is " +
@@ -22,7 +22,7 @@ double count_share(double noise_multiplier, double count_noise) {
 
 double gradient_share(double count_share) {
   constexpr double kUnit = std::numeric_limits<double>::epsilon();
-  // Eight units of 2^-52 for the roundings here, and of the two products that make v.
+  // Eight units of 2^-52 cover the roundings here and those of the two products in v.
   return std::sqrt((1.0 - count_share) * (1.0 + count_share) - 8.0 * kUnit);
 }
 

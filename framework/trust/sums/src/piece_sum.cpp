@@ -18,8 +18,8 @@ namespace privgrad::core {
 namespace {
 
 constexpr std::size_t kPiece =
-    1024;                          // numbers: with cells and sums 16 KiB, of which half is a row's
-constexpr std::size_t kRows = 32;  // each piece of the sum is fetched once for so many
+    1024;                          // numbers: 16 KiB with cells and sums, of which a row takes half
+constexpr std::size_t kRows = 32;  // each piece of the sum is loaded once for this many rows
 constexpr std::size_t kLanes = 8;  // a fixed number of sums, whatever the number of threads
 static_assert(kPiece % SquaredNorm::kTogether == 0);
 

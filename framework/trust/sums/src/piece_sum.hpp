@@ -13,17 +13,17 @@
 
 namespace privgrad::core {
 
-/// The sum of sum_of_rows_on_grid(), kExactLevels per clip norm and without a count, of contributions
-/// that are made and added piece by piece: a piece of the sum stays in the processor's caches while many
-/// examples are added to it, and so does the piece of each.
+/// The sum of sum_of_rows_on_grid(), with kExactLevels per clip norm and without a count, for
+/// contributions that are made and added in pieces. A piece of the sum stays in the processor's
+/// caches while the pieces of many examples are added to it.
 ///
-/// Bound: a contribution's length and its cells come of two calls. The squares of the cells that were
-/// added are added up as integers, and a sum in which an example added more than kExactLevels^2 is given
-/// to nobody. That takes a contribution that is another one the second time, whatever the data are:
-/// round_to_grid() says why one that is the same fits.
-/// \param size  numbers in a contribution, > 0.
+/// Bound: a contribution's length and its cells come from two calls. The squares of the added cells
+/// are therefore summed as integers too, and if an example added more than kExactLevels^2, the sum
+/// is discarded with an error. That happens only if a contribution differs between the two calls;
+/// round_to_grid() explains why one that stays the same fits.
+/// \param size  the number of elements in a contribution, > 0.
 /// \param clip  has one group.
-/// \param who  made the contributions, for errors.
+/// \param who  the maker of the contributions, for errors.
 /// \throws PluginError as above.
 std::vector<std::int64_t> sum_of_pieces_on_grid(const PiecesOf& pieces_of, const Dataset& data,
                                                 std::size_t size, const Clip& clip,

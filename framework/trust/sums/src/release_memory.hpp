@@ -12,20 +12,20 @@
 
 namespace privgrad::core {
 
-/// Memory that releases use one after the other, so that it is asked for once.
+/// Memory that consecutive releases reuse, to allocate it once.
 ///
 /// Threads: pieces may be taken at the same time.
 class ReleaseMemory {
  public:
   using Piece = std::unique_ptr<std::int64_t[]>;
 
-  /// Memory for values to release: that of the last release, if nobody holds it any more.
+  /// Memory for values to release: the last release's, if nothing else holds it any more.
   std::shared_ptr<float[]> values(std::size_t size) {
     if (size != size_ || values_.use_count() != 1) {
       values_ = std::make_shared_for_overwrite<float[]>(size);
       size_ = size;
     }
-    // Whoever gave it up last may have been another thread.
+    // Another thread may have released it last.
     std::atomic_thread_fence(std::memory_order_acquire);
     return values_;
   }

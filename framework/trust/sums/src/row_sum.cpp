@@ -57,8 +57,8 @@ class Contributions final : public Program, public ReproducibleRows {
   std::size_t row_size_, size_;
 };
 
-/// Compares the checked example's pieces, of another size than those that were added and from the
-/// last one on, with its contribution.
+/// Compares the checked example's pieces with its contribution; they are requested with another
+/// size than for the sum, and in reverse order.
 void check_pieces(const Contributions& program, const PiecesOf& pieces_of, const Dataset& data,
                   const ContributionCheck& check) {
   constexpr std::size_t kPiece = 1000;
@@ -85,7 +85,7 @@ void check_pieces(const Contributions& program, const PiecesOf& pieces_of, const
                     "the whole");
 }
 
-/// All NaNs are alike, whatever their bits.
+/// All NaNs are equal, whatever their bits.
 bool is_same(const Evaluation& a, const Evaluation& b) {
   const bool same_loss =
       std::bit_cast<std::uint64_t>(a.loss) == std::bit_cast<std::uint64_t>(b.loss);
@@ -132,7 +132,7 @@ BoundedOnGrid statistic_sum(const ContributionOf& of_row, const Dataset& data, s
 }
 
 BoundedOnGrid class_sum(std::span<const float> targets, std::size_t classes, Executor& executor) {
-  // The targets take the place of features: an example's contribution depends on nothing else.
+  // The targets are passed as the features: an example's contribution depends only on its target.
   constexpr float kNone = -1.0f;
   std::vector<float> numbers(targets.size());
   std::transform(targets.begin(), targets.end(), numbers.begin(), [&](float target) {

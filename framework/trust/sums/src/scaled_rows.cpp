@@ -16,7 +16,8 @@ namespace {
 
 constexpr auto kLargest = static_cast<double>(std::numeric_limits<float>::max());
 
-/// To float32. What is finite and too large becomes the largest number; clipping shortens it.
+/// Rounds to float32. A finite value that is too large becomes the largest float; clipping shortens
+/// it.
 float narrowed(double value) {
   return static_cast<float>(std::isfinite(value) ? std::clamp(value, -kLargest, kLargest) : value);
 }

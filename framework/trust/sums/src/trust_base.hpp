@@ -16,9 +16,9 @@
 
 namespace privgrad {
 
-/// The only maker of Bounded, BoundedOnGrid, Released and NoiseOrder. docs/trust.md lists who includes
-/// it, and a test compares that list with the tree. It is not installed, and other targets do not have
-/// this folder on their path.
+/// The only maker of Bounded, BoundedOnGrid, Released and NoiseOrder. docs/trust.md lists the files
+/// that include it, and a test compares that list with the tree. The header is not installed, and
+/// its folder is not on the include path of other targets.
 class TrustBase {
  public:
   /// \param values  a sum in which each unit's contribution has an L2 norm of at most `l2_bound`.
@@ -26,7 +26,7 @@ class TrustBase {
     return Bounded(std::move(values), l2_bound, unit);
   }
 
-  /// Takes the values out, so that what is released can have their memory.
+  /// Takes the values out, so that released values can reuse their memory.
   static std::vector<float> take(Bounded&& sum) { return std::move(sum.values_); }
 
   /// \param cells  a sum of `rows` contributions, none of them longer than `levels`.
@@ -36,8 +36,8 @@ class TrustBase {
                            l2_bound / static_cast<double>(levels), rows, unit);
   }
 
-  /// \param levels  0 where nothing can be contributed.
-  /// \param cell_width  l2_bound / levels, where that is not 0.
+  /// \param levels  0 if nothing can be contributed.
+  /// \param cell_width  l2_bound / levels, unless that is 0.
   static core::BoundedOnGrid bounded_on_grid(std::vector<std::int64_t> cells, std::uint64_t levels,
                                              double l2_bound, double cell_width, std::size_t rows,
                                              PrivacyUnit unit) {
@@ -46,8 +46,7 @@ class TrustBase {
                                unit);
   }
 
-  /// A sum, of which some contributions are to come: taken together, no different from one that was
-  /// added up.
+  /// A sum in which some contributions are still to be added: equivalent to one that is added up.
   /// \param cells  the sum of the other contributions, of the same size; empty: zeros.
   static core::BoundedOnGrid bounded_on_grid(std::vector<std::int64_t> cells,
                                              std::unique_ptr<core::DeferredCells> deferred,
@@ -59,31 +58,32 @@ class TrustBase {
                                rows, unit);
   }
 
-  /// Takes all cells out; contributions to come are added here, on the calling thread.
+  /// Takes all cells out, after adding the deferred contributions on the calling thread.
   static std::vector<std::int64_t> take(core::BoundedOnGrid&& sum) {
     auto [cells, deferred] = take_parts(std::move(sum));
     if (deferred != nullptr) add_all(*deferred, cells);
     return std::move(cells);
   }
 
-  /// The same, apart: the whole sum is `cells`, or zeros where they are empty, and what is to come.
+  /// The two parts of a sum: `cells`, or zeros if empty, and the deferred contributions.
   struct Parts {
     std::vector<std::int64_t> cells;
-    std::unique_ptr<core::DeferredCells> deferred;  // null: nothing
+    std::unique_ptr<core::DeferredCells> deferred;  // null if nothing is deferred
   };
   static Parts take_parts(core::BoundedOnGrid&& sum) {
     sum.size_ = 0;
     return {std::move(sum.cells_), std::move(sum.deferred_)};
   }
 
-  /// For tests, which compare sums and release nothing.
+  /// For tests, which compare sums without releasing them.
   static std::vector<std::int64_t> copy(const core::BoundedOnGrid& sum) {
     std::vector<std::int64_t> cells = sum.cells_;
     if (sum.deferred_ != nullptr) add_all(*sum.deferred_, cells);
     return cells;
   }
 
-  /// \param stream_key  key of a noise stream that is paid for (RoundedGaussianStream::own_key()).
+  /// \param stream_key  the key of a noise stream that is paid for
+  ///   (RoundedGaussianStream::own_key()).
   static NoiseOrder noise_order(const core::RandomKey& stream_key, double sigma, unsigned shift) {
     return {stream_key.secret_bytes().first<16>(), sigma, shift};
   }

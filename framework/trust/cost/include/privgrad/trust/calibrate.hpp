@@ -6,13 +6,14 @@
 
 namespace privgrad::core {
 
-/// The smallest scale that any search looks at.
+/// The smallest scale that a search considers.
 inline constexpr double kLeastScale = 0x1p-60;
 
-/// A noise multiplier with which a Gaussian release shows who takes part in it: the privacy loss of
-/// a unit at its bound is N(1/(2 sigma^2), 1/sigma^2), and is here above `epsilon` with probability
-/// Phi(3) = .9987. A target that is met with this noise is met because delta is at least that share
-/// of the probability of taking part at all, and the noise protects nobody who takes part.
+/// A noise multiplier so small that a Gaussian release reveals who takes part in it. The privacy
+/// loss of a unit at its bound is N(1/(2 sigma^2), 1/sigma^2), which here exceeds `epsilon` with
+/// probability Phi(3) = .9987. If this noise meets a target, then only because delta is at least
+/// that share of the probability of taking part at all: the noise does not protect the
+/// participants.
 /// \param epsilon  >= 0.
 double exposing_noise(double epsilon);
 
@@ -22,8 +23,7 @@ double exposing_noise(double epsilon);
 /// The smallest scale at which `epsilon_at` is at most `target`: to a relative 1e-12 in the scale,
 /// or 1e-10 in epsilon, whichever is reached first; `least` if the target is met there.
 ///
-/// One-sided: the scale that is returned was itself evaluated, and its epsilon is at most the
-/// target.
+/// One-sided: the returned scale was itself evaluated, and its epsilon is at most the target.
 /// \param epsilon_at  non-increasing in the scale; may return infinity.
 /// \param target  > 0, finite.
 /// \param least  > 0, at most 2^60; kLeastScale where it is smaller.
@@ -31,21 +31,22 @@ double exposing_noise(double epsilon);
 double smallest_scale(const std::function<double(double scale)>& epsilon_at, double target,
                       double least = kLeastScale);
 
-/// The smallest scale at which `proved_at` is at most `target`, to a relative 1e-7 in epsilon, where an
-/// estimate is cheap and a proof is not: the estimate finds the scale, which is then raised by what is
-/// proved beyond it. If the two differ little, that takes two proofs.
+/// The smallest scale at which `proved_at` is at most `target`, to a relative 1e-7 in epsilon, for
+/// proofs that are much more expensive than estimates. The scale is found by the estimate, and then
+/// raised to make up for the difference between estimate and proof. If the two differ little, this
+/// takes two proofs.
 ///
-/// One-sided: what is proved at the scale that is returned was evaluated, and is at most the target.
-/// \param estimated_at  as smallest_scale() needs it; only how many proofs it takes depends on it.
-/// \param proved_at  non-increasing in the scale but for roundings; may return infinity.
+/// One-sided: the proof was evaluated at the returned scale, and is at most the target.
+/// \param estimated_at  as smallest_scale() needs it; affects only the number of proofs.
+/// \param proved_at  non-increasing in the scale, up to roundings; may return infinity.
 /// \throws PrivacyError if no scale up to 2^60 meets the target.
 double proved_scale(const std::function<double(double scale)>& estimated_at,
                     const std::function<double(double scale)>& proved_at, double target,
                     double least = kLeastScale);
 
-/// The largest number of repetitions whose epsilon is at most `target`; 0 if one is too many.
+/// The largest number of repetitions whose epsilon is at most `target`; 0 if one exceeds it.
 ///
-/// One-sided: the count that is returned was itself evaluated (unless it is 0).
+/// One-sided: the returned count was itself evaluated (unless it is 0).
 /// \param epsilon_at  non-decreasing in the count; may return infinity.
 /// \throws PrivacyError if 2^40 repetitions still meet the target: nothing limits them.
 std::uint64_t largest_count(const std::function<double(std::uint64_t count)>& epsilon_at,

@@ -1,4 +1,4 @@
-// A lower bound on what releases cost, to catch accountants that claim less.
+// A lower bound on the cost of releases, to catch accountants that claim less.
 #pragma once
 
 #include <cstdint>
@@ -11,25 +11,27 @@
 
 namespace privgrad::core {
 
-/// A lower bound on what a sequence of releases spends, by closed forms: it takes next to no time,
-/// and no accountant that answers less can be right.
+/// A lower bound on the cost of a sequence of releases, from closed forms: it takes almost no time,
+/// and an accountant that answers less is wrong.
 ///
-/// A sequence spends at least what a part of it does, the rest being thrown away. The parts are
-/// - all releases of Gaussian noise without sampling: one Gaussian with mu^2 = sum (s / sigma)^2, whose
-///   delta is Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) (Balle and Wang 2018, Theorem 8);
-/// - a `zcdp` event joins them with mu^2 = 2 rho: what holds for anything that is rho-zCDP holds for
-///   that Gaussian (Bun and Steinke 2016, Proposition 1.6);
+/// A sequence costs at least as much as any part of it, because the rest can be ignored. The parts
+/// are
+/// - all releases of Gaussian noise without sampling: one Gaussian with mu^2 = sum (s / sigma)^2,
+///   whose delta is Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu) (Balle and Wang 2018, Theorem
+///   8);
+/// - a `zcdp` event, which joins them with mu^2 = 2 rho: whatever holds for every rho-zCDP
+///   mechanism holds for that Gaussian (Bun and Steinke 2016, Proposition 1.6);
 /// - one release of Laplace noise: (1 - e^((eps - s / scale) / 2))_+;
-/// - one release on a sampled batch: the example is in it with probability q, in one data set with a
-///   contribution of norm 1 and in the other with none. Under every adjacency these may be
-///   neighbours, whatever else they allow; P = (1-q) Q + q P', and so
-///   sup_A P(A) - e^eps Q(A) = q (sup_A P'(A) - (1 + (e^eps - 1) / q) Q(A)), the release's own
-///   divergence at the larger epsilon ln(1 + (e^eps - 1) / q), for a sensitivity of 1;
-/// - of an epoch of random allocation its first step alone, whose batch the example is in with
+/// - one release on a sampled batch: the example is in it with probability q, in one data set with
+///   a contribution of norm 1 and in the other with none. These may be neighbours under every
+///   adjacency; P = (1-q) Q + q P', and so sup_A P(A) - e^eps Q(A) = q (sup_A P'(A) - (1 + (e^eps -
+///   1) / q) Q(A)), the release's own divergence at the larger epsilon ln(1 + (e^eps - 1) / q), for
+///   a sensitivity of 1;
+/// - the first step of an epoch of random allocation, whose batch contains the example with
 ///   probability 1 / steps: the same with q = 1 / steps.
 /// Nothing is claimed about discrete Gaussians.
 ///
-/// Rounding: downwards, so that a right accountant is never contradicted.
+/// Rounding: downwards, so that a correct accountant is never contradicted.
 class LeastCost {
  public:
   explicit LeastCost(Adjacency adjacency);
@@ -38,16 +40,16 @@ class LeastCost {
   void compose(const Event& event, std::uint64_t count);
 
   /// \param epsilon  >= 0, may be infinite.
-  /// \returns a delta in [0, 1] that the true one is not below.
+  /// \returns a lower bound in [0, 1] on the true delta.
   double delta(double epsilon) const;
 
  private:
-  /// A part: what happens to an example that is there with probability q.
+  /// One part: a release to which an example contributes with probability q.
   struct Part {
     double q = 1.0;
     double square = 0.0;  // mu^2 of the Gaussians
     double laplace = 0.0;
-    bool bare = false;  // something is without noise
+    bool bare = false;  // a release has no noise
 
     double delta(double epsilon) const;
     bool is_at_least(const Part& other) const;
@@ -58,12 +60,13 @@ class LeastCost {
 
   double sensitivity_;
   Part unsampled_;
-  std::vector<Part> sampled_;  // none of them is at least another
+  std::vector<Part> sampled_;  // no element dominates another
 };
 
-/// The answer, if it is not below what the releases spend at least; estimates claim nothing.
+/// Returns the answer, unless it is below the least cost of the releases; estimates are not
+/// checked, because they claim nothing.
 /// \param name  the accountant's name, for the error.
-/// \throws PluginError if it is.
+/// \throws PluginError if the answer is below that cost.
 PrivacyAnswer checked_epsilon(PrivacyAnswer answer, double delta, const LeastCost& least,
                               std::string_view name);
 PrivacyAnswer checked_delta(PrivacyAnswer answer, double epsilon, const LeastCost& least,

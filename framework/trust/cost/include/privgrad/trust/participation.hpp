@@ -1,4 +1,5 @@
-// Which groups of rows take part in which step, and the sensitivity of a linear mechanism to each.
+// Which groups of rows take part in each step, and the sensitivity of a linear mechanism to each
+// group.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +12,8 @@
 
 namespace privgrad::core {
 
-/// The participation of rows in the steps of a run, in groups of rows that always take part
-/// together: public, because it follows from row numbers and random numbers alone (PublicOrder).
+/// Which rows take part in the steps of a run, in groups of rows that always take part together. It
+/// is public, because it depends only on row numbers and random numbers (PublicOrder).
 class Participation {
  public:
   /// \param members_of_steps  the groups in each step, distinct numbers below `groups`.
@@ -43,42 +44,44 @@ class Participation {
   void add_step(std::vector<std::uint32_t> members);
 
   std::uint64_t groups_;
-  std::vector<std::uint64_t> begins_{0};  // of each step's members, and the end of the last one's
+  std::vector<std::uint64_t> begins_{0};  // where each step's members begin, and where the last
+                                          // step's end
   std::vector<std::uint32_t> members_;
 };
 
-/// The squared sensitivity of a linear mechanism to each group's rows, for a given order: one
-/// release after the other, each of the form sum_t C_rt x_t + sigma_r zeta_r with a node zeta_r of
-/// its own.
+/// The squared sensitivity of a linear mechanism to each group's rows, for a given order. Releases
+/// are added one after the other, each of the form sum_t C_rt x_t + sigma_r zeta_r with a node
+/// zeta_r of its own.
 ///
-/// A row of group g changes release r by at most sum over its steps of |C_rt|, for contributions of
-/// norm 1 (triangle inequality; met with equality where no entry is negative). All releases
-/// together are one Gaussian mechanism, of which the sum over r of (that / sigma_r)^2 is one over
-/// the squared noise multiplier, also if each x depends on earlier releases (Denisov, McMahan,
-/// Rush, Smith and Thakurta 2022, Theorem 2.1). The same holds of the first r releases, for every
+/// A row of group g changes release r by at most the sum over its steps of |C_rt|, for
+/// contributions of norm 1 (triangle inequality; met with equality if no entry is negative). All
+/// releases together are one Gaussian mechanism: the sum over r of (that change / sigma_r)^2 is one
+/// over the squared noise multiplier, even if each x depends on earlier releases (Denisov, McMahan,
+/// Rush, Smith and Thakurta 2022, Theorem 2.1). The same holds for the first r releases, for every
 /// r.
 class SquaredSensitivity {
  public:
   /// \param participation  must outlive this.
   explicit SquaredSensitivity(const Participation& participation);
 
-  /// The data of one step enter the next release with this coefficient. Each step at most once per
+  /// Adds one step's data to the next release, with this coefficient. Each step at most once per
   /// release.
   void add_entry(std::uint64_t step, double coefficient);
-  /// Ends the release.
+  /// Completes the release.
   /// \param noise  its sigma, > 0.
   void end_release(double noise);
 
   /// The squared sensitivity to each group, over all releases so far; relative rounding error below
   /// 2^-50 times the number of steps.
   std::span<const double> of_groups() const { return squares_; }
-  /// The largest of them.
+  /// The largest of of_groups().
   double worst() const { return worst_; }
 
  private:
   const Participation& participation_;
   std::vector<double> squares_;
-  std::vector<double> change_;          // of each group, in the release that is being added
+  std::vector<double> change_;          // of each group, in the release to which entries are being
+                                        // added
   std::vector<std::uint32_t> touched_;  // groups whose change is not 0
   double worst_ = 0.0;
 };

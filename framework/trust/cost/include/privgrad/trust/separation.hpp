@@ -1,4 +1,5 @@
-// Clients that take part whenever they may, with rounds between: the rule, its watch and its cost.
+// Clients that choose their rounds but keep a distance between them: the rule, its check and its
+// cost.
 #pragma once
 
 #include <cstdint>
@@ -11,70 +12,72 @@
 
 namespace privgrad::core {
 
-/// The rule for the rounds of a client: at most so many, and at least so many others between any
-/// two of them.
+/// The rule for a client's rounds: at most this many, with at least this many other rounds between
+/// any two of them.
 struct Separation {
   std::uint64_t max_participations = 0;  ///< > 0.
   std::uint64_t min_separation = 0;
 
   bool operator==(const Separation&) const = default;
-  /// The rounds of a client, at most, in a run of so many.
+  /// The most rounds of a client in a run with this many rounds.
   std::uint64_t most_of(std::uint64_t rounds) const;
 };
 
-/// The cost of releases with a window, whoever takes part in which step, as long as each client
-/// keeps to the rule. The number of a client's steps and the steps themselves may be anything that
-/// does not depend on its data.
+/// The cost of releases with a window, for any participation in which each client keeps to the
+/// rule. The number and choice of a client's steps may be anything that does not depend on its
+/// data.
 ///
-/// Proof. C = N^-1 (CorrelatedRecipes), D the diagonal of N, m the least entry of D. N = D (I - L) with
-/// L_{t,t-j} = -N_{t,t-j} / N_tt, so C = (I - L)^-1 D^-1. Let every L_{t,t-j} be in l_j +- w_j, and
-/// (I - L)^-1 = sum over paths of products of entries of L. With c_0 = 1, c_d = sum_j l_j c_{d-j} and
-/// e_0 = 0, e_d = sum_j ((|l_j| + w_j) e_{d-j} + w_j |c_{d-j}|), every entry of (I - L)^-1 at distance d
-/// is in c_d +- e_d, by induction over d: it is sum_j L_{t,t-j} times the entry at distance d - j. So
-/// |C_rs| <= (|c_{r-s}| + e_{r-s}) / m. With N = (I - L') D, L'_{t,t-j} = -N_{t,t-j} / N_{t-j,t-j}, C =
-/// D^-1 (I - L')^-1, and the same follows from L'. Whichever of the two costs less is charged: with
-/// N_{t,t-j} = a_j sigma_{t-j} the second has w = 0, with sigma_t a_j the first.
+/// Proof. C = N^-1 (CorrelatedRecipes), D the diagonal of N, m the least entry of D. N = D (I - L)
+/// with L_{t,t-j} = -N_{t,t-j} / N_tt, so C = (I - L)^-1 D^-1. Let every L_{t,t-j} be in l_j +-
+/// w_j. (I - L)^-1 is the sum, over paths, of products of entries of L. With c_0 = 1, c_d = sum_j
+/// l_j c_{d-j} and e_0 = 0, e_d = sum_j ((|l_j| + w_j) e_{d-j} + w_j |c_{d-j}|), every entry of (I
+/// - L)^-1 at distance d is in c_d +- e_d, by induction over d: it is sum_j L_{t,t-j} times the
+/// entry at distance d - j. So |C_rs| <= (|c_{r-s}| + e_{r-s}) / m. With N = (I - L') D, L'_{t,t-j}
+/// = -N_{t,t-j} / N_{t-j,t-j}, C = D^-1 (I - L')^-1, and the same follows from L'. The smaller of
+/// the two costs is charged: the second has w = 0 if N_{t,t-j} = a_j sigma_{t-j}, the first if
+/// N_{t,t-j} = sigma_t a_j.
 ///
-/// Let u be the least column of numbers that does not increase and is nowhere below these bounds. A
-/// client that takes part in the steps pi changes row r of C X by at most sum over t in pi of
-/// |C_rt| <= (U 1_pi)_r, U the Toeplitz matrix of u; and no pi that keeps to the rule makes ||U 1_pi||
-/// larger than worst_squared_sensitivities_of_decreasing() says (Kalinin and Lampert 2024, Theorem
-/// 2). So the cost of any client's rounds is at most that, and up to each step, too: the first rows
-/// are those of a shorter run.
+/// Let u be the smallest non-increasing column nowhere below these bounds, and U its Toeplitz
+/// matrix. A client that takes part in the steps pi changes row r of C X by at most the sum over t
+/// in pi of |C_rt| <= (U 1_pi)_r, and no pi that keeps to the rule makes ||U 1_pi|| larger than
+/// worst_squared_sensitivities_of_decreasing() says (Kalinin and Lampert 2024, Theorem 2). So the
+/// cost of any client's rounds is at most that. This also holds up to each step, because the first
+/// rows form a shorter run.
 ///
 /// \returns worst_after with room for roundings, and for recipes whose factors to these agree to
-///   kSameFactor; of_groups: the one number that is charged for everybody. It is an upper bound: a
-///   client whose rounds are others costs less.
-/// \throws ConfigError for recipes without a window, for those of which nothing finite is proved, and
-///   where it takes more than a minute or so.
+///   kSameFactor; of_groups: the one number that is charged for every client. It is an upper bound:
+///   a client with other rounds costs less.
+/// \throws ConfigError for recipes without a window, for recipes without a finite bound, and if the
+///   computation would take more than about a minute.
 CorrelatedCost separated_cost(const CorrelatedRecipes& recipes, const Separation& rule);
 
-/// Holds the rounds of a run's clients against the rule that they are charged by.
+/// Checks the rounds of a run's clients against the rule for which they are charged.
 class SeparationWatch {
  public:
-  /// \param clients  their numbers are below this.
+  /// \param clients  the number of clients; client numbers are below it.
   SeparationWatch(const Separation& rule, std::size_t clients);
 
   /// \param round  not below that of the last take_part().
-  /// \returns why the client may not take part in the round, in one line; "": it may. Rounds are
-  ///   counted from 1 there.
-  /// \throws PrivacyError for a client that is none.
+  /// \returns in one line why the client may not take part in the round (rounds are counted from 1
+  ///   there); "" if it may.
+  /// \throws PrivacyError for a client number out of range.
   std::string why_not(std::uint32_t client, std::uint64_t round) const;
 
-  /// To be called for every round, before anything is computed from the data of the clients in it.
+  /// To be called for every round, before anything is computed from its clients' data.
   /// \throws PrivacyError for a round that is not after the last one, and for a client that may not
-  ///   take part, or comes twice. Nothing is noted then.
+  ///   take part or is listed twice. Nothing is recorded then.
   void take_part(std::uint64_t round, std::span<const std::uint32_t> clients);
 
-  /// Who took part when: as private as participation is.
+  /// Which client took part when: as private as participation.
   void save(StateWriter& out) const;
   /// \throws IoError for a state of another rule.
   void restore(StateReader& in);
 
  private:
   Separation rule_;
-  std::uint64_t next_round_ = 0;     // the first that may come
-  std::vector<std::uint64_t> last_;  // [clients]: the last round, plus 1; 0: none
+  std::uint64_t next_round_ = 0;     // the first round that may follow
+  std::vector<std::uint64_t> last_;  // [clients]: the last round plus 1; 0 if the client has not
+                                     // taken part
   std::vector<std::uint64_t> count_;
 };
 

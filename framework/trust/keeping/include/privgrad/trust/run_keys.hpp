@@ -1,4 +1,4 @@
-// The keys of a run, one per step where the run can be resumed.
+// The keys of a run: one per step if the run can be resumed.
 #pragma once
 
 #include <optional>
@@ -10,35 +10,35 @@
 
 namespace privgrad::core {
 
-/// The keys that a run draws with, step by step.
+/// The keys with which a run draws random numbers, step by step.
 ///
-/// A run with a seed, or one that nobody can resume, has one key for all steps. A run from the
-/// operating system's randomness that leaves checkpoints has a chain: K_{t+1} follows from K_t and,
-/// after a step of which something is shown, from the hash of that as well. A derived key
-/// tells nothing about what it was derived from (BLAKE2b keyed with it), so that a checkpoint, which
-/// holds K_{t+1}, gives nobody the keys of the steps up to t. The keys do not depend on when
-/// checkpoints are made, so that a run which was killed draws what it would have drawn.
+/// A run with a seed, or a run that cannot be resumed, has one key for all steps. A run that draws
+/// its key from the operating system and saves checkpoints has a chain: K_{t+1} follows from K_t
+/// and, after a step whose results are published, also from the hash of these results. A derived
+/// key reveals nothing about its parent (BLAKE2b keyed with it), so a checkpoint, which holds
+/// K_{t+1}, does not reveal the keys of the steps up to t. The keys do not depend on when
+/// checkpoints are made, so a run that was killed draws the same numbers when it is resumed.
 ///
-/// A step of a federated run is a round here: the keys of its server and of its clients are derived
-/// from that of the round, and each local step has streams of its own under its client's.
+/// In a federated run, a step is a round: the keys of the server and of the clients are derived
+/// from the round's key, and each local step has streams of its own under its client's key.
 ///
-/// The key of a step is derived from K_t and from what the run is bound to: with another lock file,
-/// manifest, data set or backend the same step has other noise. The seal on a saved chain follows
-/// from both, too: a copy in which somebody has edited what the run is bound to does not go on.
+/// The key of a step is derived from K_t and from the inputs to which the run is bound: with
+/// another lock file, manifest, data set or backend, the same step has other noise. The seal on a
+/// saved chain depends on both, too: a copy whose binding was edited cannot continue.
 class RunKeys {
  public:
-  /// One key for everything, for ever.
+  /// One key for all steps.
   static RunKeys constant(const RandomKey& key) { return RunKeys(key, std::nullopt, ""); }
 
   /// A chain.
   /// \param key  forgotten once the chain has begun.
-  /// \param bound_to  a text that the keys of steps depend on, besides the run's key.
+  /// \param bound_to  a text on which the keys of steps depend, in addition to the run's key.
   static RunKeys chain(const RandomKey& key, std::string bound_to) {
     return RunKeys(key.derive("lasting"), key.derive("first step"), std::move(bound_to));
   }
 
-  /// The part of a chain that another process is told: the key of one step, and no earlier or later
-  /// one.
+  /// The part of a chain that another process receives: the key of one step, and no earlier or
+  /// later one.
   static RunKeys of_one_step(const RandomKey& lasting, const RandomKey& of_step) {
     RunKeys keys(lasting, std::nullopt, "");
     keys.told_ = of_step;
@@ -48,30 +48,30 @@ class RunKeys {
   /// Whether each step has a key of its own.
   bool ratchets() const noexcept { return now_ || told_; }
 
-  /// For what the whole run draws with and is no secret of a single step: public orders of examples,
-  /// which step is kept, which contributions are looked at.
+  /// For random numbers of the whole run that no single step must keep secret: public orders of
+  /// examples, which step is kept, which contributions are checked.
   const RandomKey& lasting() const noexcept { return lasting_; }
 
-  /// For what belongs to the present step alone. For a constant key, that key.
+  /// For random numbers of the present step only. For a constant key, that key.
   RandomKey of_step() const {
     if (told_) return *told_;
     return now_ ? now_->derive("step\n" + bound_to_) : lasting_;
   }
 
-  /// Goes on to the next step.
-  /// \param shown  the hash of everything shown of the step; "" if nothing was shown.
+  /// Moves to the next step.
+  /// \param shown  the hash of everything published about the step; "" if nothing was.
   void next(std::string_view shown) {
     if (now_) now_ = now_->derive("next\n" + std::string(shown));
   }
 
-  /// From here on the keys of steps depend on this text. Called once it is known: transforms may
-  /// have to learn from the rows first.
+  /// From now on the keys of steps depend on this text. Called once it is known, because transforms
+  /// may have to learn from the rows first.
   void bind_to(std::string bound_to) { bound_to_ = std::move(bound_to); }
 
-  /// Saves the chain as it is now, sealed; of a constant key nothing.
+  /// Saves the present state of the chain, sealed; nothing for a constant key.
   void save(StateWriter& out) const;
-  /// \param bound_to  the text that the run is bound to now.
-  /// \throws IoError; PrivacyError if it was saved bound to something else.
+  /// \param bound_to  the text to which the run is bound now.
+  /// \throws IoError; PrivacyError if the chain was saved bound to something else.
   static RunKeys restored(StateReader& in, const std::optional<RandomKey>& constant,
                           std::string bound_to);
 
@@ -83,7 +83,7 @@ class RunKeys {
 
   RandomKey lasting_;
   std::optional<RandomKey> now_;   // K_t
-  std::optional<RandomKey> told_;  // that of a step, where another process has the chain
+  std::optional<RandomKey> told_;  // the key of a step, if another process holds the chain
   std::string bound_to_;
 };
 

@@ -24,11 +24,11 @@ namespace privgrad::core {
 
 static_assert(std::endian::native == std::endian::little, "checkpoints are little-endian");
 
-/// A type that lists its state once, for whoever writes it and whoever reads it:
+/// A type that lists its state once, for both writing and reading:
 ///
-///     static auto state(auto& self) { return std::tie(self.run, self.round, self.model); }
+///  static auto state(auto& self) { return std::tie(self.run, self.round, self.model); }
 ///
-/// Members may be numbers, enumerators, switches, texts, keys, types that list their state, and
+/// Members may be numbers, enumerators, bools, strings, keys, types that list their state, and
 /// vectors, arrays, maps and optionals of these.
 template <class T>
 concept ListsState = requires(T& value) {
@@ -39,11 +39,11 @@ concept ListsState = requires(T& value) {
 template <class T>
 inline constexpr bool kIsPlainNumber = std::is_arithmetic_v<T> && !std::is_same_v<T, bool>;
 
-/// Writes the state that an object needs to go on later, one value after the other. Numbers keep
-/// their bits. The state may be private; it goes into the private folder of a run and nowhere else.
+/// Writes the state that an object needs to continue later, one value after the other. Numbers keep
+/// their bits. The state may be private; it goes only into the private folder of a run.
 class StateWriter {
  public:
-  /// Marks where a part begins, so that a reader that is out of step notices.
+  /// Marks the beginning of a part, so that a reader that is out of step notices.
   void begin(std::string_view part) { bytes(part); }
   void word(std::uint64_t value) { append(&value, sizeof value); }
   void real(double value) { append(&value, sizeof value); }
@@ -62,8 +62,8 @@ class StateWriter {
     array(std::span<const T>(values));
   }
 
-  /// Writes values as their types say: whole numbers, enumerators and switches as words, sizes before
-  /// vectors and maps, a switch before an optional, and nothing around the parts of a list.
+  /// Writes values according to their types: integers, enumerators and bools as words, sizes before
+  /// vectors and maps, a bool before an optional, and nothing around the members of a list.
   template <class... T>
   void put(const T&... values) {
     (put_one(values), ...);
@@ -73,16 +73,17 @@ class StateWriter {
     std::apply([&](const auto&... values) { put(values...); }, list);
   }
 
-  /// Puts a vector together of which each process has a slice; all of them call it, in the same order.
+  /// Assembles a vector of which each process holds a slice; all processes call it, in the same
+  /// order.
   /// \param slice  this process's slice; elements of `element` bytes.
   /// \returns the whole vector's bytes.
   using Whole =
       std::function<std::vector<std::byte>(std::span<const std::byte> slice, std::size_t element)>;
-  /// From now on sliced() writes whole vectors, so that what is written does not depend on the number
-  /// of processes.
+  /// From now on sliced() writes whole vectors, so that the state does not depend on the number of
+  /// processes.
   void put_together_by(Whole whole) { whole_ = std::move(whole); }
 
-  /// As array(); where processes share the object that is written, this one's slice of an array.
+  /// Writes an array like array(); if processes share the object, this process's slice of it.
   template <class T>
   void sliced(const std::vector<T>& values) {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -138,8 +139,8 @@ class StateWriter {
   Whole whole_;
 };
 
-/// Reads what a StateWriter wrote. The text is not trusted: a length that does not fit in what is
-/// left is refused before memory is taken for it.
+/// Reads what a StateWriter wrote. The text is not trusted: a length that exceeds the rest of the
+/// text is refused before memory is allocated for it.
 class StateReader {
  public:
   /// \param text  must outlive this.
@@ -152,7 +153,7 @@ class StateReader {
   }
   std::uint64_t word() { return number<std::uint64_t>(); }
   double real() { return number<double>(); }
-  /// \throws IoError for a switch that is neither on nor off.
+  /// \throws IoError for a bool that is neither 0 nor 1.
   bool flag() {
     bool is_on = false;
     get(is_on);
@@ -185,9 +186,9 @@ class StateReader {
     }
     return values;
   }
-  /// Reads what StateWriter::put() wrote of values of the same types.
-  /// \throws IoError also for a number that its type cannot hold, and as flag(). Keys have no value before
-  ///   they are read: key(). Enumerators are the caller's to check.
+  /// Reads what StateWriter::put() wrote for values of the same types. Does not read keys, which
+  /// have no value before they are read: use key(). The caller checks enumerators.
+  /// \throws IoError also for a number that its type cannot hold, and as flag().
   template <class... T>
   void get(T&... values) {
     (get_one(values), ...);
@@ -197,12 +198,12 @@ class StateReader {
     std::apply([&](auto&... values) { get(values...); }, list);
   }
 
-  /// The reader's object has a slice of what sliced() wrote.
+  /// The reader's object holds a slice of what sliced() wrote.
   void cut_to(const Slice& slice) { slice_ = slice; }
 
   /// Reads what sliced() wrote, or this process's slice of it.
   /// \param size  size of the slice.
-  /// \throws IoError unless the whole has the length that it should.
+  /// \throws IoError unless the whole has the expected length.
   template <class T>
   std::vector<T> sliced(std::size_t size) {
     if (slice_.of == 0) return array<T>(size);
@@ -211,7 +212,7 @@ class StateReader {
     return std::vector<T>(first, first + static_cast<std::ptrdiff_t>(size));
   }
 
-  /// The bytes that are still to be read.
+  /// The bytes that have not been read.
   std::string_view rest() const noexcept { return left_; }
 
   /// \throws IoError if something is left.
@@ -280,10 +281,10 @@ class StateReader {
 
   std::string_view left_;
   std::string name_;
-  Slice slice_;  // of nothing: objects have all of their vectors
+  Slice slice_;  // of size 0 if objects hold their whole vectors
 };
 
-/// \returns all that a type's state is, as a text.
+/// \returns the whole state of a type as a text.
 template <ListsState T>
 std::string state_text(const T& value) {
   StateWriter out;
@@ -291,9 +292,9 @@ std::string state_text(const T& value) {
   return out.text();
 }
 
-/// The way back.
+/// Reads what state_text() wrote.
 /// \param name  the text's name, for errors.
-/// \throws IoError for a text that state_text() did not make.
+/// \throws IoError for any other text.
 template <ListsState T>
 T from_state_text(std::string_view text, std::string name) {
   StateReader in(text, std::move(name));

@@ -1,4 +1,4 @@
-// The terms of an account file, for whoever needs no more of it.
+// The terms of an account file, for code that needs nothing else of it.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ struct AccountTerms {
   std::string name;  ///< Name of the private data, for people.
   Adjacency adjacency = Adjacency::add_or_remove_one;
   PrivacyUnit unit = PrivacyUnit::example;
-  double target_epsilon = 0.0;  ///< For all runs together, > 0.
+  double target_epsilon = 0.0;  ///< Shared by all runs, > 0.
   double target_delta = 0.0;    ///< In (0, 1).
   std::string accountant;       ///< YAML: the kind of a privacy filter, with all its parameters.
 };

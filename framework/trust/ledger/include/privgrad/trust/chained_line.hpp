@@ -1,4 +1,4 @@
-// Lines of a hash chain, as they are read.
+// Lines of a hash chain, as read from a file.
 #pragma once
 
 #include <cstddef>
@@ -16,21 +16,21 @@ struct ChainedLine {
 };
 
 /// \param line  without its line end.
-/// \param number  number of the line, from 1 on.
-/// \param previous  the hash of the line before it; "" of the first.
-/// \throws IoError, without a place, if it is not such a line.
+/// \param number  the number of the line, counted from 1.
+/// \param previous  the hash of the preceding line; "" for the first line.
+/// \throws IoError, without a place, if it is not a valid line of a chain.
 ChainedLine parse_chained_line(std::string_view line, std::uint64_t number,
                                std::string_view previous);
 
 struct ChainedLines {
   std::vector<ChainedLine> lines;
-  /// Bytes of the complete lines. The rest of the text was cut off while it was written.
+  /// Total length of the complete lines. The rest of the text is a truncated line.
   std::size_t whole_bytes = 0;
 };
 
 /// Reads and checks a chain.
 /// \param name  the file's name, for errors.
-/// \throws IoError naming the first line that does not fit.
+/// \throws IoError naming the first invalid line.
 ChainedLines read_chain(std::string_view text, const std::string& name);
 
 }  // namespace privgrad::core

@@ -19,109 +19,111 @@ namespace privgrad::core {
 /// The reservation of one run, and its outcome.
 struct AccountEntry {
   std::string id;      ///< 32 hex digits.
-  nlohmann::json run;  ///< The run that reserved: an object that the caller chooses.
+  nlohmann::json run;  ///< The run that made the reservation: an object that the caller chooses.
   Event reserved = Event::nothing();
-  std::optional<Event> settled;  ///< What the run spent; nothing: not known yet.
+  std::optional<Event> settled;  ///< The run's actual cost; nothing if it is not known yet.
   std::string status;            ///< "reserved", "begun", "resumed", or how the run ended.
-  bool begun = false;            ///< A ledger was opened for it.
-  std::string bound = "";        ///< The inputs that the run is bound to, as it says.
-  bool resumed = false;          ///< From its own files, or from a copy of them.
+  bool begun = false;            ///< Whether a ledger was opened for it.
+  std::string bound = "";        ///< The inputs to which the run is bound, as the run states them.
+  bool resumed = false;          ///< Whether the run was resumed, from its own files or from a
+                                 ///< copy.
 
   /// The cost that the account counts.
   const Event& cost() const { return settled ? *settled : reserved; }
 };
 
-/// What an event costs by a filter, as a number to compare events by: its epsilon at a delta so small
-/// that no cost is free. At the account's own delta a cost may have epsilon 0, and still be larger
-/// than that of another event.
+/// The cost of an event according to a filter, as a number for comparing events: its epsilon at a
+/// delta so small that every cost is positive. (At the account's own delta, two events of different
+/// cost may both have epsilon 0.)
 double cost_by_filter(Accountant& filter, Adjacency adjacency, const Event& event);
 
 /// The account of one private data set: a budget that all runs on it share, in a file.
 ///
 /// Privacy. Which run comes next, with which noise, depends on what earlier ones have released, so
-/// the total is kept by a privacy filter (Accountant::is_filter()): a run's whole plan is reserved before
-/// its data is read, and only if the filter, asked about it and all before it, still says at most
-/// the budget. Then all that runs on this account release is (target_epsilon, target_delta)-DP
-/// together, however they were chosen. Runs may be under way at the same time and each may be
-/// planned from what the others have shown so far: filters of Renyi divergences at a fixed order
-/// hold for mechanisms that are used concurrently, too (Haney et al. 2023, "Concurrent composition
-/// for interactive differential privacy with adaptive privacy-loss parameters"), and rho-zCDP is
-/// that at every order. What a run did not spend comes back to the account, which a filter allows:
-/// only what was released counts.
+/// a privacy filter keeps the total (Accountant::is_filter()): a run's whole plan is reserved
+/// before its data is read, and only if the filter's answer for it and all earlier reservations is
+/// at most the budget. All releases of the runs on this account together are then (target_epsilon,
+/// target_delta)-DP, however the runs were chosen. Runs may overlap in time, and each may be
+/// planned from the others' releases so far: filters of Renyi divergences at a fixed order hold for
+/// mechanisms that are used concurrently, too (Haney et al. 2023, "Concurrent composition for
+/// interactive differential privacy with adaptive privacy-loss parameters"), and rho-zCDP is such a
+/// bound at every order. The unspent part of a reservation is returned to the account; a filter
+/// allows this, since only actual releases count.
 ///
-/// Only a process that made the whole run knows how much that is. One that resumes a run may have a
-/// copy of its files, and other copies may go further, unseen. So a run says here first, under the
-/// lock, that it opens its ledger, or that it is resumed: a ledger is opened once for each
-/// reservation, a run that was resumed is settled in full, and one that is settled neither begins nor
-/// is resumed. A copy with other inputs would be a release of its own, so none goes on with the
-/// reservation of a run that began with others. Of two processes, either the one that resumes comes
-/// first, and nothing comes back, or the one that settles, and the other releases nothing more.
+/// Only a process that made the whole run knows the unspent part. A process that resumes a run may
+/// have a copy of its files, and other copies may continue elsewhere, unseen. A run therefore first
+/// records here, under the lock, that it opens its ledger or is resumed. A ledger is opened once
+/// per reservation; a resumed run is settled in full; a settled run neither begins nor is resumed.
+/// A copy with other inputs would make different releases, so it may not use the reservation. If
+/// one process resumes a run while another settles it, either the first comes first and nothing is
+/// returned, or the second does and the first releases nothing more.
 ///
 /// The file is a hash chain of JSON lines: "open" with the terms, and for each run "reserve",
-/// "begin", any number of "resume", and "settle". Whoever may write the file can cut lines off its
-/// end; keep the last hash elsewhere, or the runs' ledgers, which name their reservation.
+/// "begin", any number of "resume", and "settle". Anyone who can write the file can truncate it;
+/// keep the last hash elsewhere, or the runs' ledgers, which name their reservation.
 ///
-/// Crashes: a call returns only after its line is on the disk; a line that was cut off by a crash
-/// counts for nothing, and nothing was done for it. A run that is killed keeps its reservation.
-/// Processes and threads: each call locks the file (flock), so that two runs never spend the same
-/// part of the budget. Where a file system has no locks, all calls but open() fail.
+/// Crashes: a call returns only after its line is on the disk; a line truncated by a crash does not
+/// count, and no action followed it. A run that is killed keeps its reservation. Processes and
+/// threads: each call locks the file (flock), so that two runs never spend the same part of the
+/// budget. Where a file system has no locks, all calls but open() fail.
 class DataAccount {
  public:
-  /// Opens a new account. Its first line has a random number, so that the hash of that line names
-  /// this account and no other one with the same terms.
+  /// Opens a new account. Its first line contains a random number, so its hash identifies this
+  /// account among others with the same terms.
   /// \throws IoError if the file exists or cannot be written; ConfigError for terms out of range.
   static void open(const std::filesystem::path& file, const AccountTerms& terms);
 
-  /// From now on `tell` is called, with the account's file, by each call of this process that has
-  /// waited a second for whoever holds the account. To be called before there are threads.
+  /// Sets a function that each call of this process calls, with the account's file, once it has
+  /// waited a second for the account's lock. Must be called before threads start.
   static void on_waiting(std::function<void(const std::filesystem::path&)> tell);
 
   /// Reads an account.
-  /// \throws IoError if the file cannot be read, is no account, or was changed.
+  /// \throws IoError if the file cannot be read, is not an account, or was changed.
   explicit DataAccount(std::filesystem::path file);
 
   const AccountTerms& terms() const noexcept { return terms_; }
-  /// As they were when this object last read the file: in the constructor, or in a call that
+  /// The entries as of this object's last read of the file, in the constructor or in a call that
   /// writes.
   const std::vector<AccountEntry>& entries() const noexcept { return entries_; }
   const std::string& first_hash() const noexcept { return first_hash_; }
   const std::string& last_hash() const noexcept { return last_hash_; }
 
   /// Epsilon at the target delta of all entries, as the filter proves it.
-  /// \param filter  the accountant of the terms; what it composed before is forgotten.
-  /// \param more  counted beside them.
-  /// \throws PrivacyError if it is no filter, or has no proof for an event.
+  /// \param filter  the accountant of the terms; its earlier composition is discarded.
+  /// \param more  an event to count in addition.
+  /// \throws PrivacyError if the accountant is not a filter, or has no proof for an event.
   PrivacyAnswer spent(Accountant& filter, const Event& more = Event::nothing()) const;
 
   /// Reserves a run's cost.
-  /// \param run  an object that says whose reservation this is.
+  /// \param run  an object that identifies the run.
   /// \returns its id.
   /// \throws PrivacyError if the budget does not hold it, or as spent(); IoError. Nothing is
   ///   reserved then.
   std::string reserve(Accountant& filter, const Event& cost, const nlohmann::json& run);
 
   /// Marks a reservation before a ledger is opened for it.
-  /// \param bound  a text by which only the run itself can tell which inputs it is bound to.
-  /// \throws PrivacyError if there is no such reservation, it was settled, or a ledger was opened for
-  ///   it before; IoError.
+  /// \param bound  a text that identifies the run's inputs, only to the run itself.
+  /// \throws PrivacyError if there is no such reservation, it was settled, or a ledger was already
+  ///   opened for it; IoError.
   void begin(const std::string& id, const std::string& bound);
 
   /// Marks a reservation before its run is resumed.
-  /// \throws PrivacyError if there is no such reservation, it was settled, or the run that began with
-  ///   it was bound to other inputs: that would be another run, which is paid for anew; IoError.
+  /// \throws PrivacyError if there is no such reservation, it was settled, or its run was bound to
+  ///   other inputs, which makes this a different run with a cost of its own; IoError.
   void resume(const std::string& id, const std::string& bound);
 
-  /// Gives back a reservation for which no ledger was opened, which begin() says first: a run that
-  /// was cut off before it has released nothing, and one that is still on its way there opens none.
-  /// \returns false, and the reservation stays, where a ledger was opened.
+  /// Returns a reservation for which no ledger was opened. begin() is called before a ledger is
+  /// opened, so a run that stopped before it has released nothing, and a run that has not reached
+  /// it yet can no longer open one.
+  /// \returns false, and the reservation stays, if a ledger was opened.
   /// \throws PrivacyError if there is no such reservation, or it was settled before; IoError.
   bool give_back(Accountant& filter, const std::string& id);
 
-  /// Replaces a reservation by what was spent of it; by all of it, if its run was resumed.
+  /// Replaces a reservation by the part of it that was spent; by all of it if its run was resumed.
+  /// A reservation that a copy of a resumed run has settled in full stays as it is.
   /// \param status  how the run ended.
-  /// One that was settled in full, by a copy of a run that was resumed, is left so.
-  /// \throws PrivacyError if there is no such reservation, it was settled before otherwise, or
-  ///   `cost` is more than it; IoError. The reservation stays then.
+  /// \throws PrivacyError if there is no such reservation, it was settled differently before, or
+  ///   `cost` exceeds it; IoError. The reservation stays then.
   void settle(Accountant& filter, const std::string& id, const Event& cost,
               const std::string& status);
 

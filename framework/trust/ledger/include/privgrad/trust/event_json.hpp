@@ -10,18 +10,18 @@
 
 namespace privgrad::core {
 
-/// The longest text that an event may be read from: 64 MiB.
+/// The longest text from which an event is read: 64 MiB.
 inline constexpr std::size_t kMostEventBytes = std::size_t{64} << 20;
 
 /// The event in the vocabulary of the command line's contract: {"event": "gaussian", ...}.
 nlohmann::json to_json(const Event& event);
 
-/// The way back. `text` is one JSON document that holds one event, at most 64 MiB long and 64
+/// Reads an event. `text` is one JSON document that holds one event, at most 64 MiB long and 64
 /// events deep.
 /// \param source  the text's name for errors, such as a file's name.
-/// \throws ConfigError naming the place inside the document ("of.3.noise_multiplier"), what is
-///   wrong there and what was expected: no JSON, a missing, unknown or wrongly typed member, a
-///   number out of its range.
+/// \throws ConfigError naming the place inside the document ("of.3.noise_multiplier"), the error
+///   and the expected form: invalid JSON, a missing, unknown or wrongly typed member, a number out
+///   of range.
 Event event_from_json(std::string_view text, std::string_view source);
 
 /// A double as JSON: the number, or null for infinity (JSON has none).

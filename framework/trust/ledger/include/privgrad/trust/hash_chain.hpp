@@ -8,11 +8,11 @@
 
 namespace privgrad::core {
 
-/// Lines of JSON of which each carries its number, the hash of the line before it, and its own
-/// (SHA-256): none can be changed, dropped or moved without a trace, but for lines at the end.
+/// Lines of JSON that each carry their number, the hash of the preceding line, and their own hash
+/// (SHA-256). Changing, dropping or moving a line is detected, except for lines at the end.
 class HashChain {
  public:
-  /// An empty one.
+  /// An empty chain.
   HashChain() = default;
   /// Continues a chain of `lines` lines, the last of which has the hash `last_hash`.
   HashChain(std::uint64_t lines, std::string last_hash)

@@ -1,4 +1,4 @@
-// What is wrong with JSON that anybody may have made, besides its grammar.
+// Problems, besides syntax errors, of JSON from untrusted sources.
 #pragma once
 
 #include <string>
@@ -6,10 +6,12 @@
 
 namespace privgrad::core {
 
-/// To be asked before a text is parsed: what is parsed gets copied by recursion, and of a key that
-/// an object has twice the parser takes the last one, and other readers the first.
-/// \param deepest  how deep its brackets may open.
-/// \returns "is nested deeper than N" or "has the key "x" twice"; "" for all else, also if it is no JSON.
+/// Checks a text before it is parsed. Parsed documents are copied recursively, so deep nesting is a
+/// danger; and of a duplicate key our parser keeps the last value, while other readers keep the
+/// first.
+/// \param deepest  how deep brackets may nest.
+/// \returns "is nested deeper than N" or "has the key "x" twice"; otherwise "", even if the text is
+///   not JSON.
 std::string json_problem(int deepest, std::string_view text);
 
 }  // namespace privgrad::core

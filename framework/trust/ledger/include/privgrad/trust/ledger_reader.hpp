@@ -17,16 +17,19 @@ struct LedgerContents {
   struct Release {
     std::uint64_t step = 0;
     nlohmann::json event;
-    double epsilon = 0.0;         ///< Running total; infinity where the file says null.
-    std::string what;             ///< "" for a training step, else as in Charge.
+    double epsilon = 0.0;         ///< Running total; infinity if the file says null.
+    std::string what;             ///< "" for a training step, otherwise as in Charge.
     nlohmann::json release;       ///< The step's own noise, before amplification.
-    nlohmann::json delta, bound;  ///< Of the running total, as the line has them.
+    nlohmann::json delta, bound;  ///< Of the running total, as written in the line.
   };
   std::vector<Release> releases;
-  std::optional<std::string> status;  ///< From the "close" line; nothing: the run was cut off.
-  bool torn_tail = false;             ///< The last line was cut off (and counts for nothing).
-  nlohmann::json close;               ///< The "close" line; null: there is none.
-  std::string first_hash, last_hash;  ///< Hashes of the first and last lines; "": no lines.
+  std::optional<std::string> status;  ///< From the "close" line; nothing if the run was
+                                      ///< interrupted.
+  bool torn_tail = false;             ///< Whether the last line was truncated (it then counts for
+                                      ///< nothing).
+  nlohmann::json close;               ///< The "close" line; null if there is none.
+  std::string first_hash, last_hash;  ///< Hashes of the first and last lines; "" if there are no
+                                      ///< lines.
 };
 
 /// Reads and verifies a ledger.
@@ -34,7 +37,7 @@ struct LedgerContents {
 /// inserted.
 LedgerContents read_ledger(const std::filesystem::path& file);
 
-/// The same for a text that was read already.
+/// The same for a text that has already been read.
 /// \param name  the text's name, for errors.
 LedgerContents parse_ledger(std::string_view text, const std::string& name);
 

@@ -8,12 +8,12 @@
 
 namespace privgrad::core {
 
-/// Receipts at a process that holds no ledger, of a run that several processes make together.
+/// Receipts in a process without a ledger, for a run that several processes make together.
 ///
-/// A receipt is used once: whoever calls this was told by the process that holds the ledger that the
-/// lines of these charges are on its disk, and that it has given up the receipts that it got for them
-/// (Trainer::hand_over). Which noise they are for is not taken from the message, but from the charges
-/// of the plan, which all processes have made from the same manifest and examples.
+/// A receipt is used once. The caller has been informed by the process that holds the ledger that
+/// the lines of these charges are on its disk, and that it has given up its receipts for them
+/// (Trainer::hand_over). Which noise the receipts are for does not come from the message, but from
+/// the charges of the plan, which all processes have made from the same manifest and examples.
 class PaidElsewhere {
  public:
   /// \param charges  the plan's charges that were paid for, in order.

@@ -1,4 +1,4 @@
-// AES-128 in counter mode by the processor's instructions, which makes the bytes of the noise.
+// AES-128 in counter mode with the processor's AES instructions: the source of the noise's bytes.
 #pragma once
 
 #include <array>
@@ -8,23 +8,23 @@
 
 namespace privgrad::core {
 
-// CounterCipher uses these instructions wherever the processor has them; they take a fifth to a
-// third of the noise's time. A library call for each few thousand bytes costs at least a quarter
-// more than the instructions do. They take the same time for every key and block.
+// CounterCipher uses these instructions wherever the processor has them; AES then takes a fifth to
+// a third of the time of making noise. Calling a library for every few thousand bytes would cost at
+// least a quarter more. The instructions take the same time for every key and block.
 
 /// The eleven round keys of FIPS 197, section 5.2; as secret as the key.
 struct alignas(16) AesRoundKeys {
   std::array<std::array<std::uint8_t, 16>, 11> keys;
 };
 
-/// Whether the functions below may be called: on x86-64 with AES-NI, and AVX2 in use
-/// (instruction_set.hpp; processors that have one without the other are older than 2013).
+/// Whether the functions below may be called: on x86-64 with AES-NI, and with AVX2 in use
+/// (instruction_set.hpp; processors with only one of the two are older than 2013).
 bool has_aes_instructions();
 
 AesRoundKeys aes_round_keys(std::span<const std::uint8_t, 16> key);
 
-/// out = AES-128(key, domain || block), AES-128(key, domain || block + 1), ..., numbers big-endian
-/// and modulo 2^64; the last block is cut where `out` ends.
+/// out = AES-128(key, domain || block), AES-128(key, domain || block + 1), ...; domain and block
+/// are big-endian and modulo 2^64. The last block is truncated to the length of `out`.
 using AesCounterFunction = void(const AesRoundKeys& keys, std::uint64_t domain, std::uint64_t block,
                                 std::span<std::uint8_t> out);
 

@@ -1,5 +1,5 @@
-// Exact samples of the discrete Gaussian, and what a release with them costs (Canonne, Kamath and
-// Steinke 2020).
+// Exact samples of the discrete Gaussian, and the privacy cost of releases with such noise
+// (Canonne, Kamath and Steinke 2020).
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@ class RandomWords {
  public:
   explicit RandomWords(const RandomKey& key) : cipher_(key) {}
 
-  /// Goes to the first word of a domain.
+  /// Moves to the first word of a domain.
   void start(std::uint64_t domain) {
     domain_ = domain;
     block_ = 0;
@@ -58,7 +58,7 @@ class RandomWords {
 /// Elements that share a sequence of random words.
 inline constexpr std::size_t kDiscreteChunk = 1024;
 
-/// The largest sigma: 512 of it are at most 2^61.
+/// The largest sigma: 512 sigma is then at most 2^61.
 inline constexpr std::uint64_t kLargestDiscreteSigma = std::uint64_t{1} << 52;
 
 /// One stream of the core's discrete Gaussian noise: independent integers x with probability
@@ -67,19 +67,19 @@ inline constexpr std::uint64_t kLargestDiscreteSigma = std::uint64_t{1} << 52;
 /// Canonne, Kamath and Steinke 2020 ("The Discrete Gaussian for Differential Privacy"), Algorithms
 /// 1 to 3, with sigma a whole number of cells, and the scale t of the discrete Laplace proposals
 /// equal to it. (They take t = floor(sigma) + 1; their proof holds for every whole t > 0, and with
-/// this one all fractions have the denominator sigma.) There is no floating point: everything is
-/// comparisons of exactly uniform integers. Exact, except that draws of 512 sigma and more, whose
-/// probability is below exp(-2^17), are drawn again.
+/// this one all fractions have the denominator sigma.) No floating point is involved, only
+/// comparisons of exactly uniform integers. Samples are exact, except that values of 512 sigma and
+/// more, whose probability is below exp(-2^17), are redrawn.
 ///
-/// Chunks of 1024 elements have a domain of the stream's AES-128 key each, so an element is a fixed
-/// number under a key: threads and resumed runs neither repeat nor skip a draw, on any processor.
+/// Each chunk of 1024 elements has its own domain under the stream's AES-128 key, so the key fixes
+/// every element: threads and resumed runs neither repeat nor skip a draw, on any processor.
 ///
-/// Timing: how long a draw takes depends on its value, since it is made by rejection.
-/// Threads: one object must not be shared.
+/// Timing: rejection sampling makes the time of a draw depend on its value. Threads: one object
+/// must not be shared.
 class DiscreteGaussianStream {
  public:
   /// \param sigma  in [1, kLargestDiscreteSigma].
-  /// \throws ConfigError outside.
+  /// \throws ConfigError for a sigma outside this range.
   DiscreteGaussianStream(const RandomKey& key, std::uint64_t stream, std::uint64_t sigma);
 
   /// Fills `out` with the elements 1024 chunk, 1024 chunk + 1, ...; at most 1024 of them.
@@ -92,8 +92,8 @@ class DiscreteGaussianStream {
   std::uint64_t sigma_;
 };
 
-/// The event of releasing a sum of whole numbers, to which no unit adds a vector longer than `levels`,
-/// with noise of this stream on each: zcdp(rho), rho rounded up.
+/// The privacy event of releasing a vector of integers, to which no unit adds a vector longer than
+/// `levels`, with this stream's noise on every coordinate: zcdp(rho), rho rounded up.
 ///
 /// Proof (Canonne, Kamath and Steinke 2020, Theorem 4, coordinate by coordinate): neighbours' sums
 /// differ by an integer vector v with ||v|| <= Delta = s levels, s =
@@ -107,16 +107,16 @@ class DiscreteGaussianStream {
 /// is at most a v_i^2 / (2 sigma^2); over independent coordinates divergences add, and ||v||^2 <=
 /// Delta^2 makes it a rho with rho = Delta^2 / (2 sigma^2).
 ///
-/// It is not `discrete_gaussian(sigma, Delta)`, which is a release of one coordinate: the privacy
-/// loss of a vector has another distribution, which an accountant of such distributions would get
-/// wrong.
-/// \param sigma  noise parameter in cells, > 0.
+/// The event is not `discrete_gaussian(sigma, Delta)`, which describes the release of one
+/// coordinate. The privacy loss of a vector has another distribution, so an accountant that works
+/// with loss distributions would get it wrong.
+/// \param sigma  the noise parameter in cells, > 0.
 Event grid_release_event(std::uint64_t levels, std::uint64_t sigma, Adjacency adjacency);
 
-/// The noise parameter in cells: noise_multiplier * levels, rounded up, so never less than
-/// promised.
+/// \returns the noise parameter in cells: noise_multiplier * levels, rounded up so that the noise
+///   is never less than promised.
 /// \param noise_multiplier  > 0, finite.
-/// \throws ConfigError if it is beyond kLargestDiscreteSigma.
+/// \throws ConfigError if the result is above kLargestDiscreteSigma.
 std::uint64_t sigma_in_cells(double noise_multiplier, std::uint64_t levels);
 
 }  // namespace privgrad::core

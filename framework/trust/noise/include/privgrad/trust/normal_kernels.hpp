@@ -6,11 +6,11 @@
 #include <cmath>
 #include <cstdint>
 
-// The arithmetic of Box-Muller, one source for all instruction sets: plain IEEE operations, inlined
-// into loops for which the compiler may use wider registers. Where a product and a sum are rounded
-// once, that is written down (multiply_add, which the C library computes where the processor
-// cannot: slowly, and to the same bits). The compiler contracting others, which CMakeLists.txt
-// forbids, or computing in more than float, is all that could make results differ.
+// Box-Muller as plain IEEE operations, one source for all instruction sets, inlined into loops for
+// which the compiler may use wider registers. Where a product and a sum are rounded only once, the
+// source says so with multiply_add, which the C library computes slowly, but to the same bits,
+// where the processor cannot. Results could differ only if the compiler contracted other
+// operations, which CMakeLists.txt forbids, or computed in more precision than float.
 static_assert(FLT_EVAL_METHOD == 0);
 
 namespace privgrad::core::kernels {
@@ -23,8 +23,8 @@ PRIVGRAD_INLINE double from_bits(std::uint64_t bits) { return std::bit_cast<doub
 PRIVGRAD_INLINE float multiply_add(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 PRIVGRAD_INLINE double multiply_add(double a, double b, double c) { return __builtin_fma(a, b, c); }
 
-/// `yes` where all bits of the mask are 1, `no` where they are 0. As integers, because then there
-/// is nothing to predict.
+/// `yes` where all bits of the mask are 1, `no` where they are 0. Selects with integer operations,
+/// so there is no branch to predict.
 PRIVGRAD_INLINE float select(std::uint32_t mask, float yes, float no) {
   return from_bits((std::bit_cast<std::uint32_t>(yes) & mask) |
                    (std::bit_cast<std::uint32_t>(no) & ~mask));
@@ -36,11 +36,11 @@ PRIVGRAD_INLINE double select(std::uint64_t mask, double yes, double no) {
 
 /// sqrt(-2 ln u) for u = (word + 1/2) 2^-32.
 ///
-/// With a = u below 1/2 and a = 1 - u above (exactly the same number of the inverted word), u is
-/// x = a or x = 1 - a. x = m 2^e with m in [sqrt(1/2), sqrt(2)); ln m = 2 atanh(s), s = n / (n +
-/// 2), n = m - 1, which is computed from a, without rounding: 2^-e a - 1, or (2^-e - 1) - 2^-e a.
-/// So ln u keeps its relative accuracy where u is near 1. The polynomial is (-4 atanh(s) / s + 4) /
-/// s^2 in s^2, a Chebyshev fit with a relative error of 3e-10 of the whole.
+/// Let a = u below 1/2 and a = 1 - u above, where 1 - u is exactly the u of the inverted word, so
+/// that u is x = a or x = 1 - a. x = m 2^e with m in [sqrt(1/2), sqrt(2)); ln m = 2 atanh(s), s = n
+/// / (n + 2), n = m - 1, which is computed from a, without rounding: 2^-e a - 1, or (2^-e - 1) -
+/// 2^-e a. So ln u keeps its relative accuracy where u is near 1. The polynomial is (-4 atanh(s) /
+/// s + 4) / s^2 in s^2, a Chebyshev fit with a relative error of 3e-10 of the whole.
 PRIVGRAD_INLINE float radius_of(std::uint32_t word) {
   constexpr std::uint32_t kSqrtHalf = 0x3f3504f3;
   constexpr std::uint32_t kBias = 127;
@@ -66,8 +66,8 @@ PRIVGRAD_INLINE float radius_of(std::uint32_t word) {
 }
 
 /// sqrt(-2 ln u) for u = a where the mask `upper` is 0, u = 1 - a where it is all ones; a in
-/// [2^-97, 1/2] (more bits than the 53 of u itself, where u is near 1). As above with another fit,
-/// of relative error 2^-57.
+/// [2^-97, 1/2] (more bits than the 53 of u itself, where u is near 1). Works as radius_of() above,
+/// with another fit, of relative error 2^-57.
 PRIVGRAD_INLINE double radius_of(double a, std::uint64_t upper) {
   constexpr std::uint64_t kSqrtHalf = 0x3fe6a09e667f3bcd;
   constexpr std::uint64_t kBias = 1023;
@@ -98,7 +98,7 @@ struct Pair {
   Real sine;
 };
 
-/// Cosine and sine of the angle that a word stands for, times r.
+/// Cosine and sine, times r, of the angle that a word encodes.
 ///
 /// Chebyshev fits of sin(pi t / 4) / t and cos(pi t / 4) in t^2 on [0, 1], with relative errors of
 /// 4e-8 and 2e-8.
@@ -117,7 +117,7 @@ PRIVGRAD_INLINE Pair<float> turned(std::uint32_t word, float r) {
   cosine = multiply_add(cosine, z, -0x1.3bd3ccp-2f);
   cosine = multiply_add(cosine, z, 1.0f);
 
-  // Bit 29 exchanges the two, bits 31 and 30 are their signs: eight octants.
+  // Bit 29 exchanges cosine and sine, bits 31 and 30 are their signs: eight octants.
   constexpr std::uint32_t kSign = std::uint32_t{1} << 31;
   const std::uint32_t exchange = 0 - (word >> 29 & 1);
   const std::uint32_t a = std::bit_cast<std::uint32_t>(cosine);
@@ -131,7 +131,7 @@ PRIVGRAD_INLINE Pair<float> turned(std::uint32_t word, float r) {
 /// choose, times r.
 /// \param t  in [0, 1].
 ///
-/// Fits as above, of absolute errors below 2^-56 (sine) and 2^-52 (cosine).
+/// Fits of the same form, with absolute errors below 2^-56 (sine) and 2^-52 (cosine).
 PRIVGRAD_INLINE Pair<double> turned(std::uint32_t word, double t, double r) {
   const double z = t * t;
   double sine = 0x1.e4a9d9166f052p-38;

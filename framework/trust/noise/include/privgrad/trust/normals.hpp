@@ -9,22 +9,22 @@
 
 namespace privgrad::core {
 
-/// One stream of Gaussian noise for sums in floating point (arithmetic: float): element i of stream
-/// s is the zeta_i of RoundedGaussianStream, rounded to the nearest multiple of 2^-24 and then to
-/// float32, whose numbers are that far apart below 1. So a draw lies within 2^-25 and a rounding of
-/// float32 of an exact standard normal, its tails have no end, and it is a fixed number under a key on
-/// any processor. Finer steps would take longer: ten times as long at 2^-30.
+/// One stream of Gaussian noise for sums in floating point (arithmetic: float). Element i of stream
+/// s is the zeta_i of RoundedGaussianStream, rounded to the nearest multiple of 2^-24, the spacing
+/// of float32 just below 1, and then to float32. A draw thus lies within 2^-25 and one float32
+/// rounding of an exact standard normal, its tails are not truncated, and the key fixes it on any
+/// processor. Finer steps would take longer: ten times as long at 2^-30.
 ///
-/// The streams are under a key of their own, derived from the given one, so that no exact release has
-/// noise in common with one in floating point: whoever saw both could subtract it.
+/// The streams use a key of their own, derived from the given one, so that no exact release shares
+/// its noise with a floating-point release: the difference of the two would cancel it.
 ///
-/// Threads: one object must not be shared; make one per task, it costs 2 microseconds.
+/// Threads: one object must not be shared; make one per task, which costs 2 microseconds.
 class NormalStream {
  public:
   NormalStream(const RandomKey& key, std::uint64_t stream);
 
-  /// Fills `out` with the elements first, first + 1, ...; below 2^64. Elements come in chunks of
-  /// 1024: ranges that begin and end at multiples of it save making a chunk for a part of it.
+  /// Fills `out` with the elements first, first + 1, ...; below 2^64. Elements are generated in
+  /// chunks of 1024; ranges that begin and end at multiples of 1024 waste no part of a chunk.
   void fill(std::uint64_t first, std::span<float> out);
 
  private:

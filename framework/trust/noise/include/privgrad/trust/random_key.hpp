@@ -13,28 +13,29 @@
 
 namespace privgrad::core {
 
-/// 32 secret bytes, and the tree of keys that grows from them.
+/// 32 secret bytes, and the keys and streams derived from them.
 class RandomKey {
  public:
-  /// From the operating system's generator: for anything that is to be released.
+  /// A key from the operating system's generator: for anything that will be released.
   static RandomKey from_operating_system();
 
-  /// From a number that is written in the manifest: whoever reads it can subtract the noise again.
-  /// For research only; outputs are marked.
+  /// A key from a number in the manifest. Anyone who reads the manifest can subtract the noise, so
+  /// this is for research only; outputs are marked.
   static RandomKey from_seed(std::uint64_t seed);
 
-  /// A key that everybody may know, for random numbers that are no secret.
-  /// \throws ConfigError unless it is 64 lower-case hex digits.
+  /// A public key, for random numbers that need no secrecy.
+  /// \throws ConfigError unless the text is 64 lower-case hex digits.
   static RandomKey from_public_hex(std::string_view hex);
-  /// The key as the text that from_public_hex() reads: whoever has it can draw all that it draws.
+  /// The key as a text that from_public_hex() reads. The text reveals everything drawn under the
+  /// key.
   std::string public_hex() const;
 
-  /// The key's bytes, only for the private folder of a run, and the key made from them again.
+  /// The key's bytes, only for the private folder of a run.
   std::span<const std::uint8_t, 32> secret_bytes() const noexcept { return bytes_; }
   static RandomKey from_secret_bytes(std::span<const std::uint8_t, 32> bytes);
 
-  /// A key for one purpose ("noise", "sampler", "model/initialise"); knowing it tells nothing about
-  /// this key or about another purpose's (BLAKE2b keyed with this key).
+  /// A key for one purpose ("noise", "sampler", "model/initialise"). It reveals nothing about this
+  /// key or about the keys of other purposes (BLAKE2b keyed with this key).
   RandomKey derive(std::string_view purpose) const;
 
   /// Fills `out` from ChaCha20 under this key: bytes [64 * block, ...) of stream `stream`. The same
@@ -47,12 +48,12 @@ class RandomKey {
   std::array<std::uint8_t, 32> bytes_;
 };
 
-/// A number that nobody can foresee, of the operating system's generator: for places where plugins are
-/// looked at, on which no result depends.
+/// An unpredictable number from the operating system's generator: chooses where plugins are
+/// checked, and no result depends on it.
 /// \param below  in [1, 2^32).
 std::size_t unforeseen(std::size_t below);
 
-/// The streams of one component, as the SDK promises them.
+/// The random streams of one component, with the properties that the SDK promises.
 std::unique_ptr<RandomSource> make_random_source(const RandomKey& key);
 
 }  // namespace privgrad::core

@@ -10,13 +10,13 @@
 
 namespace privgrad::core {
 
-struct RoundingWay;  // rounded_gaussian_tiers.hpp
+struct RoundingWay;  // see rounded_gaussian_tiers.hpp
 
 /// The range of sigma, in fine cells.
 inline constexpr double kSmallestRoundedSigma = 0x1p-64;
 inline constexpr double kLargestRoundedSigma = 0x1p60;
 
-/// The most terms that the noise of one release has.
+/// The most terms in the noise of one release.
 inline constexpr std::size_t kMostNoiseTerms = 16;
 
 /// The largest shift: coarse cells are at most 2^62 fine ones.
@@ -25,16 +25,15 @@ inline constexpr unsigned kLargestReleaseShift = 62;
 /// One stream of exact noise: Z_i = sigma zeta_i in cells of a public grid, with zeta_i standard
 /// normal, and round(s_i + Z_i) as if all of it had been computed with infinite precision.
 ///
-/// Definition. Elements come in chunks of 1024, and pair i < 512 of a chunk makes the elements i and
-/// 512 + i. A pair has two infinite strings of bits: U in [0, 1), and three bits and V in [0, 1).
-/// With r = sqrt(-2 ln U), zeta is r cos(pi V / 4) and r sin(pi V / 4), exchanged where the third
-/// bit is set, with the first and the second bit as their signs: the point at the distance r in the
-/// direction pi V / 4 of one of eight octants (Box and Muller 1958). The strings are read from
-/// AES-128 in counter mode (CounterCipher) under the stream's own key: their first 32 + 32 bits are
-/// words of domain 0 (NormalWords), and each further 64 + 64 bits are the block with the
-/// pair's number of domain 1, 2, and so on: as many as it takes to know which way to round
-/// (rounded_gaussian_tiers.hpp). s + Z is never halfway between two cells but with probability 0,
-/// so no element needs infinitely many.
+/// Definition. Elements come in chunks of 1024, and pair i < 512 of a chunk makes the elements i
+/// and 512 + i. A pair has two infinite strings of bits: U in [0, 1), and three bits and V in [0,
+/// 1). With r = sqrt(-2 ln U), zeta is r cos(pi V / 4) and r sin(pi V / 4), exchanged if the third
+/// bit is set, with the first and second bit as signs: the point at distance r and angle pi V / 4
+/// in one of eight octants (Box and Muller 1958). The strings are read from AES-128 in counter mode
+/// (CounterCipher) under the stream's own key: their first 32 + 32 bits are words of domain 0
+/// (NormalWords), and each further 64 + 64 bits are the block, numbered like the pair, of domain 1,
+/// 2, and so on, read until the rounding is decided (rounded_gaussian_tiers.hpp). With probability
+/// 1, s + Z is not halfway between two cells, so finitely many bits decide every element.
 ///
 /// Why that is the Gaussian mechanism:
 /// (a) Were the bits ideal, independent and uniform, U and V would be exactly uniform and zeta_i
@@ -42,40 +41,41 @@ inline constexpr unsigned kLargestReleaseShift = 62;
 ///     the last step, so Z_i is the continuous N(0, sigma^2), not something near it.
 /// (b) For a sum s of whole cells, out is a function of s + Z: round((s + Z) / 2^shift), which for
 ///     shift 0 is s + round(Z). So a release is the continuous Gaussian mechanism with
-///     post-processing, and costs what that costs under every accountant, to the last bit; nothing
-///     about discrete Gaussians is needed. The same function is evaluated in another order: s = n
-///     2^shift + remainder, out = n + round((remainder + Z) / 2^shift). Taken modulo 2^64, as the
-///     result is where it leaves the range of 64 bits, it still is a function of s + Z.
-/// (c) AES makes the guarantee computational: who can tell its output from ideal bits (see
-///     CounterCipher) could learn more than the guarantee says, and nobody else can.
-/// (d) The time that a release takes depends on its values (about one element in a thousand takes
-///     ten to a thousand times as long, when the others cannot tell how to round), as it does for
-///     discrete noise: whoever can measure it learns about the noise what is not accounted for.
+///     post-processing, and has exactly its cost under every accountant; no theory of discrete
+///     Gaussians is needed. The same function is evaluated in another order: s = n 2^shift +
+///     remainder, out = n + round((remainder + Z) / 2^shift). The result is taken modulo 2^64 if it
+///     leaves the 64-bit range, and is still a function of s + Z.
+/// (c) AES makes the guarantee computational: only someone who can distinguish its output from
+///     ideal bits (see CounterCipher) could learn more than the guarantee allows.
+/// (d) The time that a release takes depends on its values (about one element in a thousand needs a
+///     slower tier, which takes ten to a thousand times as long), as for discrete noise: anyone who
+///     can measure the time learns something about the noise that is not accounted for.
 ///
-/// Element i of stream s is a fixed number under a key: ranges, threads, order and instruction sets
-/// change nothing. (For one sigma, shift and sum. Elements of one stream with two of them share
-/// zeta_i: one release a stream.)
+/// A key fixes element i of stream s for a given sigma, shift and sum: ranges, threads, order and
+/// instruction sets change nothing. Releases of one stream with a different sigma, shift or sum
+/// share zeta_i, so each stream serves one release.
 ///
-/// Several terms. Made of the keys of b streams, it releases round(s_i + Z_i) with Z_i the sum of
-/// sigma_j zeta_j,i, zeta_j,i element i of stream j: a real number again, and rounded once, so that
-/// (a) to (d) hold with "the continuous N(0, sum of sigma_j^2)" in (a), and for many releases of the
-/// same streams with their continuous joint distribution.
+/// Several terms. An object made from the keys of b streams releases round(s_i + Z_i), where Z_i is
+/// the sum of sigma_j zeta_j,i and zeta_j,i is element i of stream j. Z_i is again a real number
+/// that is rounded once, so (a) to (d) hold with "the continuous N(0, sum of sigma_j^2)" in (a).
+/// For many releases of the same streams, they hold with the continuous joint distribution of their
+/// noise.
 ///
-/// Threads: one object must not be shared; make one per task, it costs 2 microseconds.
+/// Threads: one object must not be shared; make one per task, which costs 2 microseconds.
 class RoundedGaussianStream {
  public:
   RoundedGaussianStream(const RandomKey& key, std::uint64_t stream);
-  /// The key that a stream's bits come from, and nothing else does: whoever has it can draw this
-  /// stream alone. Its first half is that of the cipher.
+  /// The key from which only this stream's bits are drawn: it reveals this stream and no other. Its
+  /// first half is the cipher's key.
   static RandomKey own_key(const RandomKey& key, std::uint64_t stream);
   /// The stream with this key.
   static RoundedGaussianStream of_own_key(const RandomKey& own_key);
-  /// Noise of several terms: of the streams with these keys, in this order.
+  /// Noise of several terms, from the streams with these keys, in this order.
   /// \param own_keys  from 1 to 16, no two with the same first half.
   /// \throws ConfigError otherwise.
   static RoundedGaussianStream of_own_keys(std::span<const RandomKey> own_keys);
 
-  /// For tests and measurements: the same numbers, made in another way.
+  /// For tests and measurements: the same numbers, computed in another way.
   RoundedGaussianStream(const RandomKey& key, std::uint64_t stream, const RoundingWay& way);
   static RoundedGaussianStream of_own_keys(std::span<const RandomKey> own_keys,
                                            const RoundingWay& way);
@@ -84,27 +84,27 @@ class RoundedGaussianStream {
   ~RoundedGaussianStream();
 
   /// out[i] = round((sums[i] + sigma zeta(first + i)) / 2^shift), modulo 2^64.
-  /// \param first  below 2^64 - sums.size(). Ranges that begin and end at multiples of 1024 save
-  ///   making a chunk for a part of it.
+  /// \param first  below 2^64 - sums.size(). Ranges that begin and end at multiples of 1024 waste
+  ///   no part of a chunk.
   /// \param sigma  in fine cells, in [2^-64, 2^60], exactly the double that it is. Fastest where
   ///   sigma / 2^shift is at most 2^12: ten times slower at 2^30, and from 2^43 on each element
   ///   takes 10 microseconds.
   /// \param shift  in [0, 62]: coarse cells are 2^shift fine ones.
   /// \param sums  in fine cells, any 64-bit integers.
-  /// \param out  in coarse cells, as many as sums; the same memory, or memory apart.
-  /// \throws ConfigError outside the ranges, before anything is written.
-  /// \throws NumericError if OpenSSL is used and does not work.
+  /// \param out  in coarse cells, as many as sums; either the memory of `sums` or disjoint from it.
+  /// \throws ConfigError for an argument out of range, before anything is written.
+  /// \throws NumericError if OpenSSL is used and fails.
   void release(std::uint64_t first, double sigma, unsigned shift,
                std::span<const std::int64_t> sums, std::span<std::int64_t> out);
-  /// out[i] = round((sums[i] + sum_j sigmas[j] zeta_j(first + i)) / 2^shift), modulo 2^64, and all
-  /// else as above.
-  /// \param sigmas  one for each stream: the first in [2^-64, 2^60], each further one in that range
-  ///   or its negative, or 0, and then its stream is not drawn. Fastest where the sum of |sigmas[j]|
-  ///   / 2^shift is at most 2^12; from 2^17 on each term takes 50 nanoseconds.
+  /// out[i] = round((sums[i] + sum_j sigmas[j] zeta_j(first + i)) / 2^shift), modulo 2^64;
+  /// otherwise like release() above.
+  /// \param sigmas  one per stream: the first in [2^-64, 2^60], each further one in that range, its
+  ///   negative, or 0; a stream with sigma 0 is not drawn. Fastest where the sum of |sigmas[j]| /
+  ///   2^shift is at most 2^12; from 2^17 on each term takes 50 nanoseconds.
   void release(std::uint64_t first, std::span<const double> sigmas, unsigned shift,
                std::span<const std::int64_t> sums, std::span<std::int64_t> out);
 
-  /// Elements made so far, and how many of them the last two tiers were asked for.
+  /// The number of elements made so far, and how many of them reached each of the last two tiers.
   struct Counts {
     std::uint64_t elements = 0;
     std::uint64_t fine = 0;
@@ -118,11 +118,11 @@ class RoundedGaussianStream {
   std::unique_ptr<State> state_;
 };
 
-/// The shift with which a release of noise of standard deviation sigma is fast: 0 for sigma < 2^11,
-/// and else the one for which sigma / 2^shift is in [2^9, 2^10). Rounding to coarse cells adds to
-/// the noise what is at most 1 / 12 of a squared coarse cell: below 2^-20 of its variance.
+/// The shift that makes a release of noise with standard deviation sigma fast: 0 for sigma < 2^11,
+/// otherwise the shift for which sigma / 2^shift is in [2^9, 2^10). Rounding to coarse cells adds
+/// at most 1/12 of a squared coarse cell, less than 2^-20 of the noise's variance.
 /// \param sigma  as in release().
-/// \throws ConfigError outside its range.
+/// \throws ConfigError for a sigma outside its range.
 unsigned release_shift(double sigma);
 
 }  // namespace privgrad::core

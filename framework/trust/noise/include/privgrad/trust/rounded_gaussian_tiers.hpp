@@ -1,4 +1,4 @@
-// How rounded Gaussian noise is computed: fast first, more precisely where that cannot decide.
+// How rounded Gaussian noise is computed: fast first, then more precisely for undecided elements.
 #pragma once
 
 #include <array>
@@ -15,10 +15,10 @@ namespace privgrad::core {
 
 /// The tiers by which RoundedGaussianStream decides its elements (defined in rounded_gaussian.hpp).
 ///
-/// Each tier knows an interval that holds Z + remainder for certain, in coarse cells. Where no
-/// half-integer lies inside, all of the interval is rounded to the same k, and so is the true
-/// value; everything else goes to the next tier. So a tier's bound has to be true, and how tight it
-/// is decides nothing but time.
+/// Each tier computes an interval, in coarse cells, that certainly contains Z + remainder. If the
+/// interval contains no half-integer, all of it rounds to the same k, and so does the true value;
+/// otherwise the next tier decides. A tier's bound must therefore be true, while its tightness
+/// affects only the time.
 enum class RoundingTier {
   floats = 1,  ///< float32 on the 32 + 32 bits of a pair, in vector registers.
   doubles,     ///< Double on the same bits, in vector registers.
@@ -28,23 +28,24 @@ enum class RoundingTier {
 
 /// The scale of a release, in the form that the tiers need.
 struct RoundingScale {
-  /// \param fine_sigmas  of the terms, up to 16, in fine cells: of sizes in [2^-64, 2^60].
+  /// \param fine_sigmas  sigmas of the terms, up to 16, in fine cells: absolute values in [2^-64,
+  ///   2^60].
   /// \param coarse_shift  in [0, 62]: 2^shift fine cells are a coarse one.
   RoundingScale(std::span<const double> fine_sigmas, unsigned coarse_shift);
   RoundingScale(double fine_sigma, unsigned coarse_shift)
       : RoundingScale(std::span(&fine_sigma, 1), coarse_shift) {}
 
   std::size_t terms;
-  std::array<double, kMostNoiseTerms> sigmas;         ///< The first `terms` of them.
+  std::array<double, kMostNoiseTerms> sigmas;         ///< The first `terms` are in use.
   std::array<double, kMostNoiseTerms> coarse_sigmas;  ///< sigma / 2^shift, which is a double.
   unsigned shift;
-  /// The least number for which the sum of the coarse sigmas' sizes, up to its roundings, is below
-  /// 2^size: Z is a sum of terms that may all have one sign.
+  /// The smallest integer for which the sum of the absolute coarse sigmas, up to its roundings, is
+  /// below 2^size. The absolute values count because all terms of Z may have the same sign.
   int size;
 };
 
-/// The answer of a vectorised tier for a chunk: k = round(Z + remainder), and where that is
-/// uncertain.
+/// The result of a vectorised tier for a chunk: k = round(Z + remainder), and which elements are
+/// undecided.
 struct RoundedChunk {
   std::array<std::int32_t, kNormalsPerChunk> k;
   /// For pair i: bit 0 for element i, bit 1 for element 512 + i.
@@ -57,15 +58,15 @@ using RoundFunction = void(const NormalWords& words, const RoundingScale& scale,
                            std::span<const std::int64_t, kNormalsPerChunk> sums,
                            RoundedChunk& rounded);
 
-/// What the float tier knows of a chunk's Z, as far as its terms have been added: in units of its
-/// fixed point, for each element, and for each pair a bound of the distance from the true value.
+/// The float tier's Z of a chunk, as far as its terms have been added: for each element in
+/// fixed-point units, and for each pair a bound on the distance from the true value.
 struct FloatSums {
   std::array<std::int32_t, kNormalsPerChunk> z;
   std::array<float, NormalWords::kPairs> bound;
 };
 
-/// The first tier, for several terms: each is added, and then their sum is rounded.
-/// \param words  those of term `term`.
+/// The first tier, for several terms: adds one term; the sum of the terms is rounded later.
+/// \param words  the random words of term `term`.
 using AddTermFunction = void(const NormalWords& words, const RoundingScale& scale, std::size_t term,
                              FloatSums& to);
 using RoundTermsFunction = void(const FloatSums& of, const RoundingScale& scale,
@@ -77,7 +78,7 @@ using AddFunction = void(const RoundedChunk& rounded, unsigned shift,
                          std::span<const std::int64_t, kNormalsPerChunk> sums,
                          std::span<std::int64_t, kNormalsPerChunk> out);
 
-/// The address of one element: the words of its pair, and which of the two it is.
+/// The address of one element: the words of its pair, and which of the pair's two elements it is.
 struct RoundingAddress {
   std::uint64_t pair;
   std::uint32_t radius;
@@ -91,14 +92,15 @@ struct RoundingBits {
   std::uint64_t angle;
 };
 
-/// The bits after the first 32 + 32 and `number` extensions: block `pair` of domain 1 + `number`.
+/// The bits that follow the first 32 + 32 and `number` extensions: block `pair` of domain 1 +
+/// `number`.
 RoundingBits read_extension(std::uint64_t pair, std::uint64_t number, CounterCipher& extensions);
 
 /// The third tier.
-/// \param terms  their addresses: of one element in each stream.
-/// \param remainder  remainder of the sum modulo 2^shift.
-/// \param bits  of each term, the first ones after those of the address.
-/// \returns k, if this tier can tell.
+/// \param terms  the addresses of one element, one in each stream.
+/// \param remainder  the remainder of the sum modulo 2^shift.
+/// \param bits  the first bits of each term that follow those of its address.
+/// \returns k, if this tier decides it.
 using FineFunction = std::optional<std::int64_t>(std::span<const RoundingAddress> terms,
                                                  const RoundingScale& scale,
                                                  std::uint64_t remainder,
@@ -110,7 +112,7 @@ struct FloatPairs {
 };
 using FloatPairsFunction = void(const NormalWords& words, FloatPairs& out);
 
-/// The tiers but the last at one level of instructions; all give the same bits.
+/// All tiers except the last at one instruction level; all levels give the same bits.
 struct RoundingVariant {
   std::string_view instruction_set;
   RoundFunction* floats;
@@ -125,34 +127,35 @@ struct RoundingVariant {
 /// The variants that instruction_set() allows, the fastest first; never empty.
 std::span<const RoundingVariant> rounding_variants();
 
-/// The largest RoundingScale::size that each of the first two tiers computes for.
+/// The largest RoundingScale::size that each of the first two tiers can handle.
 inline constexpr int kLargestSizeOfFloats = 17;
 inline constexpr int kLargestSizeOfDoubles = 26;
 
-/// Bounds of `floats`, found by computing radius_of() for each word that is not refined, and
-/// turned() for each of the 2^29 angles of an octant, beside double precision: the float radius r
-/// is within 2^-24 (2 r + 0.71) of that of every u in the word's cell, a sine or cosine within 1.73
-/// 2^-24 of that of every angle in its cell. The test "the bounds of the float tier hold" does so
-/// again, for all words where PRIVGRAD_TEST_LONG is set, and for every 1021st elsewhere.
+/// Bounds of `floats`, found by comparing radius_of() for each word that is not refined, and
+/// turned() for each of the 2^29 angles of an octant, with double precision. The float radius r is
+/// within 2^-24 (2 r + 0.71) of the radius of every u in the word's cell; a sine or cosine is
+/// within 1.73 2^-24 of that of every angle in its cell. The test "the bounds of the float tier
+/// hold" repeats this, for all words if PRIVGRAD_TEST_LONG is set, otherwise for every 1021st.
 inline constexpr double kFloatRadiusSlope = 2.0;
 inline constexpr double kFloatRadiusOffset = 0.72;
 inline constexpr double kFloatAngleError = 1.74;
 
-/// Whether the first two tiers leave a pair alone: u is so near 0 or 1 that its cell is too wide
-/// for their bounds (below 2^-12, or within 2^-18 of 1).
+/// Whether the first two tiers skip a pair: u is so near 0 or 1 that its cell is too wide for their
+/// bounds (below 2^-12, or within 2^-18 of 1).
 inline bool radius_is_coarse(std::uint32_t radius) {
   constexpr std::uint32_t kFirst = std::uint32_t{1} << 20;
   constexpr std::uint32_t kLast = std::uint32_t{1} << 14;
   return radius + kLast < kFirst + kLast;
 }
 
-/// With several terms the float tier has a bound for most of these, too: only what is below 2^-20,
-/// or within 2^-18 of 1, is left alone. Otherwise b terms would leave b 2^-12 of all elements.
+/// With several terms the float tier has a bound for most of these u, too: it skips only u below
+/// 2^-20 or within 2^-18 of 1. Otherwise b terms would leave a share b 2^-12 of all elements
+/// undecided.
 ///
 /// Where u is in [2^-20, 2^-12), the middle of its cell is a float, and radius_of() is within 2^-24
 /// (2 r + 0.71) of its radius. Any u of the cell is within 2^-33 of it, and |dr / du| = 1 / (u r),
-/// which is largest where u is smallest, r = 5.265 at 2^-20: 2^-13 / 5.265 = 2.319e-5 more. The test
-/// "the bounds of the float tier hold" tries all of these words.
+/// which is largest where u is smallest, r = 5.265 at 2^-20: this adds 2^-13 / 5.265 = 2.319e-5.
+/// The test "the bounds of the float tier hold" tries all of these words.
 inline constexpr double kFloatCoarseRadiusOffset = 2.32e-5 * 0x1p24 + kFloatRadiusOffset;
 
 inline bool radius_has_no_bound(std::uint32_t radius) {
@@ -161,16 +164,16 @@ inline bool radius_has_no_bound(std::uint32_t radius) {
   return radius + kLast < kFirst + kLast;
 }
 
-/// The fourth tier, which always can tell.
-/// \param terms  their addresses: of one element in each stream.
-/// \param extensions  where each term's further bits are.
+/// The fourth tier, which decides every element.
+/// \param terms  the addresses of one element, one in each stream.
+/// \param extensions  the sources of each term's further bits.
 /// \returns k modulo 2^64.
 std::int64_t round_exactly(std::span<const RoundingAddress> terms, const RoundingScale& scale,
                            std::uint64_t remainder, std::span<CounterCipher* const> extensions);
 
-/// Makes a stream work in another way than the fastest: for tests and measurements.
+/// Makes a stream compute in another way than the fastest: for tests and measurements.
 struct RoundingWay {
-  /// Begins there, or at the first one after it that can compute for a scale.
+  /// The first tier to use; if it cannot handle a scale, the next one that can.
   std::optional<RoundingTier> first{};
   const RoundingVariant* variant = &rounding_variants().front();
 };

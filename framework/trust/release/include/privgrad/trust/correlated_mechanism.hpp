@@ -24,19 +24,20 @@ namespace privgrad::core {
 
 class ExactPart;
 
-/// Rows have numbers of 32 bits.
+/// Row numbers have 32 bits.
 inline constexpr std::uint64_t kMostBatchRows = std::uint64_t{1} << 32;
 
-/// The factor by which all noise of exact releases by these parts exceeds that of their recipes, to
-/// pay for the roundings where values cannot be carried in whole numbers (a keep between 0 and 1, a
-/// fractional share): at least 1, and 1 where everything is whole. With e the roundings' reach in
-/// units of the noise (sqrt of the parts' squares; the proof is in src/exact_part.hpp) and 1 / m at
-/// most the mechanism's sensitivity in the same units, since a unit's own step alone moves its
-/// release by as much, (1 / m + e) / (1 + m e) is 1 / m: what was charged holds.
+/// The factor by which the noise of exact releases by these parts exceeds that of their recipes, to
+/// pay for roundings when values are not integers (a keep between 0 and 1, a fractional share): at
+/// least 1, and 1 if everything is whole. Let e bound the effect of the roundings in units of the
+/// noise (the root of the parts' summed squares; src/exact_part.hpp has the proof), and let 1 / m
+/// be at most the mechanism's sensitivity in the same units, which holds because a unit's own step
+/// alone moves its release that far. With noise enlarged by 1 + m e, the sensitivity is (1 / m + e)
+/// / (1 + m e) = 1 / m, so what was charged holds.
 /// \param parameters  coordinates of each sum.
 /// \param most_rows  as for CorrelatedMechanism.
-/// \returns below kLargestNoiseFactor for 10^9 parameters and 10^5 steps with a keep of 0.999 and noise
-///   multipliers up to 8, for example; the plan refuses what is not.
+/// \returns below kLargestNoiseFactor for, say, 10^9 parameters and 10^5 steps with a keep of 0.999
+///   and noise multipliers up to 8; the plan refuses larger factors.
 double exact_noise_factor(std::span<const CorrelatedPart> parts, std::size_t parameters,
                           std::uint64_t most_rows = kMostBatchRows);
 
@@ -46,55 +47,56 @@ inline constexpr double kLargestNoiseFactor = 1.0 + 1e-6;
 ///
 /// Sums on a grid are released exactly (ExactPart): each release of whole recipes is one rounded
 /// Gaussian of the joint variance of the step's new noise terms, added to whole numbers. Sums in
-/// floating point (`arithmetic: float`) are there for comparison. A run's are all of one kind.
+/// floating point (`arithmetic: float`) exist for comparison. All sums of a run are of one kind.
 ///
-/// Memory, for each part of an exact run: the running sum, 8 bytes a coordinate, and 8 bytes for
-/// every earlier step that a later one continues; of a tree, one for each complete block that the
-/// next release is made of. Where keep or shares are not whole, 8 and 12 (or, for the largest runs,
-/// 16 and 20). In floating point 8 and 4. Time: the normals of the step, and one pass over what it reads.
+/// Memory, for each part of an exact run and per coordinate: 8 bytes for the running sum, and 8
+/// bytes for every earlier step that a later one continues (in a tree, for each complete block in
+/// the next release). If a keep or share is not an integer: 8 and 12 bytes (for the largest runs,
+/// 16 and 20). In floating point: 8 and 4. Time: the normals of the step, and one pass over this
+/// memory.
 class CorrelatedMechanism {
  public:
   /// \param recipes  must outlive this.
   /// \param executor  makes a release in parallel: the same for any number of threads.
-  /// \param most_rows  examples that the sum of a step can have, a public number: exact running
-  ///   sums have room for that many of full length in every step that they remember. Few of them
-  ///   leave more digits.
+  /// \param most_rows  the most examples in the sum of a step, a public number: exact running sums
+  ///   reserve room for that many contributions of full length in every step that they remember. A
+  ///   smaller number leaves more digits.
   CorrelatedMechanism(const CorrelatedRecipes& recipes, RandomKey noise_key, Executor& executor,
                       std::uint64_t most_rows = kMostBatchRows);
 
-  /// Several sums in each step, noised independently.
+  /// Several sums in each step, with independent noise.
   /// \param parts  must outlive this.
-  /// \param slice  the slice of every sum that this object is given, and keeps. It releases exactly
-  ///   that slice of what one object for whole sums would release. Nothing: whole sums.
+  /// \param slice  the slice of every sum that this object receives and keeps. It releases exactly
+  ///   this slice of what an object for whole sums would release. Nothing: whole sums.
   CorrelatedMechanism(std::span<const CorrelatedPart> parts, RandomKey noise_key,
                       Executor& executor, std::uint64_t most_rows = kMostBatchRows,
                       std::optional<Slice> slice = std::nullopt);
   ~CorrelatedMechanism();
 
-  /// \param receipt  proof of payment for the step that follows the last one; used up.
+  /// \param receipt  proof of payment for the step after the last one; used up.
   /// \param divisor  a constant of the plan, > 0.
-  /// \throws PrivacyError if the receipt is for another step or for other noise, or if the bound or
-  ///   the length of the sum is not that of the first one: noise of earlier steps fits no other.
+  /// \throws PrivacyError if the receipt is for another step or other noise, or if the sum's bound
+  ///   or length differs from the first sum's: the noise of earlier steps would not match.
   Released release(Bounded sum, Receipt receipt, double divisor);
 
   /// \param sums  one for each part that has a release in this step, in the order of the parts. The
-  ///   bound of the first is the unit of the parts' bounds, which the others keep to.
+  ///   first sum's bound is the unit of the parts' bounds, which the other sums must respect.
   /// \throws PrivacyError also if they do not.
   std::vector<Released> release(std::vector<Bounded> sums, Receipt receipt, double divisor);
 
   /// The same, exactly.
-  /// \throws as above; PrivacyError also for a sum of more cells than its part's bound is, or of more
+  /// \throws as above; PrivacyError also for a sum of more cells than its part's bound, or of more
   ///   examples than most_rows.
   Released release(BoundedOnGrid sum, Receipt receipt, double divisor);
   std::vector<Released> release(std::vector<BoundedOnGrid> sums, Receipt receipt, double divisor);
 
-  /// For comparisons without privacy: the same sums of data, exact.
+  /// For comparisons without privacy: the exact combination of the sums.
   Released release_without_noise(Bounded sum, double divisor);
   std::vector<Released> release_without_noise(std::vector<Bounded> sums, double divisor);
 
-  /// The new noise of the steps to come is drawn with keys that are derived from this one and, for
-  /// each step, from what was paid for it and from the bound, as in Mechanism::use_key(); noise
-  /// that earlier steps have drawn is carried on.
+  /// Draws the new noise of later steps with keys derived from this one and, for each step, from
+  /// the payment for it and from the bound, as in Mechanism::use_key(). Noise already drawn by
+  /// earlier steps is kept.
   void use_key(const RandomKey& noise_key);
 
   /// The message that lets other processes draw the same noise: as secret as the noise.
@@ -102,9 +104,10 @@ class CorrelatedMechanism {
   /// \throws IoError for a text that secret_key() did not make.
   void use_secret_key(std::string_view secret_key);
 
-  /// Running sums of private data and all noise that later steps continue: as private as the rows.
+  /// Saves the running sums of private data and all noise that later steps continue: as private as
+  /// the rows.
   void save(StateWriter& out) const;
-  /// To be called on a mechanism that has released nothing.
+  /// Must be called on a mechanism that has released nothing.
   /// \throws IoError, PrivacyError as release().
   void restore(StateReader& in);
 
@@ -124,7 +127,7 @@ class CorrelatedMechanism {
          std::span<const double> the_bounds, RandomKey the_key);
     ~Part();
     Part(Part&&) noexcept;
-    /// Steps of the recipes.
+    /// By step of the recipes.
     double bound(std::uint64_t step) const { return bounds.empty() ? 1.0 : bounds[step]; }
     std::vector<float> take_buffer();
     void forget(std::uint64_t step);
@@ -134,10 +137,10 @@ class CorrelatedMechanism {
     std::span<const double> bounds;
     RandomKey key;
     NoiseVariance variance;
-    std::unique_ptr<ExactPart> exact;  // of an exact run; else what follows
+    std::unique_ptr<ExactPart> exact;  // used in an exact run; otherwise the members below are
     std::vector<double> sum;           // s
     std::vector<KeptNoise> kept;
-    std::vector<std::vector<float>> spare;  // buffers to be used again
+    std::vector<std::vector<float>> spare;  // buffers for reuse
   };
 
   template <class Sum>
@@ -156,18 +159,19 @@ class CorrelatedMechanism {
 
   Executor& executor_;
   RandomKey noise_key_;
-  bool follows_payment_ = false;  // not with the key of the constructor: arms of studies share it
+  bool follows_payment_ = false;  // whether use_key() was called: arms of studies share the
+                                  // constructor's key
   std::vector<Part> parts_;
   std::uint64_t steps_, most_rows_ = kMostBatchRows;
   std::uint64_t next_step_ = 0;
   double unit_ = 0.0;     // the bound of the first sum
-  std::size_t size_ = 0;  // of every sum
+  std::size_t size_ = 0;  // the same for every sum
   std::optional<Slice> slice_;
 };
 
-/// The parts of a step, combined by the aggregator: computed from released and public values alone,
-/// so it costs nothing more (post-processing).
-/// \param parts  two or three, as CorrelatedMechanism::release() gives them.
+/// The parts of a step, combined by the aggregator from released and public values only, so at no
+/// cost (post-processing).
+/// \param parts  two or three, as CorrelatedMechanism::release() returns them.
 /// \param noise_stddev  noise of the result, as UsesGradientDifferences::combined_noise() says.
 Released combined(UsesGradientDifferences& aggregator, std::uint64_t step,
                   std::span<const Released> parts, double noise_stddev);

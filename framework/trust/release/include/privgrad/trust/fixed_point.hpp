@@ -1,5 +1,5 @@
-// Whole numbers times constants in fixed point: what the exact arithmetic of correlated releases
-// multiplies running sums by.
+// Products of integers and constants in fixed point, for the running sums of exact correlated
+// releases.
 #pragma once
 
 #include <cmath>
@@ -12,8 +12,8 @@ namespace privgrad::core {
 __extension__ using Int128 = __int128;
 __extension__ using UnsignedInt128 = unsigned __int128;
 
-/// A constant in fixed point, of 60 fractional bits, to the nearest.
-/// \throws ConfigError if it is not below 4 in size.
+/// A constant in fixed point with 60 fractional bits, rounded to nearest.
+/// \throws ConfigError unless its absolute value is below 4.
 inline std::int64_t fixed(double constant) {
   if (!(std::fabs(constant) < 4.0)) {
     throw ConfigError(
@@ -30,7 +30,8 @@ inline std::int64_t times(std::int64_t constant, std::int64_t value) {
 
 /// constant * value / 2^60, rounded down, modulo 2^128.
 inline Int128 times(std::int64_t constant, Int128 value) {
-  // value = high 2^64 + low. As a factor of low, a negative constant is 2^64 too large modulo 2^64.
+  // value = high 2^64 + low. Taken as unsigned, a negative constant is 2^64 too large in its
+  // product with low.
   const auto high = static_cast<std::int64_t>(value >> 64);
   const auto low = static_cast<std::uint64_t>(value);
   const Int128 upper = static_cast<Int128>(high) * constant;
@@ -42,17 +43,18 @@ inline Int128 times(std::int64_t constant, Int128 value) {
                              static_cast<UnsignedInt128>(lower >> 60));
 }
 
-/// A constant from 0 to below 1 in 64 fractional bits, of one in 60: products with it take no shifts.
+/// Whether a constant with 60 fractional bits is in [0, 1), so that it fits 64 fractional bits;
+/// products with it then need no shifts.
 inline bool is_fraction(std::int64_t constant) { return constant >= 0 && constant >> 60 == 0; }
 inline std::uint64_t fraction(std::int64_t constant) {
   return static_cast<std::uint64_t>(constant) << 4;
 }
 
-/// fraction * value / 2^64, rounded down, modulo 2^128: times(constant, value) of its constant.
+/// fraction * value / 2^64, rounded down, modulo 2^128: equals times(constant, value).
 inline Int128 times_fraction(std::uint64_t fraction, Int128 value) {
   const auto high = static_cast<std::uint64_t>(value >> 64);
   const auto low = static_cast<std::uint64_t>(value);
-  // As a factor, a negative value's high word is 2^64 too large.
+  // Taken as unsigned, a negative value's high word is 2^64 too large.
   const std::uint64_t excess = value < 0 ? fraction : 0;
   const UnsignedInt128 upper = static_cast<UnsignedInt128>(high) * fraction;
   const UnsignedInt128 lower = static_cast<UnsignedInt128>(low) * fraction;

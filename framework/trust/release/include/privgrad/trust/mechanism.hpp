@@ -1,4 +1,4 @@
-// The mechanism: adds the noise that a receipt was given for, and releases the sum.
+// The mechanism: releases a sum with the noise that a receipt was issued for.
 #pragma once
 
 #include <cstddef>
@@ -21,26 +21,26 @@
 namespace privgrad::core {
 
 /// The event of each step's release on its own batch, derived from the recipes that the mechanism
-/// will run: what is charged is what is done.
+/// will run, so that the charges match the releases.
 ///
 /// Proved here: recipes with independent noise (nothing kept or continued, no node used twice).
 /// Each is a Gaussian mechanism with the root of the summed squared multipliers.
 /// \throws PrivacyError for recipes that share data or noise between steps: their guarantee depends
-///   on who takes part in which step (CorrelatedPlan).
+///   on participation (CorrelatedPlan).
 std::vector<Event> release_events(const Aggregator& aggregator, std::uint64_t steps);
 
-/// The same for one step. It does not check that no other step uses the same noise node: Mechanism
-/// refuses to use one twice.
+/// The same for one step. It does not check that no other step uses the same noise node; Mechanism
+/// refuses to use a node twice.
 /// \throws as release_events().
 Event release_event(const Aggregator& aggregator, std::uint64_t step);
 
-/// The noise of a step's exact sum that is paid for, for processes that noise a slice of the sum each
-/// (Slices), and for a program that noises it where it is (ResidentRun). Made against a receipt, by
-/// the process that holds the ledger, and told to the others: whoever has it and sees the release
-/// knows the sum, so it goes where the sums go (Cluster).
+/// Paid noise for one step's exact sum. Processes use it to noise a slice of the sum each (Slices),
+/// and a program to noise the sum on its device (ResidentRun). The process that holds the ledger
+/// makes it against a receipt and sends it to the others. It reveals the sum to anyone who also
+/// sees the release, so it travels only where the sums travel (Cluster).
 class PaidNoise {
  public:
-  /// The message to the other processes, and how they read it.
+  /// The message to the other processes, which of() reads.
   std::string secret_text() const;
   /// \throws IoError for a text that secret_text() did not make.
   static PaidNoise of(std::string_view secret_text);
@@ -51,17 +51,18 @@ class PaidNoise {
   /// \throws PrivacyError for a sum on another grid or with another bound.
   Released release(BoundedOnGrid part, std::size_t first, Executor& executor) const;
 
-  /// Standard deviation of the noise in each coordinate of what is released.
+  /// Standard deviation of the noise in each released coordinate.
   double stddev() const noexcept { return stddev_; }
 
  private:
   friend class Mechanism;
   friend class ResidentRun;
   explicit PaidNoise(const RandomKey& key) : key_(key) {}
-  /// Noise of an earlier step that is added again.
+  /// Noise of an earlier step that is added once more.
   struct Older {
-    RandomKey key = RandomKey::from_seed(0);  ///< Of the stream itself (RoundedGaussianStream).
-    double sigma = 0.0;                       ///< In cells of the sum; of either sign.
+    RandomKey key = RandomKey::from_seed(0);  ///< The key of the stream itself
+                                              ///< (RoundedGaussianStream).
+    double sigma = 0.0;                       ///< In cells of the sum, with sign.
 
     static auto state(auto& self) { return std::tie(self.key, self.sigma); }
   };
@@ -78,35 +79,36 @@ class PaidNoise {
   std::vector<Older> older_;
 };
 
-/// Turns bounded sums into released values, each with noise of its own, or of its own and of the last
-/// steps. The only code that does, with PaidNoise and CorrelatedMechanism.
+/// Turns bounded sums into released values, each with noise of its own, or also with noise of the
+/// last steps. Only this class, PaidNoise and CorrelatedMechanism do so.
 ///
 /// With a window (Aggregator::window()), the keys of the last steps' streams are kept, 32 bytes a
-/// step, and their normals drawn again: the release is round((x + sum_j sigma_j zeta_j) / 2^h), one
-/// rounding of the real number that N (C X + zeta) has there (CorrelatedRecipes), which is
-/// post-processing of what was charged. Noise and sum are on the grid of exact_sum(), whose levels are
-/// a power of two, so that each sigma_j is exactly the multiplier that was accounted.
+/// step, and their normals are drawn again. The release is round((x + sum_j sigma_j zeta_j) / 2^h),
+/// one rounding of an element of N (C X + zeta) (CorrelatedRecipes), and so post-processing of the
+/// charged mechanism. Noise and sum are on the grid of exact_sum(), whose levels are a power of
+/// two, so that each sigma_j is exactly the multiplier that was accounted.
 class Mechanism {
  public:
   /// \param executor  makes the noise of a release in parallel: the same for any number of threads.
-  /// \param windowed  the recipes of an aggregator with a window, which are run instead of what the
-  ///   aggregator would answer now; null without one. It must outlive this.
+  /// \param windowed  the recipes of an aggregator with a window, which the mechanism runs without
+  ///   asking the aggregator again; null without a window. Must outlive this.
   Mechanism(const Aggregator& aggregator, RandomKey noise_key, Executor& executor,
             const CorrelatedRecipes* windowed = nullptr);
 
   /// \param receipt  proof of payment for exactly this noise; used up.
   /// \param divisor  a constant of the plan, > 0, as in release_without_noise(); never the size of
   ///   a batch.
-  /// \throws PrivacyError if the receipt is for other noise than the recipe asks for, if a receipt
-  ///   for this step, or a later one, was used before, or if the recipe now names a noise node that
-  ///   was used before.
+  /// \throws PrivacyError if the receipt is for other noise than the recipe's, if a receipt for
+  ///   this or a later step was used before, or if the recipe now names a noise node that was used
+  ///   before.
   Released release(Bounded sum, Receipt receipt, double divisor);
 
   /// The same for a sum on a grid, in integers: one rounded Gaussian of the joint variance of the
-  /// recipe's terms (rounded_gaussian.hpp), round((sum + Z) / 2^h) with whole cells 2^h times coarser than the
-  /// sum's, h from the noise alone (release_shift()). As the sum is whole, that is a function of the
-  /// continuous Gaussian mechanism's answer, sum + Z, and is charged as that: post-processing. A sum
-  /// of rounded Gaussians would be none, which is why there is one draw whatever the terms.
+  /// recipe's terms (rounded_gaussian.hpp), round((sum + Z) / 2^h) with whole cells 2^h times
+  /// coarser than the sum's, where h depends only on the noise (release_shift()). As the sum is
+  /// whole, this is a function of the continuous Gaussian mechanism's answer, sum + Z, that is,
+  /// post-processing of the charged mechanism. A sum of rounded Gaussians would not be, so there is
+  /// one draw for any number of terms.
   ///
   /// The released values are the noised integers times the width of their cells over the divisor,
   /// as floats: rounding them is post-processing, too.
@@ -114,7 +116,7 @@ class Mechanism {
   Released release(BoundedOnGrid sum, Receipt receipt, double divisor);
 
   /// The noise with which release() would release an exact sum (exact_sum()), for processes that
-  /// release a slice of it each. The step and its nodes are used up.
+  /// each release a slice of it. The step and its nodes are used up.
   /// \param l2_bound  bound of a contribution.
   /// \throws as release().
   PaidNoise pay_for_noise(double l2_bound, Receipt receipt, double divisor);
@@ -123,19 +125,19 @@ class Mechanism {
   Released release_without_noise(Bounded sum, double divisor);
   Released release_without_noise(BoundedOnGrid sum, double divisor);
 
-  /// The noise of the releases to come is drawn with keys that are derived from this one and, for
-  /// each release, from what was paid for it, from the bound of its sum and from the noise that it adds
-  /// again: its keys and multipliers. A state that was copied and goes on to other noise at the same
-  /// step then draws other normals: the same ones, scaled by two multipliers or two clip norms, could
-  /// be taken off the two releases; and beside two multiples of one older vector, that vector could
-  /// be told from them.
+  /// Draws the noise of later releases with keys derived from this one and, for each release, from
+  /// its payment, the bound of its sum, and the keys and multipliers of the old noise that it adds.
+  /// A copied state that continues with other noise at the same step then draws other normals. With
+  /// the same normals, scaled by two multipliers or clip norms, the two releases would reveal the
+  /// noise; and two different multiples of one older vector would reveal that vector.
   void use_key(const RandomKey& noise_key) {
     noise_key_ = noise_key;
     follows_payment_ = true;
   }
 
-  /// Saves which steps and nodes are used up, and the keys of the window: with these and the releases
-  /// the last steps' sums can be told, up to the noise that lies further back. As private as the rows.
+  /// Saves which steps and nodes are used up, and the keys of the window. Together with the
+  /// releases, these reveal the last steps' sums up to the noise from before the window, so they
+  /// are as private as the rows.
   void save(StateWriter& out) const;
   /// \throws IoError
   void restore(StateReader& in);
@@ -146,10 +148,10 @@ class Mechanism {
     std::uint64_t levels;
     double width, l2_bound;
   };
-  /// A stream that later steps may add again.
+  /// A stream that later steps may add once more.
   struct Kept {
     std::uint64_t node = 0;
-    RandomKey key = RandomKey::from_seed(0);  ///< Of the stream itself.
+    RandomKey key = RandomKey::from_seed(0);  ///< The key of the stream itself.
 
     static auto state(auto& self) { return std::tie(self.node, self.key); }
   };
@@ -164,13 +166,13 @@ class Mechanism {
 
   RandomKey noise_key_;
   bool follows_payment_ =
-      false;  ///< Not with the key of the constructor: arms of studies share it.
+      false;  ///< Whether use_key() was called: arms of studies share the constructor's key.
   Executor& executor_;
   const CorrelatedRecipes* windowed_;
-  std::vector<Kept> kept_;  ///< Of the last steps, the latest first; as many as the window has.
+  std::vector<Kept> kept_;  ///< Of the last steps, latest first; as many as the window has.
   std::uint64_t next_step_ = 0;
   std::unordered_set<std::uint64_t>
-      used_nodes_;  ///< An aggregator may answer otherwise than when it was planned.
+      used_nodes_;  ///< Checked because an aggregator may answer differently than during planning.
 };
 
 }  // namespace privgrad::core

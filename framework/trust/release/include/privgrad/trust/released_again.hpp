@@ -1,4 +1,4 @@
-// A value that was released, in another process of the run.
+// A released value, in another process of the run.
 #pragma once
 
 #include <vector>
@@ -7,10 +7,10 @@
 
 namespace privgrad::core {
 
-/// The values of a Released of this run, for a component of another process.
+/// Recreates a Released of this run from its values, for a component in another process.
 ///
-/// Privacy: what was released is public, so that whoever has its values may compute with them.
-/// \param values, noise_stddev  of a Released, and of nothing else.
+/// Privacy: released values are public, so anything may be computed from them.
+/// \param values, noise_stddev must come from a Released.
 Released released_again(std::vector<float> values, double noise_stddev);
 
 }  // namespace privgrad::core

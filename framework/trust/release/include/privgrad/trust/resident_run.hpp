@@ -23,10 +23,10 @@
 
 namespace privgrad::core {
 
-/// A sum over examples that lies where its program lives, in cells of the grid of exact_sum(), and
-/// has no more than the sensitivity that exact_sum() states and proves: the cells are certified in
-/// the same way, and added up by the program as add_cells() would. To be released once, by the
-/// ResidentRun that made it, and before that makes another.
+/// A sum over examples that stays on the program's device, in cells of the grid of exact_sum(),
+/// with the sensitivity that exact_sum() states and proves: the cells are certified in the same
+/// way, and the program adds them up as add_cells() would. It must be released once, by the
+/// ResidentRun that made it, before that makes another.
 class ResidentSum {
  public:
   ResidentSum(ResidentSum&&) noexcept = default;
@@ -48,26 +48,27 @@ class ResidentSum {
   std::uint64_t number_;
 };
 
-/// The steps of a run whose sums, noise and optimizer are the program's (ResidentSteps). The trust
-/// base checks in each of them:
+/// The steps of a run in which the program makes the sums and the noise and runs the optimizer
+/// (ResidentSteps). In each step the trust base checks:
 ///   - the sum at kSumPlaces places, against the factors of every example's cells there, multiplied
 ///     and added up here;
 ///   - the released cells of kNoiseChunks chunks of kChunk elements, against the noise that
 ///     RoundedGaussianStream makes for the sum there;
-///   - the parameters and the state in these chunks, against apply() of the rule to what they were;
-///   - that the parameters are those which the last step left, when they are used or brought here.
-/// If the model has no more parameters than that, all of them are checked. A difference in any bit
-/// ends the run, by a PluginError: everything compared is exact, so no example can make an honest
-/// program differ. In a step with a ContributionCheck the whole sum is compared as well.
+///   - the parameters and the state in these chunks, against apply() of the rule on their previous
+///     values;
+///   - the parameters whenever they are used or fetched, against those that the last step left.
+/// If the model has no more parameters than these chunks, all of them are checked. A difference in
+/// any bit ends the run with a PluginError: all compared values are exact, so no example can make a
+/// correct program differ. In a step with a ContributionCheck the whole sum is compared as well.
 ///
-/// Why the noise is that of Mechanism::release(), if nothing differs: the order has the key of the
-/// same stream, and the same sigma and shift, and each element is a fixed number under them. What the
-/// checks cannot see: a program that is wrong in a share p of its chunks in every step stays unseen
-/// for s steps with a probability of at most (1 - p)^(64 s); one that means harm has the key, and
-/// could publish the sums: it is trusted as the trust base is (SECURITY.md).
+/// If nothing differs, the noise equals that of Mechanism::release(): the order names the key of
+/// the same stream and the same sigma and shift, which fix each element. Limits of the checks: a
+/// program that is wrong in a share p of its chunks in every step stays undetected for s steps with
+/// probability at most (1 - p)^(64 s). A malicious program has the key and could publish the sums,
+/// so it is trusted like the trust base (SECURITY.md).
 ///
-/// Places and chunks follow from a key that the program never sees, and those of the noise are drawn
-/// once the release is made.
+/// Places and chunks follow from a key that the program never sees; the chunks for the noise are
+/// drawn only after the release.
 ///
 /// Threads: calls never overlap.
 class ResidentRun {
@@ -75,16 +76,16 @@ class ResidentRun {
   static constexpr std::size_t kSumPlaces = 64;
   static constexpr std::size_t kNoiseChunks = 64;
 
-  /// \returns the program's ability; null where it has none, or no exact sums.
+  /// \returns the program's ability; null if it has none, or no exact sums.
   static ResidentSteps* ability(Program& program);
 
-  /// \param program  with the ability; outlives this, as does the executor.
+  /// \param program  has the ability; it and the executor outlive this.
   /// \param key  used only to choose the places that are checked.
   /// \param who  the program's name, for errors.
   ResidentRun(Program& program, StepRule::Kind kind, const RandomKey& key, std::string who,
               Executor& executor);
 
-  /// The examples that a step sums up, as for exact_sum().
+  /// The examples of a step's sum, as for exact_sum().
   struct Examples {
     const Dataset& data;
     std::span<const std::uint32_t> batch;
@@ -94,26 +95,26 @@ class ResidentRun {
 
   /// \param memory  the program's memory.
   /// \param check  null: no example is checked.
-  /// \throws as exact_sum(); PluginError for what differs.
+  /// \throws as exact_sum(); PluginError if a checked value differs.
   ResidentSum sum(std::uint64_t step, const Examples& examples, SumMemory& memory,
                   ContributionCheck* check);
 
-  /// Has the program release it.
+  /// Makes the program release the sum.
   /// \param noise  the noise that was paid for.
-  /// \throws PrivacyError for the noise of another bound, or another sum; PluginError for what
-  ///   differs.
+  /// \throws PrivacyError for noise with another bound, or for another sum; PluginError if a
+  ///   checked value differs.
   void release(ResidentSum sum, const PaidNoise& noise);
 
-  /// Moves the parameters by what was released last.
-  /// \throws PluginError for what differs.
+  /// Updates the parameters by the last release.
+  /// \throws PluginError if a checked value differs.
   ResidentSteps::Moved update(const StepRule& rule);
 
-  /// Whether the program's parameters have moved since they were brought here.
+  /// Whether the program's parameters have changed since they were last fetched.
   bool is_ahead() const noexcept { return is_ahead_; }
   /// \param out  [parameters].
   /// \throws PluginError for other parameters than the last step left.
   void bring_parameters(std::span<float> out);
-  /// Must be called when the program was given other parameters.
+  /// Must be called after the program was given other parameters.
   void forget_parameters();
 
   /// \param vector  below state_vectors(kind).
@@ -148,17 +149,17 @@ class ResidentRun {
   std::string who_;
   Executor& executor_;
   std::unique_ptr<ResidentSteps::Memory> memory_;
-  std::unique_ptr<RandomStream> random_;  // of this step's places
+  std::unique_ptr<RandomStream> random_;  // for this step's places
   std::vector<std::uint64_t> sum_places_;
-  std::vector<std::uint64_t> expected_;  // of the sum, there
+  std::vector<std::uint64_t> expected_;  // of the sum, at the checked places
   std::vector<std::uint64_t> chunks_, elements_;
   std::vector<std::int64_t> released_;  // of these elements
-  std::vector<std::uint64_t> all_;      // places, once they were asked for
+  std::vector<std::uint64_t> all_;      // places; computed on first use
   std::vector<CellFactors> factors_;
   std::uint64_t sums_ = 0;
   bool has_sum_ = false, has_release_ = false;
   double width_ = 0.0;
-  // What the last step left, at places of its own: the parameters, then each vector of state.
+  // What the last step left, at places of its own: the parameters, then each state vector.
   std::vector<std::uint64_t> left_places_;
   std::vector<std::vector<float>> left_;
   bool is_ahead_ = false;

@@ -1,4 +1,4 @@
-// Tests during a run whether the sampler's batches follow the law that they are charged by.
+// Tests during a run whether the sampler's batches follow the law for which they are charged.
 #pragma once
 
 #include <array>
@@ -14,49 +14,50 @@
 
 namespace privgrad::core {
 
-/// The law by which a batch must be drawn, according to the charge of its step.
+/// The law that a batch must follow, according to the charge of its step.
 struct SamplingLaw {
   enum class Kind {
-    any = 1,              ///< Nothing about the draw lowers the cost: every batch is paid for.
-    poisson,              ///< Each row by a coin of its own, in the steps that are its own.
-    without_replacement,  ///< `size` of `rows`, each such set as likely as any other.
-    once,                 ///< One release pays for several steps: a row is in one of them at most.
-    allocated,            ///< Each row is in one step of an epoch, which it drew by itself.
+    any = 1,              ///< The draw does not lower the cost: every batch is paid for.
+    poisson,              ///< Each row by a coin of its own, in the steps assigned to it.
+    without_replacement,  ///< `size` of `rows`, each such set equally likely.
+    once,                 ///< One release pays for several steps: a row is in at most one of them.
+    allocated,            ///< Each row is in one step of an epoch, drawn independently for each
+                          ///< row.
   };
   Kind kind = Kind::any;
   double rate = 0.0;                 ///< For each row; poisson, without_replacement.
   std::uint64_t rows = 0, size = 0;  ///< without_replacement.
-  /// poisson, once, allocated: the steps that are paid for together.
+  /// poisson, once, allocated: the steps that are paid together.
   std::uint64_t first = 0, last = 0;
-  /// allocated, poisson: of a whole epoch or cycle; the last one may have fewer.
+  /// allocated, poisson: the length of a whole epoch or cycle; the last one may have fewer steps.
   std::uint64_t steps = 0;
 };
 
-/// Reads the law of a step off what was charged for it: poisson_sampled and
-/// sampled_without_replacement say it, the former also for the steps behind it that cost nothing
-/// (Sampler::charges(): row i is in the step i mod `steps` of a cycle, or in none). A cost that is the release of one of the steps that it pays
-/// for, its own and those behind it that cost nothing, is parallel composition, and holds where no
-/// row is in two of them. random_allocation is for its own step and those behind it that cost
-/// nothing. Any other cost claims nothing about the draw that could be looked for.
+/// Reads a step's law from its charge. poisson_sampled and sampled_without_replacement state it,
+/// the former also for the following steps that cost nothing (Sampler::charges(): row i belongs to
+/// step i mod `steps` of a cycle, or to none). A cost equal to the release of one of the steps that
+/// it pays for (its own and the following ones that cost nothing) is parallel composition, which
+/// requires that no row is in two of them. random_allocation covers its own step and the following
+/// ones that cost nothing. Any other cost makes no claim about the draw that could be tested.
 /// \param step  below charges.size().
 SamplingLaw sampling_law(std::span<const Charge> charges, std::uint64_t step);
 
-/// A count, step by step, against the law that it is said to have: at each step, given all that was
-/// before, it is Bin(trials, rate), or a sum of indicators of that mean that are negatively
-/// associated (as those of a draw without replacement are: Joag-Dev and Proschan 1983).
+/// A count, step by step, tested against its claimed law: at each step, given the past, it is
+/// Bin(trials, rate), or a sum of negatively associated indicators with that mean (as in a draw
+/// without replacement: Joag-Dev and Proschan 1983).
 ///
 /// For every lambda, L_t = exp(sum lambda count - trials ln(1 + rate (exp(lambda) - 1))) is then a
-/// supermartingale that begins at 1, whatever decides about trials and rates before the draw. So
-/// the probability that L ever reaches 1 / alpha, at any step of a run of any length, is at most
-/// alpha (Ville 1939; Ramdas et al. 2023, "Game-theoretic statistics and safe anytime-valid
-/// inference"). Here lambda is one of +-2^-8 ... +-2^2, and each has an equal share of alpha.
+/// supermartingale that begins at 1, however trials and rates are chosen before the draw. So the
+/// probability that L ever reaches 1 / alpha, at any step of a run of any length, is at most alpha
+/// (Ville 1939; Ramdas et al. 2023, "Game-theoretic statistics and safe anytime-valid inference").
+/// Here lambda is one of +-2^-8 ... +-2^2, each with an equal share of alpha.
 class CountLaw {
  public:
   static constexpr std::size_t kBets = 22;
 
   void add(double trials, double rate, double count);
   /// \param evidence  ln(1 / alpha), > 0.
-  /// \returns whether what was added is evidence against the law, at the level alpha.
+  /// \returns whether the counts so far refute the law at the level alpha.
   bool is_refuted(double evidence) const;
 
   const std::array<double, kBets>& log_wealth() const noexcept { return log_wealth_; }
@@ -66,89 +67,92 @@ class CountLaw {
   std::array<double, kBets> log_wealth_{};
 };
 
-/// Holds the batches of a run against the law that they are accounted by, and ends a run whose
-/// sampler keeps to another one. Looked at are, of draws by coins (and, but for the sizes, which are
-/// then fixed, of draws without replacement):
-///   - the sizes, all together: batches that are larger or smaller than they may be;
-///   - whether a size is odd, which with coins it is half of the time: batches of a fixed size;
-///   - that no batch is one of the first 2^18, where chance makes none so: coins of few random bits;
-///   - rows that come again: how many of those drawn lately are drawn now, against the same number of
-///     coins. With batches that are cut from a permutation none does, and with repeated ones all do;
-///   - every row: how often it was drawn. One that is favoured, or never drawn;
-///   - in cycles, that every row is drawn in its own step alone.
-/// For batches that are charged together: that no row is in two of them.
+/// Tests the batches of a run against the law for which they are accounted, and ends a run whose
+/// sampler follows another law. For draws by coins (and for draws without replacement, except their
+/// sizes, which are fixed) it tests
+///   - the sum of all sizes: detects batches that are too large or too small;
+///   - whether a size is odd, as about half of the sizes should be with coins: detects batches of a
+///     fixed size;
+///   - that no batch equals one of the first 2^18, where chance makes that negligible: detects
+///     coins from too few random bits;
+///   - repeated rows: how many of the recently drawn rows are drawn now, compared with the same
+///     number of coins. In batches cut from a permutation no row repeats, in repeated batches all
+///     do;
+///   - how often each row was drawn: detects rows that are favoured or never drawn;
+///   - in cycles, that every row is drawn only in its own step.
+/// For batches that are charged together, it tests that no row is in two of them.
 ///
-/// Of an epoch of t steps in which each row drew its own: given all batches before step j, 0 <= j <
-/// t, each row that was in none of them is in this one by a coin of 1 / (t - j) of its own. Looked at
-/// are
-///   - rows that are in two batches of an epoch, or, once it is over, in none: neither can be;
-///   - the sizes, whether they are odd, and whether a batch is an earlier one, by those coins;
-///   - rows that come together again: go through the rows by number, and let the first that is drawn
-///     have been in batch o of the epoch before. How many behind it that were in o, too, are drawn
-///     now, is then a matter of their own coins. With the batches of an old epoch, in whatever order,
-///     all of them are. With batches of one row none is, and nothing is seen. A watch that was
-///     restored begins with a new epoch.
+/// In an epoch of t steps in which each row draws its step, the following holds: given all batches
+/// before step j, 0 <= j < t, each row that was in none of them is in batch j by its own coin of
+/// probability 1 / (t - j). The tests are
+///   - that no row is in two batches of an epoch, and none is missing at its end;
+///   - the sizes, their parity, and whether a batch repeats an earlier one, according to those
+///     coins;
+///   - rows that stay together: take the first drawn row by number, and let o be its batch in the
+///     previous epoch. Whether later rows that were also in o are drawn now depends on their own
+///     coins. If the batches of an old epoch are repeated in any order, all of them are drawn.
+///     Batches of one row reveal nothing here. A restored watch begins with a new epoch.
 ///
-/// False alarms: a sampler that keeps to the law, on whatever data, ends the run with a probability
-/// of at most kFalseAlarm, over all steps of the run together, since each of the five looks has a
-/// fifth of that and each row an equal share of its look's (see CountLaw). Of two batches that are
-/// compared, the later one is the earlier one with probability 2^-kBitsOfABatch at most, whatever the
-/// earlier one is: in a run of at most 2^32 steps, 2^-90 altogether. The draws are
-/// independent of the data's values, and so is what ends a run. That an end can follow from the
-/// coins, which are secret, moves the distribution of what is released by at most kFalseAlarm: at
-/// most (1 + exp(epsilon)) kFalseAlarm more of delta, which no statement counts, as none counts the
-/// advantage against the cipher.
+/// False alarms: a sampler that follows the law, on any data, ends the run with probability at most
+/// kFalseAlarm over all steps together, because each of the five tests gets a fifth of it, and each
+/// row an equal share of its test's (see CountLaw). For any earlier batch, a later batch equals it
+/// with probability at most 2^-kBitsOfABatch: in a run of at most 2^32 steps, 2^-90 altogether. The
+/// draws, and so the end of a run, are independent of the data's values. But an end depends on the
+/// secret coins, which changes the distribution of the releases by at most kFalseAlarm, that is,
+/// adds at most (1 + exp(epsilon)) kFalseAlarm to delta. No statement counts this, nor the
+/// advantage of an attack on the cipher.
 ///
-/// Not detected: a sampler that looks right in all five ways, and a fault of few draws: a row
-/// that is never drawn is noticed after about 70 expected draws, one that is always drawn after
-/// about 70 / ln(1 / rate) steps.
+/// Not detected: a sampler that passes all five tests, and faults that affect few draws: a row that
+/// is never drawn is noticed after about 70 expected draws, one that is always drawn after about 70
+/// / ln(1 / rate) steps.
 ///
-/// Memory: 5 bytes a row; of epochs in which rows draw their steps 12, and 8 for each step; 200 for
-/// each step of a cycle; some 130 for each batch that later ones are compared with. Threads: calls
-/// never overlap.
+/// Memory: 5 bytes per row; in epochs in which rows draw their steps 12, and 8 per step; 200 per
+/// step of a cycle; some 130 for each batch that is kept for comparison. Threads: calls never
+/// overlap.
 class SamplingWatch {
  public:
   static constexpr double kFalseAlarm = 0x1p-64;
-  /// Batches with fewer random bits than that are not compared with earlier ones.
+  /// Batches with fewer random bits are not compared with earlier ones.
   static constexpr double kBitsOfABatch = 140.0;
-  /// Batches that later ones are compared with.
+  /// The most batches that are kept for comparison.
   static constexpr std::size_t kMostBatches = std::size_t{1} << 18;
 
   /// \param charges  the charges of the steps, in order; must outlive this.
   /// \param sampler  the sampler's name, for errors.
   SamplingWatch(std::span<const Charge> charges, std::string sampler);
 
-  /// \param step   below the number of charges; each once, in order, from anywhere on.
-  /// \param rows   how many there are to draw from, the same in every step.
+  /// \param step  below the number of charges; each once, in order, beginning anywhere.
+  /// \param rows  the number of rows to draw from, the same in every step.
   /// \param batch  the rows as drawn.
   /// \throws PluginError for a row that does not exist or is named twice, and for batches that do
-  ///   not follow their law. It names no row and no size, which are private.
+  ///   not follow their law. The message names no row and no size, which are private.
   void check(std::uint64_t step, std::size_t rows, std::span<const std::uint32_t> batch);
 
-  /// Saves the evidence from the sizes of batches and from rows that came again, and the rows of
-  /// batches that are charged together. How often each row was drawn by secret coins, and which
-  /// batches there were, is left out: whoever found it would know who took part. So these watches
-  /// begin anew when they are restored; restored n times, it raises a false alarm with a probability of at most (n + 1)
+  /// Saves the evidence from batch sizes and from repeated rows, and the rows of batches that are
+  /// charged together. It does not save how often secret coins drew each row, nor the batches,
+  /// because these would reveal who took part; the corresponding tests begin anew after restore().
+  /// A watch that is restored n times raises a false alarm with probability at most (n + 1)
   /// kFalseAlarm.
   void save(StateWriter& out) const;
   /// \throws IoError
   void restore(StateReader& in);
 
-  /// The number of steps that were tested against a law.
+  /// The number of steps tested against a law.
   std::uint64_t batches() const noexcept { return batches_; }
 
  private:
-  /// Limits on how often any one row may have been drawn by now; all rows share the cost of the
+  /// Limits on how often any one row may have been drawn by now; all rows have the same price of
   /// bets.
   struct Limits {
     double least = 0.0, most = 0.0;
   };
 
-  /// Rows that have the same steps of a cycle as their own; without cycles all of them.
+  /// Rows that belong to the same step of a cycle; without cycles, all rows.
   struct Group {
     std::array<double, CountLaw::kBets> price{};  // of the bets on a row so far, the same for each
-    double checked_least = -1.0;                  // its rows were drawn more often than this
-    std::size_t in_window = 0;                    // of lately_
+                                                  // row
+    double checked_least = -1.0;                  // no row was drawn less often when last checked
+    std::size_t in_window = 0;                    // number of rows in lately_
   };
 
   void check_draw(std::uint64_t step, const SamplingLaw& law, std::span<const std::uint32_t> batch);
@@ -174,14 +178,16 @@ class SamplingWatch {
   std::size_t rows_ = 0;
   SamplingLaw law_;  // of the last step
   CountLaw sizes_, odd_, returns_;
-  std::unordered_set<std::string> batches_before_;  // their hashes
-  std::vector<std::uint32_t> drawn_;                // [rows]: in how many batches
-  std::vector<bool> lately_;      // [rows]: in a batch since its group's window began
-  std::vector<Group> groups_{1};  // row i is in group i modulo their number
-  // Of epochs that are drawn: each row's step, or kNotYet; the rows before by their steps.
+  std::unordered_set<std::string> batches_before_;  // hashes of earlier batches
+  std::vector<std::uint32_t> drawn_;                // [rows]: the number of batches that contained
+                                                    // it
+  std::vector<bool> lately_;      // [rows]: whether it was drawn since its group's window began
+  std::vector<Group> groups_{1};  // row i is in group i modulo the number of groups
+  // For epochs in which rows draw their steps: each row's step, or kNotYet; the previous epoch's
+  // rows sorted by step.
   std::vector<std::uint32_t> step_of_, rows_before_;
   std::vector<std::uint32_t> step_before_;  // [rows]
-  std::vector<std::size_t> begins_before_;  // [steps + 1], of each step in rows_before_
+  std::vector<std::size_t> begins_before_;  // [steps + 1]: where each step begins in rows_before_
   std::size_t not_yet_ = 0;
 };
 

@@ -10,24 +10,24 @@
 
 namespace privgrad::core {
 
-/// The division of the elements of a step's sum among processes: in order, in slices of about the
-/// same size that consist of whole pieces (CellsInPieces). A function of the network and of the
-/// number of processes, so all processes compute the same division.
+/// Divides the elements of a step's sum among processes, in order, into slices of about the same
+/// size that consist of whole pieces (CellsInPieces). The division depends only on the network and
+/// the number of processes, so all processes compute the same one.
 class Slices {
  public:
-  /// \param processes  > 0. The first has elements; others have none where there are few pieces.
-  /// \param with_count  whether one element more is behind the parameters (joint_release.hpp); it is
-  ///   in the slice of the last process.
+  /// \param processes  > 0. The first has elements; others may have none if there are few pieces.
+  /// \param with_count  whether the count follows the parameters as one more element
+  ///   (joint_release.hpp); it is in the last process's slice.
   Slices(const Program& program, std::size_t processes, bool with_count);
 
   std::size_t processes() const noexcept { return ends_.size(); }
   Slice of(std::size_t process) const;
-  /// The process's slice of the parameters alone, without the count.
+  /// The process's slice of the parameters, without the count.
   Slice parameters_of(std::size_t process) const;
 
   /// [processes]: the ends of the slices.
   std::span<const std::size_t> ends() const noexcept { return ends_; }
-  /// The same for the parameters alone.
+  /// The ends of the slices of the parameters, without the count.
   std::vector<std::size_t> parameter_ends() const;
   /// The ends of the pieces; each piece lies in one slice.
   std::span<const std::size_t> pieces() const noexcept { return pieces_; }

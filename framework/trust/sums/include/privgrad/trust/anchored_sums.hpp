@@ -1,4 +1,4 @@
-// The sums for aggregators that use gradient differences: at the iterate, and at epochs' anchors.
+// Sums for aggregators that use gradient differences, between a step's iterate and epochs' anchors.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,10 @@ namespace privgrad::core {
 /// The programs that hold the iterates at which anchored_sums() computes gradients.
 struct Iterates {
   const Program& anchor;                 ///< Holds the epoch's anchor.
-  const Program* current = nullptr;      ///< Holds the step's iterate; null: it is the anchor.
-  const Program* last_anchor = nullptr;  ///< Holds the epoch before's anchor; null: none yet.
+  const Program* current = nullptr;      ///< Holds the step's iterate; null if the iterate is the
+                                         ///< anchor.
+  const Program* last_anchor = nullptr;  ///< Holds the previous epoch's anchor; null in the first
+                                         ///< epoch.
 };
 
 /// Bounds on the L2 norm of the differences; see UsesGradientDifferences. Finite, >= 0.
@@ -27,28 +29,29 @@ struct DifferenceBounds {
   double since_anchor = 0.0, between_anchors = 0.0;
 };
 
-/// The sums of an aggregator that uses differences of gradients, of one batch: of each example's
-/// clipped gradient at the anchor; of its clipped gradient at the iterate minus that at the anchor,
-/// clipped to bounds.since_anchor; and, if there is a last anchor, of that at the anchor minus that
-/// at the last one, clipped to bounds.between_anchors.
+/// The sums of one batch for an aggregator that uses gradient differences. The first sums each
+/// example's clipped gradient at the anchor. The second sums the clipped gradient at the iterate
+/// minus that at the anchor, clipped to bounds.since_anchor. The third, computed if there is a last
+/// anchor, sums the clipped gradient at the anchor minus that at the last anchor, clipped to
+/// bounds.between_anchors.
 ///
-/// Sensitivity: the first sum is that of clipped_sum(). A difference is computed in double from the
-/// clipped gradients, and what is added is that vector times a factor which brings its norm to the
-/// bound or below, rounding included (as clip_factors()): that gradients change little between near
-/// iterates is enforced, not assumed. A gradient that is not finite counts as zero, in differences
-/// too.
+/// Sensitivity: the first sum has the sensitivity of clipped_sum(). A difference is computed in
+/// double from the clipped gradients, and multiplied by a factor that brings its norm to at most
+/// the bound, rounding included (as clip_factors()). That gradients change little between near
+/// iterates is thus enforced, not assumed. A gradient that is not finite counts as zero, also in
+/// differences.
 /// \param clip  without a count share.
 /// \throws as clipped_sum().
 std::vector<Bounded> anchored_sums(const Iterates& iterates, const Dataset& data,
                                    std::span<const std::uint32_t> batch, const Clip& clip,
                                    const DifferenceBounds& bounds, Executor& executor);
 
-/// The same sums in whole cells, kExactLevels of them per clip.clip_norm: each clipped gradient is
-/// rounded to the grid first (round_to_grid()), differences are taken and clipped in whole numbers,
-/// and a difference that is longer than floor(bound / clip_norm kExactLevels) cells is left out.
+/// The same sums in whole cells, kExactLevels of them per clip.clip_norm. Each clipped gradient is
+/// first rounded to the grid (round_to_grid()); differences are then computed and clipped in
+/// integers, and a difference longer than floor(bound / clip_norm kExactLevels) cells is left out.
 ///
-/// Sensitivity: exact, as exact_sum() has it, for each of the sums; l2_bound() of a difference is
-/// that whole number of cells.
+/// Sensitivity: exact for each of the sums, as for exact_sum(); l2_bound() of a difference is that
+/// number of cells.
 std::vector<BoundedOnGrid> anchored_exact_sums(const Iterates& iterates, const Dataset& data,
                                                std::span<const std::uint32_t> batch,
                                                const Clip& clip, const DifferenceBounds& bounds,

@@ -8,9 +8,9 @@
 
 namespace privgrad::core {
 
-/// The functions that turn numbers into cells and add cells up, for one instruction set: they take
-/// most of the time of a sum over long contributions. Every variant gives the same cells; each
-/// number is converted, multiplied once and rounded towards zero, and sums are of whole numbers.
+/// The functions that round numbers to cells and add cells up, for one instruction set; they take
+/// most of the time of a sum over long contributions. Every variant gives the same cells: each
+/// number is converted, multiplied once and rounded towards zero, and sums are of integers.
 struct CellKernels {
   std::string_view instruction_set;  ///< "plain", "avx2", "avx512".
 
@@ -26,7 +26,7 @@ struct CellKernels {
   /// \param sum  [cells.size()]; the result fits in 64 bits.
   void (*add)(std::span<const std::int32_t> cells, std::span<std::int64_t> sum);
 
-  /// The sum of the squares: exact.
+  /// The exact sum of the squares.
   /// \param cells  at most kBlock, each of at most kMostGridLevels in size.
   std::uint64_t (*squares)(std::span<const std::int32_t> cells);
 

@@ -11,36 +11,38 @@
 
 namespace privgrad::core {
 
-/// The clip norms whose sums single precision can hold: 4e9 contributions do not overflow it, where
-/// one more would show whatever the noise; and the coordinates of a contribution are so far above
-/// the smallest numbers that rounding stays relative to its length.
+/// The range of clip norms for which sums fit single precision. Up to the largest, 4e9
+/// contributions do not overflow; an overflow caused by one more contribution would reveal it
+/// despite the noise. From the smallest on, the coordinates of a contribution are so far above the
+/// smallest floats that rounding errors stay relative to its length.
 inline constexpr double kSmallestClipNorm = 1e-20, kLargestClipNorm = 1e28;
 
-/// \param what  begins the message.
-/// \throws ConfigError unless it is within these two: "is ..., allowed is ...".
+/// \param what  the beginning of the message.
+/// \throws ConfigError unless the clip norm is within these two: "is ..., allowed is ...".
 void check_clip_norm(double clip_norm, const std::string& what = {});
 
-/// The clipping of one step's examples.
+/// How one step's examples are clipped.
 struct Clip {
-  const Clipping& rule;                    ///< Started for these groups.
+  const Clipping& rule;                    ///< Already started for these groups.
   std::span<const ParameterGroup> groups;  ///< All parameters, in order, without gaps.
   double clip_norm = 0.0;                  ///< Accepted by check_clip_norm().
-  /// The share of the sum's bound that is left for the count of unclipped examples, in [0, 1); 0:
-  /// nothing is counted. See joint_release.hpp.
+  /// The share of the sum's bound that is reserved for the count of unclipped examples, in [0, 1);
+  /// 0 means no count. See joint_release.hpp.
   double count_share = 0.0;
 };
 
-/// No less than the squared L2 norm of a float32 vector, and by at most a relative (n + 8) 2^-51
-/// more; NaN or infinite where an element is.
+/// An upper bound of the squared L2 norm of a float32 vector, too large by at most a relative (n +
+/// 8) 2^-51; NaN or infinite if an element is.
 ///
 /// Why it holds: the computed sum of n squares is off by at most n units of 2^-53 (relative; Higham
 /// 2002, section 3.1; squares of floats are exact in double), and is enlarged by more than that.
 double squared_norm_at_most(std::span<const float> row);
 
-/// squared_norm_at_most() of a vector that comes a piece after the other: the same bits.
+/// squared_norm_at_most() of a vector that comes in pieces: the same bits.
 class SquaredNorm {
  public:
-  /// \param piece  the next numbers; of each but the last a multiple of kTogether.
+  /// \param piece  the next numbers; the size of each piece except the last is a multiple of
+  ///   kTogether.
   void add(std::span<const float> piece);
   double at_most() const;
 
@@ -52,18 +54,19 @@ class SquaredNorm {
   std::size_t size_ = 0;
 };
 
-/// The largest factor, at most 1, by which a vector of doubles, the differences of two clipped
-/// gradients, is certain to have an L2 norm of at most a bound, rounding of the products included.
+/// The largest factor, at most 1, that certainly brings the L2 norm of a vector of doubles to at
+/// most a bound, rounding of the products included. The vectors are differences of two clipped
+/// gradients.
 ///
-/// Why it holds: the numbers are taken times a power of 2, exactly, so that neither the squares of
-/// those that matter underflow nor those of a long vector overflow; n squares, their sum, its root,
+/// Why it holds: the numbers are scaled by a power of 2, exactly, so that the squares neither
+/// underflow where they matter nor overflow for a long vector. The n squares, their sum, its root,
 /// the quotient and the products are off by less than the (n + 8) 2^-52 by which the length is
 /// enlarged (Higham 2002, section 3.1).
 class LengthBound {
  public:
   explicit LengthBound(double bound);
 
-  /// \param number  of [0, size): the next numbers of the vector.
+  /// \param number  the next numbers of the vector, by index in [0, size).
   template <class Number>
   void add(std::size_t size, const Number& number) {
     in_wide_registers([&] {
@@ -93,18 +96,18 @@ class LengthBound {
   std::size_t size_ = 0;
 };
 
-/// The factors of one example: those of the rule, made smaller where they are too large.
+/// The factors of one example: the rule's factors, reduced if they are too large.
 ///
-/// Whatever the rule says, the vector of all factor_g * gradient_g, computed in double, has an L2
-/// norm of at most clip_norm, never above it, rounding included: factors that are negative or not
-/// finite count as 0, and if the norm is too large still, one more factor brings all groups down
-/// together. That factor is enlarged in its denominator by all the roundings on the way to it and
-/// by the one of each product: groups.size() + 8 units of 2^-52.
+/// For any rule, the vector of all factor_g * gradient_g, computed in double, has an L2 norm of at
+/// most clip_norm, rounding included. Factors that are negative or not finite count as 0; if the
+/// norm is still too large, a common factor brings all groups down. The denominator of this factor
+/// is enlarged by all roundings on the way to it and by the rounding of each product: groups.size()
+/// + 8 units of 2^-52.
 ///
-/// An example whose gradient is not finite (an infinite or NaN squared norm) contributes nothing;
-/// the rule does not see it.
+/// An example whose gradient is not finite (an infinite or NaN squared norm) contributes nothing,
+/// and is not passed to the rule.
 /// \param squared_norms  [groups]: each at least the squared L2 norm of the gradient in that group.
-/// \param factors        out: finite, >= 0, [groups].
+/// \param factors  out: finite, >= 0, [groups].
 /// \returns whether the norm of the whole gradient is at most clip_norm.
 bool clip_factors(const Clip& clip, std::span<const double> squared_norms,
                   std::span<double> factors);

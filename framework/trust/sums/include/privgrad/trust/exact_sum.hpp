@@ -24,43 +24,45 @@ inline constexpr std::uint64_t kExactLevels = std::uint64_t{1} << 26;
 
 class ReleaseMemory;
 
-/// Memory that steps of a run use one after the other, so that it is asked for once. Belongs to one
-/// program and must not outlive it.
+/// Memory that the steps of a run reuse, to allocate it once. Belongs to one program and must not
+/// outlive it.
 struct SumMemory {
   std::unique_ptr<ExactClipping::Pass> pass;
-  std::vector<std::unique_ptr<ExactClipping::Pass>> passes_of_one;  ///< For looks at examples.
+  std::vector<std::unique_ptr<ExactClipping::Pass>> passes_of_one;  ///< For checks of single
+                                                                    ///< examples.
   std::size_t microbatch_rows = 0;
   std::vector<float> features, targets;
   std::vector<double> squared_norms, scales;
   std::vector<SquaredLength> lengths;
   std::vector<std::uint8_t> taken;
   std::shared_ptr<ReleaseMemory> of_release;
-  std::shared_ptr<const void> lent;  ///< To a sum that is to be added up; the next pass ends it.
+  std::shared_ptr<const void> lent;  ///< Owned by a sum that is not yet added up; the next pass
+                                     ///< invalidates it.
 };
 
-/// The sum of the per-example gradients of a batch, each clipped as `clip` says, in whole cells of a
-/// grid of kExactLevels per clip norm.
+/// The sum of the per-example gradients of a batch, each clipped as `clip` says, in whole cells of
+/// a grid of kExactLevels per clip norm.
 ///
 /// Sensitivity: one example adds a vector of whole numbers no longer than kExactLevels, and that
 /// vector is a function of the example and the parameters alone; taking the example away takes away
-/// exactly that vector. The proof, in docs/exactness.md, needs two things. (1) The length: what is
-/// longer in integer arithmetic is left out (a contribution's squared length comes in 128 bits, so
-/// nothing wraps). (2) That nothing else changes: integers have no roundings, and the program
+/// exactly that vector. The proof, in docs/exactness.md, needs two things. (1) The length: a
+/// contribution that is too long in integer arithmetic is left out (its squared length has 128
+/// bits, so nothing wraps). (2) Nothing else changes: integers have no roundings, and the program
 /// promises that an example's norms and cells do not depend on its neighbours (ExactClipping,
 /// ReproducibleRows). Without that promise the plan lists `floating_point`.
 ///
 /// With a count share s the sum is one of the vectors of joint_release.hpp, one element longer: the
-/// count's part is +-floor(s kExactLevels) cells, and the gradient's part is left what is left of
-/// the squared length.
+/// count's part is +-floor(s kExactLevels) cells, and the gradient's part may use the rest of the
+/// squared length.
 ///
 /// An empty batch gives the zero vector. A gradient that is not finite counts as zero. Sums are
 /// taken modulo 2^64, which a batch of 2^32 examples does not reach.
 /// \param batch  row numbers in `data`, each at most once.
-/// \param most_rows  the most rows of a pass; 0: as the program suggests. The result is always the
-///   same.
-/// \param memory  kept from step to step; null: made for this call.
-/// \param unit  whose data a row is.
-/// \param check  checks one example's contribution and does not change the sum; null: no check.
+/// \param most_rows  the most rows of a pass; 0: as the program suggests. The result does not
+///   depend on it.
+/// \param memory  reused from step to step; null: allocated for this call.
+/// \param unit  the privacy unit to which a row belongs.
+/// \param check  checks some contributions without changing the sum; null: no check.
 /// \throws ConfigError for a clip norm that check_clip_norm() refuses; PluginError for a row number
 ///   that is out of range or repeated, if the program has other groups than `clip`, or as
 ///   ContributionCheck says.
@@ -70,15 +72,14 @@ BoundedOnGrid exact_sum(const Program& program, const Dataset& data,
                         PrivacyUnit unit = PrivacyUnit::example,
                         ContributionCheck* check = nullptr);
 
-/// The same sum for a release that follows at once. If the program has CellsInPieces, the cells of
-/// the last pass (of all examples, where one pass takes the batch) are known and certified, but
-/// added up only as they are noised, a piece at a time: the same whole numbers, and never all in
-/// memory.
-/// \param memory  holds a part of the sum. Once it is used for another sum, or gone, this sum can
-///   no longer be released (PrivacyError). The program must stay as it is until then.
-/// \param check  the pass with the checked example is added up now, in pieces if it would have
-///   been.
-/// \throws as exact_sum(); PluginError for pieces that are not those of the parameters.
+/// The same sum, for a release that follows at once. If the program has CellsInPieces, the cells of
+/// the last pass (or of all examples, if one pass takes the batch) are certified now, but added up
+/// piece by piece as they are noised: the same integers, but never all in memory.
+/// \param memory  holds a part of the sum. Once it is reused for another sum, or destroyed, this
+///   sum can no longer be released (PrivacyError). The program must not change until the release.
+/// \param check  the pass with the checked example is added up now, in pieces if it would have been
+///   deferred.
+/// \throws as exact_sum(); PluginError for pieces that do not match the parameters.
 BoundedOnGrid deferred_exact_sum(const Program& program, const Dataset& data,
                                  std::span<const std::uint32_t> batch, const Clip& clip,
                                  Executor& executor, std::size_t most_rows, SumMemory& memory,
@@ -88,7 +89,7 @@ BoundedOnGrid deferred_exact_sum(const Program& program, const Dataset& data,
 /// The cells that an example's count adds or takes away: floor(share kExactLevels).
 std::uint64_t count_cells(double count_share);
 
-/// The largest whole number whose square is at most `square`.
+/// The largest integer whose square is at most `square`.
 std::uint64_t whole_root(std::uint64_t square);
 
 }  // namespace privgrad::core

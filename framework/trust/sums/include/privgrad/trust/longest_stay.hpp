@@ -9,7 +9,7 @@
 
 namespace privgrad::core {
 
-/// Each contribution as it is, as far as the clip norm allows.
+/// Leaves contributions within the clip norm as they are, and shortens the others to it.
 class LongestStay final : public Clipping {
  public:
   void start(std::span<const ParameterGroup>) override {}

@@ -1,4 +1,4 @@
-// Programs that compute by another program, and which of its abilities they keep.
+// Programs that wrap another program, and which of its abilities they keep.
 #pragma once
 
 #include <typeinfo>
@@ -7,13 +7,13 @@
 
 namespace privgrad::core {
 
-/// A program around another one, by which it computes. It has its own abilities, and of the program
-/// inside those that it says it keeps, and no other: one that nobody has thought of is not offered.
+/// A program that wraps another one and computes with it. It offers its own abilities, and of the
+/// inner program's only those that it explicitly keeps, so a new ability is not offered by default.
 class ProgramAround : public Program {
  public:
   virtual const Program& inside() const = 0;
-  /// Whether the program inside, asked for this ability once load_parameters() was called of the
-  /// program around it, does what the ability promises of the latter.
+  /// Whether the inner program, asked for this ability after load_parameters() of the outer
+  /// program, does what the ability promises for the outer program.
   virtual bool keeps(const std::type_info& ability) const = 0;
 };
 
@@ -26,7 +26,7 @@ class Keeping : public ProgramAround {
   }
 };
 
-/// \returns the ability of a program, its own or one that it keeps of the program inside; null if it
+/// \returns the ability of a program, either its own or one kept from its inner program; null if it
 ///   has none. Lives as long as the program.
 template <class Ability>
 const Ability* ability_of(const Program& program) {

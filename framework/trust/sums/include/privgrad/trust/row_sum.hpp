@@ -19,7 +19,7 @@
 
 namespace privgrad::core {
 
-/// Noise of one size, independent in every release.
+/// Noise of constant size, independent in every release.
 class IndependentNoise final : public Aggregator {
  public:
   explicit IndependentNoise(double multiplier) : multiplier_(multiplier) {}
@@ -35,63 +35,64 @@ class IndependentNoise final : public Aggregator {
   double multiplier_;
 };
 
-/// The sum of the rows, one of each example, each clipped to the bound, in whole cells of a grid of
-/// kExactLevels per bound; its sensitivity is that of exact_sum(). A row that is not finite counts as
-/// zero.
+/// The sum of the rows, one per example, each clipped to the bound, in whole cells of a grid of
+/// kExactLevels per bound; its sensitivity is that of exact_sum(). A row that is not finite counts
+/// as zero.
 /// \param rows  [examples, width].
 /// \param bound  bound of a row's L2 norm, finite, > 0.
 BoundedOnGrid row_sum(std::vector<float> rows, std::size_t width, double bound, Executor& executor);
 
-/// Makes what one example adds to a statistic: a function of its features and of released values.
-/// \param out  [size of the statistic]; if any of it is left unwritten, or not finite, all of it
-///   counts as zero.
+/// Computes an example's contribution to a statistic: a function of its features and of released
+/// values.
+/// \param out  [size of the statistic]; if an element is left unwritten or is not finite, the whole
+///   contribution counts as zero.
 using ContributionOf = std::function<void(std::span<const float> features, std::span<float> out)>;
 
-/// The same contribution, a piece at a time; never null.
+/// The same contribution in pieces; never null.
 using PiecesOf = std::function<std::unique_ptr<Contribution>(std::span<const float> features)>;
 
-/// Contributions of at least so many numbers are added piece by piece, where that can be done: shorter
-/// ones stay in the processor's caches as they are.
+/// Contributions of at least this many numbers are added in pieces, where possible; shorter ones
+/// stay in the processor's caches anyway.
 inline constexpr std::size_t kLongContribution = std::size_t{1} << 15;
 
-/// The sum of what all examples add to a statistic, each as row_sum() does with a row, made from the
-/// features as it is added.
+/// The sum of all examples' contributions to a statistic, each clipped and rounded as row_sum()
+/// does with a row, and computed from the features when it is added.
 ///
-/// Sensitivity: that of exact_sum(), kExactLevels cells for each example, given that a contribution
-/// depends on its example alone (docs/statistics.md).
+/// Sensitivity: that of exact_sum(), kExactLevels cells per example, provided that a contribution
+/// depends only on its example (docs/statistics.md).
 /// \param of_row  may be called by several threads at once.
-/// \param size  numbers in a contribution, > 0.
+/// \param size  the number of elements in a contribution, > 0.
 /// \param bound  bound of a contribution's L2 norm, finite, > 0.
 /// \param check  checks one example's contribution; null: no check.
-/// \param pieces_of  empty, if contributions do not come in pieces. The sum is the same whole numbers; may
-///   be called by several threads at once.
-/// \throws ConfigError for a bound that check_clip_norm() refuses; PluginError as ContributionCheck says,
-///   if the example that is looked at has other pieces than its contribution, or if pieces change from
-///   one call to the next so that more than the bound would be added.
+/// \param pieces_of  empty if contributions do not come in pieces. The sum is the same; may be
+///   called by several threads at once.
+/// \throws ConfigError for a bound that check_clip_norm() refuses; PluginError as ContributionCheck
+///   says, if the pieces of the checked example differ from its contribution, or if pieces change
+///   between calls such that more than the bound would be added.
 BoundedOnGrid statistic_sum(const ContributionOf& of_row, const Dataset& data, std::size_t size,
                             double bound, Executor& executor, ContributionCheck* check = nullptr,
                             const PiecesOf& pieces_of = {});
 
-/// The number of examples in each class: an example adds 1, less the last cell, to the number of
-/// its class, and nothing to any if its target is no whole number from 0 to classes - 1.
+/// The number of examples in each class. An example adds 1, minus the last cell, to the count of
+/// its class, or nothing if its target is not an integer from 0 to classes - 1.
 ///
-/// Sensitivity: that of exact_sum() with a bound of 1, kExactLevels cells, for an example that comes,
-/// goes or counts as zero. Exchanged for another one it moves two numbers by 1 each, sqrt(2) of these
-/// bounds, which is less than the 2 that every sum is charged as.
+/// Sensitivity: that of exact_sum() with a bound of 1, kExactLevels cells, when an example is
+/// added, removed or zeroed. Exchanging an example changes two counts by 1 each, sqrt(2) of these
+/// bounds, which is less than the 2 that every sum is charged.
 /// \param targets  the examples' targets, any floats.
 /// \param classes  > 0.
 BoundedOnGrid class_sum(std::span<const float> targets, std::size_t classes, Executor& executor);
 
-/// The evaluation of each example by itself: by RowEvaluations if the program has the ability, else
-/// one example at a time.
-/// \param rows  which examples.
-/// \throws PluginError if an example is evaluated otherwise among others than alone: of each 64 the
-///   last one is compared.
+/// The evaluation of each example by itself, by RowEvaluations if the program has the ability,
+/// otherwise one example at a time.
+/// \param rows  the examples to evaluate.
+/// \throws PluginError if an example's evaluation depends on the others evaluated with it: the last
+///   of each 64 is compared.
 std::vector<Evaluation> example_evaluations(const Program& program, const Dataset& data,
                                             std::span<const std::uint32_t> rows,
                                             Executor& executor);
 
-/// The loss of each example by itself, as example_evaluations().
+/// The loss of each example, as example_evaluations() computes it.
 std::vector<double> example_losses(const Program& program, const Dataset& data,
                                    std::span<const std::uint32_t> rows, Executor& executor);
 
