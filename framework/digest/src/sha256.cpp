@@ -18,8 +18,9 @@ void require(bool done) {
 
 }  // namespace
 
-// By OpenSSL, and not by libsodium as keys are: it uses the processor's own SHA instructions. All
-// examples are hashed before a run begins, and all plugins before a program starts.
+// Uses OpenSSL rather than libsodium, which derives keys, because it uses the processor's SHA
+// instructions. All examples are hashed before a run begins, and all plugins before a program
+// starts.
 struct Sha256::State {
   State() : context(EVP_MD_CTX_new()) {
     require(context != nullptr && EVP_DigestInit_ex(context, EVP_sha256(), nullptr) == 1);

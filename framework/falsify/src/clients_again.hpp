@@ -1,4 +1,5 @@
-// The clients of dp_fed_avg once more, to compute the change of one client apart from the run.
+// A second instance of dp_fed_avg's clients, to compute the change of one client independently of
+// the run.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +12,8 @@
 
 namespace privgrad::core {
 
-/// The clients of dp_fed_avg a second time, so that the change of one of them can be computed
-/// alone.
+/// A second instance of dp_fed_avg's clients, so that the change of one of them can be computed
+/// separately.
 class ClientsAgain {
  public:
   /// \param plan, data, executor  outlive this.

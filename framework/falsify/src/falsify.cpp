@@ -23,7 +23,7 @@ namespace privgrad::core {
 namespace {
 
 constexpr std::uint64_t kMostSeeds = 1000;
-/// For federated runs, whose participants are not known before a run.
+/// For federated runs, whose participants are known only after a run.
 constexpr std::uint64_t kMostRuns = 16;
 
 bool is_amplified(const Event& event) {
@@ -80,8 +80,8 @@ class Comparison {
 
   // ---- the first run
 
-  /// Makes it with the first seed for which the row or client that differs takes part; if there is
-  /// none, the result says so.
+  /// Makes the first run with the first seed for which the differing row or client takes part; if
+  /// there is none, the result says so.
   void make_first_run() {
     const bool is_central = !plan_.federated;
     const std::uint64_t seeds = !is_central                       ? kMostRuns
@@ -196,7 +196,7 @@ class Comparison {
 
   // ---- the others
 
-  /// Leads a run on the neighbour through the releases of the first one.
+  /// Leads a run on the neighbouring data through the releases of the first run.
   void lead(LastRow change) {
     ReplayedStatistics in_here(plan_, *first_, last_), in_there(plan_, *first_, last_);
     const RunData here = neighbouring_data(plan_, raw_, LastRow::as_it_is, &in_here);
@@ -219,7 +219,7 @@ class Comparison {
     }
   }
 
-  /// \returns whether their files must be the same.
+  /// \returns whether the files of the two runs must be the same.
   bool compare_ends(const RecordedRun& other) {
     if (other.thrown() != nullptr) {
       report("status", other.releases().size(), "fails with the neighbour alone: " + other.end());
@@ -274,7 +274,7 @@ class Comparison {
 
   // ---- the transformed rows
 
-  /// \returns no rows if the neighbour cannot be transformed where the data can.
+  /// \returns no rows if transforms accept the data but not the neighbour.
   RunData try_transforms(LastRow change, const RunData& here, ReplayedStatistics& statistics) {
     try {
       return neighbouring_data(plan_, raw_, change, &statistics);
@@ -286,7 +286,7 @@ class Comparison {
     }
   }
 
-  /// Transforms that are listed as unaccounted may follow from all rows; no others may.
+  /// Transforms that are listed as unaccounted may depend on all rows; others must not.
   void compare_transforms(const Dataset& here, const Dataset& there) {
     const auto& statistics = plan_.setting->statistics;
     const bool fitted = std::any_of(statistics.begin(), statistics.end(), [](Statistic statistic) {
@@ -308,7 +308,7 @@ class Comparison {
     }
   }
 
-  /// Compares the saved values of transforms that say they learn nothing from private rows.
+  /// Compares the saved values of transforms that claim to learn nothing from private rows.
   void compare_learnt(const RunData& here, const RunData& there) {
     const auto same = [](const FittedTensor& a, const FittedTensor& b) {
       return a.name == b.name && a.shape == b.shape && a.values == b.values;
@@ -343,14 +343,14 @@ class Comparison {
   const FalsifyOptions& options_;
   std::unique_ptr<Executor> executor_;
   ScratchFolder folder_;
-  std::uint32_t last_;  // the row, or the client, that differs
+  std::uint32_t last_;  // the differing row or client
   Falsified found_;
   std::uint64_t seed_ = 0, runs_ = 0;
   std::unique_ptr<RecordedRun> first_;
   std::string now_;
 };
 
-/// The reason why nothing can be compared; "": something can.
+/// The reason why nothing can be compared; "" if something can.
 std::string nothing_to_compare(const Plan& plan) {
   if (plan.manifest->noise_off) return "a run without noise: it protects nobody";
   if (plan.setting->info.train_rows < 2) return "a single row: there is nothing beside it";
@@ -363,7 +363,7 @@ std::string nothing_to_compare(const Plan& plan) {
   return "";
 }
 
-/// The parts that the comparison leaves out.
+/// The parts that the comparison omits.
 std::vector<std::string> left_out(const Plan& plan) {
   std::vector<std::string> list;
   const Plan& owner =

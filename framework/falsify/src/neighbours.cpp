@@ -25,7 +25,7 @@ class ExamplesInMemory final : public DataSource {
   RunData data_;
 };
 
-/// The next class; a real target becomes its negative.
+/// The next class; a real-valued target changes sign.
 float another_target(const ExampleShape& shape, float target) {
   if (shape.classes == 0) return -target;
   const auto next = static_cast<std::size_t>(target) + 1;
@@ -56,7 +56,7 @@ std::string to_text(LastRow change, PrivacyUnit unit) {
 
 namespace {
 
-/// The client of fed_avg that owns a row; null: there is one owner, or a server.
+/// The client of fed_avg that owns a row; null if there is one owner, or a server.
 const ClientPlan* owner_of(const Plan& plan, std::uint32_t row) {
   if (!plan.federated || plan.federated->at_server) return nullptr;
   for (const ClientPlan& client : plan.federated->clients) {
@@ -135,7 +135,8 @@ Plan plan_on(const Plan& plan, const Manifest& manifest, const RunData& raw, Las
   const std::vector<std::uint32_t> rows = changed_rows(plan, raw.train);
   RunData data{.train = with_change(raw.train, rows, change), .test = raw.test};
   setting->info.train_rows = data.train.rows();
-  setting->dataset_size = plan.setting->dataset_size;  // public, whatever is really there
+  // public, even if the actual number of rows differs
+  setting->dataset_size = plan.setting->dataset_size;
   setting->data = ComponentPtr<DataSource>(
       new ExamplesInMemory(setting->info, std::move(data)),
       {[](void* object) noexcept { delete static_cast<DataSource*>(object); }, nullptr});

@@ -10,36 +10,37 @@
 
 namespace privgrad::core {
 
-/// The change of the last row of a data set or, where clients are protected as a whole, of all rows
-/// of the last client.
+/// A change of the last row of a data set or, if clients are protected as a whole, of all rows of
+/// the last client.
 enum class LastRow { as_it_is = 1, zeros, copy, huge, subnormal, removed };
 
-/// \param unit  client: the change is the last client's.
+/// \param unit  client: the change affects the last client.
 std::string to_text(LastRow change, PrivacyUnit unit = PrivacyUnit::example);
 
 /// \returns the changes that the neighbouring-run test tries for this plan, at least one. A client
-///   is never removed, since the manifest states their number; nor is the only row of a client.
+///   is never removed, because the manifest states the number of clients; nor is the only row of a
+///   client.
 std::vector<LastRow> neighbours_of(const Plan& plan);
 
 /// The rows that a change affects, ascending.
 std::vector<std::uint32_t> changed_rows(const Plan& plan, const Dataset& train);
 
-/// The examples before any transform, changed.
-/// \pre there are two rows at least.
+/// The examples before any transform, with the change applied.
+/// \pre there are at least two rows.
 Dataset with_change(const Dataset& data, const std::vector<std::uint32_t>& rows, LastRow change);
 
-/// Both splits as a run of the plan has them, but for the change.
-/// \param teacher  for transforms that learn from released statistics; null: there are none.
+/// Both splits as a run of the plan has them, with the change applied.
+/// \param teacher  for transforms that learn from released statistics; null if there are none.
 /// \throws as read_data()
 RunData neighbouring_data(const Plan& plan, const RunData& raw, LastRow change,
                           Teacher* teacher = nullptr);
 
-/// The rows as the source gives them.
+/// The rows as the source returns them.
 RunData raw_data(const Plan& plan);
 
-/// A plan with the same numbers whose data source gives these examples. Their partition among
+/// A plan with the same numbers whose data source returns these examples. Their partition among
 /// clients stays as it was drawn.
-/// \param manifest  the plan's, or one that runs alike; outlives the plan.
+/// \param manifest  the plan's, or an equivalent one; outlives the plan.
 Plan plan_on(const Plan& plan, const Manifest& manifest, const RunData& raw, LastRow change);
 
 }  // namespace privgrad::core

@@ -9,7 +9,7 @@
 namespace privgrad::core {
 namespace {
 
-/// Whether a run can go on with these in place of its own.
+/// Whether a run can continue with these releases instead of its own.
 bool can_stand_for(std::span<const Released> others, std::span<const Released> own) {
   return std::equal(
       others.begin(), others.end(), own.begin(), own.end(),
@@ -25,7 +25,7 @@ RecordedRun::RecordedRun(const Plan& plan, const std::filesystem::path& director
     const RunResult result = run(plan, {.directory = directory,
                                         .lock = "",
                                         .threads = options.threads,
-                                        // Fixed, since one run begins after the other.
+                                        // Fixed, because one run begins after the other.
                                         .state = {},
                                         .date = "1970-01-01T00:00:00Z",
                                         .on_progress = {},

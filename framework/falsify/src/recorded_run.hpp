@@ -1,4 +1,4 @@
-// A run whose releases are recorded, and which can be led through the releases of another one.
+// A run whose releases are recorded, and which can be led through the releases of another run.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@
 
 namespace privgrad::core {
 
-/// The name of a release in a run.
+/// Identifies a release in a run.
 struct ReleaseName {
   std::optional<std::size_t> client = std::nullopt;
   ReleaseSeen::What what = ReleaseSeen::What::gradient;
@@ -29,42 +29,42 @@ struct ReleaseName {
   }
 };
 
-/// Everything that a witness sees of a release, by value.
+/// A copy of everything that a witness sees of a release.
 struct RecordedRelease {
   ReleaseName name;
   std::vector<std::uint32_t> batch;
   std::vector<float> model, reached;
   double clip_norm = 0.0;
-  std::vector<Released> own;  ///< This run's own releases, even if it went on with others.
+  std::vector<Released> own;  ///< This run's own releases, even if it continued with others.
 };
 
-/// A run of a plan's first steps, in a directory, with all its releases. A second one on other rows
-/// can be led through the first one's releases: then it goes on with them, in place of its own.
+/// A run of a plan's first steps, in a directory, with all its releases. A second run on other rows
+/// can be led through the first run's releases: it then continues with them instead of its own.
 class RecordedRun final : public ReleaseWitness {
  public:
   struct Options {
-    std::uint64_t steps = 1;  ///< The run is stopped after so many steps, its own or a client's.
+    std::uint64_t steps = 1;  ///< The run is stopped after this many steps, its own or a client's.
     int threads = 1;
     const RecordedRun* led_by = nullptr;  ///< Outlives this.
   };
 
   /// Makes the run.
-  /// \param directory  of the run; does not exist.
+  /// \param directory  for the run; must not exist.
   RecordedRun(const Plan& plan, const std::filesystem::path& directory, const Options& options);
 
   std::span<const Released> released(const ReleaseSeen& seen, std::vector<Released> own) override;
 
   /// All releases, in the order in which they were made if there is one thread.
   std::span<const RecordedRelease* const> releases() const { return in_order_; }
-  /// Null: the run did not make it.
+  /// Null if the run did not make it.
   const RecordedRelease* find(const ReleaseName& name) const;
 
   /// How it ended: "completed after step 3", or the text of the exception.
   const std::string& end() const { return end_; }
-  /// Whether its status is "diverged" because of a training loss, which research mode looks at and
-  /// shows: the status tells no more than that loss, which is shown beside it.
+  /// Whether its status is "diverged" because of a training loss, which research mode publishes
+  /// anyway: the status reveals no more than that loss.
   bool diverged_by_training_loss() const { return diverged_by_training_loss_; }
-  /// The exception that was thrown; null: none.
+  /// The exception that was thrown; null if there was none.
   const std::exception_ptr& thrown() const { return thrown_; }
   const std::filesystem::path& directory() const { return directory_; }
 

@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-/// Names below the directory.
+/// File names below the directory.
 std::set<std::string> names_in(const fs::path& directory) {
   std::set<std::string> names;
   if (!fs::exists(directory)) return names;
@@ -35,13 +35,13 @@ std::string content_of(const fs::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// In research mode, which is stated, a run shows metrics of its model on private rows.
+/// In research mode a run publishes, and says so, metrics of its model on private rows.
 void erase_private_metrics(Json& metrics, Mode mode) {
   if (mode != Mode::research || !metrics.is_object()) return;
   for (const char* name : {"train_loss", "train_accuracy", "gradient_norm"}) metrics.erase(name);
 }
 
-/// Lines of JSON without the members that may differ.
+/// Lines of JSON without the members that are allowed to differ.
 std::string metrics_in(const std::string& text, Mode mode) {
   std::istringstream in(text);
   std::string kept;
@@ -54,8 +54,8 @@ std::string metrics_in(const std::string& text, Mode mode) {
   return kept;
 }
 
-/// The statement without the data commitment: with a seed anybody can open it, and without one it
-/// is another in each run and tells nobody anything.
+/// The statement without the data commitment: with a seed anyone can open the commitment, and
+/// without a seed it differs in each run and reveals nothing.
 std::string statement_in(const std::string& text) {
   Json statement = Json::parse(text, nullptr, false);
   if (statement.is_object()) statement.erase("data_commitment");
@@ -74,15 +74,15 @@ std::string summary_in(const std::string& text, Mode mode) {
   return summary.dump();
 }
 
-/// The trained numbers, which are the last ones. The header depends on the hash of the ledger, and
-/// learnt values on the transforms' own rules.
+/// The trained numbers, which come last. The header depends on the hash of the ledger, and learnt
+/// values on the transforms' own rules.
 std::string parameters_in(const std::string& text, const Plan& plan) {
   const std::size_t size = parameter_count(plan.setting->whole) * sizeof(float);
   return std::to_string(text.size()) + " bytes " +
          text.substr(text.size() - std::min(size, text.size()));
 }
 
-/// The part of a file that must be the same, whatever the rows are.
+/// The part of a file that must be the same for any rows.
 std::string public_part(const Plan& plan, const std::string& name, const std::string& text) {
   const Mode mode = plan.manifest->mode;
   if (name == "metrics.jsonl") return metrics_in(text, mode);
@@ -92,7 +92,7 @@ std::string public_part(const Plan& plan, const std::string& name, const std::st
   return text;
 }
 
-/// \returns the first release in which two ledgers differ; nothing if they have the same.
+/// \returns the first release in which two ledgers differ; nothing if their releases are the same.
 std::optional<std::string> difference_of(const LedgerContents& a, const LedgerContents& b) {
   if (a.releases.size() != b.releases.size()) {
     return "the ledgers have " + std::to_string(a.releases.size()) + " and " +

@@ -12,9 +12,9 @@
 namespace privgrad::core {
 
 /// The differences between the files of two runs, of which the second was led through the first
-/// one's releases: every file is compared to the letter, except for the parts that are stated to
-/// follow from private rows (the commitment to the data, training metrics and checks in research
-/// mode) and hashes of these.
+/// run's releases. Files are compared exactly, except for the parts that are stated to depend on
+/// private rows (the commitment to the data, training metrics and checks in research mode) and
+/// hashes of these parts.
 /// \returns one line for each difference.
 std::vector<std::string> differing_records(const Plan& plan, const std::filesystem::path& a,
                                            const std::filesystem::path& b);
@@ -23,7 +23,7 @@ std::vector<std::string> differing_records(const Plan& plan, const std::filesyst
 std::filesystem::path ledger_of(const std::filesystem::path& directory,
                                 std::optional<std::size_t> client);
 
-/// The differences between the ledgers of the two.
+/// The differences between the ledgers of the two runs.
 std::vector<std::string> differing_ledgers(const std::filesystem::path& a,
                                            const std::filesystem::path& b);
 

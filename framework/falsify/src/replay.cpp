@@ -22,8 +22,8 @@
 namespace privgrad::core {
 namespace {
 
-/// Whether the squares of the cells are at most that of `levels`: 2^26 cells and 2^28 at most,
-/// each, so that those of more than a million of them fit in 128 bits.
+/// Whether the squares of the cells add up to at most levels^2. There are 2^26 cells per clip norm
+/// and at most 2^28 per cell, so the squares of more than a million cells fit in 128 bits.
 bool are_within(std::span<const std::int64_t> cells, std::uint64_t levels) {
   __extension__ using Wide = unsigned __int128;
   Wide squares = 0;
@@ -42,7 +42,7 @@ double multiplier_of(const ReleaseRecipe& recipe) {
   return std::sqrt(squares);
 }
 
-/// Shortens cells as differences of gradients are shortened: towards zero, by one factor.
+/// Shortens cells as differences of gradients are shortened: towards zero, by a common factor.
 std::vector<std::int64_t> shortened(std::vector<std::int64_t> cells, std::uint64_t bound) {
   if (are_within(cells, bound)) return cells;
   double squares = 0.0;
@@ -56,7 +56,7 @@ std::vector<std::int64_t> shortened(std::vector<std::int64_t> cells, std::uint64
   return cells;
 }
 
-/// Whole cells of a bound that is given in clip norms.
+/// A bound in clip norms as whole cells.
 std::uint64_t cells_of(double bound, double clip_norm) {
   const double cells = bound * clip_norm / clip_norm * static_cast<double>(kExactLevels);
   return static_cast<std::uint64_t>(cells * (1.0 - 0x1p-50));
@@ -117,7 +117,7 @@ void Replay::begin_step(std::uint64_t step, std::span<const float> model, double
   clip_norm_ = clip_norm;
   known_.clear();
   program_->load_parameters(model);
-  program_->load_parameters(model);  // twice: earlier ones must not matter
+  program_->load_parameters(model);  // called twice, because earlier parameters must not matter
   change_noise(step);
   if (made_.differences == nullptr || step % made_.differences->epoch_steps() != 0) return;
   std::swap(anchor_, last_anchor_);
@@ -236,7 +236,8 @@ std::vector<std::int64_t> Replay::row_cells(const Program& program, const Batch&
   return cells;
 }
 
-/// Moves each coordinate by the shift and divides it by the scale, in double, and then to float32.
+/// Subtracts the shift from each coordinate and divides by the scale, in double, and rounds to
+/// float32.
 void Replay::scale(std::span<float> row) const {
   const std::span<const float> shift = made_.scaling->shift(), by = made_.scaling->scale();
   constexpr double kMost = std::numeric_limits<float>::max();
@@ -286,7 +287,8 @@ std::vector<float> Replay::release_once(std::vector<std::int64_t> sum) const {
   const double divisor = plan_.batch_size[step_];
   std::vector<float> released;
   released.reserve(sum.size());
-  const double sigma = multiplier * static_cast<double>(kExactLevels);  // exact: a power of two
+  // exact: the levels are a power of two
+  const double sigma = multiplier * static_cast<double>(kExactLevels);
   const unsigned shift = release_shift(sigma);
   RoundedGaussianStream(noise_key_, node).release(0, sigma, shift, sum, sum);
   const double coarse = std::ldexp(width, static_cast<int>(shift)) / divisor;
@@ -295,7 +297,7 @@ std::vector<float> Replay::release_once(std::vector<std::int64_t> sum) const {
   return released;
 }
 
-/// The count is the last number: the sum of +-s C over the examples, over the divisor.
+/// The count is the last number: the sum of +-s C over the examples, divided by the divisor.
 double Replay::next_clip_norm(std::span<const float> released) const {
   const double unit = 2.0 * plan_.count_share[step_] * clip_norm_;
   const double unclipped = static_cast<double>(released.back()) / unit + 0.5;

@@ -1,4 +1,4 @@
-// A second implementation of a step, which makes a run's releases again from its separate parts.
+// A second implementation of a step, which recomputes a run's releases from their separate parts.
 #pragma once
 
 #include <cstdint>
@@ -13,36 +13,37 @@
 
 namespace privgrad::core {
 
-/// The contribution of one example to the sums of a step, from a batch of that example alone.
+/// The contribution of one example to the sums of a step, from a batch of only that example.
 struct Contribution {
-  /// For each part that the step releases, [parameters]; with a clip norm that adapts, one element
-  /// longer: the count.
+  /// [parameters] for each part that the step releases; with an adaptive clip norm the count
+  /// follows as one more element.
   std::vector<std::vector<std::int64_t>> cells;
   bool within_bound = true;  ///< In all coordinates, in integers.
 };
 
-/// Makes the releases of an owner's steps again, from parts that are made apart from each other:
-/// the work of trainer, sums and mechanisms, written a second time. Steps come in order.
+/// Recomputes the releases of an owner's steps from independently made parts: a second
+/// implementation of trainer, sums and mechanisms. Steps come in order.
 class Replay {
  public:
-  /// \param plan  the owner's. \param key  the owner's. All outlive this.
+  /// \param plan  the owner's.
+  /// \param key  the owner's. All outlive this.
   /// \param program  null: the plan's own.
   Replay(const Plan& plan, const RandomKey& key, Executor& executor,
          std::unique_ptr<Program> program = nullptr);
 
-  /// For noise that follows the public test rows: adapts it at this step, with this model.
+  /// For noise that follows the public test rows: adapts the noise at this step, with this model.
   void follow_test_rows(std::uint64_t step, std::span<const float> model, const Dataset& test);
-  /// For noise that follows releases about the private rows: adapts it to the next one.
+  /// For noise that follows releases about the private rows: adapts it to the next release.
   void follow(double measured);
 
-  /// Goes on to a step, and forgets the contributions of the last one.
+  /// Moves to a step, and drops the contributions of the last one.
   void begin_step(std::uint64_t step, std::span<const float> model, double clip_norm);
   /// A row's contribution, kept until begin_step().
   const Contribution& of_row(const Dataset& data, std::uint32_t row);
 
-  /// \param sums  of a world's contributions to the step, in cells, as Contribution::cells.
-  /// \param past  that world's.
-  /// \param noised  false: the result of the sums alone, in double.
+  /// \param sums  a world's contributions to the step, in cells, as in Contribution::cells.
+  /// \param past  of the same world.
+  /// \param noised  false: the result of the sums without noise, in double.
   std::vector<Replayed> release(std::vector<std::vector<std::int64_t>> sums, ReplayedSums& past,
                                 bool noised) const;
 
@@ -51,23 +52,23 @@ class Replay {
   std::size_t elements() const;
   /// Standard deviation of the noise in each released coordinate; for independent noise.
   double noise_stddev() const;
-  /// The clip norm that follows from a release of the step, where it adapts.
+  /// The clip norm that follows from a release of the step, if it is adaptive.
   double next_clip_norm(std::span<const float> released) const;
 
-  /// Scales the coordinates of the steps to come as a release of the step says, where the clipping
-  /// does that.
+  /// Scales the coordinates of later steps according to a release of the step, if the clipping does
+  /// that.
   void learn(const Released& release);
 
   /// A release beside the steps, from some numbers of each example.
   struct Beside {
-    std::string_view purpose;  ///< The purpose that its key is derived for.
+    std::string_view purpose;  ///< The purpose for which its key is derived.
     std::uint64_t number = 0;  ///< The number of the release.
     std::size_t width = 0;     ///< Numbers per example.
     double bound = 0.0, multiplier = 0.0, divisor = 0.0;
   };
   /// \param rows  [examples, width].
   std::vector<float> release_beside(const Beside& what, std::span<const float> rows) const;
-  /// The loss of each row, by itself.
+  /// The loss of each row.
   std::vector<double> losses(std::span<const float> model, const Dataset& data,
                              std::span<const std::uint32_t> rows);
   /// 1/2 for each row that is classified correctly, -1/2 for the others.
@@ -91,7 +92,7 @@ class Replay {
   ComponentPtr<Backend> backend_;
   std::unique_ptr<Program> program_, anchor_, last_anchor_;
   bool has_anchor_ = false;
-  ComponentPtr<Schedule> noise_rule_;  // for noise that adapts
+  ComponentPtr<Schedule> noise_rule_;  // for adaptive noise
   std::vector<double> multipliers_, measured_;
   double multiplier_ = 0.0;
   std::uint64_t step_ = 0;

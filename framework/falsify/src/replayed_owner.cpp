@@ -12,7 +12,7 @@
 namespace privgrad::core {
 namespace {
 
-/// The part of the clip norm by which sums may be off where floating point is not covered anyway.
+/// The allowed error of sums, as a share of the clip norm, if floating point is not covered anyway.
 constexpr double kNear = 1e-3;
 
 RandomKey key_of_owner(const Plan& run, std::optional<std::size_t> client, const RandomKey& key) {
@@ -71,7 +71,7 @@ void ReplayedOwner::compare(const RecordedRelease& here, const RecordedRelease& 
   compare_gradient(here, there);
 }
 
-/// Both runs have gone on with the same releases up to here.
+/// Both runs have continued with the same releases up to here.
 void ReplayedOwner::compare_parameters(const RecordedRelease& here, const RecordedRelease& there) {
   const auto compare = [&](const std::vector<float>& a, const std::vector<float>& b) {
     if (same_bits(a, b)) return;
@@ -125,7 +125,7 @@ void ReplayedOwner::compare_gradient(const RecordedRelease& here, const Recorded
   const Dataset& rows_here = is_server() ? numbers_ : worlds_.here.train;
   const Dataset& rows_there = is_server() ? numbers_ : worlds_.there.train;
   for (const std::uint32_t row : here.batch) add(here, row, *in_a_, rows_here, in_a);
-  // The other rows' contributions are taken from the first world: they must not have changed.
+  // The other rows' contributions are taken from the first world, so they must not have changed.
   for (const std::uint32_t row : there.batch) {
     if (row != worlds_.last) add(here, row, *in_a_, rows_here, in_b);
   }
@@ -171,7 +171,7 @@ void ReplayedOwner::add(const RecordedRelease& at, std::uint32_t row, Replay& re
 void ReplayedOwner::compare_sums(const RecordedRelease& here, const RecordedRelease& there,
                                  Sums in_a, Sums in_b) {
   const std::uint64_t step = here.name.step;
-  ReplayedSums none({}, RandomKey::from_seed(0), 0);  // independent noise asks for none
+  ReplayedSums none({}, RandomKey::from_seed(0), 0);  // independent noise does not use it
   const bool noised = reach_ != ReleaseReach::differences;
   const auto a = in_a_->release(std::move(in_a), past_a_ ? *past_a_ : none, noised);
   const auto b = in_a_->release(std::move(in_b), past_b_ ? *past_b_ : none, noised);
@@ -214,7 +214,7 @@ void ReplayedOwner::check_release(std::uint64_t step, std::span<const float> fou
 
 // ---- releases beside the steps
 
-/// The losses of the rows, each by itself, as measurements bound them.
+/// The losses of the rows, each clipped as measurements clip it.
 std::vector<double> ReplayedOwner::bounded_losses(Replay& replay, const Dataset& data,
                                                   std::span<const std::uint32_t> rows,
                                                   std::span<const float> model) const {
@@ -224,8 +224,8 @@ std::vector<double> ReplayedOwner::bounded_losses(Replay& replay, const Dataset&
   return losses;
 }
 
-/// Keeps the losses of all rows here, and of the one that differs, as it is there; 0 where it was
-/// removed.
+/// Stores the losses of all rows in the first world, and the loss of the differing row in the
+/// second; 0 if it was removed.
 void ReplayedOwner::look_at_losses(std::span<const float> model) {
   std::vector<std::uint32_t> rows(worlds_.here.train.rows());
   std::iota(rows.begin(), rows.end(), 0u);
@@ -268,7 +268,7 @@ void ReplayedOwner::compare_measurement(const RecordedRelease& here, const Recor
   for (Replay* replay : {in_a_.get(), in_b_.get()}) replay->follow(measured);
 }
 
-/// The other rows are taken from the first world: they must not have changed.
+/// The other rows are taken from the first world, so they must not have changed.
 void ReplayedOwner::compare_report(const RecordedRelease& here, const RecordedRelease& there) {
   std::vector<std::uint32_t> rows(worlds_.here.train.rows());
   std::iota(rows.begin(), rows.end(), 0u);
@@ -289,8 +289,8 @@ void ReplayedOwner::compare_report(const RecordedRelease& here, const RecordedRe
                  here, there, halves, halves_there);
 }
 
-/// For each row by itself: the change of its loss from the received model to the reached one, and
-/// the second difference there.
+/// For each row: the change of its loss from the received model to the reached one, and the second
+/// difference there.
 std::vector<float> ReplayedOwner::changes_along(Replay& replay, const Dataset& data,
                                                 const RecordedRelease& at,
                                                 std::span<const std::uint32_t> rows) {

@@ -1,4 +1,4 @@
-// Makes one owner's releases in two neighbouring runs again, and compares them with the records.
+// Recomputes one owner's releases in two neighbouring runs, and compares them with the records.
 #pragma once
 
 #include <cstdint>
@@ -16,40 +16,43 @@
 
 namespace privgrad::core {
 
-/// How exactly released numbers can be made again.
+/// How exactly released numbers can be recomputed.
 enum class ReleaseReach {
-  bits = 1,     ///< Exactly.
-  near,         ///< But for the roundings of a sum in floating point.
-  differences,  ///< The noise is not rounded noise: only the difference of two worlds.
+  bits = 1,  ///< Exactly.
+  near,      ///< Up to the roundings of a sum in floating point.
+  /// The noise is not rounded noise: only the difference between the two worlds can be checked.
+  differences,
 };
 
 ReleaseReach reach_of(const Plan& plan);
 
-/// Makes the releases of one owner of data again, in two runs of which the second was led through
-/// the first one's releases, and compares: the owner of a central run, a client, or a server.
+/// Recomputes the releases of one owner of data (the owner of a central run, a client, or a server)
+/// in two runs, of which the second was led through the first run's releases, and compares them.
 class ReplayedOwner {
  public:
-  /// \param what, detail  as in Difference. \param step  of the release.
+  /// \param what, detail as in Difference.
+  /// \param step  of the release.
   using Report =
       std::function<void(const std::string& what, std::uint64_t step, const std::string& detail)>;
 
-  /// The examples of both worlds, and the one that differs.
+  /// The examples of both worlds, and which of them differs.
   struct Worlds {
     const RunData& here;
     const RunData& there;
     std::uint32_t last = 0;  ///< For a server: the number of a client.
-    double divisor = 0.0;    ///< The first run's, for sums over all rows.
+    double divisor = 0.0;    ///< The first run's divisor of sums over all rows.
   };
 
-  /// \param run  the plan of the run. \param key  of the run. All outlive this.
+  /// \param run  the plan of the run.
+  /// \param key  of the run. All outlive this.
   /// \param client  with fed_avg; nothing: the run's owner, or its server.
   ReplayedOwner(const Plan& run, std::optional<std::size_t> client, const RandomKey& key,
                 const Worlds& worlds, Executor& executor, Report report);
 
-  /// Compares releases of the two runs that have the same name; to be called in their order.
+  /// Compares releases of the two runs that have the same name; must be called in their order.
   void compare(const RecordedRelease& here, const RecordedRelease& there);
 
-  /// The number of released values that were made again.
+  /// The number of released values that were recomputed.
   std::uint64_t coordinates() const { return coordinates_; }
 
  private:
@@ -88,13 +91,13 @@ class ReplayedOwner {
   Worlds worlds_;
   Report report_;
   ReleaseReach reach_;
-  Dataset numbers_;                           // those of a server's clients
+  Dataset numbers_;                           // for a server: the numbers of its clients
   std::optional<ClientsAgain> here_, there_;  // for a server
   std::unique_ptr<Replay> in_a_, in_b_;
   std::optional<ReplayedSums> past_a_, past_b_;
-  std::vector<double> losses_;  // of all rows here, at the last measurement
-  double loss_there_ = 0.0;     // of the row that differs
-  double clip_norm_;            // the one that the next step should have
+  std::vector<double> losses_;  // of all rows in the first world, at the last measurement
+  double loss_there_ = 0.0;     // of the differing row in the second world
+  double clip_norm_;            // expected in the next step
   std::uint64_t coordinates_ = 0;
 };
 

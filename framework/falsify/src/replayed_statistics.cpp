@@ -45,7 +45,7 @@ const RecordedRelease& recorded(const RecordedRun& run, const PlannedStatistic& 
   throw PrivacyError("the " + words_for(one) + " was not released");
 }
 
-/// A row's contribution, brought within the bound, in cells.
+/// A row's contribution, clipped to the bound, in cells.
 std::vector<std::int32_t> in_cells(std::span<const float> made, double bound) {
   std::vector<std::int32_t> cells(made.size(), 0);
   if (!all_finite(made)) return cells;
@@ -59,7 +59,7 @@ std::vector<std::int32_t> in_cells(std::span<const float> made, double bound) {
   return cells;
 }
 
-/// One row's contribution in cells, alone.
+/// One row's contribution in cells, computed separately.
 std::vector<std::int32_t> cells_of(const PlannedStatistic& planned, const BoundedStatistic& learner,
                                    const Dataset& train, std::uint32_t row) {
   std::vector<float> features(train.row_size()), target(1), made(planned.size);
@@ -146,7 +146,7 @@ std::optional<std::string> difference_of_statistics(const Plan& plan, const Rand
     const ReplayedStatistics::Name name{one.of, one.transform};
     const double divisor = one.of == StatisticOf::transform ? of_means : 1.0;
     const ReplayedStatistics::Cells& in_here = here.cells().at(name);
-    // The other rows' contributions are taken from the first world: they must not have changed.
+    // The other rows' contributions are taken from the first world, so they must not have changed.
     std::vector<std::int64_t> in_there = in_here.all;
     const std::vector<std::int64_t>& last_there = there.cells().at(name).last;
     for (std::size_t i = 0; i < in_there.size(); ++i)

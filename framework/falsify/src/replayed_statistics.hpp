@@ -1,4 +1,4 @@
-// Makes the releases before the first step again, counts and statistics, and compares two runs.
+// Recomputes the releases before the first step, counts and statistics, and compares two runs.
 #pragma once
 
 #include <cstddef>
@@ -17,26 +17,26 @@
 
 namespace privgrad::core {
 
-/// Teaches the transforms of one world with the releases of a recorded run; on the way, the
-/// contributions of the world's rows to each statistic are made again, one row at a time, by code
-/// of its own.
+/// Teaches the transforms of one world with the releases of a recorded run. Meanwhile it recomputes
+/// the contributions of the world's rows to each statistic, one row at a time, with code of its
+/// own.
 class ReplayedStatistics final : public Teacher {
  public:
-  /// \param plan, first  outlive this.
-  /// \param last  the row that differs.
+  /// \param plan, first outlive this.
+  /// \param last  the differing row.
   ReplayedStatistics(const Plan& plan, const RecordedRun& first, std::uint32_t last)
       : plan_(plan), first_(first), last_(last) {}
 
-  /// \throws PrivacyError if the recorded run did not release it.
+  /// \throws PrivacyError if the recorded run did not make this release.
   void teach(std::size_t number, Transform& transform, const Dataset& train) override;
 
-  /// Counts the world's rows, as the plan's counts ask for.
+  /// Counts the world's rows for the plan's counts.
   void count(const Dataset& train);
 
   /// The sums of a world, in cells.
   struct Cells {
     std::vector<std::int64_t> all;   ///< Over all rows.
-    std::vector<std::int64_t> last;  ///< The row that differs; zeros where it was removed.
+    std::vector<std::int64_t> last;  ///< The differing row; zeros if it was removed.
   };
   /// The kind of a statistic, and the number of the transform.
   using Name = std::pair<StatisticOf, std::size_t>;
@@ -49,20 +49,19 @@ class ReplayedStatistics final : public Teacher {
   std::map<Name, Cells> cells_;
 };
 
-/// The divisor of a recorded run's later means: the number of rows that it released, or the public
-/// one.
+/// The divisor of a recorded run's later means: the released number of rows, or the public one.
 double divisor_of(const Plan& plan, const RecordedRun& run);
 
 /// The name of its release in a recorded run.
 ReleaseName name_of(const PlannedStatistic& statistic);
 
 /// The release of these cells.
-/// \param run_key  of a run whose keys do not change.
+/// \param run_key  of a run with constant keys.
 std::vector<float> release_again(const PlannedStatistic& statistic, std::vector<std::int64_t> cells,
                                  const RandomKey& run_key, double divisor);
 
-/// \returns the error in the statistics that two runs released, of which the second has other
-///   contents in one row; nothing if both follow from the rows, the noise and the divisor.
+/// \returns the error in the statistics that two runs released, where the second has a different
+///   last row; nothing if both follow from the rows, the noise and the divisor.
 std::optional<std::string> difference_of_statistics(const Plan& plan, const RandomKey& run_key,
                                                     const ReplayedStatistics& here,
                                                     const ReplayedStatistics& there,

@@ -1,4 +1,4 @@
-// Makes correlated releases again from their definition, with all sums of the past at hand.
+// Recomputes correlated releases from their definition, with all past sums kept.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,23 @@
 
 namespace privgrad::core {
 
-/// Released numbers that were made again.
+/// Recomputed released numbers.
 struct Replayed {
   std::vector<float> values;
-  double near = 0.0;  ///< The largest allowed difference from the run; 0: the same bits.
+  double near = 0.0;  ///< The largest allowed difference from the run; 0 means the same bits.
 };
 
-/// The sums of one world's steps, as long as releases follow from earlier ones, and the recipes'
-/// results. Written from the definition (aggregator.hpp), with all of the past at hand:
+/// The sums of one world's steps, and the results of the recipes, computed directly from the
+/// definition (aggregator.hpp) with the whole past kept:
 ///
 ///     s_t = sum over u of K(u, t) x_u,     q_t = s_t - sum_i share_i K(step_i, t) s_{step_i} +
 ///     Z_t, released_t = scale (q_t + sum_i share_i K(step_i, t) R_{step_i}).
 ///
-/// With a window, q_t = x_t and Z_t has the terms of the recipe, also those of earlier steps.
+/// With a window, q_t = x_t and Z_t has the terms of the recipe, including those of earlier steps.
 ///
-/// Where all recipes of a part are whole, this is the very number that is released. Otherwise the
-/// run carries fractions in fixed point and q_t is rounded to coarse cells there as here, each less
-/// than a five hundredth of the smallest noise: the two may differ by that much.
+/// If all recipes of a part are whole, this is exactly the released number. Otherwise the run uses
+/// fixed-point fractions, and both round q_t to coarse cells of less than a five hundredth of the
+/// smallest noise, so the two may differ by that much.
 class ReplayedSums {
  public:
   /// \param parts, noise_key  of the run; parts outlive this.
@@ -34,18 +34,18 @@ class ReplayedSums {
   ReplayedSums(std::span<const CorrelatedPart> parts, const RandomKey& noise_key,
                std::size_t elements);
 
-  /// Whether all factors in the recipes of all parts are whole numbers.
+  /// Whether all factors in the recipes of all parts are integers.
   static bool are_whole(std::span<const CorrelatedPart> parts);
 
   /// Makes the release of a step; steps come in order.
   /// \param cells  x_t of the part.
-  /// \param width  of a cell over the divisor.
-  /// \param noised  false: scale s_t alone.
+  /// \param width  the width of a cell divided by the divisor.
+  /// \param noised  false: scale s_t, without noise.
   Replayed release(std::size_t part, std::uint64_t step_of_run, std::span<const std::int64_t> cells,
                    double width, bool noised);
 
  private:
-  using Real = long double;  // 64 bits of digits at least: whole sums are exact in it
+  using Real = long double;  // at least 64 bits of digits, in which whole sums are exact
 
   struct Step {
     std::vector<Real> x, released;  // R, in cells

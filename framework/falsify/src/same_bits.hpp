@@ -8,7 +8,7 @@
 
 namespace privgrad::core {
 
-/// Whether two vectors are the same to the last bit, whatever is in them: NaN is no exception.
+/// Whether two vectors are equal bit for bit, including NaNs.
 inline bool same_bits(std::span<const float> a, std::span<const float> b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](float x, float y) {
     return std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y);

@@ -12,7 +12,7 @@ std::string_view environment(const char* name) {
 }
 
 fs::path data_home() {
-  // The XDG base directory specification: relative paths are to be ignored.
+  // The XDG base directory specification requires that relative paths be ignored.
   if (fs::path given = environment("XDG_DATA_HOME"); given.is_absolute()) return given;
   if (const fs::path home = environment("HOME"); home.is_absolute()) return home / ".local/share";
   return {};

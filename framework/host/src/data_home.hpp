@@ -1,4 +1,4 @@
-// The environment and the user's data folder, as far as they may be trusted.
+// The environment and the user's data folder, as far as they can be trusted.
 #pragma once
 
 #include <filesystem>
@@ -6,8 +6,8 @@
 
 namespace privgrad::host {
 
-/// A variable of the environment; empty in a set-user-id program, which must not let its caller
-/// choose its code.
+/// A variable of the environment; empty in a set-user-id program, whose caller must not choose its
+/// code.
 std::string_view environment(const char* name);
 
 /// The user's data folder: XDG_DATA_HOME, or ~/.local/share; empty if neither is known.

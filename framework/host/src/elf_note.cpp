@@ -65,7 +65,8 @@ class Sections {
  public:
   explicit Sections(const OpenFile& file) {
     const Elf64_Ehdr header = read_header(file);
-    // At most 65535 sections (e_shnum has 16 bits), and read() refuses what the file does not hold.
+    // At most 65535 sections (e_shnum has 16 bits), and read() refuses any that are not in the
+    // file.
     all_.resize(header.e_shnum);
     file.read(header.e_shoff, all_.data(), all_.size() * sizeof(Elf64_Shdr));
     const Elf64_Shdr& names = all_[header.e_shstrndx];
@@ -114,7 +115,7 @@ std::vector<OfferedComponent> read_components(const OpenFile& file, const Elf64_
 
 }  // namespace
 
-// Boost.DLL 1.74's library_info is not used: with binutils >= 2.40 it takes .shstrtab for the
+// Does not use library_info of Boost.DLL 1.74: with binutils >= 2.40 it takes .shstrtab for the
 // symbol names, and it finds nothing in a stripped library.
 PluginNote read_plugin_note(const OpenFile& file) {
   const Sections sections(file);
@@ -128,7 +129,7 @@ PluginNote read_plugin_note(const OpenFile& file) {
     throw PluginError("its plugin note is malformed: too short");
   PluginNote note{.abi = read_at<AbiNote>(file, abi->sh_offset), .components = {}};
   check(note.abi);
-  // Of another version: what it lists, and how, may be another matter.
+  // The notes of another version may have other contents in another form.
   if (std::string_view(note.abi.abi_tag) != PRIVGRAD_ABI_TAG) return note;
   const Elf64_Shdr* const components = sections.find(".privgrad.components");
   if (components == nullptr)

@@ -167,7 +167,7 @@ class Reader {
     if (!names_.insert(name).second) fail("plugin '" + name + "' is listed twice");
   }
 
-  /// A hostile file must not flood the terminal with its error message.
+  /// Limits the text of a hostile file in an error message.
   static std::string printable(std::string_view text) {
     constexpr std::size_t kMost = 80;
     std::string shown(text.substr(0, kMost));
@@ -177,11 +177,12 @@ class Reader {
   }
 
   LockFile lock_;
-  std::set<std::string_view> given_;  // of the section that is being read
+  std::set<std::string_view> given_;  // of the current section
   std::set<std::string> names_;
   int line_ = 0;
   bool versioned_ = false;
-  std::optional<std::string> count_;  // as written; without it a cut between sections goes unseen
+  // as written; without it a truncation between sections would go unnoticed
+  std::optional<std::string> count_;
 };
 
 std::string words_of(const std::map<std::string, std::set<std::string>>& traits,

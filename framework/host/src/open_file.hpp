@@ -1,4 +1,4 @@
-// A file opened once, so that what is checked and what is loaded are the same file.
+// A file that is opened once, so that the checked file is the loaded file.
 #pragma once
 
 #include <sys/stat.h>
@@ -9,11 +9,11 @@
 
 namespace privgrad::host {
 
-/// A regular file, opened once, so that whatever is read from it is read from the same inode.
+/// A regular file that is opened once, so that all reads are from the same inode.
 class OpenFile {
  public:
-  /// \throws PluginError ("cannot be opened: ...") if it is missing, unreadable, or no regular
-  ///   file. Never waits, not even for a named pipe.
+  /// \throws PluginError ("cannot be opened: ...") if it is missing, unreadable, or not a regular
+  ///   file. Never blocks, not even for a named pipe.
   explicit OpenFile(const std::filesystem::path& file);
   ~OpenFile();
   OpenFile(const OpenFile&) = delete;
@@ -27,7 +27,7 @@ class OpenFile {
   /// \throws PluginError if they are not all inside the file.
   void read(std::uint64_t offset, void* to, std::size_t count) const;
 
-  /// True if `file` still names this inode and nobody has written to it since it was opened.
+  /// True if `file` still names this inode, and the file has not been written since it was opened.
   bool is_still(const std::filesystem::path& file) const noexcept;
 
  private:

@@ -26,9 +26,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Puts the floating-point state back, whatever the plugin did to it: one linked with -ffast-math
-/// runs crtfastmath.o on load and would switch the whole process to flush-to-zero, and accountants
-/// work with tails that small.
+/// Restores the floating-point state after a plugin was loaded: a plugin linked with -ffast-math
+/// runs crtfastmath.o on load, which would switch the whole process to flush-to-zero, and
+/// accountants compute with tails that small.
 class FloatingPointGuard {
  public:
   FloatingPointGuard() { std::fegetenv(&before_); }
@@ -40,12 +40,12 @@ class FloatingPointGuard {
   std::fenv_t before_;
 };
 
-// A copy, and not a pointer into a string: it must be readable whatever state the process is in.
+// A copy rather than a pointer into a string: it must be readable in any state of the process.
 char own_memory[kMostLoading] = "";
 char* loading = own_memory;
 void (*told_of_loading)(bool begins) = nullptr;
 
-/// While it is there, loading_now() is this file.
+/// During its lifetime, loading_now() is this file.
 class Loading {
  public:
   explicit Loading(const fs::path& file) {
@@ -62,15 +62,15 @@ class Loading {
   Loading& operator=(const Loading&) = delete;
 };
 
-/// Puts the locale back, for C and for C++. What the framework writes does not depend on it; what
-/// other plugins read and write may.
+/// Restores the locale, for C and for C++. The framework's output does not depend on it, but that
+/// of other plugins may.
 class LocaleGuard {
  public:
   LocaleGuard() {
     if (const char* name = std::setlocale(LC_ALL, nullptr)) before_c_ = name;
   }
   ~LocaleGuard() {
-    // In this order: a global locale with a name sets that of C as well.
+    // In this order, because a named global locale also sets that of C.
     std::locale::global(before_);
     std::setlocale(LC_ALL, before_c_.c_str());
   }
@@ -96,7 +96,7 @@ class Library {
     std::string why = said != nullptr ? said : failure.message();
     const std::string prefix = file.string() + ": ";
     if (why.starts_with(prefix)) why.erase(0, prefix.size());
-    // Versions of symbols are compared before anything of the library runs.
+    // Symbol versions are compared before any code of the library runs.
     throw PluginError(
         "cannot be loaded: " + why +
         (why.find("version `GLIBCXX_") != why.npos
@@ -127,8 +127,8 @@ struct Pinned {
   std::shared_ptr<const Library> library;
 };
 
-/// Maps a file that was checked, once per process, and never lets go of it: workers of a thread
-/// pool, thread_local destructors and exceptions in flight may still need its code.
+/// Maps a checked file, once per process, and never unmaps it: workers of a thread pool,
+/// thread_local destructors and exceptions in flight may still need its code.
 std::shared_ptr<const Library> map_forever(const fs::path& path, const OpenFile& file,
                                            const std::string& sha256) {
   static auto* const all = new std::vector<Pinned>;  // not destroyed at exit either
@@ -137,7 +137,7 @@ std::shared_ptr<const Library> map_forever(const fs::path& path, const OpenFile&
   };
   const auto known = std::find_if(all->begin(), all->end(), same_file);
   if (known != all->end()) {
-    // The dynamic linker would hand out the old code under the new hash.
+    // The dynamic linker would return the old code for the new hash.
     if (known->sha256 != sha256) {
       throw PluginError("was written to after this process loaded it; start the process again");
     }
@@ -165,7 +165,8 @@ bool same_notes(const PluginNote& a, const PluginNote& b) {
   return key(a) == key(b) && a.components == b.components;
 }
 
-/// What a plugin registers is what its file lists, or a name would have been given to another.
+/// A plugin must register what its file lists; otherwise it could take a name that was given to
+/// another plugin.
 void check_registered(const std::vector<Factory>& factories,
                       const std::vector<OfferedComponent>& listed) {
   const auto lists = [&](const Factory& factory) {
@@ -197,12 +198,12 @@ const char* loading_now() noexcept { return loading; }
 void keep_loading_in(char* memory) noexcept { loading = memory; }
 void tell_of_loading(void (*told)(bool begins)) noexcept { told_of_loading = told; }
 
-/// What the offers of a host have in common.
+/// The common state of a host's offers.
 class PluginHost::Loader {
  public:
   explicit Loader(TrustPolicy policy) : policy_(std::move(policy)) {}
 
-  /// A file that was checked, and what it says of itself.
+  /// A checked file, and its description of itself.
   struct Checked {
     fs::path path;
     PluginNote note;
@@ -225,7 +226,7 @@ class PluginHost::Loader {
     if (refused != policy_.refused.end()) throw PluginError(refused->second);
     const OpenFile opened(path);
     PluginNote note = read_plugin_note(opened);
-    // Of the plugins of one name that the lock has, others do not come before it.
+    // Among plugins of one name, only the locked one may claim the name.
     if (policy_.pins) check_pinned(name, sha256_of_file(opened), *policy_.pins);
     if (std::string_view(note.abi.abi_tag) != PRIVGRAD_ABI_TAG) {
       throw PluginError(std::string("built for ") + note.abi.abi_tag + "; this framework is " +
@@ -245,10 +246,10 @@ class PluginHost::Loader {
   /// Maps the file, and adds its components.
   /// \throws PluginError
   const PluginIdentity& load(const Checked& checked, Catalog& into) {
-    // Nobody but root and ourselves can exchange the file, so what is left is an accident: a build
-    // that writes it right now. Hash and notes come from one open file, and it is compared with the
-    // path before and after mapping. Mapping /proc/self/fd/N instead would close the gap altogether,
-    // but $ORIGIN, with which a plugin finds the libraries beside it, would then mean /proc/self/fd.
+    // Only root and we can replace the file, so what remains is an accident: a build that writes it
+    // right now. Hash and notes come from one open file, which is compared with the path before and
+    // after mapping. Mapping /proc/self/fd/N instead would close the gap completely, but $ORIGIN,
+    // with which a plugin finds the libraries beside it, would then mean /proc/self/fd.
     const OpenFile opened(checked.path);
     const auto check_unchanged = [&] {
       if (!opened.is_still(checked.path)) {
@@ -282,7 +283,7 @@ class PluginHost::Loader {
     return *plugins_.back();
   }
 
-  /// Takes back that a plugin of this name was found.
+  /// Forgets that a plugin of this name was found.
   void forget(const Checked& checked) { files_.erase(checked.note.abi.plugin_name); }
 
   const std::vector<std::shared_ptr<const PluginIdentity>>& plugins() const noexcept {
@@ -291,7 +292,7 @@ class PluginHost::Loader {
 
  private:
   TrustPolicy policy_;
-  std::map<std::string, std::string> files_;  // of the plugins that were found, by their names
+  std::map<std::string, std::string> files_;  // of the plugins found, by name
   std::vector<std::shared_ptr<const PluginIdentity>> plugins_;
 };
 

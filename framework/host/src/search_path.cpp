@@ -22,7 +22,7 @@ void add_environment(std::vector<SearchDirectory>& to) {
   std::string_view rest = environment("PRIVGRAD_PLUGIN_PATH");
   while (!rest.empty()) {
     const std::size_t end = std::min(rest.find(':'), rest.size());
-    // An empty element means the working directory in PATH; here it means nothing.
+    // In PATH an empty element means the working directory; here it is ignored.
     if (end > 0) to.push_back({rest.substr(0, end), SearchDirectory::Origin::environment});
     rest.remove_prefix(std::min(end + 1, rest.size()));
   }
@@ -33,10 +33,10 @@ void add_beside_program(std::vector<SearchDirectory>& to, fs::path program) {
   if (program.empty()) program = fs::read_symlink("/proc/self/exe", unknown);
   if (unknown) return;
   fs::path prefix = program.parent_path().parent_path();
-  // A program that the command starts lies in lib/privgrad/ itself.
+  // A program that the command starts is itself in lib/privgrad/.
   if (program.parent_path().filename() == "privgrad") prefix = prefix.parent_path();
-  // "lib" is the build tree; PRIVGRAD_INSTALL_LIBDIR is where the installation put them, which
-  // on Debian may be lib/x86_64-linux-gnu, elsewhere lib64, or an absolute path.
+  // "lib" is the build tree. PRIVGRAD_INSTALL_LIBDIR is the installation's directory, which on
+  // Debian may be lib/x86_64-linux-gnu, elsewhere lib64, or an absolute path.
   for (const char* libdir : {"lib", PRIVGRAD_INSTALL_LIBDIR}) {
     const fs::path path = prefix / libdir / "privgrad/plugins";
     if (to.empty() || to.back().path != path) {
@@ -57,7 +57,7 @@ void load_directory(Search& search, const fs::path& directory) {
   for (const fs::path& file : find_plugin_files(directory)) {
     std::error_code broken;
     const fs::path resolved = fs::canonical(file, broken);
-    // The same file by two ways (nested directories, links) is not a second plugin.
+    // A file reached by two ways (nested directories, links) counts as one plugin.
     if (!broken && !search.seen.insert(resolved).second) continue;
     if (search.pins && !search.pins->contains(file.filename().string())) {
       ++search.left_out;
@@ -67,7 +67,7 @@ void load_directory(Search& search, const fs::path& directory) {
   }
 }
 
-/// \returns whether there is a directory, after the consequences that its origin asks for.
+/// \returns whether the directory exists, after the consequences that its origin requires.
 bool exists_or_consequence(PluginHost& host, const SearchDirectory& directory) {
   std::error_code failure;
   if (fs::is_directory(directory.path, failure)) return true;
@@ -84,7 +84,8 @@ bool exists_or_consequence(PluginHost& host, const SearchDirectory& directory) {
   return false;
 }
 
-/// Every plugin of the lock, in the state in which it was locked, or an error that says why not.
+/// Checks that every plugin of the lock was found unchanged; otherwise throws an error that says
+/// why.
 void check_complete(const PluginHost& host, const LockFile& lock) {
   for (const LockedPlugin& locked : lock.plugins) {
     const auto is_it = [&](const auto& plugin) { return plugin->sha256 == locked.sha256; };
@@ -143,7 +144,7 @@ fs::path user_plugin_directory() {
 std::vector<fs::path> find_plugin_files(const fs::path& directory, std::size_t most_entries) try {
   std::vector<fs::path> files;
   std::size_t entries = 0;
-  // Directories without permission are passed over: nothing in them could be loaded.
+  // Directories without permission are skipped: nothing in them could be loaded.
   fs::recursive_directory_iterator walk(directory, fs::directory_options::skip_permission_denied);
   for (; walk != fs::recursive_directory_iterator(); ++walk) {
     if (++entries > most_entries) {
@@ -153,7 +154,7 @@ std::vector<fs::path> find_plugin_files(const fs::path& directory, std::size_t m
     }
     if (walk.depth() + 1 >= kDeepest) walk.disable_recursion_pending();
     const fs::path& file = walk->path();
-    std::error_code unknown;  // where a link leads round in a circle; loading it says so
+    std::error_code unknown;  // a circular link; loading it reports the problem
     if (file.filename().string().ends_with(kPluginSuffix) && !walk->is_directory(unknown)) {
       files.push_back(file);
     }
@@ -181,7 +182,7 @@ PluginHost plugins_in(const std::vector<SearchDirectory>& directories,
   for (const SearchDirectory& directory : directories) {
     if (!exists_or_consequence(host, directory)) continue;
     try {
-      resolve_trusted(directory.path);  // one refusal, rather than one for each file in it
+      resolve_trusted(directory.path);  // one refusal instead of one for each file in it
     } catch (const PluginError& problem) {
       host.refuse(directory.path, problem.what());
       continue;

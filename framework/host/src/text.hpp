@@ -9,15 +9,15 @@ namespace privgrad::host {
 /// The suffix of every plugin file's name.
 inline constexpr std::string_view kPluginSuffix = ".privgrad.so";
 
-/// True for 1 or more printable ASCII characters without '"' and '\\': a text that can be put in
-/// a message or between the quotes of a lock file as it is.
+/// True for 1 or more printable ASCII characters without '"' and '\\': such a text can be used
+/// unchanged in a message or between the quotes of a lock file.
 bool is_plain_text(std::string_view text) noexcept;
 
 /// True for 1 or more letters, digits, '.', '_' and '-'; ':' would make "plugin:name" ambiguous.
 bool is_plugin_name(std::string_view text) noexcept;
 
-/// The same text with every control character as a space: errors are one line each, whoever wrote
-/// them.
+/// The text with every control character replaced by a space: errors are one line each, whatever
+/// their origin.
 std::string one_line(std::string text);
 
 }  // namespace privgrad::host

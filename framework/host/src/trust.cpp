@@ -17,14 +17,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Whoever can change one of the components chooses our code; remembers those that others can.
+/// The components of a path that others can change: anyone who can change one chooses our code.
 class Suspects {
  public:
   void look_at(const fs::path& part, const struct stat& info) {
     if (info.st_uid != 0 && info.st_uid != ::geteuid()) add(foreign_, part);
     const bool sticky_directory = S_ISDIR(info.st_mode) && (info.st_mode & S_ISVTX);
     const bool writable = (info.st_mode & (S_IWGRP | S_IWOTH)) != 0;
-    // The mode of a link means nothing; it is changed through its directory, which is looked at.
+    // The mode of a link means nothing; a link is changed through its directory, which is checked.
     if (writable && !sticky_directory && !S_ISLNK(info.st_mode)) add(writable_, part);
   }
 

@@ -1,17 +1,17 @@
-// Checks that nobody but root and the user can change a file or the way to it.
+// Checks that only root and the user can change a file or the path to it.
 #pragma once
 
 #include <filesystem>
 
 namespace privgrad::host {
 
-/// Follows a path from the root, through every symbolic link, and looks at who may change what it
-/// leads to: the file, every directory on the way, and every link.
+/// Follows a path from the root, through every symbolic link, and checks who may change the file,
+/// every directory on the way, and every link.
 ///
-/// Accepted are directories and files that belong to root or to us and that neither group nor
+/// Accepted are directories and files that belong to root or to us, and that neither group nor
 /// others may write. (An access list counts too: its mask shows in the group bits.) Directories
-/// with the sticky bit, such as /tmp, may be writable: nobody but the owner of an entry can replace
-/// it there.
+/// with the sticky bit, such as /tmp, may be writable: only the owner of an entry can replace it
+/// there.
 ///
 /// \returns the path without links, "." and "..".
 /// \throws PluginError naming everything that must be changed, and the command for it.

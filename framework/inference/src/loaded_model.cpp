@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The plugins of the package that this library belongs to: whoever links it lies elsewhere.
+/// The plugins of the package that contains this library; the program that links it is elsewhere.
 void add_own_plugins(std::vector<host::SearchDirectory>& directories) {
   static const char here = 0;
   Dl_info found{};

@@ -36,7 +36,7 @@ constexpr const char* kSummary = "summary.json";
                 std::generic_category().message(errno));
 }
 
-/// Readable by nobody else, whatever the umask.
+/// Readable only by the user, whatever the umask is.
 void write_private(const fs::path& file, std::string_view text) {
   const fs::path aside = file.string() + ".new";
   const int out =
@@ -77,7 +77,7 @@ std::string number_bytes(std::uint64_t number) {
   return bytes;
 }
 
-/// \returns nothing if it is not whole.
+/// \returns nothing if the checkpoint is not complete.
 std::optional<CheckpointFolder::Checkpoint> parse(std::string text) {
   if (!text.starts_with(kMagic) || text.size() < kMagic.size() + kNumberBytes + kHashDigits)
     return std::nullopt;
@@ -187,7 +187,7 @@ void CheckpointFolder::read_bindings() {
     bound_.push_back(text.substr(begin, end - begin));
     begin = end + 1;
   }
-  // A line that was cut off was not on the disk when its thing would have been shown.
+  // A truncated line was never synced, so the output that it records was never published.
   if (begin != text.size() && ::ftruncate(bindings_, static_cast<off_t>(begin)) != 0)
     fail_with_errno(file, "cut at its last whole line");
 }

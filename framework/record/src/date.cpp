@@ -10,7 +10,7 @@ namespace privgrad::core {
 namespace {
 
 constexpr long long kLastSecond =
-    253'402'300'799;  // 9999-12-31T23:59:59Z, the last with four digits
+    253'402'300'799;  // 9999-12-31T23:59:59Z, the last date with a four-digit year
 
 std::time_t seconds_to_write() {
   const char* given = std::getenv("SOURCE_DATE_EPOCH");

@@ -15,7 +15,8 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kMostLedgers = 1'000'000;
 
-/// The client of "client-12.jsonl", written as runs write it; nothing for any other name.
+/// The client of "client-12.jsonl", if the name has exactly the form that runs write; otherwise
+/// nothing.
 std::optional<std::size_t> client_of(const std::string& name) {
   constexpr std::string_view kBegin = "client-", kEnd = ".jsonl";
   if (!name.starts_with(kBegin) || !name.ends_with(kEnd)) return std::nullopt;

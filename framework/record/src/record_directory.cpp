@@ -18,7 +18,7 @@
 namespace privgrad::core {
 namespace {
 
-/// Steps from one folder to the next, none of which may be a link.
+/// Descends folder by folder, without following links.
 /// \returns a descriptor, or -1 with errno set.
 int open_below(int directory, std::string_view name, int flags) {
   int at = directory;
@@ -44,11 +44,11 @@ int open_below(int directory, std::string_view name, int flags) {
 
 }  // namespace
 
-/// A regular file, open.
+/// An open regular file.
 class RecordDirectory::File {
  public:
   File(int directory, std::string_view name) : name_(name) {
-    // Without O_NONBLOCK a pipe without a writer would be waited for.
+    // Without O_NONBLOCK, opening a pipe without a writer would block.
     descriptor_ = open_below(directory, name, O_NONBLOCK);
     if (descriptor_ < 0) {
       is_missing_ = errno == ENOENT || errno == ENOTDIR;
@@ -77,7 +77,7 @@ class RecordDirectory::File {
   }
   std::uint64_t size() const { return size_; }
 
-  /// \returns how many bytes there were; fewer than asked for at the end of the file.
+  /// \returns the number of bytes read; fewer than requested at the end of the file.
   std::size_t read(char* to, std::size_t count) const {
     std::size_t done = 0;
     while (done < count) {
@@ -139,7 +139,7 @@ std::string RecordDirectory::read(std::string_view name, std::size_t most_bytes)
 std::string RecordDirectory::read_beginning(std::string_view name, std::size_t bytes) const {
   const File file(descriptor_, name);
   file.require();
-  // One byte more than the file said: one that grows meanwhile is not read without end.
+  // One byte more than the file's size: a file that grows meanwhile is not read without end.
   std::string text(std::min<std::uint64_t>(bytes, file.size() + 1), '\0');
   text.resize(file.read(text.data(), text.size()));
   return text;

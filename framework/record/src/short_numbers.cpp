@@ -15,7 +15,7 @@ double number_of(const std::string& text) {
 
 }  // namespace
 
-// Not <cstdio>, whose decimal point is whatever locale somebody in the process has set.
+// Not <cstdio>, whose decimal point depends on the process's locale.
 
 std::string number_text(double value, std::chars_format format, int precision) {
   std::array<char, 400> text{};  // a double has at most 309 digits before its point
@@ -37,7 +37,7 @@ std::string short_range(double low, double high, int digits) {
 std::string short_bound(double value, int digits) {
   std::string text = short_number(value, digits);
   if (!std::isfinite(value) || value == 0.0) return text;
-  // Half a unit of the last digit is the most that rounding to nearest can take away.
+  // Rounding to nearest lowers a number by at most half a unit of the last digit.
   const double unit = std::pow(10.0, std::floor(std::log10(std::abs(value))) + 1 - digits);
   for (double nudged = value; number_of(text) < value;) {
     nudged += 0.5 * unit;

@@ -1,4 +1,4 @@
-// Sentences of a statement about noise that steps share, and who takes part in them.
+// Sentences of a statement about noise shared between steps, and about participation.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -6,14 +6,14 @@
 
 namespace privgrad::core {
 
-/// From the smallest to the largest; "none" of null.
+/// From the smallest to the largest; "none" for null.
 std::string range_text(const nlohmann::json& range);
 
 /// \param mechanism  the statement's member.
-/// \returns the sums' noise where steps share it.
+/// \returns a description of the sums' noise if steps share it.
 std::string correlated_noise(const nlohmann::json& mechanism);
 
-/// What batches were held against.
+/// The laws against which batches were tested.
 std::string checked_draws(const nlohmann::json& mechanism);
 
 }  // namespace privgrad::core

@@ -36,7 +36,7 @@ bool names_files(const ParamSpec& spec) {
          std::any_of(spec.element.begin(), spec.element.end(), names_files);
 }
 
-/// Whether a parameter is about the release of a statistic: it is the plan's, and says nothing
+/// Whether a parameter concerns the release of a statistic: it belongs to the plan and says nothing
 /// about the data.
 bool is_of_a_release(const ComponentUse& use, const ParamSpec& spec) {
   static const std::vector<ParamSpec> of_releases = private_statistic_params();

@@ -20,7 +20,7 @@ std::string who(const Json& statement) {
                "preprocessing; a person with several rows is not protected as a whole.";
 }
 
-/// Of a hundred, rounded up.
+/// Percent, rounded up.
 int of_hundred(double share) { return static_cast<int>(std::ceil(100.0 * share)); }
 
 std::string how_much(const Json& statement) {
@@ -38,17 +38,18 @@ std::string how_much(const Json& statement) {
          std::to_string(found) + " of 100 members; a guess finds " + wrongly + ".";
 }
 
-/// 1 / probability as a whole number: never above it, so that "1 in so many" is no less.
+/// 1 / probability as an integer, rounded down, so that "1 in N" does not understate the
+/// probability.
 std::string one_in(double probability) {
   const double times = 1.0 / probability, nearest = std::round(times);
   const bool is_rounding = std::fabs(times - nearest) <= 1e-9 * nearest;
   return short_number(is_rounding ? nearest : std::floor(times), 15);
 }
 
-/// Any (epsilon, delta)-private pair of outcomes follows, by a computation that looks at no data,
-/// from a mechanism that says with probability delta which of the two neighbours it is, and is else
-/// a randomised response with odds of e^epsilon (Kairouz, Oh and Viswanath 2015: this mechanism
-/// dominates all others).
+/// Any (epsilon, delta)-private pair of outcomes can be computed, without looking at data, from the
+/// output of one mechanism: with probability delta it names the neighbour that it ran on, otherwise
+/// it is a randomised response with odds of e^epsilon (Kairouz, Oh and Viswanath 2015: this
+/// mechanism dominates all others).
 std::string what_numbers_mean(const Json& statement) {
   const double delta = statement.at("delta").get<double>();
   const std::string chance = " with a probability of 1 in " + one_in(delta);

@@ -1,4 +1,4 @@
-// What a statement begins with: who is protected, how much, and what its numbers mean.
+// The beginning of a statement: who is protected, how much, and what its numbers mean.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -7,7 +7,8 @@
 
 namespace privgrad::core {
 
-/// Three paragraphs, from the other members; none for a run without noise, which protects nobody.
+/// Three paragraphs, made from the other members; none for a run without noise, which protects no
+/// one.
 std::vector<std::string> lead_prose(const nlohmann::json& statement);
 
 }  // namespace privgrad::core

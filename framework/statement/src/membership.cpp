@@ -16,13 +16,13 @@
 namespace privgrad::core {
 namespace {
 
-/// The 1 - kWronglyAccused quantile of the normal law.
+/// The 1 - kWronglyAccused quantile of the normal distribution.
 constexpr double kQuantile = 1.6448536269514722;
 
 double below(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 
-/// The mu of the Gaussian mechanism that has this epsilon and delta (Dong, Roth and Su 2022,
-/// Corollary 1), about: it only chooses where a proof is asked for.
+/// An approximate mu of the Gaussian mechanism with this epsilon and delta (Dong, Roth and Su 2022,
+/// Corollary 1): it only chooses the point for which a proof is requested.
 double about_mu(double epsilon, double delta) {
   double low = 0.0, high = 1e3;
   for (int i = 0; i < 80; ++i) {
@@ -35,12 +35,13 @@ double about_mu(double epsilon, double delta) {
   return high;
 }
 
-/// The epsilon at which the trade-off of mu-GDP is touched at kWronglyAccused: there its slope is
-/// -exp(mu quantile - mu^2 / 2). Where that is flatter than -1 it is the other direction's.
+/// The epsilon whose line touches the trade-off of mu-GDP at kWronglyAccused, where its slope is
+/// -exp(mu quantile - mu^2 / 2). If the slope is flatter than -1, the line belongs to the other
+/// direction.
 double touching_epsilon(double mu) { return std::fabs(mu * kQuantile - 0.5 * mu * mu); }
 
-/// What the guard proves of the first `steps` and of what was released beside them, composed as the
-/// plan and the ledger do, one by one.
+/// The delta that the guard proves for the first `steps` and the releases beside them, composed one
+/// by one as the plan and the ledger do.
 PrivacyAnswer proved_delta(const Manifest& manifest, const PlanNumbers& numbers,
                            std::uint64_t steps, double epsilon) {
   const std::span<const Charge> all(numbers.charges);
@@ -53,16 +54,16 @@ PrivacyAnswer proved_delta(const Manifest& manifest, const PlanNumbers& numbers,
   return guard->delta(epsilon);
 }
 
-/// The same of the run: of fed_avg the largest among its clients, because the one whose epsilon at
-/// the target delta is the largest need not have the largest delta at another epsilon.
+/// The same for the run. For fed_avg, the largest among its clients, because the client whose
+/// epsilon at the target delta is the largest need not have the largest delta at another epsilon.
 PrivacyAnswer proved_delta(const Plan& plan, const Outcome& outcome, double epsilon) {
   const Manifest& manifest = *plan.manifest;
   PrivacyAnswer largest =
       proved_delta(manifest, outcome.stated(plan), outcome.paid.accounted, epsilon);
   if (!plan.federated || plan.federated->at_server) return largest;
   const auto& clients = plan.federated->clients;
-  // Whoever shares the stated client's plan was charged for no more of it. Others may have been
-  // charged for all of theirs.
+  // A client with the stated client's plan was charged for no more of it. Other clients may have
+  // been charged for all of their plans.
   std::set<const Plan*> asked{clients[outcome.client.value_or(plan.federated->weakest)].plan.get()};
   for (const ClientPlan& client : clients) {
     if (!asked.insert(client.plan.get()).second) continue;
@@ -77,7 +78,7 @@ PrivacyAnswer proved_delta(const Plan& plan, const Outcome& outcome, double epsi
 }  // namespace
 
 double most_found(double wrongly, double epsilon, double delta) {
-  // More than the roundings of terms that are at most 1; others are of no account.
+  // More than the roundings of terms of size at most 1; others do not matter.
   constexpr double kRounding = 1e-14;
   const double by_accusing = std::exp(epsilon) * wrongly + delta;
   const double by_sparing = 1.0 - std::exp(-epsilon) * (1.0 - delta - wrongly);
@@ -103,7 +104,7 @@ nlohmann::json membership_test(const Plan& plan, const Outcome& outcome) {
     try {
       const PrivacyAnswer answer = proved_delta(plan, outcome, nearer);
       if (answer.bound != BoundKind::estimate) pairs.push_back({nearer, answer.value});
-    } catch (const NumericError&) {  // the accountant has no delta there: what is stated holds
+    } catch (const NumericError&) {  // the accountant has no delta there: the stated point remains
     }
   }
   const TestBound least = least_found(kWronglyAccused, pairs);

@@ -5,9 +5,9 @@
 namespace privgrad::core {
 namespace {
 
-/// The statement is about the client that was charged most: its sampling and its releases, not
-/// those of another one that was planned to cost more and took part less. What other accountants
-/// said of the plan stays: they said it of the client that costs most by them.
+/// The statement is about the client that was charged most: its own sampling and releases, not
+/// those of a client that was planned to cost more and took part less. The other accountants'
+/// answers about the plan stay, since each is about the client that costs most by that accountant.
 PlanNumbers with_charges_of(const Plan& client, PlanNumbers numbers) {
   numbers.charges = client.charges;
   numbers.beside = client.beside;
@@ -50,7 +50,7 @@ bool is_accounted_in_full(const Plan& plan, RunStatus status) {
 PlanNumbers Outcome::stated(const Plan& plan) const {
   PlanNumbers numbers = static_cast<const PlanNumbers&>(plan);
   if (client) numbers = with_charges_of(*plan.federated->clients[*client].plan, numbers);
-  // Reports are the last of them, and all cost the same.
+  // Reports come last, and all cost the same.
   if (paid.beside && *paid.beside < numbers.beside.size())
     numbers.beside.erase(numbers.beside.begin() + static_cast<std::ptrdiff_t>(*paid.beside),
                          numbers.beside.end());
@@ -69,7 +69,7 @@ std::optional<Event> Outcome::accounted_event(const Plan& plan) const {
 }
 
 Outcome outcome_of_all(const Plan& plan) {
-  // Steps with noise that adapts may turn out to cost less than the first ones.
+  // Steps with adaptive noise may turn out to cost less than the first ones.
   const std::uint64_t steps = plan.noise_adapts ? plan.steps() : plan.affordable_steps;
   return {.status = RunStatus::unfinished,
           .steps = 0,

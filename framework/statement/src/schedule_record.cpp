@@ -45,7 +45,7 @@ double number_of(const Value& object, const char* key) {
   return std::get<double>(value.data());
 }
 
-/// The bounds that follow from the manifest's `utility` before any data is seen, for 0, 1, ... T
+/// The bounds that follow from the manifest's `utility` before any data is read, for 0, 1, ... T
 /// steps.
 Json predicted_excess(const Plan& plan, const Value& utility) {
   const Descent descent{.kappa = number_of(utility, "kappa"), .alpha = number_of(utility, "alpha")};
@@ -72,12 +72,12 @@ Json schedule_record(const Plan& plan, const Outcome& outcome) {
              {"learning_rate", record(plan.learning_rate)},
              {"batch_size", record(plan.batch_size)}};
   if (plan.clip_norm_adapts()) {
-    // The clip norms that were used follow from releases: metrics.jsonl has them.
+    // Adaptive clip norms depend on releases, so metrics.jsonl contains the ones that were used.
     slots.erase("clip_norm");
     slots["count_noise"] = record(plan.count_noise);
     slots["gradient_noise_multiplier"] = record(plan.gradient_noise_multiplier());
   }
-  // Noise that adapts is known when the run has ended.
+  // Adaptive noise is known only after the run has ended.
   if (plan.noise_adapts && !outcome.noise) slots.erase("noise_multiplier");
   Json json{{"schedules", 1},
             {"steps", plan.steps()},

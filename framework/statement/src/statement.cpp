@@ -27,7 +27,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// \param in_its_shard  whether clients hold the examples already, and their sizes are public.
+/// \param in_its_shard  whether clients already hold the examples, so that the shard sizes are
+///   public.
 std::string_view adjacency_means(Adjacency adjacency, PrivacyUnit unit, bool in_its_shard) {
   if (unit == PrivacyUnit::client) {
     switch (adjacency) {
@@ -52,7 +53,7 @@ std::string_view adjacency_means(Adjacency adjacency, PrivacyUnit unit, bool in_
   return "";
 }
 
-/// The provenance of the number of examples that the statement names.
+/// The provenance of the number of examples in the statement.
 std::string_view size_provenance(const Plan& plan) {
   const Manifest& manifest = *plan.manifest;
   if (plan.unit == PrivacyUnit::client) return "public";
@@ -87,8 +88,8 @@ Json sampling(const Plan& plan, const PlanNumbers& stated, std::uint64_t steps) 
   return json;
 }
 
-/// The charges of correlated releases as the one Gaussian that they compose to: the cost of the
-/// charged steps for the example that they cost most (CorrelatedPlan::charges()).
+/// The charges of correlated releases as the one Gaussian to which they compose: the cost of the
+/// charged steps for the example with the highest cost (CorrelatedPlan::charges()).
 Event correlated_event(const PlanNumbers& stated, std::uint64_t steps) {
   double squared_sensitivity = 0.0;
   for (std::uint64_t i = 0; i < std::min<std::uint64_t>(steps, stated.charges.size()); ++i) {
@@ -100,8 +101,8 @@ Event correlated_event(const PlanNumbers& stated, std::uint64_t steps) {
   return Event::gaussian(1.0 / std::sqrt(squared_sensitivity));
 }
 
-/// Noise that steps share: the noise of the new part of each release, and the number of steps that
-/// an example takes part in.
+/// Noise shared between steps: the noise of the new part of each release, and the number of steps
+/// in which an example takes part.
 Json correlated(const Plan& plan, const PlanNumbers& stated, std::uint64_t steps) {
   std::vector<double> own;
   for (const CorrelatedPart& part : plan.correlated->parts) {
@@ -130,7 +131,7 @@ Json correlated(const Plan& plan, const PlanNumbers& stated, std::uint64_t steps
   return json;
 }
 
-/// The event that the steps were charged as, in the vocabulary of the accountants.
+/// The event for which the steps were charged, in the vocabulary of the accountants.
 std::string charged_as(const Plan& plan, const PlanNumbers& stated, std::uint64_t steps) {
   std::vector<Event> costs;
   const bool is_one = plan.public_order() != nullptr;
@@ -146,7 +147,7 @@ std::string charged_as(const Plan& plan, const PlanNumbers& stated, std::uint64_
   return describe(compose_runs(costs));
 }
 
-/// The measurements that adaptive noise followed, and the ledger's total once the run has ended.
+/// The measurements that adaptive noise followed, and the ledger's total after the run.
 Json adaptive_noise(const Plan& plan, const Outcome& outcome) {
   const AdaptiveNoisePlan& adapts = *plan.noise_adapts;
   Json json{{"schedule", plan.manifest->noise_multiplier.component->full_name()},
@@ -177,7 +178,7 @@ Json mechanism(const Plan& plan, const Outcome& outcome, const PlanNumbers& stat
   if (plan.correlated && !manifest.noise_off) json["correlated"] = correlated(plan, stated, steps);
   if (plan.noise_adapts) {
     json["adaptive_noise"] = adaptive_noise(plan, outcome);
-    // Before the run has ended, that of the first step is known, and nothing about charges.
+    // Before the run has ended, only the first step's noise is known, and no charges.
     if (!outcome.noise) {
       json["noise_multiplier"] = range(std::span(stated.noise_multiplier).first(1));
       json["charged_as"] = "each step by its own noise";
@@ -198,8 +199,8 @@ Json answer(const PrivacyAnswer& epsilon) {
           {"note", epsilon.note}};
 }
 
-/// The answers of the other accountants: about the steps that the budget pays for, before the run; of
-/// clients, about the one that costs most by the accountant.
+/// The answers of the other accountants: before the run, about the steps that the budget pays for;
+/// with clients, about the client that costs most by the accountant.
 Json also(const PlanNumbers& stated) {
   Json list = Json::array();
   for (const AccountantReport& report : std::span(stated.accountants).subspan(1)) {
@@ -222,7 +223,7 @@ Json unaccounted(const Plan& plan) {
   return list;
 }
 
-/// The weights that the model begins from, who answers for them, and which layers keep them.
+/// The weights with which the model begins, who vouches for them, and which layers keep them.
 Json initial_weights(const Plan& plan) {
   const Setting& setting = *plan.setting;
   Json json = to_json(*setting.weights);
@@ -243,7 +244,7 @@ Json initial_weights(const Plan& plan) {
   return json;
 }
 
-/// The tensors behind the frozen layers that are adapted or trained.
+/// The tensors after the frozen layers that are adapted or trained.
 Json adapters(const Setting& setting, const Lora& wish) {
   Json json{{"rank", wish.rank},
             {"alpha", wish.alpha},
@@ -269,15 +270,16 @@ Json federated(const Plan& plan, const PlanNumbers& stated) {
           {"charged_estimates", stated.beside.size()}};
 }
 
-/// The kind of numbers in contributions, sums and noise: an attack on low-order digits needs
-/// floating-point ones.
+/// The kind of numbers in contributions, sums and noise: attacks on low-order digits need floating
+/// point.
 std::string_view arithmetic(const PlanNumbers& stated) {
   if (stated.charges.empty()) return "no_noise";
   return stated.arithmetic == Arithmetic::exact ? "exact" : "floating_point";
 }
 
-/// Whether a plugin lies where only the build or the installation of this program puts plugins. As
-/// the record of a test, this is a note and no proof: whoever may write there may write records.
+/// Whether a plugin is in a directory into which only the build or installation of this program
+/// puts plugins. Like a test record, this is a note and not a proof: anyone who can write there can
+/// also write records.
 bool is_built_in(const PluginIdentity& plugin) {
   std::error_code unknown;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", unknown);
@@ -286,8 +288,8 @@ bool is_built_in(const PluginIdentity& plugin) {
   return plugin.file.starts_with(own.string());
 }
 
-/// Whether it is on record that the very file of a plugin passed its tests. "built_in": there is no
-/// record, because what was built so far is the program and not its tests.
+/// Whether there is a record that this exact plugin file passed its tests. "built_in": there is no
+/// record, because so far only the program was built and not its tests.
 Json tested(const Manifest& manifest, const PluginIdentity& plugin) {
   if (is_allowed_by_hash(manifest, plugin)) return "allowed";
   if (!plugin.is_tested() && plugin.record_problem.empty() && is_built_in(plugin))
@@ -308,7 +310,7 @@ Json plugins(const Plan& plan) {
     }
   };
   add_all(*plan.manifest);
-  // The plan's manifest is the server's; clients have samplers and optimizers of their own.
+  // The plan's manifest is the server's; clients have their own samplers and optimizers.
   if (plan.federated && plan.federated->at_server) add_all(plan.federated->local_manifest);
   return list;
 }

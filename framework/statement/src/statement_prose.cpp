@@ -11,8 +11,8 @@
 #include "privgrad/value.hpp"
 #include "statistics_prose.hpp"
 
-// Written for somebody who has to sign it: every sentence is either proved by the core, or says who
-// vouches for it. Nothing here may sound better than the members that it is made from.
+// Written for the person who must sign it: the core proves every sentence, or the sentence says who
+// vouches for it. Nothing here may sound better than the members on which it is based.
 
 namespace privgrad::core {
 namespace {
@@ -47,7 +47,7 @@ std::vector<std::string> unaccounted(const Json& statement, const std::string& r
   return items;
 }
 
-/// The reasons why the bits are not covered; empty where they are, or where there is no noise.
+/// The reasons why the bits are not covered; empty if they are, or if there is no noise.
 std::vector<std::string> causes_of_floating_point(const Json& statement) {
   std::vector<std::string> causes;
   for (const Json& item : statement.at("unaccounted")) {
@@ -105,12 +105,12 @@ std::string steps_words(const Json& statement) {
   return words;
 }
 
-/// The accountant that proves the stated epsilon.
+/// The name of the accountant that proves the stated epsilon.
 std::string prover(const Json& statement) {
   return text(statement, statement.contains("proved_by") ? "proved_by" : "accountant");
 }
 
-/// The part of the manifest's accountant, where another one proves the epsilon.
+/// The role of the manifest's accountant, if another one proves the epsilon.
 std::string estimates_words(const Json& statement) {
   if (!statement.contains("proved_by")) return "";
   return " The accountant that the manifest names, " + text(statement, "accountant") +
@@ -215,7 +215,7 @@ std::string unit(const Json& statement) {
          ", which was read off the private data and is not covered.";
 }
 
-/// Who sees what, and how steps of many clients make one guarantee.
+/// Who sees what, and how the steps of many clients combine to one guarantee.
 std::string setting(const Json& statement) {
   if (!is_federated(statement))
     return "The setting is central: whoever ran the training sees all rows. ";
@@ -260,7 +260,7 @@ std::string adaptive_words(const Json& adapts) {
          short_number(adapts.at("check_noise_multiplier").get<double>(), 5);
 }
 
-/// The mean that replaces an example's gradient where copies of it are altered.
+/// The mean that replaces an example's gradient if altered copies of it are used.
 std::string augmentation(const Json& statement) {
   if (!statement.contains("augmentation")) return "";
   const Json& altered = statement.at("augmentation");
@@ -322,7 +322,7 @@ std::string coverage(const Json& statement) {
   return sentence + " How long the run took is not covered.";
 }
 
-/// The weights that are trained, where that is not all of them.
+/// The trained weights, if not all are trained.
 std::string adapters(const Json& statement) {
   if (!statement.contains("lora")) return "";
   const Json& lora = statement.at("lora");
@@ -334,7 +334,7 @@ std::string adapters(const Json& statement) {
          "released for them.";
 }
 
-/// The weights that the model begins from.
+/// The weights with which the model begins.
 std::string beginning(const Json& statement) {
   if (!statement.contains("initial_weights")) return "";
   const Json& weights = statement.at("initial_weights");
@@ -391,8 +391,8 @@ std::string tuning(const Json& statement) {
   return sentence;
 }
 
-/// Why the proof covers the released bits, in words for somebody who knows the mathematics of
-/// neither floating-point numbers nor lattices.
+/// Why the proof covers the released bits, for readers who know the mathematics of neither
+/// floating-point numbers nor lattices.
 std::string exact_arithmetic(const Json& statement) {
   return "The bits that were released are covered, not only real numbers near them. What each " +
          std::string(is_per_client(statement) ? "client" : "example") +

@@ -1,4 +1,4 @@
-// A privacy statement in sentences, and the one sentence that warns where it is worth less.
+// A privacy statement in sentences, and the sentence that warns if its guarantee is weakened.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -10,7 +10,8 @@ namespace privgrad::core {
 /// A statement in sentences, from its other members; one text per paragraph.
 std::vector<std::string> statement_prose(const nlohmann::json& statement);
 
-/// The reason why the guarantee is less than it looks, with which "prose" begins; "" for none.
+/// The reason why the guarantee is weaker than it looks, with which "prose" begins; "" if there is
+/// none.
 std::string statement_stain(const nlohmann::json& statement);
 
 /// A statement in one line.

@@ -7,12 +7,12 @@
 namespace privgrad::core {
 
 /// " and of 2 statistics of the rows": the releases beside steps that the claim covers. All
-/// functions here give parts of statement_prose() about releases beside steps; "" where there are
+/// functions here return parts of statement_prose() about releases beside steps; "" if there are
 /// none.
 std::string releases_beside_steps(const nlohmann::json& statement);
-/// The statistics that transforms learnt from, followed by a space.
+/// The statistics from which transforms learnt, followed by a space.
 std::string statistics_prose(const nlohmann::json& statement);
-/// The report about the final model, after a space.
+/// The report about the final model, preceded by a space.
 std::string report_prose(const nlohmann::json& statement);
 
 }  // namespace privgrad::core

@@ -8,8 +8,8 @@ namespace {
 
 double log_of_delta(const NormFacts& facts) { return -std::log(facts.delta); }
 
-/// The T > 1 with T log2(T) = product, by Newton's method: the left side is convex and grows, so
-/// that from above it comes down to the root.
+/// The T > 1 with T log2(T) = product, by Newton's method: the left side is convex and increasing,
+/// so iterates from above decrease to the root.
 double steps_with(double product) {
   double steps = 2.0 + product;
   for (int i = 0; i < 200; ++i) {
@@ -22,7 +22,7 @@ double steps_with(double product) {
 }
 
 /// The bound of Lemmas 5 and 11 at the theorems' learning rate.
-/// \param noise  how long the noise in momentum is on average.
+/// \param noise  the mean length of the noise in momentum.
 double with_noise(const NormFacts& facts, double steps, double alpha, double noise) {
   const double eta = 1.0 / std::sqrt(facts.examples * steps);
   const MomentumFacts momentum{.clip_norm = facts.clip_norm,
@@ -30,7 +30,7 @@ double with_noise(const NormFacts& facts, double steps, double alpha, double noi
                                .examples = facts.examples,
                                .learning_rate = eta,
                                .alpha = alpha};
-  // The mean of (1 - alpha)^t is no more than the whole series over T.
+  // The mean of (1 - alpha)^t is at most the whole series divided by T.
   const double error = momentum_error(momentum, (1.0 - alpha) / (alpha * steps)) + noise;
   return norm_along_descent(facts.initial_gap, eta, facts.smoothness, steps, error);
 }

@@ -17,12 +17,13 @@ double power(double gamma, double exponent) {
 
 double square(double x) { return x * x; }
 
-/// The minimum in [low, high] of a function that falls and then rises.
+/// The minimum in [low, high] of a function that decreases and then increases.
 BestSteps least(const std::function<double(std::uint64_t)>& bound, std::uint64_t low,
                 std::uint64_t high) {
   while (low < high) {
     const std::uint64_t middle = low + (high - low) / 2;
-    // On a plateau of equal doubles the minimum is to the left: late values have stopped changing.
+    // On a plateau of equal doubles the minimum is to the left, because late values no longer
+    // change.
     if (bound(middle) <= bound(middle + 1)) {
       high = middle;
     } else {
@@ -32,7 +33,7 @@ BestSteps least(const std::function<double(std::uint64_t)>& bound, std::uint64_t
   return {low, bound(low)};
 }
 
-/// sum_i w_i of momentum_influence(), without the w_i:
+/// sum_i w_i of momentum_influence(), computed without the w_i:
 ///     sum_t gamma^(T-t) ((1-beta)/(1-beta^t))^2 (1-beta^(2t))/(1-beta^2).
 double sum_of_momentum_influence(std::uint64_t steps, double gamma, double beta) {
   double total = 0.0;
@@ -54,7 +55,7 @@ double alpha_of(const AlphaFacts& facts) {
 
 double rho_for(double epsilon, double delta) {
   const double log = std::log(1.0 / delta);
-  // (sqrt(L + epsilon) - sqrt(L))^2, which is the same without cancellation.
+  // (sqrt(L + epsilon) - sqrt(L))^2, rewritten to avoid cancellation.
   return square(epsilon / (std::sqrt(log + epsilon) + std::sqrt(log)));
 }
 
@@ -86,7 +87,8 @@ double MomentumDescent::zeta() const {
 }
 
 double MomentumDescent::most_eta0(double kappa, double beta) {
-  // zeta falls from 1 to -infinity as eta0 grows from 0 to 2 kappa (1 - beta), where gamma is beta.
+  // zeta decreases from 1 to -infinity as eta0 grows from 0 to 2 kappa (1 - beta), where gamma
+  // equals beta.
   double low = 0.0;
   double high = 2.0 * kappa * (1.0 - beta);
   for (int i = 0; i < 200; ++i) {
@@ -121,15 +123,15 @@ double sampling_term(double parameters, double gradient_noise, double pl_constan
 }
 
 BestSteps best_steps(const Descent& descent, BudgetSplit split, std::uint64_t most) {
-  // Both have one minimum. uniform: the derivative has the sign of alpha kappa (gamma^-T - 1) +
-  // ln(gamma) (1 - alpha kappa T), which only grows. dynamic: a parabola in gamma^(T/2).
+  // Both have a single minimum. uniform: the derivative has the sign of alpha kappa (gamma^-T - 1)
+  // + ln(gamma) (1 - alpha kappa T), which is increasing. dynamic: a parabola in gamma^(T/2).
   return least([&](std::uint64_t steps) { return descent.bound(steps, split); }, 1, most);
 }
 
 BestSteps best_steps(const MomentumDescent& descent, BudgetSplit split, std::uint64_t most) {
   const auto bound = [&](std::uint64_t steps) { return descent.bound(steps, split); };
-  // Looks at T that grow by a quarter until gamma^T is gone, then between the neighbours of the
-  // best of them.
+  // Tries values of T that grow by a quarter until gamma^T vanishes, then searches between the
+  // neighbours of the best one.
   const double enough = std::min(40.0 / -std::log(descent.gamma()), static_cast<double>(most));
   std::vector<std::uint64_t> looks{1};
   while (static_cast<double>(looks.back()) < enough) {

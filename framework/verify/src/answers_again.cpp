@@ -33,7 +33,7 @@ bool are_alike(const FittedTensor& a, const FittedTensor& b) {
                     [&](double x, double y) { return is_near(x, y, largest); });
 }
 
-/// The shape of the examples that a transform is given.
+/// The shape of a transform's input examples.
 ExampleShape input_of(const Plan& plan, std::size_t number) {
   ExampleShape shape = plan.setting->info.shape;
   for (std::size_t i = 0; i < number; ++i)
@@ -50,7 +50,7 @@ std::vector<FittedTensor> learnt_again(const Plan& plan, const ReleasedStatistic
   return fitted_of(use, *transform).values;
 }
 
-/// The number that a line of metrics.jsonl has; nothing: none.
+/// A number in a line of metrics.jsonl; nothing if it is missing.
 std::optional<double> number_in(const Json& line, const char* key) {
   const Json value = line.is_object() ? line.value(key, Json()) : Json();
   return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
@@ -69,7 +69,8 @@ std::vector<std::string> learnt_otherwise(const Plan& plan, const ReleasedCounts
                       std::to_string(one.size) + " numbers, none is recorded");
       continue;
     }
-    if (next == released.statistics.size()) break;  // summary.json lacks them, which is a problem
+    // summary.json lacks the statistic, which is reported elsewhere
+    if (next == released.statistics.size()) break;
     const ReleasedStatistic& said = released.statistics[next++];
     const double stddev = one.noise_multiplier * one.l2_bound / divisor_of(plan, released);
     if (!is_near(said.noise_stddev, stddev, stddev))
@@ -81,7 +82,7 @@ std::vector<std::string> learnt_otherwise(const Plan& plan, const ReleasedCounts
     }
     const std::vector<FittedTensor> again = learnt_again(plan, said);
     const std::vector<FittedTensor>& kept = model.preprocessing.at(one.transform).fitted.values;
-    // A file has them in the order of their names.
+    // A file lists them sorted by name.
     const bool is_it =
         again.size() == kept.size() &&
         std::all_of(again.begin(), again.end(), [&](const FittedTensor& tensor) {

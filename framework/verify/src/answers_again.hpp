@@ -1,4 +1,4 @@
-// Asks components again for what they made public of what was released.
+// Recomputes what components published from the releases.
 #pragma once
 
 #include <string>
@@ -11,18 +11,18 @@
 
 namespace privgrad::core {
 
-/// Lets transforms learn again of the releases that a run recorded, in this process, which was shown
-/// none of its rows, and compares with what its model file has. Values may differ by one in 1e9 of
-/// the largest beside them, since processors round otherwise.
-/// \param notes  out: statistics that are too long to be recorded are named.
-/// \returns problems; none: each has learnt that.
+/// Lets transforms learn again from the releases that a run recorded, in this process, which has
+/// seen none of the run's rows, and compares the result with the model file. Values may differ by
+/// one in 1e9 of the largest value beside them, since processors round differently.
+/// \param notes  out: names statistics that are too long to be recorded.
+/// \returns problems; empty if each transform has learnt the recorded values.
 std::vector<std::string> learnt_otherwise(const Plan& plan, const ReleasedCounts& released,
                                           const ModelFile& model, std::vector<std::string>& notes);
 
-/// Makes each clip norm that adapts again of the one before it and the share of gradients within
-/// that one, wherever metrics.jsonl has two steps in a row.
+/// Recomputes each adaptive clip norm from the previous one and the share of gradients within it,
+/// wherever metrics.jsonl has two consecutive steps.
 /// \param lines  of metrics.jsonl, each an object.
-/// \returns the step behind which another one is said, as a problem; "": none.
+/// \returns a problem that names the first step after which the clip norm differs; "" if none does.
 std::string other_clip_norm(const Plan& plan, std::string_view lines);
 
 }  // namespace privgrad::core

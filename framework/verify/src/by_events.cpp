@@ -18,8 +18,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// With the successors in the place of what was removed: everything else, the accountant among it,
-/// is read as ever.
+/// The manifest with successors in place of removed components; everything else, including the
+/// accountant, is read as usual.
 Manifest manifest_without(std::span<const RemovedComponent* const> removed,
                           const RecordDirectory& directory, const Catalog& catalog) {
   std::vector<std::string> overrides;
@@ -45,7 +45,7 @@ std::vector<LedgerAccount> accounts_of(const Evidence& evidence, const Manifest&
   return accounts;
 }
 
-/// The statement may promise less than the ledgers show, and no more.
+/// The statement must not promise a smaller epsilon than the ledgers show.
 void check_statement(const RecordDirectory& directory, double epsilon, double delta,
                      std::vector<std::string>& problems) {
   const Json statement = object_of(directory, "statement.json");

@@ -1,4 +1,4 @@
-// Verification of a run that names components which were removed, by the events of its ledgers.
+// Verification of a run that names removed components, from the events in its ledgers.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@
 
 namespace privgrad::core {
 
-/// What verify_run() does where the plan cannot be made again. The chains are checked, and the files
-/// that they bind; what each line says was charged is believed, and a note says so; the accountant
-/// of the manifest is asked again what those events cost together after each payment, and that must
-/// be what the line says, within the budget, and no more than the statement says.
-/// \param removed  the components of the manifest that are not there any more; not empty.
+/// Replaces verify_run() if the plan cannot be recomputed. Checks the chains and the files that
+/// they bind. The charges in the lines are believed, as a note says. The manifest's accountant
+/// recomputes the total of those events after each payment, which must equal the line's, stay
+/// within the budget, and not exceed the statement's.
+/// \param removed  the components of the manifest that no longer exist; not empty.
 Verification verify_by_events(const RecordDirectory& directory, const Catalog& catalog,
                               std::optional<std::size_t> client,
                               std::span<const RemovedComponent* const> removed);

@@ -25,8 +25,9 @@ bool near(double a, double b, double tolerance = kRounding) {
                     std::abs(a - b) <= tolerance * std::max(std::abs(a), std::abs(b)));
 }
 
-/// The text with a sign in the place of each number, "error # in # cells". Digits beside letters, as
-/// in hashes, are no number; nor are more of them than a double has, since matching is recursive.
+/// The text with a sign in place of each number, "error # in # cells". Digits beside letters, as in
+/// hashes, do not count as numbers; nor do longer sequences than a double has, since matching is
+/// recursive.
 std::string without_numbers(const std::string& text) {
   static const std::regex number(R"(\b\d{1,20}(\.\d{1,20})?(e[+-]?\d{1,3})?\b)");
   return std::regex_replace(text, number, "#");
@@ -41,7 +42,7 @@ std::optional<RunStatus> status_of(const std::string& text) {
   return std::nullopt;
 }
 
-/// One ledger, line by line.
+/// Checks one ledger, line by line.
 class Check {
  public:
   Check(const NamedLedger& ledger, const Manifest& manifest, const Plan* plan,
@@ -63,13 +64,14 @@ class Check {
     failed_ = true;
     problems_.push_back(ledger_.name + place + ": " + what);
   }
-  /// The first line of the file is the open one.
+  /// The first line of the file is the "open" line.
   static std::string line(std::size_t release) { return ":" + std::to_string(release + 2); }
 
   void check_first_line(const Json& facts) {
     const Json& said = ledger_.contents.facts;
     for (const auto& [key, value] : facts.items()) {
-      if (key == "privgrad") continue;  // another version is a note, if all else is equal
+      // another version is only a note, if everything else is equal
+      if (key == "privgrad") continue;
       const auto found = said.find(key);
       if (found != said.end() && nearly_equal(*found, value)) continue;
       return fail(":1", "says '" + key + "' otherwise than manifest.yaml and facts.json");
@@ -103,7 +105,7 @@ class Check {
     account_.costs.push_back(std::move(planned->cost));
   }
 
-  /// Without a plan, a line is believed: what it says was charged.
+  /// Without a plan, the charge in a line is believed.
   std::optional<Charge> said(const Release& release) const {
     try {
       const Event made = event_from_json(release.release.dump(), ledger_.name);
@@ -114,8 +116,8 @@ class Check {
     }
   }
 
-  /// Statistics come before all steps, and a report before the steps that follow from it: training
-  /// on an unpaid release is seen here.
+  /// Statistics come before all steps, and a report before the steps that follow from it, so
+  /// training on an unpaid release is detected here.
   std::optional<Charge> next_step() const {
     std::uint64_t before = charges_of(plan_->statistics).size();
     if (plan_->report) before += plan_->report->between(account_.steps + 1);
@@ -124,8 +126,8 @@ class Check {
     return plan_->charges[account_.steps];
   }
 
-  /// The kept model's report may come after any step, since runs may end after any; and it is the
-  /// last release of all.
+  /// The kept model's report may come after any step, since runs may end after any step; it is the
+  /// last release.
   std::optional<Charge> next_beside(const Release& release) {
     if (has_last_report_ || account_.beside >= plan_->beside.size()) return std::nullopt;
     const std::uint64_t statistics = charges_of(plan_->statistics).size();
@@ -139,11 +141,11 @@ class Check {
     return between.step == account_.steps ? std::optional(between) : std::nullopt;
   }
 
-  /// Noise that adapts is chosen as the run goes: a plan says only that it is a Gaussian, charged
-  /// in full, at its place. Its event is read from the line.
+  /// Adaptive noise is chosen during the run: a plan says only that a Gaussian is charged in full
+  /// at this place. Its event is read from the line.
   std::optional<Charge> adapted_step(const Release& release) const {
     if (account_.steps >= plan_->steps()) return std::nullopt;
-    // A measurement that was due before this step, and is missing, was paid for by nobody.
+    // A measurement that was due before this step is missing, and so not paid for.
     if (account_.beside != plan_->noise_adapts->checks_before(account_.steps + 1))
       return std::nullopt;
     const std::optional<Charge> step = said(release);
@@ -165,8 +167,8 @@ class Check {
     noise.noise_multiplier.push_back(std::get<GaussianEvent>(charge.cost.kind()).noise_multiplier);
   }
 
-  /// Releases that were paid for together show one total: after the last of them the accountant is
-  /// asked again.
+  /// Releases that were paid for together show one total: the accountant is asked again after the
+  /// last of them.
   void check_totals() {
     const auto& releases = ledger_.contents.releases;
     auto accountant = make_guard(manifest_.accountant);
@@ -211,7 +213,7 @@ class Check {
 
   void check_last_line() {
     const LedgerContents& contents = ledger_.contents;
-    if (!contents.status) return;  // is a problem already
+    if (!contents.status) return;  // already reported as a problem
     const std::string place = ":" + std::to_string(contents.releases.size() + 2);
     const auto status = status_of(*contents.status);
     if (!status) return fail(place, "has a status that no run ends with");
@@ -239,7 +241,7 @@ class Check {
       fail(place, "says that the run was completed, but not all of its steps were made");
   }
 
-  /// Whether the run may have stopped early: after a report, of which there were enough for
+  /// Whether the run may have stopped early: after a report, and after enough of them for
   /// `patience`.
   bool can_stop_here() const {
     const std::optional<PlannedReport>& report = plan_->report;
@@ -250,7 +252,7 @@ class Check {
 
   const NamedLedger& ledger_;
   const Manifest& manifest_;
-  const Plan* plan_;  // null: the events of the ledger are believed
+  const Plan* plan_;  // null if the events of the ledger are believed
   std::map<std::string, PrivacyAnswer>& answers_;
   std::vector<std::string>& problems_;
   bool failed_ = false;
@@ -262,7 +264,8 @@ class Check {
 
 namespace {
 
-/// Whether a member of an object is an accountant's answer about the run, or follows from one alone.
+/// Whether a member of an object is an accountant's answer about the run, or follows directly from
+/// one.
 bool is_answer(const Json& object, const std::string& key) {
   const bool is_of_test = object.contains("found_at_most");  // statement.json, membership_test
   return key == "epsilon" || key == "spent_epsilon" ||
@@ -272,8 +275,8 @@ bool is_answer(const Json& object, const std::string& key) {
 
 bool are_alike(const Json& a, const Json& b, double of_answers);
 
-/// \param object  holds `b` as a member.
-/// \param of_answers  the tolerance for the answers of accountants.
+/// \param object  contains `b` as a member.
+/// \param of_answers  the tolerance for answers of accountants.
 bool are_members_alike(const Json& object, const std::string& key, const Json& a, const Json& b,
                        double of_answers) {
   if (key == "note" && a.is_string() && b.is_string())

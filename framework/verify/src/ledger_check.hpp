@@ -1,4 +1,4 @@
-// Derives a ledger's charges and total again from the plan, line by line.
+// Recomputes a ledger's charges and total from the plan, line by line.
 #pragma once
 
 #include <cstdint>
@@ -19,22 +19,22 @@ struct LedgerAccount {
   RunStatus status = RunStatus::unfinished;
   std::uint64_t steps_done = 0;
   std::uint64_t steps = 0;   ///< Charged steps.
-  std::uint64_t beside = 0;  ///< Charged releases that are no steps.
+  std::uint64_t beside = 0;  ///< Charged releases other than steps.
   std::vector<Event> costs;  ///< The costs of all of them, in the order of the ledger.
-  PrivacyAnswer spent;       ///< The total, derived again.
-  NoiseRecord noise;         ///< For noise that adapts.
+  PrivacyAnswer spent;       ///< The recomputed total.
+  NoiseRecord noise;         ///< For adaptive noise.
 };
 
-/// Derives the content of ledgers again, with the accountant that their manifest names.
+/// Recomputes the content of ledgers, with the accountant of their manifest.
 class LedgerChecker {
  public:
   /// \param problems  out: problems are appended; outlives this.
   explicit LedgerChecker(std::vector<std::string>& problems) : problems_(problems) {}
 
-  /// \param plan  of the owner of the ledger; null: there is none to compare with, and the events of
-  ///   the ledger are believed.
-  /// \param facts  those that the first line must state.
-  /// \returns nothing if its charges are not those of this plan.
+  /// \param plan  of the ledger's owner; null if there is no plan for comparison, so that the
+  ///   events of the ledger are believed.
+  /// \param facts  the facts that the first line must state.
+  /// \returns nothing if the charges are not those of this plan.
   std::optional<LedgerAccount> check(const NamedLedger& ledger, const Manifest& manifest,
                                      const Plan* plan, const nlohmann::json& facts);
 

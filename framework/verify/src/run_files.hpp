@@ -1,4 +1,4 @@
-// The files of a run that verification reads, whoever wrote them.
+// The files of a run that verification reads, from any source.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@
 
 namespace privgrad::core {
 
-inline constexpr std::size_t kMostDocument = std::size_t{64} << 20;  // they stay far below it
-inline constexpr int kDeepest = 64;                                  // the same of JSON
+inline constexpr std::size_t kMostDocument = std::size_t{64} << 20;  // real ones are far smaller
+inline constexpr int kDeepest = 64;                                  // the nesting limit of JSON
 
-/// The problem of a run that promises nothing.
+/// The problem of a run that promises no privacy.
 inline constexpr const char* kNoNoise =
     "manifest.yaml: noise is off: there is no guarantee to verify";
 
@@ -24,13 +24,13 @@ inline constexpr const char* kNoNoise =
 Manifest manifest_of(const RecordDirectory& directory, const Catalog& catalog, DataFiles files,
                      const std::vector<std::string>& overrides = {});
 
-/// \throws IoError "NAME: what is wrong" if it holds no JSON object.
+/// \throws IoError "NAME: what is wrong" if the file does not contain a JSON object.
 nlohmann::json object_of(const RecordDirectory& directory, const std::string& name);
 
 /// The name of the ledger of a client, in the directory of a run.
 std::string ledger_of_client(std::size_t client);
 
-/// The first line of a text that may have many.
+/// The first line of a text.
 std::string first_line(const std::string& text);
 
 }  // namespace privgrad::core

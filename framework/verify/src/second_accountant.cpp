@@ -39,7 +39,7 @@ PrivacyAnswer ask(const Manifest& manifest, Accountant& accountant, std::span<co
   return checked(accountant.epsilon(manifest.target_delta), name);
 }
 
-/// The proof of an accountant beside the named one.
+/// The proof of an accountant other than the named one.
 struct SecondAnswer {
   std::string name;
   PrivacyAnswer epsilon;
@@ -59,7 +59,7 @@ class Asking {
                                  {"note", answer.note}};
   }
 
-  /// \param only  the full name of the one to ask; nothing: all.
+  /// \param only  the full name of the accountant to ask; nothing: all.
   /// \returns the tightest proof; nothing, and a note, if there is none.
   std::optional<SecondAnswer> about(const Charged& charged,
                                     const std::optional<std::string>& only) {

@@ -1,4 +1,4 @@
-// Asks accountants what the charges of ledgers cost together: the named one's answer, and a second.
+// Asks accountants for the total cost of ledgers' charges: the named accountant and a second one.
 #pragma once
 
 #include <cstddef>
@@ -14,19 +14,20 @@ namespace privgrad::core {
 
 /// The charges of a ledger.
 struct Charged {
-  PrivacyAnswer named;  ///< What the manifest's accountant says that they cost.
+  PrivacyAnswer named;  ///< Their cost according to the manifest's accountant.
   std::vector<Event> costs;
-  bool are_bounds = false;  ///< `named` may be above their cost: no lower bound contradicts it.
+  /// Whether `named` may exceed the true cost, so that no lower bound can contradict it.
+  bool are_bounds = false;
 };
 
-/// Adds the named accountant's answer about a ledger to the result, as the run's epsilon, and that
-/// of a second: of all accountants that have a proof about these events, with their default
-/// parameters, the tightest (no estimates, and finite). A lower bound above the named answer is a
-/// problem; that there is no second, a note with the reasons.
+/// Adds to the result the named accountant's answer about a ledger, as the run's epsilon, and a
+/// second answer: the tightest finite proof among all accountants with default parameters
+/// (estimates do not count). A lower bound above the named answer is a problem; the lack of a
+/// second answer is a note with the reasons.
 /// \param must_be_filter  whether only privacy filters are asked.
-/// \param others  the number of further ledgers. The second's answer about the run is the largest
-///   about any of them: accountants differ in which that is.
-/// \param other  one of them.
+/// \param others  the number of further ledgers. The second accountant's answer about the run is
+///   the largest over all ledgers, because accountants differ about which is the most expensive.
+/// \param other  returns one of them.
 void ask_accountants(const Manifest& manifest, const Catalog& catalog, bool must_be_filter,
                      const Charged& charged, std::size_t others,
                      const std::function<Charged(std::size_t)>& other, Verification& result);

@@ -33,7 +33,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// The member of two objects by which they differ.
+/// The first member in which two objects differ.
 std::string difference(const Json& said, const Json& derived) {
   if (std::string key = first_difference(said, derived); !key.empty()) return key;
   for (const auto& [key, value] : said.items()) {
@@ -42,7 +42,7 @@ std::string difference(const Json& said, const Json& derived) {
   return "";
 }
 
-/// The entry `versions` of a statement without what is on record about the files.
+/// The entry `versions` of a statement without the records about the files.
 Json files_of(Json versions) {
   for (Json& plugin : versions.at("plugins")) plugin.erase("tested");
   return versions;
@@ -77,7 +77,7 @@ class Verifier {
   }
   void note(std::string what) { result_.notes.push_back(std::move(what)); }
 
-  /// A failure that the files cause is a problem of theirs.
+  /// Reports a failure caused by a file as a problem of that file.
   void attempt(const std::string& file, const std::function<void()>& action) {
     try {
       action();
@@ -108,7 +108,7 @@ class Verifier {
 
   bool has_client_ledgers() const { return plan_->federated && !plan_->federated->at_server; }
 
-  /// The ledgers that a run of this plan has: all of them, and no other.
+  /// Checks that the ledgers are exactly those that a run of this plan has.
   bool check_ledgers(const Evidence& evidence) {
     if (has_client_ledgers() && evidence.ledgers.size() == 1 &&
         is_of_client_alone(evidence.ledgers.front().contents.facts))
@@ -134,7 +134,8 @@ class Verifier {
     return found == wanted && accounts_.size() == wanted;
   }
 
-  /// For a client that was a program of its own: the others' ledgers, and the model, lie elsewhere.
+  /// For a client that was a program of its own: the other clients' ledgers and the model are
+  /// elsewhere.
   bool check_ledger_of_client(const NamedLedger& ledger) {
     for (std::size_t i = 0; i < plan_->federated->clients.size(); ++i) {
       if (ledger.name != ledger_of_client(i)) continue;
@@ -148,7 +149,7 @@ class Verifier {
   }
 
   void check_ledger(const NamedLedger& ledger, std::size_t i) {
-    // Such a ledger binds less at its end.
+    // The last line of such a ledger binds fewer files.
     if (is_of_client_alone(ledger.contents.facts) && !is_client_alone_)
       problem(ledger.name + ":1: is of a client that was a program of its own, and lies elsewhere");
     const Plan& own = has_client_ledgers() ? *plan_->federated->clients[i].plan : *plan_;
@@ -186,7 +187,7 @@ class Verifier {
   // ---- the totals of the ledgers
 
   const LedgerAccount& fullest() const { return accounts_[fullest_client()]; }
-  /// The client with the largest total, as in the run itself: the first of several.
+  /// The client with the largest total, as the run determines it: the first of several.
   std::size_t fullest_client() const {
     std::size_t most = 0;
     for (std::size_t i = 1; i < accounts_.size(); ++i) {
@@ -229,7 +230,7 @@ class Verifier {
     if (is_client_alone_) return derive_for_client();
     Outcome made = outcome();
     ask_accountants(made);
-    // A run that was cut off has a statement of the most that it could have cost.
+    // The statement of an interrupted run is about the most that it could have cost.
     const bool is_closed = made.status != RunStatus::unfinished;
     if (!is_closed) return;
     attempt("summary.json", [&] { made.counts = released_counts(); });
@@ -252,8 +253,9 @@ class Verifier {
     }
   }
 
-  /// A client states the most that the run can cost, before it looks at an example, and so does this:
-  /// a server that has seen its releases ends the run, and what was charged by then bounds nothing.
+  /// A client states the most that the run can cost before it looks at an example, and so does
+  /// this: the server, which has seen the client's releases, decides when the run ends, so the
+  /// charges up to then are not a bound.
   void derive_for_client() {
     Outcome planned = outcome_of_all(*plan_);
     planned.date = date_.value_or("");
@@ -268,8 +270,8 @@ class Verifier {
     tell_limits();
   }
 
-  /// A run that is accounted in full states the cost of all that was planned; and so does a client
-  /// alone, whose rounds a server ended that had seen its releases.
+  /// A run that is accounted for in full states the cost of all planned charges; so does a client
+  /// on its own, whose rounds were ended by a server that had seen its releases.
   Charged charged_of(const LedgerAccount& account, const Plan& plan) const {
     const bool in_full = is_accounted_in_full() || is_client_alone_;
     Charged charged{in_full ? of_all_steps(plan) : account.spent, account.costs,
@@ -298,8 +300,8 @@ class Verifier {
 
   // ---- the files that the run left
 
-  /// The numbers are compared with those that follow from the plan and the ledgers; then the words
-  /// are made again from the numbers beside them, so that each letter and digit must be the same.
+  /// Compares the numbers with those that follow from the plan and the ledgers; then recomputes the
+  /// words from the stated numbers, so that every letter and digit must match.
   void check_statement(Outcome& made) {
     statement_ = privacy_statement(*plan_, made);
     const Json said = object_of(directory_, "statement.json");
@@ -319,9 +321,9 @@ class Verifier {
     problem(said + "' otherwise than the plan and the ledgers, derived again");
   }
 
-  /// What an accountant answered on another processor is as good a proof: what follows from it is
-  /// derived from it, and the larger of the two is what is verified.
-  /// \returns whether `made` has another epsilon now.
+  /// An accountant's answer from another processor is an equally good proof: what follows from it
+  /// is derived from it, and the larger of the two is verified.
+  /// \returns whether the epsilon of `made` has changed.
   bool take_epsilon_of(const Json& said, Outcome& made) {
     const Json derived{{"epsilon", json_number(made.epsilon.value)}};
     const bool is_it = first_difference(said, derived).empty();
@@ -337,9 +339,9 @@ class Verifier {
     return statement;
   }
 
-  /// The lock file says by hash which plugins the run had; those of this program may be others, and
-  /// may have been put on record as tested since.
-  /// \returns whether the statement says which they were.
+  /// The lock file identifies the run's plugins by hash; the plugins of this program may differ,
+  /// and may have been recorded as tested since.
+  /// \returns whether the statement names the plugins of the run.
   bool check_versions(const Json& said, const Json& now) {
     const std::string lock = directory_.read("privgrad.lock", kMostDocument);
     if (!said.is_object() || !said.contains("plugins") || !said.at("plugins").is_array()) {
@@ -374,7 +376,7 @@ class Verifier {
       problem("summary.json: holds another statement than statement.json");
     derived.erase("statement");
     derived.erase("privgrad");
-    // Adapted ones are in metrics.jsonl; a step that diverged may have had the next one.
+    // Adaptive clip norms are in metrics.jsonl; a step that diverged may already have the next one.
     if (!plan_->clip_norm_adapts() && made.status != RunStatus::diverged) {
       derived["clip_norm"] = plan_->federated
                                  ? made.stated(*plan_).clip_norm.front()
@@ -392,8 +394,8 @@ class Verifier {
     check_reports(said, made);
   }
 
-  /// Checks that the run went on, and ended, as follows from its released accuracies: it may depend
-  /// on nothing else.
+  /// Checks that the run continued and ended as its released accuracies require; nothing else may
+  /// decide it.
   void check_reports(const Json& summary, const Outcome& made) {
     if (!plan_->report || plan_->report->every == 0) return;
     const PlannedReport& planned = *plan_->report;
@@ -407,7 +409,7 @@ class Verifier {
       const bool is_last = i + 1 == steps.size();
       const bool stops = planned.ends_run(std::span(values).first(i + 1));
       const bool stopped = is_last && made.status == RunStatus::stopped_early;
-      // The model's loss may have become infinite or NaN, which is then how the run ended.
+      // The model's loss may have become infinite or NaN, which then ended the run.
       const bool may_differ = is_last && made.status == RunStatus::diverged;
       is_it = steps[i] == (i + 1) * planned.every && (stops == stopped || may_differ);
     }
@@ -415,7 +417,7 @@ class Verifier {
       problem("summary.json: its released accuracies do not lead to where the run ended");
   }
 
-  /// What transforms learn of releases, in this process, which is shown no row.
+  /// Lets transforms learn from the releases in this process, which sees no rows.
   void check_learnt(const ReleasedCounts& released) {
     const bool has_any =
         std::any_of(plan_->statistics.begin(), plan_->statistics.end(),
@@ -427,7 +429,7 @@ class Verifier {
       problem(std::move(one));
   }
 
-  /// The summary's metrics are the last that were measured.
+  /// The metrics in the summary must be the last measured ones.
   void check_last_metrics() {
     const std::string lines = directory_.read("metrics.jsonl", std::size_t{1} << 30);
     if (const std::string wrong = other_clip_norm(*plan_, lines); !wrong.empty())
@@ -509,8 +511,8 @@ class Verifier {
   Json statement_, summary_ = Json::object();
 };
 
-/// The removed components that a run's manifest names; none where it cannot be read, which the
-/// verification says.
+/// The removed components that a run's manifest names; empty if the manifest cannot be read, which
+/// the verification reports.
 std::vector<const RemovedComponent*> removed_components_in(const RecordDirectory& directory) {
   try {
     return removed_components_of(directory.read("manifest.yaml", kMaxYamlBytes));
@@ -523,7 +525,7 @@ std::vector<const RemovedComponent*> removed_components_in(const RecordDirectory
 
 Verification verify_run(const RecordDirectory& directory, const Catalog& catalog,
                         std::optional<std::size_t> client) {
-  // Names and numbers of clients come from the caller, not from the directory.
+  // The caller names the client; the directory does not.
   if (client && !directory.has(ledger_of_client(*client))) {
     throw ConfigError("there is no client " + std::to_string(*client) + " with a ledger in " +
                       directory.path().string());
@@ -531,7 +533,7 @@ Verification verify_run(const RecordDirectory& directory, const Catalog& catalog
   const auto removed = removed_components_in(directory);
   Verification result = removed.empty() ? Verifier(directory, catalog, client).verify()
                                         : verify_by_events(directory, catalog, client, removed);
-  // Somewhere there are still keys of the run, with which its noise could be removed.
+  // Keys of the run still exist elsewhere, with which its noise could be removed.
   if (directory.has(kResumeFile)) {
     result.problems.push_back(std::string(kResumeFile) +
                               ": the run is not over: its keys are kept to go on with; resume it, "

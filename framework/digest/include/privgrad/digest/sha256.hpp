@@ -9,7 +9,7 @@
 
 namespace privgrad::core {
 
-/// SHA-256 (FIPS 180-4) of what is added, in pieces.
+/// SHA-256 (FIPS 180-4) of bytes that are added in pieces.
 class Sha256 {
  public:
   Sha256();
@@ -31,7 +31,7 @@ class Sha256 {
 /// \returns the SHA-256 of the text, 64 lower-case hex digits.
 std::string sha256_hex(std::string_view text);
 
-/// Whether the text is what sha256_hex() can return.
+/// Whether the text has the form of sha256_hex() results.
 bool is_sha256_hex(std::string_view text);
 
 }  // namespace privgrad::core

@@ -1,4 +1,4 @@
-// Which installed plugin has a component's bare name, where several could.
+// Which installed plugin owns a component's bare name, if several offer it.
 #pragma once
 
 #include <filesystem>
@@ -8,19 +8,19 @@
 
 namespace privgrad::host {
 
-/// A bare name, and the plugin that had it first.
+/// A bare name, and the plugin that offered it first.
 struct ClaimedName {
   OfferedComponent component;
   std::string plugin;
 };
 
-/// The claims that `privgrad plugins install` has written down in a folder of plugins: a line
-/// "KIND/NAME PLUGIN" each. What is installed later under a name that is taken is found by its full
-/// name alone, so that manifests keep their meaning.
+/// The claims that `privgrad plugins install` has recorded in a folder of plugins, one line
+/// "KIND/NAME PLUGIN" each. A component installed later under a taken name is found only by its
+/// full name, so manifests keep their meaning.
 /// \returns none if there is no such file, or if others may write it.
 std::vector<ClaimedName> read_claims(const std::filesystem::path& folder);
 
-/// Replaces them, in one step; none: there is no file then.
+/// Replaces the claims atomically; without claims the file is removed.
 /// \throws IoError
 void write_claims(const std::filesystem::path& folder, const std::vector<ClaimedName>& claims);
 

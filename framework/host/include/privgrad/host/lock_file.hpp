@@ -19,15 +19,15 @@ struct LockedPlugin {
   std::string file;    ///< Base name, "*.privgrad.so": a lock file moves between machines.
   std::string sha256;  ///< 64 lower-case hex digits.
   std::string abi;
-  /// The traits that the used components declare (privgrad/traits.hpp), with a blank between; "":
+  /// The traits that the used components declare (privgrad/traits.hpp), separated by blanks; "" if
   /// none.
   std::string traits = {};
 };
 
-/// The plugins that a run used, in enough detail to insist on the same ones.
-/// The hash covers the plugin, not the libraries that it links.
+/// The plugins that a run used, in enough detail to require the same ones. The hash covers the
+/// plugin, not the libraries that it links.
 struct LockFile {
-  std::filesystem::path path;  ///< The file that it was read from, for messages.
+  std::filesystem::path path;  ///< The file from which it was read, for messages.
   std::vector<LockedPlugin> plugins;
 
   /// The pins for TrustPolicy: file name -> SHA-256.
@@ -35,14 +35,14 @@ struct LockFile {
 };
 
 /// \param used  the plugins that a run used; duplicates are written once.
-/// \param traits  those of the used components, by the plugin's name.
+/// \param traits  the traits of the used components, by the plugin's name.
 /// \returns the lock file for them: TOML, sorted by name, the same bytes for the same plugins.
 std::string lock_file_text(std::span<const PluginIdentity> used,
                            const std::map<std::string, std::set<std::string>>& traits = {});
 
-/// Reads what lock_file_text wrote, and the same in any TOML layout that uses plain strings:
-/// `lock = 1` and `plugins = NUMBER`, then so many sections `[[plugin]]` with exactly the keys of
-/// LockedPlugin, of which `traits` may be missing.
+/// Reads what lock_file_text wrote, in any TOML layout that uses plain strings: `lock = 1` and
+/// `plugins = NUMBER`, then that many sections `[[plugin]]` with exactly the keys of LockedPlugin,
+/// of which `traits` may be missing.
 /// \throws IoError, "FILE:LINE: what is wrong, what is expected"; also for a file above 1 MiB.
 LockFile read_lock_file(const std::filesystem::path& file);
 

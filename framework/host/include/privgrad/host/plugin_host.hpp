@@ -1,4 +1,4 @@
-// The host: checks plugin files, offers their components, and loads those that are asked for.
+// The host: checks plugin files, offers their components, and loads components on request.
 #pragma once
 
 #include <filesystem>
@@ -15,58 +15,61 @@
 
 namespace privgrad::host {
 
-/// Plugin files, without links on their way, and what is wrong with each.
+/// Plugin files, with resolved paths, and what is wrong with each.
 using RefusedFiles = std::map<std::filesystem::path, std::string>;
 
 /// The plugin files that may be loaded.
 struct TrustPolicy {
   /// Only files under these directories are considered. Absolute. A manifest cannot add to them.
   std::vector<std::filesystem::path> directories;
-  /// Of the directories those of the program itself, whose plugins have the first claim to a name.
+  /// The directories that belong to the program itself, whose plugins have the first claim to a
+  /// name.
   std::vector<std::filesystem::path> program_directories = {};
-  /// Plugin file name -> SHA-256. When set, files that are absent from it or differ are refused.
-  /// Two plugins may have the same file name in different directories, hence a multimap.
+  /// Plugin file name -> SHA-256. If set, files that are missing in it or differ are refused. A
+  /// multimap, because two plugins may have the same file name in different directories.
   std::optional<std::multimap<std::string, std::string>> pins = std::nullopt;
-  /// Files that are refused, and why.
+  /// Refused files, and why.
   RefusedFiles refused = {};
-  /// Told of each plugin once it is loaded; may be empty.
+  /// Called for each plugin once it is loaded; may be empty.
   std::function<void(const PluginIdentity&)> on_loaded = {};
 };
 
 /// Checks plugin files, offers their components in a catalog, and loads a plugin when one of its
-/// components is asked for.
+/// components is requested.
 ///
-/// Loaded code stays in the process until it ends, also when the host goes: components, exceptions
-/// and threads of a plugin may outlive everything here.
-/// Threads: offer and load at start-up, on one thread; what the catalog loads later waits for others.
+/// Loaded code stays in the process until its end, even after the host is destroyed: components,
+/// exceptions and threads of a plugin may outlive everything here. Threads: offer and load at
+/// start-up, on one thread; later loads by the catalog wait for each other.
 class PluginHost {
  public:
   explicit PluginHost(TrustPolicy policy);
 
-  /// Checks, in this order: the file name; nobody else may write it; inside a trusted directory; it
-  /// has the notes of a plugin; ABI; no plugin of this name before it. Runs nothing of the file. Its
-  /// components are in the catalog then, and its hash is checked when it is loaded.
-  /// \returns whether the plugin was offered; a refusal is kept in catalog().refused().
+  /// Checks, in this order: the file name; that only the user or root can write it; that it is
+  /// inside a trusted directory; that it has the notes of a plugin; the ABI; that no plugin of this
+  /// name came before. Nothing in the file is executed. Its components are then in the catalog; its
+  /// hash is checked when it is loaded.
+  /// \returns whether the plugin was offered; a refusal is recorded in catalog().refused().
   bool offer(const std::filesystem::path& file);
 
-  /// As offer(), and maps the file and asks it to register at once.
-  /// \throws PluginError, "FILE: what is wrong and what to do". Nothing of a refused plugin has
-  ///   run, except for failures of loading and registration themselves. The catalog is unchanged.
+  /// As offer(), but also maps the file and registers its components at once.
+  /// \throws PluginError, "FILE: what is wrong and what to do". No code of a refused plugin has
+  ///   run, unless loading or registration itself failed. The catalog is unchanged.
   const PluginIdentity& load(const std::filesystem::path& file);
 
-  /// Loads everything that was offered; what cannot be loaded is in catalog().refused() then.
+  /// Loads everything that was offered; plugins that cannot be loaded are then in
+  /// catalog().refused().
   void load_offered() const { catalog_.components(); }
 
-  /// Keeps a refusal of something that never got as far as offer().
+  /// Records a refusal of a file for which offer() was not called.
   void refuse(const std::filesystem::path& file, std::string why);
 
-  /// Says which plugin a bare name means.
+  /// Says which plugin owns a bare name.
   void claim(ClaimedName claim) {
     catalog_.claim(std::move(claim.component), std::move(claim.plugin));
   }
 
   const Catalog& catalog() const noexcept { return catalog_; }
-  /// The plugins that are loaded so far.
+  /// The plugins loaded so far.
   const std::vector<std::shared_ptr<const PluginIdentity>>& plugins() const noexcept;
 
  private:

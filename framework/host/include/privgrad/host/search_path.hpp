@@ -1,4 +1,4 @@
-// Where plugins are looked for, and loading all that is found there.
+// Where plugins are searched, and loading all that are found there.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +12,13 @@
 
 namespace privgrad::host {
 
-/// A directory in which plugins are looked for.
+/// A directory in which plugins are searched.
 struct SearchDirectory {
-  /// The source that named it, which decides what happens if it does not exist.
+  /// The source that named the directory, which decides what happens if it does not exist.
   enum class Origin {
     option = 1,   ///< --plugin-dir: an error.
     environment,  ///< PRIVGRAD_PLUGIN_PATH: a refusal that the catalog lists.
-    user,         ///< Where plugins are installed for one user: nothing.
+    user,         ///< The user's plugin directory: nothing.
     program,      ///< Beside the program: nothing. Its plugins have the first claim to a name.
   };
   std::filesystem::path path;
@@ -29,21 +29,23 @@ struct SearchDirectory {
 ///   1. `plugin_dirs`, as given;
 ///   2. PRIVGRAD_PLUGIN_PATH, separated by ':', unless the program runs with raised privileges;
 ///   3. $XDG_DATA_HOME/privgrad/plugins, or ~/.local/share/privgrad/plugins;
-///   4. lib/privgrad/plugins beside the program's own directory, in the build tree and installed; of
+///   4. lib/privgrad/plugins beside the program's own directory, in the build tree and installed;
+///     for
 ///      a program in lib/privgrad/, plugins/ beside it.
-/// A manifest cannot add to it: otherwise to run someone's manifest would be to run their code.
-/// \param program  the program of 4., for a library that is installed with it; empty: this process's.
+/// A manifest cannot add to it: otherwise running someone's manifest would mean running their code.
+/// \param program  the program of 4., for a library that is installed with it; empty: this
+///   process's program.
 std::vector<SearchDirectory> search_path(const std::vector<std::filesystem::path>& plugin_dirs,
                                          const std::filesystem::path& program = {});
 
 /// The third place of search_path(), where `privgrad plugins install` puts a plugin for one user.
-/// \throws ConfigError if neither XDG_DATA_HOME nor HOME says where the user's data is.
+/// \throws ConfigError if neither XDG_DATA_HOME nor HOME tells where the user's data is.
 std::filesystem::path user_plugin_directory();
 
 /// \returns the files "*.privgrad.so" below `directory`, at most four levels deep, sorted. Links to
 ///   files are followed, links to directories are not.
 /// \throws ConfigError if the directory cannot be read, or has more than `most_entries` entries and
-///   so is no plugin directory.
+///   so cannot be a plugin directory.
 std::vector<std::filesystem::path> find_plugin_files(const std::filesystem::path& directory,
                                                      std::size_t most_entries = 20000);
 
@@ -53,21 +55,21 @@ struct SearchRequest {
   std::filesystem::path program = {};                   ///< As for search_path().
   RefusedFiles refused = {};
   std::function<void(const PluginIdentity&)> on_loaded = {};  ///< As in TrustPolicy.
-  /// Where nothing is looked for, but PluginHost::load() may be asked for files.
+  /// Directories that are not searched, but from which PluginHost::load() may load files.
   std::vector<std::filesystem::path> also_trusted = {};
 };
 
-/// Offers every plugin of the directories, in their order. One that is refused does not stop the
-/// others: catalog().refused() says which and why, and the command warns. Where two plugins have
-/// the same name, the first is offered and the second refused.
+/// Offers every plugin of the directories, in their order. A refused plugin does not stop the
+/// others: catalog().refused() says which and why, and the command warns. If two plugins have the
+/// same name, the first is offered and the second refused.
 ///
-/// With a lock, only its plugins are, and all of them are loaded.
-/// \throws ConfigError  a directory with Origin::option does not exist.
-/// \throws PluginError  a plugin of the lock is missing, has changed, or cannot be loaded.
+/// With a lock, only its plugins are offered, and all of them are loaded.
+/// \throws ConfigError a directory with Origin::option does not exist.
+/// \throws PluginError a plugin of the lock is missing, has changed, or cannot be loaded.
 PluginHost plugins_in(const std::vector<SearchDirectory>& directories,
                       const SearchRequest& request = {});
 
-/// plugins_in() the places of search_path(): what the command does at start-up.
+/// plugins_in() the directories of search_path(), as the command does at start-up.
 PluginHost find_plugins(const SearchRequest& request);
 
 }  // namespace privgrad::host

@@ -13,12 +13,12 @@
 
 namespace privgrad {
 
-/// A trained model, as a run left it, for programs that apply it:
+/// A trained model from a run, for programs that apply it:
 ///
 ///     const privgrad::LoadedModel model("runs/e2/model.safetensors");
 ///     const std::vector<double> probabilities = model.predict(features);
 ///
-/// Plugins are found where the installed package has them, and as the command finds them
+/// Plugins are searched in the installed package, and where the command searches for them
 /// (PRIVGRAD_PLUGIN_PATH).
 ///
 /// Privacy: the model was released; its prediction for a row is as private as the row.
@@ -26,12 +26,12 @@ namespace privgrad {
 class PRIVGRAD_API LoadedModel {
  public:
   struct Options {
-    std::vector<std::filesystem::path> plugin_directories = {};  ///< Looked through first.
-    int threads = 1;  ///< > 0; every number gives the same result.
+    std::vector<std::filesystem::path> plugin_directories = {};  ///< Searched first.
+    int threads = 1;  ///< > 0; the result does not depend on it.
   };
 
-  /// \throws IoError if the file cannot be read, or is no model; ConfigError if a plugin that it
-  ///   needs is not there, or it cannot be applied; PluginError.
+  /// \throws IoError if the file cannot be read, or is not a model; ConfigError if a plugin is
+  ///   missing, or the model cannot be applied; PluginError.
   explicit LoadedModel(const std::filesystem::path& file);
   LoadedModel(const std::filesystem::path& file, const Options& options);
   ~LoadedModel();
@@ -40,18 +40,19 @@ class PRIVGRAD_API LoadedModel {
 
   /// The shape of a raw example.
   const ExampleShape& input() const noexcept;
-  /// The names of the classes; none where values are predicted.
+  /// The names of the classes; empty if values are predicted.
   const std::vector<std::string>& classes() const noexcept;
   /// The privacy statement of the run in one line, without its date.
   const std::string& statement() const;
 
-  /// How many numbers predict() gives for an example: a probability of each class, or the outputs
-  /// of a network whose loss makes no probabilities.
+  /// The number of outputs of predict() per example: a probability for each class, or the outputs
+  /// of a network whose loss does not imply probabilities.
   std::size_t columns() const noexcept;
 
   /// \param features  float32, raw, [rows, input().features...], finite.
-  /// \returns [rows, columns()]; NaN for rows that overflow on their way.
-  /// \throws ConfigError if that is no whole number of rows; IoError if a feature is not finite.
+  /// \returns [rows, columns()]; NaN for rows whose computation overflows.
+  /// \throws ConfigError if the size is not a whole number of rows; IoError if a feature is not
+  ///   finite.
   std::vector<double> predict(std::span<const float> features) const;
 
  private:

@@ -1,4 +1,5 @@
-// Events as expressions of the Python package dp_accounting, to check epsilons by another program.
+// Events as expressions of the Python package dp_accounting, to check epsilons with another
+// program.
 #pragma once
 
 #include <string>
@@ -7,14 +8,13 @@
 
 namespace privgrad::core {
 
-/// The event as an expression of the Python package dp_accounting, for a cross-check by another
-/// hand:
+/// The event as an expression of the Python package dp_accounting, for an independent check:
 ///
 ///     import dp_accounting as dp
 ///     event = dp.SelfComposedDpEvent(
 ///         dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0)), 1000)
 ///
-/// \throws ConfigError for a discrete Gaussian: release 0.6.0 has no event for it.
+/// \throws ConfigError for a discrete Gaussian, for which release 0.6.0 has no event.
 std::string to_dp_accounting(const Event& event);
 
 }  // namespace privgrad::core

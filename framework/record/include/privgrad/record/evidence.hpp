@@ -1,4 +1,4 @@
-// Checks that the files of a run are those that its ledgers bind by hash.
+// Checks that the files of a run match the hashes in its ledgers.
 #pragma once
 
 #include <cstddef>
@@ -14,36 +14,37 @@
 
 namespace privgrad::core {
 
-/// The files bound by the first line of each ledger. No file's hash depends on itself: that line
-/// binds what was there before the first step (kBoundAtStart), the model names the first lines, the
-/// last line of each ledger binds what the run left (files_bound_at_end()), and the page shows the
-/// last lines.
+/// The files whose hashes are in the first line of each ledger. No file's hash depends on itself:
+/// that line covers what existed before the first step (kBoundAtStart); the model contains the
+/// hashes of the first lines; the last line of each ledger covers what the run left
+/// (files_bound_at_end()); and the page shows the hashes of the last lines.
 inline constexpr std::string_view kBoundAtStart[] = {"facts.json", "manifest.yaml",
                                                      "privgrad.lock"};
 
 /// \returns the names, sorted.
 std::vector<std::string> files_bound_at_end(bool is_federated);
 
-/// The same in the directory of a client that is a program of its own: the model is the server's.
+/// The same for the directory of a client that is a program of its own: the server has the model.
 std::vector<std::string> files_bound_by_client();
 
-/// Whether the first line of a ledger is that of such a client.
+/// Whether the first line of a ledger comes from such a client.
 bool is_of_client_alone(const nlohmann::json& facts);
 
-/// The most of one ledger that is read.
+/// The longest ledger that is read.
 inline constexpr std::size_t kMostLedgerBytes = std::size_t{1} << 30;
 
-/// A ledger, and where it lies in its directory.
+/// A ledger, and its place in its directory.
 struct NamedLedger {
   std::string name;  ///< "ledger.jsonl", "ledgers/client-3.jsonl".
   LedgerContents contents;
 };
 
-/// The contents of a run's ledgers, and the files that differ from those that the ledgers bind. No
-/// plugin is asked: whether the numbers are right is another question (verify_run()).
+/// The contents of a run's ledgers, and the files that do not match the hashes in them. No plugin
+/// is involved: verify_run() checks whether the numbers are right.
 struct Evidence {
-  std::vector<NamedLedger> ledgers;   ///< The ledgers that could be read, client by client.
-  std::vector<std::string> problems;  ///< "FILE: what is wrong"; one of a file is enough.
+  /// The ledgers that could be read, in the order of the clients.
+  std::vector<NamedLedger> ledgers;
+  std::vector<std::string> problems;  ///< "FILE: what is wrong"; at most one per file is enough.
 
   /// The name and the last hash of each ledger.
   std::vector<std::pair<std::string, std::string>> seals() const;
@@ -53,8 +54,8 @@ struct Evidence {
 /// and no problem.
 Evidence read_evidence(const RecordDirectory& directory);
 
-/// One hash for the hashes of several ledgers: of one it is its own, of several the SHA-256 of the
-/// lines "NAME HASH".
+/// One hash for the hashes of several ledgers: a single hash stays as it is, several become the
+/// SHA-256 of the lines "NAME HASH".
 std::string joint_hash(std::span<const std::pair<std::string, std::string>> hashes);
 
 }  // namespace privgrad::core

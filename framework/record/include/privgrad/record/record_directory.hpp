@@ -1,4 +1,4 @@
-// Reads files of a directory that somebody else may have written, without following links.
+// Reads files of a directory of unknown origin, without following links.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,11 @@
 
 namespace privgrad::core {
 
-/// A directory that somebody else may have written: only regular files inside it are read, no
-/// link is followed, nothing is waited for, and nothing is read beyond a limit.
-/// Threads: const functions may run concurrently.
+/// A directory of unknown origin: reads only regular files inside it, follows no links, never
+/// blocks, and reads nothing beyond a limit. Threads: const functions may run concurrently.
 class RecordDirectory {
  public:
-  /// \throws IoError if it is no directory that can be read.
+  /// \throws IoError if it is not a readable directory.
   explicit RecordDirectory(std::filesystem::path path);
   /// A folder inside another one.
   /// \throws IoError as above, also for a link.
@@ -27,15 +26,15 @@ class RecordDirectory {
 
   const std::filesystem::path& path() const noexcept { return path_; }
 
-  /// Whether there is anything of that name, of whatever kind.
+  /// Whether an entry of that name exists, of any kind.
   /// \param name  below the directory: "ledger.jsonl", "ledgers/client-0.jsonl".
   bool has(std::string_view name) const;
 
   /// \returns the whole file.
-  /// \throws IoError "NAME: what is wrong" if it is missing, no regular file, or longer.
+  /// \throws IoError "NAME: what is wrong" if it is missing, longer, or not a regular file.
   std::string read(std::string_view name, std::size_t most_bytes) const;
 
-  /// \returns the file's beginning, and all of it if it is not longer.
+  /// \returns the beginning of the file; all of it if it is not longer.
   /// \throws IoError as read().
   std::string read_beginning(std::string_view name, std::size_t bytes) const;
 

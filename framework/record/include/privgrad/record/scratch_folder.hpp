@@ -6,8 +6,8 @@
 
 namespace privgrad::core {
 
-/// A folder that goes with the object. In memory where there is a file system for that: a ledger waits
-/// for its disk, and what lies here need not outlive the process.
+/// A folder that is removed with its object. It is in memory if there is a file system for that: a
+/// ledger waits for its disk, and these files need not outlive the process.
 class ScratchFolder {
  public:
   /// \param purpose  a word of its name: "audit".

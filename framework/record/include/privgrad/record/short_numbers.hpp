@@ -6,14 +6,14 @@
 
 namespace privgrad::core {
 
-/// A number as std::printf writes it in the C locale, whatever locale the process has: plugins can
-/// set one, and a decimal comma would make another number of an epsilon.
+/// A number as std::printf writes it in the C locale, in any locale of the process: plugins can set
+/// one, and a decimal comma would change the meaning of an epsilon.
 std::string number_text(double value, std::chars_format format, int precision);
 
 /// \returns `value` with `digits` significant digits; "inf" for infinity.
 std::string short_number(double value, int digits = 4);
 
-/// "2", or "1.5 to 3" where the two differ in what is shown.
+/// "2", or "1.5 to 3" if the two differ in the digits shown.
 std::string short_range(double low, double high, int digits = 4);
 
 /// As short_number, but never below `value`: for an epsilon that is read as a guarantee.

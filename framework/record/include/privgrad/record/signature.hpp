@@ -10,30 +10,32 @@
 
 namespace privgrad::core {
 
-/// The thing that a signature vouches for; it is in what is signed, so that the signature of one
-/// thing means nothing for another.
+/// What a signature vouches for; it is part of the signed text, so the signature of one kind is not
+/// valid for another.
 enum class Signed {
-  run_record,   ///< All files of a run follow from the last hash of each of its ledgers.
+  run_record,   ///< All files of a run, which the last hash of each of its ledgers covers.
   plugin_file,  ///< One seal: "sha256" and the hash of the file.
 };
 
-/// Names and hashes: of a run, the name and the last hash of each ledger (Evidence::seals()).
+/// Names and hashes; for a run, the name and the last hash of each ledger (Evidence::seals()).
 using Seals = std::span<const std::pair<std::string, std::string>>;
 
-/// A new Ed25519 key: FILE holds its 32 secret bytes in hex and is readable by the user alone,
-/// FILE.pub the public ones.
+/// A new Ed25519 key: FILE holds its 32 secret bytes in hex and is readable only by the user,
+/// FILE.pub holds the public ones.
 /// \throws IoError if one of the files exists or cannot be written; nothing is left behind then.
 void make_signing_key(const std::filesystem::path& file);
 
 /// Signs (Ed25519, RFC 8032) the text "privgrad run record 1\n" or "privgrad plugin file 1\n" and a
 /// line "NAME HASH" for each seal.
-/// \param key  a file as make_signing_key() leaves it.
+/// \param key  a file made by make_signing_key().
 /// \returns the text of a signature file.
-/// \throws IoError if it cannot be read; ConfigError if others can read it, or it holds no key.
+/// \throws IoError if it cannot be read; ConfigError if others can read it, or if it does not
+///   contain a key.
 std::string sign(Signed what, Seals seals, const std::filesystem::path& key);
 
-/// \param signature  the text of a signature file, whoever wrote it.
-/// \returns the public key, 64 hex digits, whose owner signed these seals; nothing: nobody did.
+/// \param signature  the text of a signature file, of unknown origin.
+/// \returns the public key, 64 hex digits, that has signed these seals; nothing if the signature is
+///   not valid.
 std::optional<std::string> signer_of(Signed what, Seals seals, std::string_view signature);
 
 /// \returns the public key that a file holds (FILE.pub), 64 hex digits.

@@ -1,4 +1,4 @@
-// The facts that a manifest declares about its data, and that statements take as public on its word.
+// The facts that a manifest declares about its data, which statements accept as public.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -15,17 +15,17 @@ struct Declared {
   std::string value;  ///< On one line, as a manifest could write it.
 };
 
-/// The facts that the author of a manifest declares about the data, and that plans, statements and
-/// pages take as public on the author's word: ranges, lists of values, fills, labels, sizes, and
-/// every other number and text that the data source, a transform or the partition is given and that
-/// is not its default. Left out are files, switches and words of a fixed list, unless they stand in
-/// an object, and the price of releasing a private statistic.
+/// The facts that a manifest's author declares about the data, and which plans, statements and
+/// pages accept as public on the author's word: ranges, lists of values, fills, labels, sizes, and
+/// every other non-default number and text of the data source, a transform or the partition.
+/// Omitted are files, switches and words from a fixed list, unless they are part of an object, and
+/// the price of releasing a private statistic.
 std::vector<Declared> declared_facts(const Manifest& manifest);
 
-/// The facts in plans and statements: a list of {key, value}.
+/// The facts as plans and statements contain them: a list of {key, value}.
 nlohmann::json to_json(const std::vector<Declared>& all);
 
-/// A statement's sentences about them; "" where there are none. Long lists are shortened.
+/// A statement's sentences about the facts; "" if there are none. Long lists are shortened.
 std::string declared_prose(const nlohmann::json& statement);
 
 }  // namespace privgrad::core

@@ -16,14 +16,14 @@ namespace privgrad::core {
 /// The plan as `privgrad plan --json` prints it.
 nlohmann::json to_json(const Plan& plan);
 
-/// The measurement that the noise follows, its cost, and all measured values.
-/// \param made  null: the run has not ended.
+/// The measurement that adaptive noise follows, its cost, and all measured values.
+/// \param made  null if the run has not ended.
 nlohmann::json to_json(const AdaptiveNoisePlan& adapts, const NoiseRecord* made = nullptr);
 
 /// The released statistics, with their noise: a list.
 nlohmann::json to_json(const std::vector<PlannedStatistic>& statistics);
 
-/// What the plan would cost in epochs of random allocation.
+/// The cost of the plan if it used random allocation.
 nlohmann::json to_json(const AllocationPrice& price);
 
 /// \returns "research" or "release".
@@ -32,7 +32,7 @@ std::string_view mode_name(const Manifest& manifest);
 /// The names of the unaccounted uses of private rows, each once.
 std::vector<std::string> unaccounted_names(const Plan& plan);
 
-/// \returns "exact" where the proof is about the released bits, else null.
+/// \returns "exact" if the proof covers the released bits, otherwise null.
 nlohmann::json floating_point_json(const Plan& plan);
 
 nlohmann::json optional_json(const std::optional<double>& value);

@@ -1,4 +1,4 @@
-// The schedules of a run as schedules.json, for programs that draw them.
+// The schedules of a run as schedules.json, for programs that plot them.
 #pragma once
 
 #include <cstddef>
@@ -17,19 +17,20 @@ inline constexpr std::size_t kMostRecordedChanges = 4096;
 ///     {"schedules": 1, "steps": T, "affordable_steps": n,
 ///      "slots": {"noise_multiplier": {"step": [0, 10], "value": [2.0, 1.5], "exact": true}, ...}}
 ///
-/// A value holds from its step on, until the next one (steps count from 0). A schedule with more
-/// changes than kMostRecordedChanges is given at steps spread evenly, the first and the last among
-/// them, and then "exact" is false.
+/// A value holds from its step until the next one (steps count from 0). A schedule with more
+/// changes than kMostRecordedChanges is sampled at evenly spread steps, including the first and the
+/// last, and "exact" is then false.
 ///
 /// With has_prediction(), "predicted_excess" holds Theorem 4.1's bound on the expected excess risk
-/// after so many steps, over that before the first, and the optimum that excess is measured from:
+/// after each number of steps, relative to that before the first step, and the optimum from which
+/// excess is measured:
 ///
 ///     {"optimum": 0.0, "step": [0, 1, ...], "value": [1.0, ...]}
-/// \param outcome  has the chosen noise once a run has ended.
+/// \param outcome  contains the chosen noise once a run has ended.
 nlohmann::json schedule_record(const Plan& plan, const Outcome& outcome);
 
 /// Whether the manifest says enough about the loss (`utility`) for Theorem 4.1, the run is central,
-/// and the noise of its steps is independent and known beforehand.
+/// and the noise of its steps is independent and known in advance.
 bool has_prediction(const Plan& plan);
 
 }  // namespace privgrad::core

@@ -17,17 +17,17 @@ namespace privgrad::core {
 /// the data are covered, the releases, sampling, mechanism, accountant, (epsilon, delta) with its
 /// kind of bound, how the assumptions hold, randomness, arithmetic and versions.
 ///
-/// "prose" has the same in sentences, one text per paragraph; the first sentence names a stain on
-/// the guarantee, if there is one ("stain" has it alone), and then come the three of "lead", which
-/// say who is protected, how much, and what the numbers mean. "short" is one line for the model file.
+/// "prose" says the same in sentences, one text per paragraph. It begins with the sentence of
+/// "stain", a warning, if the guarantee is weakened; then come the three paragraphs of "lead": who
+/// is protected, how much, and what the numbers mean. "short" is one line for the model file.
 ///
 /// Privacy: a function of the plan and of the releases.
 /// \throws nothing of its own.
 nlohmann::json privacy_statement(const Plan& plan, const Outcome& outcome);
 
-/// The statement as it is where these are its `versions`: the files that ran, which need not be
-/// those that make it again, and what was on record about them then.
-/// \throws nlohmann::json::exception if `versions` is not as in statements.
+/// The statement with these `versions`: the plugin files that actually ran, and what was recorded
+/// about them then; a process that recomputes the statement may have others.
+/// \throws nlohmann::json::exception if `versions` does not have the form that statements use.
 nlohmann::json with_versions(nlohmann::json statement, const nlohmann::json& versions);
 
 }  // namespace privgrad::core

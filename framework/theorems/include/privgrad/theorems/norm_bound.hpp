@@ -1,4 +1,4 @@
-// Bounds the gradient norms that Tran and Cutkosky's two algorithms are promised to reach.
+// Bounds on the gradient norms that Tran and Cutkosky's two algorithms reach.
 #pragma once
 
 #include <cstdint>
@@ -13,24 +13,25 @@ struct NormFacts {
   double clip_norm = 0.0;    ///< G, > 0.
   double smoothness = 0.0;   ///< L, > 0.
   double examples = 0.0;     ///< N, > 0.
-  double initial_gap = 0.0;  ///< R, the first loss less the least one, > 0.
+  double initial_gap = 0.0;  ///< R, the first loss minus the smallest possible loss, > 0.
   double epsilon = 0.0;      ///< > 0.
   double delta = 0.0;        ///< In (0, 1).
 };
 
-/// Lemma 5, of normalized steps w' = w - eta m/|m| along any vectors m. With e = m - grad F(w),
+/// Lemma 5, for normalized steps w' = w - eta m/|m| along any vectors m. With e = m - grad F(w),
 ///
 ///     <grad F, m/|m|> = |m| - <e, m/|m|> >= |m| - |e| >= |grad F| - 2 |e|,
 ///
-/// and smoothness gives F(w') <= F(w) - eta |grad F| + 2 eta |e| + L eta^2 / 2; summed up over the
-/// steps. Each of the three constants is attained. The printed lemma has 3/2 times as much.
-/// \param fall  F at the first iterate less F behind the last step.
+/// and smoothness gives F(w') <= F(w) - eta |grad F| + 2 eta |e| + L eta^2 / 2, which is summed
+/// over the steps. Each of the three constants is attained. The printed lemma has 3/2 times as
+/// much.
+/// \param fall  F at the first iterate minus F after the last step.
 /// \param mean_error  the mean of |e|.
-/// \returns a bound on the mean of |grad F| over the iterates that steps begin at.
+/// \returns a bound on the mean of |grad F| over the iterates at which steps begin.
 double norm_along_descent(double fall, double learning_rate, double smoothness, double steps,
                           double mean_error);
 
-/// What momentum's error depends on.
+/// The quantities on which momentum's error depends.
 struct MomentumFacts {
   double clip_norm = 0.0;      ///< G.
   double smoothness = 0.0;     ///< L, of each example's loss.
@@ -39,37 +40,37 @@ struct MomentumFacts {
   double alpha = 0.0;          ///< In (0, 1]; momentum is m_t = (1 - alpha) m_{t-1} + alpha g_t.
 };
 
-/// Lemma 11 mended: how far m_t is from grad F(w_t) on average over the orders, without noise, for
-/// batches of one in an order that is drawn anew in every epoch. As printed it is false: m_0 = 0
-/// has the weight (1 - alpha)^t in m_t, so that a loss with one gradient for all, of length G, has
-/// an error of (1 - alpha)^t G where 2 G sqrt(alpha) is printed. The terms, with i the step of a
-/// gradient and a(i) the first of its epoch:
+/// Lemma 11, corrected: the distance of m_t from grad F(w_t), averaged over the orders, without
+/// noise, for batches of one in an order that is redrawn in every epoch. The printed lemma is
+/// false: m_0 = 0 has the weight (1 - alpha)^t in m_t, so if all examples have the same gradient of
+/// length G, the error is (1 - alpha)^t G, where the paper has 2 G sqrt(alpha). The terms, with i
+/// the step of a gradient and a(i) the first step of its epoch:
 /// - the start: (1 - alpha)^t |grad F(w_t)|;
 /// - the order: gradients at w_a(i) are drawn without replacement, their cross terms are at most 0,
-///   and each varies by at most G^2 in square: G sqrt(sum alpha^2 (1 - alpha)^2k);
+///   and the variance of each is at most G^2: G sqrt(sum alpha^2 (1 - alpha)^2k);
 /// - the epoch: w_i is at most (N - 1) steps from w_a(i), for f and for F;
 /// - the memory: w_i is t - i steps from w_t: eta L sum alpha (1 - alpha)^k k.
 /// \param share_of_start  (1 - alpha)^t, or its mean over steps.
 double momentum_error(const MomentumFacts& facts, double share_of_start);
 
-/// Two upper bounds on the expected gradient norm of an iterate drawn at random from all.
+/// Two upper bounds on the expected gradient norm at an iterate drawn uniformly from all.
 struct NormBound {
   double steps = 0.0;    ///< The theorem's T, not rounded.
   double printed = 0.0;  ///< The theorem's last line.
-  double proved = 0.0;   ///< What its lemmas, mended, come to.
+  double proved = 0.0;   ///< The bound that follows from its lemmas as corrected here.
 };
 
-/// Theorem 6, of momentum by tree aggregation (Algorithm 1): T log2(T) = epsilon N^2 / sqrt(d
+/// Theorem 6, for momentum by tree aggregation (Algorithm 1): T log2(T) = epsilon N^2 / sqrt(d
 /// ln(1/delta)), and the lemmas 5, 11 and 12, with the noise that the algorithm prints. A release
 /// has up to log2(T) + 1 nodes, not log2(T), and V is at most (log2(N) + 3) T / N. The printed line
-/// lacks a factor of sqrt(log2 T) ln^(1/4)(1/delta) on R, and one of 4 on the noise: its proof puts
-/// 4 log2(T) T / N for V and 2 sqrt(ln(1/delta)) / epsilon for sigma, and keeps neither the 2 of
-/// the root nor the 2 of sigma.
+/// lacks a factor of sqrt(log2 T) ln^(1/4)(1/delta) on R, and one of 4 on the noise: its proof
+/// substitutes 4 log2(T) T / N for V and 2 sqrt(ln(1/delta)) / epsilon for sigma, and drops both
+/// the 2 of the root and the 2 of sigma.
 NormBound norm_bound_of_tree(const NormFacts& facts);
 
-/// Theorem 9, with the variance reduced (Algorithm 2): T = N^(7/3) epsilon^(4/3) d^(-2/3), and the
-/// lemmas 5 and 11, mended, and 7 as printed. Its proof also needs the same order in every epoch,
-/// which Lemma 11 excludes (docs/experiments/tran2022.md).
+/// Theorem 9, with the variance reduced (Algorithm 2): T = N^(7/3) epsilon^(4/3) d^(-2/3), with
+/// lemmas 5 and 11 corrected and lemma 7 as printed. Its proof also needs the same order in every
+/// epoch, which Lemma 11 excludes (docs/experiments/tran2022.md).
 NormBound norm_bound_of_reduced_tree(const NormFacts& facts);
 
 }  // namespace privgrad::core

@@ -1,4 +1,4 @@
-// Predicts how good private training can get, by the bounds of Hong, Wang and Zhou 2022.
+// Predicts the utility of private training, by the bounds of Hong, Wang and Zhou 2022.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@ namespace privgrad::core {
 // The bounds for concrete numbers; docs/algorithms/dynamic-budget.md lists where the printed ones
 // are wrong.
 //
-// f is M-smooth, its examples are G-Lipschitz (clipping to G sees to that, and changes f), and it
+// f is M-smooth, its examples are G-Lipschitz (clipping to G ensures that, and changes f), and it
 // satisfies the Polyak-Lojasiewicz condition with mu: |grad f|^2 >= 2 mu (f - f*). Then kappa,
 // M/mu, is at least 1, and gamma = 1 - 1/kappa. Noise multipliers cost R = sum_t 1/sigma_t^2, which
 // is twice the rho of zCDP for full batches under add_or_remove_one and zero_out. A bound is on the
-// expected excess risk after the last step, over that before the first: 1 is no progress.
+// expected excess risk after the last step divided by that before the first: 1 means no progress.
 
 /// The way in which a budget is divided over the steps.
 enum class BudgetSplit {
@@ -23,20 +23,20 @@ enum class BudgetSplit {
   dynamic,      ///< By the influence of each step: Lemma 4.3.
 };
 
-/// alpha = D G^2 / (2 R M N^2 (f(theta_1) - f*)), the paper's Eq. 4: about what a non-private
-/// descent would leave.
+/// alpha = D G^2 / (2 R M N^2 (f(theta_1) - f*)), the paper's Eq. 4: roughly the residual loss of a
+/// non-private descent.
 struct AlphaFacts {
   double parameters = 0.0;   ///< D, > 0.
   double clip_norm = 0.0;    ///< G, > 0.
   double budget = 0.0;       ///< R, > 0.
   double smoothness = 0.0;   ///< M, > 0.
-  double examples = 0.0;     ///< N, > 0; for stochastic gradients the batch size.
+  double examples = 0.0;     ///< N, > 0; for stochastic gradients, the batch size.
   double initial_gap = 0.0;  ///< f(theta_1) - f*, > 0.
 };
 double alpha_of(const AlphaFacts& facts);
 
 /// The rho with rho + 2 sqrt(rho ln(1/delta)) = epsilon, epsilon + 2L - 2 sqrt(L (L + epsilon))
-/// with L = ln(1/delta); printed with a plus.
+/// with L = ln(1/delta); the paper prints a plus.
 /// \param epsilon  > 0.
 /// \param delta  in (0, 1).
 double rho_for(double epsilon, double delta);
@@ -48,10 +48,10 @@ struct Descent {
 
   double gamma() const { return 1.0 - 1.0 / kappa; }
   /// gamma^T + alpha R sum_t gamma^(T-t) sigma_t^2: Theorem 4.1, for any noise multipliers; alpha
-  /// is that of their budget.
+  /// must belong to their budget.
   double bound(std::span<const double> noise_multiplier) const;
-  /// The same after each step, with the budget of all: [0] before the first, 1; the last is
-  /// bound(noise_multiplier).
+  /// The bound after each step, with the budget of all steps: [0] is 1, before the first step; the
+  /// last is bound(noise_multiplier).
   std::vector<double> bounds(std::span<const double> noise_multiplier) const;
   /// uniform: gamma^T + alpha kappa (1 - gamma^T) T. dynamic: gamma^T + alpha ((1 -
   /// gamma^(T/2))/(1 - sqrt(gamma)))^2. 1 for no steps.
@@ -59,91 +59,94 @@ struct Descent {
 };
 
 /// Gradient descent with bias-corrected momentum v_t = sum_i c_ti g_i, c_ti = (1-beta) beta^(t-i) /
-/// (1-beta^t), and learning rate eta = eta0/(2M): Theorem 4.5, mended. The paper's proof (Eq. 28)
-/// drops the factor 1/2 of -<grad, v> = (|grad - v|^2 - |grad|^2 - |v|^2) / 2, and its bound is
-/// exceeded without any noise. With it, by smoothness and the Polyak-Lojasiewicz condition,
+/// (1-beta^t), and learning rate eta = eta0/(2M): Theorem 4.5, corrected. The paper's proof (Eq.
+/// 28) drops the factor 1/2 of -<grad, v> = (|grad - v|^2 - |grad|^2 - |v|^2) / 2, and its bound is
+/// exceeded even without noise. With this factor, by smoothness and the Polyak-Lojasiewicz
+/// condition,
 ///
 ///     f_{t+1} - f* <= (1 - eta mu) (f_t - f*) + (eta/2) |grad_t - v_t|^2 - (eta/2) (1 - M eta) |v_t|^2,
 ///
-/// and eta mu = eta0/(2 kappa). grad_t - v_t is how far the gradients of earlier steps lag behind,
-/// less the noise. The two are not independent, so that |a + b|^2 <= 2|a|^2 + 2|b|^2 takes them
-/// apart. The noise has, in each of D coordinates, the variance (G/N)^2 sum_i c_ti^2 sigma_i^2; added
-/// up over the steps that is eta D (G/N)^2 sum_i w_i sigma_i^2, w of momentum_influence(), and over the
-/// first gap eta0 alpha R sum_i w_i sigma_i^2. The lag is at most M eta sum_i c_ti sum_{i<=j<t} |v_j|,
-/// whose squares, by Jensen's inequality and added up over the steps, have the weight M^2 eta^2 C on
-/// |v_j|^2, with C of zeta(). Where zeta >= 0 the last term of the first line outweighs them.
+/// and eta mu = eta0/(2 kappa). grad_t - v_t is the lag of the gradients of earlier steps minus the
+/// noise. The two are not independent, so |a + b|^2 <= 2|a|^2 + 2|b|^2 separates them. The noise
+/// has, in each of D coordinates, the variance (G/N)^2 sum_i c_ti^2 sigma_i^2; summed over the
+/// steps this gives eta D (G/N)^2 sum_i w_i sigma_i^2, with w from momentum_influence(), and
+/// divided by the first gap eta0 alpha R sum_i w_i sigma_i^2. The lag is at most M eta sum_i c_ti
+/// sum_{i<=j<t} |v_j|, whose squares, by Jensen's inequality and summed over the steps, have the
+/// weight M^2 eta^2 C on |v_j|^2, with C from zeta(). If zeta >= 0, the last term of the first line
+/// outweighs them.
 struct MomentumDescent {
   double kappa = 1.0;  ///< >= 1.
   double alpha = 0.0;  ///< > 0.
   double beta = 0.9;   ///< In (0, 1).
   double eta0 = 0.0;   ///< In (0, most_eta0()].
   /// For stochastic gradients: D sigma_g^2 / (2 M n^2 (f_1 - f*)), >= 0. The noise of sampling adds
-  /// eta0 sampling sum_i w_i to a bound: it goes the way of the noise of privacy, with the same
-  /// variance in each step (Theorem 4.9, of which this is the sum itself; it is at most 2 kappa
-  /// sampling, since sum_i w_i is sum_t gamma^(T-t) (1-beta)(1+beta^t) / ((1+beta)(1-beta^t)), of
-  /// terms no larger than gamma^(T-t)).
+  /// eta0 sampling sum_i w_i to a bound: it acts like the privacy noise, with the same variance in
+  /// each step (Theorem 4.9, here with the exact sum; it is at most 2 kappa sampling, since sum_i
+  /// w_i is sum_t gamma^(T-t) (1-beta)(1+beta^t) / ((1+beta)(1-beta^t)), of terms no larger than
+  /// gamma^(T-t)).
   double sampling = 0.0;
 
   double gamma() const { return 1.0 - eta0 / (2.0 * kappa); }
   /// zeta = 1 - eta0/2 - (eta0^2/2) C, C = beta gamma (1 - beta^2/gamma) / ((gamma-beta)^2
-  /// (1-beta)^2): the proof needs it to be >= 0, and gamma > beta. C is sum_{s>=1} gamma^-s sum_{k>=s}
-  /// k beta^k, an upper bound on what the steps behind j have to do with |v_j|^2.
+  /// (1-beta)^2): the proof needs it to be >= 0, and gamma > beta. C is sum_{s>=1} gamma^-s
+  /// sum_{k>=s} k beta^k, an upper bound on the weight of |v_j|^2 in the steps after j.
   double zeta() const;
-  /// The largest eta0 that the proof allows; gamma depends on it, so that it is solved for.
+  /// The largest eta0 that the proof allows; gamma depends on it, so it is found by root search.
   static double most_eta0(double kappa, double beta);
-  /// gamma^T + eta0 alpha R sum_i w_i sigma_i^2, with the exact w of momentum_influence(), and the
-  /// term of sampling.
+  /// gamma^T + eta0 alpha R sum_i w_i sigma_i^2, with the exact w of momentum_influence(), plus the
+  /// sampling term.
   double bound(std::span<const double> noise_multiplier) const;
   double bound(std::uint64_t steps, BudgetSplit split) const;
 };
 
 /// The term that the noise of sampling adds for batches of n examples: kappa alpha R' sigma_g^2 /
 /// G^2 (1 - gamma^T) <= D sigma_g^2 / (2 mu n^2 (f_1 - f*)), with alpha and R' = R N^2/n^2 of the
-/// batches (proof of Theorem 4.8; the theorem prints N^2 R for n^2, which its own choice of n makes
-/// equal). The privacy of the sampled steps is not this formula's business: no zCDP guarantee is
-/// amplified.
+/// batches (proof of Theorem 4.8; the theorem prints N^2 R for n^2, which is equal for its own
+/// choice of n). The formula does not concern the privacy of the sampled steps: no zCDP guarantee
+/// is amplified.
 /// \param gradient_noise  sigma_g, >= 0.
 double sampling_term(double parameters, double gradient_noise, double pl_constant,
                      double batch_size, double initial_gap);
 
-/// The integer T with the least bound, from 1 to `most`.
+/// The integer T with the smallest bound, from 1 to `most`.
 struct BestSteps {
   std::uint64_t steps = 0;
-  double bound = 1.0;  ///< May be above 1: then no step is better than none.
+  double bound = 1.0;  ///< If it is above 1, no steps at all are better.
 };
 BestSteps best_steps(const Descent& descent, BudgetSplit split, std::uint64_t most);
 BestSteps best_steps(const MomentumDescent& descent, BudgetSplit split, std::uint64_t most);
 
-/// The best T of gradient descent as the paper prints it, for comparison: ln(1 + ln(1/gamma) /
-/// alpha) / ln(1/gamma) for uniform noise (its Eq. 24), 2 kappa ln(1 + 1/(kappa alpha)) for dynamic
-/// noise (its Theorem 4.4); rounded, at least 1. Both are far off.
+/// The best T of gradient descent according to the printed formulas, for comparison: ln(1 +
+/// ln(1/gamma) / alpha) / ln(1/gamma) for uniform noise (its Eq. 24), 2 kappa ln(1 + 1/(kappa
+/// alpha)) for dynamic noise (its Theorem 4.4); rounded, at least 1. Both are far off.
 std::uint64_t printed_steps(const Descent& descent, BudgetSplit split);
 
-/// The constants that the true_risk functions need besides a bound.
+/// The constants that the true_risk functions need in addition to a bound.
 struct RiskFacts {
   double clip_norm = 0.0;    ///< G.
   double smoothness = 0.0;   ///< M.
-  double pl_constant = 0.0;  ///< mu; of strong convexity here.
+  double pl_constant = 0.0;  ///< mu, here of strong convexity.
   double examples = 0.0;     ///< N.
   double initial_gap = 0.0;  ///< f(theta_1) - f*.
 };
 
-/// Whether some loss has these constants: one that is mu-strongly convex and G-Lipschitz where training
-/// goes has |grad|^2 >= 2 mu (f_1 - f*), so that f_1 - f* <= G^2 / (2 mu). The bounds on true risks are
-/// about such losses.
+/// Whether a loss with these constants can exist: if it is mu-strongly convex and G-Lipschitz in
+/// the region of training, |grad|^2 >= 2 mu (f_1 - f*), so f_1 - f* <= G^2 / (2 mu). The bounds on
+/// true risks assume such losses.
 bool is_possible(const RiskFacts& facts);
 
-/// In expectation, by uniform stability: bound * gap + 2 G^2 eta T / N with eta = 1/M (Theorems 4.11
-/// and 4.12; Hardt, Recht and Singer 2016, Theorem 3.8). Stability is about one example that is
-/// exchanged for another, whose gradient moves a step by 2 G eta / N; the 2 is missing in print.
+/// In expectation, by uniform stability: bound * gap + 2 G^2 eta T / N with eta = 1/M (Theorems
+/// 4.11 and 4.12; Hardt, Recht and Singer 2016, Theorem 3.8). Stability concerns the exchange of
+/// one example for another, which changes a step by up to 2 G eta / N; the printed bound lacks the
+/// 2.
 double true_risk_by_stability(const RiskFacts& facts, double bound, std::uint64_t steps);
 
-/// With high probability: sqrt(2 G^2/mu) sqrt(x) + 4 G^2 / (p mu N), with x the excess risk of the best
-/// of k = ceil(log2(1/p)) runs of a budget of R/k each (Shalev-Shwartz, Shamir, Srebro and Sridharan
-/// 2009, for a mean of N losses that are strongly convex and G-Lipschitz; Eq. 15 prints mu N in both
-/// places, which is too small by sqrt(N)). By Markov's inequality x <= 2 gap bound(R/k) but for a
-/// probability of 2^-k <= p; the factor 2 is missing in print. The total failure probability is 2p, not
-/// p, and finding the best of the k runs is not paid for.
+/// With high probability: sqrt(2 G^2/mu) sqrt(x) + 4 G^2 / (p mu N), with x the excess risk of the
+/// best of k = ceil(log2(1/p)) runs with a budget of R/k each (Shalev-Shwartz, Shamir, Srebro and
+/// Sridharan 2009, for a mean of N strongly convex G-Lipschitz losses; Eq. 15 prints mu N in both
+/// places, which is too small by sqrt(N)). By Markov's inequality x <= 2 gap bound(R/k), except
+/// with probability 2^-k <= p; the printed bound lacks the 2. The total failure probability is 2p,
+/// not p, and finding the best of the k runs is not paid for.
 /// \param bound_of_one  the bound of one run with a budget of R/k.
 /// \param p  in (0, 1).
 double true_risk_in_probability(const RiskFacts& facts, double bound_of_one, double p);
@@ -151,8 +154,8 @@ double true_risk_in_probability(const RiskFacts& facts, double bound_of_one, dou
 /// \param p  in (0, 1).
 std::uint64_t repetitions_for(double p);
 
-/// A row of the paper's tables of asymptotic bounds, with every constant taken as 1 and N, D, R put
-/// in: good for comparing how rows grow, not for predicting a risk.
+/// A row of the paper's tables of asymptotic bounds, with every constant set to 1 and N, D, R
+/// substituted: useful for comparing how rows grow, not for predicting a risk.
 struct TableRow {
   std::string table;      ///< "1" (empirical risk) or "2" (true risk).
   std::string algorithm;  ///< As printed.
