@@ -28,7 +28,8 @@ bool same_bits(std::span<const float> a, std::span<const float> b) {
          (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
 }
 
-/// The rows that are checked: all of few; of many the first, the last and some that nobody foresees.
+/// The rows to check: all if there are few; otherwise the first, the last and some unpredictable
+/// ones.
 std::vector<std::uint32_t> sampled_rows(std::size_t rows) {
   std::vector<std::uint32_t> chosen(std::min(rows, kMostSamples));
   if (rows <= kMostSamples) {
@@ -47,7 +48,7 @@ std::vector<float> features_of(const Dataset& data, std::span<const std::uint32_
   return features;
 }
 
-/// A split as it was before a transform, and what must be left of it.
+/// A split before a transform, and what must remain of it.
 class Before {
  public:
   Before(const ComponentUse& use, std::string_view split, const Dataset& data)
@@ -80,7 +81,7 @@ class Before {
            privgrad::to_text(told.features));
   }
 
-  /// Checks that each sampled example, transformed alone, becomes the row that stands in its place.
+  /// Checks that each sampled example, transformed alone, equals the row in its place.
   void check_order(const Transform& transform, const Dataset& after) const {
     const std::vector<float> together = features_of(after, rows_);
     const std::size_t width = after.row_size();
@@ -98,7 +99,7 @@ class Before {
     }
   }
 
-  /// The same of examples that were given at once.
+  /// The same check for examples that were transformed together.
   void check_rows_alone(const RowTransform& transform, const Dataset& after) const {
     const std::vector<float> together = features_of(after, rows_);
     const std::size_t before = element_count(shape_.features), width = after.row_size();
@@ -110,7 +111,7 @@ class Before {
   }
 
  private:
-  /// Sums over features may be added up in another order in a smaller matrix.
+  /// In a smaller matrix, sums over features may be added up in another order.
   static bool is_near(float a, float b, float scale) {
     return std::abs(a - b) <= 1e-4f * std::abs(b) + 1e-5f * scale;
   }
@@ -136,17 +137,17 @@ class Before {
   std::string_view split_;
   ExampleShape shape_;
   std::vector<float> targets_;
-  std::vector<std::uint32_t> rows_;  ///< The rows that are compared.
+  std::vector<std::uint32_t> rows_;  ///< The rows to compare.
   std::vector<float> features_;      ///< Their features.
 };
 
-/// A transform as it is applied to rows one by one.
+/// Applies a transform to rows one by one.
 struct ByRow {
   const ComponentUse& use;
   Executor& executor;
   const FeatureCache* cache;
 
-  /// \returns whether the rows were computed: false if they were kept.
+  /// \returns whether the rows were computed: false if they came from the cache.
   bool operator()(const RowTransform& transform, const Shape& shape, Dataset& data) const {
     if (cache == nullptr) {
       apply_to_each_row(transform, shape, data, executor);
@@ -165,7 +166,7 @@ struct ByRow {
   }
 };
 
-/// The cache, if a transform uses it; else null.
+/// The cache, if a transform uses it; otherwise null.
 const FeatureCache* cache_for(const ComponentUse& use, const Transform& transform,
                               const FeatureCache* cache) {
   if (cache == nullptr || !is_worth_keeping(transform)) return nullptr;
@@ -205,7 +206,7 @@ FittedTransform learn(const ComponentUse& use, std::size_t number, Transform& tr
       }
       teacher->teach(number, transform, train);
       break;
-    default: {  // it needs none, and is shown none
+    default: {  // it needs no rows, and sees none
       Dataset made_up(train.shape(), std::vector<float>(train.row_size()), {0.0f});
       transform.fit(made_up);
     }
@@ -229,8 +230,8 @@ FittedTransform fitted_of(const ComponentUse& use, const Transform& transform) {
   const auto* learnt = dynamic_cast<const FittedValues*>(&transform);
   if (learnt == nullptr) return {transform.statistic() == Statistic::none, {}};
   FittedTransform fitted{true, learnt->fitted_values()};
-  // They go into the model, which release mode then would call private: nobody was charged for
-  // them.
+  // They would go into the model, which release mode would then call private: they were not
+  // charged.
   if (transform.statistic() == Statistic::none && !fitted.values.empty()) {
     throw PluginError(use.component->full_name() + ": says that it uses no numbers, and gives " +
                       std::to_string(fitted.values.size()) + " tensor(s) that it has learnt");
@@ -264,7 +265,7 @@ FittedTransform apply_transform(const ComponentUse& use, std::size_t number, Run
     const Before train(use, "training", data.train);
     FittedTransform fitted = learn(use, number, *transform, data.train, teacher);
     train.check_unchanged(data.train);
-    // Test rows may be public: they are transformed before the transform is shown a training row.
+    // Test rows may be public, so they are transformed before the transform sees a training row.
     if (data.test.rows() > 0) {
       const Before test(use, "test", data.test);
       apply_to_split(*transform, test, by_row, data.test);

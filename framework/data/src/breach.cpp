@@ -33,7 +33,7 @@ void in_run_of(const std::string& who, const std::function<void()>& action) {
   } catch (const NumericError& problem) {
     throw NumericError(blamed(who, problem));
   } catch (const std::bad_alloc&) {
-    throw;  // nobody's breach alone
+    throw;  // not the fault of a single component
   } catch (const std::exception& problem) {
     throw PluginError(blamed(who, problem));
   } catch (...) {

@@ -1,4 +1,4 @@
-// Numbers as the bytes that files and hashes of them hold: little-endian.
+// Numbers as bytes in files and hashes: little-endian.
 #pragma once
 
 #include <bit>
@@ -9,7 +9,7 @@ namespace privgrad::core {
 
 static_assert(std::endian::native == std::endian::little, "files and hashes are little-endian");
 
-/// \param numbers  a span or a vector; outlives what is returned.
+/// \param numbers  a span or a vector; outlives the result.
 std::string_view bytes_of(const auto& numbers) {
   const std::span all(numbers);
   return {reinterpret_cast<const char*>(all.data()), all.size_bytes()};

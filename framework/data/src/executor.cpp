@@ -23,7 +23,7 @@ class TbbExecutor final : public Executor {
     HandOver hand_over;
     arena_.execute([&] {
       // A thread that waits for the rest of an inner loop takes no piece of an outer one: that
-      // would be a client within a step of another one, with memory for both.
+      // would nest one client within a step of another, with memory for both.
       tbb::this_task_arena::isolate([&] {
         tbb::parallel_for(
             std::size_t{0}, chunks,
@@ -38,7 +38,7 @@ class TbbExecutor final : public Executor {
 
  private:
   tbb::global_control
-      limit_;  ///< Without it TBB has no more workers than cores, whatever the arena asks for.
+      limit_;  ///< Otherwise TBB has no more workers than cores, whatever the arena requests.
   tbb::task_arena arena_;
 };
 

@@ -37,13 +37,13 @@ std::string head_of(const FeatureKey& key) {
   return std::string(kHead).append(key.text).append("\n");
 }
 
-/// \returns why it is not whole; "": it is.
+/// \returns why the file is not complete; "" if it is.
 std::string read_features(int descriptor, const FeatureKey& key, std::vector<float>& features) {
   struct stat facts {};
   if (::fstat(descriptor, &facts) != 0) return words_of(errno);
   const std::string head = head_of(key);
   const std::uint64_t count = key.rows * key.row_size;
-  // Looked at before memory is taken for it.
+  // Checked before memory is allocated for it.
   if (!S_ISREG(facts.st_mode) || static_cast<std::uint64_t>(facts.st_size) !=
                                      head.size() + count * sizeof(float) + kHashDigits)
     return "it has another size";
@@ -59,7 +59,7 @@ std::string read_features(int descriptor, const FeatureKey& key, std::vector<flo
   return computed.hex() == hash ? "" : "its hash is another one";
 }
 
-/// Whether a file of the folder is one that a cache has written, or was about to.
+/// Whether a file of the folder has the name of a cache file or of its temporary file.
 bool is_own(std::string_view name) {
   const auto is_hash = [](std::string_view text) {
     return text.size() > kHashDigits && is_sha256_hex(text.substr(0, kHashDigits));
@@ -90,7 +90,7 @@ std::vector<std::string> own_files(int descriptor, const fs::path& folder) {
   return names;
 }
 
-/// The entries in the head of a file, which may be anything.
+/// The entries in the head of a file with arbitrary content.
 void read_head(int descriptor, std::string_view magic, KeptFeatures& kept) {
   std::string text(magic.size() + kLongestKey + 1, '\0');
   const ssize_t count = ::read(descriptor, text.data(), text.size());
@@ -113,7 +113,7 @@ std::optional<KeptFeatures> look_at(int folder, const std::string& name) {
       ::openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat facts {};
   const bool is_there = ::fstatat(folder, name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) == 0;
-  if (!is_there) return std::nullopt;  // somebody has just deleted it
+  if (!is_there) return std::nullopt;  // it has just been deleted
   KeptFeatures kept{.bytes = static_cast<std::uint64_t>(facts.st_size), .used = facts.st_mtime};
   if (file && S_ISREG(facts.st_mode) && name.ends_with(kSuffix)) {
     read_head(file.get(), kHead, kept);
@@ -146,7 +146,7 @@ std::optional<std::vector<float>> FeatureCache::find(const FeatureKey& key) cons
          ") and are computed anew: " + folder_->path().string());
     return std::nullopt;
   }
-  // It was used now; where that cannot be written down, it seems older than it is.
+  // Marks it as used now; if that fails, it appears older than it is.
   ::futimens(file.get(), nullptr);
   note("took the " + key.what + " for " + std::to_string(key.rows) + " examples from " +
        folder_->path().string());
@@ -165,7 +165,7 @@ void FeatureCache::keep(const FeatureKey& key, std::span<const float> features) 
   Sha256 hash;
   hash.add(head);
   hash.add(bytes_of(features));
-  // A name of its own, so that no two processes write to one file.
+  // A unique name, so that no two processes write to one file.
   const std::string aside =
       name + "." + RandomKey::from_operating_system().public_hex().substr(0, kAsideDigits) +
       std::string(kAside);
@@ -188,7 +188,7 @@ void FeatureCache::keep(const FeatureKey& key, std::span<const float> features) 
 fs::path user_feature_folder() {
   const auto absolute_path_in = [](const char* variable) {
     const char* value = std::getenv(variable);
-    // The specification: a path that is not absolute is to be ignored.
+    // The specification requires that relative paths be ignored.
     return value != nullptr && fs::path(value).is_absolute() ? fs::path(value) : fs::path();
   };
   if (const fs::path cache = absolute_path_in("XDG_CACHE_HOME"); !cache.empty())
@@ -220,7 +220,7 @@ std::vector<KeptFeatures> delete_features(const fs::path& folder) {
       throw IoError((folder / name).string() + ": cannot be removed: " + words_of(errno));
     if (kept) removed.push_back(*kept);
   }
-  // Where something else is in it, it stays.
+  // Stays if it contains anything else.
   ::rmdir(folder.c_str());
   return removed;
 }

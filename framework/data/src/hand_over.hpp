@@ -1,4 +1,4 @@
-// Ordering of a parallel loop's chunks and its caller, in a form that the thread sanitizer sees.
+// Orders a parallel loop's chunks and its caller in a form that the thread sanitizer sees.
 #pragma once
 
 #include <atomic>
@@ -7,8 +7,8 @@
 namespace privgrad::core {
 
 /// Orders the caller's work before the chunks of one parallel loop, and the chunks before the
-/// caller's next work. TBB does so itself, but in a library that the thread sanitizer cannot see
-/// into; repeated where it can see it, so that it reports no races but our own.
+/// caller's next work. TBB does so itself, but in a library that the thread sanitizer does not see;
+/// repeating it here prevents reports of races that are not ours.
 ///
 /// Not inline: executor.cpp, with TBB's code in it, is compiled without that sanitizer.
 class HandOver {
@@ -18,7 +18,7 @@ class HandOver {
   HandOver& operator=(const HandOver&) = delete;
   ~HandOver();
 
-  /// Encloses the work of one chunk, also when it throws.
+  /// Encloses the work of one chunk, even if it throws.
   class Chunk {
    public:
     explicit Chunk(HandOver& all);

@@ -23,8 +23,8 @@
 
 namespace privgrad::core {
 
-/// BLAKE2b-256 of the bytes added. It takes a fifth of the time of SHA-256, and only has to find
-/// accidents: anybody who can write to the folder can read the rows, too.
+/// BLAKE2b-256 of the added bytes. It takes a fifth of the time of SHA-256, and only has to detect
+/// accidents: anyone who can write to the folder can also read the rows.
 class RowHash {
  public:
   RowHash() { crypto_generichash_init(&state_, nullptr, 0, kBytes); }
@@ -141,12 +141,12 @@ std::shared_ptr<const RowFile> RowFile::find(const PrivateFolder& folder, const 
   const std::shared_ptr<RowFile> found(new RowFile);
   why = found->open(std::move(file), place.key);
   if (!why.empty()) return nullptr;
-  // It was used now; where that cannot be written down, it seems older than it is.
+  // Marks it as used now; if that fails, it appears older than it is.
   ::futimens(found->file_.get(), nullptr);
   return found;
 }
 
-/// \returns why it cannot be used; "": it can.
+/// \returns why it cannot be used; "" if it can.
 std::string RowFile::open(Descriptor file, const std::string& key) {
   file_ = std::move(file);
   struct stat facts {};
@@ -251,7 +251,7 @@ Dataset RowFile::rows(Split split, const ExampleShape& shape) const {
 
 // ---- writing
 
-/// A part, in a file of its own until all are put together.
+/// A part, in a file of its own until all parts are combined.
 class RowFileWriter::Part {
  public:
   explicit Part(Descriptor file) : file_(std::move(file)) {}
@@ -264,7 +264,7 @@ class RowFileWriter::Part {
   }
   std::uint64_t bytes() const noexcept { return bytes_; }
   Descriptor& file() noexcept { return file_; }
-  /// Once.
+  /// May be called once.
   std::string hash() { return hash_.hex(); }
 
  private:
@@ -294,7 +294,7 @@ RowFileWriter::RowFileWriter(const PrivateFolder& folder, RowPlace place)
     }
     parts_.front() = std::make_unique<Part>(std::move(file));
   }
-  // Training features go to their place at once; the head is written last.
+  // Training features are written directly to their place; the head is written last.
   if (::lseek(parts_.front()->file().get(), kHeadBytes, SEEK_SET) < 0) fail(errno);
 }
 
@@ -306,7 +306,7 @@ void RowFileWriter::fail(int error) const {
   throw IoError(folder_.path().string() + ": rows cannot be written there: " + words_of(error));
 }
 
-/// A file that has no name.
+/// An unnamed file.
 Descriptor RowFileWriter::scratch() const {
   Descriptor file(::openat(folder_.get(), ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (file) return file;
@@ -396,8 +396,8 @@ std::shared_ptr<const RowFile> RowFileWriter::finish(const DataInfo& info) {
   return made;
 }
 
-/// Gives the file its name, once it is on the disk: a name stands for a whole file. Whoever has
-/// mapped the file that had it keeps that one.
+/// Gives the file its name once it is on the disk, so a name always belongs to a complete file. A
+/// process that has mapped the previous file of that name keeps it.
 void RowFileWriter::put_in_place() {
   const int file = parts_.front()->file().get();
   const std::string name = place_.name + std::string(kRowFileSuffix);

@@ -49,8 +49,8 @@ Json identity_of(const fs::path& file) {
           nanoseconds(facts.st_ctim)};
 }
 
-/// A change within the same tick of the clock that files are stamped with would have the same time:
-/// waits until the last change of any of them is some ticks ago.
+/// A second change within the same tick of the file clock would leave the same time, so this waits
+/// until the last change of any of them is some ticks ago.
 Json identities_of(const std::vector<fs::path>& files) {
   constexpr std::uint64_t kTicks = kNanoseconds / 20;
   constexpr int kMostLooks = 40;
@@ -77,8 +77,8 @@ Json paths_of(const Json& identities) {
   return paths;
 }
 
-/// The checks that Dataset makes of rows in memory, but for targets, which are checked when they
-/// are mapped.
+/// The checks that Dataset makes for rows in memory, except for targets, which are checked when
+/// they are mapped.
 void check_features(const RowBlock& block, std::uint64_t rows_before) {
   const auto* features = std::get_if<std::span<const float>>(&block.features);
   if (features == nullptr) {
@@ -103,7 +103,7 @@ class Turn {
     if (errno == EWOULDBLOCK && streaming.note)
       streaming.note("waiting for another process that writes to " + folder.path().string());
     while (::flock(folder_.get(), LOCK_EX) != 0) {
-      // Where there are no locks, two processes may make the same file; either is whole.
+      // Without locks, two processes may make the same file; either is complete.
       if (errno != EINTR) return;
     }
   }
@@ -220,7 +220,7 @@ DataInfo StreamedSource::write_rows(RowFileWriter& writer) {
     done = block.done;
     if (streaming_.progress) streaming_.progress(what, done);
   });
-  // The same line at the end of whatever there was, also if that is nothing.
+  // Ends the progress display with the same line in every case, even if nothing was to be done.
   if (streaming_.progress && done < 1.0) streaming_.progress(what, 1.0);
   const bool is_as_told = info.train_rows == writer.rows(Split::train) &&
                           info.test_rows == writer.rows(Split::test) &&

@@ -26,7 +26,7 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kRowsOfTask = 64, kTasksOfBlock = 64;
 
-/// One transform of several that share a file.
+/// One of several transforms that share a file.
 struct Link {
   const ComponentUse& use;
   ComponentPtr<Transform> transform;
@@ -41,9 +41,9 @@ struct Link {
         after(use.with_position([&] { return transform->output_shape(input).features; })) {}
 };
 
-/// Applies one transform after the other to examples; as in apply_to_each_row(), one becomes NaN
-/// throughout where one of them overflows, and what is not written is 0.
-/// \param checked  the example that is compared with itself alone, if there is one.
+/// Applies several transforms in sequence to examples. As in apply_to_each_row(), an example
+/// becomes NaN throughout if a transform overflows on it, and numbers that are not written are 0.
+/// \param checked  the example that is compared with itself transformed alone, if there is one.
 void apply_links(const std::vector<Link>& links, std::size_t count, std::vector<float>& rows,
                  std::vector<float>& out, std::optional<std::size_t> checked) {
   for (const Link& link : links) {
@@ -70,7 +70,7 @@ class Writing {
   Writing(const std::vector<Link>& links, RowFileWriter& writer, Executor& executor)
       : links_(links), writer_(writer), executor_(executor) {}
 
-  /// \param progress  told how many rows are done.
+  /// \param progress  receives the number of finished rows.
   void write(Split split, const Dataset& data, const std::function<void(std::size_t)>& progress) {
     const std::size_t width = element_count(links_.back().after);
     const std::size_t most = kRowsOfTask * kTasksOfBlock;
@@ -93,7 +93,8 @@ class Writing {
   }
 
  private:
-  /// \param first  row of the block. \param begin, end, checked  in the block.
+  /// \param first  row of the block.
+  /// \param begin, end, checked in the block.
   void make_rows(const Dataset& data, std::size_t first, std::size_t begin, std::size_t end,
                  std::size_t checked) {
     std::vector<std::uint32_t> numbers(end - begin);
@@ -143,7 +144,7 @@ class StreamedTransforms {
   }
 
  private:
-  /// Puts what the transforms make of the rows into the place of the rows.
+  /// Replaces the rows by the transformed rows.
   void write() {
     if (links_.empty()) return;
     const std::string what = "the outputs of " + names();
@@ -210,7 +211,7 @@ class StreamedTransforms {
   Executor& executor_;
   Teacher* teacher_;
   std::vector<Link> links_;  ///< Transforms whose outputs are still to be written.
-  bool is_made_ = false;     ///< The file was not found, so its hashes need not be compared.
+  bool is_made_ = false;     ///< Whether the file was just made, so that its hashes need no check.
 };
 
 }  // namespace

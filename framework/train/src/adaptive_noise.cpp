@@ -62,7 +62,7 @@ std::optional<double> AdaptiveNoise::measure(std::uint64_t step, Workbench& benc
                                test.rows());
 }
 
-/// A loss that is not finite counts as the bound: the worst that any can be.
+/// A loss that is not finite counts as the bound, the worst value.
 std::vector<double> AdaptiveNoise::bounded_losses(const Program& program) const {
   std::vector<double> losses = example_losses(program, train_, all_rows(train_.rows()), executor_);
   const double bound = adapts_.measurement.loss_bound;
@@ -70,7 +70,7 @@ std::vector<double> AdaptiveNoise::bounded_losses(const Program& program) const 
   return losses;
 }
 
-/// Pays first; unless that succeeds, the losses are not looked at.
+/// Pays first; unless that succeeds, the losses are not computed.
 std::optional<double> AdaptiveNoise::release_change(std::uint64_t step, const Workbench& bench,
                                                     Ledger& ledger) {
   const Charge charge = adapts_.check_charge(step);
@@ -99,8 +99,8 @@ std::optional<double> AdaptiveNoise::release_change(std::uint64_t step, const Wo
   return static_cast<double>(mean.front().values().front());
 }
 
-/// Informs the aggregator, so that its recipes, from which charges are derived and releases made,
-/// have the chosen noise.
+/// Informs the aggregator, so that its recipes, which determine charges and releases, use the
+/// chosen noise.
 void AdaptiveNoise::change_to(double multiplier, std::uint64_t step) {
   const Manifest& manifest = *plan_.manifest;
   if (!std::isfinite(multiplier) || multiplier <= 0.0) {

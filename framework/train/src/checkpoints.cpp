@@ -54,16 +54,15 @@ std::string hash_of_numbers(const Plan& plan) {
   for (const Charge& charge : plan.beside) hash.add(to_json(charge.cost).dump());
   const Plan* last = nullptr;
   for (const ClientPlan& client : plan.federated ? plan.federated->clients : no_clients) {
-    // The rest of its plan is the manifest's, or follows from the examples that it has.
+    // The rest of a client's plan is the manifest's, or follows from its examples.
     if (client.plan.get() != last) hash.add(to_json(client.plan->event).dump());
     last = client.plan.get();
   }
   return hash.hex();
 }
 
-/// Everything that decides the releases of a run, but its rows: those are read later. The second of
-/// the two locks on a copied state, the keys of steps, hashes the same list
-/// (Checkpoints::bound_to).
+/// Everything that decides the releases of a run except its rows, which are read later. The keys of
+/// steps, the second protection against a copied state, hash the same list (Checkpoints::bound_to).
 std::array<Bound, 5> bound_parts(const Plan& plan, const std::string& lock) {
   const Manifest& manifest = *plan.manifest;
   const std::optional<WeightsFacts>& weights = plan.setting->weights;
@@ -75,7 +74,7 @@ std::array<Bound, 5> bound_parts(const Plan& plan, const std::string& lock) {
             hash_of_numbers(plan)}}};
 }
 
-/// \returns the name of the folder; "": the directory names none.
+/// \returns the name of the folder; "" if the directory names none.
 std::string folder_name(const RecordDirectory& directory) {
   if (!directory.has(kResumeFile)) return "";
   constexpr std::size_t kMost = 4096;
@@ -92,21 +91,22 @@ std::string folder_name(const RecordDirectory& directory) {
 constexpr const char* kPlanKey = "plan-key";
 constexpr const char* kHome = "home";
 
-/// The canonical path of a directory; "" if it is not there.
+/// The canonical path of a directory; "" if it does not exist.
 std::string place_of(const fs::path& directory) {
   std::error_code failure;
   return fs::canonical(directory, failure).string();
 }
 
-/// Whether a folder is that of the finished run in a directory, which alone has its summary.
+/// Whether a folder belongs to the finished run in a directory, which only then contains its
+/// summary.
 bool is_of_finished(const CheckpointFolder& folder, const fs::path& directory) {
   const auto settled = folder.settled_summary();
   return settled &&
          RecordDirectory(directory).read_beginning("summary.json", settled->size() + 1) == *settled;
 }
 
-/// Removes the private rest of a run whose summary is written: the folder that the directory names,
-/// if it is the run's own, and the name. A folder without checkpoints has nothing to resume from.
+/// Removes the private state of a run whose summary is written: the folder that the directory
+/// names, if it is the run's own, and the name. A folder without checkpoints cannot be resumed.
 void clean_up(const fs::path& directory, const fs::path& state, const std::string& name) {
   if (CheckpointFolder::is_there(state, name)) {
     CheckpointFolder folder = CheckpointFolder::open(state, name);
@@ -189,7 +189,7 @@ std::string Checkpoints::bound_to(const Plan& plan, const std::string& lock,
 
 Checkpoints Checkpoints::begin(const Plan& plan, const RunOptions& options) {
   const std::string name = CheckpointFolder::new_id();
-  // Whoever finds a folder of keys finds the run that it belongs to.
+  // The name leads from the private folder, which contains keys, to its run.
   write_atomically(options.directory / kResumeFile, Json{{"state", name}}.dump() + "\n");
   try {
     Checkpoints made(CheckpointFolder::make(options.state, name), plan.manifest->checkpoint);
@@ -229,7 +229,7 @@ std::string name_to_resume(const RunOptions& options) {
 constexpr std::size_t kMostLedgers = 1'000'000;
 constexpr std::size_t kMostFirstLine = std::size_t{1} << 20;
 
-/// Whether a ledger of the run shows a charge; what cannot be read may.
+/// Whether a ledger of the run contains a charge; one that cannot be read may.
 bool is_charged(const fs::path& directory) {
   std::vector<std::string> ledgers{"ledger.jsonl"};
   const RecordDirectory run(directory);
@@ -238,7 +238,7 @@ bool is_charged(const fs::path& directory) {
   return std::any_of(ledgers.begin(), ledgers.end(), [&](const std::string& name) {
     if (!run.has(name)) return false;
     try {
-      // Its first line was not finished, and charges come behind it.
+      // Charges come only after the first line, which is not complete.
       if (run.read_beginning(name, kMostFirstLine).find('\n') == std::string::npos) return false;
       return !read_ledger(directory / name).releases.empty();
     } catch (const Error&) {
@@ -252,8 +252,8 @@ constexpr std::string_view kCutOffEarly =
     "again "
     "here (a reservation that it made in an account is given back by privgrad account --close)";
 
-/// Whether all that is there are files that a run makes before it is charged for anything, and no
-/// checkpoint, which it would go on from.
+/// Whether the directory contains only files that a run makes before its first charge, and there is
+/// no checkpoint from which it could continue.
 bool is_cut_off_early(const RunOptions& options) {
   static const std::set<std::string> early{"metrics.jsonl", "manifest.yaml",  "privgrad.lock",
                                            "facts.json",    "schedules.json", "statement.json",
@@ -280,10 +280,10 @@ RoomForRun::RoomForRun(const RunOptions& options) {
   const fs::path& where = options.directory;
   std::error_code failure;
   if (!fs::exists(where, failure)) make_directories(where);
-  if (!fs::is_directory(where, failure)) return;  // make_run_directory() says so
+  if (!fs::is_directory(where, failure)) return;  // make_run_directory() reports it
   descriptor_ = ::open(where.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  // Every run that begins takes this lock until its first file is there, and locked: what is found
-  // here is of no run that is just beginning. Without locks nothing is taken away.
+  // Every run takes this lock when it begins, until its first file exists and is locked, so what is
+  // found here does not belong to a run that is just beginning. Without locks nothing is removed.
   if (descriptor_ < 0 || ::flock(descriptor_, LOCK_EX) != 0) return;
   if (fs::is_empty(where, failure) || failure || !is_cut_off_early(options)) return;
   discard_state(options);
@@ -319,7 +319,7 @@ std::string discard_state(const RunOptions& options) {
   const std::string here = place_of(options.directory);
   std::string home = here;
   if (CheckpointFolder::is_there(options.state, name)) {
-    // A folder says where its run is before it holds anything that one could go on from.
+    // A folder records the place of its run before it contains anything that can be resumed.
     const auto said = CheckpointFolder::kept(options.state, name, kHome);
     const bool is_new = !said && !CheckpointFolder::has_checkpoints(options.state, name);
     home = is_new ? here : said.value_or("a place not named there");

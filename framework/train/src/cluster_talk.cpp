@@ -19,7 +19,7 @@ std::span<std::byte> bytes_of(std::string& text) {
   return std::as_writable_bytes(std::span(text.data(), text.size()));
 }
 
-/// The size that most texts fit into, after their length: one message instead of two.
+/// The size into which most texts fit after their length: one message instead of two.
 constexpr std::size_t kEnvelope = 1024;
 
 }  // namespace
@@ -81,7 +81,7 @@ std::string hash_of_examples(const RunData& data) {
   for (const Dataset* split : {&data.train, &data.test}) {
     examples.word(split->rows());
     if (!data.kept_as.empty()) {
-      // The name of rows in a file is a hash of them, and no process reads all for another one.
+      // Streamed rows are identified by a hash, and no process reads all rows for another one.
       examples.bytes(privgrad::to_text(split->shape().features));
       examples.word(split->shape().classes);
       continue;

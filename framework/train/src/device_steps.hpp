@@ -1,4 +1,4 @@
-// The engine whose sums, noise and optimizer stay where the program lives.
+// The engine whose sums, noise and optimizer stay on the program's device.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@
 
 namespace privgrad::core {
 
-/// The steps that stay where the program lives, on a device, say (ResidentSteps). Their releases and
-/// the state that they leave have the bits of the steps that are made in this process.
+/// Steps that stay on the program's device (ResidentSteps). Their releases and the resulting state
+/// have the same bits as steps made in this process.
 class DeviceSteps final : public StepEngine {
  public:
-  /// \returns whether program and optimizer are able to, and nobody is shown the releases.
+  /// \returns whether program and optimizer support it, and there is no witness of the releases.
   static bool can_make(const StepState& state, Program& program);
 
-  /// From here on the vectors of the optimizer's state are the program's.
-  /// \param bench  of all steps to come; outlives the engine.
+  /// From now on the program holds the vectors of the optimizer's state.
+  /// \param bench  of all later steps; outlives the engine.
   /// \param key  chooses the places that are checked.
   /// \throws PluginError for an optimizer whose state is not as it said.
   DeviceSteps(StepState& state, Workbench& bench, const RandomKey& key);

@@ -43,7 +43,7 @@ GradientDifferences::Prepared GradientDifferences::prepare(const Step& now) {
     anchor_->load_parameters(now.parameters);
   }
   const std::span<const CorrelatedPart> parts = plan_.correlated->parts;
-  // As planned: the aggregator's present answer decides about anchors, not about bounds.
+  // As planned: the aggregator may now answer differently about anchors, but the bounds are fixed.
   const bool has_last = parts.size() > 2 && now.step >= parts[2].first_step;
   const double unit = now.clip.clip_norm;
   return {

@@ -12,17 +12,17 @@
 namespace privgrad::core {
 namespace {
 
-/// A step whose contributions are clipped, as one of the engines below sums them up.
+/// A step whose contributions are clipped, as an engine below sums them up.
 struct ClippedStep {
   const DrawnStep& drawn;
   const Clip& clip;
-  const Program& program;  ///< Of the gradients, as they are summed up.
+  const Program& program;  ///< Computes the gradients to be summed.
   Workbench& bench;
-  ContributionCheck* check;  ///< Null: no contribution is looked at.
+  ContributionCheck* check;  ///< Null if no contribution is checked.
   double divisor;
 };
 
-/// What all steps in this process have in common.
+/// The common part of all steps in this process.
 class HostSteps : public StepEngine {
  public:
   using StepEngine::StepEngine;
@@ -54,14 +54,15 @@ class HostSteps : public StepEngine {
   }
 
  protected:
-  /// Sums up and releases. From here on nothing depends on the rows but by what is returned.
+  /// Sums up and releases. Afterwards nothing depends on the rows except through the returned
+  /// releases.
   virtual std::vector<Released> release_sums(const ClippedStep& now) = 0;
   virtual std::optional<Released> gradient_of(std::uint64_t, const Clip& clip,
                                               std::span<const Released> released) {
     return state_.gradient_of(clip, released.front());
   }
 
-  /// Looks at the checked example, for sums that do not do so by themselves.
+  /// Checks the chosen example, for sums that do not do so themselves.
   void look(const ClippedStep& now) const {
     if (now.check != nullptr) check_row(now.program, state_.data, now.drawn.batch, *now.check);
   }
@@ -71,8 +72,7 @@ class HostSteps : public StepEngine {
     const bool is_charged = state_.receipts.are_expected();
     if (!is_charged && state_.plan.noise_multiplier[drawn.step] != 0.0)
       throw PrivacyError("a step with noise needs a ledger, and none was opened");
-    // A client's change is computed once: it is no function of its number that could be asked
-    // again.
+    // A client's update cannot be recomputed, hence no spot check.
     std::optional<ContributionCheck> check;
     if (is_charged && state_.plan.unit == PrivacyUnit::example)
       check = state_.contribution_checks.draw(drawn.step, drawn.batch.size());

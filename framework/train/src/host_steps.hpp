@@ -1,4 +1,4 @@
-// The engine that makes steps in this process alone.
+// The engine that makes steps in this process only.
 #pragma once
 
 #include <memory>
@@ -7,9 +7,9 @@
 
 namespace privgrad::core {
 
-/// \returns the engine that sums up, in this process, what the plan's steps release: gradients,
-///   exactly or in floating point or on the aggregator's grid, with or without noise, or
-///   differences of gradients beside them.
+/// \returns the engine that, in this process, makes the sums that the plan's steps release: of
+///   gradients, exactly, in floating point or on the aggregator's grid, with or without noise, or
+///   together with differences of gradients.
 std::unique_ptr<StepEngine> make_host_steps(StepState& state);
 
 }  // namespace privgrad::core

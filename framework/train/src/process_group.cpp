@@ -54,8 +54,8 @@ Plan shared_plan(const Manifest& manifest, const RunOptions& options) {
 }
 
 std::vector<CommonPart> common_ground(const RunData& data) {
-  // All examples, also where a resumed run trusts its commitment and the transforms' promise: no
-  // other process has committed to anything.
+  // All examples, even if a resumed run trusts its commitment and the transforms' promise: the
+  // other processes have not committed to anything.
   return {{"other examples", hash_of_examples(data)}};
 }
 
@@ -144,7 +144,7 @@ std::vector<Evaluation> ProcessGroup::evaluations(const Program& program, const 
   const std::size_t begin = begin_of(cluster_.rank());
   const std::vector<Evaluation> own =
       evaluate_parts(program, data, begin, begin_of(cluster_.rank() + 1), executor);
-  // Where one process has a number and the others zero, the sum is that number, bit for bit.
+  // If one process has a number and the others zero, the sum is that number, bit for bit.
   std::vector<std::uint64_t> words(2 * parts, 0);
   for (std::size_t i = 0; i < own.size(); ++i) {
     words[2 * (begin + i)] = std::bit_cast<std::uint64_t>(own[i].loss);

@@ -12,8 +12,8 @@
 namespace privgrad::core {
 namespace {
 
-/// A process that makes its part of each step, as often as it is asked to. It has no ledger, draws
-/// nothing, and writes nothing.
+/// A process that makes its part of each step on request. It has no ledger, draws nothing, and
+/// writes nothing.
 class Worker {
  public:
   Worker(const Plan& plan, const RunOptions& options)
@@ -25,7 +25,7 @@ class Worker {
     processes_.emplace(*options.cluster, plan, *bench_.program);
     learn(processes_->learnt());
     const std::string state = processes_->joined(common_ground(data_));
-    // Every key that it draws with, it is told.
+    // It receives every key with which it draws.
     trainer_.emplace(plan, data_.train, std::nullopt, RandomKey::from_seed(0), *executor_,
                      &*processes_);
     trainer_->expect_receipts();
@@ -60,7 +60,7 @@ class Worker {
           processes_->halves(*bench_.program, data_.train, *executor_);
           break;
         case Wish::state: {
-          StateWriter own;  // process 0's has all of it
+          StateWriter own;  // complete at process 0
           trainer_->save(own, Trainer::Between::steps);
           break;
         }
@@ -71,8 +71,8 @@ class Worker {
   }
 
  private:
-  /// Applies the transforms, unless they learn from statistics that are still to be released.
-  /// \param learnt  what they have learnt of these; "": nothing.
+  /// Applies the transforms, unless they learn from statistics that are not yet released.
+  /// \param learnt  what they have learnt from these; "" if nothing.
   void learn(const std::string& learnt) {
     const auto apply = [this](Teacher* teacher) {
       apply_transforms(*plan_.manifest, *plan_.setting, data_, options_.threads, options_.features,

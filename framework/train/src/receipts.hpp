@@ -1,4 +1,4 @@
-// The receipts for an owner's steps that are paid for and not yet made.
+// The receipts for an owner's paid steps that are not yet made.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@
 
 namespace privgrad::core {
 
-/// A queue of receipts: one for each step that is paid for and not yet made, in the steps' order.
+/// A queue of receipts, one for each paid step that is not yet made, in the steps' order.
 class Receipts {
  public:
-  /// From now on no step is made without one: its noise is charged.
+  /// From now on no step is made without a receipt, because its noise is charged.
   void expect() noexcept { are_expected_ = true; }
   bool are_expected() const noexcept { return are_expected_; }
 

@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 
 namespace {
 
-/// The data of a server whose clients are programs of their own: no examples, but the values of
+/// The data of a server whose clients are programs of their own: no examples, only the values of
 /// transforms that need none.
 DataCommitment without_rows(const Plan& plan, RunData& data) {
   data.train = Dataset(plan.setting->info.shape, std::vector<float>{}, {});
@@ -71,13 +71,13 @@ void ResumableRun::begin() {
   first_checkpoint();
 }
 
-/// \throws ManifestError if checkpoints were asked for and cannot be made.
+/// \throws ManifestError if checkpoints were requested and cannot be made.
 bool ResumableRun::wants_checkpoints(const DataCommitment& data) {
   if (manifest_.checkpoint.is_off) return false;
   std::string why = options_.clients == nullptr
                         ? why_no_checkpoints(options_.state)
                         : "its clients are programs of their own, which keep what is theirs";
-  // Nothing would tell whether the rows of a resumed run are those that it began with.
+  // Otherwise nothing would show whether a resumed run has the same rows as before.
   if (why.empty() && !manifest_.noise_off && !data.value)
     why = "its training rows are not committed to: " + data.why_not;
   if (why.empty()) return true;
@@ -89,7 +89,7 @@ bool ResumableRun::wants_checkpoints(const DataCommitment& data) {
 
 void ResumableRun::start_keys(bool leaves_checkpoints) {
   const RandomKey key = run_key(manifest_);
-  // Studies pair arms by equal noise, and a seed is no secret: its addresses stay.
+  // Studies pair arms by equal noise, and a seed is not secret, so its addresses stay.
   keys_ = leaves_checkpoints && !manifest_.seed ? RunKeys::chain(key, bound_with_rows())
                                                 : RunKeys::constant(key);
 }
@@ -103,12 +103,12 @@ void ResumableRun::know_rows_made() {
   rows_made_ = is_transformed_ ? transformed_hash(plan_, data_.train) : "";
 }
 
-/// A hash for the account, which is less private than the folder: it must confirm no guess.
+/// A hash for the account, which is less private than the folder, so it must not confirm guesses.
 std::string ResumableRun::bound_for_account() const {
   return keys_->lasting().derive("account\n" + bound_to_).public_hex();
 }
 
-/// Where checkpoints are a default, a folder that cannot be written keeps nobody from training.
+/// If checkpoints are only the default, a folder that cannot be written does not prevent training.
 void ResumableRun::begin_checkpoints() {
   try {
     checkpoints_.emplace(Checkpoints::begin(plan_, options_));
@@ -199,10 +199,9 @@ DataCommitment ResumableRun::read_data_again(std::string committed) {
 
 // ---- released statistics that transforms learn from
 
-/// Done before the first step, and with its own place among the keys: the draws of the rest of the
-/// run tell nothing about this noise. A run that repeats it, from the checkpoint before it, has the
-/// same rows and the same key, so that it is the same release; later checkpoints keep the learnt
-/// values.
+/// Released before the first step, with keys of their own: the draws of the rest of the run reveal
+/// nothing about this noise. A run that repeats the release, from the checkpoint before it, has the
+/// same rows and key, and so makes the same release; later checkpoints contain the learnt values.
 void ResumableRun::release_statistics() {
   last_shown_.clear();
   const auto show_release = [&](const PlannedStatistic& one, std::span<const float> values) {
@@ -250,8 +249,8 @@ void ResumableRun::take_up_statistics(StateReader& in) {
   apply_transforms(manifest_, *plan_.setting, data_, options_.threads, options_.features, &teacher);
 }
 
-/// Receipts in hand may be used only if nothing was made behind the checkpoint, or if what is made
-/// again is the same.
+/// Receipts in hand may be used only if nothing was done after the checkpoint, or if repeated steps
+/// are identical.
 void ResumableRun::reopen(bool was_orderly) {
   const bool may_repeat = steps_are_repeatable(plan_);
   if (!may_repeat && !was_orderly && receipts_to_take_up() > 0) {
@@ -263,7 +262,7 @@ void ResumableRun::reopen(bool was_orderly) {
   }
   if (reservation_) reservation_->resume(bound_for_account());
   reopen_records(may_repeat);
-  // From here on steps are made after it.
+  // Steps are made after this checkpoint.
   if (!may_repeat) save(Stop::none);
 }
 
@@ -287,7 +286,7 @@ void ResumableRun::train_and_report() {
   close();
 }
 
-/// The directory stays as it is: a resumed run leaves the output that it would have left at once.
+/// The directory stays as it is: a resumed run leaves the same output as an uninterrupted one.
 void ResumableRun::stop_for_later() {
   save(Stop::orderly);
   result_.metrics = output_.last_metrics();
@@ -301,7 +300,8 @@ void ResumableRun::stop_for_later() {
                      {"run_dir", options_.directory.string()}};
 }
 
-/// Whether the run has repeated all that it had shown, or been charged for, when it was cut off.
+/// Whether the run has repeated everything that it had published or paid for before the
+/// interruption.
 bool ResumableRun::has_caught_up() const {
   return !output_.is_behind() && !checkpoints_->is_behind() && !records_are_behind();
 }

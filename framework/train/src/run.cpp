@@ -63,19 +63,19 @@ class Training final : ResumableRun {
     trainer_->look_again_by(second_look_);
   }
 
-  /// Done where nobody is shown each release.
+  /// Only if there is no witness of each release.
   void let_steps_stay() {
     if (options_.witness == nullptr) trainer_->let_steps_stay(bench_);
   }
 
-  /// The parameters of the model, from wherever it is.
+  /// The parameters of the model, fetched from wherever they are.
   const std::vector<float>& parameters() {
     trainer_->bring_home(bench_);
     return bench_.parameters;
   }
 
-  /// \param state  of the trainers, to resume from; "": the run begins.
-  /// \throws ConfigError if the steps cannot be shared, or a process is not like this one.
+  /// \param state  of the trainers, from which to resume; "" if the run begins.
+  /// \throws ConfigError if the steps cannot be shared, or a process differs from this one.
   void gather_processes(std::string_view state) {
     if (options_.cluster == nullptr) return;
     if (const std::string why = why_not(Engine::processes, plan_); !why.empty())
@@ -138,8 +138,8 @@ class Training final : ResumableRun {
     let_steps_stay();
   }
 
-  /// Everything that was paid for, as one event; nothing where that has no cost of its own within
-  /// the plan's: with steps that share noise.
+  /// All paid charges as one event; nothing if that has no cost of its own within the plan's, which
+  /// is so for steps that share noise.
   std::optional<Event> charged() {
     const std::size_t reports =
         plan_.report ? plan_.report->charges(plan_.affordable_steps).size() : 0;
@@ -155,25 +155,25 @@ class Training final : ResumableRun {
       return compose_runs(costs);
     }
     const std::uint64_t steps = steps_paid();
-    // The reports' are the last, and all alike.
+    // The reports' charges come last, and are all alike.
     for (const Charge& charge : std::span(plan_.beside).first(ledger()->releases() - steps))
       costs.push_back(charge.cost);
     for (const Charge& charge : std::span(plan_.charges).first(steps)) costs.push_back(charge.cost);
     return compose_runs(costs);
   }
 
-  /// Releases beside the steps that were paid for, once all statistics were.
+  /// Paid releases beside the steps, once all statistics were paid.
   std::uint64_t beside_paid() const {
     return charges_of(plan_.statistics).size() + reported_.steps.size() + (has_reported_ ? 1 : 0);
   }
 
-  /// The number of the ledger's releases that are steps.
+  /// The number of steps among the ledger's releases.
   std::uint64_t steps_paid() {
     return ledger()->releases() - std::min(beside_paid(), ledger()->releases());
   }
 
-  /// A run that fails reports why; an account that cannot be written is no better reason, and the
-  /// reservation then stays. So does that of a run that may be resumed.
+  /// A failing run reports its own reason, even if the account cannot be written, too; the
+  /// reservation then stays. The reservation of a run that may be resumed also stays.
   void settle_after_failure() noexcept {
     if (!reservation_ || checkpoints_) return;
     try {
@@ -184,7 +184,7 @@ class Training final : ResumableRun {
 
   // ---- the loop
 
-  /// Drawn before the first step, so it says nothing about the data.
+  /// Drawn before the first step, so it reveals nothing about the data.
   std::uint64_t step_of_output() const {
     const std::uint64_t steps = std::max<std::uint64_t>(1, plan_.affordable_steps);
     return make_random_source(keys_->lasting().derive("output"))->stream(0)->uniform_below(steps);
@@ -194,7 +194,8 @@ class Training final : ResumableRun {
     result_.status = RunStatus::completed;
     result_.epsilon = ledger() != nullptr ? ledger()->spent() : plan_.epsilon();
     const bool begins = result_.steps == 0 && !measured_at_;
-    if (begins && has_prediction(plan_)) report_progress();  // the prediction is relative to this
+    // predictions are relative to this measurement
+    if (begins && has_prediction(plan_)) report_progress();
     for (std::uint64_t step = result_.steps; step < plan_.steps(); ++step) {
       if (plan_.report && plan_.report->ends_run(reported_.between)) {
         result_.status = RunStatus::stopped_early;
@@ -212,7 +213,7 @@ class Training final : ResumableRun {
       measured_at_.reset();
     }
     if (manifest_.keeps_average) {
-      if (measured_at_ != result_.steps) report_progress();  // the last parameters, beside it
+      if (measured_at_ != result_.steps) report_progress();  // the last parameters, in addition
       trainer_->load(bench_, average_->parameters());
       measured_at_.reset();
     }
@@ -220,11 +221,11 @@ class Training final : ResumableRun {
     result_.status = output_.status_of_model(result_.status);
   }
 
-  /// \returns false if it was the last one, or could not be made.
+  /// \returns false if it was the last step, or could not be made.
   bool make_step(std::uint64_t step) {
     if (manifest_.random_iterate && step == chosen_) kept_ = parameters();
     if (keys_->ratchets()) trainer_->use_key_of_step(keys_->of_step());
-    // Budget that is left after the planned steps is the report's.
+    // Budget that remains after the planned steps is reserved for the report.
     if ((plan_.report && step >= plan_.affordable_steps) || !pay_for(step)) {
       result_.status = RunStatus::budget_exhausted;
       return false;
@@ -247,12 +248,12 @@ class Training final : ResumableRun {
   }
 
   /// Releases the accuracy of the model after the last step, if that is due. Nothing follows from
-  /// it before it is bound, with the progress.
+  /// it before it is bound, together with the progress.
   /// \returns whether it was due.
   bool report_on_the_way() {
     if (!plan_.report || !plan_.report->is_due(result_.steps, plan_.affordable_steps)) return false;
     const auto made = release_report(plan_.report->charge_behind(result_.steps));
-    // The plan leaves room for all of them: then the next step is not paid for, either.
+    // The plan reserves budget for all of them, so the next step is not paid for, either.
     if (!made) return false;
     reported_.steps.push_back(result_.steps);
     reported_.between.push_back(made->value);
@@ -260,7 +261,7 @@ class Training final : ResumableRun {
   }
 
   std::optional<ReportedAccuracy> release_report(const Charge& charge) {
-    trainer_->bring_home(bench_);  // evaluated parameters were checked, and can be shown
+    trainer_->bring_home(bench_);  // evaluated parameters were checked, and can be published
     const auto made = release_accuracy(
         plan_, charge, divisor_of(plan_, result_.counts), [&] { return halves(); },
         bench_.parameters, keys_->of_step().derive(kReportPurpose), ledger(),
@@ -269,15 +270,15 @@ class Training final : ResumableRun {
     return made;
   }
 
-  /// What each training row adds to a report of the model on the bench.
+  /// Each training row's contribution to a report of the model on the bench.
   std::vector<float> halves() {
     if (processes_)
       return processes_->halves(*bench_.program, bench_.parameters, data_.train, *executor_);
     return correct_halves(*bench_.program, data_.train, all_rows(data_.train.rows()), *executor_);
   }
 
-  /// \returns whether the measurement that chooses the step's noise, and the step, are paid for.
-  ///   One that is not has released nothing.
+  /// \returns whether the measurement that chooses the step's noise, and the step, are paid for. If
+  ///   not, nothing was released.
   bool pay_for(std::uint64_t step) {
     const bool paid = trainer_->choose_noise(step, bench_, data_.test) && trainer_->pay_for(step);
     if (ledger() != nullptr) result_.epsilon = ledger()->spent();
@@ -286,7 +287,7 @@ class Training final : ResumableRun {
 
   void report_progress() {
     Json more{{"clip_norm", trainer_->clip_norm()}};
-    // Released with the gradients, and charged; nobody else knows how much was clipped.
+    // Released with the gradients, and charged; otherwise the clipped share is private.
     if (plan_.clip_norm_adapts())
       more["clipped_fraction"] = optional_json(trainer_->clipped_fraction());
     if (const AdaptiveNoise* noise = trainer_->adaptive_noise())
@@ -316,9 +317,10 @@ class Training final : ResumableRun {
     return has_random_iterate_ ? "random_iterate" : "last";
   }
 
-  /// Reports the model that is kept. Paid for here: the steps have left room for it in the budget.
-  /// A run that its user ends early has no report: copies of its state, each ended at another step,
-  /// would each release the accuracy of a model of its own, and pay for one.
+  /// Reports the accuracy of the kept model, and pays for it here: the steps have left enough
+  /// budget. A run that its user ends early has no report: copies of its state, each ended at
+  /// another step, would otherwise each release the accuracy of a different model for the price of
+  /// one.
   void report_accuracy() {
     if (!plan_.report || (options_.finish && result_.status == RunStatus::interrupted)) return;
     reported_.kept = release_report(plan_.report->charge());
@@ -348,7 +350,7 @@ class Training final : ResumableRun {
       more["epsilon_spent"] = result_.noise->spent_epsilon;
       more["adaptive_noise"] = to_json(*plan_.noise_adapts, &*result_.noise);
     } else if (is_accounted_in_full() && ledger() != nullptr) {
-      // Releases decide which step is the last: the proof is about all of them.
+      // Releases decide which step is the last, so the proof covers all planned steps.
       paid.accounted = plan_.affordable_steps;
       paid.beside.reset();
       result_.epsilon = of_all_steps(plan_);
@@ -366,7 +368,7 @@ class Training final : ResumableRun {
 
   bool is_accounted_in_full() const { return core::is_accounted_in_full(plan_, result_.status); }
 
-  /// For noise that adapts: the guarantee is the budget, whatever was spent within it.
+  /// For adaptive noise: the guarantee is the budget, whatever was spent within it.
   void record_noise() {
     NoiseRecord record = trainer_->adaptive_noise()->record();
     record.spent_epsilon = ledger()->spent().value;
@@ -379,13 +381,14 @@ class Training final : ResumableRun {
 
   std::optional<ProcessGroup> processes_;  // the other processes, if there are any
   Workbench bench_;
-  std::optional<Trainer> trainer_;        // goes before the bench, which its steps may stay with
-  std::optional<MovingAverage> average_;  // if the manifest asks for one
-  std::uint64_t chosen_ = 0;              // the step whose model is kept, if one is
+  std::optional<Trainer> trainer_;        // destroyed before the bench, which its steps may use
+  std::optional<MovingAverage> average_;  // if the manifest requests one
+  std::uint64_t chosen_ = 0;              // the step whose model is kept, if a random one is
   std::vector<float> kept_;               // that model
-  ReportedAccuracies reported_;           // if the manifest asks for them
-  bool has_reported_ = false;             // the kept model's was paid for
-  bool has_random_iterate_ = false;       // a run that is stopped before it keeps the last one
+  ReportedAccuracies reported_;           // if the manifest requests them
+  bool has_reported_ = false;             // whether the report of the kept model was paid for
+  // a run that is stopped before the chosen step keeps the last model
+  bool has_random_iterate_ = false;
 };
 
 }  // namespace

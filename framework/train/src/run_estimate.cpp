@@ -19,7 +19,7 @@
 namespace privgrad::core {
 namespace {
 
-/// Enough that a pass costs much more than its beginning and end, and few enough to be quick.
+/// Large enough that a pass costs much more than its setup, and small enough to be quick.
 constexpr std::size_t kMostRows = 256;
 /// Noise, optimizer and the copies of the parameters, per parameter and step.
 constexpr double kSecondsPerParameter = 2e-8;
@@ -36,7 +36,7 @@ Dataset invented(const ExampleShape& shape, std::size_t rows) {
           std::vector<float>(rows, 0.0f)};
 }
 
-/// The work of all steps: numbers of examples and of steps, over all clients of a federated run.
+/// The total work: numbers of examples and of steps, over all clients of a federated run.
 std::pair<double, double> work(const Plan& plan) {
   const auto sum = [](const std::vector<double>& sizes, std::uint64_t steps) {
     const auto end = sizes.begin() + static_cast<std::ptrdiff_t>(steps);
@@ -85,7 +85,7 @@ double estimated_seconds(const Plan& plan) {
       clipped_sum(summed, data, batch, clip, *executor);
     }
   };
-  step();  // the first one also makes what the others keep
+  step();  // the first one also makes what later ones reuse
   const double per_row = seconds_of(step) / static_cast<double>(rows);
   const double per_measured_row =
       seconds_of([&] { evaluate(*program, data, *executor); }) / static_cast<double>(rows);

@@ -71,13 +71,13 @@ void RunOutput::open(const DataCommitment& data) {
   data_ = data;
   const RoomForRun room(options_);
   make_run_directory(options_.directory);
-  // The first of all files: the process that creates it has the directory, and one that comes too
-  // late has written nothing.
+  // The first of all files: the process that creates it owns the directory; a process that comes
+  // later has written nothing.
   metrics_file_.emplace(options_.directory / "metrics.jsonl");
   try {
     write_atomically(options_.directory / "manifest.yaml", to_yaml(manifest.resolved));
   } catch (...) {
-    // Nothing of this run is there yet, so the directory is given back as it was.
+    // This run has written nothing yet, so the directory is restored.
     metrics_file_.reset();
     std::error_code ignored;
     std::filesystem::remove(options_.directory / "metrics.jsonl", ignored);
@@ -88,14 +88,14 @@ void RunOutput::open(const DataCommitment& data) {
   write_promise();
 }
 
-/// Writes a file, unless it is there with this content.
+/// Writes a file, unless it already has this content.
 void RunOutput::put(const char* name, const std::string& text) const {
   const RecordDirectory directory(options_.directory);
   if (directory.has(name) && directory.read_beginning(name, text.size() + 1) == text) return;
   write_atomically(options_.directory / name, text);
 }
 
-/// What follows from the plan: a run that is cut off leaves it, and says so.
+/// The statement of the plan: an interrupted run leaves it, and it says so.
 void RunOutput::write_promise() const {
   Outcome so_far = outcome_of_all(plan_);
   so_far.data = data_;
@@ -186,7 +186,7 @@ RunStatus RunOutput::status_of_model(RunStatus status) const {
   return has_finite_losses(last_metrics_) ? status : RunStatus::diverged;
 }
 
-/// Exact metrics on private rows are a release of their own: release mode has none of them.
+/// Exact metrics on private rows are releases of their own, so release mode has none.
 Metrics RunOutput::measure(const RunData& data, Workbench& bench, Executor& executor) const {
   const Manifest& manifest = *plan_.manifest;
   Metrics metrics;
@@ -266,7 +266,8 @@ void RunOutput::close(RunResult& result, const std::vector<float>& parameters,
   write_atomically(options_.directory / "summary.json", text);
 }
 
-/// The hashes of all files left; all but the summary, still to be written, are on the disk.
+/// The hashes of all files left; all except the summary, which is still to be written, are on the
+/// disk.
 Json RunOutput::left_files(const std::string& summary) const {
   const RecordDirectory directory(options_.directory);
   Json files = Json::object();
@@ -289,7 +290,7 @@ Json RunOutput::summary(const RunResult& result) const {
   json["metrics"] = to_json(result.metrics);
   json["threads"] = options_.threads;
   json["processes"] = options_.cluster == nullptr ? 1 : options_.cluster->size();
-  // How long steps take depends on how many examples they hold.
+  // The time of steps depends on how many examples they contain.
   json["seconds"] = manifest.mode == Mode::release ? Json(nullptr) : Json(result.seconds);
   json["run_dir"] = options_.directory.string();
   return json;

@@ -24,7 +24,7 @@ void save_component(StateWriter& out, Stateful& component, const std::optional<S
       out.array(numbers);
       continue;
     }
-    // Who has no elements was started for one.
+    // A process without elements has started its component for one.
     if (numbers.size() != std::max<std::size_t>(1, slice->size))
       throw PluginError("a state that processes share has a vector of another length");
     const auto end = numbers.begin() + static_cast<std::ptrdiff_t>(slice->size);

@@ -1,4 +1,4 @@
-// The state of a component in checkpoints, by the list that it gives.
+// Saves the state of a component in checkpoints, by the list that the component provides.
 #pragma once
 
 #include <optional>
@@ -9,12 +9,12 @@
 
 namespace privgrad::core {
 
-/// Writes the state of a component, by its list.
-/// \param slice  the elements of its vectors that it has, where processes share a component; nothing:
-///   all.
+/// Writes the state of a component, according to its list.
+/// \param slice  the elements of its vectors in this process, if processes share a component;
+///   nothing: all.
 void save_component(StateWriter& out, Stateful& component, const std::optional<Slice>& slice = {});
-/// The way back. Vectors that start() has made keep their length.
-/// \throws IoError if the state is another component's.
+/// Reads the state. Vectors that start() has made keep their length.
+/// \throws IoError if the state belongs to another component.
 void restore_component(StateReader& in, Stateful& component,
                        const std::optional<Slice>& slice = {});
 

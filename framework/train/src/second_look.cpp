@@ -96,7 +96,7 @@ std::string answer_of(Clipping& clipping) {
   return out.text();
 }
 
-/// The components of the other process, which answers.
+/// The components of the other process, which give the answers.
 class Answering {
  public:
   explicit Answering(const Plan& plan) : plan_(plan) {
@@ -145,11 +145,11 @@ class Answering {
   ComponentPtr<Clipping> clipping_;
 };
 
-/// Only this thread is left of the process that it was forked from: nothing of that may be ended
-/// orderly, written or waited for.
+/// Of the process from which it was forked, only this thread remains: nothing of that process may
+/// be ended, written or waited for.
 [[noreturn]] void answer_all(const Plan& plan, int socket) noexcept {
   constexpr int kSocket = 3;
-  ::signal(SIGINT, SIG_IGN);  // a terminal's, for the process that asks
+  ::signal(SIGINT, SIG_IGN);  // from a terminal, meant for the parent process
   ::signal(SIGTERM, SIG_IGN);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const int nowhere = ::open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -196,7 +196,7 @@ class SecondLook::Child {
 
   ~Child() {
     ::close(socket_);
-    ::kill(pid_, SIGKILL);  // somebody else's process may hold the other end, too
+    ::kill(pid_, SIGKILL);  // another process may hold the other end, too
     while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
     }
   }

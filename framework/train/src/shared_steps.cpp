@@ -14,7 +14,7 @@
 namespace privgrad::core {
 namespace {
 
-/// Whether the checked example is in a process's share, and where.
+/// The checked example's place in a process's share, if it is there.
 std::optional<std::size_t> place_in_share(std::span<const std::uint32_t> batch,
                                           std::span<const std::uint32_t> share,
                                           std::uint64_t checked) {
@@ -34,7 +34,7 @@ RandomKey key_from(std::span<const std::uint8_t> bytes) {
 SharedSteps::SharedSteps(StepState& state, ProcessGroup& processes)
     : StepEngine(state), processes_(processes) {}
 
-/// Whether the optimizer moves each parameter by its own coordinate alone.
+/// Whether the optimizer moves each parameter depending only on its own coordinate.
 bool SharedSteps::takes_slices() const {
   return !state_.differences && state_.made.optimizer->is_coordinatewise();
 }
@@ -45,7 +45,8 @@ std::size_t SharedSteps::optimizer_size() const {
 }
 
 bool SharedSteps::take(const DrawnStep& drawn, Workbench& bench) {
-  // Sums have no order. A process with a part of an ordered batch looks at a part of the rows.
+  // The order does not affect sums. With a part of an ordered batch, a process reads only a part of
+  // the rows.
   std::vector<std::uint32_t> batch(drawn.batch.begin(), drawn.batch.end());
   std::sort(batch.begin(), batch.end());
   const Clip clip = state_.clip_of_step(drawn.step);
@@ -73,7 +74,7 @@ bool SharedSteps::take(const DrawnStep& drawn, Workbench& bench) {
 }
 
 void SharedSteps::take_part(const StepOrder& order, Workbench& bench) {
-  // Process 0 has the receipt, and gives no second one for the step.
+  // Process 0 has the receipt; a step has only one.
   if (state_.correlated) state_.correlated->use_secret_key(order.noise);
   std::optional<ContributionCheck> check;
   if (order.checked < order.batch.size())
@@ -86,7 +87,7 @@ void SharedSteps::take_part(const StepOrder& order, Workbench& bench) {
   if (takes_slices()) bench.program->load_parameters(bench.parameters);
 }
 
-/// From here on the step is paid for, and its noise is chosen.
+/// From here on the step is paid for, and its noise is fixed.
 StepOrder SharedSteps::order_of(const DrawnStep& drawn, const Clip& clip,
                                 const ContributionCheck* check) {
   const auto augmentation = state_.augmentation_key.secret_bytes();
@@ -175,7 +176,7 @@ std::vector<BoundedOnGrid> SharedSteps::slices_of_sums(const StepOrder& order,
   return sums;
 }
 
-/// Whether the process that looked at an example has seen a difference.
+/// Whether the process that checked an example has seen a difference.
 bool SharedSteps::any_differs(bool mine) const {
   const std::vector<double> all = processes_.all(mine ? 1.0 : 0.0);
   return std::any_of(all.begin(), all.end(), [](double differs) { return differs != 0.0; });
@@ -193,7 +194,8 @@ std::vector<Released> SharedSteps::release_slices(std::vector<BoundedOnGrid> sli
   return released;
 }
 
-/// The gradient's part of a slice. The count follows the last slice, and all processes get it.
+/// The gradient's part of a slice. The count, which follows the last slice, is sent to all
+/// processes.
 Released SharedSteps::without_count(const StepOrder& order, const Released& slice,
                                     Made& made) const {
   const std::size_t last = processes_.cluster().size() - 1;
@@ -209,7 +211,7 @@ Released SharedSteps::without_count(const StepOrder& order, const Released& slic
 // ---- the state
 
 void SharedSteps::begin_saving(StateWriter& out) const {
-  // All have slices, which are put together while all save.
+  // All processes have slices, which are assembled while all save.
   if (processes_.cluster().rank() == 0) processes_.ask_for_state();
   out.put_together_by(processes_.whole());
 }

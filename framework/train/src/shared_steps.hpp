@@ -12,21 +12,21 @@
 
 namespace privgrad::core {
 
-/// The steps that several processes make together. Process 0 pays, draws the batch and gives the
-/// order; from there on all do the same: each sums up its share of the batch, gets its slice of the
-/// sum of all, noises it, and moves its slice of the parameters.
+/// Steps that several processes make together. Process 0 pays, draws the batch and sends the order;
+/// then all do the same: each sums up its share of the batch, receives its slice of the total sum,
+/// adds noise to it, and updates its slice of the parameters.
 class SharedSteps final : public StepEngine {
  public:
   /// \param processes  outlives the engine.
   SharedSteps(StepState& state, ProcessGroup& processes);
 
-  /// The number of parameters that the optimizer of this process moves, at least 1.
+  /// The number of parameters that this process's optimizer updates, at least 1.
   std::size_t optimizer_size() const;
 
   /// At process 0.
   bool take(const DrawnStep& drawn, Workbench& bench) override;
-  /// At the others, with the receipt of the step in hand where the noise is correlated.
-  /// \throws as take(); IoError for a process that is gone.
+  /// At the others, with the step's receipt in hand if the noise is correlated.
+  /// \throws as take(); IoError if a process is gone.
   void take_part(const StepOrder& order, Workbench& bench);
 
   void begin_saving(StateWriter& out) const override;
@@ -36,11 +36,11 @@ class SharedSteps final : public StepEngine {
  private:
   /// The results of a step that every process keeps.
   struct Made {
-    /// At process 0, where the optimizer needs whole gradients: the releases.
+    /// At process 0, if the optimizer needs whole gradients: the releases.
     std::vector<Released> whole;
     double noise_stddev = 0.0;
-    double unclipped = 0.0;      // as released, where the clip norm adapts
-    bool check_differs = false;  // in the process that has the example
+    double unclipped = 0.0;      // as released, if the clip norm is adaptive
+    bool check_differs = false;  // in the process that has the checked example
   };
   bool takes_slices() const;
   StepOrder order_of(const DrawnStep& drawn, const Clip& clip, const ContributionCheck* check);

@@ -33,7 +33,7 @@ ContributionCheck drawn_check(const RandomKey& key, std::size_t number, std::siz
   return check;
 }
 
-/// Empty where the transform makes whole contributions alone.
+/// Empty if the transform makes only whole contributions.
 PiecesOf pieces_of(const BoundedStatistic& transform, const Shape& shape) {
   const auto* able = dynamic_cast<const ContributionsInPieces*>(&transform);
   if (able == nullptr) return {};
@@ -42,7 +42,7 @@ PiecesOf pieces_of(const BoundedStatistic& transform, const Shape& shape) {
   };
 }
 
-/// The sum for a count: a row adds 1 to the only number (StatisticOf::rows), or to its class's.
+/// The sum for a count: a row adds 1 to the single number (StatisticOf::rows), or to its class's.
 BoundedOnGrid sum_of_count(const PlannedStatistic& planned, const Dataset& train,
                            Executor& executor) {
   if (planned.of == StatisticOf::rows)
@@ -155,7 +155,7 @@ void StatisticReleases::release_counts(const Dataset& train) {
     const IndependentNoise noise(one.noise_multiplier);
     Mechanism mechanism(noise, noise_key_of(one.of, key_), executor_);
     std::vector<Released> own;
-    // A count is no mean.
+    // A count is not a mean.
     const Released& released =
         release(one, sum_of_count(one, train, executor_), 1.0, mechanism,
                 is_of_rows ? ReleaseSeen::What::rows : ReleaseSeen::What::classes, own);

@@ -1,4 +1,4 @@
-// The interface of what makes an owner's steps, wherever sums, noise and optimizer are.
+// The interface of engines, which make an owner's steps wherever sums, noise and optimizer are.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@
 
 namespace privgrad::core {
 
-/// A step whose batch is drawn, and checked against the law that it was charged by. Private.
+/// A step whose batch is drawn, and tested against the law for which it was charged. Private.
 struct DrawnStep {
   std::uint64_t step = 0;
   std::span<const std::uint32_t> batch;  ///< Rows of the data set.
 };
 
-/// Makes the steps of one owner: sums up the gradients of a batch, uses the step's receipt up for
-/// the release, and moves the parameters. All engines make the same releases, bit for bit, of a plan
-/// that they support; which engine supports which traits is said in plan/engines.hpp.
+/// Makes the steps of one owner: sums up the gradients of a batch, uses the step's receipt for the
+/// release, and updates the parameters. For a plan that they support, all engines make the same
+/// releases, bit for bit; plan/engines.hpp says which engine supports which traits.
 ///
 /// Threads: calls never overlap.
 class StepEngine {
@@ -34,17 +34,17 @@ class StepEngine {
   /// \throws PluginError if a check proves a plugin faulty; nothing is then released for the step.
   virtual bool take(const DrawnStep& drawn, Workbench& bench) = 0;
 
-  /// Brings the parameters to the workbench, if they moved elsewhere.
+  /// Fetches the parameters to the workbench, if they were updated elsewhere.
   virtual void bring_home(Workbench&) {}
-  /// To be called once the workbench was given other parameters.
+  /// Must be called after the workbench was given other parameters.
   virtual void were_loaded() {}
   /// RunChecks::noise_by.
   virtual std::string noise_by() const { return ""; }
 
-  /// To be called before anything is saved; processes that share the steps call it together.
+  /// Must be called before anything is saved; processes that share the steps call it together.
   virtual void begin_saving(StateWriter&) const {}
   virtual void save_optimizer(StateWriter& out) const;
-  /// \throws IoError for the state of another optimizer.
+  /// \throws IoError if the state belongs to another optimizer.
   virtual void restore_optimizer(StateReader& in);
 
  protected:

@@ -19,8 +19,8 @@
 namespace privgrad::core {
 namespace {
 
-/// Two copies of a state whose scalings differ, by a rounding of one processor, say, would release
-/// other sums: their noise has nothing in common.
+/// Two copies of a state whose scalings differ, for example by a rounding on another processor,
+/// would release other sums, so their noise must be unrelated.
 RandomKey key_of_scaled(const RandomKey& noise_key, const Scaling& scaling) {
   const auto bytes = [](std::span<const float> numbers) {
     const auto raw = std::as_bytes(numbers);
@@ -29,7 +29,7 @@ RandomKey key_of_scaled(const RandomKey& noise_key, const Scaling& scaling) {
   return noise_key.derive("scaled\n" + bytes(scaling.shift) + bytes(scaling.scale));
 }
 
-/// Of an aggregator with a window; null for any other.
+/// The recipes of an aggregator with a window; null for any other.
 const CorrelatedRecipes* windowed_recipes(const Plan& plan) {
   if (!plan.correlated) return nullptr;
   const CorrelatedRecipes& recipes = plan.correlated->parts.front().recipes;

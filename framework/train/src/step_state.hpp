@@ -1,4 +1,4 @@
-// The state of one owner's steps that does not depend on which engine makes them.
+// The state of one owner's steps that does not depend on the engine.
 #pragma once
 
 #include <cstddef>
@@ -24,46 +24,46 @@
 namespace privgrad::core {
 
 /// The state of one owner's steps: the components, the mechanism with its noise, and what follows
-/// from releases alone, as the next clip norm does.
+/// only from releases, such as the next clip norm.
 struct StepState {
-  /// \param slice  the part of sums, noise and optimizer that this process has; nothing: all.
+  /// \param slice  the part of sums, noise and optimizer in this process; nothing: all.
   StepState(const Plan& plan, const Dataset& data, const RandomKey& key, Executor& executor,
             std::optional<Slice> slice);
 
-  /// The key for noise and augmentation of the next step, in a run whose keys change.
+  /// Sets the key for noise and augmentation of the next step, in a run whose keys change.
   void use_key_of_step(const RandomKey& key);
 
   // ---- a step, in this order
 
   /// The step's clipping, with the clip norm in use.
   Clip clip_of_step(std::uint64_t step);
-  /// Copies the scaling of the coordinates, before the clipping sees norms of the step's rows:
-  /// nothing of them can move it.
+  /// Copies the scaling of the coordinates before the clipping sees norms of the step's rows, so
+  /// that these cannot affect it.
   void copy_scaling();
-  /// Uses the step's receipt up.
+  /// Uses the step's receipt.
   /// \throws PrivacyError
   Released release(BoundedOnGrid sum, double divisor);
   Released release(Bounded sum, double divisor);
   Released release_without_noise(Bounded sum, double divisor);
-  /// The gradient for the optimizer, and the next clip norm or the next step's scaling, from a
-  /// released value alone.
-  /// \returns nothing where the gradient is the release itself.
+  /// The gradient for the optimizer, and the next clip norm or the next step's scaling, derived
+  /// only from a released value.
+  /// \returns nothing if the gradient is the release itself.
   std::optional<Released> gradient_of(const Clip& clip, const Released& released);
-  /// The gradient where the aggregator uses differences, from all releases of the step.
+  /// The gradient from all releases of the step, if the aggregator uses differences.
   Released combined_gradient(std::uint64_t step, const Clip& clip,
                              std::span<const Released> released);
-  /// The share of the batch that was not clipped, as released: the next clip norm costs nothing
-  /// more.
+  /// Adapts the clip norm to the released share of the batch that was not clipped, at no further
+  /// cost.
   void adapt_clip_norm(double unclipped);
   void update(std::span<float> parameters, const Released& gradient, std::uint64_t step);
 
-  /// Runs `body` so that what it throws names the program and the clipping.
+  /// Runs `body`; errors that it throws get the names of the program and the clipping.
   template <class Body>
   void in_program(const Body& body) const {
     in_run_of(program + " or " + clipping, body);
   }
 
-  /// Saves all but the optimizer, whose place is its engine's matter.
+  /// Saves everything except the optimizer, which its engine saves.
   void save(StateWriter& out) const;
   void restore(StateReader& in);
 
@@ -75,8 +75,9 @@ struct StepState {
   Components made;
   Mechanism mechanism;
   RandomKey augmentation_key;
-  std::optional<CorrelatedMechanism> correlated;   // instead of mechanism, but for windows of noise
-  std::optional<GradientDifferences> differences;  // of an aggregator that uses them
+  // used instead of mechanism, except for windows of noise
+  std::optional<CorrelatedMechanism> correlated;
+  std::optional<GradientDifferences> differences;  // for an aggregator that uses them
   ContributionChecks contribution_checks;
   Receipts receipts;
 
@@ -84,7 +85,7 @@ struct StepState {
   double clip_norm;
   std::optional<double> clipped_fraction;
   double gradient_noise = 0.0;
-  std::vector<float> shift, scale;  // what the coordinates were scaled by
+  std::vector<float> shift, scale;  // the scaling of the coordinates
 
   // for audits and comparisons
   std::function<void(const StepSeen&)> witness;

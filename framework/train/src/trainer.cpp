@@ -22,16 +22,16 @@
 namespace privgrad::core {
 namespace {
 
-/// Steps that are paid for together: one answer of the accountant, one flush to the disk. But for
-/// reports that come between, at most 64 times a run, so that neither a slow accountant nor a slow
-/// disk holds up the steps. A run that is cut off may have paid for steps that it never made; the
-/// other way round cannot happen.
+/// Steps that are paid for together: one answer of the accountant and one flush to the disk. Apart
+/// from reports in between, this happens at most 64 times per run, so neither a slow accountant nor
+/// a slow disk delays the steps. An interrupted run may have paid for steps that it never made, but
+/// never the reverse.
 std::uint64_t steps_per_payment(std::uint64_t steps) {
   return std::max<std::uint64_t>(1, (steps + 63) / 64);
 }
 
-/// Two copies of a state whose coins differ, since somebody has edited one of them, would release other
-/// sums in the rest of the epoch: their noise has nothing in common.
+/// Two copies of a state whose coins differ, because one was edited, would release other sums in
+/// the rest of the epoch, so their noise must be unrelated.
 RandomKey key_with_coins(const RandomKey& key, const RandomKey& coins) {
   const auto bytes = coins.secret_bytes();
   return key.derive("coins\n" + std::string(bytes.begin(), bytes.end()));
@@ -97,7 +97,7 @@ void Trainer::open_ledger(const std::filesystem::path& file, const nlohmann::jso
 }
 
 void Trainer::watch_sampling() {
-  // A plan of an order follows the very one that it is charged by, and compares each batch.
+  // A plan with a public order compares each batch with the order for which it is charged.
   if (plan_.public_order() == nullptr)
     sampling_watch_.emplace(plan_.charges, plan_.manifest->sampler.component->full_name());
 }
@@ -141,7 +141,7 @@ void Trainer::save(StateWriter& out, Between where) const {
 }
 
 void Trainer::restore(StateReader& in, Between where) {
-  check_charges(plan_, state_->made);  // before noise that has adapted changes them
+  check_charges(plan_, state_->made);  // before adaptive noise changes them
   in.begin("trainer");
   in.get(restored_.at, restored_.in_hand);
   if (where == Between::steps) engine_->restore_optimizer(in);
@@ -169,9 +169,8 @@ bool Trainer::pay_for(std::uint64_t step, std::uint64_t at_least) {
     return state_->receipts.size() >= at_least;
   }
   const std::uint64_t from = step + state_->receipts.size();
-  // A block ends where the plan says that the budget does; the ledger checks it all the same. Nor
-  // are steps paid for before a report that comes before them: whether they come is not decided
-  // yet.
+  // A block ends where the planned budget ends, which the ledger checks again. Steps after a report
+  // are not paid for before it, because it decides whether they are made.
   std::uint64_t limit =
       from < plan_.affordable_steps ? plan_.affordable_steps : plan_.charges.size();
   if (plan_.report && plan_.report->every > 0)
@@ -249,13 +248,13 @@ bool Trainer::take_step(std::uint64_t step, Workbench& bench) {
 }
 
 void Trainer::take_part(const StepOrder& order, Workbench& bench) {
-  // Process 0 keeps the receipt of a step whose sums are carried on, and gives no second one for it.
+  // Process 0 keeps the receipt of a step whose sums are carried over; a step has only one.
   if (state_->correlated) take_over(order.step, 1);
   shared_->take_part(order, bench);
 }
 
-/// Of an epoch in which each example draws its step beforehand, all batches follow from the coins of
-/// the first one's step: others would draw other steps for examples that have had theirs.
+/// An epoch's batches all use the coins of its first step; fresh coins would place some examples
+/// twice.
 const RandomSource& Trainer::coins_of(std::uint64_t step) {
   if (!draws_epochs_) return *sampler_random_;
   if (coins_ && step > coins_->first && step <= coins_->last) return *epoch_random_;
@@ -289,7 +288,7 @@ void Trainer::take_any_rows() {
                                  .steps = plan_.steps(),
                                  .adjacency = plan_.manifest->adjacency,
                                  .batch_sizes = batches});
-  } catch (const std::exception&) {  // whatever it says of this number would tell the number
+  } catch (const std::exception&) {  // an error text about this number would reveal it
     takes_all_rows_ = true;
   }
 }
@@ -304,7 +303,7 @@ void Trainer::draw_batch(std::uint64_t step) {
               [&] { state_->made.sampler->sample(step, rows, coins_of(step), batch_); });
   }
   if (sampling_watch_) sampling_watch_->check(step, rows, batch_);
-  // Whoever found the coins of an epoch that is over would know who was in which of its batches.
+  // The coins of a finished epoch would reveal who was in which of its batches.
   if (coins_ && step == coins_->last) forget_coins();
   const DrawnOrder* order = plan_.public_order();
   if (separation_watch_) {

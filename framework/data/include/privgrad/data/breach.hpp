@@ -1,4 +1,4 @@
-// Turns whatever a component throws in the middle of a run into an error that names the component.
+// Turns any exception of a component during a run into an error that names the component.
 #pragma once
 
 #include <functional>
@@ -6,11 +6,11 @@
 
 namespace privgrad::core {
 
-/// Calls a component's code during a run. The plan has accepted the component's parameters, so
-/// whatever it throws now is a breach of its contract and becomes a PluginError that names it, also
-/// a ConfigError, which would blame the manifest. Refusals for privacy and failures of files stay
-/// as they are.
-/// \param who  the component's full name; all names where several take part.
+/// Calls a component's code during a run. The plan has accepted the component's parameters, so any
+/// exception now is a breach of its contract and becomes a PluginError that names it, even a
+/// ConfigError, which would blame the manifest. Privacy refusals and file errors are passed on
+/// unchanged.
+/// \param who  the component's full name; all names if several are involved.
 void in_run_of(const std::string& who, const std::function<void()>& action);
 
 }  // namespace privgrad::core

@@ -13,15 +13,15 @@
 
 namespace privgrad::core {
 
-/// 256 random bits. With them anybody can check which data a commitment is to and, by trying, find
-/// out about any row of it. The owner of the data keeps them.
+/// 256 random bits. They allow anyone to check to which data a commitment belongs and, by trial, to
+/// find out about any row of it. The owner of the data keeps them.
 using Opening = std::array<std::uint8_t, 32>;
 
-/// The training data as a ledger's first line identifies them.
+/// The training data, as a ledger's first line identifies it.
 struct DataCommitment {
-  std::optional<std::string> value;  ///< 64 hex digits; nothing: the run is bound to no data.
-  std::string why_not;               ///< The reason where there is no value.
-  /// The hash of the test rows, which measurements read, and schedules that follow from them. Only
+  std::optional<std::string> value;  ///< 64 hex digits; nothing if the run is bound to no data.
+  std::string why_not;               ///< The reason if there is no value.
+  /// The hash of the test rows, which measurements use, and schedules that depend on these. Only
   /// for a run that can be resumed, and private.
   std::string test_rows = {};
 };
@@ -32,26 +32,25 @@ struct DataCommitment {
 ///     of rows, that of the features' extents, each extent, the number of classes; then row by row
 ///     the features and the target, each the 32 bits of a little-endian IEEE single.
 ///
-/// Binding: another data set with the same commitment is a collision of SHA-256. Hiding: the
-/// opening is as long as a block's key and comes first, so that without it the hash is that of a
-/// random oracle at a point with 256 bits that nobody knows; equal data has another commitment in
-/// each run. An opening from a seed hides nothing from anybody who knows the seed.
+/// Binding: another data set with the same commitment would be a collision of SHA-256. Hiding: the
+/// opening comes first and has 256 unknown bits, so without it the hash is the value of a random
+/// oracle at an unknown point; equal data has a different commitment in each run. An opening from a
+/// seed hides nothing from anyone who knows the seed.
 std::string commitment_to(const Opening& opening, const Dataset& rows);
 
-/// The opening of a seeded run: it follows from the seed, and needs no file.
+/// The opening of a seeded run: it follows from the seed and needs no file.
 Opening opening_of_seed(std::uint64_t seed);
 
-/// Commits to the training examples. Without a seed the opening is drawn from the operating
-/// system, and left in STATE/FIRST 32 DIGITS OF THE COMMITMENT/opening.json, which nobody but the
-/// user can read, before this returns. Where it cannot be left, there is no commitment: one that
+/// Commits to the training examples. Without a seed the opening comes from the operating system,
+/// and is saved in STATE/FIRST 32 DIGITS OF THE COMMITMENT/opening.json, which only the user can
+/// read, before this returns. If it cannot be saved, there is no commitment, because one that
 /// nobody can open would prove nothing.
-/// \param state  the user's state folder, outside run directories; empty: there is none.
+/// \param state  the user's state folder, outside run directories; empty if there is none.
 DataCommitment commit(const Manifest& manifest, const Dataset& train,
                       const std::filesystem::path& state);
 
-/// The commitment of a resumed run to the examples as they are now: the same if they have not
-/// changed.
-/// \param value  the run's commitment; nothing: it is bound to no data.
+/// The commitment of a resumed run to the current examples: the same if they have not changed.
+/// \param value  the run's commitment; nothing if it is bound to no data.
 /// \throws PrivacyError if it is to other examples; IoError if its opening is not in `state`.
 DataCommitment commit_again(const Manifest& manifest, const Dataset& train,
                             const std::filesystem::path& state,

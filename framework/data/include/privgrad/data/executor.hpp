@@ -11,7 +11,7 @@ namespace privgrad::core {
 /// \param threads  > 0.
 std::unique_ptr<Executor> make_executor(int threads);
 
-/// \returns the number of threads that the machine lets this process use, at least 1.
+/// \returns the number of threads available to this process, at least 1.
 int available_threads();
 
 }  // namespace privgrad::core

@@ -16,52 +16,53 @@ namespace privgrad::core {
 
 class PrivateFolder;
 
-/// Everything that features follow from, and how many there are.
+/// Everything from which features follow, and their number.
 struct FeatureKey {
   std::string text;  ///< On one line: JSON that names data, layers, weights and code by hashes.
-  std::string what;  ///< "outputs of frozen layers", for notes; not in the file.
+  std::string what;  ///< "outputs of frozen layers", for notes; not written to the file.
   std::uint64_t rows = 0;
   std::size_t row_size = 0;  ///< Numbers per example.
 };
 
-/// Outputs of frozen layers, and of costly transforms (RowTransform::is_costly()), that outlive their run: a
-/// folder of files, each for one split of the data and one set of layers or one transform, that the
-/// next run with the same ones reads instead of computing them.
+/// Stores outputs of frozen layers and of costly transforms (RowTransform::is_costly()) beyond
+/// their run: a folder of files, each for one split of the data and one set of layers or one
+/// transform. The next run with the same ones reads the outputs instead of computing them.
 ///
-/// Privacy: features are computed from private rows, and as private as they are. So nothing is kept
-/// unless the user says so, in a folder that nobody else can look into (0700, files 0600), outside
-/// the output that is handed on. Features that are read back are bit for bit those that would have
-/// been computed, or are not used: everything that they follow from is in the file's name and head,
-/// and a hash covers every byte.
+/// Privacy: features are computed from private rows, and are as private. So they are stored only at
+/// the user's request, in a folder that only the user can read (0700, files 0600), outside the
+/// output that may be shared. Features that are read back are bit for bit those that would have
+/// been computed; otherwise they are not used: the file's name and head contain everything from
+/// which they follow, and a hash covers every byte.
 ///
 /// A file KEY.features, where KEY is the SHA-256 of the key's text:
 ///
 ///   "privgrad features 1\n", the key's text, "\n", the numbers (float32, little-endian, row after
 ///   row), and the SHA-256 of all that, 64 hex digits.
 ///
-/// It is written aside and renamed: processes that keep the same features at once keep the same
-/// file. Threads: const functions may run concurrently.
+/// It is written to a temporary file and renamed: processes that store the same features at once
+/// store the same file. Threads: const functions may run concurrently.
 class FeatureCache {
  public:
-  /// \param folder  made where it is missing.
-  /// \param note  receives lines for the user: which features were kept or taken and where, and
+  /// \param folder  created if it is missing.
+  /// \param note  receives lines for the user: which features were stored or read and where, and
   ///   which were not and why; may be empty.
-  /// \throws ConfigError if the folder belongs to or is open to others; IoError if it is none, or a
-  ///   link, or cannot be made.
+  /// \throws ConfigError if the folder belongs to or is open to others; IoError if it is a link or
+  ///   not a folder, or cannot be created.
   FeatureCache(const std::filesystem::path& folder, std::function<void(const std::string&)> note);
   FeatureCache(const FeatureCache&) = delete;
   FeatureCache& operator=(const FeatureCache&) = delete;
   ~FeatureCache();
 
-  /// \returns the features kept for the key; nothing if there are none, or if the file is not
-  ///   whole.
+  /// \returns the features stored for the key; nothing if there are none, or if the file is not
+  ///   complete.
   std::optional<std::vector<float>> find(const FeatureKey& key) const;
 
-  /// Keeps features. Where that fails, on a full disk say, it is noted and nothing is left behind.
+  /// Stores features. If that fails, for example on a full disk, it is noted and nothing is left
+  /// behind.
   /// \param features  [rows, row_size].
   void keep(const FeatureKey& key, std::span<const float> features) const;
 
-  /// Tells the user.
+  /// Sends a line to the user.
   void note(const std::string& text) const;
 
  private:
@@ -69,27 +70,26 @@ class FeatureCache {
   std::function<void(const std::string&)> note_;
 };
 
-/// One file of a cache: features, or the rows of a streamed data set. Its name and its key are left
-/// out: hashes of private rows confirm guesses.
+/// One file of a cache: features, or the rows of a streamed data set. Name and key are omitted:
+/// hashes of private rows confirm guesses.
 struct KeptFeatures {
   std::uint64_t bytes = 0;
   std::time_t used = 0;  ///< When it was written or read last.
-      /// As its head says; 0: it has no readable head, or was left by a process that was killed.
+      /// As its head says; 0 if it has no readable head, or was left by a killed process.
   std::uint64_t rows = 0;
   std::size_t row_size = 0;
 };
 
-/// \returns the folder where --cache and data.streaming keep private copies of data, unless told
-///   otherwise: $XDG_CACHE_HOME/privgrad/features, else ~/.cache/privgrad/features; empty where
-///   neither is known.
+/// \returns the default folder of --cache and data.streaming for private copies of data:
+///   $XDG_CACHE_HOME/privgrad/features, else ~/.cache/privgrad/features; empty if neither is known.
 std::filesystem::path user_feature_folder();
 
-/// \returns the files of a cache, the last used first; none if there is no such folder.
+/// \returns the files of a cache, most recently used first; none if there is no such folder.
 /// \throws as FeatureCache
 std::vector<KeptFeatures> list_features(const std::filesystem::path& folder);
 
-/// Removes all files of a cache, and the folder if nothing else is in it. This unlinks files; it
-/// does not wipe the disk.
+/// Removes all files of a cache, and the folder if nothing else is in it. This unlinks files
+/// without wiping the disk.
 /// \returns the files that were removed.
 /// \throws as FeatureCache; IoError if a file cannot be removed.
 std::vector<KeptFeatures> delete_features(const std::filesystem::path& folder);

@@ -7,9 +7,9 @@
 
 namespace privgrad::core {
 
-/// The values that a transform of a run has learnt and was applied with.
+/// The learnt values with which a transform of a run was applied.
 struct FittedTransform {
-  bool is_known = false;             ///< False: the transform keeps them to itself.
+  bool is_known = false;             ///< False if the transform does not disclose them.
   std::vector<FittedTensor> values;  ///< Empty for a transform that learns nothing.
 };
 

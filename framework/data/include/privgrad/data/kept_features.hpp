@@ -1,4 +1,5 @@
-// The keys under which features are kept, and the replacement of examples' features by kept ones.
+// The keys under which features are stored, and the replacement of examples' features by stored
+// ones.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -13,21 +14,22 @@
 namespace privgrad::core {
 
 /// The code that makes features, and its parameters. Outputs have the same bits on every processor
-/// if a component keeps its promise; instructions and the C library, whose elementary functions it
-/// may use, are named in case it does not.
+/// if a component keeps its promise; the key also names the instruction set and the C library,
+/// whose elementary functions it may use, in case it does not.
 /// \param role  "backend", "transform".
 nlohmann::json key_of_code(const std::string& role, const Component& component,
                            const Params& params);
 
-/// \param about  everything but the examples that the outputs follow from.
+/// \param about  everything except the examples from which the outputs follow.
 /// \param what  "outputs of frozen layers", for notes.
 /// \param row_size  numbers per example.
-/// \param data  the input: its features are hashed as they are seen, whatever source and transforms
-///   made them. Targets are no part of the key, since outputs do not depend on them.
+/// \param data  the input: its features are hashed in their present form, whatever source and
+///   transforms made them. Targets are not part of the key, because outputs do not depend on them.
 FeatureKey key_of_features(nlohmann::json about, std::string what, std::size_t row_size,
                            const Dataset& data);
 
-/// Examples that became NaN stay among the others: to stop would reveal something about one row.
+/// Examples that became NaN stay among the others, because stopping would reveal something about
+/// one row.
 /// \param shape  of one example's output.
 /// \param outputs  [rows, shape].
 void replace_features(const Shape& shape, std::vector<float> outputs, Dataset& data);

@@ -10,10 +10,10 @@
 
 namespace privgrad::core {
 
-/// \param streaming  the section data.streaming; nothing: the source itself is returned, whose rows
-///   are in memory.
-/// \returns with streaming, a source whose rows lie in a file that is mapped into memory. The file
-///   is found, or made when rows or facts about them are first asked for.
+/// \param streaming  the section data.streaming; nothing: returns the source itself, with its rows
+///   in memory.
+/// \returns with streaming, a source whose rows are in a memory-mapped file. The file is found, or
+///   made when rows or facts about them are first requested.
 /// \throws ConfigError if the source cannot stream; as the source.
 ComponentPtr<DataSource> open_source(const ComponentUse& use,
                                      const std::optional<Streaming>& streaming);

@@ -1,4 +1,4 @@
-// Folders for private copies of data, which nobody but the user can look into, and their files.
+// Folders for private copies of data, which only the user can read, and their files.
 #pragma once
 
 #include <cstdint>
@@ -25,24 +25,24 @@ class Descriptor {
 
   int get() const noexcept { return number_; }
   explicit operator bool() const noexcept { return number_ >= 0; }
-  /// \returns whether everything written is known to have arrived.
+  /// \returns whether everything written is known to have reached the disk.
   bool close() noexcept;
 
  private:
   int number_;
 };
 
-/// A folder of private copies of data: of mode 0700, the user's own, no link.
+/// A folder for private copies of data, with mode 0700, owned by the user, and not a link.
 ///
-/// Privacy: nobody else can look into it. Threads: const functions may run concurrently.
+/// Privacy: nobody else can read it. Threads: const functions may run concurrently.
 class PrivateFolder {
  public:
-  /// Makes it where it is missing.
-  /// \throws ConfigError if it belongs to or is open to others; IoError if it is none, or a link,
-  ///   or cannot be made.
+  /// Creates the folder if it is missing.
+  /// \throws ConfigError if it belongs to or is open to others; IoError if it is a link or not a
+  ///   folder, or cannot be created.
   explicit PrivateFolder(const std::filesystem::path& folder);
 
-  /// \returns one that is there already; nothing in `get()` if there is none.
+  /// \returns an existing folder; `get()` is invalid if there is none.
   /// \throws as above
   static Descriptor open(const std::filesystem::path& folder);
 
@@ -54,16 +54,16 @@ class PrivateFolder {
   Descriptor descriptor_;
 };
 
-/// The operating system's words for an error number.
+/// The operating system's text for an error number.
 std::string words_of(int error);
 
 /// \returns whether all bytes were written; if not, errno says why.
 bool write_all(int descriptor, std::string_view bytes);
 
-/// \returns whether there were that many bytes.
+/// \returns whether that many bytes were available.
 bool read_all(int descriptor, std::span<char> bytes);
 
-/// The same from a place in a file.
+/// read_all() from an offset in a file.
 bool read_all_at(int descriptor, std::uint64_t place, std::span<char> bytes);
 
 /// "6200 MB".

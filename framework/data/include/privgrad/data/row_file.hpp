@@ -1,4 +1,4 @@
-// Files of rows that are mapped into memory, for data sets that memory does not hold.
+// Memory-mapped files of rows, for data sets larger than memory.
 #pragma once
 
 #include <array>
@@ -20,23 +20,23 @@ namespace privgrad::core {
 inline constexpr std::string_view kRowFileHead = "privgrad rows 1\n";
 inline constexpr std::string_view kRowFileSuffix = ".rows";
 
-/// How rows are stored: bytes mean byte * scale, without them they are float32.
+/// How rows are stored: as bytes, which mean byte * scale, or as float32.
 struct RowEncoding {
   bool is_bytes = false;
   float scale = 1.0f;
 };
 
-/// Which file of a folder holds the rows.
+/// Identifies the file of a folder that holds the rows.
 struct RowPlace {
-  /// The NAME of the file NAME.rows: 64 hex digits. "": the file has no name, and is gone once
-  /// nobody maps it.
+  /// The NAME of the file NAME.rows: 64 hex digits. "": the file has no name, and disappears once
+  /// nothing maps it.
   std::string name;
-  /// Everything that the rows follow from, on one line; compared when the file is found.
+  /// Everything from which the rows follow, on one line; compared when the file is found.
   std::string key;
 };
 
-/// A file of rows, mapped into memory: the system reads those that are used from the disk, and
-/// takes the memory back when it needs it.
+/// A file of rows, mapped into memory: the system reads the used rows from the disk, and reclaims
+/// the memory when it needs it.
 ///
 /// NAME.rows, of mode 0600, little-endian:
 ///
@@ -47,19 +47,20 @@ struct RowPlace {
 ///   the description, JSON: the key, how rows are stored, DataInfo, and of each part where it lies,
 ///   how long it is, and its BLAKE2b-256 hash.
 ///
-/// Checked when it is found: the head, the file's size, the description by its hash, the key. So a
-/// file that was cut off is found out before a byte of it is mapped, and only its owner could cut
-/// it off later: PrivGrad itself never writes to a file that has its name, and replaces it by
-/// another one. Checked by is_whole() alone: the hash of each part, which reads it once.
+/// The head, the file's size, the hash of the description, and the key are checked when the file is
+/// found. A truncated file is thus detected before a byte of it is mapped, and only its owner could
+/// truncate it later: PrivGrad never writes to a file that has its name, but replaces it by another
+/// one. Only is_whole() checks the hash of each part, for which it reads the part once.
 ///
 /// Privacy: as private as the rows. Threads: const functions may run concurrently.
 class RowFile : public std::enable_shared_from_this<RowFile> {
  public:
-  /// Receives the part of a long operation that is done, 0 to 1; may be empty.
+  /// Receives the completed share of a long operation, 0 to 1; may be empty.
   using Progress = std::function<void(double)>;
 
-  /// \param why  receives the reason why a file of that name cannot be used; "": there is none.
-  /// \returns null if there is no such file, or it is not whole, or has another key.
+  /// \param why  receives the reason why a file of that name cannot be used; "" if there is no such
+  ///   reason.
+  /// \returns null if there is no such file, or if it is not complete or has another key.
   static std::shared_ptr<const RowFile> find(const PrivateFolder& folder, const RowPlace& place,
                                              std::string& why);
 
@@ -72,8 +73,8 @@ class RowFile : public std::enable_shared_from_this<RowFile> {
   /// A hash of all rows and of how they are stored.
   const std::string& content() const noexcept { return content_; }
 
-  /// Compares the hashes of a split's parts.
-  /// \returns whether they are those that were written.
+  /// Verifies the hashes of a split's parts.
+  /// \returns whether they match.
   bool is_whole(Split split, const Progress& progress) const;
 
   /// \param shape  of the rows.
@@ -101,9 +102,9 @@ class RowFile : public std::enable_shared_from_this<RowFile> {
   std::string content_;
 };
 
-/// Writes a file of rows. It has no name until it is whole and on the disk, so a process that is
-/// killed leaves nothing (on a file system without O_TMPFILE: a file NAME.rows.DIGITS.new, which
-/// nothing reads).
+/// Writes a file of rows. It has no name until it is complete and on the disk, so a killed process
+/// leaves nothing (on a file system without O_TMPFILE: a file NAME.rows.DIGITS.new, which nothing
+/// reads).
 class RowFileWriter {
  public:
   /// \param folder  outlives this.
@@ -114,7 +115,7 @@ class RowFileWriter {
   ~RowFileWriter();
 
   /// \param block  of any size, with the row size and encoding of those before.
-  /// \throws IoError if the disk is full; PluginError if blocks are not alike.
+  /// \throws IoError if the disk is full; PluginError if blocks differ in these.
   void add(const RowBlock& block);
 
   std::uint64_t rows(Split split) const noexcept;
@@ -132,7 +133,7 @@ class RowFileWriter {
 
   const PrivateFolder& folder_;
   RowPlace place_;
-  std::string aside_;  ///< The file's name until it is whole; "": it has none.
+  std::string aside_;  ///< The file's name until it is complete; "" if it has none.
   std::array<std::unique_ptr<Part>, 4> parts_;
   std::size_t row_size_ = 0;
   std::optional<RowEncoding> encoding_;

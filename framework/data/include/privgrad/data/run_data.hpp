@@ -11,14 +11,14 @@
 
 namespace privgrad::core {
 
-/// Teaches transforms with statistics of private rows that are released and paid for. What each row
-/// adds is asked of other instances: the one that learns is shown the release alone.
+/// Teaches transforms with released and paid statistics of private rows. Other instances compute
+/// each row's contribution; the instance that learns sees only the release.
 class Teacher {
  public:
   virtual ~Teacher() = default;
   /// \param number  of the transform in the manifest.
   /// \param transform  one whose Statistic is `released`.
-  /// \param train  the rows as the transforms before it have left them.
+  /// \param train  the rows as the preceding transforms have left them.
   virtual void teach(std::size_t number, Transform& transform, const Dataset& train) = 0;
 };
 
@@ -28,8 +28,8 @@ struct RunData {
   /// The values that the transforms have learnt, in their order; none before they were applied. As
   /// private as each of them says (Statistic).
   std::vector<FittedTransform> preprocessing = {};
-  /// A name for these very rows where they lie in a file; "": there is none. Whoever changes
-  /// examples makes data without it.
+  /// A name for exactly these rows if they are in a file; otherwise "". Changing examples makes
+  /// data without a name.
   std::string kept_as = {};
 };
 

@@ -1,4 +1,4 @@
-// A data source whose rows lie in a file that is mapped into memory and kept between runs.
+// A data source whose rows are in a memory-mapped file that is kept between runs.
 #pragma once
 
 #include <memory>
@@ -11,17 +11,17 @@
 
 namespace privgrad::core {
 
-/// The folder that rows are kept in.
+/// The folder in which rows are stored.
 /// \throws ConfigError if none is known.
 PrivateFolder folder_of_rows(const Streaming& streaming);
 
-/// A source whose rows lie in a file that is mapped into memory. They are the source's own rows,
-/// bit for bit.
+/// A source whose rows are in a memory-mapped file. They equal the original source's rows, bit for
+/// bit.
 ///
-/// The file is found again by everything that the rows follow from: the source's code and
-/// parameters, and the files that it reads, by their paths, devices, inode numbers, sizes and times
-/// of change. A file that was changed without any of these is not noticed; no program can set the
-/// time of an inode's change (ctime) without the rights to set the clock.
+/// The file is identified by everything from which the rows follow: the source's code and
+/// parameters, and the files that it reads, by their paths, devices, inode numbers, sizes and
+/// change times. A change that affects none of these goes unnoticed; setting an inode's change time
+/// (ctime) requires the right to set the clock.
 ///
 /// Privacy: the file is as private as the rows, and is kept because the manifest says so.
 class StreamedSource final : public DataSource {
@@ -32,7 +32,7 @@ class StreamedSource final : public DataSource {
   DataInfo info() override;
   Dataset read(Split split) override;
 
-  /// A name for all rows, as read; "": the file has none, and neither have files made from it.
+  /// A name for all rows, as read; "" if the file has none, and so has no file made from it.
   const std::string& content();
 
  private:
@@ -49,22 +49,22 @@ class StreamedSource final : public DataSource {
   std::string identities_;  // of the files that were read
   std::shared_ptr<const RowFile> file_;
   std::string content_;
-  bool is_checked_ = false;  ///< True: its hashes need not be compared any more.
+  bool is_checked_ = false;  ///< true if its hashes need no further check
 };
 
-/// Finds the file, or makes it where it is missing or broken. If several processes want the same
-/// file, one makes it while the others wait.
+/// Finds the file, or makes it if it is missing or broken. If several processes need the same file,
+/// one makes it while the others wait.
 /// \param what  "rows of csv", for notes.
 std::shared_ptr<const RowFile> find_or_make(
     const PrivateFolder& folder, const RowPlace& place, const Streaming& streaming,
     const std::string& what, const std::function<std::shared_ptr<const RowFile>()>& make);
 
-/// Makes a file in the place of one that was found and turned out to be damaged.
+/// Replaces a file that was found but turned out to be damaged.
 std::shared_ptr<const RowFile> make_anew(
     const PrivateFolder& folder, const Streaming& streaming, const std::string& what,
     const std::function<std::shared_ptr<const RowFile>()>& make);
 
-/// Compares the hashes of all rows with those that were written.
+/// Verifies the hashes of all rows.
 /// \param what  "rows of csv"
 bool all_whole(const RowFile& file, const Streaming& streaming, const std::string& what);
 

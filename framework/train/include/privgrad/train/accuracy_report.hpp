@@ -1,4 +1,4 @@
-// The noised training accuracy that a run may release: its computation, its payment, its record.
+// The noisy training accuracy that a run may release: its computation, its payment, its record.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@
 
 namespace privgrad::core {
 
-/// The purpose that the key of a report's noise is derived for.
+/// The purpose for which the key of a report's noise is derived.
 inline constexpr std::string_view kReportPurpose = "report";
 
-/// The contribution of each row to the report: 1/2 if the program classifies it correctly, else
-/// -1/2. Each row is computed by itself, so that its number depends on no other row.
+/// The contribution of each row to the report: 1/2 if the program classifies it correctly,
+/// otherwise -1/2. Each row is computed by itself, so its number depends on no other row.
 /// \param rows  numbers of the examples.
 std::vector<float> correct_halves(const Program& program, const Dataset& data,
                                   std::span<const std::uint32_t> rows, Executor& executor);
@@ -36,19 +36,20 @@ struct ReportedAccuracy {
 
 /// The accuracies that a run has released.
 struct ReportedAccuracies {
-  std::vector<std::uint64_t> steps;      ///< Steps after which one was released.
-  std::vector<double> between;           ///< Their accuracies, one for each of `steps`.
-  std::optional<ReportedAccuracy> kept;  ///< For the model that is kept, once released.
+  std::vector<std::uint64_t> steps;      ///< The steps after which an accuracy was released.
+  std::vector<double> between;           ///< The accuracies, one for each of `steps`.
+  std::optional<ReportedAccuracy> kept;  ///< For the kept model, once released.
 };
 
 /// Pays for a report, and then releases the accuracy of a model.
-/// \param charge  PlannedReport::charge(), or charge_behind() so many steps, which chooses the
-///   noise: each charge has its own, from one key.
+/// \param charge  PlannedReport::charge(), or charge_behind() for a number of steps, which
+///   determines the noise: each charge has its own noise, from one key.
 /// \param divisor  of the sum: divisor_of().
-/// \param halves_of_rows  makes correct_halves() of all training rows; called once it is paid for.
-/// \param model  the parameters that these are of.
-/// \param key  used for reports alone.
-/// \param ledger  null without noise. \param witness  null: none.
+/// \param halves_of_rows  makes correct_halves() of all training rows; called after the payment.
+/// \param model  the parameters to which these belong.
+/// \param key  used only for reports.
+/// \param ledger  null without noise.
+/// \param witness  null: none.
 /// \returns nothing if the ledger does not pay for it.
 std::optional<ReportedAccuracy> release_accuracy(
     const Plan& plan, const Charge& charge, double divisor,

@@ -1,4 +1,4 @@
-// The noise of a run whose schedule adapts it to measurements: it measures, chooses and pays.
+// The noise of a run whose schedule adapts it to measurements: measures, chooses and pays.
 #pragma once
 
 #include <cstdint>
@@ -21,45 +21,45 @@
 
 namespace privgrad::core {
 
-/// The measurement on public test rows: their mean loss, or the share that is classified correctly.
-/// \throws IoError  there are none: the manifest declares a test split, and no row fell to it.
+/// The measurement on public test rows: their mean loss, or the share classified correctly.
+/// \throws IoError if there are none: the manifest declares a test split, but it received no row.
 double measured_on_test_rows(const Measurement& measurement, const Evaluation& sums,
                              std::size_t rows);
 
-/// The noise of a run whose schedule adapts it: makes the measurements that the schedule asks for,
-/// and pays for them and for the steps, one at a time.
+/// The adaptive noise of a run: makes the measurements that the schedule requests, and pays for
+/// them and for the steps, one at a time.
 ///
 /// Sensitivity of a loss_change: an example contributes b(l(w)) - b(l(w')) for two released models
-/// w, w', where b brings a loss to [0, loss_bound]. Both terms are in that range, so that the
-/// difference is at most loss_bound in size, and the sum of all differences moves by at most that
-/// if an example comes, goes, or contributes zero, and by twice that if it is exchanged, as the
-/// accountant assumes for a `gaussian` event. row_sum() enforces the bound once more.
+/// w, w', where b brings a loss to [0, loss_bound]. Both terms are in that range, so the absolute
+/// difference is at most loss_bound. The sum of all differences changes by at most loss_bound if an
+/// example is added, removed or zeroed, and by twice that if it is exchanged, as the accountant
+/// assumes for a `gaussian` event. row_sum() enforces the bound once more.
 ///
-/// The losses at the last measurement are kept, since they are needed at the next one; they are as
-/// private as the rows and stay here.
+/// The losses of the last measurement are kept for the next one; they are as private as the rows
+/// and stay in this object.
 class AdaptiveNoise {
  public:
-  /// \param plan  with noise that adapts.
+  /// \param plan  with adaptive noise.
   /// \param train  the private rows.
   /// \param key  of the run.
-  /// \param aggregator  of the run, started; told whenever the noise changes.
+  /// \param aggregator  of the run, started; notified whenever the noise changes.
   AdaptiveNoise(const Plan& plan, Aggregator& aggregator, const Dataset& train,
                 const RandomKey& key, Executor& executor);
   AdaptiveNoise(const AdaptiveNoise&) = delete;
   AdaptiveNoise& operator=(const AdaptiveNoise&) = delete;
 
-  /// To be called before each step is paid for: measures, if a measurement is due, and chooses the
-  /// noise of the step.
+  /// Must be called before each step is paid for: makes a measurement if one is due, and chooses
+  /// the noise of the step.
   /// \param bench  with the released model.
   /// \param test  the test rows.
-  /// \returns false if the measurement does not fit in the budget; nothing was released then.
+  /// \returns false if the budget does not pay for the measurement; nothing was released then.
   bool choose(std::uint64_t step, Workbench& bench, const Dataset& test, Ledger& ledger);
 
-  /// Pays for the step, by the noise that was chosen for it.
+  /// Pays for the step, according to its noise.
   /// \returns nothing if the budget does not pay for it.
   std::optional<Receipt> pay(std::uint64_t step, Ledger& ledger);
 
-  /// Draws the noise of the measurements to come with this key.
+  /// Draws the noise of later measurements with this key.
   /// \param key  of the step.
   void use_key(const RandomKey& key) { check_mechanism_.use_key(key.derive(kPurpose)); }
 
@@ -71,7 +71,7 @@ class AdaptiveNoise {
   /// \throws IoError
   void restore(StateReader& in);
 
-  /// The noise multiplier of the last step that was paid for, or of the first one.
+  /// The noise multiplier of the last paid step, or of the first step.
   double noise_multiplier() const noexcept { return current_; }
   const NoiseRecord& record() const noexcept { return record_; }
 
@@ -99,7 +99,7 @@ class AdaptiveNoise {
   IndependentNoise check_noise_;
   Mechanism check_mechanism_;
   std::vector<double> losses_;       // of each example, bounded, at the last measurement
-  std::vector<double> multipliers_;  // of every step, as far as it is known
+  std::vector<double> multipliers_;  // of every step whose noise is known
   double current_;
   NoiseRecord record_;
   ReleaseWitness* leader_ = nullptr;

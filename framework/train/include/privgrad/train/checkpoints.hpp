@@ -1,4 +1,4 @@
-// The checkpoints of a run: when they are made, where they are kept, and how a run is resumed.
+// The checkpoints of a run: when they are made, where they are stored, and how a run is resumed.
 #pragma once
 
 #include <chrono>
@@ -18,37 +18,36 @@
 
 namespace privgrad::core {
 
-/// The reason why a run of this plan cannot leave checkpoints; "": it can.
+/// The reason why a run of this plan cannot make checkpoints; "" if it can.
 std::string why_no_checkpoints(const std::filesystem::path& state);
 
-/// Whether a step that is made again is the same, to the last bit: with exact sums by a program
-/// that promises its bits (ExactClipping, ReproducibleRows), or without noise.
+/// Whether a repeated step is identical to the last bit: with exact sums by a program that promises
+/// its bits (ExactClipping, ReproducibleRows), or without noise.
 bool steps_are_repeatable(const Plan& plan);
 
-/// The hash of the examples that are trained on, where a transform does not promise the bits of its
-/// rows; else "". It is private, and compared with that of a resumed run.
+/// The hash of the training examples after transforms, if a transform does not promise the bits of
+/// its rows; otherwise "". It is private, and is compared with the hash of a resumed run.
 std::string transformed_hash(const Plan& plan, const Dataset& train);
 
-/// The hash of the assignment of examples to clients: private, and compared likewise.
+/// The hash of the assignment of examples to clients: private, and compared in the same way.
 std::string hash_of_shards(const FederatedPlan& federated);
 
-/// The key that the plan of a resumed run was drawn with.
-/// \throws IoError if the run's private folder is not there, or does not hold it.
+/// The key with which the plan of a resumed run was drawn.
+/// \throws IoError if the run's private folder is missing, or does not contain it.
 RandomKey kept_plan_key(const std::filesystem::path& directory, const std::filesystem::path& state);
 
-/// The schedules that a resumed run began with, as KeptNumbers has them.
+/// The schedules with which a resumed run began, as in KeptNumbers.
 /// \throws IoError as kept_plan_key().
 std::string kept_schedules(const std::filesystem::path& directory,
                            const std::filesystem::path& state);
 
-/// The hash of parameters, and of the text that is shown with them.
+/// The hash of parameters and of the text that is published with them.
 std::string hash_of_shown(std::span<const float> parameters, std::string_view more);
 
-/// Room for a run that begins: its directory, where an earlier one may have been cut off before it was
-/// charged for anything and had a checkpoint; that run's files are taken away, and its private folder.
-/// Whatever else a directory holds is left alone; it is refused for a run then
-/// (make_run_directory()). Of several runs that begin in one directory, one at a time is in here, until
-/// its first file is there.
+/// Prepares the directory of a new run. If an earlier run in it was interrupted before its first
+/// charge and checkpoint, that run's files and private folder are removed. Anything else in the
+/// directory is left alone, and the directory is then refused (make_run_directory()). Of several
+/// runs that begin in one directory, only one at a time is here, until its first file exists.
 class RoomForRun {
  public:
   /// \throws IoError if the directory cannot be made or read.
@@ -61,18 +60,20 @@ class RoomForRun {
   int descriptor_ = -1;
 };
 
-/// The checkpoints of one run: when they are made, where they lie, and how much was shown.
+/// The checkpoints of one run: when they are made, where they are stored, and how much was
+/// published.
 class Checkpoints {
  public:
-  /// For a run that begins: names its folder in the run's directory, and makes it.
+  /// For a new run: names its private folder in the run's directory, and makes the folder.
   static Checkpoints begin(const Plan& plan, const RunOptions& options);
-  /// For a run that was cut off.
-  /// \throws ConfigError if it is over; IoError if the directory holds no run, or there is nothing
-  ///   to resume from.
+  /// For an interrupted run.
+  /// \throws ConfigError if it is finished; IoError if the directory contains no run, or there is
+  ///   nothing from which to resume.
   static Checkpoints take_up(const Plan& plan, const RunOptions& options);
 
-  /// A text for the keys of the run's steps, with everything that decides the release of a step, so
-  /// that a copy of the state which goes on with another input never meets the same noise.
+  /// A text on which the keys of the run's steps depend. It contains everything that decides the
+  /// release of a step, so that a copy of the state that continues with another input never draws
+  /// the same noise.
   static std::string bound_to(const Plan& plan, const std::string& lock,
                               const DataCommitment& data);
 
@@ -80,29 +81,29 @@ class Checkpoints {
   /// \throws PrivacyError naming the part that differs; IoError if there is no checkpoint.
   std::string content(const Plan& plan, const RunOptions& options);
 
-  /// Whether one is to be made after this step or, in a federated run, after this round.
+  /// Whether a checkpoint is due after this step or, in a federated run, after this round.
   bool is_due(std::uint64_t steps_done) const;
-  /// \param body  the text that content() is to return.
+  /// \param body  the text that content() will return.
   void write(const Plan& plan, const RunOptions& options, std::string_view body);
 
-  /// Writes to the disk that something is about to be shown, and what; returns once it is there.
-  /// \param hash  of the shown content.
+  /// Records on the disk what is about to be published; returns once the record is there.
+  /// \param hash  of the published content.
   void bind(const std::string& what, const std::string& hash) {
     folder_.bind(shown_, what, hash);
     ++shown_;
   }
   std::uint64_t shown() const noexcept { return shown_; }
   void set_shown(std::uint64_t shown) noexcept { shown_ = shown; }
-  /// Whether a resumed run has yet to repeat something that was bound.
+  /// Whether a resumed run has yet to repeat an output that was bound.
   bool is_behind() const { return shown_ < folder_.bindings(); }
 
   std::string settle_summary(const std::string& text) { return folder_.settle_summary(text); }
 
-  /// Notes that the run is now in this directory, once it is resumed there.
+  /// Records that the run is now in this directory, once it is resumed there.
   void settle_in(const std::filesystem::path& directory);
 
-  /// Removes keys and private state of a run that is over, and then the run directory's reference
-  /// to them.
+  /// Removes keys and private state of a finished run, and then the run directory's reference to
+  /// them.
   void erase(const std::filesystem::path& directory);
 
  private:

@@ -1,4 +1,4 @@
-// Texts that the processes of a cluster exchange, and the check that they all run the same thing.
+// Texts that the processes of a cluster exchange, and the check that they all run the same.
 #pragma once
 
 #include <span>
@@ -13,12 +13,12 @@
 namespace privgrad::core {
 
 /// Sends a text of process 0 to all processes. Collective.
-/// \param text  read at process 0 only.
+/// \param text  used only at process 0.
 /// \throws as Cluster::broadcast()
 std::string broadcast_text(Cluster& cluster, std::string_view text);
 
 /// Collects a text of every process at process 0. Collective.
-/// \returns [size()] at process 0, by rank; elsewhere nothing.
+/// \returns [size()] at process 0, by rank; empty elsewhere.
 /// \throws as Cluster::add_up()
 std::vector<std::string> gathered_texts(Cluster& cluster, std::string_view mine);
 
@@ -28,21 +28,23 @@ std::string name_of_process(std::size_t rank, std::string_view host);
 /// The name of every process, at process 0. Collective.
 std::vector<std::string> names_of_processes(Cluster& cluster);
 
-/// A part that must be the same in all processes.
+/// A property that must be the same in all processes.
 struct CommonPart {
-  std::string what;  ///< "another PrivGrad": named where a process differs.
+  std::string what;  ///< "another PrivGrad": names the difference.
   std::string hash;
 };
 
 /// The program: its version and its build.
 CommonPart common_program();
 
-/// The hash of the training and test examples: private, since it confirms guesses about them.
+/// The hash of the training and test examples: private, because it confirms guesses about them.
 std::string hash_of_examples(const RunData& data);
 
-/// Checks that all processes have the same parts, before they make anything together. Collective.
-/// \param parts  the same ones in the same order at all of them, the most telling first.
-/// \throws ConfigError at process 0, naming the first process that differs, its host, and the part.
+/// Checks that all processes have the same properties, before they do anything together.
+/// Collective.
+/// \param parts  the same ones in the same order at all processes, the most informative first.
+/// \throws ConfigError at process 0, naming the first process that differs, its host, and the
+///   property.
 void compare_common_parts(Cluster& cluster, std::span<const CommonPart> parts);
 
 }  // namespace privgrad::core

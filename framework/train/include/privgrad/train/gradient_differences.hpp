@@ -1,4 +1,4 @@
-// Steps whose aggregator sums up differences of gradients between iterates, beside the gradients.
+// Steps whose aggregator sums up gradients and differences of gradients between iterates.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 namespace privgrad::core {
 
 /// The steps of an aggregator that uses differences of gradients (UsesGradientDifferences): keeps
-/// the first iterates of this epoch and of the last one, and sums up gradients and differences.
+/// the first iterates of this and of the last epoch, and sums up gradients and differences.
 ///
 /// Privacy: the sums are bounded, and go to the mechanism. The bounds of differences come from the
 /// plan, never from the iterates.
@@ -27,17 +27,17 @@ class GradientDifferences {
   /// \param rule  the started aggregator's ability. All outlive this.
   GradientDifferences(const Plan& plan, UsesGradientDifferences& rule, Executor& executor);
 
-  /// A step that is about to be made.
+  /// The next step.
   struct Step {
     std::uint64_t step = 0;             ///< Each once, in order.
-    std::span<const float> parameters;  ///< The iterate, which `program` holds.
+    std::span<const float> parameters;  ///< The iterate, with which `program` is loaded.
     const Program& program;
     const Dataset& data;
     std::span<const std::uint32_t> batch;
     const Clip& clip;
   };
 
-  /// Saves the anchors, which are released.
+  /// Saves the anchors, which are public.
   void save(StateWriter& out) const;
   void restore(StateReader& in);
 
@@ -46,7 +46,7 @@ class GradientDifferences {
   std::vector<Bounded> sums(const Step& now);
 
   /// The gradient for the optimizer, from the releases of the step.
-  /// \param noised  whether they have noise.
+  /// \param noised  whether the releases have noise.
   Released combine(std::uint64_t step, std::span<const Released> parts, double clip_norm,
                    double divisor, bool noised);
 
@@ -62,8 +62,8 @@ class GradientDifferences {
   Executor& executor_;
   ComponentPtr<Backend> backend_;
   std::unique_ptr<Program> anchor_, last_anchor_;
-  std::vector<float> at_anchor_, at_last_anchor_;  // their parameters; empty: none yet
-  std::vector<double> combined_noise_;             // per step, over clip norm and divisor
+  std::vector<float> at_anchor_, at_last_anchor_;  // their parameters; empty if there is none yet
+  std::vector<double> combined_noise_;             // per step, divided by clip norm and divisor
 };
 
 }  // namespace privgrad::core

@@ -1,4 +1,4 @@
-// The exponential moving average of the parameters, which a run may keep in place of the last ones.
+// The exponential moving average of the parameters, which a run may keep instead of the last ones.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace privgrad::core {
 ///
 ///     a_0 = w_0,   a_t = d_t a_{t-1} + (1 - d_t) w_t,   d_t = min(decay, (1 + t) / (10 + t)),
 ///
-/// so that the first parameters are soon forgotten (as De et al. 2022, section 3.4, have it). Kept
-/// in double, coordinate by coordinate: the same bits on any number of threads and any processor.
+/// so that the first parameters are soon forgotten (as in De et al. 2022, section 3.4). Computed in
+/// double, coordinate by coordinate: the same bits on any number of threads and any processor.
 ///
 /// Privacy: post-processing of the run's releases; costs nothing.
 /// Threads: calls never overlap.
@@ -26,13 +26,13 @@ class MovingAverage {
   MovingAverage(double decay, std::span<const float> first)
       : decay_(decay), values_(first.begin(), first.end()) {}
 
-  /// \param parameters  after the next step; as many as before.
+  /// \param parameters  after the next step; the same number as before.
   void add(std::span<const float> parameters);
 
   std::vector<float> parameters() const;
 
   void save(StateWriter& out) const;
-  /// \throws IoError if it is the average of another model.
+  /// \throws IoError if the saved average belongs to another model.
   void restore(StateReader& in);
 
  private:

@@ -1,4 +1,4 @@
-// The processes that make the steps of one run together, and the orders that process 0 gives them.
+// The processes that make the steps of one run together, and the orders of process 0.
 #pragma once
 
 #include <cstddef>
@@ -20,18 +20,18 @@
 
 namespace privgrad::core {
 
-/// The order from process 0 for a step that is paid for. Private, and secret.
+/// The order from process 0 for a paid step. Private, and secret.
 struct StepOrder {
   std::uint64_t step = 0;
   std::vector<std::uint32_t> batch;
   double clip_norm = 0.0, count_share = 0.0;
-  /// The place in the batch of the example whose contribution is checked; the batch's size: none
-  /// is. And what else a ContributionCheck has.
+  /// The place in the batch of the example whose contribution is checked, or the batch's size if
+  /// none is; and the other members of a ContributionCheck.
   std::uint64_t checked = 0;
   std::vector<std::uint64_t> checked_others;
   bool all_are_checked = false;
   std::vector<std::uint8_t> augmentation_key;
-  /// PaidNoise::secret_text(); for correlated releases CorrelatedMechanism::secret_key().
+  /// PaidNoise::secret_text(); for correlated releases, CorrelatedMechanism::secret_key().
   std::string noise;
 
   static auto state(auto& self) {
@@ -51,26 +51,26 @@ enum class Wish : std::uint64_t {
   end
 };
 
-/// At process 0: lets the others make the same plan. Public orders of examples are drawn for a
-/// plan, and with correlated releases the noise that is paid for depends on them; the numbers that
-/// a plan finds (KeptNumbers) depend on the processor.
+/// At process 0: lets the other processes make the same plan. Plans draw public orders of examples,
+/// on which the paid noise of correlated releases depends; and the numbers that a plan computes
+/// (KeptNumbers) depend on the processor.
 /// \throws ConfigError naming a process with another program, other plugins or another manifest.
 void share_plan(Cluster& cluster, const Plan& plan, const RunOptions& options);
-/// At the others: the plan of process 0, made again.
+/// At the others: recreates the plan of process 0.
 /// \param manifest  must outlive the plan.
-/// \throws as make_shared_plan(). Does not return where process 0 ends all, as share_plan() says.
+/// \throws as make_shared_plan(). Does not return if process 0 ends all processes, as share_plan()
+///   says.
 Plan shared_plan(const Manifest& manifest, const RunOptions& options);
 
-/// The facts that all processes of a run must agree on beside its plan: the examples as they are
-/// trained on.
+/// The facts besides the plan on which all processes of a run must agree: the examples as they are
+/// used for training.
 std::vector<CommonPart> common_ground(const RunData& data);
 
 /// The messages between the processes that make the steps of a run together. Every process has a
-/// group; process 0 asks, and the others answer (work_for_others()).
+/// group; process 0 sends requests, and the others answer (work_for_others()).
 ///
-/// Process 0 pays before it asks: a ledger's lines are on the disk before a batch is drawn, and no
-/// other process sees a row before it is asked.
-/// Threads: calls never overlap.
+/// Process 0 pays before it sends a request: a ledger's lines are on the disk before a batch is
+/// drawn, and no other process reads a row before a request. Threads: calls never overlap.
 class ProcessGroup {
  public:
   /// \param cluster  outlives this.
@@ -90,69 +90,72 @@ class ProcessGroup {
 
   /// \param learnt  ResumableRun::learnt_text().
   /// \param ground  common_ground() of the examples, transformed unless that is still to come.
-  /// \param state  of a trainer (Trainer::save()) from which all resume; "": the run begins.
-  /// \throws ConfigError naming a process that has another ground.
+  /// \param state  the state of a trainer (Trainer::save()) from which all resume; "" if the run
+  ///   begins.
+  /// \throws ConfigError naming a process with another ground.
   void join(std::string_view learnt, std::span<const CommonPart> ground, std::string_view state);
 
-  /// Lets the others apply the transforms with what was learnt of statistics, once these are
+  /// Lets the others apply the transforms with what they learnt from statistics, once these are
   /// released.
-  /// \param learnt  as of join(); not empty. \param ground  of the transformed examples.
-  /// \throws ConfigError naming a process whose transforms make other examples.
+  /// \param learnt  as for join(); not empty.
+  /// \param ground  of the transformed examples.
+  /// \throws ConfigError naming a process whose transforms produce other examples.
   void teach(std::string_view learnt, std::span<const CommonPart> ground);
 
   /// Lets the others begin their part of a step.
   /// \param parameters  before the step.
   void ask_for(const StepOrder& order, std::span<const float> parameters);
 
-  /// As evaluate(), from all processes' parts: the same sums in the same order.
-  /// \param parameters  those of the program.
+  /// As evaluate(), computed from all processes' parts: the same sums in the same order.
+  /// \param parameters  the program's.
   /// \param is_test  whether `data` is the test rows.
   Evaluation evaluate(const Program& program, std::span<const float> parameters,
                       const Dataset& data, bool is_test, Executor& executor);
 
-  /// As correct_halves() of all training rows, from all processes' shares of them.
-  /// \param parameters  those of the program.
+  /// As correct_halves() of all training rows, computed by all processes in shares.
+  /// \param parameters  the program's.
   std::vector<float> halves(const Program& program, std::span<const float> parameters,
                             const Dataset& train, Executor& executor);
 
-  /// Lets the others save their trainers, as this process is about to.
+  /// Lets the others save their trainers, as this process is about to do.
   void ask_for_state();
 
-  /// Ends the others, since the run is over.
+  /// Ends the other processes, because the run is finished.
   void dismiss();
 
   // ---- at the others
 
-  /// What process 0 gave join() or teach(): received before the examples are transformed and
-  /// compared.
+  /// The argument of process 0's join() or teach(): received before the examples are transformed
+  /// and compared.
   std::string learnt() { return broadcast_text(cluster_, ""); }
-  /// \returns the state to resume from; "": the run begins. Does not return where a process has
-  ///   another ground: process 0 then ends all.
+  /// \returns the state from which to resume; "" if the run begins. Does not return if a process
+  ///   has another ground, because process 0 then ends all processes.
   std::string joined(std::span<const CommonPart> ground);
 
   struct Asked {
     Wish wish = Wish::end;
-    StepOrder order;                               ///< For Wish::step.
-    std::optional<std::vector<float>> parameters;  ///< Nothing: those that the process has.
+    StepOrder order;  ///< For Wish::step.
+    /// Nothing: the parameters that the process already has.
+    std::optional<std::vector<float>> parameters;
   };
   Asked next();
 
   // ---- at all of them, at the same time
 
-  /// This process's parts of an evaluation; process 0 has all, in order.
+  /// This process's parts of an evaluation; process 0 gets all parts, in order.
   std::vector<Evaluation> evaluations(const Program& program, const Dataset& data,
                                       Executor& executor) const;
 
-  /// This process's share of correct_halves() of all rows; process 0 has all, in order.
+  /// This process's share of correct_halves() of all rows; process 0 gets all shares, in order.
   std::vector<float> halves(const Program& program, const Dataset& data, Executor& executor) const;
 
-  /// Gives all processes the whole parameters, of which each has moved its slice.
+  /// Sends the parameters, of which each process has updated its slice, to all processes.
   void exchange(std::span<float> parameters);
 
-  /// Gives all processes one number of every process, by rank.
+  /// Sends one number of every process to all processes; returns them by rank.
   std::vector<double> all(double mine) const;
 
-  /// Puts slices of vectors with a number per parameter together.
+  /// Assembles vectors with one number per parameter from slices.
   StateWriter::Whole whole() const;
 
  private:
@@ -162,7 +165,7 @@ class ProcessGroup {
   Cluster& cluster_;
   Slices slices_;
   std::size_t parameter_count_;
-  std::vector<float> parameters_;  // at process 0: what all have
+  std::vector<float> parameters_;  // at process 0: the parameters of all processes
 };
 
 }  // namespace privgrad::core

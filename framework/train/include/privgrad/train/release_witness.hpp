@@ -1,4 +1,4 @@
-// A witness that sees each release and may replace it, with which tests compare neighbouring runs.
+// A witness that sees each release and may replace it; tests use it to compare neighbouring runs.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@
 
 namespace privgrad::core {
 
-/// The place of a release in a run, and its inputs. Private, as the batch is.
+/// The place of a release in a run, and its inputs. As private as the batch.
 struct ReleaseSeen {
   enum class What {
-    gradient = 1,  ///< A step's; several sums where the aggregator takes differences of gradients.
-    measurement,   ///< For noise that adapts.
+    gradient = 1,  ///< Of a step; several sums if the aggregator uses differences of gradients.
+    measurement,   ///< For adaptive noise.
     estimate,      ///< A client's losses.
     statistic,     ///< For a transform that learns from it, before the first step.
     report,        ///< The accuracy of a model between the steps, or of the final one.
@@ -25,29 +25,32 @@ struct ReleaseSeen {
   };
   What what = What::gradient;
   std::optional<std::size_t> client;  ///< With fed_avg; nothing: the run's owner, or its server.
-  std::uint64_t step = 0;             ///< As its receipt counts; for a statistic, the transform.
-  /// Rows of the data set as they were drawn; clients' numbers at a server; empty for a
-  /// measurement, a statistic or a report, which are about all rows.
+  /// The step by its receipt's count; for a statistic, the transform.
+  std::uint64_t step = 0;
+  /// Rows of the data set as they were drawn; at a server, the numbers of clients; empty for a
+  /// measurement, a statistic or a report, which concern all rows.
   std::span<const std::uint32_t> batch;
   std::span<const float> model;    ///< The parameters at which it was computed.
   std::span<const float> reached;  ///< For an estimate: the model after the local steps.
-  double clip_norm = 0.0;          ///< A gradient's, as in use; any other release's bound.
+  /// The clip norm of a gradient, as used; for any other release, its bound.
+  double clip_norm = 0.0;
 };
 
-/// A step of a trainer, between its release and the optimizer. Private, as the batch is.
+/// A step of a trainer, between its release and the optimizer. As private as the batch.
 struct StepSeen {
   std::uint64_t step = 0;
   std::span<const std::uint32_t> batch;  ///< Rows of the data set, as they were drawn.
   const Released& gradient;
-  double clip_norm = 0.0;  ///< The step's; the next step's where it adapts.
+  double clip_norm = 0.0;  ///< Of the step; of the next step if it is adaptive.
 };
 
-/// Stands between the releases of a run and everything that follows from them. A run shows here
-/// every use that it makes of private rows; all that it does afterwards may follow from the values
-/// given back, and from nothing else. So a run on other rows that is given the releases of the
-/// first must do as the first did: adaptive composition, acted out (falsify.hpp).
+/// Stands between the releases of a run and everything that follows from them. A run passes every
+/// use of private rows through the witness, and afterwards may depend only on the returned values.
+/// So a run on other rows that receives the releases of the first run must behave like it: adaptive
+/// composition in practice (falsify.hpp).
 ///
-/// A value given back is a Released, which a mechanism alone can make: paid for, if by another run.
+/// A returned value is a Released, which only a mechanism can make, so it is paid for, if only by
+/// another run.
 ///
 /// Threads: called by the thread that releases; in federated runs by many at once.
 class ReleaseWitness {
@@ -58,14 +61,15 @@ class ReleaseWitness {
   virtual ~ReleaseWitness() = default;
 
   /// \param own  the run's own releases.
-  /// \returns the releases to go on with, as many and of the same sizes; valid as long as the run.
+  /// \returns the releases with which the run continues, as many and of the same sizes; valid as
+  ///   long as the run.
   virtual std::span<const Released> released(const ReleaseSeen& seen,
                                              std::vector<Released> own) = 0;
 };
 
-/// \param witness  null: nobody stands between.
-/// \param own  the run's own releases; given away to a witness. Outlives the returned span.
-/// \returns the releases to go on with.
+/// \param witness  null if there is none.
+/// \param own  the run's own releases; passed to the witness. Outlives the returned span.
+/// \returns the releases with which the run continues.
 inline std::span<const Released> led_by(ReleaseWitness* witness, const ReleaseSeen& seen,
                                         std::vector<Released>& own) {
   return witness == nullptr ? std::span<const Released>(own)

@@ -1,4 +1,4 @@
-// The common frame of central and federated runs: beginning, checkpoints, stopping and resuming.
+// The common part of central and federated runs: beginning, checkpoints, stopping and resuming.
 #pragma once
 
 #include <chrono>
@@ -22,7 +22,7 @@
 
 namespace privgrad::core {
 
-/// The common part of central and federated runs: how they begin, leave checkpoints, stop, and are
+/// The common part of central and federated runs: how they begin, make checkpoints, stop, and are
 /// resumed (docs/resume.md).
 class ResumableRun {
  public:
@@ -36,56 +36,58 @@ class ResumableRun {
 
   // ---- the part of each kind of run
 
-  /// Makes all parts that train, once data and keys are there.
+  /// Makes all parts that train, once data and keys are available.
   virtual void make_parts() = 0;
-  /// Opens ledgers, and files beside those of RunOutput: the last thing before the first
+  /// Opens ledgers, and files besides those of RunOutput; the last action before the first
   /// checkpoint.
   virtual void open_records() = 0;
-  /// Saves the state that the rest of the run depends on, beside that which save() knows.
+  /// Saves the state on which the rest of the run depends, in addition to the state that save()
+  /// handles.
   virtual void save_parts(StateWriter& out) = 0;
-  /// Instead of make_parts(): reads what save_parts() wrote.
+  /// Replaces make_parts() in a restored run: reads what save_parts() wrote.
   virtual void restore_parts(StateReader& in) = 0;
-  /// Instead of open_records(), for a run that was restored.
+  /// Replaces open_records() in a restored run.
   virtual void reopen_records(bool may_repeat) = 0;
-  /// For a run that was restored: the number of steps that were paid for, and not made.
+  /// In a restored run: the number of steps that were paid for but not made.
   virtual std::uint64_t receipts_to_take_up() const = 0;
-  /// Whether its own files have lines that a resumed run has yet to repeat.
+  /// Whether its own files contain lines that a resumed run has yet to repeat.
   virtual bool records_are_behind() const = 0;
-  /// The ledger that pays for statistics, once records are open; null: there are none, or no noise.
+  /// The ledger that pays for statistics, once records are open; null if there are none, or no
+  /// noise.
   virtual Ledger* ledger_of_statistics() { return nullptr; }
-  /// Called once statistics were released, and the transforms have learnt and were applied.
+  /// Called once statistics were released and the transforms have learnt and were applied.
   virtual void statistics_are_released() {}
-  /// Makes the steps after the checkpoint, or from the beginning; ends where ends_here().
+  /// Makes the steps after the checkpoint, or from the beginning; stops when ends_here() is true.
   virtual void train() = 0;
-  /// Writes the output of a run that is over.
+  /// Writes the output of a finished run.
   virtual void close() = 0;
 
   // ---- beginning and resuming
 
   void begin();
-  /// \throws PrivacyError where it cannot continue as it would have.
+  /// \throws PrivacyError if it cannot continue as it would have.
   void take_up();
-  /// What the transforms have learnt of released statistics, for KeptStatistics; "": nothing, or
-  /// not yet.
+  /// What the transforms have learnt from released statistics, for KeptStatistics; "" if nothing,
+  /// or not yet.
   std::string learnt_text() const;
-  /// Makes everything between the beginning and the end.
+  /// Does everything between the beginning and the end.
   void train_and_report();
-  /// Removes the private state, if the run is over.
+  /// Removes the private state if the run is finished.
   void erase_checkpoints();
 
   // ---- during the run
 
   enum class Stop : std::uint64_t { none = 0, orderly };
-  /// Makes a checkpoint after the last step that was made.
-  /// \param stop  whether the process ends here, so that nothing is made after it.
+  /// Makes a checkpoint after the last completed step.
+  /// \param stop  whether the process ends here, so that it does nothing after the checkpoint.
   void save(Stop stop);
-  /// Asked before a step: whether somebody has stopped the run. If it can be resumed, the result
-  /// says so, and nothing more is to be made.
+  /// Called before a step: whether the user has stopped the run. If the run can be resumed, the
+  /// result says so, and nothing more is done.
   bool ends_here();
 
-  /// To be called before anything is measured, or written where others see it, with the model or
-  /// without. Notes it on the disk, and keeps the hash in last_shown_.
-  /// \throws PrivacyError if it was shown before and is now different.
+  /// Must be called before anything is measured, or published, with or without the model. Records
+  /// it on the disk, and stores the hash in last_shown_.
+  /// \throws PrivacyError if it was published before and differs now.
   void show(const std::string& what, std::span<const float> parameters, std::string_view more);
 
   /// The facts for the first lines of ledgers.
@@ -94,14 +96,14 @@ class ResumableRun {
   const Plan& plan_;
   const Manifest& manifest_;
   const RunOptions& options_;
-  SecondLook second_look_;  // begun before a row is read
+  SecondLook second_look_;  // started before a row is read
   RunOutput output_;
   std::optional<Reservation> reservation_;
   std::unique_ptr<Executor> executor_;
   RunData data_;
   std::optional<RunKeys> keys_;
   std::optional<Checkpoints> checkpoints_;
-  std::string last_shown_;                    // the hash of what was shown for the last step
+  std::string last_shown_;                    // the hash of the output published for the last step
   std::optional<std::uint64_t> measured_at_;  // the step, or round, of the last measurement
   RunResult result_;
 
@@ -124,11 +126,12 @@ class ResumableRun {
   void stop_for_later();
   double seconds() const;
 
-  /// Whether the transforms have learnt and were applied: from the start, unless that is paid for.
+  /// Whether the transforms have learnt and were applied: true from the start, unless learning is
+  /// paid for.
   bool is_transformed_ = false;
-  std::string data_commitment_of_ledger_;  // "": there is none
-  std::string test_rows_;                  // their hash
-  std::string rows_made_;                  // the hash that transformed_hash() asks for, once known
+  std::string data_commitment_of_ledger_;  // "" if there is none
+  std::string test_rows_;                  // the hash of the test rows
+  std::string rows_made_;                  // the hash of transformed_hash(), once known
   std::string bound_to_;                   // Checkpoints::bound_to()
   std::optional<std::chrono::steady_clock::time_point> began_;
   double earlier_seconds_ = 0.0;

@@ -1,4 +1,4 @@
-// Makes the plan of a resumed run again, with the order, clients and numbers that it began with.
+// Recreates the plan of a resumed run, with the order, clients and numbers with which it began.
 #pragma once
 
 #include <filesystem>
@@ -11,16 +11,17 @@
 
 namespace privgrad::core {
 
-/// As make_plan(), with the order of examples, the clients and the numbers that the run began with.
+/// As make_plan(), with the order of examples, the clients and the numbers with which the run
+/// began.
 /// \param directory  of the run, with its facts.json.
-/// \param state  holds the run's private folder, with the key that these were drawn with.
+/// \param state  contains the run's private folder, with the key from which these were drawn.
 /// \throws as make_plan(); PrivacyError if the data's headers differ from the recorded facts;
-///   IoError if the run's record, or its private folder, cannot be read.
+///   IoError if the run's record or its private folder cannot be read.
 Plan make_resumed_plan(const Manifest& manifest, const std::filesystem::path& directory,
                        const std::filesystem::path& state);
 
-/// Calls `make`, which reads the files of a run that goes on: an error of one that was damaged or
-/// lost then says what can be done.
+/// Calls `make`, which reads the files of a resumed run; an error about a damaged or missing file
+/// then also says what can be done.
 template <class Make>
 decltype(auto) with_own_files(const Make& make) {
   constexpr const char* kRemedy = "; the run can go on once the file is as it was";

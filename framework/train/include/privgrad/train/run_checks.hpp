@@ -1,4 +1,4 @@
-// The counts of the checks that were made during a run.
+// The numbers of checks made during a run.
 #pragma once
 
 #include <cstdint>
@@ -6,14 +6,14 @@
 
 namespace privgrad::core {
 
-/// The checks that were made during a run, and passed; a check that fails ends the run.
+/// The checks that a run made and passed; a failed check ends the run.
 struct RunChecks {
   std::uint64_t contributions = 0;  ///< Steps in which one example's contribution was checked.
-  std::uint64_t batches = 0;        ///< Batches that were checked against the sampler's law.
-  /// Contributions that differed from the gradient by more than rounding does: private.
+  std::uint64_t batches = 0;        ///< Batches that were tested against the sampler's law.
+  /// Contributions that differed from the gradient by more than rounding: private.
   std::uint64_t reported_differences = 0;
-  /// The owner of the program that made the noise, checked in each step (ResidentRun); "": the
-  /// trust base made it.
+  /// The program that made the noise, checked in each step (ResidentRun); "" if the trust base made
+  /// it.
   std::string noise_by{};
 
   RunChecks& operator+=(const RunChecks& other);

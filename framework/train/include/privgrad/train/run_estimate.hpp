@@ -5,9 +5,9 @@
 
 namespace privgrad::core {
 
-/// The approximate time of a run's training loop on one thread, in seconds: some steps are made
-/// with invented examples of the same shape, and multiplied. Reading and transforming the data is
-/// not included. Touches no data.
+/// The approximate time of a run's training loop on one thread, in seconds, extrapolated from some
+/// steps on invented examples of the same shape. Excludes reading and transforming the data, and
+/// reads no data.
 double estimated_seconds(const Plan& plan);
 
 }  // namespace privgrad::core

@@ -22,15 +22,15 @@
 
 namespace privgrad::core {
 
-/// The checks in summary.json. Whether a contribution differed depends on private rows: it is shown
-/// in research mode only.
+/// The checks for summary.json. Whether a contribution differed depends on private rows, so it is
+/// shown only in research mode.
 nlohmann::json checks_json(const RunChecks& checks, Mode mode);
 
-/// The mean of the gradient norms that a run measured behind its steps, which is the expected norm
-/// at a step that is drawn from these uniformly. The initial parameters are none of them.
+/// The mean of the gradient norms that a run measured after its steps, that is, the expected norm
+/// after a uniformly drawn step. The initial parameters do not count.
 /// \param lines  of metrics.jsonl, of a run with `gradient_norm: true`.
-/// \returns NaN where there is no such line, or one without a finite norm.
-/// \throws IoError for a line that is no JSON object with a step, or is nested too deep.
+/// \returns NaN if there is no such line, or one without a finite norm.
+/// \throws IoError for a line that is not a JSON object with a step, or is nested too deeply.
 double mean_gradient_norm_along(const std::string& lines);
 
 /// The length of a file of lines and the hash of its content, for a checkpoint.
@@ -51,9 +51,9 @@ class LineFile {
   LineFile(const std::filesystem::path& path, const FilePosition& at);
 
   void append(const std::string& text) { file_.append(text); }
-  /// Brings the file to the disk.
+  /// Flushes the file to the disk.
   FilePosition position();
-  /// Whether it has lines that a resumed run has yet to repeat.
+  /// Whether it contains lines that a resumed run has yet to repeat.
   bool is_behind() const { return !file_.ahead().empty(); }
 
  private:
@@ -61,7 +61,7 @@ class LineFile {
   AppendOnlyFile file_;
 };
 
-/// The files that every run leaves, and its display.
+/// The files that every run leaves, and its progress display.
 class RunOutput {
  public:
   /// \param plan, options  outlive this.
@@ -69,28 +69,29 @@ class RunOutput {
       : plan_(plan), options_(options), date_(options.date.empty() ? utc_date() : options.date) {}
 
   /// Makes the directory, and writes the files that are known before the first step.
-  /// \param data  the commitment that the ledgers will state.
+  /// \param data  the commitment for the ledgers.
   void open(const DataCommitment& data);
 
-  /// The same for a resumed run: the files from before the first step are there.
+  /// The same for a resumed run: the files from before the first step exist.
   /// \param metrics  position in metrics.jsonl at the checkpoint.
-  /// \throws PrivacyError if facts.json is not as it was written; IoError
+  /// \throws PrivacyError if facts.json has changed; IoError
   void reopen(const DataCommitment& data, const FilePosition& metrics);
 
-  /// For a resumed run that goes on: writes the files from before the first step again, where they
-  /// differ. What is bound at the end is then what the run wrote, whatever became of it in between.
+  /// For a resumed run that continues: rewrites the files from before the first step if they
+  /// differ, so that the hashes at the end cover what the run wrote, whatever happened to the files
+  /// in between.
   void write_again() const;
 
   /// From now on models are measured together with other processes.
   /// \param processes  outlives this.
   void share_work_with(ProcessGroup& processes) { processes_ = &processes; }
 
-  /// The position for a checkpoint; brings metrics.jsonl to the disk.
+  /// The position for a checkpoint; flushes metrics.jsonl to the disk.
   FilePosition metrics_position() { return metrics_file_->position(); }
-  /// Whether metrics.jsonl has lines that a resumed run has yet to repeat.
+  /// Whether metrics.jsonl contains lines that a resumed run has yet to repeat.
   bool is_behind() const { return metrics_file_->is_behind(); }
 
-  /// Measures a model again that was measured before, for the summary.
+  /// Repeats the measurement of a model, for the summary.
   void measure_again(const RunData& data, Workbench& bench, Executor& executor) {
     last_metrics_ = measure(data, bench, executor);
   }
@@ -99,8 +100,8 @@ class RunOutput {
   /// open() wrote.
   nlohmann::json ledger_facts() const;
 
-  /// Keeps the ledgers' opening, which becomes a part of the model.
-  /// \param hashes  of the first lines of the ledgers, by name.
+  /// Stores the hashes of the ledgers' first lines, which become part of the model.
+  /// \param hashes  by the ledgers' names.
   void ledgers_are_open(const std::vector<std::pair<std::string, std::string>>& hashes);
 
   /// Measures the model, and adds a line to metrics.jsonl.
@@ -109,29 +110,29 @@ class RunOutput {
   void report(Progress progress, const nlohmann::json& more, const RunData& data, Workbench& bench,
               Executor& executor);
 
-  /// The final model's quality on the test rows (evaluation_json()), for the summary; null where
-  /// there are none, their metrics may not be shown, or the program gives no outputs.
+  /// The final model's quality on the test rows (evaluation_json()), for the summary; null if there
+  /// are none, if their metrics may not be shown, or if the program returns no outputs.
   nlohmann::json test_evaluation(const RunData& data, Workbench& bench, Executor& executor) const;
-  /// Those metrics of the parameters on the bench that may be measured.
+  /// The metrics of the bench's parameters that may be measured.
   Metrics measure(const RunData& data, Workbench& bench, Executor& executor) const;
 
   const Metrics& last_metrics() const { return last_metrics_; }
 
-  /// When the run began: a resumed run keeps it.
+  /// When the run began; a resumed run keeps it.
   const std::string& date() const { return date_; }
   void set_date(std::string date) { date_ = std::move(date); }
 
-  /// The status of a run that came to its end: diverged if a loss of its last model that may be
-  /// shown is not finite. It was trained to the end all the same: a private loss decides nothing.
+  /// The status of a finished run: diverged if a loss of its last model that may be shown is not
+  /// finite. The run was trained to its end anyway: a private loss decides nothing.
   RunStatus status_of_model(RunStatus status) const;
 
   /// Writes statement, model and summary, and puts them into the result.
   /// \param preprocessing  the values that the transforms have learnt.
   /// \param more  members of the summary.
-  /// \param close_ledgers  is given the hashes of all files that the ledgers' last lines bind. The
-  ///   summary is written after it, so that wherever there is one, the ledgers are closed.
-  /// \param settled  may be empty; is given the summary before anything is bound to it, and returns
-  ///   the one that the run had settled on if it was cut off after this point.
+  /// \param close_ledgers  receives the hashes of all files for the ledgers' last lines. The
+  ///   summary is written afterwards, so if there is a summary, the ledgers are closed.
+  /// \param settled  may be empty; receives the summary before any hash depends on it, and returns
+  ///   the summary on which the run had settled if it was interrupted after this point.
   void close(RunResult& result, const std::vector<float>& parameters,
              const std::vector<FittedTransform>& preprocessing, const nlohmann::json& more,
              const std::function<void(const nlohmann::json& files)>& close_ledgers,
@@ -153,24 +154,24 @@ class RunOutput {
   const RunOptions& options_;
   std::optional<LineFile> metrics_file_;
   Metrics last_metrics_;
-  std::string date_;  // from before the data is read
+  std::string date_;  // from before the data was read
   DataCommitment data_;
-  ProcessGroup* processes_ = nullptr;  // null: this process is alone
+  ProcessGroup* processes_ = nullptr;  // null if this process is alone
   std::string ledger_opening_;         // joint_hash() of the ledgers' first lines; "" without noise
 };
 
-/// Reads the data, and commits to the training examples as they were read. The transforms are
-/// applied, unless one of them learns from a statistic: that is released once a ledger is open.
+/// Reads the data, and commits to the training examples as they were read. Applies the transforms,
+/// unless one of them learns from a statistic, which is released only after a ledger is open.
 /// \param data  out.
-/// \returns an empty commitment without noise, where there is no ledger to hold one.
+/// \returns an empty commitment without noise, because there is no ledger to contain one.
 DataCommitment read_committed_data(const Plan& plan, const RunOptions& options, RunData& data);
 
-/// The plan's facts in the first line of each ledger, besides the budget.
+/// The plan's facts in the first line of each ledger, in addition to the budget.
 /// \param client  with fed_avg; nothing: the ledger is the run's only one.
 nlohmann::json ledger_facts(const Plan& plan, std::optional<std::size_t> client);
 
-/// The metadata of a model file. A model travels without its directory, so it carries its own
-/// privacy statement, and the hash of the facts that its run was bound to before the first step.
+/// The metadata of a model file. A model may travel without its directory, so it contains its own
+/// privacy statement and the hash of the facts to which its run was bound before the first step.
 std::map<std::string, std::string> model_metadata(const Plan& plan, const Outcome& outcome,
                                                   const nlohmann::json& statement,
                                                   const std::string& ledger_opening);

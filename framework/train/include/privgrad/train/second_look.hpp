@@ -1,4 +1,4 @@
-// A process that is shown no row, and asked again for what components make public.
+// A process that sees no rows, and recomputes what components make public.
 #pragma once
 
 #include <cstddef>
@@ -13,45 +13,44 @@
 
 namespace privgrad::core {
 
-/// Looks a second time at what components make public that are shown rows or norms in other
-/// instances: what transforms learn of a release, and the clip norms and scalings that follow from
-/// releases.
+/// Checks a second time what components make public whose other instances see rows or norms: what
+/// transforms learn from a release, and the clip norms and scalings that follow from releases.
 ///
-/// Two instances share what a plugin keeps in statics, thread-local variables and other places of
-/// its process. So a second process, begun before this one reads a row, is given the same releases,
-/// in the same order, and must give the same answers, bit for bit. It is begun only for plans with
-/// such components, and ends with this object, or with the process that began it.
+/// Two instances in one process share a plugin's statics, thread-local variables and other process
+/// state. A second process, started before this one reads a row, therefore receives the same
+/// releases in the same order, and must give the same answers, bit for bit. It is started only for
+/// plans with such components, and ends with this object or with the process that started it.
 ///
-/// Not detected: what reaches both processes, such as a file that a plugin writes; and rows that
-/// the same process was shown in an earlier run.
+/// Not detected: information that reaches both processes, such as through a file that a plugin
+/// writes; and rows that the same process saw in an earlier run.
 ///
 /// Threads: calls may overlap.
 class SecondLook {
  public:
-  /// To be made before the run's rows are read.
+  /// Must be made before the run's rows are read.
   /// \param plan  its manifest outlives this.
-  /// \throws IoError if no process can be begun.
+  /// \throws IoError if no process can be started.
   explicit SecondLook(const Plan& plan);
   ~SecondLook();
   SecondLook(const SecondLook&) = delete;
   SecondLook& operator=(const SecondLook&) = delete;
 
   /// \param number  of the transform in the manifest.
-  /// \param transform  has learnt from the release.
-  /// \throws PluginError if it has learnt something else than in the other process.
+  /// \param transform  has already learnt from the release.
+  /// \throws PluginError if it has learnt something else in the other process.
   void check_learnt(std::size_t number, const ExampleShape& input, const Released& mean,
                     const Transform& transform);
 
   /// \param next  the answer of next_clip_norm().
-  /// \throws PluginError for another answer there.
+  /// \throws PluginError if the other process answers differently.
   void check_clip_norm(double clip_norm, double unclipped, double next);
 
-  /// \param clipping  has learnt from the release.
-  /// \throws PluginError if it scales otherwise there, or has another state.
+  /// \param clipping  has already learnt from the release.
+  /// \throws PluginError if its scaling or its state differs in the other process.
   void check_scaling(const Released& release, Clipping& clipping);
 
-  /// Tells the other process the state of a clipping that a resumed run goes on from, which was looked
-  /// at when it was reached.
+  /// Sends the other process the state of a clipping from which a resumed run continues. The state
+  /// was checked when it was reached.
   void restore_scaling(Clipping& clipping);
 
  private:
@@ -60,7 +59,7 @@ class SecondLook {
                const char* what);
 
   const Manifest& manifest_;
-  std::unique_ptr<Child> child_;  // null: the plan has nothing to look at
+  std::unique_ptr<Child> child_;  // null if the plan has nothing to check
 };
 
 }  // namespace privgrad::core

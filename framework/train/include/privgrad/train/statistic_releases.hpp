@@ -1,4 +1,4 @@
-// The releases before the first step: counts of rows, and statistics that transforms learn from.
+// The releases before the first step: counts of rows, and statistics from which transforms learn.
 #pragma once
 
 #include <cstddef>
@@ -23,14 +23,14 @@
 
 namespace privgrad::core {
 
-/// The purpose that the keys of statistics' noise are derived for.
+/// The purpose for which the keys of statistics' noise are derived.
 inline constexpr std::string_view kStatisticPurpose = "statistics";
 
 /// The key for the noise of one kind of statistics; each kind has its own.
-/// \param key  used for statistics alone.
+/// \param key  used only for statistics.
 RandomKey noise_key_of(StatisticOf of, const RandomKey& key);
 
-/// The noise of the statistics that transforms learn from: transform i has its own, from noise
+/// The noise of the statistics from which transforms learn: transform i has its own, from noise
 /// vector i.
 class StatisticNoiseRecipes final : public Aggregator {
  public:
@@ -39,24 +39,24 @@ class StatisticNoiseRecipes final : public Aggregator {
   ReleaseRecipe recipe(std::uint64_t transform) const override;
 
  private:
-  std::vector<double> multipliers_;  // one per transform; 0: none
+  std::vector<double> multipliers_;  // one per transform; 0 for none
 };
 
-/// Makes the releases before the first step, counts and transforms' statistics: pays for all of
-/// them at once, before it looks at a row, and then releases each from the rows as the transforms
-/// before it have left them.
+/// Makes the releases before the first step, counts and transforms' statistics. It pays for all of
+/// them at once before it reads a row, and then releases each from the rows as the preceding
+/// transforms have left them.
 ///
-/// Privacy: each is exactly the one Gaussian mechanism that was charged for it. Which function of
-/// the rows a later one releases follows from earlier releases: adaptive composition, as with
-/// steps.
+/// Privacy: each is exactly the Gaussian mechanism that was charged for it. Which function of the
+/// rows a later one releases depends on earlier releases: adaptive composition, as for steps.
 class StatisticReleases final : public Teacher {
  public:
-  /// Told of each release before anything follows from it.
+  /// Called with each release before anything follows from it.
   using Shown = std::function<void(const PlannedStatistic&, std::span<const float>)>;
 
-  /// \param plan, executor, ledger, witness  outlive this.
+  /// \param plan, executor, ledger, witness outlive this.
   /// \param key  used for nothing else; drawing with it twice gives the same noise.
-  /// \param ledger  null without noise. \param witness  null: none.
+  /// \param ledger  null without noise.
+  /// \param witness  null: none.
   /// \param second_look  outlives this.
   StatisticReleases(const Plan& plan, const RandomKey& key, Executor& executor, Ledger* ledger,
                     ReleaseWitness* witness, SecondLook& second_look, Shown shown);
@@ -72,16 +72,16 @@ class StatisticReleases final : public Teacher {
   /// \pre pay(), release_counts()
   void teach(std::size_t number, Transform& transform, const Dataset& train) override;
 
-  /// What was released so far.
+  /// The releases so far.
   const ReleasedCounts& counts() const noexcept { return counts_; }
 
  private:
   BoundedOnGrid sum(const PlannedStatistic& planned, const BoundedStatistic& transform,
                     const Dataset& train) const;
-  /// Makes one release, against the next receipt: each is used for the statistic that it was
-  /// charged for, since they are released in the plan's order.
-  /// \param own  keeps the release, where no witness stands between.
-  /// \returns the release to go on with, once it was shown.
+  /// Makes one release with the next receipt. Statistics are released in the plan's order, so each
+  /// receipt is used for the statistic for which it was charged.
+  /// \param own  stores the release if there is no witness.
+  /// \returns the release with which to continue, once it was shown.
   const Released& release(const PlannedStatistic& planned, BoundedOnGrid sum, double divisor,
                           Mechanism& mechanism, ReleaseSeen::What what, std::vector<Released>& own);
 
@@ -99,17 +99,17 @@ class StatisticReleases final : public Teacher {
 };
 
 /// Writes what was released and learnt before the first step, for KeptStatistics. As private as the
-/// releases are: whoever has the run's models may have it.
+/// releases: anyone who may have the run's models may have it.
 /// \param learnt  one per transform of the manifest (RunData::preprocessing).
 void save_statistics(StateWriter& out, const Plan& plan, const ReleasedCounts& counts,
                      const std::vector<FittedTransform>& learnt);
 
-/// Gives transforms the values that they have learnt before, in an earlier process of the run or in
-/// another one, from what save_statistics() wrote.
+/// Gives transforms the values that they have learnt earlier, in an earlier or another process of
+/// the run, from the text of save_statistics().
 class KeptStatistics final : public Teacher {
  public:
-  /// \param plan  of the same manifest as the one that they were saved with.
-  /// \throws IoError if it cannot have been written for this plan.
+  /// \param plan  of the same manifest with which they were saved.
+  /// \throws IoError if the text cannot belong to this plan.
   KeptStatistics(StateReader& in, const Plan& plan);
   const ReleasedCounts& counts() const noexcept { return counts_; }
   /// \throws IoError if the transform cannot have learnt these values.

@@ -1,4 +1,4 @@
-// The trainer that makes the private steps on one owner's data, and accounts for each of them.
+// The trainer, which makes the private steps on one owner's data, and accounts for each of them.
 #pragma once
 
 #include <cstddef>
@@ -34,74 +34,74 @@ class StepEngine;
 struct StepOrder;
 struct StepState;
 
-/// Whether the steps cost less because nobody knows which examples they took. Otherwise the order
+/// Whether the steps cost less because nobody knows which examples they use. Otherwise the order
 /// may be public, and a sampler may draw it for many steps at once.
 bool rest_on_secret_draws(std::span<const Charge> charges);
 
-/// Trains on the data of one owner, and answers for the privacy cost to that owner: it draws the
-/// batches, holds the ledger and its receipts, and has an engine make the steps. A central run has
-/// one, a federated run one per client.
+/// Trains on the data of one owner, and is responsible for the privacy cost to that owner: it draws
+/// the batches, holds the ledger and its receipts, and lets an engine make the steps. A central run
+/// has one trainer, a federated run one per client.
 ///
 /// Threads: calls on one trainer never overlap; trainers of different workbenches may run at once.
 class Trainer {
  public:
-  /// \param plan  the owner's, for which the trainer makes components of its own. Outlives the
-  ///   trainer, as do the others.
-  /// \param data  holds the owner's rows.
-  /// \param rows  numbers of the owner's rows; nothing: all of them.
-  /// \param key   the owner's: "sampler" and "noise" are derived from it.
+  /// \param plan  the owner's, for which the trainer makes components of its own. It and the
+  ///   following arguments outlive the trainer.
+  /// \param data  contains the owner's rows.
+  /// \param rows  numbers of the owner's rows; nothing: all rows.
+  /// \param key  the owner's: "sampler" and "noise" are derived from it.
   /// \param executor  makes sums and noise in parallel, with the same result on any number of
   ///   threads.
   /// \param processes  the processes that make the steps together, each with a trainer that has a
-  ///   slice of the sums, the noise and the optimizer; the plan can be shared (Engine::processes).
-  ///   Null: this process is alone.
+  ///   slice of the sums, the noise and the optimizer; the plan must allow sharing
+  ///   (Engine::processes). Null: this process is alone.
   Trainer(const Plan& plan, const Dataset& data, std::optional<std::span<const std::uint32_t>> rows,
           const RandomKey& key, Executor& executor, ProcessGroup* processes = nullptr);
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
   ~Trainer();
 
-  /// To be called before the first step, unless noise is off.
-  /// \param facts  further ones for the ledger's first line.
+  /// Must be called before the first step, unless noise is off.
+  /// \param facts  further facts for the ledger's first line.
   /// \throws IoError
   void open_ledger(const std::filesystem::path& file, const nlohmann::json& facts);
 
-  /// For an owner that is itself the unit, as a client of dp_fed_avg: the number of its rows is as
-  /// private as they are. The sampler draws from as many as there are, instead of those that were
-  /// planned; where it cannot, because there are fewer than a batch, each batch is all of them.
+  /// For an owner that is itself the privacy unit, such as a client of dp_fed_avg, whose number of
+  /// rows is as private as the rows. The sampler draws from the actual rows instead of the planned
+  /// number; if there are fewer rows than a batch, each batch contains all of them.
   void take_any_rows();
 
-  /// As open_ledger(), for a resumed run: restore() comes first, and says up to where the ledger was
+  /// As open_ledger(), for a resumed run: must follow restore(), which tells how far the ledger was
   /// written.
   /// \param may_repeat  LedgerReopening::may_repeat.
-  /// \throws IoError, PrivacyError as the ledger that is taken up again.
+  /// \throws IoError, PrivacyError as the reopened ledger.
   void reopen_ledger(const std::filesystem::path& file, const nlohmann::json& facts,
                      bool may_repeat);
 
-  /// Instead of open_ledger(), at a process that holds no ledgers: another one charges for the
-  /// steps, and take_over() passes on the right to make them.
+  /// Replaces open_ledger() in a process without ledgers: another process charges for the steps,
+  /// and take_over() transfers the right to make them.
   /// \throws PluginError if the components are charged otherwise than planned.
   void expect_receipts();
   /// Takes over that many steps from `step` on, which the process that holds the ledger has
   /// charged, and whose receipts it has given up.
-  /// \throws PrivacyError for steps that are not in the plan, or while earlier ones are left.
+  /// \throws PrivacyError for steps that are not in the plan, or while earlier steps remain.
   void take_over(std::uint64_t step, std::uint64_t count);
-  /// At the process that holds the ledger: gives up the next receipts, which another one takes
+  /// In the process that holds the ledger: gives up the next receipts, which another process takes
   /// over.
-  /// \throws PrivacyError if so many steps were not paid for.
+  /// \throws PrivacyError if fewer steps were paid for.
   void hand_over(std::uint64_t count);
 
   /// The number of receipts in hand from the ledger of a restored trainer.
   std::uint64_t receipts_to_take_up() const noexcept { return restored_.in_hand; }
 
-  /// For a run whose keys change with its steps: the key for the draws of the next step. An epoch
-  /// that is charged as random allocation keeps the coins of its first step.
+  /// For a run whose keys change with its steps: sets the key for the draws of the next step. An
+  /// epoch charged as random allocation keeps the coins of its first step.
   void use_key_of_step(const RandomKey& key);
 
-  /// The place of a checkpoint. Between rounds the optimizer has nothing to keep: begin_round().
+  /// The place of a checkpoint. Between rounds the optimizer has no state: begin_round().
   enum class Between { steps = 1, rounds };
 
-  /// Saves everything that the steps to come depend on, but for keys and the workbench. Private.
+  /// Saves everything on which later steps depend, except keys and the workbench. Private.
   /// Processes that share the steps save at the same time; process 0 then has the state that a
   /// single process would have.
   void save(StateWriter& out, Between where) const;
@@ -109,82 +109,82 @@ class Trainer {
   /// \throws IoError
   void restore(StateReader& in, Between where);
 
-  /// For noise that adapts, to be called before pay_for(); else does nothing. Makes the schedule's
-  /// measurement, if that is due, and chooses the noise of the step.
+  /// For adaptive noise, must be called before pay_for(); otherwise does nothing. Makes the
+  /// schedule's measurement if it is due, and chooses the noise of the step.
   /// \param bench  holds the model.
   /// \param test  the test rows.
   /// \returns whether the budget paid for the measurement.
   bool choose_noise(std::uint64_t step, Workbench& bench, const Dataset& test);
 
-  /// Makes sure that the step is paid for, with some of those that follow it: one answer of the
-  /// accountant and one flush to the disk for each block, of which there are at most 64 a run, and
-  /// one more per report between the steps. Noise that adapts is paid for step by step.
-  /// \param at_least  number of steps that are about to be made.
-  /// \returns whether all of them are paid for. The data has not been touched when they are not.
+  /// Ensures that the step is paid for, together with some of the following steps: one answer of
+  /// the accountant and one flush to the disk for each block, of which there are at most 64 per
+  /// run, plus one per report between the steps. Steps with adaptive noise are paid for one by one.
+  /// \param at_least  the number of steps that are about to be made.
+  /// \returns whether all of them are paid for. If not, the data has not been touched.
   bool pay_for(std::uint64_t step, std::uint64_t at_least = 1);
 
-  /// For a federated run: the optimizer begins anew, from this model.
+  /// For a federated run: restarts the optimizer from this model.
   void begin_round(std::span<const float> model);
 
-  /// Resets a clip norm that adapts to the first one.
+  /// Resets an adaptive clip norm to its first value.
   void forget_clip_norm();
 
-  /// Draws the step's batch, releases its gradient, and moves the parameters. With a ledger, the
-  /// batch is held against the law that it was charged by, and in some steps one example's
-  /// contribution is looked at (SamplingWatch, ContributionCheck).
+  /// Draws the step's batch, releases its gradient, and updates the parameters. With a ledger,
+  /// tests the batch against the law for which it was charged, and in some steps checks one
+  /// example's contribution (SamplingWatch, ContributionCheck).
   /// \returns false if the parameters are no longer finite; the last finite ones are kept.
   /// \throws PluginError if a check proves a plugin faulty; nothing is then released for the step.
   bool take_step(std::uint64_t step, Workbench& bench);
 
   /// In a process without a ledger: makes its part of a step that process 0 makes.
-  /// \throws as take_step(); IoError for a process that is gone.
+  /// \throws as take_step(); IoError if a process is gone.
   void take_part(const StepOrder& order, Workbench& bench);
 
-  /// Shows every step from now on to `witness`, on the thread that takes it. For audits, never for
-  /// a run's outputs.
-  /// \throws ConfigError for a clipping that scales coordinates: audits take a row without a
-  ///   gradient for one without a contribution.
+  /// Shows every later step to `witness`, on the thread that makes it. For audits, never for a
+  /// run's outputs.
+  /// \throws ConfigError for a clipping that scales coordinates, because audits equate a row
+  ///   without a gradient with a row without a contribution.
   void show_steps_to(std::function<void(const StepSeen&)> witness);
 
-  /// Tells `listener` of each batch, once it is drawn and before its examples are looked at, on the
-  /// thread that takes the step. Private.
+  /// Calls `listener` with each batch after it is drawn and before its examples are read, on the
+  /// thread that makes the step. Private.
   void tell_batches_to(std::function<void(std::span<const std::uint32_t>)> listener) {
     listener_ = std::move(listener);
   }
 
-  /// Lets all steps stay where the program lives, if it and the optimizer can do that, and the
-  /// steps are of the kind that can: independent Gaussian noise on exact sums, in one process, with
-  /// a clip norm and noise that were planned. To be called before the first step, behind restore(),
-  /// and not where somebody is shown releases. The workbench's parameters are then those of the
-  /// program only after bring_home().
-  /// \param bench  of all steps to come; outlives the trainer.
+  /// Lets all steps stay on the program's device, if the program and the optimizer support that,
+  /// and the steps qualify: independent Gaussian noise on exact sums, in one process, with planned
+  /// clip norm and noise. Must be called before the first step and after restore(), and not if
+  /// releases are shown to a witness. The workbench's parameters are then up to date only after
+  /// bring_home().
+  /// \param bench  of all later steps; outlives the trainer.
   /// \throws PluginError for an optimizer whose state is not as it said.
   void let_steps_stay(Workbench& bench);
 
-  /// Brings the parameters to the workbench, if they moved elsewhere; to be called before anybody
-  /// reads them there.
+  /// Fetches the parameters to the workbench if they were updated elsewhere; must be called before
+  /// they are read there.
   /// \throws PluginError as ResidentRun::bring_parameters().
   void bring_home(Workbench& bench);
   /// Workbench::load(), after steps that may have stayed with the program.
   void load(Workbench& bench, std::vector<float> values);
 
-  /// Sends every release from now on through `witness`. For comparisons of runs.
+  /// Sends every later release through `witness`. For comparisons of runs.
   /// \param client  ReleaseSeen::client.
   /// \param witness  outlives the trainer; null: none.
   void lead_by(ReleaseWitness* witness, std::optional<std::size_t> client = std::nullopt);
 
-  /// Lets what the clipping makes public be looked at in a process that is shown no row.
+  /// Lets a process that sees no rows check what the clipping makes public.
   /// \param second_look  of the run; outlives this.
   void look_again_by(SecondLook& second_look);
 
-  /// Those who were drawn for the last step and came early, or too often, by the rule that the plan
-  /// is charged by (Separation), each with why, in one line: they took no part in it. Private as the
-  /// batch.
+  /// The clients drawn for the last step that came too early or too often by the rule under which
+  /// the plan is charged (Separation), each with the reason in one line. They took no part in the
+  /// step. As private as the batch.
   const std::map<std::uint32_t, std::string>& refused() const noexcept { return refused_; }
 
   /// Standard deviation of the noise in each coordinate of the last step's gradient.
   double gradient_noise() const noexcept;
-  /// Null unless the noise adapts.
+  /// Null unless the noise is adaptive.
   const AdaptiveNoise* adaptive_noise() const noexcept {
     return adaptive_noise_ ? &*adaptive_noise_ : nullptr;
   }
@@ -198,9 +198,9 @@ class Trainer {
   std::optional<double> clipped_fraction() const noexcept;
 
  private:
-  /// The key of the coins by which each example has drawn its step of an epoch.
+  /// The key of the coins with which each example has drawn its step of an epoch.
   struct EpochCoins {
-    std::uint64_t first = 0, last = 0;  // its steps
+    std::uint64_t first = 0, last = 0;  // the epoch's steps
     RandomKey key;
   };
 
@@ -212,24 +212,24 @@ class Trainer {
 
   const Plan& plan_;
   const Dataset& data_;
-  std::optional<std::span<const std::uint32_t>> rows_;  // nothing: all
+  std::optional<std::span<const std::uint32_t>> rows_;  // nothing: all rows
   std::unique_ptr<StepState> state_;
   std::unique_ptr<StepEngine> engine_;
-  SharedSteps* shared_ = nullptr;  // the engine, where processes share the steps
+  SharedSteps* shared_ = nullptr;  // the engine, if processes share the steps
   RandomKey device_checks_key_;
   RandomKey sampler_key_;
   std::shared_ptr<const RandomSource> sampler_random_, epoch_random_;
-  bool secret_draws_;                // of each step by its own key, where keys change
-  bool draws_epochs_;                // some of which are charged as random allocation
-  bool takes_all_rows_ = false;      // in every batch
-  std::optional<EpochCoins> coins_;  // of the epoch that is under way
+  bool secret_draws_;                // each step by its own key, if keys change
+  bool draws_epochs_;                // whether some are charged as random allocation
+  bool takes_all_rows_ = false;      // whether every batch contains all rows
+  std::optional<EpochCoins> coins_;  // of the current epoch
   std::optional<SamplingWatch> sampling_watch_;
   std::optional<SeparationWatch> separation_watch_;
   std::map<std::uint32_t, std::string> refused_;
   std::optional<AdaptiveNoise> adaptive_noise_;
   ComponentPtr<Accountant> accountant_;
   std::optional<Ledger> ledger_;
-  LedgerReopening restored_;  // of a ledger that is still to be taken up
+  LedgerReopening restored_;  // of a ledger that is still to be reopened
   bool is_paid_elsewhere_ = false;
   std::vector<std::uint32_t> batch_;
   std::function<void(std::span<const std::uint32_t>)> listener_;

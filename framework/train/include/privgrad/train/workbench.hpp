@@ -15,11 +15,11 @@
 
 namespace privgrad::core {
 
-/// The program that evaluates public rows, whose results everybody may see: one of its own, of a
-/// backend and a model of its own, so that no instance that was shown a private row answers.
+/// The program that evaluates public rows, and whose results are public. It has its own backend and
+/// model, so that no instance that has seen a private row answers.
 class PublicProgram {
  public:
-  /// The program, made when it is first asked for, with these parameters.
+  /// The program with these parameters; it is made on first use.
   const Program& holding(std::span<const float> parameters, const Plan& plan, Executor& executor);
 
  private:
@@ -27,24 +27,24 @@ class PublicProgram {
   std::unique_ptr<Program> program_;
 };
 
-/// The program, memory and parameters with which a model is trained. Of the trainer that used it
-/// last, only the parameters are left in it, so trainers may take turns.
+/// The program, memory and parameters with which a model is trained. The last trainer leaves only
+/// its parameters in it, so trainers may take turns.
 struct Workbench {
   ComponentPtr<Backend> backend;
   std::unique_ptr<Program> program;
   SumMemory memory;
   std::vector<float> parameters, previous;
-  /// Nothing where nobody is shown what public rows give, as in audits.
+  /// Nothing if results on public rows are not published, as in audits.
   std::optional<PublicProgram> for_public_rows;
 
-  /// \param values  become the parameters, also those of the program.
+  /// \param values  the new parameters, also of the program.
   void load(std::vector<float> values);
 
-  /// A program with the parameters, to be shown public rows.
+  /// A program with the parameters, to evaluate public rows.
   const Program& program_for_public_rows(const Plan& plan, Executor& executor);
 
-  /// Passes the parameters on to the program; if they are not finite, those of `previous` come
-  /// back instead.
+  /// Passes the parameters on to the program; if they are not finite, restores those of `previous`
+  /// instead.
   /// \returns whether they were finite.
   bool keep_if_finite();
 };
@@ -60,8 +60,8 @@ std::unique_ptr<Program> make_program(const Plan& plan, ComponentPtr<Backend>& b
 /// \throws ConfigError, PluginError if the backend cannot execute the network.
 Workbench make_workbench(const Plan& plan, Executor& executor);
 
-/// \returns the initial parameters of the layers that are trained: the model's, or those that
-///   model.weights has for them.
+/// \returns the initial parameters of the trained layers: the model's, or those that model.weights
+///   has for them.
 /// \param key  the run's.
 std::vector<float> initial_parameters(const Plan& plan, const RandomKey& key);
 
