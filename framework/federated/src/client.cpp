@@ -15,7 +15,7 @@
 namespace privgrad::core {
 namespace {
 
-/// A bound above any gradient of a mean loss that training survives.
+/// A bound above any gradient of a mean loss with which training can work.
 constexpr double kNoClipping = 1e15;
 
 }  // namespace
@@ -84,7 +84,7 @@ void Client::restore(StateReader& in) {
   estimate_watch_->restore(in);
 }
 
-/// As Trainer::use_key_of_step(), for all steps of a round, and for its estimate.
+/// As Trainer::use_key_of_step(), for all steps of a round and for its estimate.
 void Client::use_key_of_round() {
   if (!keys_.ratchets()) return;
   const RandomKey key = key_of(number_, keys_.of_step());
@@ -99,8 +99,8 @@ bool Client::has_paid_estimates() const {
   return estimate_sampler_ != nullptr && !plan_.beside.empty();
 }
 
-/// The sampler of the estimates is an instance of its own, so it is asked for its charges as that
-/// of the steps is, and its batches are checked against these.
+/// The estimates have a sampler instance of their own, so it is asked for its charges like the
+/// sampler of the steps, and its batches are tested against them.
 void Client::watch_estimates() {
   const Manifest& manifest = *plan_.manifest;
   if (estimate_charges(manifest, *estimate_sampler_, federated_.estimate_noise) != plan_.beside) {
@@ -179,7 +179,7 @@ bool Client::wants_estimate() const {
   return federated_.estimates && !diverged_ && wish_.estimates != EstimateMode::from_models;
 }
 
-/// Exact estimates, and those of runs without noise, are charged to nobody.
+/// Exact estimates, and estimates in runs without noise, are not charged.
 bool Client::pay_for_estimate() {
   Ledger* ledger = trainer_.ledger();
   if (ledger == nullptr || wish_.estimates != EstimateMode::private_sums) return true;
@@ -209,8 +209,8 @@ void Client::estimate(std::span<const float> received, ClientRound& round, Workb
   }
 }
 
-/// Draws numbers of this client's rows. An example that is drawn twice would count twice, with a
-/// bound for once.
+/// Draws numbers of this client's rows. An example that is drawn twice would count twice, although
+/// the bound is for once.
 /// \returns false for an empty batch.
 bool Client::draw_estimate_batch() {
   estimate_sampler_->sample(estimates_made_, client_.rows.size(), *estimate_random_,
@@ -238,15 +238,15 @@ std::vector<double> Client::losses(std::vector<float> model, Workbench& bench) c
   return example_losses(*bench.program, data_, estimate_batch_, executor_);
 }
 
-/// An example contributes the change of its own loss along the way made, and the second difference
-/// there: two numbers which follow from it and from released models, clipped together to
-/// estimate_bound, and 0 where they are not finite. The batch is drawn like that of a step, by a
-/// sampler of its own, and each release was planned as one of at most `rounds`.
+/// An example contributes the change of its own loss along the client's path, and the second
+/// difference there: two numbers that depend only on it and on released models, clipped together to
+/// estimate_bound, and 0 if they are not finite. The batch is drawn like a step's, by a separate
+/// sampler, and each release was planned as one of at most `rounds`.
 void Client::estimate_privately(std::span<const float> received, ClientRound& round,
                                 Workbench& bench) {
   std::vector<Receipt> receipts = std::exchange(paid_estimates_, {});
   const bool is_charged = trainer_.ledger() != nullptr || is_paid_elsewhere_;
-  if (is_charged && receipts.empty()) return;  // not paid for, not made
+  if (is_charged && receipts.empty()) return;  // not made unless paid for
   draw_estimate_batch();
   std::vector<float> middle(received.size());
   for (std::size_t j = 0; j < middle.size(); ++j)

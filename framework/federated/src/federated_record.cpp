@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Values of four bytes, and a number of steps with the model.
+/// Four bytes per value, plus a number of steps.
 std::uint64_t bytes_of_model(std::size_t parameters) { return 4 * parameters; }
 constexpr std::uint64_t kBytesOfSteps = 8;
 /// Two numbers in double precision.
@@ -55,7 +55,7 @@ Json to_json(const LossEstimates& estimates) {
 
 namespace {
 
-/// Of a round, or of all of them.
+/// Of one round, or of all rounds.
 Json mishaps_json(const auto& all) {
   Json json{{"dropped", all.dropped},
             {"stragglers", all.stragglers},

@@ -1,4 +1,4 @@
-// The records of a federated run: rounds, participation and clients, as its files state them.
+// The records of a federated run: rounds, participation and clients, as its files contain them.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,13 @@ struct Round {
   std::uint64_t number = 0;
   std::uint64_t local_iterations = 0;
   std::uint64_t clients = 0, dropped = 0, stragglers = 0;
-  std::optional<std::uint64_t> refused{};  ///< They came early; nothing: nobody can.
+  /// The number of clients that came too early; nothing if there is no such rule.
+  std::optional<std::uint64_t> refused{};
   std::uint64_t bytes_down = 0, bytes_up = 0;
   LossEstimates estimates;
   std::string sent;  ///< For fed_avg with checkpoints: the hashes of the clients' messages.
 
-  /// Counts the bytes sent: a lost client has received the model, but the server none from it.
+  /// Counts the sent bytes: a lost client has received the model, but sent none.
   /// \param estimates_too  whether each message that arrives has private estimates.
   void count_bytes(std::size_t parameters, bool estimates_too);
 };
@@ -37,7 +38,7 @@ struct RoundTotals {
   std::optional<std::uint64_t> refused{};
 
   void add(const Round& round);
-  /// The part that tells nothing about who took part.
+  /// The part that reveals nothing about participation.
   RoundTotals without_participation() const {
     return {.rounds = rounds, .most_iterations = most_iterations};
   }
@@ -49,28 +50,28 @@ struct RoundTotals {
 
 nlohmann::json to_json(const LossEstimates& estimates);
 
-/// The members of a line and of a summary about participation, where that may be shown.
+/// The members of a line and of a summary about participation, if it may be shown.
 nlohmann::json participation_json(const Round& round);
 nlohmann::json participation_json(const RoundTotals& totals);
 
-/// The hash of all that leaves a client which need not trust the server: its model and estimates.
+/// The hash of everything sent by a client that need not trust the server: its model and estimates.
 std::string hash_of_sent(const ClientRound& sent);
 
 /// The content of clients.json.
-/// \param shows_participation  whether it may show how often each took part.
+/// \param shows_participation  whether it may show how often each client took part.
 nlohmann::json clients_json(const FederatedPlan& federated,
                             std::span<const std::unique_ptr<Client>> clients,
                             bool shows_participation);
 
-/// The client whose ledger has the largest total; nothing: none has a ledger.
+/// The client whose ledger has the largest total; nothing if no client has a ledger.
 std::optional<std::size_t> client_with_fullest_ledger(
     std::span<const std::unique_ptr<Client>> clients);
 
-/// Asks a rule for local iterations. The rule may remember earlier questions, so a resumed run asks
-/// them all again.
+/// Asks a rule for local iterations. The rule may depend on earlier questions, so a resumed run
+/// repeats them all.
 class AskedRule {
  public:
-  /// \param rule  started; outlives this; null: there is nothing to ask.
+  /// \param rule  started; outlives this; null if there is no rule.
   explicit AskedRule(AdaptiveLocalIterations* rule) : rule_(rule) {}
 
   /// \returns the rule's answer.
@@ -78,7 +79,7 @@ class AskedRule {
 
   void save(StateWriter& out) const;
   /// \param who  the rule's name in errors.
-  /// \throws PluginError if the rule answers otherwise than it did; IoError
+  /// \throws PluginError if the rule answers differently than before; IoError
   void restore(StateReader& in, const std::string& who);
 
  private:

@@ -46,7 +46,7 @@ class FederatedRun final : ResumableRun {
     if (options_.resume) {
       take_up();
     } else {
-      // A run that fails keeps its reservation: each client's spending is in a ledger of its own.
+      // A failed run keeps its reservation: each client's spending is in a ledger of its own.
       if (manifest_.account) reservation_.emplace(plan_, options_.directory);
       begin();
     }
@@ -80,7 +80,7 @@ class FederatedRun final : ResumableRun {
     gather_processes();
   }
 
-  /// \throws ConfigError if the rounds cannot be shared, or a process is not like this one.
+  /// \throws ConfigError if the rounds cannot be shared, or a process differs from this one.
   void gather_processes() {
     if (options_.clients != nullptr) remote_.emplace(*options_.clients, plan_, options_.lock);
     if ((remote_ || options_.cluster != nullptr) && federated_.at_server)
@@ -111,7 +111,7 @@ class FederatedRun final : ResumableRun {
     });
   }
 
-  /// \param open  is given each client, or the server, and the name and facts of its ledger.
+  /// \param open  is called with each client, or the server, and the name and facts of its ledger.
   template <class Open>
   void open_ledgers(const Open& open) {
     Json facts = facts_for_ledger();
@@ -149,9 +149,9 @@ class FederatedRun final : ResumableRun {
     }
   }
 
-  /// Where participation is secret and not shown, a checkpoint does not tell who took part: a
-  /// client begins each round anew, and the rounds together have no more local steps than each of
-  /// them may make.
+  /// If participation is secret and not shown, a checkpoint does not reveal who took part: clients
+  /// start each round afresh, and the rounds together have at most as many local steps as each
+  /// client may make.
   void save_server(StateWriter& out) const {
     server_->save(out, Trainer::Between::steps);
     if (!shows_participation()) return;
@@ -234,7 +234,7 @@ class FederatedRun final : ResumableRun {
     report_progress();
   }
 
-  /// \returns false if it was the last one, or could not be made.
+  /// \returns false if it was the last round, or could not be made.
   bool make_round(std::uint64_t number) {
     Round round{.number = number, .estimates = {}, .sent = ""};
     mishaps_ = draw_mishaps(wish_, keys_->lasting(), number);
@@ -275,8 +275,8 @@ class FederatedRun final : ResumableRun {
     for (const auto& [client, why] : server_->refused()) options_.clients->refused(client, why);
   }
 
-  /// Lets all processes train the clients that the server has drawn and paid for, before it asks
-  /// for their changes.
+  /// Lets all processes train the clients that the server has drawn and paid for, before the server
+  /// requests their changes.
   void train_ahead(std::span<const std::uint32_t> drawn) {
     std::vector<ClientTask> tasks;
     for (const std::uint32_t client : drawn) {
@@ -292,7 +292,7 @@ class FederatedRun final : ResumableRun {
     client_program_->know(std::move(known));
   }
 
-  /// Lets other processes, or the clients themselves, train.
+  /// Lets other processes, or the clients' own programs, train.
   std::vector<std::optional<ClientRound>> train_elsewhere(std::span<const float> model,
                                                           std::optional<std::uint64_t> first_step,
                                                           const std::vector<ClientTask>& tasks) {
@@ -301,7 +301,7 @@ class FederatedRun final : ResumableRun {
                              tasks, pool_);
   }
 
-  /// A round of these clients, each by itself.
+  /// Trains each of these clients for one round.
   std::vector<std::optional<ClientRound>> train_clients(const std::vector<ClientTask>& tasks) {
     if (processes_ || remote_) return train_elsewhere(model_, std::nullopt, tasks);
     std::vector<std::optional<ClientRound>> sent(tasks.size());
@@ -326,7 +326,7 @@ class FederatedRun final : ResumableRun {
     const std::vector<std::uint32_t> members = members_of(round.number);
     std::vector<ClientTask> tasks;
     for (const std::uint32_t member : members) {
-      // A straggler pays for the steps that it makes, and keeps the rest for later rounds.
+      // A straggler pays for the steps that it makes, and keeps the others for later rounds.
       const std::uint64_t most = std::min(round.local_iterations, clients_[member]->steps_left());
       tasks.push_back({.client = member, .steps = mishaps_.steps_of(member, most)});
     }
@@ -361,7 +361,7 @@ class FederatedRun final : ResumableRun {
     return most;
   }
 
-  /// The number of local steps in a round. A client with fewer steps left makes these.
+  /// The number of local steps in a round. A client with fewer steps left makes only these.
   std::uint64_t local_iterations(std::uint64_t round) {
     if (!federated_.is_adaptive()) return federated_.local_iterations[round];
     FederatedProgress progress;
@@ -411,7 +411,7 @@ class FederatedRun final : ResumableRun {
     return members;
   }
 
-  /// The mean of the models that arrived, by their public weights. Nothing arrived: the model
+  /// The mean of the models that arrived, by their public weights. If none arrived, the model
   /// stays.
   void aggregate(std::vector<ClientRound>& arrived, Round& round) {
     estimates_ = {};
@@ -441,7 +441,7 @@ class FederatedRun final : ResumableRun {
     return "ledgers/client-" + std::to_string(client) + ".jsonl";
   }
 
-  /// The ledger whose total is the largest, or null.
+  /// The ledger with the largest total, or null.
   const Ledger* fullest_ledger() const {
     if (server_) return server_->ledger();
     const auto client = client_with_fullest_ledger(clients_);
@@ -453,12 +453,12 @@ class FederatedRun final : ResumableRun {
     return ledger == nullptr ? plan_.epsilon() : ledger->spent();
   }
 
-  /// Null where clients are programs of their own: the charges are in their ledgers.
+  /// Null if clients are programs of their own, because their ledgers contain the charges.
   Json charged_json() const {
     return remote_ && !server_ ? Json(nullptr) : json_number(charged().value);
   }
 
-  /// Releases decide when a run ends that chooses its rounds by them, or that diverges.
+  /// If a run chooses its rounds by its releases, or diverges, the releases decide when it ends.
   bool is_accounted_in_full() const { return core::is_accounted_in_full(plan_, result_.status); }
 
   PrivacyAnswer proved() const { return is_accounted_in_full() ? of_all_steps(plan_) : charged(); }
@@ -476,13 +476,13 @@ class FederatedRun final : ResumableRun {
     if (shows_participation()) json.update(participation_json(round));
     if (federated_.estimates) json["estimates"] = to_json(round.estimates);
     const std::string line = json.dump() + "\n";
-    // All that anybody sees of the round follows from it, and the next round's charges do.
+    // Everything published about the round follows from it, and so do the next round's charges.
     show("round " + std::to_string(totals_.rounds), model_, round.sent + line);
     rounds_file_->append(line);
     result_.epsilon = charged();
   }
 
-  /// Where participation is secret, release mode shows nothing that follows from it.
+  /// If participation is secret, release mode shows nothing that depends on it.
   bool shows_participation() const {
     return !federated_.participation_is_secret || manifest_.mode == Mode::research;
   }
@@ -520,7 +520,7 @@ class FederatedRun final : ResumableRun {
       paid.accounted = is_accounted_in_full() ? plan_.affordable_steps : paid.charged;
       if (!is_accounted_in_full()) result_.client = client;
     } else if (remote_) {
-      paid.accounted = plan_.affordable_steps;  // the clients' ledgers tell how many were made
+      paid.accounted = plan_.affordable_steps;  // the clients' ledgers say how many were made
     }
     write_clients();
     const Json spent = charged_json();
@@ -541,7 +541,7 @@ class FederatedRun final : ResumableRun {
       more["output"] = manifest_.keeps_average ? "ema" : "last";
     }
     if (!result_.no_checkpoints.empty()) more["no_checkpoints"] = result_.no_checkpoints;
-    // The numbers of steps that clients made tell who took part.
+    // The numbers of steps that clients made reveal who took part.
     if (shows_participation()) more["checks"] = checks_json(checks(), manifest_.mode);
     output_.close(
         result_, model_, data_.preprocessing, more,
@@ -567,27 +567,27 @@ class FederatedRun final : ResumableRun {
   WorkbenchPool pool_;
   Workbench bench_;  // for measurements
   std::vector<std::unique_ptr<Client>> clients_;
-  std::vector<float> model_;  // the global one
+  std::vector<float> model_;  // the global model
 
-  Dataset owners_;  // one row a client: its number
+  Dataset owners_;  // one row per client, with its number
   Workbench server_bench_;
-  ClientProgram* client_program_ = nullptr;  // of server_bench_
+  ClientProgram* client_program_ = nullptr;  // owned by server_bench_
   std::optional<Trainer> server_;
 
   std::optional<SharedRounds> processes_;  // the other processes, if there are any
   std::optional<RemoteRounds> remote_;     // clients that are programs of their own
 
-  ComponentPtr<Sampler> participation_;  // of fed_avg
+  ComponentPtr<Sampler> participation_;  // with fed_avg
   LocalIterationsRule chooser_;
-  AskedRule rule_;  // chooser_'s
+  AskedRule rule_;  // for the rule of chooser_
   LossEstimator estimator_;
   LossEstimates estimates_;  // of the last round
   Mishaps mishaps_;
-  std::uint64_t first_local_step_ = 0;  // of the next round of dp_fed_avg
+  std::uint64_t first_local_step_ = 0;  // of the next round, with dp_fed_avg
   std::uint64_t last_iterations_ = 0;
   RoundTotals totals_;
-  std::optional<MovingAverage> average_;  // of model_ over the rounds, if the manifest asks for one
-  bool is_short_ = false;                 // the budget did not pay for all steps of a round
+  std::optional<MovingAverage> average_;  // of model_ over the rounds, if the manifest requests one
+  bool is_short_ = false;                 // whether the budget did not pay for all steps of a round
   std::optional<LineFile> rounds_file_;
 };
 

@@ -5,7 +5,7 @@
 
 namespace privgrad::core {
 
-/// run() for a plan with clients. Beside the files of a central run it leaves rounds.jsonl,
+/// run() for a plan with clients. In addition to the files of a central run it writes rounds.jsonl,
 /// clients.json, and a ledger for each client under ledgers/ (dp_fed_avg: the server's
 /// ledger.jsonl).
 RunResult federated_run(const Plan& plan, const RunOptions& options);

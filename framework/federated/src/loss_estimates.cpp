@@ -22,7 +22,7 @@ void LossEstimator::restore(StateReader& in) {
     in.fail("a model of another size");
 }
 
-/// The quantities that the models of a round show.
+/// The quantities that follow from the models of a round.
 struct LossEstimator::Models {
   std::vector<double> squared_gradients;  // |g_i|^2
   std::vector<double> noise;              // d n_i

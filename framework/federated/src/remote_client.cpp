@@ -27,11 +27,11 @@
 
 namespace privgrad::core {
 
-/// The examples of a client, and the plan of the run that it takes part in.
+/// The examples of a client, and the plan of its run.
 struct OwnPart {
-  std::shared_ptr<const FederatedPlan> planned;  // what the clients' plans refer to
+  std::shared_ptr<const FederatedPlan> planned;  // the clients' plans refer to it
   Plan plan;
-  std::unique_ptr<SecondLook> second_look;  // begun before a row is read for training
+  std::unique_ptr<SecondLook> second_look;  // started before a row is read for training
   RunData data;
 };
 
@@ -66,8 +66,8 @@ PublicFacts declared_facts(const Manifest& manifest, const DataInfo& info) {
           .weights = std::nullopt};
 }
 
-/// The part for data that hold this client's examples and no others.
-/// \param kept  for a part that is resumed; null: it begins.
+/// The part of a client whose data contains only its own examples.
+/// \param kept  for a part that is resumed; null if it begins.
 OwnPart part_of_own_data(const Manifest& manifest, const ComponentUse& own, std::uint32_t number,
                          std::shared_ptr<KeptNumbers> kept) {
   OwnPart part;
@@ -98,7 +98,8 @@ OwnPart part_of_own_data(const Manifest& manifest, const ComponentUse& own, std:
   return part;
 }
 
-/// The part for data that hold the examples of all clients, as in a run on one machine.
+/// The part of a client whose data contains the examples of all clients, as in a run on one
+/// machine.
 /// \param kept  as above.
 OwnPart part_of_all_data(const Manifest& manifest, std::shared_ptr<KeptNumbers> kept) {
   const ComponentUse& use = manifest.federated->partition;
@@ -155,7 +156,7 @@ class RemoteClient::Part {
     if (folder_ && order.run == run_ && hash == last_order_) return last_answer_;
     check_new(order);
     if (!folder_) begin(order.run);
-    is_broken_ = true;  // until all of it is on the disk
+    is_broken_ = true;  // until everything is on the disk
     std::string made = carry_out(order, hash);
     is_broken_ = false;
     return made;
@@ -187,15 +188,15 @@ class RemoteClient::Part {
         "them; if it is, say trust_server");
   }
 
-  /// The numbers that this part began with; null: it has not begun.
+  /// The numbers with which this part began; null if it has not begun.
   std::shared_ptr<KeptNumbers> kept() const {
     if (!CheckpointFolder::is_there(wish_.state, folder_id())) return nullptr;
     const auto schedules = CheckpointFolder::kept(wish_.state, folder_id(), kKeptSchedules);
-    if (!schedules) return nullptr;  // cut off as it began, which take_up() says
+    if (!schedules) return nullptr;  // interrupted at its beginning, which take_up() reports
     return kept_numbers(wish_.directory, read_facts(wish_.directory), *schedules);
   }
 
-  /// One for each directory: no secret.
+  /// Identifies the directory; not secret.
   std::string folder_id() const {
     const std::string place =
         std::filesystem::absolute(wish_.directory).lexically_normal().string();
@@ -253,19 +254,19 @@ class RemoteClient::Part {
 
   // ---- beginning and resuming
 
-  /// Two keys: one for draws without a round's secret, as public orders of examples, and one that
-  /// changes with each order.
+  /// Two keys: one for draws that need no secret of the round, such as public orders of examples,
+  /// and one that changes with each order.
   void draw_keys() {
     const RandomKey key = run_key(manifest_);
     lasting_ = manifest_.seed ? key : key.derive("lasting");
     key_ = manifest_.seed ? key : key.derive("first round");
   }
 
-  /// Noise and coins of a round follow from the whole order, the server's model included, and from
-  /// all that the client brings itself. A client that is restored from a copy of its state has the
-  /// key of a round that it has made already: the same order gets the same answer, and another
-  /// order other noise and other batches, so that no two answers differ by their sums alone. With a
-  /// seed the noise stays the same: everybody with the manifest has it anyway.
+  /// Noise and coins of a round depend on the whole order, including the server's model, and on
+  /// everything that the client contributes. A client restored from a copy of its state has the key
+  /// of a round that it has already made: the same order gets the same answer, and another order
+  /// gets other noise and other batches, so that no two answers differ only in their sums. With a
+  /// seed the noise stays the same, because everyone with the manifest knows it anyway.
   void use_keys_of_round(const std::string& order) {
     if (manifest_.seed) return;
     const std::string bound = ground_ + "\n" + data_.value.value_or("no data") + "\n" + order;
@@ -280,7 +281,7 @@ class RemoteClient::Part {
     pool_.emplace(part_.plan, *executor_);
     client_ = std::make_unique<Client>(wish_.number, federated(), *manifest_.federated,
                                        part_.data.train, *keys_, *executor_);
-    // With at_server it makes no release that something public could follow from.
+    // With at_server it makes no release from which anything public could follow.
     if (is_charged()) client_->look_again_by(*part_.second_look);
   }
 
@@ -317,8 +318,7 @@ class RemoteClient::Part {
     return std::tie(self.steps_in_round_, self.next_round_, self.last_order_, self.last_answer_);
   }
 
-  /// The state is written first: a round that it calls begun was perhaps charged, and perhaps
-  /// released.
+  /// The state is written first: the round that it marks as begun may then be charged and released.
   void save(Phase phase) {
     StateWriter out;
     out.begin("a client's part");
@@ -328,7 +328,7 @@ class RemoteClient::Part {
     if (phase == Phase::leaving) out.bytes(to_text(end_));
     out.put(progress(*this));
     if (is_charged()) {
-      // The state between rounds is the one that a round begins with.
+      // The state between rounds is the state at the beginning of the next round.
       if (phase == Phase::between_rounds) kept_ = state_of_client();
       out.bytes(kept_);
     }
@@ -343,7 +343,7 @@ class RemoteClient::Part {
 
   void take_up() {
     folder_.emplace(CheckpointFolder::open(wish_.state, folder_id()));
-    // Never the one before the last: its steps may have been made.
+    // Never the checkpoint before the last: its steps may have been made.
     const auto found = folder_->read(/*fall_back=*/false);
     const std::string place = wish_.directory.string();
     if (!found) throw IoError(place + ": its private state is empty; give another directory");
@@ -376,10 +376,10 @@ class RemoteClient::Part {
       StateReader client(kept_, place);
       client_->restore(client);
       client.end();
-      // After a state in a round, the ledger's next lines charge for steps that are never made.
-      // After one between rounds there is nothing, unless somebody brought an older state back:
-      // steps made from it would have the noise of steps that were released.
-      // After one that was leaving there is the last line, perhaps.
+      // If the state was saved during a round, the ledger's next lines charge for steps that are
+      // never made. If it was saved between rounds, there must be no further lines, unless an older
+      // state was restored: its steps would reuse the noise of released steps. If the client was
+      // leaving, the last line may follow.
       client_->reopen_ledger(ledger_file(), facts_for_ledger(), phase != Phase::between_rounds);
     }
     in.end();
@@ -390,12 +390,13 @@ class RemoteClient::Part {
 
   // ---- its end
 
-  /// The end is written to the state first: where a ledger is closed, a state on the disk says so.
+  /// The end is recorded in the state first: if a ledger is closed, the state on the disk says so.
   std::string take_leave(const RemoteFarewell& word, const std::string& text) {
     check_meant_for_this(word);
     check_is_of_this_run(word.run);
-    if (!folder_ || is_over_) return text;  // it never took part, or has heard it before
-    is_broken_ = true;                      // until all of it is on the disk
+    // the client never took part, or the farewell is repeated
+    if (!folder_ || is_over_) return text;
+    is_broken_ = true;  // until everything is on the disk
     end_ = word.status;
     save(Phase::leaving);
     close(std::string(to_text(end_)));
@@ -418,17 +419,17 @@ class RemoteClient::Part {
     lasting_.reset();
     key_.reset();
     client_.reset();
-    // In both places for checkpoints: the keys are nowhere any more.
+    // In both checkpoint slots, so that the keys no longer exist anywhere.
     save(Phase::over);
     save(Phase::over);
   }
 
-  /// A round that was cut off: nobody knows how far it came, and who has seen it. It is paid for,
-  /// and not made again: its noise may be on its way to a model that the server has.
+  /// An interrupted round may have got to any point, and may have been observed. It is paid for,
+  /// and not repeated: its noise may be in a model that the server receives.
   void give_up_round() {
     if (is_charged()) {
       client_->give_up(steps_in_round_);
-      // The round was the last one, unless somebody brought an older state back.
+      // The round was the last one, unless an older state was restored.
       if (client_->ledger()->is_behind())
         throw PrivacyError(
             wish_.directory.string() +
@@ -490,7 +491,7 @@ class RemoteClient::Part {
   std::optional<RunKeys> keys_;
   std::optional<WorkbenchPool> pool_;
   std::unique_ptr<Client> client_;
-  std::string kept_;  // the client as it was before the round
+  std::string kept_;  // the client's state before the round
   std::uint64_t steps_in_round_ = 0, next_round_ = 0;
   std::string last_order_, last_answer_;
   RunStatus end_ = RunStatus::completed;

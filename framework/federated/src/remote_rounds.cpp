@@ -22,7 +22,7 @@ std::string hash_without_data(const Manifest& manifest) {
   if (auto* members = std::get_if<Value::Object>(&resolved.data()))
     std::erase_if(*members, [](const Value::Member& member) { return member.key == "data"; });
   Json agreed = value_to_json(resolved);
-  // The entries of its section that are about all clients.
+  // The entries of its section that concern all clients.
   agreed["data.size"] = manifest.dataset_size ? Json(*manifest.dataset_size) : Json(nullptr);
   agreed["data.transforms"] = Json::array();
   for (const ComponentUse& use : manifest.transforms) {
@@ -50,7 +50,7 @@ std::string hash_of_ground(const Plan& plan, const std::string& lock) {
 RemoteRounds::RemoteRounds(RemoteClients& clients, const Plan& plan, const std::string& lock)
     : remote_(clients),
       plan_(plan),
-      // A run of its own, also where a seed makes all else the same.
+      // A unique run, even if a seed fixes everything else.
       run_(sha256_hex(RandomKey::from_operating_system().public_hex()).substr(0, 32)),
       ground_(hash_of_ground(plan, lock)) {
   if (const std::string why = why_not(Engine::remote_clients, plan); !why.empty())
@@ -85,7 +85,7 @@ std::vector<std::optional<ClientRound>> RemoteRounds::train(
     try {
       RemoteAnswer answer = checked(*answers[i], round, tasks[i], model.size());
       Client& client = *clients[tasks[i].client];
-      // Clients of dp_fed_avg keep nothing between rounds.
+      // Clients of dp_fed_avg have no state between rounds.
       client.has_come_to(first_step ? client.steps_done() + tasks[i].steps : answer.steps_done,
                          answer.estimates_made, answer.diverged);
       sent[i] = std::move(answer.sent);
@@ -105,7 +105,8 @@ void RemoteRounds::dismiss(RunStatus status) {
   remote_.ask(words);
 }
 
-/// Checks that an answer is to the order: only such models are averaged, or clipped and added up.
+/// Checks that an answer belongs to the order: only such models are averaged, or clipped and added
+/// up.
 RemoteAnswer RemoteRounds::checked(const std::string& text, std::uint64_t round,
                                    const ClientTask& task, std::size_t parameters) const {
   RemoteAnswer answer = RemoteAnswer::of(text);

@@ -1,4 +1,4 @@
-// The rounds of a federated run whose clients are programs of their own, as the server makes them.
+// The server's side of the rounds of a federated run whose clients are programs of their own.
 #pragma once
 
 #include <cstdint>
@@ -15,27 +15,27 @@
 
 namespace privgrad::core {
 
-/// At the server of a federated run whose clients are programs of their own: asks them for their
-/// rounds, and checks their answers. The run's own clients hold no examples and no ledgers; they
-/// only note how far the others have come.
+/// At the server of a federated run whose clients are programs of their own: sends them orders for
+/// their rounds, and checks their answers. The server's own Client objects hold no examples and no
+/// ledgers; they only record the programs' progress.
 class RemoteRounds {
  public:
-  /// \param clients, plan  outlive this.
-  /// \throws PrivacyError where clients cannot be programs of their own.
+  /// \param clients, plan outlive this.
+  /// \throws PrivacyError if clients cannot be programs of their own.
   RemoteRounds(RemoteClients& clients, const Plan& plan, const std::string& lock);
 
   /// \param round  its number.
-  /// \param model  the one that the clients receive.
-  /// \param first_step  as Client::begin_at(); nothing: they go on.
-  /// \returns for each task the client's message; nothing where it is lost, or its ledger did not
+  /// \param model  the model that the clients receive.
+  /// \param first_step  as Client::begin_at(); nothing if they continue.
+  /// \returns for each task the client's message; nothing if it is lost, or if its ledger did not
   ///   pay.
   std::vector<std::optional<ClientRound>> train(const std::vector<std::unique_ptr<Client>>& clients,
                                                 std::uint64_t round, std::span<const float> model,
                                                 std::optional<std::uint64_t> first_step,
                                                 std::span<const ClientTask> tasks);
 
-  /// Tells all clients that the run is over, and how it has ended: their ledgers are closed. A
-  /// client that does not hear it keeps an open one.
+  /// Tells all clients that the run is finished, and how it ended, so that they close their
+  /// ledgers. A client that does not receive this keeps an open ledger.
   void dismiss(RunStatus status);
 
  private:
@@ -47,7 +47,7 @@ class RemoteRounds {
   std::string run_, ground_;
 };
 
-/// The hash of common_ground_of() and of the facts of a plan, which orders and answers name.
+/// The hash of common_ground_of() and of the facts of a plan, which orders and answers contain.
 std::string hash_of_ground(const Plan& plan, const std::string& lock);
 
 }  // namespace privgrad::core

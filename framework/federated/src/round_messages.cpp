@@ -33,7 +33,7 @@ std::string message(const char* what, const T&... values) {
   return out.text();
 }
 
-/// Reads a text that anybody may have written.
+/// Reads an untrusted text.
 template <class... T>
 void read_message(const std::string& text, const char* what, T&... values) {
   try {

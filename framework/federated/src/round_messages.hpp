@@ -12,28 +12,29 @@
 
 namespace privgrad::core {
 
-/// The version of orders and answers; it grows when one side would misunderstand the other.
+/// The version of orders and answers; it increases when one side would misunderstand the other.
 inline constexpr std::uint64_t kRoundProtocol = 2;
 
-/// A server's order to a client that is a program of its own. Its model is released; that the
-/// client takes part is as private as participation is.
+/// A server's order to a client that is a program of its own. Its model is released; the fact that
+/// the client takes part is as private as participation.
 struct RemoteOrder {
-  std::string run;     ///< 32 hex digits that this run alone has.
-  std::string ground;  ///< The hash of the facts that both agree on.
+  std::string run;     ///< 32 hex digits that identify the run.
+  std::string ground;  ///< The hash of the facts on which both agree.
   std::uint64_t client = 0, round = 0, steps = 0;
-  std::optional<std::uint64_t> first_step;  ///< As Client::begin_at(); nothing: it goes on.
-  std::vector<float> model;                 ///< From which it begins.
+  /// As Client::begin_at(); nothing if the client continues.
+  std::optional<std::uint64_t> first_step;
+  std::vector<float> model;  ///< The model at which the client begins.
 
   static auto state(auto& self) {
     return std::tie(self.run, self.ground, self.client, self.round, self.steps, self.first_step,
                     self.model);
   }
   std::string text() const;
-  /// \throws ConfigError for a text that is no order of this version.
+  /// \throws ConfigError for a text that is not an order of this version.
   static RemoteOrder of(const std::string& text);
 };
 
-/// A server's last word to a client that is a program of its own: this run has no more orders.
+/// A server's farewell to a client that is a program of its own: this run has no more orders.
 struct RemoteFarewell {
   std::string run, ground;
   std::uint64_t client = 0;
@@ -42,7 +43,7 @@ struct RemoteFarewell {
   std::string text() const;
   /// Whether a text claims to be a farewell.
   static bool begins(const std::string& text);
-  /// \throws ConfigError for a text that is none of this version.
+  /// \throws ConfigError for a text that is not a farewell of this version.
   static RemoteFarewell of(const std::string& text);
 };
 
@@ -50,7 +51,7 @@ struct RemoteFarewell {
 struct RemoteAnswer {
   std::string run, ground;
   std::uint64_t client = 0, round = 0;
-  /// Nothing: its ledger pays for no step.
+  /// Nothing if its ledger pays for no step.
   std::optional<ClientRound> sent;
   std::uint64_t steps_done = 0, estimates_made = 0;
   bool diverged = false;
@@ -60,7 +61,7 @@ struct RemoteAnswer {
                     self.estimates_made, self.diverged, self.sent);
   }
   std::string text() const;
-  /// \throws ConfigError for a text that is no answer of this version.
+  /// \throws ConfigError for a text that is not an answer of this version.
   static RemoteAnswer of(const std::string& text);
 };
 

@@ -33,11 +33,11 @@ void restore_client(Client& client, const std::string& state) {
 
 enum class RoundWish : std::uint64_t { steps = 1, estimates, end };
 
-/// An order from process 0 for one client, to the process that makes its round.
+/// An order from process 0 for one client, sent to the process that makes its round.
 struct ClientOrder {
   std::uint64_t client = 0;
   std::uint64_t steps = 0;
-  std::string kept{};  ///< The state kept about it; "": as its process has it.
+  std::string kept{};  ///< The client's state; "" if its process already has it.
 
   static auto state(auto& self) { return std::tie(self.client, self.steps, self.kept); }
 };
@@ -48,7 +48,7 @@ struct RoundOrder {
   std::string keys{};
   std::vector<float> model{};
   std::optional<std::uint64_t> first_step{};
-  std::vector<ClientOrder> clients{};  ///< For estimates, those that were paid for.
+  std::vector<ClientOrder> clients{};  ///< For estimates, the paid ones.
 
   static auto state(auto& self) {
     return std::tie(self.wish, self.keys, self.model, self.first_step, self.clients);
@@ -75,12 +75,12 @@ RunKeys keys_told(const std::string& text) {
   return ratchets ? RunKeys::of_one_step(lasting, of_step) : RunKeys::constant(lasting);
 }
 
-/// A client's message, and the state kept about it: private.
+/// A client's message and state: private.
 void save_sent(StateWriter& out, const ClientRound& round, const Client& client) {
   out.put(round, client.diverged(), state_of(client));
 }
 
-/// \param client  process 0's, which becomes equal to the other process's.
+/// \param client  process 0's, which is updated to the other process's state.
 ClientRound restored_sent(StateReader& in, Client& client) {
   ClientRound round;
   bool diverged = false;
@@ -91,15 +91,15 @@ ClientRound restored_sent(StateReader& in, Client& client) {
   return round;
 }
 
-// ---- facts that they must agree on
+// ---- facts on which they must agree
 
 std::vector<CommonPart> common_data(const Plan& plan, const RunData& data) {
   return {{"other examples", hash_of_examples(data)},
           {"other examples for its clients", hash_of_shards(*plan.federated)}};
 }
 
-/// The process that makes the rounds of each client: the client with the most examples goes to the
-/// process that has the fewest, and so on. A function of the plan.
+/// The process that makes the rounds of each client: in order of their numbers of examples, each
+/// client is assigned to the process with the fewest examples so far. A function of the plan.
 std::vector<std::size_t> owners_of(const FederatedPlan& federated, std::size_t processes) {
   std::vector<std::size_t> order(federated.clients.size()), owners(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -115,8 +115,8 @@ std::vector<std::size_t> owners_of(const FederatedPlan& federated, std::size_t p
   return owners;
 }
 
-/// Whether the client has a ledger that pays for its steps; with dp_fed_avg only the server has
-/// one.
+/// Whether the client has a ledger that pays for its steps; with dp_fed_avg only the server has a
+/// ledger.
 bool is_charged(const FederatedPlan& federated, std::size_t client) {
   return !federated.clients[client].plan->manifest->noise_off;
 }
@@ -136,7 +136,7 @@ SharedRounds::SharedRounds(Cluster& cluster, const Plan& plan, const RunOptions&
 std::vector<std::optional<ClientRound>> SharedRounds::train(
     const std::vector<std::unique_ptr<Client>>& clients, const Round& round,
     std::span<const ClientTask> tasks, WorkbenchPool& pool) {
-  // Each ledger is a file of its own, flushed before its client's examples are looked at.
+  // Each ledger is a separate file, flushed before its client's examples are read.
   std::vector<std::uint8_t> is_paid(tasks.size(), 0);
   executor_.for_each_chunk(tasks.size(), [&](std::size_t i) {
     is_paid[i] = clients[tasks[i].client]->pay_for(tasks[i].steps) ? 1 : 0;
@@ -220,7 +220,7 @@ void SharedRounds::dismiss() { broadcast_text(cluster_, state_text(RoundOrder{})
 
 namespace {
 
-/// Makes the rounds of this process's clients, as often as it is asked to.
+/// Makes the rounds of this process's clients on request.
 class FederatedWorker {
  public:
   FederatedWorker(const Plan& plan, const RunOptions& options)
@@ -307,11 +307,12 @@ class FederatedWorker {
   std::unique_ptr<Executor> executor_;
   RunData data_;
   WorkbenchPool pool_;
-  std::optional<RunKeys> keys_;                   // of this round; clients refer to it
-  std::vector<std::unique_ptr<Client>> clients_;  // null: of another process, or not asked yet
+  std::optional<RunKeys> keys_;  // of this round; clients refer to it
+  // null if another process has the client, or it has not been asked yet
+  std::vector<std::unique_ptr<Client>> clients_;
   std::vector<ClientRound> sent_;
   std::vector<std::size_t> owners_;
-  std::vector<float> model_;  // the one that the clients of this round received
+  std::vector<float> model_;  // the model that the clients of this round received
 };
 
 }  // namespace

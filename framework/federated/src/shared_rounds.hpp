@@ -23,45 +23,44 @@ struct ClientTask {
   std::uint64_t steps = 0;  ///< Above 0.
 };
 
-/// At process 0: the other processes of a federated run. Each client's examples are looked at by
-/// one process, the same in all rounds, which makes its local steps and its estimates and keeps its
+/// At process 0: the other processes of a federated run. Each client is assigned to one process for
+/// all rounds, which reads its examples, makes its local steps and its estimates, and keeps its
 /// state for them; so the result has the same bits on any number of processes.
 ///
-/// Process 0 holds all ledgers. It tells another process to make a client's round once that round's
-/// charges are on its disk, gives up the receipts for it, and gets back the client's message and
-/// all that is kept about it, so that its own clients are always those of a run on one process:
-/// checkpoints are, too.
+/// Process 0 holds all ledgers. Once a round's charges are on its disk, it orders another process
+/// to make a client's round, gives up the receipts for it, and receives the client's message and
+/// state. Its own clients are therefore always as in a run on one process, and so are checkpoints.
 /// Threads: calls never overlap, and come from the thread that made the cluster.
 class SharedRounds {
  public:
   /// Compares the processes, and lets the others make the same plan.
-  /// \param cluster  outlives this, as do the others.
+  /// \param cluster  outlives this, as do the following arguments.
   /// \throws ConfigError naming a process that differs.
   SharedRounds(Cluster& cluster, const Plan& plan, const RunOptions& options, const RunData& data,
                Executor& executor);
 
   struct Round {
     const RunKeys& keys;
-    std::span<const float> model;               ///< The one that the clients receive.
-    std::optional<std::uint64_t> first_step{};  ///< As Client::begin_at(); nothing: they go on.
+    std::span<const float> model;  ///< The model that the clients receive.
+    /// As Client::begin_at(); nothing if they continue.
+    std::optional<std::uint64_t> first_step{};
   };
 
   /// Lets clients make a round.
-  /// \param clients  all of the run, by number; those of other processes are brought up to date.
+  /// \param clients  all clients of the run, by number; clients of other processes are updated.
   /// \param tasks  each client at most once.
-  /// \returns for each task the client's message; nothing where its ledger did not pay for the
-  ///   steps.
-  /// \throws as Client::train(), and IoError for a process that is gone.
+  /// \returns for each task the client's message; nothing if its ledger did not pay for the steps.
+  /// \throws as Client::train(), and IoError if a process is gone.
   std::vector<std::optional<ClientRound>> train(const std::vector<std::unique_ptr<Client>>& clients,
                                                 const Round& round,
                                                 std::span<const ClientTask> tasks,
                                                 WorkbenchPool& pool);
 
-  /// To be called once clients were restored: the processes that make their rounds must then be
-  /// sent all that is kept about them.
+  /// Must be called after clients were restored: the processes that make their rounds must then
+  /// receive their state.
   void begin_from_kept() { told_.assign(told_.size(), false); }
 
-  /// Ends the others, since the run is over.
+  /// Ends the other processes, because the run is finished.
   void dismiss();
 
  private:
@@ -72,10 +71,10 @@ class SharedRounds {
   Cluster& cluster_;
   Executor& executor_;
   std::vector<std::size_t> owners_;  // ranks, by client
-  std::vector<bool> told_;           // whether a client's owner has its kept state
+  std::vector<bool> told_;           // whether a client's owner has its current state
 };
 
-/// The part of every process but process 0 in a federated run.
+/// Replaces the run of a federated plan in every process except process 0.
 /// \throws as work_for_others()
 void make_rounds_for_others(const Manifest& manifest, const RunOptions& options);
 

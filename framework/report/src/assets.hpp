@@ -5,7 +5,8 @@
 
 namespace privgrad::report {
 
-/// Embedded at build time; none of them ends a script or style element (asserted by a test).
+/// Embedded at build time; none of them contains the end of a script or style element (a test
+/// asserts this).
 extern const std::string_view kChartJs, kPageJs, kPageCss;
 
 }  // namespace privgrad::report

@@ -17,7 +17,7 @@ using core::short_number;
 
 constexpr const char* kFile = "audit.json";
 
-/// Two decimals, as bounds are read: an upper one is never rounded down, a lower one never up. The
+/// Two decimals, rounded as bounds must be: an upper bound never down, a lower bound never up. The
 /// slack is for the rounding of the multiplication.
 std::string upper_text(double value) {
   return number_text(std::ceil(100.0 * value * (1.0 - 1e-12)) / 100.0, std::chars_format::fixed, 2);
@@ -63,7 +63,7 @@ std::optional<AuditShown> read_audit(RunRecord& record) {
                    .runs = number_of(audit, "runs", source),
                    .guesses = number_of(audit, "guesses", source),
                    .correct = number_of(audit, "correct", source)};
-  // Another processor's logarithms may have made the last digit another.
+  // The logarithms of another processor may have changed the last digit.
   const bool same_epsilon = proved && std::fabs(*proved - shown.upper) <= 1e-9 * *proved;
   if (!record.problems.empty() || !same_epsilon ||
       !is_of(record, members(audit, "audits", source))) {
@@ -120,7 +120,7 @@ std::string audit_bar(const AuditShown& audit) {
            "\" y=\"34\" height=\"22\" width=\"" + number_text(length, std::chars_format::fixed, 1) +
            "\"/>\n";
   };
-  // A label ends at the edge that it is nearer to.
+  // A label is aligned to the nearer edge.
   const auto label = [&](double epsilon, const char* y, const std::string& words) {
     return "<text x=\"" + at(epsilon) + "\" y=\"" + y + "\" text-anchor=\"" +
            (epsilon > 0.5 * most ? "end" : "start") + "\">" + escaped(words) + "</text>\n";

@@ -1,4 +1,4 @@
-// Reads a run's audit.json, and words and draws its lower bound for the page and the statement.
+// Reads a run's audit.json, and describes and draws its lower bound for the page and the statement.
 #pragma once
 
 #include <optional>
@@ -8,11 +8,11 @@
 
 namespace privgrad::report {
 
-/// A lower bound on a run's epsilon that an attack found, beside the one that is proved.
+/// A lower bound on a run's epsilon, found by an attack, beside the proved upper bound.
 struct AuditShown {
   double lower = 0.0, upper = 0.0;  ///< Upper: from the run's statement.
   double confidence = 0.0;
-  bool of_the_same_files = true;  ///< The audit had the run's plugins and program.
+  bool of_the_same_files = true;  ///< Whether the audit had the run's plugins and program.
   std::string method;
   double canaries = 0.0, runs = 0.0, guesses = 0.0, correct = 0.0;
 };
@@ -33,7 +33,7 @@ std::string confidence_words(const AuditShown& audit);
 /// A paragraph of a statement.
 std::string audit_paragraph(const AuditShown& audit);
 
-/// A picture of both bounds, which needs no script.
+/// A picture of both bounds, without a script.
 std::string audit_bar(const AuditShown& audit);
 
 }  // namespace privgrad::report

@@ -9,7 +9,7 @@
 
 namespace privgrad::report {
 
-/// The most points of a series that a page holds.
+/// The most points of a series on a page.
 inline constexpr std::size_t kMostPoints = 2000;
 
 struct Point {
@@ -26,26 +26,26 @@ struct Series {
   std::vector<Point> points;  ///< Ordered by x; finite.
   std::vector<Band> bands{};  ///< One per point, or none.
   bool stepped = false;       ///< A value holds until the next point.
-  bool markers = false;       ///< Points alone, without a line.
+  bool markers = false;       ///< Only points, without a line.
 };
 
 /// One row of a chart of intervals: an arm with its mean.
 struct IntervalRow {
   std::string name;
   double value = 0.0;
-  double low = 0.0, high = 0.0;  ///< Both equal to value: no interval is known.
+  double low = 0.0, high = 0.0;  ///< Both equal to value if no interval is known.
 };
 
 struct Chart {
   std::string id;  ///< Letters, digits and '-'; unique on the page.
   std::string title;
   std::string x, y;  ///< The titles of the axes.
-  std::string says;  ///< Its message to a reader, in a sentence or two.
+  std::string says;  ///< Its message to readers, in a sentence or two.
   std::vector<Series> series{};
   std::vector<IntervalRow> rows{};  ///< If not empty: a chart of intervals, one row each.
   std::vector<std::pair<std::string, double>> levels{};  ///< Horizontal (rows: vertical) lines.
-  bool from_zero = false;                                ///< The y axis begins at 0.
-  bool share = false;                                    ///< y is in [0, 1].
+  bool from_zero = false;                                ///< Whether the y axis begins at 0.
+  bool share = false;                                    ///< Whether y is in [0, 1].
 };
 
 /// The charts of a page: their places in it, and their data.
@@ -54,7 +54,7 @@ class Charts {
   /// \returns the figure; "" if there is nothing to draw.
   std::string add(Chart chart);
   const nlohmann::json& data() const { return data_; }
-  /// Those that are drawn, in their order.
+  /// The charts that are drawn, in order.
   const std::vector<Chart>& drawn() const { return drawn_; }
 
  private:
@@ -62,16 +62,16 @@ class Charts {
   nlohmann::json data_ = nlohmann::json::array();
 };
 
-/// Keeps fewer points that give about the same picture: the smallest and the largest of each part,
-/// the first and the last.
+/// Keeps fewer points that look about the same: the smallest and the largest of each part, the
+/// first and the last.
 /// \returns whether some were left out.
 bool thin(std::vector<Point>& points);
 
-/// Adds a series; lines that would lie on each other become one, with all their names.
+/// Adds a series; identical lines become one, with all their names.
 void add_or_name(std::vector<Series>& all, Series series);
 
-/// The one value that all points of all lines share, which needs no chart; nothing if there are two
-/// values, or no points.
+/// The single value that all points of all lines share, so that no chart is needed; nothing if
+/// there are two values, or no points.
 std::optional<double> only_value(const std::vector<Series>& all);
 
 }  // namespace privgrad::report

@@ -7,8 +7,8 @@
 namespace privgrad::report {
 
 /// The section of a study's page on the cost of having looked at many arms.
-/// \param results  results.json; an empty object while there is none.
-/// \param source   its name, for errors.
+/// \param results  results.json; an empty object if there is none yet.
+/// \param source  its name, for errors.
 /// \throws IoError if a member has another type.
 std::string choice_section(const nlohmann::json& results, const std::string& source);
 

@@ -11,12 +11,12 @@ namespace privgrad::report {
 /// The digits of a bound on privacy, which is rounded towards the weaker claim.
 inline constexpr int kBoundDigits = 5;
 
-/// A number as pages show it, or a dash where there is none.
+/// A number as pages show it, or a dash if there is none.
 inline std::string digits(std::optional<double> value, int count = 4) {
   return value ? core::short_number(*value, count) : "-";
 }
 
-/// A whole number with all of its digits.
+/// An integer with all of its digits.
 inline std::string whole(double value) { return core::short_number(value, 15); }
 
 }  // namespace privgrad::report

@@ -8,7 +8,7 @@
 namespace privgrad::report {
 namespace {
 
-// The library's licence asks that this text goes wherever the library goes.
+// The library's licence requires that this text accompanies the library.
 constexpr const char* kChartLicence = R"(/*
 Chart.js: Copyright (c) 2014-2022 Chart.js Contributors. It holds @kurkle/color: Copyright (c) 2018-2021 Jukka Kurkela.
 Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated
@@ -23,7 +23,7 @@ OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR
 */
 )";
 
-// Nothing may be fetched from anywhere, whatever a text of the record managed to become.
+// Nothing may be fetched from anywhere, even if a text of the record escaped its quoting.
 constexpr const char* kPolicy =
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:";
 

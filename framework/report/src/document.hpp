@@ -7,7 +7,7 @@
 
 namespace privgrad::report {
 
-/// A page, and the charts that are on it.
+/// A page, and the charts on it.
 struct Page {
   std::string html;
   Charts charts;

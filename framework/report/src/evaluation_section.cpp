@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Wider than this no page shows a matrix.
+/// No page shows a wider matrix.
 constexpr std::size_t kMostShownClasses = 30;
 
 class EvaluationSection {

@@ -86,7 +86,7 @@ std::string client_table(const RunRecord& record) {
       throw IoError(file + ": 'clients' holds something that is not an object");
     classes = std::max(classes, list(client, "labels", file).size());
   }
-  // More columns than a page is wide would not be read.
+  // A table with more columns than fit on the page would be unreadable.
   constexpr std::size_t kMostClasses = 20, kMostClients = 200;
   const std::size_t shown = classes <= kMostClasses ? classes : 0;
   std::vector<std::string> headings{"client", "examples", "steps", "epsilon charged"};

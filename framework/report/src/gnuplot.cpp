@@ -16,8 +16,8 @@ namespace {
 
 using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 
-/// A temporary file without a name, so that nothing is left behind. Files instead of pipes: neither
-/// side ever waits for the other.
+/// An unnamed temporary file, so that nothing is left behind. Files instead of pipes, so that
+/// neither side ever waits for the other.
 File nameless_file() {
   File file(std::tmpfile(), &std::fclose);
   if (file == nullptr) throw IoError("a temporary file for gnuplot cannot be made");
@@ -33,7 +33,7 @@ std::string content_of(std::FILE* file) {
   return text;
 }
 
-/// The first line that says something.
+/// The first line that is not blank.
 std::string first_line(const std::string& text) {
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
   if (begin == text.npos) return "it said nothing";

@@ -5,9 +5,9 @@
 
 namespace privgrad::report {
 
-/// Runs gnuplot on commands, without the settings of the user.
-/// \returns what it wrote to its standard output.
-/// \throws IoError with what gnuplot said, if it fails or is not installed.
+/// Runs gnuplot on commands, without the user's settings.
+/// \returns its standard output.
+/// \throws IoError with gnuplot's message, if it fails or is not installed.
 std::string gnuplot(const std::string& commands);
 
 }  // namespace privgrad::report

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr double kLogarithmicFrom = 10.0;  // largest over smallest value
+constexpr double kLogarithmicFrom = 10.0;  // ratio of the largest to the smallest value
 
 struct Scale {
   double low = 0.0, high = 0.0;
@@ -45,7 +45,7 @@ std::string cell(std::optional<double> value, const Scale& scale) {
 }
 
 struct Axis {
-  std::string key;  ///< The first of several that vary together.
+  std::string key;  ///< The first of several keys that vary together.
   std::vector<std::string> labels;
 };
 
@@ -61,7 +61,7 @@ std::vector<Axis> axes_of(const Json& study, const std::string& source) {
   return axes;
 }
 
-/// Where an arm is on an axis; nothing if it is not on it.
+/// The position of an arm on an axis; nothing if it is not on it.
 std::optional<std::size_t> place_of(const Json& arm, const Axis& axis, const std::string& source) {
   const auto label = text(members(arm, "labels", source), axis.key.c_str(), source);
   if (!label) return std::nullopt;

@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";
 
-/// \returns how many bytes of well-formed UTF-8 (Unicode 15, table 3-7) `text` begins with; 0 if
-///   the first character is not well-formed.
+/// \returns the length in bytes of the first character of `text`, 0 if it is not well-formed UTF-8
+///   (Unicode 15, table 3-7).
 std::size_t character_length(std::string_view text) {
   const auto byte = [&](std::size_t i) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
@@ -51,8 +51,9 @@ std::string_view entity(char c) {
   }
 }
 
-/// A relative path as a reference that can be nothing else (RFC 3986): every byte but letters,
-/// digits and "-._~/" is encoded, and "./" in front keeps a name with a colon from being a scheme.
+/// A relative path as a reference that cannot be mistaken for anything else (RFC 3986): every byte
+/// except letters, digits and "-._~/" is encoded, and a leading "./" keeps a name with a colon from
+/// being a scheme.
 std::string url_path(std::string_view path) {
   constexpr std::string_view kHex = "0123456789ABCDEF";
   std::string out = "./";
@@ -96,8 +97,7 @@ std::string escaped(std::string_view text) {
 }
 
 std::string script_json(const nlohmann::json& json) {
-  // replace: no text of a record is known to be UTF-8. ASCII only, so U+2028 and U+2029 are
-  // escaped.
+  // replace: texts of a record may not be UTF-8. ASCII only, so U+2028 and U+2029 are escaped.
   const std::string text = json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
   std::string out;
   out.reserve(text.size());

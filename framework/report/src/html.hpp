@@ -9,7 +9,7 @@
 namespace privgrad::report {
 
 /// Any text, escaped for an element or a quoted attribute. Bytes that are not UTF-8, and ASCII
-/// control characters but line breaks and tabs, become U+FFFD.
+/// control characters except line breaks and tabs, become U+FFFD.
 std::string escaped(std::string_view text);
 
 /// JSON as the content of a script element: nothing in it can end the element or open a comment.
@@ -24,10 +24,10 @@ std::string paragraph(std::string_view text);
 std::string folded(std::string_view title, std::string_view content);
 
 /// A file of the record as preformatted text, in an element that opens on a click. In print only
-/// its name appears: it is long, and readers who want to compare it have the file.
+/// its name appears: the text is long, and readers who want to compare it have the file.
 std::string folded_file(std::string_view name, std::string_view text);
 
-/// A cell that leads to a page below the one that it stands on.
+/// A cell with a link to a page below the current one.
 struct Link {
   std::string text;
   std::string path;  ///< "" for no link; relative, with '/' between names.
@@ -36,7 +36,7 @@ struct Link {
 /// A table with one heading row; the first cell of each row is the row's heading.
 class HtmlTable {
  public:
-  /// \param number_columns  which columns hold numbers and are aligned as such.
+  /// \param number_columns  the columns that contain numbers, which are aligned accordingly.
   HtmlTable(std::string caption, std::vector<std::string> headings,
             std::vector<bool> number_columns = {})
       : caption_(std::move(caption)),
@@ -57,8 +57,8 @@ class HtmlTable {
 /// A table of two columns: the names of facts, and their values.
 std::string facts(const std::vector<std::pair<std::string, std::string>>& rows);
 
-/// The banner at the top of a page whose record is not the one that its ledgers bind; "" if there
-/// are no problems.
+/// The banner at the top of a page whose record does not match the hashes in its ledgers; "" if
+/// there are no problems.
 std::string unverified_banner(const std::vector<std::string>& problems);
 
 }  // namespace privgrad::report

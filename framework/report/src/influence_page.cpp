@@ -40,7 +40,7 @@ std::vector<InfluenceEstimate> estimates_of(const Json& record, const std::strin
   return estimates;
 }
 
-/// The exponential that fits best, with the factor that fits best.
+/// The best-fitting exponential, with the best-fitting factor.
 Series fitted(const std::vector<InfluenceEstimate>& estimates, double gamma) {
   const auto last = static_cast<double>(estimates.back().step);
   double above = 0.0;

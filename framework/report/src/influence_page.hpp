@@ -19,15 +19,16 @@ bool is_influence(const std::filesystem::path& directory);
 struct InfluenceChart {
   std::string name;
   std::string method;
-  bool own_data = false;  ///< Measured on private rows, and charged nowhere.
+  /// Whether it was measured on private rows, which is not charged anywhere.
+  bool own_data = false;
   std::vector<InfluenceEstimate> estimates;
-  std::optional<double> gamma;    ///< The nearest exponential's.
-  std::string within_noise = {};  ///< A warning if noise hides differences; else "".
+  std::optional<double> gamma;    ///< Of the best-fitting exponential.
+  std::string within_noise = {};  ///< A warning if noise hides differences; otherwise "".
   Chart chart;
 };
 
-/// \throws IoError naming the file and what is wrong with it.
 /// \param file  influence.json, or a copy of it.
+/// \throws IoError naming the file and what is wrong with it.
 InfluenceChart influence_chart(const std::filesystem::path& file);
 
 /// The page of an estimate of influence.

@@ -23,7 +23,7 @@ using Json = nlohmann::json;
 using core::short_bound;
 using core::short_number;
 
-/// Text of a record as text of a table: no markup, no new cell.
+/// Text of a record as plain text of a table: no markup, no new cell.
 std::string plain(std::string_view text) {
   std::string safe;
   for (const char c : text) {
@@ -61,7 +61,7 @@ std::string interval(double low, double high, int digits) {
   return "[" + short_number(low, digits) + ", " + short_number(high, digits) + "]";
 }
 
-/// What a reader calls a key that varies.
+/// The title of a key that varies.
 std::string title_of(const Json& titles, const std::string& key) {
   const auto found = titles.find(key);
   if (found != titles.end() && found->is_string()) return found->get<std::string>();
@@ -72,14 +72,14 @@ std::string title_of(const Json& titles, const std::string& key) {
 
 struct Value {
   std::optional<double> mean;
-  std::optional<std::pair<double, double>> ends;  ///< Of its 95 % interval.
+  std::optional<std::pair<double, double>> ends;  ///< The ends of its 95 % interval.
 };
 
 struct Arm {
   std::string name, variant, level;
-  std::string steps;                                ///< Made by its runs.
+  std::string steps;                                ///< The number of steps of its runs.
   std::vector<std::string> unusual;                 ///< "3 of 20 runs diverged".
-  std::map<std::string, Value> means, differences;  ///< Per metric; no differences: a baseline.
+  std::map<std::string, Value> means, differences;  ///< By metric; a baseline has no differences.
   std::map<std::string, std::optional<double>> p;   ///< After Holm's correction.
 };
 
@@ -199,7 +199,7 @@ class StudySection {
            provenance() + "\n\n";
   }
 
-  /// Where the numbers are from, and all of them, for copies of results that a page has beside it.
+  /// The origin of the numbers, and all of them, for copies of results beside the page.
   std::string provenance() const {
     const auto commit = text(results_, "commit", source_);
     if (!commit) return "";
@@ -246,8 +246,8 @@ class StudySection {
     cells.push_back(p ? short_bound(*p, 2) : "-");
   }
 
-  /// The differences to the baseline: over the levels where these are numbers, else a row for each
-  /// arm. Without any, the means.
+  /// The differences to the baseline: plotted over the levels if these are numbers, otherwise one
+  /// row per arm. If there are no differences, the means.
   Chart chart_of(const std::string& metric) const {
     const bool over_numbers =
         levels_.size() > 1 && std::all_of(levels_.begin(), levels_.end(), [](const auto& label) {

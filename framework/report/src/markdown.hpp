@@ -22,18 +22,18 @@ struct MarkdownSection {
 /// The results of a study, or an estimate of influence, as a file.
 struct Finding {
   std::string name;
-  std::filesystem::path
-      file;  ///< results.json, influence.json, or a copy that is called NAME.json.
+  std::filesystem::path file;  ///< results.json, influence.json, or a copy named NAME.json.
   bool is_influence = false;
 };
 
-/// What a directory holds, by name: itself, or its directories of studies and of estimates, and
-/// copies of their results, NAME.json.
+/// The findings in a directory, by name: the directory itself, or its directories of studies and of
+/// estimates, and copies of their results, NAME.json.
 /// \throws ConfigError if there is none, or a study is not finished; IoError.
 std::vector<Finding> findings_in(const std::filesystem::path& directory);
 
-/// The section of a page. Arms are compared with the baseline of their level. Where levels are
-/// numbers (training sizes, say), the differences are drawn over them, else one below the other.
+/// The section of a page. Arms are compared with the baseline of their level. If levels are numbers
+/// (for example training sizes), the differences are plotted over them, otherwise listed one below
+/// the other.
 /// \param folder  the prefix of links to pictures.
 /// \throws IoError if the file is broken.
 MarkdownSection markdown_section(const Finding& finding, const std::string& folder);

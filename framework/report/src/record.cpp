@@ -17,11 +17,11 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-// The program's own files stay far below these limits; a larger file was not written by it.
+// The program's own files are far smaller than these limits; it did not write a larger file.
 constexpr std::size_t kMostDocumentBytes = std::size_t{16} << 20;
 constexpr std::size_t kMostLineBytes = std::size_t{64} << 10;
 constexpr int kMostDepth = 32;
-// Long runs write more than a page has to show, and reading it would take seconds.
+// Long runs write more than a page needs, and reading it would take seconds.
 constexpr std::uintmax_t kMostMetricsBytes = std::uintmax_t{64} << 20;
 constexpr std::uintmax_t kMostLedgerBytes = std::uintmax_t{64} << 20;
 
@@ -88,7 +88,7 @@ FederatedRound federated_round(const Json& json, const std::string& source) {
           .charged_epsilon = number(json, "charged_epsilon", source)};
 }
 
-/// Calls `use` with each whole line of a file of JSON objects, and its place.
+/// Calls `use` with each complete line of a file of JSON objects, and its place.
 template <class Use>
 void read_lines(const fs::path& file, RunRecord& record, const Use& use) {
   const std::string name = file.filename().string();
@@ -151,10 +151,10 @@ void read_spending(const fs::path& file, RunRecord& record) {
   }
   for (std::size_t i = 0; i < ledger.releases.size(); ++i) {
     const double epsilon = ledger.releases[i].epsilon;
-    // Releases beside the steps (checks of noise that adapts) show at the next step.
+    // Releases beside the steps (checks of adaptive noise) appear at the next step.
     if (ledger.releases[i].what.empty()) ++record.charged_steps;
     if (!std::isfinite(epsilon) || !ledger.releases[i].what.empty()) continue;
-    // Steps that were paid for together show the same total; the ends of a level draw it.
+    // Steps that were paid for together have the same total, so only the ends of a level are drawn.
     const bool inside = i > 0 && i + 1 < ledger.releases.size() &&
                         ledger.releases[i - 1].epsilon == epsilon &&
                         ledger.releases[i + 1].epsilon == epsilon;
@@ -165,7 +165,7 @@ void read_spending(const fs::path& file, RunRecord& record) {
   }
 }
 
-/// The ledgers of clients: their chains are checked, and the largest total is the run's.
+/// Checks the chains of the clients' ledgers; the largest total is the run's.
 void read_client_spending(const fs::path& folder, RunRecord& record) {
   std::uintmax_t bytes = 0;
   for (const auto& entry : fs::directory_iterator(folder)) bytes += size_of(entry.path());

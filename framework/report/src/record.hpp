@@ -16,52 +16,56 @@ namespace privgrad::report {
 /// One line of metrics.jsonl.
 struct Measurement {
   double step = 0.0;
-  std::optional<double> epsilon;  ///< Nothing: infinite.
+  std::optional<double> epsilon;  ///< Nothing if infinite.
   std::optional<double> train_loss, train_accuracy, test_loss, test_accuracy;
   std::optional<double> clip_norm, clipped_fraction;
-  std::optional<double> round;            ///< In a federated run: how many had been made.
-  std::optional<double> charged_epsilon;  ///< Likewise: the total of the fullest ledger.
+  std::optional<double> round;  ///< In a federated run: how many rounds had been made.
+  /// In a federated run: the total of the ledger with the largest total.
+  std::optional<double> charged_epsilon;
 };
 
 /// One line of rounds.jsonl.
 struct FederatedRound {
   double round = 0.0;               ///< From 1 on.
   double local_iterations = 0.0;    ///< Steps of each client.
-  double steps = 0.0;               ///< The most that a client had made by then.
-  bool shows_participation = true;  ///< No if secret, in release mode; then these are 0:
+  double steps = 0.0;               ///< The most steps that a client had made by then.
+  bool shows_participation = true;  ///< False if secret, in release mode; then these are 0:
   double clients = 0.0, dropped = 0.0;
-  std::optional<double> refused;  ///< Who came early; nothing: nobody can.
+  /// The number of clients that came too early; nothing if there is no such rule.
+  std::optional<double> refused;
   double bytes_down = 0.0, bytes_up = 0.0;
-  std::optional<double> charged_epsilon;  ///< Nothing: infinite.
+  std::optional<double> charged_epsilon;  ///< Nothing if infinite.
 };
 
-/// The files that a run left. A run that was cut off lacks the later ones; each is whole, except
-/// for the last line of a file that grows, which a kill can cut off and which is left out.
+/// The files of a run. An interrupted run lacks the later ones. Each file is complete, except that
+/// a kill can truncate the last line of a growing file; such a line is left out.
 struct RunRecord {
   std::filesystem::path directory;
   std::string manifest;                     ///< As resolved.
   std::string lock;                         ///< "" if there is none.
-  std::optional<nlohmann::json> summary;    ///< Nothing: the run did not come to its end.
-  std::optional<nlohmann::json> statement;  ///< Nothing: none was written.
+  std::optional<nlohmann::json> summary;    ///< Nothing if the run did not come to its end.
+  std::optional<nlohmann::json> statement;  ///< Nothing if none was written.
   std::optional<nlohmann::json> schedules;
   std::vector<Measurement> measurements;
 
-  std::vector<FederatedRound> rounds;     ///< Empty: a central run, or none was made.
+  std::vector<FederatedRound> rounds;     ///< Empty for a central run, or if no round was made.
   std::optional<nlohmann::json> clients;  ///< clients.json, in a federated run.
 
-  bool has_ledger = false;   ///< A run without noise has none.
-  std::vector<Point> spent;  ///< Epsilon after so many charged steps; finite ones.
+  bool has_ledger = false;   ///< False for a run without noise.
+  std::vector<Point> spent;  ///< Epsilon by the number of charged steps; only finite values.
   std::uint64_t charged_steps = 0;
-  std::optional<double> last_epsilon;  ///< At the ledger's last charge; nothing: infinite or none.
-  std::vector<std::string> notes;      ///< Remarks for readers about the record itself.
+  /// At the ledger's last charge; nothing if infinite or missing.
+  std::optional<double> last_epsilon;
+  std::vector<std::string> notes;  ///< Remarks for readers about the record itself.
 
-  /// Why this is not the record that its ledgers bind ("FILE: what is wrong"); empty if it is, as
-  /// far as can be seen without the plugins.
+  /// Why this record does not match the hashes in its ledgers ("FILE: what is wrong"); empty if it
+  /// does, as far as can be checked without the plugins.
   std::vector<std::string> problems;
   std::vector<std::pair<std::string, std::string>> last_lines;  ///< Each ledger's name and hash.
 };
 
-/// Finds out whether the files of a run are those that its ledgers bind, and by which last lines.
+/// Checks whether the files of a run match the hashes in its ledgers, and finds the ledgers' last
+/// lines.
 /// \param record  with directory and statement; problems, last_lines and notes are filled in.
 void read_bindings(RunRecord& record);
 
@@ -69,25 +73,25 @@ void read_bindings(RunRecord& record);
 bool is_run(const std::filesystem::path& directory);
 
 /// \throws IoError "FILE:LINE: what is wrong" for a file that cannot be read, is larger than runs
-///   write, or holds no JSON or members of a wrong type, and for a ledger whose chain is broken.
+///   write, is not JSON, or has members of a wrong type, and for a ledger whose chain is broken.
 RunRecord read_run(const std::filesystem::path& directory);
 
 /// A whole file.
-/// \throws IoError if it cannot be read or holds more than `most_bytes`.
+/// \throws IoError if it cannot be read, or is longer than `most_bytes`.
 std::string read_text(const std::filesystem::path& file, std::size_t most_bytes);
 
 /// A file with one JSON object.
 /// \throws IoError
 nlohmann::json read_object(const std::filesystem::path& file);
 
-/// Members of a record, or nothing where they are missing or null.
+/// Members of a record, or nothing if they are missing or null.
 /// \throws IoError naming `source` and the member if it has another type.
 std::optional<double> number(const nlohmann::json& object, const char* key,
                              const std::string& source);
 std::optional<std::string> text(const nlohmann::json& object, const char* key,
                                 const std::string& source);
 
-/// A member that is a list (an object); empty where it is missing or null.
+/// A member that is a list (an object); empty if it is missing or null.
 /// \throws IoError
 const nlohmann::json& list(const nlohmann::json& object, const char* key,
                            const std::string& source);

@@ -29,7 +29,7 @@ std::string bound_words(const std::string& bound) {
   return bound;
 }
 
-/// A paragraph of the statement: those with a subject begin with it, in a word or three.
+/// A paragraph of the statement. Some paragraphs begin with their subject, in one to three words.
 std::string statement_paragraph(const std::string& words) {
   constexpr std::size_t kLongestSubject = 40;
   const std::size_t stop = words.find(". ");
@@ -83,7 +83,7 @@ class RunPage {
   bool has_noise() const { return statement_.value("noise", Json(record_.has_ledger)) == true; }
   bool ended() const { return record_.summary.has_value(); }
 
-  /// The epsilon spent: from the summary if the run ended, else from its ledger.
+  /// The spent epsilon: from the summary if the run ended, otherwise from its ledger.
   std::optional<double> epsilon() const {
     return ended() ? number(summary_, "epsilon", summary_file_) : record_.last_epsilon;
   }
@@ -150,8 +150,8 @@ class RunPage {
     return html + lead_lines() + tiles();
   }
 
-  /// Who is protected, how much, what the numbers mean, and where that is little: the paragraphs that
-  /// the statement has before the others, and behind its stain.
+  /// The first paragraphs of the statement, after its warning: who is protected, how much, what the
+  /// numbers mean, and where that is little.
   std::string lead_lines() const {
     std::string lines;
     const auto prose = texts(statement_, "prose", statement_file_);
@@ -253,7 +253,7 @@ class RunPage {
     return table.html();
   }
 
-  /// The price of the planned steps with another sampler.
+  /// The cost of the planned steps with another sampler.
   std::string with_allocation() const {
     const Json& sampling = members(statement_, "sampling", statement_file_);
     if (!sampling.contains("with_allocation")) return "";
@@ -341,7 +341,7 @@ class RunPage {
             (seconds ? paragraph("The steps took " + short_number(*seconds, 3) + " s.") : ""));
   }
 
-  /// The excess risk predicted before the run, and the one that was measured.
+  /// The excess risk predicted before the run, and the measured one.
   std::string excess_chart() {
     if (!record_.schedules || !record_.schedules->contains("predicted_excess")) return "";
     const std::string source = (record_.directory / "schedules.json").string();
@@ -472,7 +472,7 @@ class RunPage {
                    table.empty() ? paragraph("Nothing.") : table.html());
   }
 
-  /// The names of the plugins that are not on record as tested, and that this build did not bring.
+  /// The names of the plugins without a record of tests, except those that came with this build.
   std::string untested_plugins() const {
     std::string names;
     const Json& versions = members(statement_, "versions", statement_file_);
@@ -485,7 +485,7 @@ class RunPage {
     return names;
   }
 
-  /// Statements of before there were records do not say.
+  /// Statements from before there were records do not say.
   static std::string tested_words(const Json& plugin) {
     const auto said = plugin.find("tested");
     if (said == plugin.end()) return "not recorded";
@@ -516,7 +516,7 @@ class RunPage {
     return section("versions", "Versions", html);
   }
 
-  /// Readers who note these hashes can check later whether the record is still the same.
+  /// Readers who write down these hashes can check later that the record has not changed.
   std::string last_lines() const {
     if (record_.last_lines.empty()) return "";
     HtmlTable table("What this page was made from: the last line of each ledger binds all files.",

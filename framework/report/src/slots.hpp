@@ -15,13 +15,13 @@ struct SlotWords {
 };
 SlotWords words_of_slot(const std::string& slot);
 
-/// A list of steps with a value each, in order.
+/// A list of steps with one value each, in order.
 /// \param name  the list's name, for errors.
 /// \throws IoError for anything else.
 std::vector<Point> listed_points(const nlohmann::json& entry, const std::string& name,
                                  const std::string& source);
 
-/// The values of a slot in schedules.json, over steps counted from 1, up to the last step.
+/// The values of a slot in schedules.json, over steps counted from 1 to the last step.
 std::vector<Point> slot_points(const nlohmann::json& schedules, const std::string& slot,
                                const std::string& source);
 

@@ -1,4 +1,4 @@
-// Prints whole numbers as one value or a range, such as the steps that the runs of an arm made.
+// Prints integers as one value or a range, such as the numbers of steps in the runs of an arm.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace privgrad::report {
 
-/// Whole numbers, as "12", or "11 to 12" where they differ.
+/// Integers, as "12", or "11 to 12" if they differ.
 /// \pre `values` is not empty.
 std::string range_of(const std::vector<double>& values);
 

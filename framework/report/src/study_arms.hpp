@@ -15,13 +15,14 @@ namespace privgrad::report {
 /// An arm of a study, with the records of its runs.
 struct Arm {
   std::string name;
-  nlohmann::json plan;                 ///< Its entry in study.json.
-  std::vector<std::string> run_paths;  ///< One per run, below the study's directory, with '/'.
-  std::vector<RunRecord> runs;         ///< Only finished ones.
+  nlohmann::json plan;  ///< Its entry in study.json.
+  /// One per run, relative to the study's directory, with '/'.
+  std::vector<std::string> run_paths;
+  std::vector<RunRecord> runs;  ///< Only finished runs.
 };
 
 /// The mean over an arm's seeds wherever all of them were measured, with Student's 95 % interval.
-/// \param value  which measurement.
+/// \param value  selects the measurement.
 /// \param where  std::optional<double>(const Measurement&): its place on the x axis, if it has one.
 template <class Where>
 Series curve(const Arm& arm, std::optional<double> Measurement::*value, Where where) {

@@ -27,8 +27,9 @@ using core::short_bound;
 using core::short_number;
 using core::short_range;
 
-constexpr std::size_t kMostSentences = 8;  // that stand open
-constexpr double kSameEpsilon = 0.005;  // relative; below that, a chart over epsilon says nothing
+constexpr std::size_t kMostSentences = 8;  // shown without a click
+// relative; for smaller differences, a chart over epsilon says nothing
+constexpr double kSameEpsilon = 0.005;
 
 /// "test accuracy" for test_accuracy.
 std::string spoken(std::string name) {
@@ -36,7 +37,7 @@ std::string spoken(std::string name) {
   return name;
 }
 
-/// One name below a directory, and nothing that leads out of it.
+/// A single name below a directory, without a way out of it.
 bool is_plain_name(const std::string& name) {
   return !name.empty() && name.front() != '.' && name.find_first_of("/\\") == name.npos &&
          name.find('\0') == name.npos;
@@ -101,7 +102,7 @@ class StudyPage {
         const std::string path = "runs/" + arm.name + "/seed-" + seed.dump();
         const fs::path run = directory / path;
         if (!is_run(run)) continue;
-        if (!fs::exists(run / "summary.json")) continue;  // half-written: it will be made again
+        if (!fs::exists(run / "summary.json")) continue;  // incomplete: the run will be repeated
         arm.runs.push_back(read_run(run));
         arm.run_paths.push_back(path);
         for (const std::string& what : arm.runs.back().problems)
@@ -117,7 +118,7 @@ class StudyPage {
   std::string baseline() const { return text(study_, "baseline", study_file_).value_or(""); }
   bool has_levels() const { return study_.contains("levels") && !study_.at("levels").is_null(); }
 
-  /// In a study with levels, the baseline is a variant, which is at each of them.
+  /// In a study with levels, the baseline is a variant that exists at each level.
   bool is_baseline(const Arm& arm) const {
     return text(arm.plan, "variant", study_file_).value_or(arm.name) == baseline();
   }
@@ -126,7 +127,7 @@ class StudyPage {
     return baseline() + (has_levels() ? ", at the same level" : "");
   }
 
-  /// The entry of an arm in results.json; an empty object where there is none.
+  /// The entry of an arm in results.json; an empty object if there is none.
   const Json& result_of(const std::string& arm) const {
     static const Json none = Json::object();
     for (const Json& entry : list(results_, "arms", results_file_)) {
@@ -254,7 +255,7 @@ class StudyPage {
     return words.empty() ? "0" : words;
   }
 
-  /// The steps that its runs made; before any has ended, those that are planned.
+  /// The number of steps of its runs; before any has ended, the planned number.
   std::string steps_of(const Arm& arm) const {
     std::vector<double> made;
     for (const RunRecord& run : arm.runs) {
@@ -352,7 +353,7 @@ class StudyPage {
       html += "<li>" + escaped(sentence) + "</li>\n";
     }
     if (!html.empty()) html = "<ul>\n" + html + "</ul>\n";
-    // The charts and tables below say the same; nobody reads a page of sentences first, or prints it.
+    // The charts and tables below say the same; a page of sentences would hide them, also in print.
     const std::size_t sentences = texts(results_, "words", results_file_).size();
     if (sentences > kMostSentences) {
       html = "<details class=\"twice\"><summary>In sentences (" + std::to_string(sentences) +
@@ -477,7 +478,7 @@ class StudyPage {
                        (constants.empty() ? "" : facts(constants)));
   }
 
-  /// The value of every run, leading to the run's own page.
+  /// The value of every run, with a link to the run's own page.
   std::string runs_section() const {
     const Json& seeds = list(study_, "seeds", study_file_);
     if (done_runs_ == 0 || metrics_.empty()) return "";
@@ -508,7 +509,7 @@ class StudyPage {
     return section("runs", "The runs", table.html());
   }
 
-  /// A run's result in the first metric; where that is not known, how the run ended.
+  /// A run's result in the first metric; if that is not known, how the run ended.
   std::string outcome_of(const RunRecord& run) const {
     const std::string file = (run.directory / "summary.json").string();
     const Json& last = members(*run.summary, "metrics", file);

@@ -10,8 +10,7 @@ namespace privgrad::report {
 /// Whether the directory holds a study, or the beginning of one.
 bool is_study(const std::filesystem::path& directory);
 
-/// The page of a study, also of one that was cut off, from the files that docs/studies.md
-/// describes.
+/// The page of a study, even of an interrupted one, from the files that docs/studies.md describes.
 /// \throws IoError as read_run().
 Page study_page(const std::filesystem::path& directory);
 

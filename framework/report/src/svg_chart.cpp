@@ -10,13 +10,13 @@
 namespace privgrad::report {
 namespace {
 
-/// Told apart by people who see colours differently (Okabe and Ito).
+/// Distinguishable for readers with colour vision deficiency (Okabe and Ito).
 constexpr std::array<const char*, 7> kColours{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                               "#e69f00", "#56b4e9", "#000000"};
-/// More points than this are a curve, not measurements.
+/// With more points it is a curve rather than measurements.
 constexpr std::size_t kMostMarkers = 60;
 
-/// Between single quotes gnuplot takes everything as it is; commands in backquotes too.
+/// Between single quotes gnuplot interprets nothing, not even commands in backquotes.
 std::string quoted(const std::string& text) {
   std::string out = "'";
   for (const char c : text) {
@@ -26,7 +26,7 @@ std::string quoted(const std::string& text) {
   return out + "'";
 }
 
-/// After the last colour dashes and shapes change, so that no two of 28 lines are drawn alike.
+/// After the last colour, dashes and shapes change, so that no two of 28 lines look alike.
 constexpr std::array<int, 4> kDashes{1, 2, 3, 4};
 constexpr std::array<int, 4> kShapes{7, 9, 5, 13};
 
@@ -42,7 +42,7 @@ std::string dash(std::size_t i) {
   return " dt " + std::to_string(kDashes[i / kColours.size() % kDashes.size()]) + " lw 1.8";
 }
 
-/// Title, axes and paper; noenhanced, so that '_' and '^' in names mean themselves.
+/// Title, axes and paper; noenhanced, so that '_' and '^' in names are literal.
 std::string setup(const Chart& chart, std::size_t height) {
   return "set encoding utf8\nset terminal svg size 720," + std::to_string(height) +
          " noenhanced font 'sans-serif,12' background '#ffffff'\nset title " + quoted(chart.title) +
@@ -68,7 +68,8 @@ std::string style(const Series& series, std::size_t i) {
   return marked ? "with linespoints" + shape(i) + dash(i) : "with lines" + dash(i);
 }
 
-/// Axes that end where the data does: curves fill the width, and none leaves what values can be.
+/// Axes end where the data ends, so that curves fill the width, and they stay within the possible
+/// values.
 std::string ranges(const Chart& chart) {
   std::vector<double> x, y;
   bool is_curve = true;
@@ -122,7 +123,7 @@ std::string plot_lines(const Chart& chart) {
     add(format_number(value) + " with lines dt 2 lc rgb '#404040' title " + quoted(name));
   const std::size_t names = chart.series.size() + chart.levels.size();
   std::string commands = setup(chart, 400 + 18 * names);
-  // On the page a chart may be named after its axis; a picture of its own has both.
+  // On the page a chart may be named after its axis; a separate picture has both.
   commands += "set ylabel " + quoted(chart.y.empty() ? chart.title : chart.y) +
               "\nset border 3 lc rgb '#404040'\n";
   commands += "set key outside below left vertical Left reverse maxcols 1\n";

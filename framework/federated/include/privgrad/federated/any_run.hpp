@@ -7,26 +7,26 @@ namespace privgrad::core {
 
 /// Trains, and leaves in the directory: manifest.yaml (as resolved), privgrad.lock, facts.json,
 /// schedules.json, statement.json, ledger.jsonl, metrics.jsonl, model.safetensors, summary.json.
-/// Nothing is written there before the data has been read. The ledger's first line binds the files
-/// from before the first step, its last line those that the run has left (evidence.hpp); the
-/// summary, which comes last, says that both are there.
+/// Nothing is written there before the data has been read. The ledger's first line contains the
+/// hashes of the files from before the first step, its last line those of the run's output
+/// (evidence.hpp); the summary, written last, implies that both exist.
 ///
-/// Per step: the ledger is charged and on disk; only then is a batch drawn, its clipped sum
-/// computed and released. A step that cannot be paid for ends the run before the data is touched,
-/// with the model so far.
+/// In each step the ledger is charged and synced to the disk first; then a batch is drawn, and its
+/// clipped sum computed and released. A step that cannot be paid for ends the run, with the current
+/// model, before it touches the data.
 ///
-/// With a state folder, it leaves checkpoints there (CheckpointFolder), and in the directory, as
-/// long as it is not over, resume.json with the name of its folder. Its results are those of a run
-/// without checkpoints, whenever it is killed: docs/resume.md.
+/// With a state folder, it saves checkpoints there (CheckpointFolder), and until it is finished the
+/// directory contains resume.json with the name of its folder. Its results equal those of a run
+/// without checkpoints, even if it is killed and resumed: docs/resume.md.
 /// \throws IoError, NumericError, PluginError, PrivacyError; a run that throws leaves its ledger.
-///   When resumed, ConfigError if it is finished, PrivacyError where it cannot go on as it would
+///   When resumed, ConfigError if it is finished, PrivacyError if it cannot continue as it would
 ///   have.
 RunResult run(const Plan& plan, const RunOptions& options);
 
-/// The part of every process of a cluster but process 0, in place of run(): it computes whatever
-/// process 0 asks for, until that run is over. Writes nothing.
-/// \param options  threads, lock, features and cluster; the rest is process 0's.
-/// \throws as run(), and IoError if process 0 is gone. The caller ends the others
+/// Replaces run() in every process of a cluster except process 0: computes whatever process 0
+/// requests until the run is finished. Writes nothing.
+/// \param options  threads, lock, features and cluster; process 0 has the others.
+/// \throws as run(), and IoError if process 0 is gone. The caller ends the other processes
 ///   (Cluster::end_all).
 void work_for_others(const Manifest& manifest, const RunOptions& options);
 

@@ -20,13 +20,13 @@
 
 namespace privgrad::core {
 
-/// Workbenches that clients share in turns: as many as are used at once.
+/// Workbenches that clients share in turns: as many as are used at the same time.
 class WorkbenchPool {
  public:
   /// \param plan, executor  outlive the pool.
   WorkbenchPool(const Plan& plan, Executor& executor) : plan_(plan), executor_(executor) {}
 
-  /// Calls `action` with a workbench that nobody else uses. Threads: may be called on many.
+  /// Calls `action` with a workbench that is not in use. Threads: may be called from several.
   void with(const std::function<void(Workbench&)>& action);
 
  private:
@@ -36,42 +36,43 @@ class WorkbenchPool {
   std::vector<std::unique_ptr<Workbench>> free_;
 };
 
-/// One client of a federated run: its examples, and all that is kept about them between rounds.
-/// With fed_avg its models, and its estimates if they are private, are releases; with dp_fed_avg
-/// the server is trusted with exact models.
+/// One client of a federated run: its examples, and its state between rounds. With fed_avg its
+/// models, and its estimates if they are private, are releases; with dp_fed_avg the server is
+/// trusted with exact models.
 ///
 /// Threads: calls on one client never overlap; clients of different workbenches may run at once.
 class Client {
  public:
-  /// \param number   the client's, 0-based.
-  /// \param data  all training examples; it looks at its own. All outlive the client.
-  /// \param keys  the run's; see key_of(). Where they change, they do so between rounds.
+  /// \param number  the client's, 0-based.
+  /// \param data  all training examples; the client reads only its own. All outlive the client.
+  /// \param keys  the run's; see key_of(). If they change, they do so between rounds.
   Client(std::size_t number, const FederatedPlan& federated, const Federated& wish,
          const Dataset& data, const RunKeys& keys, Executor& executor);
 
-  /// The key of a client's sampler and noise. The first client's is that of the run, so that a
-  /// federation of one client has the draws of a central run; the others' are derived from it.
+  /// The key of a client's sampler and noise. The first client's is the run's key, so that a
+  /// federation of one client makes the same draws as a central run; the others are derived from
+  /// it.
   static RandomKey key_of(std::size_t number, const RandomKey& run_key);
 
   /// \throws IoError; PluginError if the components are charged otherwise than planned.
   void open_ledger(const std::filesystem::path& file, const nlohmann::json& facts);
-  /// The same for a client that was restored.
+  /// The same for a restored client.
   /// \param may_repeat  LedgerReopening::may_repeat.
   /// \throws IoError, PrivacyError as Trainer::reopen_ledger().
   void reopen_ledger(const std::filesystem::path& file, const nlohmann::json& facts,
                      bool may_repeat) {
     trainer_.reopen_ledger(file, facts, may_repeat);
   }
-  /// For a client that was restored: Trainer::receipts_to_take_up().
+  /// For a restored client: Trainer::receipts_to_take_up().
   std::uint64_t receipts_to_take_up() const noexcept { return trainer_.receipts_to_take_up(); }
 
-  /// Saves all that is kept about a client of fed_avg between rounds. Private.
+  /// Saves the state of a client of fed_avg between rounds. Private.
   void save(StateWriter& out) const;
-  /// For a client that has made no round, or, at process 0, one whose rounds another process makes.
+  /// For a client that has made no round or, at process 0, whose rounds another process makes.
   /// \throws IoError; PluginError as open_ledger().
   void restore(StateReader& in);
-  /// For a client of dp_fed_avg that has made no round, and keeps nothing else between them:
-  /// restores the number of steps that it had made.
+  /// For a client of dp_fed_avg that has made no round: restores the number of steps that it had
+  /// made, its only state between rounds.
   void restore_steps_done(std::uint64_t steps) { steps_done_ = steps; }
 
   void close_ledger(const std::string& status, const nlohmann::json& files);
@@ -88,30 +89,30 @@ class Client {
   /// Null without noise.
   const Ledger* ledger() const { return trainer_.ledger(); }
   RunChecks checks() const { return trainer_.checks(); }
-  /// Whether a step of the last round ended in values that are not finite.
+  /// Whether a step of the last round produced values that are not finite.
   bool diverged() const { return diverged_; }
 
-  /// Forgets the state of earlier rounds, and gives the next step this number, which batches and
-  /// schedules follow; else it is steps_done(). For clients without a ledger only.
+  /// Drops the state of earlier rounds, and gives the next step this number instead of
+  /// steps_done(); batches and schedules depend on it. Only for clients without a ledger.
   void begin_at(std::uint64_t step);
 
-  /// One round: pays for the steps, makes them from the received model on, and, if that is planned,
-  /// pays for and makes the estimates.
+  /// Makes one round: pays for the steps and makes them, beginning at the received model; then, if
+  /// planned, pays for and makes the estimates.
   /// \param steps  at most steps_left(), > 0.
-  /// \returns nothing if the ledger refuses the steps: then no example was looked at.
+  /// \returns nothing if the ledger refuses the steps: then no example was read.
   std::optional<ClientRound> train(std::span<const float> received, std::uint64_t steps,
                                    Workbench& bench);
 
   // The parts of train(), for a round that several processes make. Process 0 holds all ledgers: it
-  // pays and hands over the receipts, and another process takes them over and makes the rest.
+  // pays and hands the receipts over; another process takes them and does the rest.
 
   /// \returns whether the ledger pays for that many steps; their receipts are then in hand.
   bool pay_for(std::uint64_t steps);
   /// \pre pay_for(), or take_over(), for as many steps.
   ClientRound make_steps(std::span<const float> received, std::uint64_t steps, Workbench& bench);
-  /// After make_steps(): whether an estimate looks at examples once more.
+  /// After make_steps(): whether an estimate will read examples again.
   bool wants_estimate() const;
-  /// \returns whether the ledger pays for the estimate; else none is made.
+  /// \returns whether the ledger pays for the estimate; if not, none is made.
   bool pay_for_estimate();
   /// \pre pay_for_estimate(), or take_over_estimate().
   void estimate(std::span<const float> received, ClientRound& round, Workbench& bench);
@@ -124,11 +125,11 @@ class Client {
   void hand_over_estimate() { paid_estimates_.clear(); }
   void set_diverged(bool diverged) { diverged_ = diverged; }
 
-  /// For a client that was restored: pays for a round's steps, and for its estimate if there may
-  /// have been one, and makes none of them. Nothing is ever drawn with their noise again.
+  /// For a restored client: pays for a round's steps, and for its estimate if there may have been
+  /// one, without making any of them. Their noise is never used again.
   void give_up(std::uint64_t steps);
-  /// At the server, for a client that is a program of its own: notes how far it says that it has
-  /// come.
+  /// At the server, for a client that is a program of its own: records the progress that the client
+  /// reports.
   void has_come_to(std::uint64_t steps, std::uint64_t estimates, bool diverged);
 
  private:
@@ -154,7 +155,7 @@ class Client {
   const Dataset& data_;
   Executor& executor_;
   Trainer trainer_;
-  // For estimates on this client's examples: the sampler of their batches, the divisor of their
+  // For estimates on this client's examples: the sampler of the batches, and the divisor of the
   // sums.
   ComponentPtr<Sampler> estimate_sampler_;
   double estimate_divisor_ = 0.0;
@@ -163,7 +164,7 @@ class Client {
   std::unique_ptr<RandomSource> estimate_random_;
   std::vector<std::uint32_t> estimate_batch_;
   std::optional<SamplingWatch> estimate_watch_;
-  std::vector<Receipt> paid_estimates_;  // for the one that is about to be made
+  std::vector<Receipt> paid_estimates_;  // for the next estimate
   bool is_paid_elsewhere_ = false;
   std::uint64_t next_step_ = 0, steps_done_ = 0, estimates_made_ = 0;
   bool diverged_ = false;

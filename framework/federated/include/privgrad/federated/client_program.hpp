@@ -1,4 +1,4 @@
-// The clients of dp_fed_avg as a program whose examples are clients, and the mishaps of a round.
+// The clients of dp_fed_avg as a program whose examples are clients; drop-outs and stragglers.
 #pragma once
 
 #include <algorithm>
@@ -14,12 +14,12 @@
 
 namespace privgrad::core {
 
-/// The drop-outs and stragglers among the clients in a round, from random numbers alone.
+/// The drop-outs and stragglers in a round, which depend only on random numbers.
 struct Mishaps {
   std::vector<bool> dropped;                ///< [clients]
   std::vector<std::optional<double>> slow;  ///< [clients]: for stragglers, a number in [0, 1).
 
-  /// How many of `steps` a client makes: all, or, if it is a straggler, from 1 to all.
+  /// How many of `steps` a client makes: all of them; a straggler makes between 1 and all.
   std::uint64_t steps_of(std::size_t client, std::uint64_t steps) const {
     if (!slow[client] || steps == 0) return steps;
     const auto made = static_cast<std::uint64_t>(*slow[client] * static_cast<double>(steps)) + 1;
@@ -27,14 +27,14 @@ struct Mishaps {
   }
 };
 
-/// The mishaps of a round, for all clients, whoever takes part.
+/// The mishaps of a round for all clients, whether they take part or not.
 /// \param key  the run's, as it began.
 Mishaps draw_mishaps(const Federated& wish, const RandomKey& key, std::uint64_t round);
 
-/// A program whose examples are clients: the gradient of a client is the change of its local steps,
-/// reversed: received - sent. The code that clips, adds up and releases per-example gradients then
-/// does so with clients (McMahan et al. 2018, DP-FedAvg), and a step of gradient descent with
-/// learning rate 1 gives the mean of the models.
+/// A program whose examples are clients. A client's gradient is the negative of the change that its
+/// local steps make: received - sent. The code that clips, adds up and releases per-example
+/// gradients then does so for clients (McMahan et al. 2018, DP-FedAvg), and a step of gradient
+/// descent with learning rate 1 yields the mean of the models.
 class ClientProgram final : public Program, public ReproducibleRows {
  public:
   /// \param clients, pool, executor  outlive the program.
@@ -42,11 +42,11 @@ class ClientProgram final : public Program, public ReproducibleRows {
                 WorkbenchPool& pool, Executor& executor)
       : clients_(clients), parameters_(parameters), pool_(pool), executor_(executor) {}
 
-  /// \param first_step  number of the round's first local step, for every client. A client begins
-  ///   each round anew: the proof for samples of a fixed size is about rounds whose contributions
-  ///   depend on released models and not on earlier draws, since there others' draws say something
-  ///   about a client's.
-  /// \param mishaps  the changes of dropped clients get lost, and count as zero.
+  /// \param first_step  the number of the round's first local step, for every client. A client
+  ///   starts each round afresh: for samples of a fixed size, the proof requires contributions that
+  ///   depend on released models and not on earlier draws, because other clients' draws would
+  ///   reveal something about a client's.
+  /// \param mishaps  the changes of dropped clients are lost, and count as zero.
   void begin_round(std::uint64_t first_step, std::uint64_t local_iterations,
                    const Mishaps& mishaps);
 
@@ -56,18 +56,19 @@ class ClientProgram final : public Program, public ReproducibleRows {
   }
   std::uint64_t first_step() const { return first_step_; }
   std::span<const float> model() const { return model_; }
-  /// Gives it the rounds that clients have made already, which are not trained again: of all
-  /// clients that will be asked, but for those that make no steps.
+  /// Sets the results of rounds that clients have already made, and which are not trained again.
+  /// They must cover all clients that will be asked, except clients that make no steps.
   void know(std::map<std::size_t, ClientRound> rounds) { known_ = std::move(rounds); }
 
-  /// The numbers of clients in this round that were asked, and of these that were lost, or slow.
+  /// The numbers of clients in this round that were asked, and of those among them that were lost
+  /// or slow.
   std::uint64_t clients() const { return asked_; }
   std::uint64_t dropped() const { return lost_; }
   std::uint64_t stragglers() const { return slow_; }
 
   std::size_t parameter_count() const override { return parameters_; }
   void load_parameters(std::span<const float> parameters) override;
-  /// The one feature of each example is the number of a client. Trains it: once a round.
+  /// The only feature of each example is the number of a client, which is trained once per round.
   void gradient_rows(const Batch& batch, std::span<float> rows) const override;
   Evaluation evaluate(const Batch&) const override { return {}; }
 

@@ -6,8 +6,8 @@
 
 namespace privgrad::report {
 
-/// The output of `privgrad noise-error --json` as a page with a table and a chart of every step; as
-/// self-contained as other pages. Public values only.
+/// The output of `privgrad noise-error --json` as a page with a table and a chart of every step,
+/// self-contained like other pages. Contains only public values.
 /// \param comparison  name, steps, momentum, windows, target_epsilon, target_delta, adjacency,
 ///   mechanisms.
 std::string noise_error_page(const nlohmann::json& comparison);
