@@ -28,9 +28,9 @@
 namespace privgrad::core {
 namespace {
 
-/// Longer than any clip norm that anybody uses, and its square is far from the end of doubles.
+/// Longer than any realistic clip norm, and its square is far from overflowing a double.
 constexpr float kCanaryGradient = 1e18f;
-/// Slots are float32 features; above this not every whole number is one.
+/// Slots are float32 features, which represent all integers only up to this one.
 constexpr std::uint64_t kMostCanaries = 1u << 24;
 
 /// The plan with spare parameters.
@@ -86,7 +86,7 @@ class Audit {
                        .steps = original_.affordable_steps,
                        .seconds = 0.0};
     std::vector<AuditGuess> guesses;
-    std::vector<RunSeen> seen;  // by those that choose, who need the steps of all runs
+    std::vector<RunSeen> seen;  // used by audits that choose, which need the steps of all runs
     for (std::uint64_t run = 0; run < runs(); ++run) {
       check_not_stopped(options_);
       RunSeen one = see_run(run);
@@ -129,7 +129,7 @@ class Audit {
     return coins;
   }
 
-  /// The rows with canaries as the coins say.
+  /// The rows with canaries according to the coins.
   Dataset marked(const std::vector<bool>& coins) const {
     std::vector<Role> roles(data_.train.rows());
     for (std::size_t i = 0; i < coins.size(); ++i) {
@@ -140,7 +140,7 @@ class Audit {
     return with_roles(data_.train, roles);
   }
 
-  /// The rows that are there.
+  /// The rows that are present.
   std::vector<std::uint32_t> present(const std::vector<bool>& coins) const {
     std::vector<bool> is_there(data_.train.rows(), true);
     for (std::size_t i = 0; i < coins.size(); ++i) is_there[canary_rows_[i]] = coins[i];
@@ -197,8 +197,8 @@ class Audit {
   RunData data_;
   Dataset test_;
   ComponentPtr<Backend> backend_;
-  std::unique_ptr<Program> program_;  // of the plan's network
-  Workbench bench_;                   // with what wraps it
+  std::unique_ptr<Program> program_;  // runs the plan's network
+  Workbench bench_;                   // with the wrapper of that program
   std::vector<std::uint32_t> canary_rows_;
   ScratchFolder ledgers_{"audit"};
 };

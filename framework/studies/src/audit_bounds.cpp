@@ -14,8 +14,8 @@
 namespace privgrad::core {
 namespace {
 
-/// Whether every charged release is Gaussian, so that all releases together are, whatever the size
-/// of the noise.
+/// Whether every charged release is Gaussian, so that all releases together are, for any size of
+/// the noise.
 bool is_gaussian(const Event& event) {
   if (std::holds_alternative<GaussianEvent>(event.kind())) return true;
   if (const auto* all = std::get_if<ComposedEvent>(&event.kind()))
@@ -25,12 +25,12 @@ bool is_gaussian(const Event& event) {
   return false;
 }
 
-/// The most kinds of release: more would take too long; noise that decays has one for each step.
+/// The most kinds of releases, for reasons of time; decaying noise has one for each step.
 constexpr std::size_t kMostKinds = 64;
-/// The precision with which the number of guesses is planned: curves take long.
+/// The precision for planning the number of guesses: curves take long.
 constexpr double kPlanningStep = 0x1p-5;
 
-/// The release that a charge is of; nothing: of another kind.
+/// The release for which a charge is; nothing if it is of another kind.
 std::optional<SampledRelease> sampled_release(const CountedEvent& charge) {
   const Event* event = &charge.event;
   double probability = 1.0;

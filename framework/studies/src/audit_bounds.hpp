@@ -1,4 +1,4 @@
-// Decides which bounds an audit computes and how many guesses each makes, and evaluates them.
+// Decides which bounds an audit computes and the number of guesses for each, and evaluates them.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@ namespace privgrad::core {
 
 /// The guess of one coin.
 struct AuditGuess {
-  double score;  ///< The larger its absolute value, the clearer.
+  double score;  ///< A larger absolute value means a clearer guess.
   bool is_right;
 };
 
-/// The methods, and how many guesses each is to make: fixed from the plan before anything is thrown
-/// or drawn. The first one is the audit's.
+/// The methods, and the number of guesses for each: fixed from the plan before any coin is flipped
+/// or anything is drawn. The first one is the audit's.
 /// \param canaries  their number in one run; the places in repeated runs.
 /// \param family  the trade-offs of the plan's charges.
 std::vector<AuditBound> planned_bounds(const Plan& plan, const AuditOptions& options,
@@ -28,7 +28,7 @@ std::vector<AuditBound> planned_bounds(const Plan& plan, const AuditOptions& opt
 void evaluate(AuditResult& result, std::vector<AuditGuess> guesses,
               const std::optional<SampledFamily>& family);
 
-/// \throws Error if the audit was told to stop.
+/// \throws Error if the audit was asked to stop.
 void check_not_stopped(const AuditOptions& options);
 
 }  // namespace privgrad::core

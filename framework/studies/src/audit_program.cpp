@@ -13,9 +13,9 @@ __extension__ using Wide = unsigned __int128;
 
 constexpr std::size_t kRoleFeatures = 2;  // features
 
-/// A batch, taken apart.
+/// A batch, separated into its parts.
 struct Parted {
-  std::vector<std::uint32_t> rows;  // of the batch, that are examples of the data
+  std::vector<std::uint32_t> rows;  // of the batch; those that are examples of the data
   std::vector<float> features, targets;
   struct Canary {
     std::uint32_t row;
@@ -75,7 +75,7 @@ class ByRows : public Keeping<ReproducibleRows> {
     }
   }
 
-  /// Evaluates the examples of the data alone.
+  /// Evaluates only the examples of the data.
   Evaluation evaluate(const Batch& batch) const override {
     const Parted parted(batch);
     return parted.rows.empty() ? Evaluation{} : program_.evaluate(parted.batch());
@@ -100,7 +100,7 @@ class ByPasses : public ByRows, public ExactClipping {
   std::unique_ptr<Pass> make_pass(std::size_t most_rows) const override {
     auto made = std::make_unique<AuditPass>();
     made->inner = exact_.make_pass(most_rows);
-    if (made->inner == nullptr) return nullptr;  // the core says so
+    if (made->inner == nullptr) return nullptr;  // the core reports it
     return made;
   }
 
@@ -165,7 +165,8 @@ class ByPasses : public ByRows, public ExactClipping {
 
   static AuditPass& of(Pass& pass) { return dynamic_cast<AuditPass&>(pass); }
 
-  /// scale * gradient, towards zero, and shorter by a cell where a rounding made that too long.
+  /// scale * gradient, rounded towards zero, and shortened by a cell if a rounding made it too
+  /// long.
   static SquaredLength cells_of(float gradient, std::span<const double> scales,
                                 std::uint64_t most_cells, std::span<std::int64_t> cells) {
     const auto most = static_cast<double>(most_cells);

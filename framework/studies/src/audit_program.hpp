@@ -14,18 +14,18 @@
 namespace privgrad::core {
 
 /// A network's parameters with spare ones: each group has `spares` more at its end, which no layer
-/// reads. A canary has coordinate `slot` of every group to itself, so that its gradient is its own
-/// even under rules that clip each group apart.
+/// reads. A canary owns coordinate `slot` of every group, so its gradient is separate even under
+/// rules that clip each group separately.
 class SpareLayout {
  public:
   /// \param groups  the network's parameters, in order, without gaps.
   SpareLayout(std::vector<ParameterGroup> groups, std::size_t spares);
 
   std::size_t spares() const { return spares_; }
-  /// The number of parameters without spare ones.
+  /// The number of parameters without the spare ones.
   std::size_t parameters() const { return inner_.back().offset + inner_.back().size; }
   std::span<const ParameterGroup> inner() const { return inner_; }
-  /// The groups with spare ones.
+  /// The groups with the spare parameters.
   const std::vector<ParameterGroup>& outer() const { return outer_; }
   std::size_t outer_parameters() const { return outer_.back().offset + outer_.back().size; }
   std::size_t spare(std::size_t group, std::size_t slot) const {
@@ -33,7 +33,7 @@ class SpareLayout {
   }
 
   /// \param from  [parameters()].
-  /// \param to    [outer_parameters()]; spare ones stay as they are.
+  /// \param to  [outer_parameters()]; spare parameters are not changed.
   void spread(std::span<const float> from, std::span<float> to) const;
   void gather(std::span<const float> from, std::span<float> to) const;
   /// to += from, modulo 2^64.
@@ -47,18 +47,18 @@ class SpareLayout {
 /// The role of an example in an audit.
 struct Role {
   std::uint32_t slot =
-      0;  ///< 0: an example of the data; else a canary, of spare coordinate slot - 1.
-  float gradient = 0.0f;  ///< A canary's, in its coordinate of every group.
+      0;  ///< 0: an example of the data; otherwise a canary, with spare coordinate slot - 1.
+  float gradient = 0.0f;  ///< Of a canary, in its coordinate of every group.
 };
 
-/// The examples with their roles, which become two more features; an AuditProgram reads them.
+/// The examples with their roles as two more features, which an AuditProgram reads.
 /// \param roles  one per row.
 Dataset with_roles(const Dataset& data, std::span<const Role> roles);
 
-/// Wraps a program for examples that with_roles() made: those of the data keep their gradients,
-/// canaries have theirs in their spare coordinates. The wrapper offers the abilities that the
-/// program offers, so that sums take the path that they would take without an audit.
-/// \param program, layout  must outlive the result.
+/// Wraps a program for the examples of with_roles(): examples of the data keep their gradients,
+/// canaries have theirs in their spare coordinates. The wrapper offers the program's abilities, so
+/// that sums take the same path as without an audit.
+/// \param program, layout must outlive the result.
 std::unique_ptr<Program> audit_program(Program& program, const SpareLayout& layout);
 
 }  // namespace privgrad::core

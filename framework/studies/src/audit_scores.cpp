@@ -10,7 +10,7 @@
 namespace privgrad::core {
 namespace {
 
-/// The noise assumed where there is none, so that scores stay finite.
+/// The assumed noise if there is none, so that scores stay finite.
 constexpr double kAlmostNoNoise = 1.0 / 30.0;
 
 /// log(1 - q + q e^x)
@@ -28,8 +28,8 @@ PublicParts::PublicParts(const Plan& plan, std::span<const std::uint32_t> rows,
   const Components made = start_components(plan);
   is_known_ = made.order != nullptr;
   if (!is_known_) return;
-  // Where rows may be missing, all that are there are in every batch (full_batch): the other orders
-  // are refused, since rows would shift.
+  // If rows may be missing, every batch contains all present rows (full_batch); other orders are
+  // refused, because rows would shift.
   const std::uint64_t size = plan.dataset_size;
   std::vector<std::uint32_t> batch;
   parts_.resize(plan.steps() * canaries_);
@@ -62,7 +62,7 @@ AuditScores::AuditScores(const Plan& plan, const SpareLayout& layout, const Publ
       scores_(layout.spares(), 0.0),
       moved_(keeps_steps ? layout.spares() : 0) {}
 
-/// How far a contribution of one clip norm moves a release.
+/// The change of a release caused by a contribution of one clip norm.
 double AuditScores::unit_of(std::uint64_t step, const Released& gradient,
                             double noise_multiplier) const {
   const double mean = plan_.clip_norm[step] / plan_.batch_size[step];
@@ -73,13 +73,14 @@ double AuditScores::unit_of(std::uint64_t step, const Released& gradient,
     return noise_multiplier == 0.0 ? mean : gradient.noise_stddev() / std::sqrt(squares);
   }
   if (plan_.correlated) return mean * plan_.correlated->parts.front().recipes.scale(step);
-  // The clip norm may have followed from releases.
+  // The clip norm may depend on releases.
   return noise_multiplier == 0.0 ? mean : gradient.noise_stddev() / noise_multiplier;
 }
 
 void AuditScores::add(std::uint64_t step, const Released& gradient, double noise_multiplier) {
-  // A canary's contribution has the same length in each group under all rules that clip groups
-  // alike; the sum over groups has sqrt(groups) times the noise, and moves by as much more.
+  // Under every rule that clips groups alike, a canary's contribution has the same length in each
+  // group; the sum over groups has sqrt(groups) times the noise, and changes by groups times as
+  // much.
   const auto groups = static_cast<double>(layout_.inner().size());
   const double scale = unit_of(step, gradient, noise_multiplier) * std::sqrt(groups);
   std::vector<double> moved(scores_.size(), 0.0);
@@ -117,7 +118,7 @@ void AuditScores::add_correlated(std::uint64_t step, std::span<const double> mov
              (parts_.takes_part(step, i) ? 1.0 : 0.0);
   }
   std::vector<double> fresh(moved.begin(), moved.end());  // q_t
-  std::vector<double> added = sum;                        // to it, by a canary that is there
+  std::vector<double> added = sum;                        // to the sum, by a present canary
   for (const EarlierNoise& earlier : recipes.earlier(step)) {
     double factor = earlier.share;
     for (std::uint64_t t = earlier.step + 1; t <= step; ++t) factor *= recipes.keep(t);
@@ -136,8 +137,8 @@ void AuditScores::add_correlated(std::uint64_t step, std::span<const double> mov
   sums_.push_back(std::move(sum));
 }
 
-/// The releases are N (C X + zeta): what N leaves of each step has noise of standard deviation 1, and
-/// is moved by C times what a canary adds.
+/// The releases are N (C X + zeta): multiplied by the inverse of N, each step has noise of standard
+/// deviation 1, and is shifted by C times the canary's contributions.
 void AuditScores::add_windowed(std::uint64_t step, std::span<const double> moved) {
   const CorrelatedRecipes& recipes = plan_.correlated->parts.front().recipes;
   const bool is_noised = plan_.noise_multiplier[step] != 0.0;

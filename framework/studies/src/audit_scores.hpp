@@ -12,20 +12,20 @@
 
 namespace privgrad::core {
 
-/// Which canaries take part in which step of a sampler whose order is public.
+/// Which canaries take part in each step, for a sampler whose order is public.
 class PublicParts {
  public:
   /// \param rows  the canaries' rows in the data.
   /// \param random  the sampler's streams.
   PublicParts(const Plan& plan, std::span<const std::uint32_t> rows, const RandomSource& random);
 
-  /// \returns whether the sampler has a public order; if not, only the share of the rows that it
-  ///   takes is known.
+  /// \returns whether the sampler has a public order; if not, only the sampled share of the rows is
+  ///   known.
   bool is_known() const { return is_known_; }
   bool takes_part(std::uint64_t step, std::size_t canary) const {
     return parts_[step * canaries_ + canary] != 0;
   }
-  /// The probability that a canary is in the batch: 0 or 1 where that is known.
+  /// The probability that a canary is in the batch: 0 or 1 if that is known.
   double share(std::uint64_t step, std::size_t canary) const;
 
  private:
@@ -36,20 +36,20 @@ class PublicParts {
   std::vector<std::uint8_t> parts_;  // [steps, canaries]
 };
 
-/// For each canary, how much likelier its coin is on one side than on the other, given the releases
-/// in its coordinates: the logarithm of the likelihood ratio, for releases as the plan describes
-/// them. (If they are not, guesses are worse, and the bound is what these guesses give.)
+/// For each canary, the evidence about its coin: the logarithm of the likelihood ratio of the
+/// releases in its coordinates, for releases as the plan describes them. (If they differ from that,
+/// guesses are worse, and the bound is what these guesses give.)
 ///
-/// Released values enter in units of their noise, so that a canary that takes part in a step has
-/// moved its coordinate by a = 1 / noise_multiplier. With q the probability of taking part, step t
-/// adds log(1 - q + q exp(a y - a^2 / 2)) (and subtracts the same for -a under replace_one).
-/// Releases that continue earlier ones are taken apart first: the new part of each has noise of its
-/// own (CorrelatedRecipes), and the canary's contribution to it follows from the order, which is
+/// Released values are in units of their noise, so a canary that takes part in a step has shifted
+/// its coordinate by a = 1 / noise_multiplier. With q the probability of taking part, step t adds
+/// log(1 - q + q exp(a y - a^2 / 2)) (and subtracts the same for -a under replace_one). Releases
+/// that continue earlier ones are separated first: the new part of each has noise of its own
+/// (CorrelatedRecipes), and the canary's contribution to it follows from the order, which is
 /// public.
 class AuditScores {
  public:
   /// \param plan, layout, parts  must outlive this object.
-  /// \param exchanged  whether the other side of a coin is the opposite gradient.
+  /// \param exchanged  whether the coin's other side means the opposite gradient.
   /// \param keeps_steps  for moved().
   AuditScores(const Plan& plan, const SpareLayout& layout, const PublicParts& parts, bool exchanged,
               bool keeps_steps);
@@ -58,7 +58,7 @@ class AuditScores {
   /// \param noise_multiplier  of the step's gradient; 0: no noise.
   void add(std::uint64_t step, const Released& gradient, double noise_multiplier);
 
-  /// [canaries]: above 0 where the canary seems to be there.
+  /// [canaries]: above 0 if the canary seems to be present.
   std::span<const double> values() const { return scores_; }
   /// [canaries][steps]: the releases in a canary's coordinates, in units of its contribution.
   const std::vector<std::vector<float>>& moved() const { return moved_; }
@@ -74,8 +74,8 @@ class AuditScores {
   const PublicParts& parts_;
   bool exchanged_;
   std::vector<double> scores_;
-  std::vector<std::vector<float>> moved_;  // none unless they are kept
-  /// For correlated releases: each step's release, and the canaries' sums s if they are there, in
+  std::vector<std::vector<float>> moved_;  // empty unless they are kept
+  /// For correlated releases: each step's release, and the canaries' sums s if they are present, in
   /// units of the clip norm; [steps][canaries].
   std::vector<std::vector<double>> released_, sums_;
 };

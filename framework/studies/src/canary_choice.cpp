@@ -9,13 +9,13 @@
 namespace privgrad::core {
 namespace {
 
-/// Weights of steps, and what a sum with them is compared with.
+/// Weights of steps, and the threshold for the weighted sum.
 struct Learned {
-  std::vector<double> weights;  // none: the plan's likelihood
+  std::vector<double> weights;  // empty: the plan's likelihood
   double middle = 0.0;
 };
 
-/// By how much the steps differ between the sides of the coin, over their variance.
+/// The difference of the steps between the two sides of the coin, divided by their variance.
 Learned learned_from(std::span<const RunSeen> runs, std::size_t canary) {
   const std::size_t steps = runs.front().moved[canary].size();
   std::vector<double> sums[2] = {std::vector<double>(steps), std::vector<double>(steps)};

@@ -1,4 +1,4 @@
-// Picks the canary that gives itself away most, for audits by repeated runs with several places.
+// Picks the canary that is easiest to detect, for audits by repeated runs with several places.
 #pragma once
 
 #include <cstdint>
@@ -11,25 +11,25 @@ namespace privgrad::core {
 /// The observations of one of the repeated runs, for each canary.
 struct RunSeen {
   std::vector<bool> coins;                ///< [canaries]
-  std::vector<double> scores;             ///< [canaries], by the likelihoods of the plan.
+  std::vector<double> scores;             ///< [canaries], by the likelihoods under the plan.
   std::vector<std::vector<float>> moved;  ///< [canaries][steps], in contributions of a canary.
 };
 
-/// The guesses about the canary whose place betrays most, by the statistic that betrays it.
+/// The guesses about the most detectable canary, with its best statistic.
 ///
-/// The plan does not say where a fault is: a sampler that always takes the first row is fair to all
-/// others, and one that always draws the same batches betrays a row by the steps that it is in,
-/// which no likelihood of the plan looks at. So the runs are divided. The first third shows, for
-/// each place, how far each step's release moves with the coin. The second third decides between
-/// places, and between the plan's likelihood and these weights: whichever guesses right most often.
-/// The last third is guessed with that choice, and is all that counts. Its coins are independent of
-/// everything before, so that the bound holds however the choice was made: given all other coins
-/// and runs, turning over the coin of the chosen canary makes a neighbour.
+/// The plan does not tell where a fault is: a sampler that always takes the first row is fair to
+/// all others, and one that always draws the same batches betrays a row by its steps, which no
+/// likelihood under the plan considers. So the runs are divided. The first third shows, for each
+/// place, how each step's release changes with the coin. The second third chooses the place, and
+/// either the plan's likelihood or these weights, by the number of right guesses. The last third is
+/// guessed with that choice, and only these guesses count. Its coins are independent of everything
+/// before, so the bound holds for any choice: given all other coins and runs, flipping the coin of
+/// the chosen canary yields a neighbour.
 /// \param runs  at least 3, each with the same number of canaries.
 /// \returns a guess for each of the last guessed_runs() runs.
 std::vector<AuditGuess> guesses_of_the_best(const std::vector<RunSeen>& runs);
 
-/// \returns how many of the repeated runs are guessed: all of them if there is one place.
+/// \returns how many of the repeated runs are guessed: all of them if there is only one place.
 std::uint64_t guessed_runs(std::uint64_t runs, std::uint64_t canaries);
 
 }  // namespace privgrad::core

@@ -11,7 +11,7 @@
 namespace privgrad::core {
 namespace {
 
-/// The accountant after all runs of the plans.
+/// An accountant that has composed all runs of the plans.
 ComponentPtr<Accountant> after(const ComponentUse& use, Adjacency adjacency,
                                const std::vector<CountedPlan>& plans) {
   auto accountant = make_guard(use);
@@ -28,7 +28,7 @@ ComponentPtr<Accountant> after(const ComponentUse& use, Adjacency adjacency,
   return accountant;
 }
 
-/// The reason why no cost can be proved for these plans; "" if there is none.
+/// The reason why no cost can be proved for these plans; "" if it can.
 std::string obstacle(const std::vector<const Plan*>& plans) {
   for (const Plan* plan : plans) {
     if (plan->manifest->noise_off) return "an arm is without privacy";
@@ -61,8 +61,8 @@ ChoiceCost proved(const std::vector<const Plan*>& plans, Compute compute) {
   return cost;
 }
 
-/// What an accountant proves of one event.
-/// \throws PrivacyError if it refuses it or has an estimate only.
+/// An accountant's proof about one event.
+/// \throws PrivacyError if the accountant refuses it or has only an estimate.
 PrivacyAnswer proof(ComponentPtr<Accountant> accountant, const std::string& name,
                     Adjacency adjacency, const Event& event, double delta) {
   accountant->start(adjacency);
@@ -70,7 +70,7 @@ PrivacyAnswer proof(ComponentPtr<Accountant> accountant, const std::string& name
   return checked_guard(checked(accountant->epsilon(delta), name), name);
 }
 
-/// The least that any loaded accountant proves with its default parameters, and its name.
+/// The smallest proof of any loaded accountant with its default parameters, and its name.
 /// \throws PrivacyError if none proves anything.
 std::pair<PrivacyAnswer, std::string> least_proof(const Catalog& catalog, Adjacency adjacency,
                                                   const Event& event, double delta) {
@@ -85,7 +85,7 @@ std::pair<PrivacyAnswer, std::string> least_proof(const Catalog& catalog, Adjace
                                    adjacency, event, delta);
       if (!least || answer.value < least->first.value) least.emplace(std::move(answer), name);
     } catch (const PrivacyError&) {
-      continue;  // it refuses the event, or has an estimate
+      continue;  // it refuses the event, or has only an estimate
     } catch (const ConfigError&) {
       continue;  // a parameter has no default
     }

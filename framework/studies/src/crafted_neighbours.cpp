@@ -19,20 +19,20 @@
 namespace privgrad::core {
 namespace {
 
-/// A residual, and so a gradient, that is longer than clip norms are.
+/// A residual, and so a gradient, longer than any clip norm.
 constexpr float kFar = -1e4f;
-/// Pairs of runs from which the adversary learns what the two data sets release. The middle between
-/// them is then known within an eighth of the noise, which costs a hundredth of the power.
+/// Pairs of runs from which the adversary learns the releases of the two data sets. Their midpoint
+/// is then known within an eighth of the noise, which costs a hundredth of the power.
 constexpr std::uint64_t kRehearsals = 64;
-/// The score of a release that only one of the two can have made.
+/// The score of a release that only one of the two data sets can have made.
 constexpr double kCertain = 1e6;
-/// Digits after the first of a float32.
+/// Binary digits after the first of a float32.
 constexpr int kFloatDigits = 23;
-/// Noise in floating point is a multiple of its standard deviation over this (NormalStream).
+/// Noise in floating point is a multiple of its standard deviation divided by this (NormalStream).
 constexpr double kNoiseSteps = 0x1p24;
-/// Releases below this many standard deviations are float32 numbers that lie closer together than
-/// the noise's steps: rounded, one of noise alone is within a quarter of a step of a whole number of
-/// steps, or nearer.
+/// Releases of fewer standard deviations than this are float32 numbers that are spaced more closely
+/// than the noise's steps: a rounded release of noise only is within a quarter of a step of a whole
+/// number of steps.
 constexpr double kNearZero = 0x1p-2;
 
 std::string refusal(const Plan& plan) {
@@ -58,14 +58,16 @@ Dataset without_first(const Dataset& data) {
   std::iota(rows.begin(), rows.end(), 0u);
   data.gather(rows, features, targets);
   std::fill_n(features.begin(), data.row_size(), 0.0f);
-  targets.front() = 0.0f;  // what a network with biases of 0 says of it: no residual, no gradient
+  // equal to the prediction of a network with biases of 0: no residual, no gradient
+  targets.front() = 0.0f;
   return {data.shape(), std::move(features), std::move(targets)};
 }
 
-/// Features of 0, so that the bias alone has a gradient. 2^k + 1 rows are clipped to the clip norm;
-/// a sum of them in float32 resolves 2^(k - 23) clip norms below 2^(k + 1), and half of that below
-/// 2^k. What follows is a little less than half of the former, the other way: nothing while the sum
-/// is above 2^k, and a whole unit each where one row less was in it.
+/// The features are 0, so only the bias has a gradient. 2^k + 1 rows are clipped to the clip norm;
+/// a float32 sum of them resolves 2^(k - 23) clip norms below 2^(k + 1), and half of that below
+/// 2^k. The following rows contribute, in the opposite direction, a little less than half of the
+/// former: this changes nothing while the sum is above 2^k, but a whole unit each if the sum lacks
+/// one row.
 Dataset rounding_rows(const Plan& plan) {
   const std::size_t count = plan.setting->info.train_rows;
   const int k = std::ilogb(static_cast<double>(count) / 2.0);
@@ -76,8 +78,8 @@ Dataset rounding_rows(const Plan& plan) {
   return {shape, std::vector<float>(count * element_count(shape.features)), std::move(targets)};
 }
 
-/// The same gradient in all coordinates, of one row: what is released is that number and noise, or
-/// noise alone, whose steps show.
+/// One row has the same gradient in all coordinates: the release is that number plus noise, or only
+/// noise, whose steps are then visible.
 Dataset lattice_rows(const Plan& plan) {
   const ExampleShape& shape = plan.setting->network.input;
   const std::size_t width = element_count(shape.features), count = plan.setting->info.train_rows;
@@ -134,8 +136,8 @@ class CraftedAudit {
     double noise_stddev = 0.0;
   };
 
-  /// Leaks of floating point follow no law that is known beforehand, so that the bound for any
-  /// release comes first. Where there is a lattice, two runs of five show it.
+  /// Floating-point leaks follow no law that is known beforehand, so the bound for arbitrary
+  /// releases comes first. If there is a lattice, two of five runs show it.
   std::vector<AuditBound> planned() const {
     std::vector<AuditBound> bounds = planned_bounds(plan_, options_, 1, std::nullopt);
     std::stable_partition(bounds.begin(), bounds.end(),
@@ -145,7 +147,7 @@ class CraftedAudit {
     return bounds;
   }
 
-  /// The first step, by the run's own code.
+  /// The first step, made by the run's own code.
   Release release(bool is_there, const std::string& purpose) {
     const RandomKey key = key_.derive(purpose);
     const bool removed = !is_there && plan_.manifest->adjacency == Adjacency::add_or_remove_one;
@@ -169,7 +171,7 @@ class CraftedAudit {
     return seen;
   }
 
-  /// With the same keys, noise cancels in what the two releases differ by.
+  /// With the same keys, noise cancels in the difference of the two releases.
   void rehearse() {
     for (std::uint64_t i = 0; i < kRehearsals; ++i) {
       check_not_stopped(options_);
@@ -184,7 +186,7 @@ class CraftedAudit {
     }
   }
 
-  /// Above 0 where row 0 seems to be there.
+  /// Above 0 if row 0 seems to be present.
   double score_of(const Release& release) const {
     const double sigma =
         release.noise_stddev > 0.0 ? release.noise_stddev : plan_.clip_norm.front() * 1e-3;
@@ -198,7 +200,7 @@ class CraftedAudit {
       const double steps = deviations * kNoiseSteps;
       const double rounding = 1.001 * std::exp2(-kFloatDigits - 1) * std::max(1.0, steps);
       if (std::fabs(steps - std::round(steps)) > rounding) return kCertain;
-      score -= std::log(0.5 / rounding);  // with the row, it is as near as seldom as that
+      score -= std::log(0.5 / rounding);  // with the row, a release is this near only by chance
     }
     return score;
   }

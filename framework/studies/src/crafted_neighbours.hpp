@@ -1,17 +1,18 @@
-// Audits with two data sets crafted so that noise added in floating point would give them away.
+// Audits with two data sets crafted such that noise added in floating point would reveal which is
+// used.
 #pragma once
 
 #include "privgrad/studies/audit.hpp"
 
 namespace privgrad::core {
 
-/// An audit by repeated runs between two data sets that are crafted against floating point, with as
+/// An audit by repeated runs with two data sets crafted to expose floating-point noise, with as
 /// many rows as the plan's. They differ in row 0, which has a gradient in one and none in the other
 /// (under add_or_remove_one it is missing there), and are neighbours under every adjacency.
 ///
-/// Only the first step is made: its release is a part of the plan's releases, so that its cost
-/// bounds the plan's epsilon from below. The adversary knows both data sets and the code, and has
-/// run it on both beforehand: how far the two releases lie apart is measured, not derived.
+/// Only the first step is made: its release is part of the plan's releases, so its cost bounds the
+/// plan's epsilon from below. The adversary knows both data sets and the code, and has run it on
+/// both beforehand: the distance of the two releases is measured rather than derived.
 /// \throws ConfigError unless the model is one dense layer with the squared loss, and every row is
 ///   in the first batch.
 AuditResult audit_crafted(const Plan& plan, const AuditOptions& options);

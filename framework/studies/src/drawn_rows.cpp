@@ -10,7 +10,7 @@
 namespace privgrad::core {
 namespace {
 
-/// Enough for what follows a loss on test examples.
+/// Enough for schedules that follow a loss on test examples.
 constexpr std::size_t kMostTestRows = 100;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Random rows from a public law, for audits that must not use anybody's data.
+// Random rows from a public law, for audits that must not use anyone's data.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,13 @@
 
 namespace privgrad::core {
 
-/// Examples that nobody's data went into, of the shape that the network takes: standard normal
-/// features (tokens: any of the vocabulary), and targets that are uniform among the classes, or
+/// Examples that depend on nobody's data, of the network's input shape: standard normal features
+/// (tokens: uniform over the vocabulary), and targets that are uniform among the classes, or
 /// standard normal.
 /// \param key  public, or from the operating system.
 Dataset drawn_rows(const Network& network, std::size_t rows, const RandomKey& key);
 
-/// As many training examples as the setting has, and at most 100 test examples if it has some.
+/// As many training examples as the setting has, and at most 100 test examples if it has any.
 RunData drawn_data(const Setting& setting, const RandomKey& key);
 
 }  // namespace privgrad::core

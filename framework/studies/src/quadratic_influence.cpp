@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kMostFeatures = 2000;
 
 /// The effect of a unit of noise in each step's gradient on the last iterate, for one eigenvalue.
-/// Goes backwards: how the last iterate follows from (theta, v) after step t.
+/// Works backwards: how the last iterate depends on (theta, v) after step t.
 std::vector<double> effects(const QuadraticDescent& descent, double eigenvalue) {
   const std::size_t steps = descent.learning_rate.size();
   std::vector<double> effect(steps);
@@ -30,7 +30,7 @@ std::vector<double> effects(const QuadraticDescent& descent, double eigenvalue) 
   return effect;
 }
 
-/// Sets the element (p, q) to 0 by a rotation of rows and columns p and q.
+/// Makes the element (p, q) 0 by a rotation of rows and columns p and q.
 void rotate(std::vector<double>& a, std::size_t n, std::size_t p, std::size_t q) {
   const double off = a[p * n + q];
   if (off == 0.0) return;

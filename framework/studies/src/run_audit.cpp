@@ -18,7 +18,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* kFile = "audit.json";
-// The files of audits and runs stay far below these limits.
+// The files of audits and runs are far smaller.
 constexpr std::size_t kMostRecord = std::size_t{1} << 20;
 constexpr std::size_t kMostOfRun = std::size_t{64} << 20;
 constexpr int kDeepest = 32;
@@ -42,7 +42,7 @@ Json what_it_audits(const RecordDirectory& directory, const Verification& verifi
   return audits;
 }
 
-/// A bound is of all steps that were planned and paid for; so must the run be.
+/// A bound concerns all steps that were planned and paid for, so the run must be complete.
 void check_whole(const RecordDirectory& directory) {
   const Json status = object_in(directory, "summary.json", kMostOfRun).value("status", Json());
   if (status == "completed" || status == "budget_exhausted") return;
@@ -59,7 +59,7 @@ std::uint64_t coins_of(const Json& record) {
              : record.at("canaries").get<std::uint64_t>();
 }
 
-/// The bound of the record, from its guesses.
+/// Recomputes the bound of the record from its guesses.
 AuditBound bound_again(const Json& record, const Verification& verified) {
   const Guesses guesses{coins_of(record), record.at("guesses").get<std::uint64_t>(),
                         record.at("correct").get<std::uint64_t>()};
@@ -115,7 +115,7 @@ RunAudit audit_run(const RecordDirectory& directory, const Catalog& catalog, Aud
       parse_manifest(directory.read("manifest.yaml", kMaxYamlBytes),
                      directory.path() / "manifest.yaml", {}, catalog, DataFiles::may_be_missing);
   const Plan plan = make_plan(manifest, facts_from_json(directory.read("facts.json", kMostOfRun)));
-  // There are no audits of federated runs, which have several ledgers.
+  // Audits do not support federated runs, which have several ledgers.
   if (const auto why = refuses_audit(plan)) throw ConfigError(*why);
   options.rows = AuditRows::drawn;
   options.key = RandomKey::from_public_hex(verified.seals.front().second).derive("audit.json");
@@ -158,7 +158,7 @@ void repeat_audit(const RecordDirectory& directory, const Catalog& catalog, int 
   if (options.runs > kMostCoins)
     throw IoError(std::string(kFile) + ": has numbers that no audit writes");
   Json again = audit_run(directory, catalog, options).record;
-  // Plugins that were built anew are other files, and come to the same numbers.
+  // Rebuilt plugins are other files, but give the same numbers.
   if (record.contains("versions")) again["versions"] = record.at("versions");
   if (nearly_equal(record, again)) {
     verified.notes.emplace_back("audit.json: was made again, and is the same");

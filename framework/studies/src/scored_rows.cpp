@@ -19,16 +19,16 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// The keys of `data` that say which rows are read, and what becomes of them after they are read.
-/// By any other key, one row may become other numbers.
+/// The keys of `data` that select rows, or concern rows after reading. Any other key may change the
+/// numbers of a row.
 constexpr std::array<std::string_view, 14> kWhichRows{
     "train", "test", "split",     "name", "limit",          "test_limit",  "test_skip",
     "seed",  "rows", "test_rows", "size", "test_is_public", "keep_labels", "transforms"};
 
-/// Those of them that are the core's, whatever the data source.
+/// Those among them that belong to the core, for any data source.
 constexpr std::array<std::string_view, 3> kAfterReading{"size", "test_is_public", "transforms"};
 
-/// The section `data` without some of its keys, as YAML; "" without a section.
+/// The section `data` without some of its keys, as YAML; "" if there is no section.
 std::string data_without(const Manifest& manifest, std::span<const std::string_view> keys) {
   const Value* data = manifest.resolved.find("data");
   if (data == nullptr) return "";
@@ -54,7 +54,7 @@ std::vector<std::string> hashes_of(const Dataset& rows) {
   return hashes;
 }
 
-/// How many rows of the one are also in the other.
+/// How many of the first rows are also among the second.
 std::uint64_t shared_by(const std::vector<std::string>& rows,
                         const std::vector<std::string>& others) {
   const std::set<std::string> known(others.begin(), others.end());
@@ -65,7 +65,7 @@ std::uint64_t shared_by(const std::vector<std::string>& rows,
 }  // namespace
 
 bool read_alike(const Manifest& one, const Manifest& other) {
-  // What a key does is known only of the data sources that come with PrivGrad.
+  // The effects of a key are known only for PrivGrad's own data sources.
   const bool is_known = one.data.component->plugin->name.starts_with("privgrad.");
   const std::span<const std::string_view> keys =
       is_known ? std::span<const std::string_view>(kWhichRows) : kAfterReading;
@@ -117,7 +117,7 @@ ScoredRows scored_rows_from(const Json& rows) {
 
 std::string trained_on_different_rows(const StudyPlan& plan, const StudyRuns& runs) {
   constexpr std::array<std::string_view, 1> kAfterReading{"transforms"};
-  // By the data and the seed: the commitment, and a run that has it.
+  // For each data and seed: the commitment, and a run that has it.
   std::map<std::pair<std::string, std::uint64_t>, std::pair<std::string, std::string>> known;
   for (std::size_t a = 0; a < runs.size(); ++a) {
     const std::string data = data_without(*plan.arms[a].manifest, kAfterReading);

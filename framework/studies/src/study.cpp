@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The kind of a component, however it is written; "" of any other value.
+/// The kind of a component, in any notation; "" for any other value.
 std::string kind_in(const Value& value) {
   const Value* kind = value.find("kind");
   const auto* text = std::get_if<std::string>(kind == nullptr ? &value.data() : &kind->data());
@@ -31,7 +31,7 @@ std::string kind_in(const Value& value) {
 
 const std::string& text_of(const Value& node) { return std::get<std::string>(node.data()); }
 
-/// Reads a study of which every value is of the form that study_form() asks for.
+/// Reads a study whose values all have the form of study_form().
 class StudyReader {
  public:
   StudyReader(const Value& root, const fs::path& file, ManifestProblems& problems)
@@ -151,8 +151,8 @@ class StudyReader {
     study.search = std::move(search);
   }
 
-  /// A search finds an arm's hyper-parameters: it must not make another arm of it, nor may what is
-  /// set for the search alone stand in for what is compared.
+  /// A search finds an arm's hyper-parameters: it must not turn the arm into another arm, nor may
+  /// the search's own changes replace what is compared.
   void check_search(const Value& node, const Study& study, const StudySearch& search) {
     for (const Arm& arm : study.arms) {
       for (const ManifestChange& own : arm.changes) {
@@ -179,7 +179,7 @@ class StudyReader {
     }
   }
 
-  /// An axis of a search may not undo what an arm sets.
+  /// An axis of a search must not override an arm's settings.
   void check_kept(const Value& node, const std::string& where, const Axis& axis, const Arm& arm,
                   const ManifestChange& own, bool is_for_all) {
     const std::string& key = axis.keys.front();
@@ -196,7 +196,8 @@ class StudyReader {
     }
   }
 
-  /// {VARIANT: {KEY: [VALUE, ...]}}: may refine what the variant's own place on the axes sets.
+  /// {VARIANT: {KEY: [VALUE, ...]}}: may refine the settings of the variant's own place on the
+  /// axes.
   void read_search_arms(const Value& node, const StudyAxes& varied, const Study& study,
                         StudySearch& search) {
     std::vector<Axis> taken = search.over;
@@ -213,7 +214,7 @@ class StudyReader {
     }
   }
 
-  /// Seeds that the comparison may come to use are refused: what was chosen by them is not new.
+  /// Refuses seeds that the comparison may use: it must be independent of the choices.
   void read_search_seeds(const Value& node, const Study& study, StudySearch& search) {
     search.seeds = listed_seeds(node);
     for (const std::uint64_t seed : search.seeds) {
@@ -226,7 +227,7 @@ class StudyReader {
     }
   }
 
-  /// What is said of metrics is said of those that are compared.
+  /// Margins and widths must be about metrics that are compared.
   void check_compared(const Study& study, const std::map<std::string, double>& amounts,
                       const std::string& where) {
     for (const auto& [name, amount] : amounts) {
@@ -287,7 +288,7 @@ class StudyReader {
   ManifestProblems& problems_;
 };
 
-/// What is no study of this version has other keys: nothing else can be said of it.
+/// A study of another version has other keys, so no other check makes sense.
 void check_version(const Value& root, ManifestProblems& problems) {
   if (members_of(root) == nullptr) {
     problems.add(root.mark, "",

@@ -15,7 +15,7 @@ namespace {
 /// The place of an arm on the grid: an index for each axis.
 using Place = std::vector<std::size_t>;
 
-/// The values that are meant, for some axes; holds for arms that have one of them on each.
+/// The selected values on some axes; holds for arms that have one of them on each.
 struct Condition {
   std::map<std::size_t, std::vector<bool>> meant;
 
@@ -25,13 +25,13 @@ struct Condition {
   }
 };
 
-/// Reads {KEY: VALUE or [VALUE, ...], ...} against the axes.
+/// Reads {KEY: VALUE or [VALUE, ...], ...} according to the axes.
 class ConditionReader {
  public:
   ConditionReader(const StudyAxes& axes, ManifestProblems& problems)
       : axes_(axes), problems_(problems) {}
 
-  /// \returns nothing if it is wrong, which has been reported then.
+  /// \returns nothing if it is wrong, after reporting the problem.
   std::optional<Condition> read(const Value& node, const std::string& where) {
     Condition condition;
     bool is_right = true;
@@ -61,7 +61,7 @@ class ConditionReader {
 
   bool read_values_of(const Axis& axis, std::size_t key, const Value& given,
                       const std::string& where, std::vector<bool>& meant) {
-    // A list is one value of an axis of lists, else alternatives.
+    // A list is one value on an axis of lists; otherwise it lists alternatives.
     std::vector<Value> alternatives{given};
     if (const auto* items = items_of(given); items != nullptr && !matches(axis, key, given)) {
       alternatives = *items;
@@ -89,7 +89,7 @@ class ConditionReader {
     for (std::size_t i = 0; i < found.size(); ++i) {
       found[i] = axis.values[i].label == label || same_value(axis.values[i].values[key], value);
     }
-    // A component's kind means all values of that kind.
+    // A component's kind selects all values of that kind.
     if (std::find(found.begin(), found.end(), true) == found.end()) {
       const auto* kind = std::get_if<std::string>(&value.data());
       for (std::size_t i = 0; kind != nullptr && i < found.size(); ++i) {
@@ -223,7 +223,7 @@ std::vector<Arm> make_arms(const Value& root, const std::string& file, const Stu
   const std::vector<Condition> skip = read_conditions(root, "skip", axes, problems);
   const std::vector<Condition> only = read_conditions(root, "only", axes, problems);
   std::vector<Arm> arms;
-  // Named arms at levels are no grid.
+  // Named arms at levels do not form a grid.
   const bool only_named = axes.has_levels && axes.axes.size() == 1 && root.find("arms") != nullptr;
   const std::size_t size = only_named ? 0 : grid_size(axes);
   if (size > 100 * kMaxArms) {
@@ -239,7 +239,7 @@ std::vector<Arm> make_arms(const Value& root, const std::string& file, const Stu
     problems.add(root.mark, "", "skip and only leave no arm of the grid");
   }
   add_named_arms(root, file, axes, arms, problems);
-  // Nothing varies: how much the seeds do is a question of its own.
+  // Nothing varies: then the study measures the effect of the seeds.
   if (size == 0 && root.find("arms") == nullptr) {
     arms.emplace_back();
     name_arm(arms.back(), "base");
@@ -249,7 +249,7 @@ std::vector<Arm> make_arms(const Value& root, const std::string& file, const Stu
                  "the study has " + std::to_string(arms.size()) + " arms, allowed are at most " +
                      std::to_string(kMaxArms));
   }
-  if (!problems.empty()) return arms;  // what follows may be a consequence
+  if (!problems.empty()) return arms;  // later problems may be consequences
   for (std::size_t i = 0; i < arms.size(); ++i) {
     if (arms[i].name.size() > 200) {
       problems.add(root.mark, "",
@@ -268,8 +268,8 @@ std::vector<Arm> make_arms(const Value& root, const std::string& file, const Stu
 
 namespace {
 
-/// The variant that `baseline` means, and where it is written.
-/// \returns nothing if it means none, which has been reported then.
+/// The variant that `baseline` names, and where it is written.
+/// \returns nothing if it names none, after reporting the problem.
 std::optional<std::string> named_variant(const Value& node, const std::string& name,
                                          const std::vector<Arm>& arms, ManifestProblems& problems) {
   std::vector<std::string> variants;

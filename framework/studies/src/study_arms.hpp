@@ -8,8 +8,8 @@
 
 namespace privgrad::core {
 
-/// Reads `skip` and `only`, and makes the remaining arms of the grid, then those of `arms`, which
-/// are made at every level.
+/// Reads `skip` and `only`, and makes the remaining arms of the grid, then those of `arms`, at
+/// every level.
 std::vector<Arm> make_arms(const Value& root, const std::string& file, const StudyAxes& axes,
                            ManifestProblems& problems);
 

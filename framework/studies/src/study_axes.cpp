@@ -10,12 +10,12 @@ namespace privgrad::core {
 namespace {
 
 struct Labelled {
-  std::string label;  ///< "": none could be made.
+  std::string label;  ///< "" if none could be made.
   Value value;
   Mark mark;
 };
 
-/// [VALUE, ...] with names made from the values, or {NAME: VALUE, ...}.
+/// [VALUE, ...] with names derived from the values, or {NAME: VALUE, ...}.
 std::vector<Labelled> read_values(const Value& node) {
   std::vector<Labelled> out;
   if (const auto* items = items_of(node)) {
@@ -96,7 +96,7 @@ class AxesReader {
     }
   }
 
-  /// The first key's names are the group's, as long as they differ; else those of all keys.
+  /// The group has the names of its first key if they differ; otherwise those of all keys.
   void read_group(const Value& node, const std::string& where) {
     Axis axis;
     std::vector<Labelled> rows;
@@ -145,8 +145,8 @@ class AxesReader {
     read_.marks.push_back(mark);
   }
 
-  /// Later axes are applied later: one that sets the whole of what an earlier one set a part of
-  /// would make that one vary nothing.
+  /// Later axes are applied later: an axis that sets the whole of a value, of which an earlier one
+  /// sets a part, would make the earlier one ineffective.
   void check_order() {
     for (std::size_t later = 0; later < read_.axes.size(); ++later) {
       for (std::size_t earlier = 0; earlier < later; ++earlier) {

@@ -1,5 +1,5 @@
-// Reads the axes of a study file, of its search, and changes of a manifest, from values that are of
-// the form that study_form() asks for.
+// Reads the axes of a study file and of its search, and changes of a manifest, from values that
+// have the form of study_form().
 #pragma once
 
 #include <string>
@@ -14,17 +14,17 @@ namespace privgrad::core {
 /// The axes of a study, as written.
 struct StudyAxes {
   std::vector<Axis> axes;
-  bool has_levels = false;  ///< Which are the first axis, then.
+  bool has_levels = false;  ///< Whether the levels are the first axis.
   std::vector<Mark> marks;  ///< One per axis.
 };
 
-/// Whether a dotted key is another one, or stands below it.
+/// Whether a dotted key equals another one, or is below it.
 bool is_within(std::string_view key, std::string_view whole);
 
 /// Reads `levels`, `axes` and `zip`.
 StudyAxes read_axes(const Value& root, ManifestProblems& problems);
 
-/// Reads axes of a search, an object as `axes`, whose keys are none of `taken`.
+/// Reads axes of a search, an object like `axes`, whose keys must not be among `taken`.
 /// \param where  the search's key, for problems.
 std::vector<Axis> read_search_axes(const Value& node, const std::string& where,
                                    const std::vector<Axis>& taken, ManifestProblems& problems);

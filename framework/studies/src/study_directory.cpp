@@ -24,7 +24,7 @@ constexpr std::size_t kMostSummaryBytes = std::size_t{16} << 20;
 
 std::string last_error() { return std::generic_category().message(errno); }
 
-/// The runs of a study that was killed a moment ago may take that moment to end.
+/// Runs of a study that was just killed may need a moment to end.
 bool take_lock(int descriptor) {
   for (int attempt = 0; attempt < 100; ++attempt) {
     if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return true;
@@ -34,7 +34,7 @@ bool take_lock(int descriptor) {
   return false;
 }
 
-/// A directory of someone else's is left alone.
+/// Refuses a directory with other contents.
 void check_is_study(const fs::path& path) {
   if (!fs::exists(path)) return;
   if (!fs::is_directory(path)) {
@@ -66,7 +66,7 @@ std::optional<RunRecord> record_of(const Json& summary) {
   record.seconds = number_at(summary, "seconds").value_or(0.0);
   const Json& commitment = summary.at("statement").at("data_commitment");
   if (commitment.is_string()) record.data_commitment = commitment.get<std::string>();
-  // What the last finite model of a run that diverged scores is nothing to be averaged.
+  // The score of a diverged run's last finite model must not be averaged.
   const auto measured = [&](const char* metric) {
     return record.status == "diverged" ? std::nullopt : number_at(summary.at("metrics"), metric);
   };
@@ -110,7 +110,7 @@ std::optional<RunRecord> StudyDirectory::finished(const std::string& arm,
   } catch (const IoError&) {
     return std::nullopt;
   } catch (const Json::exception&) {
-    return std::nullopt;  // Not what a run writes: made again.
+    return std::nullopt;  // Not written by a run, so the run is repeated.
   }
 }
 

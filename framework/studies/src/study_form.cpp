@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// What JSON Schema calls the type of a value.
+/// JSON Schema's name for the type of a value.
 std::string type_of(const Value& node) {
   constexpr std::array kTypes{"null", "boolean", "integer", "number", "string", "array", "object"};
   return kTypes[node.data().index()];
@@ -44,7 +44,7 @@ class Checker {
  public:
   explicit Checker(ManifestProblems& problems) : problems_(problems) {}
 
-  /// \param all  the schema that this one is a branch of, for messages.
+  /// \param all  the schema of which this one is a branch, for messages.
   void check(const Json& schema, const Value& node, const std::string& where,
              const Json* all = nullptr) {
     if (schema.is_boolean()) return;
@@ -126,7 +126,7 @@ class Checker {
                   "is unknown" + (nearest.empty() ? "; there are " + joined(names) : nearest));
   }
 
-  /// Seeds and calibration are the study's own.
+  /// The study itself sets seeds and calibration.
   void check_key(const Value::Member& member, const std::string& where) {
     const std::string& key = member.key;
     const auto refuse = [&](const char* why) { problems_.add(member.key_mark, where, why); };

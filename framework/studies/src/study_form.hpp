@@ -1,5 +1,5 @@
-// What may stand at each place of a study file, declared once: as a JSON Schema, by which files are
-// checked when they are read, and which editors get.
+// The allowed content of study files, declared once as a JSON Schema, with which files are checked
+// on reading and which editors receive.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,12 +9,12 @@
 
 namespace privgrad::core {
 
-/// The schema of a study file, but for two of its definitions: "base", a manifest whose keys may be
-/// missing, and "manifest_key", which names a manifest has.
+/// The schema of a study file, without two of its definitions: "base", a manifest whose keys may be
+/// missing, and "manifest_key", the names of a manifest.
 const nlohmann::json& study_form();
 
-/// Reports all that study_form() refuses, by type, number, name and key. Patterns and lengths of
-/// texts are left to those who read them.
+/// Reports everything that study_form() refuses, by type, number, name and key. The readers check
+/// patterns and lengths of texts.
 void check_form(const Value& study, ManifestProblems& problems);
 
 }  // namespace privgrad::core

@@ -1,4 +1,4 @@
-// Short names for the values of a study's axes, and which texts may be such names.
+// Short names for the values of a study's axes, and which texts may be names.
 #pragma once
 
 #include <optional>
@@ -15,13 +15,13 @@ namespace privgrad::core {
 bool is_label(std::string_view text);
 
 /// \returns a short name for each value of an axis: the value itself, or the kind of a component,
-///   with its parameters where two would else have the same name. "" for a value without one.
+///   with its parameters if two would otherwise have the same name. "" for a value without one.
 std::vector<std::string> labels_of(const std::vector<Value>& values);
 
-/// The number that a name is; nothing if it is none.
+/// The number that a name represents; nothing if it is not a number.
 std::optional<double> number_of_label(std::string_view label);
 
-/// Equal as YAML: 1 and 1.0 are, and objects are in any order.
+/// Whether the values are equal as YAML: 1 equals 1.0, and the order of members does not matter.
 bool same_value(const Value& a, const Value& b);
 
 }  // namespace privgrad::core

@@ -25,14 +25,14 @@ std::string version() {
       PRIVGRAD_VERSION_MINOR) "." PRIVGRAD_TEXT(PRIVGRAD_VERSION_PATCH);
 }
 
-/// Collects what is wrong with the arms. What all of them have in common is said once, of the
-/// others the arms are named.
+/// Collects the problems of arms. A problem of all arms is reported once; other problems name their
+/// arms.
 class ArmProblems {
  public:
   explicit ArmProblems(const Study& study) : study_(study) {}
 
-  /// Does something for an arm and keeps what it throws.
-  /// \returns whether it threw nothing.
+  /// Performs an action for an arm and records its exception.
+  /// \returns whether there was none.
   template <class Action>
   bool guard(const Arm& arm, Action action) {
     try {
@@ -48,7 +48,8 @@ class ArmProblems {
     return false;
   }
 
-  /// Throws the gravest kind of problem: a wrong manifest before a refusal, and that before a file.
+  /// Throws the most serious kind of problem: a wrong manifest before a refusal, and a refusal
+  /// before a file error.
   void throw_if_any() const {
     if (lines_.empty()) return;
     std::vector<std::string> texts;
@@ -100,7 +101,7 @@ class ArmProblems {
   int worst_ = 0;
 };
 
-/// A `--set` of what the study varies would be overwritten, silently.
+/// A `--set` of a key that the study varies would be silently overwritten.
 void refuse_varied_overrides(const Study& study, const std::vector<std::string>& overrides) {
   for (const std::string& text : overrides) {
     const std::string key = text.substr(0, text.find('='));
@@ -153,7 +154,7 @@ void check_mode(const Manifest& manifest) {
                          "mode: research");
 }
 
-/// The conditions of equal privacy on a manifest alone.
+/// The conditions of equal privacy that concern only the manifest.
 void check_target(const Manifest& manifest, const Manifest& first, bool has_levels) {
   const auto refuse = [&](const char* key, const std::string& why) {
     throw privacy_error_at(manifest, key,
@@ -182,8 +183,8 @@ void check_target(const Manifest& manifest, const Manifest& first, bool has_leve
   }
 }
 
-/// The condition of equal privacy on a plan: never above the target, and hardly below. With noise
-/// that adapts, the guarantee is the target itself, however much of it is spent.
+/// The condition of equal privacy on a plan: never above the target, and hardly below it. With
+/// adaptive noise, the guarantee is the target itself, however much of it is spent.
 void check_guarantee(const Plan& plan) {
   if (plan.noise_adapts) return;
   const Manifest& manifest = *plan.manifest;
@@ -200,7 +201,7 @@ void check_guarantee(const Plan& plan) {
           std::to_string(plan.steps()) + " steps");
 }
 
-/// A mean along a run is one of at least so many of its steps (rounds), or of all.
+/// A mean along a run covers at least this many of its steps (rounds), or all.
 constexpr std::uint64_t kFewestMeasurements = 10;
 
 void check_is_measured_often(const Plan& plan) {
@@ -266,7 +267,7 @@ Json arm_json(const Study& study, const PlannedArm& planned) {
           {"unaccounted", unaccounted_names(plan)}};
 }
 
-/// The value that all arms have, or null.
+/// The common value of all arms, or null.
 template <class Get>
 Json common(const StudyPlan& plan, Get get) {
   Json value = get(plan.arms.front().plan);

@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// The metrics that every run measures, and any others that this study asks for.
+/// The metrics that every run measures, and any others that this study requests.
 std::vector<std::string> columns_of(const Study& study) {
   std::vector<std::string> names{"train_loss", "train_accuracy", "test_loss", "test_accuracy"};
   for (const StudyMetric& metric : study.metrics) {
@@ -57,8 +57,8 @@ std::string csv_line(const std::vector<std::string>& cells) {
 
 bool has_diverged(const RunRecord& run) { return run.status == "diverged"; }
 
-/// One metric of one arm, a value per seed; nothing if a run has diverged, has none, or none that
-/// is finite: what is left of such an arm says nothing about how good it is.
+/// One metric of one arm, a value per seed; nothing if a run has diverged, or lacks a finite value:
+/// the remaining values would say nothing about the arm's quality.
 std::optional<std::vector<double>> values_of(const std::vector<RunRecord>& runs,
                                              const std::string& metric) {
   std::vector<double> values;
@@ -94,9 +94,10 @@ Json interval_json(const std::optional<std::array<double, 2>>& interval) {
 
 /// The comparisons of all arms in one metric, with Holm's correction over them.
 struct Family {
-  std::vector<std::optional<PairedComparison>> arms;  ///< Nothing: the baseline, or no values.
+  /// Nothing for the baseline, or without values.
+  std::vector<std::optional<PairedComparison>> arms;
   std::vector<std::optional<double>> p_holm, p_sign_flip_holm;
-  std::optional<double> margin;  ///< Of equivalence, where the study has one.
+  std::optional<double> margin;  ///< For equivalence, if the study has one.
   std::vector<std::optional<double>> p_equivalent, p_equivalent_holm;
 };
 
@@ -110,7 +111,7 @@ std::vector<std::optional<double>> corrected(const std::vector<std::optional<dou
   return all;
 }
 
-/// The index of the arm that this one is compared with; its own, of a baseline.
+/// The index of the arm with which this one is compared; a baseline's own index.
 std::size_t baseline_at(const StudyPlan& plan, std::size_t arm) {
   return plan.study->baselines[plan.study->arms[arm].level];
 }
@@ -162,7 +163,7 @@ Json metric_json(const std::vector<RunRecord>& runs, const std::string& metric, 
           {"values", std::move(values_json)}};
 }
 
-/// The effect that a reader asks about: the margin, or as much as was seen.
+/// The effect for which the power is reported: the margin, or the observed difference.
 double effect_of(const Family& family, std::size_t arm) {
   return family.margin.value_or(family.arms[arm] ? std::abs(family.arms[arm]->difference.mean)
                                                  : 0.0);
@@ -206,7 +207,7 @@ bool is_precise(const StudyPlan& plan, const StudyRuns& runs) {
 
 std::string short_text(double value) { return short_number(value, 3); }
 
-/// A p is never said to be smaller than it is.
+/// A p is never rounded down.
 std::string p_text(const std::optional<double>& p) {
   if (!p) return "none";
   if (*p < 0.0001) return "below 0.0001";
@@ -218,7 +219,7 @@ constexpr double kLevel = 0.05;
 
 bool is_small(const std::optional<double>& p) { return p && *p < kLevel; }
 
-/// Both tests, and what the second cannot say of so few pairs.
+/// Both tests, and the limits of the second for so few pairs.
 std::string tests_text(const Family& family, std::size_t arm, std::size_t pairs,
                        std::size_t looks) {
   const PairedComparison& one = *family.arms[arm];
@@ -231,9 +232,9 @@ std::string tests_text(const Family& family, std::size_t arm, std::size_t pairs,
   return text + ")";
 }
 
-/// Student's t takes the differences for normal, which a few of them cannot show: a claim that sign
-/// flips do not confirm does not stand. With many pairs no flips are tried, and normal is near
-/// enough.
+/// Student's t assumes normal differences, which a few of them cannot show, so a claim must be
+/// confirmed by sign flips. With many pairs no flips are tried, because the normal approximation is
+/// good enough.
 std::string verdict(const Family& family, std::size_t arm) {
   const PairedComparison& one = *family.arms[arm];
   if (!is_small(one.p)) return "chance can explain it";
@@ -243,7 +244,7 @@ std::string verdict(const Family& family, std::size_t arm) {
   return "after Holm's correction Student's t finds it, and sign flips do not";
 }
 
-/// What a difference that was not found means.
+/// The meaning of a difference that was not detected.
 std::string power_text(const Family& family, std::size_t arm) {
   const PairedComparison& one = *family.arms[arm];
   const double effect = effect_of(family, arm);
@@ -291,7 +292,7 @@ std::string sentence(const StudyPlan& plan, const StudyMetric& metric, const Fam
          power_text(family, arm) + ".";
 }
 
-/// What a rule of seeds did, and what it costs; "" without one.
+/// What a rule of seeds did, and its cost; "" without one.
 std::string rule_text(const StudyPlan& plan, const StudyRuns& runs) {
   const Study& study = *plan.study;
   if (!study.seed_rule) return "";
@@ -348,8 +349,9 @@ Json random_json(const char* name, double expected, double delta, const ChoiceCo
           {"theorem", theorem}};
 }
 
-/// What choosing costs, into `choice`.
-/// \param search  the search that counts, because it trained on the same rows; nullptr: none does.
+/// Adds the cost of choosing to `choice`.
+/// \param search  the search that counts, because it trained on the same rows; nullptr if none
+///   does.
 void add_costs(const StudyPlan& plan, const StudyPlan* search, Json& choice, Json& words) {
   std::vector<CountedPlan> all;
   std::vector<const Plan*> arms;
@@ -386,7 +388,7 @@ void add_costs(const StudyPlan& plan, const StudyPlan* search, Json& choice, Jso
                                      " at delta " + format_number(delta) + "."
                                : "No finite epsilon is proved for choosing the best of these " +
                                      each + ": " + grid.why + ".");
-  // The number of runs is random only where nothing was searched before.
+  // The number of runs is random only if nothing was searched before.
   if (search != nullptr) return;
   const auto expected = static_cast<double>(arms.size());
   const ChoiceCost geometric = random_number_cost(arms, 1.0, expected, delta);
@@ -403,7 +405,8 @@ void add_costs(const StudyPlan& plan, const StudyPlan* search, Json& choice, Jso
       " (Poisson; Papernot and Steinke 2022) at the same delta.");
 }
 
-/// The search of the study, if it trained on rows of the comparison: it chose by them, too.
+/// The study's search, if it trained on rows of the comparison, so that its choices depend on them
+/// too.
 const StudyPlan* search_that_counts(const StudyPlan& plan) {
   const auto& rows = plan.study->scored_rows;
   return rows && rows->are_others() ? nullptr : plan.search.get();
@@ -413,7 +416,7 @@ Json choice_json(const StudyPlan& plan, const StudyRuns& runs) {
   const Study& study = *plan.study;
   const auto best = best_arm(runs, study.metrics.front());
   const StudyPlan* search = search_that_counts(plan);
-  // The metric by which something was chosen on rows that are not public; else that of the study.
+  // The metric by which something was chosen on private rows; otherwise the study's.
   std::string metric = study.metrics.front().name;
   bool is_public = score_is_public(plan, study.metrics.front());
   if (is_public && search != nullptr) {

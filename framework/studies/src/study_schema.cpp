@@ -25,12 +25,12 @@ Json list_of(Json items, std::size_t least = 1) {
   return {{"type", "array"}, {"items", std::move(items)}, {"minItems", least}};
 }
 
-/// The schema depends on the value's type, so that a message is about one of the two alone.
+/// The schema depends on the value's type, so that a message concerns only one of the two.
 Json if_type(const char* type, Json fits, Json otherwise) {
   return {{"if", {{"type", type}}}, {"then", std::move(fits)}, {"else", std::move(otherwise)}};
 }
 
-/// Dotted keys of a manifest: the first name is one of the manifest's own.
+/// Dotted keys of a manifest: the first name belongs to the manifest.
 Json key_names(const Json& manifest) {
   std::string names;
   for (const auto& [key, schema] : manifest.at("properties").items())
@@ -115,7 +115,7 @@ Json search(const Json& metric) {
       {"seeds"});
 }
 
-/// A manifest of which the arms may set what is missing.
+/// A manifest in which keys may be missing, because arms may set them.
 Json base_schema(const Json& manifest) {
   Json base{{"type", "object"},
             {"properties", manifest.at("properties")},

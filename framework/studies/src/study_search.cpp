@@ -19,14 +19,14 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// A point of the grid that is searched.
+/// A point of the search grid.
 struct Candidate {
   std::string name;
   std::map<std::string, std::string> labels;
   std::vector<ManifestChange> set;
 };
 
-/// The axes that are searched for a variant.
+/// The axes of the search for a variant.
 std::vector<Axis> axes_of(const StudySearch& search, const std::string& variant) {
   std::vector<Axis> axes = search.over;
   if (const auto own = search.of_variant.find(variant); own != search.of_variant.end())
@@ -58,7 +58,7 @@ std::vector<Candidate> candidates_of(const Study& study, const std::string& vari
   return all;
 }
 
-/// The candidate's own changes: those of keys that are searched, the last of each.
+/// The candidate's own changes of searched keys, the last of each key.
 std::vector<ManifestChange> candidate_changes(const std::vector<Axis>& axes, const Arm& arm) {
   std::vector<ManifestChange> set;
   for (const Axis& axis : axes) {
@@ -84,7 +84,7 @@ std::optional<double> score_of(const std::vector<RunRecord>& runs, const std::st
   return sum / static_cast<double>(runs.size());
 }
 
-/// The axes of at least three numbers of which the chosen one is the smallest or the largest.
+/// The axes of at least three numbers on which the chosen number is the smallest or the largest.
 std::vector<std::string> keys_at_edge(const std::vector<Axis>& axes, const Arm& chosen) {
   std::vector<std::string> keys;
   for (const Axis& axis : axes) {
@@ -145,7 +145,7 @@ Study search_study(const Study& study) {
   made.equal_privacy = study.equal_privacy;
   made.training_data_is_public = study.training_data_is_public;
   made.levels = Axis{.keys = {"for_arm"}, .values = {}};
-  std::set<std::string> names;  // They name folders.
+  std::set<std::string> names;  // The names are used for folders.
   for (const Arm& arm : study.arms) {
     made.baselines.push_back(made.arms.size());
     for (const Candidate& candidate : candidates_of(study, arm.variant)) {
@@ -268,7 +268,7 @@ std::vector<std::string> search_words(const Study& study) {
     counts += (counts.empty() ? "" : ", ") + arm.variant + " of " +
               std::to_string(candidate_count(search, arm.variant));
   }
-  std::set<std::string> said;  // Arms may search the same of their own.
+  std::set<std::string> said;  // Several arms may have the same search of their own.
   for (const Axis& axis : searched_axes(search)) {
     std::string values = axis.keys.front();
     for (const AxisValue& value : axis.values)

@@ -1,4 +1,4 @@
-// Looks into the values of a study file, and quotes them.
+// Accesses the values of a study file, and quotes them.
 #pragma once
 
 #include <string>
@@ -12,17 +12,17 @@
 
 namespace privgrad::core {
 
-/// \returns null if it is no object.
+/// \returns null if it is not an object.
 inline const Value::Object* members_of(const Value& node) {
   return std::get_if<Value::Object>(&node.data());
 }
 
-/// \returns null if it is no list.
+/// \returns null if it is not a list.
 inline const Value::List* items_of(const Value& node) {
   return std::get_if<Value::List>(&node.data());
 }
 
-/// \returns a hint to put after a name that is none of these; "" if none is near.
+/// \returns a hint to append to a name that is not among these; "" if none is similar.
 inline std::string did_you_mean(const std::string& name, const std::vector<std::string>& names) {
   const std::string nearest = nearest_name(name, names);
   return nearest.empty() ? "" : "; did you mean '" + nearest + "'?";

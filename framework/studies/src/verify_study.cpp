@@ -30,8 +30,8 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kMostDocument = std::size_t{64} << 20;
 constexpr int kDeepest = 32;
-constexpr std::size_t kMostRuns = 1'000'000;  // of an arm
-/// For all runs together; more would hide the first ones.
+constexpr std::size_t kMostRuns = 1'000'000;  // per arm
+/// For all runs together; more would bury the first ones.
 constexpr std::size_t kMostProblems = 200;
 
 Json object_of(const RecordDirectory& directory, const std::string& name) {
@@ -43,8 +43,8 @@ Json object_of(const RecordDirectory& directory, const std::string& name) {
   return json;
 }
 
-/// What a lock file says of each plugin but its traits, and the traits, which differ with what runs
-/// use of it.
+/// A lock file's entry for each plugin without its traits, mapped to the traits, which depend on
+/// the components that runs use.
 using LockedPlugins = std::map<std::string, std::set<std::string>>;
 
 LockedPlugins locked_plugins(const std::string& lock) {
@@ -61,7 +61,7 @@ LockedPlugins locked_plugins(const std::string& lock) {
       std::istringstream words(
           line.substr(line.find('"') + 1, line.rfind('"') - line.find('"') - 1));
       for (std::string word; words >> word;) traits.insert(word);
-    } else if (!line.empty() && !line.starts_with("plugins = ")) {  // their number
+    } else if (!line.empty() && !line.starts_with("plugins = ")) {  // the number of plugins
       plugin += line + "\n";
     }
   }
@@ -69,8 +69,8 @@ LockedPlugins locked_plugins(const std::string& lock) {
   return plugins;
 }
 
-/// Whether a text of a manifest is what a study asks for: as it stands there, or the file that a
-/// relative path names, wherever its folder was.
+/// Whether a manifest's text matches the study's: either literally, or as the file that a relative
+/// path names, in any folder.
 bool is_text_of(const std::string& found, const std::string& asked) {
   if (found == asked) return true;
   fs::path end;
@@ -81,7 +81,7 @@ bool is_text_of(const std::string& found, const std::string& asked) {
          found.ends_with("/" + end.string());
 }
 
-/// Where a manifest first differs from what a study asks for: the dotted key, or nothing.
+/// The first difference between a manifest and what a study specifies: the dotted key, or nothing.
 std::optional<std::string> difference(const Value& found, const Value& asked,
                                       const std::string& key) {
   const auto* members = std::get_if<Value::Object>(&found.data());
@@ -115,7 +115,7 @@ std::optional<std::string> difference(const Value& found, const Value& asked,
 
 class StudyVerifier {
  public:
-  /// \param asked  the study as it was asked for, from which all else follows.
+  /// \param asked  the study as it was requested, from which everything else follows.
   StudyVerifier(const RecordDirectory& directory, const Catalog& catalog, Study asked)
       : directory_(directory), catalog_(catalog) {
     plan_.study = std::make_unique<Study>(std::move(asked));
@@ -125,7 +125,7 @@ class StudyVerifier {
     json_ = object_of(directory_, "study.json");
     if (!plan_.study->search && directory_.has("search"))
       problem("search: is there, but study.yaml says nothing of a search");
-    // Without its choices nobody can say what an arm is.
+    // Without the search's choices the arms are unknown.
     if (plan_.study->search && !attempt("search", [&] { find_choices(); })) return result();
     bool has_all = true;
     for (const Arm& arm : plan_.study->arms) has_all = plan_arm(arm) && has_all;
@@ -142,11 +142,11 @@ class StudyVerifier {
     const auto& arms = plan_.study->arms;
     const bool all_have_noise = std::none_of(arms.begin(), arms.end(),
                                              [&](const Arm& arm) { return is_without_noise(arm); });
-    if (!all_have_noise) result_.epsilon.reset();  // No epsilon is that of all arms.
+    if (!all_have_noise) result_.epsilon.reset();  // No epsilon covers all arms.
     return std::move(result_);
   }
 
-  /// The runs of all seeds; those of a rule are as many as it asks for.
+  /// The runs of all seeds; with a rule, as many as it requires.
   bool check_runs() {
     Study& study = *plan_.study;
     for (std::size_t done = 0;;) {
@@ -168,7 +168,7 @@ class StudyVerifier {
     return true;
   }
 
-  /// A run that was made and left out may have been left out for what it showed.
+  /// A run that exists but was not used may have been left out because of its result.
   void check_that_all_runs_are_used() {
     std::set<std::string> used;
     for (const Arm& arm : plan_.study->arms) {
@@ -227,7 +227,7 @@ class StudyVerifier {
     });
   }
 
-  /// The study's lock file has the plugins that its runs had, which their ledgers bind.
+  /// The study's lock file lists the plugins of its runs, whose ledgers contain their hashes.
   void check_lock() {
     if (locked_plugins(directory_.read("privgrad.lock", kMostDocument)) != locked_)
       problem("privgrad.lock: has other plugins than the runs");
@@ -270,7 +270,7 @@ class StudyVerifier {
     if (one.delta) result_.delta = std::max(result_.delta.value_or(0.0), *one.delta);
   }
 
-  /// Runs of one arm and of many seeds say the same.
+  /// Reports a note once, even if runs of one arm with many seeds repeat it.
   void note(const std::string& what) {
     if (std::find(result_.notes.begin(), result_.notes.end(), what) == result_.notes.end())
       result_.notes.push_back(what);
@@ -301,9 +301,9 @@ class StudyVerifier {
     plan_.search = std::shared_ptr<const StudyPlan>(search_, &search_->plan_);
   }
 
-  /// Which rows were scored only the data can show. What follows from the manifests alone is
-  /// checked: arms on the data of their search were scored on rows that they use themselves, and
-  /// rows that are read otherwise cannot be told from those of the comparison.
+  /// Only the data can show which rows were scored. This checks what follows from the manifests:
+  /// arms on the data of their search were scored on their own rows, and rows that are read
+  /// differently cannot be distinguished from those of the comparison.
   void check_scored_rows() {
     Study& study = *plan_.study;
     const Json& search = json_.at("search");
@@ -349,7 +349,7 @@ class StudyVerifier {
     if (said.size() != derived.size()) problem(file + ": says more than a study does");
   }
 
-  /// The checks that plan_study() made before the first run.
+  /// The checks that plan_study() makes before the first run.
   void check_equal_privacy() {
     if (!plan_.study->equal_privacy) return;
     for (const PlannedArm& arm : plan_.arms) {
@@ -390,7 +390,7 @@ Verification verify_study(const RecordDirectory& directory, const Catalog& catal
   try {
     const std::string text = directory.read("study.yaml", kMaxYamlBytes);
     Study study = parse_study(text, "study.yaml");
-    // Whatever file it names is none of this directory.
+    // A file that it names is not in this directory.
     if (!study.base_file.empty()) throw IoError("study.yaml: names a base instead of holding it");
     return StudyVerifier(directory, catalog, std::move(study)).verify();
   } catch (const ConfigError& failure) {

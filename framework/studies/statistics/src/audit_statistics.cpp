@@ -9,7 +9,7 @@
 namespace privgrad::core {
 namespace {
 
-/// Computed probabilities are off by less than this, relatively; errors go to the safe side.
+/// Computed probabilities have a smaller relative error; it is rounded to the safe side.
 constexpr double kSlack = 1e-9;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -21,15 +21,15 @@ double phi_inverse(double p) {
   return boost::math::quantile(boost::math::normal(), p);
 }
 
-/// log Phi(-x) for x > 0, also where Phi(-x) is 0 in double.
+/// log Phi(-x) for x > 0, even if Phi(-x) underflows.
 double log_tail(double x) {
   if (x < 30.0) return std::log(phi(-x));
   const double y = 1.0 / (x * x);
   return -0.5 * x * x - std::log(x * std::sqrt(2.0 * M_PI)) + std::log1p(y * (3.0 * y - 1.0));
 }
 
-/// \returns the largest x >= 0, up to 1e-6, of an interval that begins at 0 in which holds(x); 0 if
-///   there is none, and `most` if it holds there.
+/// \returns the largest x >= 0, to within 1e-6, of an interval that begins at 0 in which holds(x)
+///   is true; 0 if there is none, and `most` if it is true there.
 template <class Predicate>
 double largest(double most, const Predicate& holds) {
   if (!holds(0.0)) return 0.0;
@@ -97,35 +97,38 @@ double TradeOff::least_probability(double y) const {
       {0.0, (y - delta) * std::exp(-parameter), 1.0 - delta - std::exp(parameter) * (1.0 - y)});
 }
 
-/// Let p_k be the probability of k right guesses of the r, R_j = (1/m) sum over k >= j of k p_k, and
-/// H_j = (1/m) sum over k >= j of (r - k) p_k. For every j >= 1
+/// Let p_k be the probability of k right guesses of the r, R_j = (1/m) sum over k >= j of k p_k,
+/// and H_j = (1/m) sum over k >= j of (r - k) p_k. For every j >= 1
 ///
 ///     R_j <= 1 - f(H_{j-1}).                                                               (1)
 ///
-/// where f is symmetric, or 1 - f is the mean of the two directions at the best division of x between
-/// them, (1 - f)(x) = max over x1 + x2 = 2 x of half the sum of 1 - f_1(x1) and 1 - f_2(x2).
+/// where either f is symmetric, or 1 - f is the mean of the two directions for the best division of
+/// x between them, (1 - f)(x) = max over x1 + x2 = 2 x of half the sum of 1 - f_1(x1) and 1 -
+/// f_2(x2).
 ///
 /// Proof. Given all coins but i, the releases for the two sides of coin i have the trade-off f, and
-/// who is right about i when the coin shows one side is wrong about it when the same is released for
-/// the other. Let the event be "i is guessed to be this side, and at least j - 1 of the others are
-/// right", of which the latter does not depend on coin i. So its probabilities x, where the guess is
-/// wrong, and y, where it is right, have y <= 1 - f(x), of the side's direction. So have their means
-/// over both sides, and as 1 - f is concave, over the other coins and all m canaries (Jensen). The
-/// mean of the right ones is the expected share of canaries that are guessed rightly when at least j
-/// are right: R_j. That of the wrong ones, when at least j - 1 are right: H_{j-1}.
+/// a guess about i that is right for one side is wrong when the same is released for the other.
+/// Consider the event "i is guessed to be this side, and at least j - 1 of the others are right",
+/// whose second part does not depend on coin i. Its probabilities x, when the guess is wrong, and
+/// y, when it is right, satisfy y <= 1 - f(x), for the side's direction. So do their means over
+/// both sides and, because 1 - f is concave, over the other coins and all m canaries (Jensen). The
+/// mean of the y is the expected share of canaries that are guessed rightly when at least j are
+/// right: R_j. The mean of the x is the share guessed wrongly when at least j - 1 are right:
+/// H_{j-1}.
 ///
-/// Can P[k >= v] be `level`? Set all of it at v, and then, going down from j = v, let p_{j-1} be the
-/// least that (1) allows for the R_j so far. If this needs more than 1 in all, no law has it. Proof:
-/// let M_j = sum over k >= j of p_k, for a law that obeys (1), and D the differences to what is
-/// computed here. By induction DM_j >= 0 and DR_j >= (j-1)/m DM_j. At v this is so, as DM = 0 and no
-/// k is below v. H_{j-1} is at least max(H_j, least_probability(R_j)), and equal to it here; R_j is
-/// not smaller than here. If p_{j-1} is 0 here, DM can but grow. Else H_{j-1} is not smaller than
-/// here, and with x = (j-1)/(r-j+1), R - x H does not change with p_{j-1}, so that D(R_{j-1} - x
-/// H_{j-1}) = (1 + x)(DR_j - (j-1)/m DM_j) >= 0: R_{j-1} is not smaller either, and neither is M_{j-1}
-/// = (m/r)(R_{j-1} + H_{j-1}). In both cases DR_{j-1} = DR_j + (j-1)/m Dp >= (j-1)/m DM_{j-1}.
+/// Can P[k >= v] be `level`? Put all of it at v, and then, going down from j = v, let p_{j-1} be
+/// the smallest value that (1) allows for the R_j so far. If the total exceeds 1, no distribution
+/// achieves it. Proof: let M_j = sum over k >= j of p_k, for a distribution that satisfies (1), and
+/// let D denote differences to the values computed here. By induction DM_j >= 0 and DR_j >= (j-1)/m
+/// DM_j. This is true at v, because DM = 0 and no k is below v. H_{j-1} is at least max(H_j,
+/// least_probability(R_j)), and equal to it here; R_j is not smaller than here. If p_{j-1} is 0
+/// here, DM can only grow. Otherwise H_{j-1} is not smaller than here, and with x = (j-1)/(r-j+1),
+/// R - x H does not change with p_{j-1}, so that D(R_{j-1} - x H_{j-1}) = (1 + x)(DR_j - (j-1)/m
+/// DM_j) >= 0: R_{j-1} is not smaller either, and neither is M_{j-1} = (m/r)(R_{j-1} + H_{j-1}). In
+/// both cases DR_{j-1} = DR_j + (j-1)/m Dp >= (j-1)/m DM_{j-1}.
 ///
-/// The laws that obey (1) are convex, and that of no right guess is one of them: if `level` cannot be
-/// had, neither can more.
+/// The distributions that satisfy (1) form a convex set, which contains the one without right
+/// guesses: if `level` cannot be achieved, neither can more.
 bool excludes(const Guesses& guesses, const std::function<double(double y)>& least_probability,
               double level) {
   const auto m = static_cast<double>(guesses.canaries);

@@ -46,7 +46,8 @@ std::optional<double> for_looks(const std::optional<double>& p, std::size_t look
   return std::min(1.0, *p * static_cast<double>(looks));
 }
 
-/// The probability that Student's t at the level 0.05 finds a difference of so many deviations.
+/// The probability that Student's t at the level 0.05 detects a difference of this many standard
+/// deviations.
 double power(double deviations, std::size_t pairs) {
   const auto n = static_cast<double>(pairs);
   const double shift = std::abs(deviations) * std::sqrt(n);
@@ -55,7 +56,7 @@ double power(double deviations, std::size_t pairs) {
     return cdf(normal, shift - quantile(normal, 0.975));
   }
   const double edge = student_half_width(pairs - 1, 0.95);
-  if (shift > edge + 30.0) return 1.0;  // and a shift that the library need not sum up
+  if (shift > edge + 30.0) return 1.0;  // for large shifts, which the library need not sum up
   const boost::math::non_central_t_distribution<double> law(n - 1.0, shift);
   return cdf(complement(law, edge)) + cdf(law, -edge);
 }
@@ -68,9 +69,9 @@ std::optional<double> sign_flip_test(std::span<const double> differences) {
     sum += d;
     size += std::abs(d);
   }
-  // Patterns that give the same sum must count, in whatever order it is added up.
+  // Patterns with the same sum must count for any order of additions.
   const double least = std::abs(sum) - 1e-12 * size;
-  // A pattern and its opposite are equally far from 0: the last sign stays.
+  // A pattern and its negative are equally far from 0, so the last sign is fixed.
   const std::uint64_t patterns = std::uint64_t{1} << (n - 1);
   std::uint64_t as_far = 0;
   for (std::uint64_t pattern = 0; pattern < patterns; ++pattern) {
@@ -127,7 +128,7 @@ std::optional<std::size_t> pairs_to_find(double effect, double std) {
   constexpr std::size_t kMost = 1'000'000;
   const double deviations = effect / std;
   if (power(deviations, kMost) < kWanted) return std::nullopt;
-  std::size_t low = 1, high = 2;  // Not enough, and to be tried.
+  std::size_t low = 1, high = 2;  // low is not enough; high is to be tried.
   while (power(deviations, high) < kWanted) low = std::exchange(high, std::min(2 * high, kMost));
   while (high - low > 1) {
     const std::size_t middle = low + (high - low) / 2;

@@ -10,10 +10,10 @@ namespace privgrad::core {
 namespace {
 
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();
-/// Beyond so many standard deviations there is less than 1e-20.
+/// The tail beyond this many standard deviations is below 1e-20.
 constexpr double kTail = 9.5;
 constexpr std::ptrdiff_t kLeastHalf = 1 << 10, kMostHalf = 1 << 19;
-/// The grid of the curves, which are kept; its error does not add up over steps.
+/// The number of points of the stored curves; their error does not accumulate over steps.
 constexpr std::ptrdiff_t kCurvePoints = 1 << 12;
 /// A grid adds at most width^2 / 4 to the variance of a step's loss: 1e-4 of it.
 constexpr double kWidthInDeviations = 0.02;
@@ -35,7 +35,7 @@ double log_mixture(double q, double x) {
   return std::log1p(q * std::expm1(x));
 }
 
-/// One release: the laws of what is seen of a canary on the two sides of its coin.
+/// One release: its distributions for a canary on the two sides of its coin.
 class Release {
  public:
   Release(const SampledRelease& release, CoinSides sides)
@@ -45,14 +45,14 @@ class Release {
   double least() const { return (opposites() ? -1.0 : 0.0) - kTail * z_; }
   double most() const { return 1.0 + kTail * z_; }
 
-  /// log(dP/dQ), which increases in what is seen.
+  /// log(dP/dQ), which increases with the observation.
   double loss(double y) const {
     const double square = z_ * z_;
     const double towards = log_mixture(q_, (y - 0.5) / square);
     return opposites() ? towards - log_mixture(q_, (-y - 0.5) / square) : towards;
   }
 
-  /// The observation with this loss; -infinity where all losses are above it.
+  /// The observation with this loss; -infinity if all losses are above it.
   double seen(double loss) const {
     const double square = z_ * z_;
     if (!opposites()) {
@@ -92,10 +92,10 @@ class Release {
   CoinSides sides_;
 };
 
-/// How far losses reach, and how much they vary, by quadrature: for the choice of a grid alone.
+/// The range and variation of losses, by quadrature; used only to choose a grid.
 struct Spread {
-  double reach = 0.0;      ///< All releases' together.
-  double deviation = 0.0;  ///< A single release's, on average.
+  double reach = 0.0;      ///< Of all releases together.
+  double deviation = 0.0;  ///< Of a single release, on average.
 };
 
 /// Orders of moments, for Chernoff's bound.
@@ -153,7 +153,7 @@ Spread spread_of(std::span<const SampledRelease> releases, CoinSides sides) {
   return spread;
 }
 
-/// a e^x, also where one of them is beyond doubles.
+/// a e^x, even if one factor overflows or underflows.
 double times_exp(double a, double x) { return a > 0.0 ? std::exp(std::log(a) + x) : 0.0; }
 
 /// Masses under P and Q at losses (i - half) width, i from 0 to 2 half.
@@ -170,7 +170,7 @@ struct Atoms {
     q[static_cast<std::size_t>(k + half)] += at_q;
   }
 
-  /// Masses whose likelihood ratio is between those of points k and k + 1.
+  /// Adds masses whose likelihood ratio is between those of points k and k + 1.
   void add_between(std::ptrdiff_t k, double at_p, double at_q) {
     const double all = (at_p - times_exp(at_q, loss(k))) / -std::expm1(-width);
     const double above = std::clamp(all, 0.0, at_p);
@@ -197,7 +197,7 @@ struct Atoms {
 
 Atoms atoms_of(const Release& release, double width, std::ptrdiff_t half) {
   Atoms atoms(width, half);
-  // The last point of the grid is left out: it is the first one of the transform.
+  // Leaves out the last point of the grid, which coincides with the first point of the transform.
   const auto most =
       static_cast<std::ptrdiff_t>(std::min(static_cast<double>(half) - 1.0, kLargestLoss / width));
   const auto clamped = [&](double loss) {
@@ -327,14 +327,15 @@ LossLaw::LossLaw(std::span<const SampledRelease> releases, CoinSides sides, unsi
   p_only_ = -std::expm1(log_finite_p);
   q_only_ = -std::expm1(log_finite_q);
   for (int which = 0; which < 4; ++which) {
-    double least = 0.0;  // of the logarithm of what wraps around
+    double least = 0.0;  // of the logarithm of the mass that wraps around
     for (std::size_t k = 0; k < std::size(kOrders); ++k) {
       const double log = logs[k][which] - kOrders[k] * width_ * static_cast<double>(half_ - 1);
       if (!std::isnan(log)) least = std::min(least, log);
     }
     slack_ += std::exp(least);
   }
-  // Transforms err by some 1e-15 in each coefficient, and powers by so many times as much.
+  // Transforms have errors of about 1e-15 in each coefficient; powers multiply these by the
+  // exponent.
   slack_ += 1e-10 + 1e-14 * steps;
 }
 
@@ -362,8 +363,8 @@ double LossLaw::epsilon(double delta_allowed) const {
 }
 
 GuessCurve LossLaw::curve() const {
-  // Means over the sides of the coin. A guess of the one side is right with P and wrong with Q; a
-  // guess of the other side is the other way round, at the opposite loss.
+  // Means over the sides of the coin. A guess of one side is right with P and wrong with Q; a guess
+  // of the other side is the reverse, at the opposite loss.
   const std::ptrdiff_t together = std::max<std::ptrdiff_t>(1, 2 * half_ / kCurvePoints);
   Atoms coarse(width_ * static_cast<double>(together), half_ / together + 1);
   for (std::ptrdiff_t k = -half_; k <= half_; ++k) {
@@ -387,7 +388,7 @@ GuessCurve LossLaw::curve() const {
 }
 
 double GuessCurve::least_probability(double y) const {
-  const double right = y - slack_;  // that much of y may be an error of the masses
+  const double right = y - slack_;  // this much of y may be an error of the masses
   if (right <= 0.0) return 0.0;
   const auto above = std::lower_bound(right_.begin(), right_.end(), right);
   if (above == right_.begin()) return 0.0;
@@ -427,7 +428,7 @@ const GuessCurve& SampledFamily::at(double factor) const {
 
 namespace {
 
-/// \returns the largest multiple of the step at which it holds, of an interval from 0 on.
+/// \returns the largest multiple of the step at which holds() is true, in an interval from 0.
 template <class Predicate>
 double largest_factor(double step, const Predicate& holds) {
   double low = 0.0, high = 1.0;
@@ -456,7 +457,8 @@ double SampledFamily::one_run_factor(const Guesses& guesses, double level, doubl
 double SampledFamily::repeated_factor(const Guesses& guesses, double level) const {
   const double right = proportion_above(guesses.correct, guesses.canaries, level);
   if (right <= 0.5) return 0.0;
-  // Always guessing means being wrong with 1 - right: less than the curve allows, where excluded.
+  // Always guessing means being wrong with probability 1 - right: where that is less than the curve
+  // allows, the factor is excluded.
   return largest_factor(kFactorStep, [&](double factor) {
     return at(factor).least_probability(right) > 1.0 - right;
   });
@@ -467,7 +469,7 @@ double SampledFamily::epsilon(double factor, double delta) const {
   const std::vector<SampledRelease> releases = divided(factor);
   const double coarse = LossLaw(releases, sides_).epsilon(delta);
   const double fine = LossLaw(releases, sides_, 2).epsilon(delta);
-  if (!std::isfinite(fine)) return 0.0;  // beyond the grid: nothing is claimed
+  if (!std::isfinite(fine)) return 0.0;  // beyond the grid: no claim is made
   return std::max(0.0, fine * (1.0 - 1e-7) - std::fabs(coarse - fine));
 }
 

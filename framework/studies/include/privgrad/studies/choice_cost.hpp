@@ -15,7 +15,7 @@ namespace privgrad::core {
 struct ChoiceCost {
   std::optional<PrivacyAnswer> epsilon;  ///< Nothing: not proved; see `why`.
   std::string why;
-  std::string accountant;  ///< That proved it.
+  std::string accountant;  ///< The accountant that proved it.
 };
 
 struct CountedPlan {
@@ -23,20 +23,20 @@ struct CountedPlan {
   std::uint64_t runs = 0;
 };
 
-/// Training by some plans, each so often, with fresh noise and releasing the best: the composition
-/// of all runs, because the choice may depend on each. Choosing by any rule from the released models
-/// is post-processing.
+/// The cost of training several plans, each a number of times with fresh noise, and releasing the
+/// best run: the composition of all runs, because the choice may depend on each. Choosing by any
+/// rule from the released models is post-processing.
 ///
 /// \param plans  under one adjacency and accountant (the first one's is used).
 ChoiceCost composed_cost(const std::vector<CountedPlan>& plans, double delta);
 
-/// The cost of a random number K of runs, each of a candidate drawn uniformly with fresh noise, as the
-/// event `repeat_and_select` of the candidates' events. The run with the best score is released; K,
-/// the other runs and their scores are not. Costs far less than the composition of K runs (Liu and
-/// Talwar 2019; Papernot and Steinke 2022).
+/// The cost of a random number K of runs, each of a uniformly drawn candidate with fresh noise, as
+/// the event `repeat_and_select` of the candidates' events. Only the run with the best score is
+/// released, not K, the other runs or their scores. This costs far less than the composition of K
+/// runs (Liu and Talwar 2019; Papernot and Steinke 2022).
 ///
-/// The gating accountant of the first candidate says what it costs; if it refuses the event, whichever
-/// of the loaded accountants proves the least.
+/// The gating accountant of the first candidate computes the cost; if it refuses the event, the
+/// loaded accountant with the smallest proof does.
 ///
 /// \param expected_runs  E K >= 1.
 /// \param shape  of K's distribution (RepeatAndSelectEvent): 1: geometric, kPoisson: Poisson.

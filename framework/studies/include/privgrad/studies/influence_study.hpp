@@ -13,14 +13,14 @@
 namespace privgrad::core {
 
 /// An estimate of influence by retraining (Hong, Wang and Zhou 2021, Appendix D): runs in which the
-/// noise of a single step is multiplied by a factor, all else as it is.
+/// noise of a single step is multiplied by a factor, with everything else unchanged.
 struct InfluenceQuestion {
   const Manifest* manifest = nullptr;
   std::vector<double> noise_multiplier;  ///< The plan's, one per step.
-  std::vector<std::uint64_t> steps;      ///< The steps to measure; rising.
+  std::vector<std::uint64_t> steps;      ///< The steps to measure; increasing.
   std::vector<double> factors;           ///< Above 1, all different, at least one.
   std::uint64_t repeats = 0;             ///< Runs of each kind, at least 1.
-  /// Further changes of the manifest: the data that replace the private data.
+  /// Further changes of the manifest, in particular the data that replaces the private data.
   std::vector<ManifestChange> changes;
 };
 
@@ -28,26 +28,26 @@ struct InfluenceQuestion {
 /// \param count  >= 1.
 std::vector<std::uint64_t> spread_steps(std::uint64_t steps, std::uint64_t count);
 
-/// The study that answers a question: an arm with all noise as it is, and one for each step and
-/// factor. Runs of one seed share their noise but for that factor, so that their difference is due
-/// to the factor.
+/// The study that answers a question: an arm with unchanged noise, and one for each step and
+/// factor. Runs with the same seed share their noise except for that factor, so their difference is
+/// due to the factor.
 Study influence_study(const InfluenceQuestion& question);
 
-/// For each seed, the slope of the line through (sigma_t^2, training loss at the end) over the
-/// factors, by least squares (the paper's fit c2 sigma_t^2 + c0); their mean over the seeds, and
-/// its standard error (0 for one seed).
+/// For each seed, the slope of the least-squares line through (sigma_t^2, training loss at the end)
+/// over the factors (the paper's fit c2 sigma_t^2 + c0); returns the mean slopes over the seeds,
+/// and their standard errors (0 for one seed).
 /// \param runs  the runs of influence_study(question).
 /// \throws NumericError if a run diverged.
 std::vector<InfluenceEstimate> estimated_influence(const InfluenceQuestion& question,
                                                    const StudyRuns& runs);
 
-/// A warning where estimates do not show whether a step's noise matters at all, or more than that
-/// of another step. Intervals around all estimates hold the true values with 95 % together
-/// (Student's t, shared evenly: Bonferroni). Where one value lies in all intervals, steps of equal
-/// influence can give such estimates; if the steps are equal, at least 95 % of measurements give
-/// the warning.
+/// A warning if estimates do not show whether a step's noise matters at all, or more than that of
+/// another step. Simultaneous 95 % intervals around all estimates are computed (Student's t,
+/// divided evenly: Bonferroni). If one value lies in all intervals, steps of equal influence could
+/// have produced such estimates; if the steps are equal, at least 95 % of measurements give the
+/// warning.
 /// \param repeats  the number of runs behind each estimate.
-/// \returns a sentence; "" where the estimates tell steps apart.
+/// \returns a sentence; "" if the estimates distinguish steps.
 std::string within_noise(std::span<const InfluenceEstimate> estimates, std::uint64_t repeats);
 
 }  // namespace privgrad::core

@@ -14,11 +14,11 @@
 
 namespace privgrad::core {
 
-/// The largest study: anything above is a mistake, such as an axis too many.
+/// The largest study: a larger number is a mistake, such as an axis too many.
 inline constexpr std::size_t kMaxArms = 1000;
 inline constexpr std::size_t kMaxSeeds = 10'000;
 
-/// A number that runs leave in summary.json, and which way it gets better.
+/// A number in the summary.json of runs, and whether larger or smaller is better.
 struct StudyMetric {
   std::string name;  ///< One of known_metrics(), such as test_accuracy.
   bool higher_is_better = true;
@@ -26,9 +26,9 @@ struct StudyMetric {
 
 /// One value of an axis: a value for each of its keys.
 struct AxisValue {
-  std::string label;  ///< Unique on its axis; may be a part of a file's name.
+  std::string label;  ///< Unique on its axis; may be part of a file name.
   std::vector<Value> values;
-  std::vector<std::string> labels;  ///< One for each key's own value.
+  std::vector<std::string> labels;  ///< One for each key's value.
 };
 
 /// One manifest key that varies, or several that vary together.
@@ -40,17 +40,17 @@ struct Axis {
 /// One variant of the base manifest, at one level.
 struct Arm {
   std::string name;     ///< Unique; the name of its folders: LEVEL+VARIANT, or VARIANT.
-  std::string variant;  ///< What it is compared by; the same at each level.
+  std::string variant;  ///< The name used for comparisons; the same at each level.
   std::size_t level = 0;
   std::map<std::string, std::string>
-      labels{};  ///< Per key that varies; of a named arm, the level's.
+      labels{};  ///< By varying key; for a named arm, only the level's.
   std::vector<ManifestChange> changes{};
 };
 
-/// When seeds stop being added. Runs are looked at after at_least seeds, after twice as many, and so
+/// When to stop adding seeds. Runs are examined after at_least seeds, after twice as many, and so
 /// on (looks_between()).
 struct SeedRule {
-  /// Per metric: how wide the 95 % interval of each paired difference may be in the end.
+  /// Per metric: the largest final width of the 95 % interval of each paired difference.
   std::map<std::string, double> widths;
   std::size_t at_least = 5, at_most = 5;
 };
@@ -58,73 +58,78 @@ struct SeedRule {
 /// Hyper-parameters that are searched for each arm, before arms are compared.
 struct StudySearch {
   std::vector<Axis> over;                               ///< Their grid, for every arm.
-  std::map<std::string, std::vector<Axis>> of_variant;  ///< More axes, for one variant alone.
-  std::vector<std::uint64_t> seeds;  ///< At least one; none that the comparison may use.
-  StudyMetric score;                 ///< The best mean over the seeds is chosen.
-  std::vector<ManifestChange> sets;  ///< Of the search alone, such as other rows to score on.
+  std::map<std::string, std::vector<Axis>> of_variant;  ///< More axes for single variants.
+  /// At least one; disjoint from the seeds that the comparison may use.
+  std::vector<std::uint64_t> seeds;
+  StudyMetric score;  ///< The best mean over the seeds is chosen.
+  /// Changes only for the search, such as other rows for scoring.
+  std::vector<ManifestChange> sets;
 };
 
-/// What a search found for an arm.
+/// The result of a search for one arm.
 struct Choice {
   std::string candidate;             ///< Its values' names, joined by '+'.
-  std::vector<ManifestChange> set;   ///< What the arm is compared with.
+  std::vector<ManifestChange> set;   ///< The changes with which the arm is compared.
   double score = 0.0;                ///< Mean over the search's seeds.
-  std::vector<std::string> at_edge;  ///< Keys whose best number is the end of its range.
+  std::vector<std::string> at_edge;  ///< Keys whose best number is at the end of its range.
   std::size_t runs = 0;              ///< Of the arm's search.
-  std::optional<double> epsilon;     ///< Of choosing by them, at the arm's delta.
+  std::optional<double> epsilon;     ///< The cost of choosing by these runs, at the arm's delta.
   std::string why;                   ///< Why no epsilon is proved.
 };
 
-/// The rows that a search scored on, and how many of them the comparison uses as well: rows whose
-/// features have the same bytes.
+/// The rows on which a search scored, and how many of them the comparison also uses, that is, rows
+/// whose features have the same bytes.
 struct ScoredRows {
   std::string split;  ///< "test" or "training".
   std::uint64_t rows = 0, also_trained_on = 0, also_tested_on = 0;
-  std::uint64_t training_in_common = 0;  ///< Of the rows that the search trains on.
-  std::uint64_t data_sets = 0;  ///< That arms differ in; each number is the largest over them.
-  /// Whether the search reads rows as the comparison does. If not, one row has other features in
-  /// each, and the numbers count only those that happen to be equal.
+  std::uint64_t training_in_common = 0;  ///< Of the rows on which the search trains.
+  /// The number of data sets among the arms; each number is the largest over them.
+  std::uint64_t data_sets = 0;
+  /// Whether the search reads rows as the comparison does. If not, the same row has different
+  /// features in each, and the numbers count only rows that happen to be equal.
   bool read_alike = true;
 
-  /// Whether the search saw no row that the comparison trains on.
+  /// Whether the search saw no row on which the comparison trains.
   bool are_others() const { return read_alike && training_in_common == 0 && also_trained_on == 0; }
 };
 
 /// A study file, with its arms written out. Nothing in it has been checked against plugins yet.
 struct Study {
   std::filesystem::path file;
-  Value source;  ///< As it was read.
+  Value source;  ///< As read.
   std::string name;
-  std::filesystem::path base_file;   ///< "": the base is inline.
-  Value base;                        ///< Inline.
+  std::filesystem::path base_file;   ///< "" if the base is inline.
+  Value base;                        ///< The inline base.
   std::vector<ManifestChange> sets;  ///< `set`: changes of the base, in all arms.
-  /// Where arms are at equal privacy and compared: each of its values is a comparison of its own.
+  /// The levels at which arms have equal privacy and are compared: each of its values is a
+  /// comparison of its own.
   std::optional<Axis> levels;
   std::vector<Axis> axes;  ///< Without the levels.
   std::vector<Arm> arms;   ///< The grid, the last axis fastest, then the named ones; at least one.
   std::vector<std::size_t> baselines;  ///< Index of an arm, for each level; all of one variant.
-  std::map<std::string, std::string> titles;  ///< Of keys, as pages and charts call them.
-  std::vector<std::uint64_t> seeds;  ///< At least one; all different. With a rule, those so far.
+  std::map<std::string, std::string> titles;  ///< Of keys, for pages and charts.
+  /// At least one; all different. With a rule, the seeds so far.
+  std::vector<std::uint64_t> seeds;
   std::optional<SeedRule> seed_rule;
-  /// Per metric: differences that are smaller do not matter, so that arms are equivalent.
+  /// Per metric: smaller differences do not matter, so that arms are equivalent.
   std::map<std::string, double> equivalence;
   std::vector<StudyMetric> metrics;  ///< At least one; arms are chosen by the first.
   std::optional<StudySearch> search;
   std::vector<Choice> choices;            ///< One per arm; none before the search has ended.
-  std::optional<ScoredRows> scored_rows;  ///< Likewise.
+  std::optional<ScoredRows> scored_rows;  ///< Nothing before the search has ended.
   bool equal_privacy = true;
   bool training_data_is_public = false;
 
   const Arm& baseline_of(const Arm& arm) const { return arms[baselines[arm.level]]; }
 };
 
-/// How often the runs of a study may be looked at, to decide whether to stop: 1 without a rule.
+/// How often the runs of a study may be examined to decide whether to stop: 1 without a rule.
 std::size_t looks_of(const Study& study);
 
 /// Seeds 1 to `count`.
 std::vector<std::uint64_t> first_seeds(std::size_t count);
 
-/// All that a study varies: its levels, then its axes.
+/// Everything that a study varies: its levels, then its axes.
 std::vector<Axis> varied_axes(const Study& study);
 
 /// \throws ManifestError with a line "FILE:LINE:COLUMN: error: ..." for each problem; IoError.

@@ -1,4 +1,4 @@
-// The directory of a study: where its files are, who holds it, and which runs have finished.
+// The directory of a study: its files, its lock, and which runs have finished.
 #pragma once
 
 #include <cstdint>
@@ -10,27 +10,26 @@
 
 namespace privgrad::core {
 
-/// How a finished run ended, as its summary.json says.
+/// How a finished run ended, according to its summary.json.
 struct RunRecord {
   std::string status;  ///< "completed", "budget_exhausted", "stopped_early" or "diverged".
   std::uint64_t steps = 0;
-  std::optional<double> epsilon;  ///< Nothing: infinite.
+  std::optional<double> epsilon;  ///< Nothing if infinite.
   double delta = 0.0;
   std::map<std::string, std::optional<double>> metrics;  ///< train_loss, ...
   double seconds = 0.0;                                  ///< In the training loop; 0 if unknown.
-  std::string data_commitment = {};                      ///< As its ledger has it; "": none.
+  std::string data_commitment = {};                      ///< From its ledger; "" if there is none.
 };
 
-/// \returns nothing for a run that has not come to its end by itself.
-/// \throws nlohmann::json::exception if it is not a summary as runs write it.
+/// \returns nothing for a run that did not reach its end by itself.
+/// \throws nlohmann::json::exception if it does not have the form of a run's summary.
 std::optional<RunRecord> record_of(const nlohmann::json& summary);
 
-/// The directory of a study, held by one process at a time; its layout is described in
-/// docs/studies.md.
+/// The directory of a study, held by one process at a time; docs/studies.md describes its layout.
 class StudyDirectory {
  public:
-  /// Creates it if need be, and holds it until this object and all child processes that inherited
-  /// it are gone: a killed study can be continued only when its last run is dead.
+  /// Creates it if needed, and holds it until this object and all child processes that inherited it
+  /// are gone: a killed study can be continued only when its last run has ended.
   /// \throws IoError if another process holds it for longer than a few seconds, if it contains
   ///   something other than a study, or cannot be created.
   explicit StudyDirectory(std::filesystem::path path);
@@ -50,11 +49,11 @@ class StudyDirectory {
   }
   std::filesystem::path run(const std::string& arm, std::uint64_t seed) const;
 
-  /// \returns nothing if the run has not come to its end by itself.
+  /// \returns nothing if the run did not reach its end by itself.
   std::optional<RunRecord> finished(const std::string& arm, std::uint64_t seed) const;
 
-  /// Removes the files of an unfinished run. Its seed makes the same releases again, number for
-  /// number, so that its payments do not add to those of the new run.
+  /// Removes the files of an unfinished run. With its seed the new run makes the same releases,
+  /// number for number, so their payments do not add up.
   void clear(const std::string& arm, std::uint64_t seed) const;
 
  private:

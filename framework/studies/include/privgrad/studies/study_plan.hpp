@@ -1,4 +1,4 @@
-// Plans every arm of a study before anything runs, and holds all arms to equal privacy.
+// Plans every arm of a study before anything runs, and requires equal privacy of all arms.
 #pragma once
 
 #include <memory>
@@ -12,11 +12,11 @@
 
 namespace privgrad::core {
 
-/// How far below the target an arm of equal privacy may end: noise comes in any amount, so that a
-/// larger gap means that something other than the target decided.
+/// How far below the target an arm of equal privacy may end: noise can be chosen freely, so a
+/// larger gap means that something else determined it.
 inline constexpr double kEpsilonTolerance = 0.005;
 
-/// An arm that fits the plugins and meets the study's guarantee.
+/// An arm that fits the plugins and has the study's guarantee.
 struct PlannedArm {
   const Arm* arm = nullptr;
   std::unique_ptr<Manifest> manifest;  ///< Without a seed.
@@ -27,45 +27,45 @@ struct StudyPlan {
   std::unique_ptr<Study> study;
   std::vector<PlannedArm> arms;     ///< One for each arm of the study.
   std::vector<std::string> stains;  ///< Flaws of the comparison, for its readers.
-  /// The search that the study's choices are of; nothing without one, or before it has ended.
+  /// The search that determined the study's choices; nothing without one, or before it has ended.
   std::shared_ptr<const StudyPlan> search;
 };
 
 /// Plans every arm; runs nothing and releases nothing.
 ///
-/// With equal privacy, all arms of a level have the same target_epsilon, target_delta and adjacency,
-/// and each is calibrated to them by its own gating accountant: an open schedule as in any plan, a noise
-/// schedule with values of its own by one factor (privacy.calibrate: all). Every epsilon is then in
-/// [1 - kEpsilonTolerance, 1] times the target.
+/// With equal privacy, all arms of a level have the same target_epsilon, target_delta and
+/// adjacency, and its own gating accountant calibrates each arm to them: an open schedule as in any
+/// plan, a noise schedule with given values by a common factor (privacy.calibrate: all). Every
+/// epsilon is then in [1 - kEpsilonTolerance, 1] times the target.
 ///
-/// \param overrides  `--set` of the base; what the study varies cannot be set.
+/// \param overrides  `--set` of the base; keys that the study varies cannot be set.
 /// \throws ManifestError, PrivacyError (an arm that is not proved, or has another guarantee) or
 ///   IoError. A problem of some arms names them.
 StudyPlan plan_study(Study study, const std::vector<std::string>& overrides,
                      const Catalog& catalog);
 
-/// An arm's manifest: the base, with what the study and the arm change in it, without a seed.
+/// An arm's manifest: the base with the changes of the study and the arm, without a seed.
 /// \throws as load_manifest().
 std::unique_ptr<Manifest> arm_manifest(const Study& study, const Arm& arm,
                                        const std::vector<std::string>& overrides,
                                        const Catalog& catalog,
                                        DataFiles data_files = DataFiles::are_there);
 
-/// The study as it was asked for, as a study file that needs no other: its base written out, with the
-/// overrides applied. Paths stay as they were written.
+/// The requested study as a self-contained study file: its base written out, with the overrides
+/// applied. Paths stay as they were written.
 /// \throws ManifestError or IoError, as load_manifest(); ConfigError if it is longer than a study
 ///   file may be.
 std::string study_yaml(const Study& study, const std::vector<std::string>& overrides);
 
-/// The first arm of a level: the others of the level must have its guarantee.
+/// The first arm of a level: the other arms of the level must have its guarantee.
 const PlannedArm& first_of_level(const StudyPlan& plan, std::size_t level);
 
-/// The flaws that readers of the comparison of these arms must know about (StudyPlan::stains).
+/// The flaws of which readers of the comparison must be aware (StudyPlan::stains).
 std::vector<std::string> stains_of(const StudyPlan& plan);
 
 /// Remarks on the arms' guarantees (remarks()), each sentence once, with the names of the arms that
-/// it is about unless it is about all. With equal privacy, epsilon is the one that all arms are
-/// calibrated to.
+/// it concerns unless it concerns all. With equal privacy, epsilon is the common calibration
+/// target.
 std::vector<std::string> study_remarks(const StudyPlan& plan);
 
 /// {"keys": [...], "labels": [...]}.

@@ -16,18 +16,18 @@ namespace privgrad::core {
 /// The finished runs of a study: [arm][seed], in the study's order.
 using StudyRuns = std::vector<std::vector<RunRecord>>;
 
-/// results.csv: one row a run, in the study's order.
+/// results.csv: one row per run, in the study's order.
 std::string results_csv(const StudyPlan& plan, const StudyRuns& runs);
 
-/// How many seeds the study's rule wants after these runs: those of its next look, unless the
-/// intervals of all paired differences that it names are narrow enough, or this look is its last.
-/// Arms that cannot be compared, which more seeds would not change, do not count.
-/// \returns nothing if it wants no more, and without a rule.
+/// The number of seeds that the study's rule requires after these runs: that of its next look,
+/// unless the intervals of all named paired differences are narrow enough, or this look is its
+/// last. Arms that cannot be compared, which more seeds would not change, do not count.
+/// \returns nothing if no more are required, and without a rule.
 std::optional<std::size_t> next_seeds(const StudyPlan& plan, const StudyRuns& runs);
 
 /// results.json, described in docs/studies.md: means with intervals, differences to the baseline
-/// paired by seed, and the cost of choosing the best arm. The same for the same runs, in whatever
-/// order and on whatever machines they were made.
+/// paired by seed, and the cost of choosing the best arm. It is the same for the same runs, in any
+/// order and on any machines.
 nlohmann::json results_json(const StudyPlan& plan, const StudyRuns& runs);
 
 }  // namespace privgrad::core

@@ -9,32 +9,33 @@
 
 #include "privgrad/statistics/audit_statistics.hpp"
 
-/// How well a canary of a sampled run can be told apart: trade-off functions of Poisson-sampled
+/// How well a canary of a sampled run can be detected: trade-off functions of Poisson-sampled
 /// Gaussian releases, composed numerically. Pure functions, independent of any accountant: an audit
-/// that asked the accountant which guesses are too good could not find the accountant wrong.
+/// that used the accountant to judge its guesses could not detect a wrong accountant.
 namespace privgrad::core {
 
 /// A number of identical releases.
 struct SampledRelease {
-  double probability = 1.0;       ///< The canary's, of being drawn; in (0, 1].
+  double probability = 1.0;       ///< The canary's probability of being drawn; in (0, 1].
   double noise_multiplier = 0.0;  ///< > 0; in units of the canary's contribution.
   std::uint64_t count = 0;
 };
 
-/// The two laws that a coin decides between.
+/// The two laws between which a coin decides.
 enum class CoinSides {
   there_or_not = 1,  ///< (1 - q) N(0, z^2) + q N(1, z^2), or N(0, z^2).
-  opposites,         ///< (1 - q) N(0, z^2) + q N(1, z^2), or the same of -1.
+  opposites,         ///< (1 - q) N(0, z^2) + q N(1, z^2), or the same with -1.
 };
 
-/// Guesses of an adversary who sees all releases and knows everything but one canary's coin: how
-/// rarely they can be wrong for how often they are right, averaged over both sides of the coin.
+/// The guesses of an adversary who sees all releases and knows everything except one canary's coin:
+/// the smallest probability of wrong guesses for a given probability of right ones, averaged over
+/// both sides of the coin.
 class GuessCurve {
  public:
-  /// \returns a lower bound on P[the guess is made and wrong] among all rules that make a guess and
-  ///   are right with probability y. Convex but for roundings, and 0 at 0.
+  /// \returns a lower bound on P[a guess is made and wrong] among all rules for which P[a guess is
+  ///   made and right] is y. Convex up to roundings, and 0 at 0.
   double least_probability(double y) const;
-  /// \returns the share of right ones among the guesses of the clearest `share` of canaries.
+  /// \returns the share of right ones among the guesses about the clearest `share` of canaries.
   /// \param share  in (0, 1].
   double expected_accuracy(double share) const;
 
@@ -44,25 +45,26 @@ class GuessCurve {
   double slack_ = 0.0;
 };
 
-/// The law of the privacy loss log(dP/dQ) of all releases together, under P and under Q, on a grid
-/// of losses.
+/// The distribution of the privacy loss log(dP/dQ) of all releases together, under P and under Q,
+/// on a grid of losses.
 ///
-/// Between two grid points the masses of a single release are moved to these two so that the masses
-/// under P and under Q both stay the same ("connect the dots": Doroshenko, Ghazi, Kamath, Kumar and
-/// Manurangsi 2022). This spreads the likelihood ratio and keeps its mean under Q, so that every
-/// hockey-stick divergence grows: the pair on the grid dominates the pair, and so do their
-/// compositions (Blackwell). Mass beyond the grid is moved to the last point and to infinity in the
-/// same way. Powers are taken by Fourier transforms; what wraps around, by Chernoff's bound, and
-/// what rounding adds, is in the curve's slack. So trade-off functions err to the side of an
-/// adversary who sees more, for whom more guesses are right by chance.
+/// A single release's masses between two grid points are moved to these two points such that the
+/// masses under P and under Q both stay the same ("connect the dots": Doroshenko, Ghazi, Kamath,
+/// Kumar and Manurangsi 2022). This spreads the likelihood ratio and keeps its mean under Q, so
+/// that every hockey-stick divergence grows: the pair on the grid dominates the pair, and so do
+/// their compositions (Blackwell). Mass beyond the grid is moved to the last point and to infinity
+/// in the same way. Powers are computed by Fourier transforms; the curve's slack covers the mass
+/// that wraps around, by Chernoff's bound, and rounding errors. So trade-off functions err in
+/// favour of a stronger adversary, who makes more right guesses by chance.
 class LossLaw {
  public:
-  /// \param fineness  the number of points, as a multiple of those that seem to be needed.
+  /// \param fineness  the number of points, as a multiple of the estimated requirement.
   LossLaw(std::span<const SampledRelease> releases, CoinSides sides, unsigned fineness = 1);
 
-  /// The larger of the two directions. \param epsilon  >= 0.
+  /// The larger of the two directions.
+  /// \param epsilon  >= 0.
   double delta(double epsilon) const;
-  /// \returns the smallest epsilon >= 0 with this delta, up to 1e-7 of it.
+  /// \returns the smallest epsilon >= 0 with this delta, to a relative 1e-7.
   double epsilon(double delta) const;
   GuessCurve curve() const;
 
@@ -71,12 +73,11 @@ class LossLaw {
   std::ptrdiff_t half_ = 1;
   std::vector<double> p_, q_;           // of losses (i - half) width
   double p_only_ = 0.0, q_only_ = 0.0;  // of losses that are infinite
-  double slack_ = 0.0;                  // what p_ and q_ may be off by in all
+  double slack_ = 0.0;                  // total error bound of p_ and q_
 };
 
-/// Releases with all of their noise divided by a factor: the larger the factor, the more they give
-/// away. (Less noise is more information: noise can be added to make up for it.) Keeps its results
-/// for later calls; not for several threads at a time.
+/// Releases with all of their noise divided by a factor: a larger factor reveals more, because
+/// noise can always be added. Caches its results; not thread-safe.
 class SampledFamily {
  public:
   static constexpr double kFactorStep = 0x1p-10;
@@ -85,15 +86,15 @@ class SampledFamily {
   SampledFamily(std::vector<SampledRelease> releases, CoinSides sides);
 
   const GuessCurve& at(double factor) const;
-  /// \param step  a power of two of at most 1.
-  /// \returns the largest factor, a multiple of `step` up to 8, at which guesses as good as these
-  ///   have a probability below `level`; 0: there is none.
+  /// \param step  a power of two, at most 1.
+  /// \returns the largest factor, a multiple of `step` up to 8, at which guesses at least this good
+  ///   have a probability below `level`; 0 if there is none.
   double one_run_factor(const Guesses& guesses, double level, double step = kFactorStep) const;
   /// The same for independent runs with one coin each, all of which are guessed.
   double repeated_factor(const Guesses& guesses, double level) const;
-  /// \returns epsilon at delta, and not more. The error of the grid is of second order: that of a
-  ///   grid twice as fine is a third of the two grids' difference; three times that error is taken
-  ///   off.
+  /// \returns a lower estimate of epsilon at delta. The error of the grid is of second order: the
+  ///   error of a grid twice as fine is a third of the two grids' difference; three times that
+  ///   error is subtracted.
   double epsilon(double factor, double delta) const;
 
  private:
