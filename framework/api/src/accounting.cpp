@@ -71,7 +71,7 @@ void check_question(const CalibrationQuestion& question) {
     checked_range("noise_multiplier", *question.noise_multiplier, 0.0, HUGE_VAL);
 }
 
-/// \param ask  throws PrivacyError where the accountant proves nothing.
+/// \param ask  throws PrivacyError if the accountant proves nothing.
 /// \param is_better  whether the first answer is better than the second.
 template <class Ask, class IsBetter>
 auto best_of(Adjacency adjacency, const Catalog& catalog, Ask ask, IsBetter is_better) {
@@ -201,7 +201,7 @@ nlohmann::json to_json(const AccountantCall& call, const Account& account) {
 
 namespace {
 
-/// Every example in every step needs no sampling, which not every accountant has.
+/// If every example is in every step, there is no sampling, which some accountants do not support.
 Event charged(const CalibrationQuestion& question, Event noise) {
   if (question.allocation)
     return Event::random_allocation(static_cast<std::int64_t>(*question.allocation),
@@ -226,7 +226,7 @@ bool takes(const AccountantCall& call, const Event& event) try {
   return false;
 }
 
-/// \param charge  what is charged with noise multiplier 1.
+/// \param charge  the charge for noise multiplier 1.
 /// \param answer_of  an accountant's answer at a noise multiplier.
 template <class AnswerOf>
 double smallest_noise(const AccountantCall& call, const Event& charge, const AnswerOf& answer_of,
@@ -250,7 +250,7 @@ double smallest_noise(const AccountantCall& call, const Event& charge, const Ans
 
 Calibration calibrate(const AccountantCall& call, const CalibrationQuestion& question) {
   check_question(question);
-  // What is charged at a time: a step, or a whole epoch.
+  // The unit of charging: a step, or a whole epoch.
   const std::uint64_t charged_steps = question.allocation.value_or(1);
   const auto answer_of = [&](const AccountantCall& by, double noise_multiplier,
                              std::uint64_t steps) {

@@ -17,7 +17,7 @@ namespace {
 
 // A standard deviation from n independent normals has the relative standard error 1 / sqrt(2 n).
 constexpr std::uint64_t kMostCopies = 2048, kFewestCopies = 256;
-// Copies times steps: seconds, and what tree_reduced remembers of an epoch is below 200 MB.
+// Copies times steps: takes seconds, and tree_reduced needs below 200 MB for an epoch.
 constexpr std::uint64_t kWork = 50'000'000;
 
 /// The noise of one sum that is released step by step, in many copies of one coordinate.
@@ -32,7 +32,7 @@ class SimulatedPart {
     std::normal_distribution<float> normal;
     const double keep = recipes_.keep(step_);
     for (Kept& kept : kept_) kept.carried *= keep;
-    // No node is named twice: those of a step are one normal.
+    // No node is named twice, so the nodes of a step are equivalent to one normal.
     const auto own = static_cast<float>(recipes_.own_multiplier(step_));
     std::vector<float> noise(copies_);
     for (float& value : noise) value = own * normal(random);
@@ -77,7 +77,7 @@ class SimulatedPart {
   std::vector<Kept> kept_;
 };
 
-/// Gives the noise of one release after the other.
+/// Returns the noise of one release after the other.
 using Releases = std::function<void(std::uint64_t step, std::span<float> out)>;
 
 Releases independent_releases(const core::Plan& plan, double momentum, std::size_t copies) {
@@ -95,7 +95,7 @@ Releases independent_releases(const core::Plan& plan, double momentum, std::size
   };
 }
 
-/// Gradients with noise that is partly taken back, summed up as the momentum does it.
+/// Gradients with noise that is partly subtracted again later, accumulated with the momentum.
 Releases windowed_releases(const core::Plan& plan, double momentum, std::size_t copies) {
   return [&plan, momentum, part = SimulatedPart(plan.correlated->parts.front().recipes, copies),
           random = std::mt19937_64(1),
@@ -170,7 +170,8 @@ class WindowMeans {
   std::vector<double> sums_;
 };
 
-/// Adds releases up as an optimizer does, with each step's learning rate over their mean.
+/// Sums up releases as an optimizer does, weighted with each step's learning rate relative to the
+/// mean.
 class Iterates {
  public:
   Iterates(const core::Plan& plan, std::size_t copies) : rates_(plan.learning_rate), sums_(copies) {

@@ -17,8 +17,8 @@
 namespace privgrad::api {
 namespace {
 
-/// Constructs one component, since its constructor checks the combination of its parameters, and
-/// collects the problems that it finds.
+/// Constructs one component, because its constructor checks the combination of its parameters, and
+/// collects the problems.
 template <class Interface>
 void try_make(const core::ComponentUse& use, std::vector<std::string>& problems) {
   if (use.component == nullptr) return;

@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using core::DataSection;
 
-/// \param file  the model, which says how its source reads files.
+/// \param file  the model, which determines how its source reads files.
 DataSection given_section(const ModelRequest& request, const Catalog& catalog,
                           const core::ModelFile& file) {
   const std::string& text = *request.data;
@@ -57,7 +57,7 @@ DataSection section_of_run(const fs::path& model, const std::string& dashes,
                                   folder / "manifest.yaml", folder, catalog);
 }
 
-/// A section with transforms is the manifest's; the model brings its own, which must be these.
+/// A section's transforms belong to a manifest; the model brings its own, so they must be the same.
 void check_transforms(const DataSection& section, const core::ModelFile& file) {
   if (section.transforms.empty()) return;
   bool are_same = section.transforms.size() == file.preprocessing.size();
@@ -85,7 +85,7 @@ void check_classes(const DataInfo& info, const core::ModelFile& file) {
   }
 }
 
-/// Features of the same number that mean something else would be predicted without a word.
+/// Otherwise the model would silently be applied to as many features with another meaning.
 void check_features(const DataInfo& info, const core::ModelFile& file) {
   const std::size_t count = std::min(info.feature_names.size(), file.features.size());
   for (std::size_t i = 0; i < count; ++i) {
@@ -96,7 +96,7 @@ void check_features(const DataInfo& info, const core::ModelFile& file) {
   }
 }
 
-/// The split that is asked for, or the test rows where there are any, or all.
+/// The requested split, or the test rows if there are any, or all rows.
 Split split_of(const ModelRequest& request, const DataInfo& info) {
   const std::string& dashes = request.dashes;
   if (!request.split) {
@@ -113,7 +113,7 @@ Split split_of(const ModelRequest& request, const DataInfo& info) {
   return name == "test" ? Split::test : Split::train;
 }
 
-/// Has the source keep the columns that are asked for.
+/// Makes the source keep the requested columns.
 void keep_columns(const ModelRequest& request, DataSource& source, const DataSection& section) {
   if (request.keep.empty()) return;
   const std::string who = request.dashes + "keep: ";

@@ -13,7 +13,7 @@
 namespace privgrad::api {
 namespace {
 
-/// What samplers of one expected batch size are made of.
+/// The parameters of samplers with one expected batch size.
 struct Batches {
   double size = 0.0;
   std::uint64_t rows = 0;
@@ -23,15 +23,15 @@ struct Batches {
   }
 };
 
-/// The releases to compare: momentum in (0, 1), or prefix sums (1).
+/// The releases to compare: with momentum in (0, 1), or prefix sums (1).
 struct Compared {
   double momentum = 1.0;
   std::uint64_t steps = 0;
   std::uint64_t restart_every = 0;          ///< 0: never.
   double smoothness = 0.0;                  ///< For tree_reduced; 0: not given.
   std::optional<double> gamma;              ///< For tree_reduced; nothing: auto.
-  std::vector<std::uint64_t> windows = {};  ///< Lengths in steps that releases are averaged over.
-  std::optional<Batches> batches = {};      ///< Samplers are compared as well.
+  std::vector<std::uint64_t> windows = {};  ///< Numbers of steps over which releases are averaged.
+  std::optional<Batches> batches = {};      ///< Set if samplers are compared as well.
 };
 
 NoiseArm reduced_arm(const Compared& question, const std::string& momentum) {
@@ -60,8 +60,8 @@ NoiseArm inverse_arm(int bands, const std::string& workload, const std::string& 
           .sampler = order};
 }
 
-/// Mechanisms that the sampler belongs to, and the others with an order for all epochs. Sums of prefixes
-/// have the same workload as plain gradients.
+/// Mechanisms that require a certain sampler, and the others with one order for all epochs. Prefix
+/// sums have the same workload as plain gradients.
 std::vector<NoiseArm> arms_for_samplers(const Compared& question, std::vector<NoiseArm> on_order) {
   const Batches& batches = *question.batches;
   const std::string workload =
@@ -114,7 +114,7 @@ void answer(NoiseArm& arm, const ManifestReader& read, const Compared& compared)
   if (!arm.refused.empty()) return;
   std::vector<std::string> overrides{"aggregator=" + arm.aggregator};
   if (!arm.sampler.empty()) overrides.push_back("sampler=" + arm.sampler);
-  // The manifest's, also where it leaves them to a theorem that is about one aggregator alone.
+  // The manifest's, even if the manifest leaves them to a theorem about one aggregator.
   overrides.push_back("steps=" + std::to_string(compared.steps));
   const core::Manifest manifest = read(overrides);
   try {
@@ -127,7 +127,7 @@ void answer(NoiseArm& arm, const ManifestReader& read, const Compared& compared)
   }
 }
 
-/// Those of the manifest with independent noise, which every sampler takes.
+/// The batches of the manifest with independent noise, which every sampler supports.
 Batches batches_of(const ManifestReader& read) {
   const core::Manifest manifest = read({"aggregator=gaussian"});
   const core::Plan plan = core::make_plan(manifest);

@@ -14,11 +14,11 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Two predictions as close as this are not told apart: means over windows are simulated, each to
-/// up to 4.5 %.
+/// Closer predictions are not distinguished: means over windows are simulated, each with an error
+/// of up to 4.5 %.
 constexpr double kTooClose = 1.1;
 
-/// The momentum that a side releases; nothing: it releases gradients, which are summed up here.
+/// The momentum that a side releases; nothing if it releases gradients, which are accumulated here.
 std::optional<double> own_momentum(const core::Manifest& manifest, const core::Plan& plan) {
   if (releases_gradients(plan)) return std::nullopt;
   return manifest.aggregator.params.has("momentum") ? momentum_of(manifest) : 1.0;

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Takes ":NUMBER" off the end of a place.
+/// Removes ":NUMBER" from the end of a place.
 std::optional<int> take_number(std::string_view& place) {
   const std::size_t colon = place.rfind(':');
   if (colon == place.npos) return std::nullopt;
@@ -47,7 +47,7 @@ bool is_key(std::string_view text) {
   });
 }
 
-/// The rest of the text after the first of these words that it has.
+/// The text after the first of these words that occurs in it.
 template <std::size_t N>
 Json after_one_of(std::string_view text, const std::array<std::string_view, N>& words) {
   for (const std::string_view word : words) {

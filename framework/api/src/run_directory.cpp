@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 constexpr int kMostTries = 1000;
 
-/// A manifest's name as one harmless part of a path.
+/// A manifest's name as a single safe path component.
 std::string as_file_name(std::string_view name) {
   constexpr std::size_t kLongest = 100;
   std::string out(name.substr(0, kLongest));
@@ -52,14 +52,14 @@ DefaultRunDirectory::DefaultRunDirectory(std::string_view name) {
   for (int i = 1; i <= kMostTries; ++i) {
     path_ = parent / (i == 1 ? base : base + "-" + std::to_string(i));
     if (fs::create_directory(path_, error)) return;
-    // A file that is not a directory is an error too, and as good a reason to try the next name.
+    // A file that is not a directory is an error too, and also a reason to try the next name.
     if (error && error != std::errc::file_exists) fail(path_, error);
   }
   fail(path_, std::make_error_code(std::errc::file_exists));
 }
 
 DefaultRunDirectory::~DefaultRunDirectory() {
-  // remove() leaves directories alone that hold something.
+  // remove() does not remove directories that are not empty.
   std::error_code holds_the_run;
   fs::remove(path_, holds_the_run);
   if (made_parent_) fs::remove("runs", holds_the_run);
@@ -68,7 +68,7 @@ DefaultRunDirectory::~DefaultRunDirectory() {
 std::filesystem::path default_state_directory() {
   const auto of_environment = [](const char* name) {
     const char* value = std::getenv(name);
-    // The specification: a path that is not absolute is to be ignored.
+    // The specification requires that relative paths be ignored.
     return value != nullptr && std::filesystem::path(value).is_absolute()
                ? std::filesystem::path(value)
                : std::filesystem::path();

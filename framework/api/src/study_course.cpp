@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Adds seeds up to the next look if the study's rule wants them.
+/// Adds seeds up to the next look if the study's rule requires them.
 /// \returns whether it does.
 bool add_seeds(core::StudyPlan& plan, const core::StudyDirectory& directory) {
   const auto wanted = core::next_seeds(plan, all_runs(plan, directory));
@@ -25,7 +25,7 @@ std::optional<Json> carry_out_plan(core::StudyPlan& plan, const core::StudyDirec
   do {
     prepare_directory(directory, plan, catalog);
     if (left_runs(plan, directory).empty()) continue;
-    remove_results(directory);  // they would not be those of this study
+    remove_results(directory);  // they would belong to another state of the study
     if (!make(plan, directory)) return std::nullopt;
   } while (add_seeds(plan, directory));
   return write_results(plan, directory);

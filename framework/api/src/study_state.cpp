@@ -44,7 +44,7 @@ void check_program(const core::StudyDirectory& directory, const Json& planned) {
                     kElsewhere);
 }
 
-/// Plugins that the study no longer uses, or did not use before, are no contradiction.
+/// Plugins that the study no longer uses, or did not use before, are not a contradiction.
 void check_plugins(const core::StudyDirectory& directory, const Catalog& catalog) {
   if (!fs::exists(directory.lock_file())) return;
   for (const host::LockedPlugin& locked : host::read_lock_file(directory.lock_file()).plugins) {
@@ -58,7 +58,7 @@ void check_plugins(const core::StudyDirectory& directory, const Catalog& catalog
   }
 }
 
-/// The manifest that a run leaves is the one that the arm would be run with now.
+/// The manifest in a run's directory must equal the one with which the arm would be run now.
 void check_run(const core::StudyDirectory& directory, const core::PlannedArm& arm,
                const std::string& arm_text, std::uint64_t seed, const Catalog& catalog) {
   const std::string& name = arm.arm->name;
@@ -80,7 +80,7 @@ bool has_runs(const core::StudyDirectory& directory) {
   return false;
 }
 
-/// A part of a study file that must have been there before its runs; null if it has none.
+/// A part of a study file that must not change once there are runs; null if there is none.
 Value early_part(const Value& study, const char* key) {
   const Value* node = study.find(key);
   const bool is_number_of_seeds =
@@ -88,8 +88,8 @@ Value early_part(const Value& study, const char* key) {
   return node == nullptr || is_number_of_seeds ? Value() : *node;
 }
 
-/// What the study has not, of all that it had when its runs were made: an arm, a baseline, a seed or
-/// a metric; "" if it has all.
+/// What the study lacks now, of everything that it had when its runs were made: an arm, a baseline,
+/// a seed or a metric; "" if nothing is missing.
 std::string left_out(const core::Study& before, const core::Study& now) {
   for (const core::Arm& arm : before.arms) {
     const auto same = std::find_if(now.arms.begin(), now.arms.end(),
@@ -98,7 +98,7 @@ std::string left_out(const core::Study& before, const core::Study& now) {
     const std::string& baseline = before.baseline_of(arm).name;
     if (now.baseline_of(*same).name != baseline) return "the baseline " + baseline;
   }
-  // A rule's seeds are the first ones, as many as it asks for.
+  // A rule's seeds are the first ones, as many as it requires.
   for (const std::uint64_t seed : before.seed_rule ? std::vector<std::uint64_t>() : before.seeds) {
     if (std::find(now.seeds.begin(), now.seeds.end(), seed) == now.seeds.end())
       return "the seed " + std::to_string(seed);

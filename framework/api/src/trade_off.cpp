@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::array kShares{0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5};
 
-/// Where an accountant's delta is that of a test that accuses next to nobody.
+/// The delta of an accountant at which a test accuses almost nobody.
 constexpr double kLeastDelta = 1e-6;
 constexpr int kPairs = 64;
 
@@ -24,7 +24,7 @@ struct Prover {
   ComponentPtr<Accountant> accountant;
 };
 
-/// Those that take the event, after it.
+/// The accountants that accept the event, after composing it.
 std::vector<Prover> provers(const std::vector<AccountantCall>& calls, const Event& event) {
   std::vector<Prover> all;
   std::string reasons;
@@ -44,7 +44,7 @@ std::vector<Prover> provers(const std::vector<AccountantCall>& calls, const Even
   return all;
 }
 
-/// The largest epsilon whose line may touch the trade-off where shares are looked at.
+/// The largest epsilon whose line may touch the trade-off at the computed shares.
 double last_epsilon(const std::vector<Prover>& provers) {
   double least = HUGE_VAL;
   for (const Prover& one : provers) {
@@ -59,7 +59,7 @@ struct ProvedPair {
   std::string accountant;
 };
 
-/// The least delta that is proved for an epsilon.
+/// The smallest delta that is proved for an epsilon.
 ProvedPair least_delta(const std::vector<Prover>& provers, double epsilon) {
   ProvedPair least{{epsilon, 1.0}, provers.front().name};
   for (const Prover& one : provers) {

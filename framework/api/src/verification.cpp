@@ -19,13 +19,13 @@ using Json = nlohmann::json;
 constexpr std::size_t kMostPageBytes = std::size_t{256} << 20;
 constexpr std::size_t kMostSignatureBytes = 4096;
 
-/// The page is made again from the files that are verified by now, and compared byte for byte.
+/// The page is recreated from the files, which are already verified, and compared byte for byte.
 void check_page(const core::RecordDirectory& directory, core::Verification& result) {
   if (!directory.has("report.html")) {
     result.notes.emplace_back("report.html: there is none to compare; privgrad report makes it");
     return;
   }
-  if (!result.verified()) return;  // made of files that are not the run's
+  if (!result.verified()) return;  // its source files do not belong to the run
   try {
     if (directory.read("report.html", kMostPageBytes) == report::page(directory.path())) return;
     result.problems.emplace_back("report.html: is not the page that the run's files make");
@@ -34,7 +34,7 @@ void check_page(const core::RecordDirectory& directory, core::Verification& resu
   }
 }
 
-/// \returns who signed, as JSON: null if nobody did.
+/// \returns the signer, as JSON; null if there is none.
 Json check_signature(const core::RecordDirectory& directory, const VerifyRequest& request,
                      core::Verification& result) {
   std::optional<std::string> trusted;

@@ -49,7 +49,7 @@ std::string_view type_word(ParamType type, bool plural) {
   return "?";
 }
 
-/// Escapes what a table cell cannot hold: column marks and line breaks.
+/// Escapes what a table cell cannot contain: column marks and line breaks.
 std::string cell(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -59,7 +59,7 @@ std::string cell(std::string_view text) {
   return out;
 }
 
-/// Breaks at spaces; every line gets the indent.
+/// Breaks lines at spaces; every line gets the indent.
 std::string wrapped(std::string_view text, std::size_t indent) {
   const std::string margin(indent, ' ');
   std::string out;
@@ -98,7 +98,7 @@ Value number_in_range(const ParamSpec& spec) {
   return number;
 }
 
-/// A legal value: the example or the default, else something made from the parts of an object.
+/// A valid value: the example or the default, otherwise one made from the members of an object.
 Value sample_of(const ParamSpec& spec) {
   if (spec.example_value) return *spec.example_value;
   if (spec.default_value) return *spec.default_value;

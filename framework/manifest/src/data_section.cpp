@@ -15,7 +15,7 @@
 namespace privgrad::core {
 namespace {
 
-/// A manifest's section stands under `data`; by itself it has a kind.
+/// In a manifest the section is under `data`; a section by itself has a kind.
 Value as_root(Value given) {
   if (given.find("data") != nullptr && given.find("kind") == nullptr) return given;
   Value root{Value::Object{}};
@@ -30,8 +30,8 @@ bool takes(const Component& component, const std::string& key) {
                      [&](const ParamSpec& param) { return param.name == key; });
 }
 
-/// Adds the parameters that the section leaves to what is known. What columns were declared for one
-/// kind of table holds for files of another.
+/// Adds known parameters that the section does not give. Columns declared for one kind of table
+/// also apply to files of another kind.
 void complete(Value& root, const Catalog& catalog, const KnownReading& known) {
   Value* section = root.find("data");
   const Value* kind = section == nullptr ? nullptr : section->find("kind");
@@ -42,7 +42,7 @@ void complete(Value& root, const Catalog& catalog, const KnownReading& known) {
   try {
     component = &catalog.find<DataSource>(*name);
   } catch (const Error&) {
-    return;  // who reads the section says what is wrong with its kind
+    return;  // the reader of the section reports what is wrong with its kind
   }
   if (component->full_name() != known.source) {
     const Value* rows = section->find("train");
@@ -69,7 +69,7 @@ DataSection parse_data_section(std::string_view text, const std::filesystem::pat
   problems.add_yaml(found);
   if (!given) problems.throw_if_any();
   if (!std::holds_alternative<Value::Object>(given->data())) {
-    // What it holds instead may be the rows themselves, and is not shown.
+    // The file may contain the rows themselves, so its content is not shown.
     problems.add(given->mark, "",
                  "holds no section data, expected an object; rows of a table are given as {kind: "
                  "csv, train: " +

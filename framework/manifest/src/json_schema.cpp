@@ -43,8 +43,8 @@ std::string description_of(const ParamSpec& spec) {
   return text;
 }
 
-/// A validator names the value that it compared, and says of `anyOf` no more than that nothing fits:
-/// so a value's own form chooses the one schema that it is held to.
+/// A validator names the value that it compared; for `anyOf` it only says that nothing fits. So the
+/// value's own form selects the single schema for it.
 Json choose(Json condition, Json fits, Json otherwise) {
   return {{"if", std::move(condition)}, {"then", std::move(fits)}, {"else", std::move(otherwise)}};
 }
@@ -52,7 +52,7 @@ Json of_type(const char* type) { return {{"type", type}}; }
 Json has_kind(const Json& ids) {
   return {{"required", {"kind"}}, {"properties", {{"kind", {{"enum", ids}}}}}};
 }
-/// The word `auto`, or what the schema says.
+/// The word `auto`, or what the schema allows.
 Json or_auto(Json schema) {
   return choose(of_type("string"), {{"enum", {"auto"}}}, std::move(schema));
 }
@@ -118,14 +118,14 @@ class Builder {
 
   void define(const Slot& slot) {
     if (definitions_.contains(slot.kind)) return;
-    definitions_[slot.kind] = Json::object();  // data's own members are built below
+    definitions_[slot.kind] = Json::object();  // data's own members are added below
     Json names = Json::array(), kinds = Json::array(), variants = Json::array();
     for (const Component* offered : catalog_.components_of(slot.kind)) {
       const Component& component = *offered;
       const Json ids = ids_of(component);
       kinds.insert(kinds.end(), ids.begin(), ids.end());
       variants.push_back({{"if", has_kind(ids)}, {"then", component_schema(slot, component, ids)}});
-      // A name alone will do where there is nothing that must be said beside it.
+      // A name is sufficient if no parameter is required.
       const auto& specs = component.factory.info.params;
       const bool needs_more =
           std::any_of(specs.begin(), specs.end(), [](const auto& s) { return s.required; });
@@ -135,18 +135,18 @@ class Builder {
     object.update(has_kind(kinds));
     if (!variants.empty()) object["allOf"] = std::move(variants);
     if (slot.key == aggregator_section().key) {
-      // The component that is there by default, with nothing but the manifest's own keys.
+      // The default component, with only the manifest's own keys.
       Json own = section(aggregator_section());
       own["required"].push_back(aggregator_section().params.front().name);
       object = choose({{"required", {"kind"}}}, std::move(object), std::move(own));
     }
-    // Without any component there is nothing that would be right.
+    // Without any component no value is valid.
     definitions_[slot.kind] = kinds.empty()
                                   ? Json(false)
                                   : choose(of_type("string"), {{"enum", names}}, std::move(object));
   }
 
-  /// The bare name, where it means this plugin's, and the full one.
+  /// The bare name, if it means this plugin's component, and the full name.
   Json ids_of(const Component& component) const {
     Json ids = Json::array();
     const std::string& name = component.factory.info.name;
@@ -173,7 +173,8 @@ class Builder {
     return schema;
   }
 
-  /// A member whose own members have any names, which no declaration of parameters can say.
+  /// Adds a member whose own members have arbitrary names, which parameter declarations cannot
+  /// express.
   static void add_tensor_names(Json& schema) {
     schema["properties"]["weights"]["properties"]["map"] = {
         {"type", "object"},
@@ -284,7 +285,7 @@ Json param_schema(const ParamSpec& spec) {
   if (!description.empty()) schema["description"] = description;
   if (spec.default_value) schema["default"] = value_to_json(*spec.default_value);
   if (spec.example_value) {
-    // In braces a list of two texts would be taken for an object.
+    // In braces, a list of two texts would be taken for an object.
     schema["examples"] = Json::array({value_to_json(*spec.example_value)});
   }
   return schema;

@@ -82,7 +82,7 @@ PrivacyError privacy_error_at(const Manifest& manifest, std::string_view key,
 }
 
 std::string read_yaml_file(const fs::path& file) {
-  // One byte over the limit is enough to know that it is exceeded, however long the file is.
+  // One byte more than the limit shows that it is exceeded, however long the file is.
   return read_beginning(file, kMaxYamlBytes + 1);
 }
 
@@ -130,7 +130,7 @@ std::vector<const ComponentUse*> components_of(const Manifest& manifest) {
       uses.push_back(use);
     }
   }
-  // A manifest without noise need not say who would have accounted for it.
+  // A manifest without noise need not name an accountant.
   std::erase_if(uses, [](const ComponentUse* use) { return use->component == nullptr; });
   return uses;
 }

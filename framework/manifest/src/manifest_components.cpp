@@ -12,8 +12,8 @@
 namespace privgrad::core {
 namespace {
 
-/// Someone else's name for something that is set elsewhere is likelier than a typing error, and
-/// a component knows only its own parameters, not the keys that the manifest reads beside them.
+/// Another program's name for something that is set elsewhere is likelier than a typing error. A
+/// component knows only its own parameters, not the manifest's keys beside them.
 std::string with_own_name(const Problem& problem, const std::vector<ParamSpec>& specs,
                           const std::vector<std::string_view>& reserved) {
   if (!problem.what.starts_with("is unknown")) return problem.what;
@@ -27,7 +27,7 @@ std::string with_own_name(const Problem& problem, const std::vector<ParamSpec>& 
   return nearest.empty() ? problem.what : "is unknown; did you mean '" + nearest + "'?";
 }
 
-/// If nothing but the manifest's own keys is given (`{arithmetic: float}`), adds the slot's default
+/// If only the manifest's own keys are given (`{arithmetic: float}`), adds the slot's default
 /// component.
 void add_default_kind(const Slot& slot, const std::vector<std::string_view>& reserved,
                       Value& node) {

@@ -55,7 +55,7 @@ void ManifestReader::read_federated(Manifest& manifest) {
   }
   manifest.resolved.set(section.key, std::move(resolved));
   if (at_server) {
-    // Clients make no noise, so how `aggregator` would arrange it is not theirs.
+    // Clients make no noise, so the way in which `aggregator` arranges it does not concern them.
     read_slot(client_aggregator_slot(), section.key, empty_object(node.mark),
               federated.client_aggregator);
   }

@@ -1,4 +1,4 @@
-// File length: one list: every key of a manifest, in the order in which the pages give them.
+// File length: one list of every key of a manifest, in the order of the pages.
 
 #include "manifest_keys.hpp"
 
@@ -174,8 +174,8 @@ std::vector<Slot> component_slots() {
 
 }  // namespace
 
-// Each section below is one declaration, a row for each key, and as long as the manual has rows.
-// Long parts stand before it: objects within it, and keys that belong together.
+// Each section below is one declaration with a row for each key, and as long as its page. Long
+// parts precede it: nested objects, and keys that belong together.
 
 const Section& root_section() {
   static const Section section{
@@ -501,7 +501,7 @@ std::vector<ParamSpec> federation_keys() {
   };
 }
 
-/// The keys for what adaptive local iterations learn about the losses.
+/// The keys about what adaptive local iterations learn about the losses.
 std::vector<ParamSpec> estimate_keys() {
   return {
       param::text("estimates",
@@ -654,9 +654,9 @@ const Slot& client_aggregator_slot() {
 
 namespace {
 
-/// \returns the dotted key that other programs' name for something has here ("lr" ->
-///   "schedules.learning_rate"), or "" if the name is not known.
-/// \param section  that it stands in.
+/// \returns the dotted key here for another program's name ("lr" -> "schedules.learning_rate"), or
+///   "" if the name is not known.
+/// \param section  in which the name was found.
 std::string_view own_name_for(std::string_view foreign, std::string_view section) {
   struct Row {
     std::string_view foreign;
@@ -720,7 +720,7 @@ std::string_view own_name_for(std::string_view foreign, std::string_view section
   return "";
 }
 
-/// More on what to do about some keys that manifests do not have; "" otherwise.
+/// More advice about some unknown keys; otherwise "".
 std::string_view advice_for(std::string_view foreign) {
   if (foreign == "epochs" || foreign == "num_epochs" || foreign == "n_epochs") {
     return "write steps: epochs times examples over batch size";

@@ -14,16 +14,16 @@ struct Slot {
   std::string_view key;
   std::string_view kind;  ///< The component's kind.
   int interface_version = 0;
-  std::string_view default_name;  ///< "": none.
+  std::string_view default_name;  ///< "" if there is none.
   bool required = true;           ///< If there is no default.
   bool is_list = false;
-  bool takes_number = false;  ///< A bare number x means {kind: constant, value: x}.
-  bool takes_auto = false;    ///< The word `auto` may stand for the component.
+  bool takes_number = false;  ///< Whether a bare number x means {kind: constant, value: x}.
+  bool takes_auto = false;    ///< Whether the word `auto` may replace the component.
   std::string_view doc;
 };
 
-/// The manifest's own keys, declared once; checking and the JSON Schema both come from this. One
-/// `Section` per object that the framework reads itself.
+/// The manifest's own keys, declared once for both checking and the JSON Schema. One `Section` per
+/// object that the framework itself reads.
 struct Section {
   std::string_view key;  ///< "" for the manifest as a whole.
   std::string_view doc;
@@ -32,9 +32,9 @@ struct Section {
 };
 
 const Section& root_section();
-const Section& data_section();        ///< Besides the parameters of the data source.
-const Section& model_section();       ///< Besides the parameters of the model.
-const Section& aggregator_section();  ///< Besides the parameters of the aggregator.
+const Section& data_section();        ///< In addition to the parameters of the data source.
+const Section& model_section();       ///< In addition to the parameters of the model.
+const Section& aggregator_section();  ///< In addition to the parameters of the aggregator.
 const Section& schedules_section();
 const Section& privacy_section();
 const Section& federated_section();   ///< May be missing.
@@ -44,15 +44,15 @@ const Section& checkpoint_section();  ///< May be missing, or the word `off`.
 const Slot& client_aggregator_slot();
 
 /// The object that may replace the number `size` of the section `data`, for a size that is
-/// released. Its fields are checked against this.
+/// released. Its members are checked against this.
 const ParamSpec& private_size_spec();
 
 /// The names of a section's parameters and slots.
 std::vector<std::string_view> section_names(const Section& section);
 
-/// A hint to put after "is unknown", for names of other programs that have another name or place
+/// A hint to append to "is unknown", for names of other programs that have another name or place
 /// here: "; here it is called schedules.learning_rate" for "lr"; "" if there is none.
-/// \param section  the section that the key stands in.
+/// \param section  in which the key was found.
 std::string unknown_hint(std::string_view key, std::string_view section);
 
 }  // namespace privgrad::core

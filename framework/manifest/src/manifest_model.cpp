@@ -11,7 +11,7 @@
 namespace privgrad::core {
 namespace {
 
-/// A schema of fixed members cannot say what any names stand for, so they are read by hand.
+/// A schema with fixed members cannot describe arbitrary names, so they are read by hand.
 constexpr std::string_view kNames = "map";
 
 /// The model's node without model.weights.map, which own_params() would take for a typing error.

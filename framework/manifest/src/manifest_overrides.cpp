@@ -29,7 +29,7 @@ std::optional<std::size_t> index_into(const Value::List& items, const std::strin
   return index;
 }
 
-/// One `--set`, on its way down the manifest.
+/// One `--set`, applied from the top of the manifest downwards.
 class Override {
  public:
   Override(Mark mark, ManifestProblems& problems) : mark_(mark), problems_(problems) {}
@@ -52,7 +52,7 @@ class Override {
 
   void report(std::string_view what) { problems_.add(mark_, "", what); }
 
-  /// \returns the value of a `--set`; nothing if it is no YAML, which has been reported then.
+  /// \returns the value of a `--set`; nothing if it is not YAML, after reporting that.
   std::optional<Value> parse(std::string_view text) {
     if (text.empty()) {
       report("the value is empty; write null to remove the key, '' for an empty text");
@@ -107,13 +107,13 @@ class Override {
       return;
     }
     node.set(elements[at], std::move(value));
-    // The key, too, is now where the override put it.
+    // From now on the key has the override's place, too.
     for (Value::Member& member : members) {
       if (member.key == elements[at]) member.key_mark = mark_;
     }
   }
 
-  /// Makes the node one that can have members: {kind: NAME} of a name, an object of nothing.
+  /// Makes the node one that can have members: {kind: NAME} from a name, an object from nothing.
   bool prepare(Value& node, const std::vector<std::string>& elements, std::size_t at) {
     if (const auto* name = std::get_if<std::string>(&node.data()); name != nullptr && at > 0) {
       Value kind(*name);
@@ -149,7 +149,7 @@ class Override {
   ManifestProblems& problems_;
 };
 
-/// Gives every node of `value` the mark of its place in `file`.
+/// Marks every node of `value` with its place in `file`.
 void mark_places(Value& value, const std::string& file, ManifestProblems& problems) {
   const auto origin = [&](Mark mark) {
     return problems.new_origin(file + ":" + std::to_string(mark.line) + ":" +

@@ -12,14 +12,14 @@ namespace privgrad::core {
 
 /// Applies each `--set KEY=VALUE` to the manifest, in order.
 ///
-/// KEY is dotted; numbers are indices into lists, where the index one past the end appends. What is
-/// missing on the way is created; a component given by its name alone becomes {kind: NAME} on the
-/// way. VALUE is YAML and replaces the whole node, so `optimizer=adam` drops the parameters of
-/// whatever optimizer stood there; `null` removes the key.
+/// KEY is dotted; numbers are indices into lists, where the index one past the end appends. Missing
+/// nodes on the path are created; a component given only by its name becomes {kind: NAME}. VALUE is
+/// YAML and replaces the whole node, so `optimizer=adam` drops the parameters of the previous
+/// optimizer; `null` removes the key.
 void apply_overrides(const std::vector<std::string>& overrides, Value& manifest,
                      ManifestProblems& problems);
 
-/// The same for changes that another file asks for; their places in it are kept.
+/// The same for changes from another file; they keep their places in it.
 void apply_changes(const std::vector<ManifestChange>& changes, Value& manifest,
                    ManifestProblems& problems);
 

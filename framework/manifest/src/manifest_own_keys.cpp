@@ -40,7 +40,7 @@ Value ManifestReader::section_node(const Section& section) {
 
 namespace {
 
-/// Why there is a limit, where that is not plain from what the key means.
+/// The reason for a limit, if the meaning of the key does not make it obvious.
 std::string reason(const Section& section, const Value& given, const Problem& problem) {
   if (!section.key.empty() || problem.where != "steps") return "";
   const Value* steps = given.find("steps");

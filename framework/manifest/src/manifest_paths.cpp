@@ -47,7 +47,7 @@ class Resolver {
     return failure ? fs::path(".") : folder;
   }
 
-  /// Whether a file of the folder has a name that fits the pattern's last part.
+  /// Whether a file of the folder has a name that matches the pattern's last part.
   static bool fits_some(const fs::path& pattern) {
     std::error_code failure;
     for (const auto& entry : fs::directory_iterator(pattern.parent_path(), failure)) {
@@ -65,7 +65,7 @@ class Resolver {
         spec.takes_pattern && fs::path(given).filename().string().find_first_of("*?") != given.npos;
     std::vector<std::string> tried;
     std::vector<fs::path> folders = folders_;
-    // Whoever types a path means it from where they are, as with every other word of the call.
+    // A path on the command line is relative to the current directory, like all other arguments.
     if (problems_.position(mark).starts_with("--set ")) folders.insert(folders.begin(), here());
     for (const fs::path& folder : folders) {
       const fs::path candidate = (folder / given).lexically_normal();

@@ -21,7 +21,7 @@ std::vector<UsedPlugin> plugins_of(const Manifest& manifest) {
     add(use.certifier, use);
   };
   for (const ComponentUse* use : components_of(manifest)) add_use(*use);
-  // Nobody names it, but clients that make no noise add up with it.
+  // The manifest does not name it, but clients without noise use it for their sums.
   if (manifest.federated) add_use(manifest.federated->client_aggregator);
   return plugins;
 }

@@ -12,8 +12,7 @@ namespace {
 
 constexpr std::size_t kMaxLines = 100;
 
-/// In the order of the file, then of what came from elsewhere. A default has no place: it goes
-/// first.
+/// Sorts by place in the file, then problems from elsewhere. A default has no place and goes first.
 auto place_of(Mark mark) {
   return std::tuple(mark.line < 0, mark.line < 0 ? -mark.line : mark.line, mark.column);
 }
@@ -32,7 +31,7 @@ void append_escaped(std::string& out, char c) {
   }
 }
 
-/// The last place up to `at` where a cut does not split a character of several bytes.
+/// The last place up to `at` at which a cut does not split a multibyte character.
 std::size_t boundary_before(std::string_view text, std::size_t at) {
   while (at > 0 && at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0) == 0x80) --at;
   return at;
@@ -78,7 +77,7 @@ void ManifestProblems::add_yaml(const std::vector<Problem>& problems) {
   std::vector<Mark> marks;
   for (const Problem& problem : problems) {
     add(problem.mark, problem.where, problem.what);
-    // Only the first lines are printed, so only their consequences can be seen.
+    // Only the first lines are printed, so only their consequences can be shown.
     if (marks.size() < kMaxLines) marks.push_back(problem.mark);
   }
   yaml_marks_.insert(yaml_marks_.end(), marks.begin(), marks.end());
@@ -100,7 +99,7 @@ void ManifestProblems::throw_if_any() const {
   Fault fault = Fault::missing_file;
   for (const Entry& entry : sorted) {
     fault = std::max(fault, entry.fault);
-    // A problem with a default is a problem of the file as a whole.
+    // A problem with a default concerns the file as a whole.
     const std::string place = position(entry.mark.line == 0 ? Mark{1, 1} : entry.mark);
     if (lines.size() == kMaxLines) {
       lines.push_back(place + ": error: and " + std::to_string(sorted.size() - kMaxLines) +

@@ -135,7 +135,7 @@ void ManifestReader::read_root(Manifest& manifest) {
                           : uses[i] == &manifest.model    ? read_model(manifest, slot)
                                                           : read_slot(slot, "", root_, *uses[i]));
   }
-  // The processes that share the work do not change the result: a run may go on with others.
+  // The number of processes does not change the result, so a resumed run may use another cluster.
   const Slot& cluster = root_section().slots.back();
   if (root_.find(cluster.key) != nullptr) read_slot(cluster, "", root_, manifest.cluster);
 }
@@ -190,7 +190,7 @@ Value ManifestReader::with_steps(const Value& root, Manifest& manifest) {
     return changed;
   };
   const Value* utility = root.find("utility");
-  if (utility == nullptr) return root;  // a theorem of the aggregator's, then
+  if (utility == nullptr) return root;  // then it is a theorem of the aggregator
   manifest.steps_minimise_bound = true;
   std::vector<Problem> found;
   const auto spec = std::find_if(root_section().params.begin(), root_section().params.end(),
@@ -230,7 +230,7 @@ bool ManifestReader::divides_noise_by_influence() const {
     const auto schedule = Catalog::create<Schedule>(component, Params::check(specs, params, found));
     return schedule->influence().has_value();
   } catch (const Error&) {
-    return false;  // is reported where the schedule is read
+    return false;  // reported where the schedule is read
   }
 }
 
@@ -285,7 +285,7 @@ Value ManifestReader::read_private_size(Manifest& manifest, const Value& given) 
   return resolved;
 }
 
-/// Everybody knows the number under the other relations: noise would be paid for nothing.
+/// Under the other relations the number is public, so noise would be paid for in vain.
 void ManifestReader::check_private_size(const Manifest& manifest) {
   if (!manifest.size_noise || manifest.adjacency == Adjacency::add_or_remove_one) return;
   problems_.add(root_.find("data")->find("size")->mark, "data.size",

@@ -20,10 +20,11 @@
 
 namespace privgrad::core {
 
-/// Checks a manifest against its own keys and the components' declarations, and fills in what it
-/// leaves out. Reads on after a problem, so that all of them are reported at once.
+/// Checks a manifest against its own keys and the components' declarations, and adds defaults.
+/// Continues after a problem, so that all problems are reported at once.
 ///
-/// The entry is load() in manifest_reader.cpp; each group of functions below has a file of its own.
+/// The entry point is load() in manifest_reader.cpp; each group of functions below has a file of
+/// its own.
 class ManifestReader {
  public:
   ManifestReader(const Value& root, const std::filesystem::path& file, const Catalog& catalog,
@@ -36,40 +37,42 @@ class ManifestReader {
         problems_(problems) {}
 
   Manifest load();
-  /// Reads the section `data` alone.
+  /// Reads only the section `data`.
   Manifest load_data();
 
  private:
   // The manifest as a whole: manifest_reader.cpp.
-  /// A manifest of another version has other keys: nothing else can be said about it.
+  /// A manifest of another version has other keys, so no other check makes sense.
   bool check_version();
   void read_root(Manifest& manifest);
-  /// The manifest with a number for steps: auto where `utility` says enough, the one with the least
-  /// utility bound: that of dynamic noise if the schedule divides the budget so, else of uniform
-  /// noise. Known before any data is.
+  /// The manifest with a number for steps. auto becomes, if `utility` says enough, the number with
+  /// the smallest utility bound: that of dynamic noise if the schedule divides the budget so,
+  /// otherwise of uniform noise. It is known before any data is.
   Value with_steps(const Value& root, Manifest& manifest);
-  /// Whether the noise schedule is made from an influence (Schedule::influence()).
+  /// Whether the noise schedule is derived from an influence (Schedule::influence()).
   bool divides_noise_by_influence() const;
-  /// The number that the progress line counts to.
+  /// The final number of the progress line.
   std::uint64_t steps_or_rounds(const Manifest& manifest) const;
   void read_data(Manifest& manifest);
-  /// Reads a size that is released instead of declared. \returns it as resolved.
+  /// Reads a size that is released instead of declared.
+  /// \returns the resolved value.
   Value read_private_size(Manifest& manifest, const Value& given);
   void check_private_size(const Manifest& manifest);
   void read_report(Manifest& manifest, const Params& params);
   void read_accuracy_report(Manifest& manifest, const Params& given);
-  /// \param where  the key whose object has `share` or `noise_multiplier`. \param mark  for errors.
-  /// \returns what they say; nothing, once that is reported, unless exactly one is given.
+  /// \param where  the key whose object has `share` or `noise_multiplier`.
+  /// \param mark  for errors.
+  /// \returns their content; nothing, after reporting it, unless exactly one is given.
   std::optional<StatisticNoise> read_noise(const Params& given, Mark mark, std::string_view where);
-  /// With the keys that the core reads for every model: manifest_model.cpp.
+  /// Including the keys that the core reads for every model: manifest_model.cpp.
   Value read_model(Manifest& manifest, const Slot& slot);
   void read_tensor_names(const Value& given, WeightsUse& use);
-  /// With the key that the core reads for every aggregator.
+  /// Including the key that the core reads for every aggregator.
   Value read_aggregator(Manifest& manifest, const Slot& slot);
-  /// Refuses what release mode does not allow, as far as the manifest alone shows it.
+  /// Refuses what release mode does not allow, as far as the manifest shows it.
   void check_release(const Manifest& manifest);
-  /// Samplers, accountants, backends and the rest vouch for what is private; which of them could do
-  /// harm is not asked, so that there is one rule.
+  /// Samplers, accountants, backends and others vouch for privacy. The rule is the same for all
+  /// components, whether they could do harm or not.
   void check_tested(const Manifest& manifest);
   void finish(Manifest& manifest);
   void add_positions(const Value& node, const std::string& path,
@@ -77,10 +80,11 @@ class ManifestReader {
 
   // schedules, privacy, allow and checkpoint: manifest_sections.cpp.
   void read_schedules(Manifest& manifest);
-  /// Without a target there is nothing that a default could be scaled to.
+  /// Without a target, a default noise could not be scaled.
   Slot with_default_noise(Slot slot);
   void read_privacy(Manifest& manifest);
-  /// \returns the account's file, absolute; as given if there is none, which is reported.
+  /// \returns the account's file as an absolute path; as given, after reporting it, if there is no
+  ///   such file.
   Value read_account(Manifest& manifest, const Section& section, const Value& node);
   void read_allow(Manifest& manifest);
   void read_checkpoint(Manifest& manifest);
@@ -91,11 +95,11 @@ class ManifestReader {
   void read_federated(Manifest& manifest);
   void read_separation(Federated& federated, const Params& params, const Value& node);
   void read_sizes(Federated& federated, const Params& params, const Value& node);
-  /// Keys that only one kind of aggregation knows.
+  /// Keys that only one kind of aggregation has.
   void keep_federated_of_one_kind(Value& resolved, const Params& params, const Value& node,
                                   bool at_server);
 
-  // Components, wherever they stand: manifest_components.cpp.
+  // Components at any place: manifest_components.cpp.
   Value read_slot(const Slot& slot, std::string_view section, const Value& parent,
                   ComponentUse& use, const std::vector<std::string_view>& reserved = {});
   Value read_list(const Slot& slot, std::string_view section, const Value& parent,
@@ -103,7 +107,7 @@ class ManifestReader {
   /// \returns the component's node with its full name and all parameters.
   Value read_component(const Slot& slot, const std::string& where, const Value& given,
                        ComponentUse& use, const std::vector<std::string_view>& reserved);
-  /// Writes out what is short: NAME is {kind: NAME}; a number x is {kind: constant, value: x}.
+  /// Expands short forms: NAME becomes {kind: NAME}; a number x becomes {kind: constant, value: x}.
   std::optional<Value> as_object(const Slot& slot, const std::string& where, const Value& given);
   const Component* find(const Slot& slot, const std::string& where, const Value& node);
   Params check_params(const Component& component, const std::string& where, const Value& node,
@@ -111,17 +115,17 @@ class ManifestReader {
   std::string known_names(const Slot& slot) const;
 
   // A section's own keys: manifest_own_keys.cpp.
-  /// The object of a section, or an empty one after reporting what stands there instead.
+  /// The object of a section; after reporting any other value, an empty object.
   Value section_node(const Section& section);
-  /// Checks the parameters of a section, leaving components and unknown keys alone.
-  /// \returns legal stand-ins where something is wrong, so that reading can go on to find more.
+  /// Checks the parameters of a section, but not its components and unknown keys.
+  /// \returns valid substitutes for wrong values, so that reading can continue.
   Params own_params(const Section& section, const Value& node);
   void check_unknown(const Section& section, const Value& node,
                      std::initializer_list<std::string_view> more);
 
   const Value& root_;
   const std::filesystem::path& file_;
-  std::vector<std::filesystem::path> folders_;  // none: paths stay as they are written
+  std::vector<std::filesystem::path> folders_;  // empty: paths stay as they are written
   const Catalog& catalog_;
   ManifestProblems& problems_;
 };

@@ -15,10 +15,10 @@ std::string dotted(std::string_view section, std::string_view key);
 
 Value empty_object(Mark mark);
 
-/// `value` with the place of `given`, if it was given.
+/// `value` with the place of `given`, if that was given.
 Value marked(Value value, const Value* given);
 
-/// Copies those of the named parameters that have a value into the resolved manifest.
+/// Copies the named parameters that have a value into the resolved manifest.
 void keep(Value& resolved, const Params& params, std::initializer_list<std::string_view> names);
 
 }  // namespace privgrad::core

@@ -3,8 +3,8 @@
 namespace privgrad::core {
 namespace {
 
-/// Characters that order what is around them from right to left or back (Unicode, UAX #9), and
-/// those that take no room: with them, a line shows something else than it says.
+/// Bidirectional formatting characters (Unicode, UAX #9) and zero-width characters: with them, a
+/// line displays something other than its content.
 bool misleads(std::uint32_t code) {
   constexpr struct {
     std::uint32_t first, last;

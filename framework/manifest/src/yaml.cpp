@@ -97,7 +97,7 @@ struct Event {
   yaml_event_t raw{};
 };
 
-/// The text cannot be read any further; the reason is among the problems.
+/// The text cannot be parsed any further; the reason is among the problems.
 struct Unreadable {};
 
 class Reader {
@@ -184,7 +184,7 @@ class Reader {
     check_properties(raw.anchor, raw.tag, mark);
     const std::string_view text(reinterpret_cast<const char*>(raw.value), raw.length);
     if (raw.style != YAML_PLAIN_SCALAR_STYLE) {
-      // Escapes in quoted texts can make characters that the file itself may not hold.
+      // Escapes in quoted texts can produce characters that are not allowed in the file itself.
       if (const auto bad = find_bad_character(text)) report(mark, bad->what);
       return std::string(text);
     }
@@ -207,7 +207,7 @@ class Reader {
 
   Value object(int depth) {
     Value::Object members;
-    // Looking through the members for each new key would take time quadratic in their number.
+    // Searching the members for each new key would take quadratic time.
     std::unordered_map<std::string, Mark> seen;
     for (;;) {
       Event event;
@@ -268,7 +268,7 @@ class Reader {
   }
 
   void report(Mark mark, std::string what) {
-    // A long key over many mistakes must not be copied for each of them.
+    // A long key above many mistakes must not be copied for each of them.
     problems_.push_back({mark, one_line(path_, 200), std::move(what)});
   }
 
@@ -313,7 +313,7 @@ std::optional<BadCharacter> find_bad_character(std::string_view text) {
       return BadCharacter{mark, "holds the control character U+" + hex(code, 4)};
     }
     at += length;
-    // A carriage return counts as a line break unless a line feed follows, which then is the break.
+    // A carriage return is a line break unless a line feed follows, which is then the line break.
     const bool breaks = code == '\n' || (code == '\r' && (at == text.size() || text[at] != '\n'));
     mark = breaks ? Mark{mark.line + 1, 1} : Mark{mark.line, mark.column + 1};
   }

@@ -26,8 +26,8 @@ std::string real_text(double value) {
   return whole ? text + ".0" : text;
 }
 
-/// Quotes what another reader would take for something else than a text, by this reader's rules
-/// or by those of YAML 1.1, where `yes`, `no`, `on` and `off` are booleans.
+/// Quotes texts that another reader would take for something else, by this reader's rules or by
+/// those of YAML 1.1, where `yes`, `no`, `on` and `off` are booleans.
 yaml_scalar_style_t text_style(const std::string& text) {
   const bool plain_ascii =
       std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
@@ -73,7 +73,7 @@ class Writer {
   }
 
   void emit(int made, yaml_event_t& event) {
-    // Events are made of texts that must be UTF-8; the emitter takes the event over in any case.
+    // Events need UTF-8 texts; the emitter takes ownership of the event in any case.
     if (made == 0) throw ConfigError("a text that is not UTF-8 cannot be written as YAML");
     if (yaml_emitter_emit(&emitter_, &event) == 0) {
       throw ConfigError(std::string("cannot be written as YAML: ") +

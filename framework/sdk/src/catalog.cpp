@@ -10,21 +10,21 @@
 namespace privgrad {
 namespace {
 
-/// A text that is longer than any component's name may be a file's content, and is not shown.
+/// A text longer than any component's name may be a file's content, so it is not shown.
 std::string shown(std::string_view id) {
   constexpr std::size_t kMostShown = 100;
   if (id.size() > kMostShown) return "of a name of " + std::to_string(id.size()) + " bytes";
   return "'" + std::string(id) + "'";
 }
 
-/// Whether a kind or name is the one that is wanted; "": any is.
+/// Whether a kind or name matches; "" matches any.
 bool fits(std::string_view text, std::string_view wanted) {
   return wanted.empty() || text == wanted;
 }
 
 }  // namespace
 
-/// What copies of a catalog share.
+/// The state that copies of a catalog share.
 struct Catalog::State {
   /// A plugin, loaded or not.
   struct Plugin {
@@ -32,8 +32,8 @@ struct Catalog::State {
     Origin origin = Origin::elsewhere;
     std::vector<OfferedComponent> components = {};
     std::string file = {};                    ///< For messages.
-    std::function<void(Catalog&)> load = {};  ///< Empty once it was called.
-    std::string failure = {};                 ///< Why it could not be loaded; "" if it could.
+    std::function<void(Catalog&)> load = {};  ///< Empty after its call.
+    std::string failure = {};                 ///< Why it could not be loaded; otherwise "".
 
     bool has(std::string_view kind, std::string_view component) const {
       return std::ranges::any_of(components, [&](const OfferedComponent& one) {
@@ -42,8 +42,8 @@ struct Catalog::State {
     }
   };
 
-  /// Plugins of the components that an id means: of several with one bare name that of the program, or
-  /// else the one that claimed the name.
+  /// The plugins of the components that an id means. If several have the bare name, the program's
+  /// own plugin counts, or else the one that claimed the name.
   std::vector<Plugin*> owners(std::string_view kind, std::string_view plugin,
                               std::string_view name) {
     std::vector<Plugin*> found;
@@ -60,7 +60,7 @@ struct Catalog::State {
     return found;
   }
 
-  /// Of several plugins keeps the one for which `is_it` holds, where that is one.
+  /// Keeps only the plugin for which `is_it` is true, if there is exactly one.
   template <class IsIt>
   static void keep_the_one(std::vector<Plugin*>& found, const IsIt& is_it) {
     const auto holds = [&](const Plugin* one) { return is_it(*one); };
@@ -68,13 +68,13 @@ struct Catalog::State {
       std::erase_if(found, [&](const Plugin* one) { return !holds(one); });
   }
 
-  std::recursive_mutex mutex;  // a plugin's constructor may ask for other components
+  std::recursive_mutex mutex;  // a plugin's constructor may request other components
   std::deque<Plugin> plugins;
-  std::deque<Component> components;  // a deque, because references to components are handed out
-  std::vector<std::pair<OfferedComponent, std::string>> claims;  // who has a bare name
+  std::deque<Component> components;  // a deque, because callers hold references to components
+  std::vector<std::pair<OfferedComponent, std::string>> claims;  // the owners of bare names
   std::vector<Refusal> refused;
 
-  /// \throws PluginError, at each call, where it cannot be loaded.
+  /// \throws PluginError, at each call, if it cannot be loaded.
   void load(Plugin& plugin, Catalog& into) {
     try {
       if (plugin.load) std::exchange(plugin.load, nullptr)(into);
@@ -84,7 +84,7 @@ struct Catalog::State {
     }
     if (!plugin.failure.empty()) throw PluginError(plugin.file + ": " + plugin.failure);
   }
-  /// Loads the plugins that `wanted` holds for; those that cannot be loaded are refused.
+  /// Loads the plugins for which `wanted` is true; those that cannot be loaded are refused.
   template <class Wanted>
   void load_all(Catalog& into, const Wanted& wanted) {
     for (Plugin& plugin : plugins) {

@@ -176,7 +176,7 @@ std::span<float> Dataset::features() {
 }
 
 void Dataset::replace_features(Shape features_shape, std::vector<float> features) {
-  // A copy is checked before anything is changed. The targets stay where they are.
+  // Checks a copy before anything is changed. The targets stay in their memory.
   Dataset changed;
   changed.shape_ = {std::move(features_shape), shape_.classes};
   changed.row_size_ = element_count(changed.shape_.features);

@@ -16,7 +16,7 @@ std::filesystem::path dataset_cache() {
   if (const auto given = environment("PRIVGRAD_CACHE_DIR"); !given.empty()) {
     return std::filesystem::absolute(given);
   }
-  // The XDG base directory specification: relative paths are to be ignored.
+  // The XDG base directory specification requires that relative paths be ignored.
   if (const auto cache = environment("XDG_CACHE_HOME"); cache.is_absolute()) {
     return cache / "privgrad/datasets";
   }

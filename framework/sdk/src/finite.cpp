@@ -10,7 +10,8 @@
 namespace privgrad {
 
 bool all_finite(std::span<const float> values) noexcept {
-  // A loop that may end at every element is not vectorised; one that may end every so often is.
+  // Compilers do not vectorise a loop that may end at every element, so it may end only after each
+  // block.
   constexpr std::size_t kBlock = 4096;
   constexpr std::uint32_t kExponent = 0x7f800000;  // all ones: infinite or NaN
   while (!values.empty()) {

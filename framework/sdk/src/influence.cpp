@@ -44,7 +44,7 @@ double sum_of_roots(std::span<const double> influence) {
   return sum;
 }
 
-/// The smallest value of a function with one minimum in [low, high], where a grid finds it roughly.
+/// The minimum in [low, high] of a function with a single minimum, which a grid locates roughly.
 double minimiser(const std::function<double(double)>& f, double low, double high, int cells) {
   const double width = (high - low) / cells;
   double best = low;
@@ -62,14 +62,14 @@ double minimiser(const std::function<double(double)>& f, double low, double high
   return (a + b) / 2.0;
 }
 
-/// Points of a curve that c exp(slope * x) is fitted to, x from 0 to 1.
+/// Points of a curve to which c exp(slope * x) is fitted, x from 0 to 1.
 struct Curve {
   std::vector<double> x, y, weight;
 };
 
 struct Fitted {
   double slope = 0.0;
-  double factor = 0.0;  ///< c, at the end of the curve that the exponential is largest at.
+  double factor = 0.0;  ///< c, at the end of the curve where the exponential is largest.
 };
 
 /// exp(slope (x - 1)) for rising curves and exp(slope x) for falling ones: at most 1 either way.
@@ -87,7 +87,7 @@ double best_factor(const Curve& curve, double slope) {
 }
 
 Fitted fit(const Curve& curve) {
-  constexpr double kSteepest = 100.0;  // e^100 between the two ends is no curve anyone can measure
+  constexpr double kSteepest = 100.0;  // no measurable curve has a ratio of e^100 between its ends
   const auto residual = [&](double slope) {
     const double c = best_factor(curve, slope);
     double sum = 0.0;

@@ -78,7 +78,7 @@ namespace {
 
 constexpr std::size_t kTaskRows = 32;
 
-/// On the thread that calls.
+/// Runs everything on the calling thread.
 class OneThread final : public Executor {
  public:
   void for_each_chunk(std::size_t chunks, const std::function<void(std::size_t)>& body) override {
@@ -107,7 +107,7 @@ void apply_to_each_row(const RowTransform& transform, const Shape& shape, Datase
   const std::size_t rows = data.rows(), before = data.row_size(), after = element_count(shape);
   const std::span<const float> features = data.features();
   std::vector<float> result(rows * after);
-  std::vector<char> is_overflown(rows);  // not bool: threads write to neighbours
+  std::vector<char> is_overflown(rows);  // not bool, because threads write to adjacent elements
   executor.for_each_chunk((rows + kTaskRows - 1) / kTaskRows, [&](std::size_t task) {
     const std::size_t first = task * kTaskRows, count = std::min(kTaskRows, rows - first);
     const auto made = std::span(result).subspan(first * after, count * after);
@@ -121,7 +121,8 @@ void apply_to_each_row(const RowTransform& transform, const Shape& shape, Datase
     }
   });
   data.replace_features(shape, std::move(result));
-  // To stop here would tell of one row. Its gradient will not be finite, and counts as zero.
+  // Stopping here would reveal something about one row. Its gradient will not be finite, so it
+  // counts as zero.
   const std::span<float> written = data.features();
   for (std::size_t row = 0; row < rows; ++row) {
     if (is_overflown[row] == 0) continue;

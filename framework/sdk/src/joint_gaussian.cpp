@@ -24,17 +24,17 @@ std::optional<JointGaussian> joint_gaussian(const Event& event) {
   }
   if (least == 0.0) return JointGaussian{0.0, 0.0};
   if (parts.size() == 1 && parts.front().count == 1) return JointGaussian{least, least};
-  // Relative to the least of them, so that no square can overflow, and what underflows is below the
+  // Divided by the smallest of them, so that no square overflows, and what underflows is below the
   // sum's rounding: the sum is at least 1.
   double sum = 0.0;
   for (const auto& [part, count] : parts) {
     const double ratio = least / std::get<GaussianEvent>(part.kind()).noise_multiplier;
     sum += static_cast<double>(count) * (ratio * ratio);
   }
-  // With u = 2^-53, n terms: each has a relative error of 5 u at most (a quotient, its square, a
-  // count, a product), their sum (n - 1) u more; the root halves that and it and the quotient add
-  // u each: n / 2 + 4 in all. Rounding `margin` and the products costs less than the n / 2 + 4 that
-  // are left, and the next double covers a result below the normal range.
+  // With u = 2^-53 and n terms: each term has a relative error of at most 5 u (a quotient, its
+  // square, a count, a product), and their sum adds (n - 1) u. The root halves this; the root and
+  // the quotient add u each: n / 2 + 4 in all. Rounding `margin` and the products costs less than
+  // the remaining n / 2 + 4, and the next double covers a result below the normal range.
   const double margin =
       (static_cast<double>(parts.size()) + 8.0) * 0.5 * std::numeric_limits<double>::epsilon();
   const double joint = least / std::sqrt(sum);

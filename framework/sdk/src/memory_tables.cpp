@@ -15,7 +15,7 @@ struct Tables {
   std::map<std::string, MemoryTable, std::less<>> by_name;
 };
 
-/// Never destroyed: what owns the rows may be gone before this library is.
+/// Never destroyed, because the owner of the rows may be destroyed after this library's statics.
 Tables& tables() {
   static auto* const all = new Tables;
   return *all;
@@ -34,7 +34,7 @@ void lend_memory_table(const std::string& name, MemoryTable table) {
 
 bool take_memory_table(std::string_view name) {
   Tables& all = tables();
-  MemoryTable taken;  // let go of without the lock
+  MemoryTable taken;  // released without the lock
   const std::lock_guard hold(all.mutex);
   const auto found = all.by_name.find(name);
   if (found == all.by_name.end()) return false;

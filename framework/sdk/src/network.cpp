@@ -41,10 +41,10 @@ auto value_of(const Names& names, std::string_view what, std::string_view text) 
                     listed + (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
 }
 
-// Sizes below it can be added and doubled without overflow; products go through element_count().
+// Smaller sizes can be added and doubled without overflow; products go through element_count().
 constexpr std::size_t kLargest = std::size_t{1} << 31;
 
-/// Why a layer cannot take what enters it; becomes one ConfigError that names the layer.
+/// Why a layer cannot accept its input; becomes one ConfigError that names the layer.
 struct Misfit {
   std::string why;
 };
@@ -132,7 +132,7 @@ Shape output_of(const Embedding& layer, const Shape& in) {
   return {in[0], layer.width};
 }
 
-/// \param entering  what enters the layers up to this one.
+/// \param entering  the inputs of the layers up to this one.
 Shape output_of(const Shortcut& layer, const std::vector<Shape>& entering) {
   need(layer.over > 0 && layer.over < entering.size(),
        "reaches back over no layer, or over more than there are before it");
@@ -176,8 +176,8 @@ std::string words_of(const Shortcut& layer) {
   return "shortcut over " + std::to_string(layer.over) + " stride " + std::to_string(layer.stride);
 }
 
-/// Blocks of one layer, offsets not yet set.
-/// \param entering  what enters the layers up to this one.
+/// The blocks of one layer, without offsets.
+/// \param entering  the inputs of the layers up to this one.
 std::vector<ParameterBlock> blocks_of(const Layer& layer, std::span<const Shape> entering) {
   const Shape& in = entering.back();
   const auto block = [](std::string name, Shape shape, std::size_t fan_in = 0,

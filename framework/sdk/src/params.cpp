@@ -10,8 +10,9 @@
 namespace privgrad {
 namespace {
 
-/// The least number of letters to insert, remove or change, and of neighbours to swap, that makes `b`
-/// of `a`, each letter once (the optimal string alignment distance).
+/// The smallest number of insertions, deletions, substitutions and swaps of neighbouring letters
+/// that turns `a` into `b`, changing each letter at most once (the optimal string alignment
+/// distance).
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before, above, row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -70,7 +71,7 @@ std::string join(const std::vector<std::string>& words) {
   return text;
 }
 
-/// Whether a text would be written like it, but for the quotes.
+/// Whether a text would be written in the same way without its quotes.
 bool is_bare(const Value& value) {
   return std::holds_alternative<bool>(value.data()) ||
          std::holds_alternative<std::int64_t>(value.data()) ||
@@ -125,7 +126,7 @@ class Checker {
         }
         break;
       case ParamType::real: {
-        // An integer literal is a fine real number; nothing else converts silently.
+        // An integer literal is accepted as a real number; nothing else converts silently.
         double number = 0.0;
         if (const auto* integer = std::get_if<std::int64_t>(&value.data())) {
           number = static_cast<double>(*integer);
@@ -228,7 +229,7 @@ const T& as(const Value& value, std::string_view name) {
                     std::string(value.type_name()) + ", as another type");
 }
 
-/// A range that is given to a list is meant for its elements.
+/// A range that is given to a list applies to its elements.
 ParamSpec& numbers_of(ParamSpec& spec) {
   return spec.type == ParamType::list ? numbers_of(spec.element.front()) : spec;
 }
@@ -422,7 +423,7 @@ std::vector<Params> Params::objects(std::string_view name) const {
 
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
   std::string best;
-  // Beyond a third of the word it is another word, not a slip of the finger.
+  // Beyond a third of its length it is another word rather than a typing error.
   std::size_t best_distance = std::max<std::size_t>(2, name.size() / 3) + 1;
   if (name.size() > 200) return best;
   for (const std::string& candidate : candidates) {

@@ -12,7 +12,7 @@ namespace {
 
 using namespace row_operation;
 
-/// The number of features after an operation, and the problem with its numbers if there is one.
+/// The number of features after an operation, and the problem with its numbers, if any.
 struct Checked {
   std::size_t features = 0;
   std::string problem;

@@ -11,9 +11,9 @@ double log_expm1(double x) {
   return x > 30.0 ? x + std::log1p(-std::exp(-x)) : std::log(std::expm1(x));
 }
 
-/// ln E K, of l = ln(1 / gamma) > 0; grows with l.
+/// ln E K as a function of l = ln(1 / gamma) > 0; increasing in l.
 double log_mean(double l, double shape) {
-  // eta / (1 - gamma^eta) is 1 / l (1 + eta l / 2 + ...), whatever the sign of eta.
+  // eta / (1 - gamma^eta) is 1 / l (1 + eta l / 2 + ...), for either sign of eta.
   const double x = shape * l;
   if (std::fabs(x) < 1e-9) return log_expm1(l) - std::log(l) + 0.5 * x;
   const double log_quotient =
@@ -26,7 +26,7 @@ double log_mean(double l, double shape) {
 double log_inverse_gamma(double mean, double shape) {
   if (mean == 1.0) return 0.0;
   // More than the roundings of log_mean(), whose terms are logarithms of l, l itself and its
-  // multiple by at most 1 + |eta|; the mean's own logarithm has them, too.
+  // multiple by at most 1 + |eta|; this also covers the rounding of the mean's own logarithm.
   const auto is_enough = [&](double l) {
     const double of_shape = shape == 0.0 ? 0.0 : std::fabs(std::log(std::fabs(shape)));
     const double size = 2.0 * (1.0 + std::fabs(shape)) * l + std::fabs(std::log(l)) + of_shape;

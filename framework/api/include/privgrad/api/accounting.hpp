@@ -14,7 +14,7 @@
 
 namespace privgrad::api {
 
-/// The accountant that a call asks for, ready to be constructed as often as needed.
+/// The accountant that a call names, which can be constructed as often as needed.
 class AccountantCall {
  public:
   /// \param accountant  a name, or an object in YAML's flow style: "{kind: zcdp, conversion:
@@ -26,12 +26,13 @@ class AccountantCall {
 
   const std::string& name() const { return component_->factory.info.name; }
   Adjacency adjacency() const { return adjacency_; }
-  /// From now on a refusal names no other accountants that would take the event.
+  /// From now on a refusal does not name other accountants that accept the event.
   void name_no_others() { names_others_ = false; }
-  /// Whether no other accountant proves its answers.
+  /// Whether its answers are proofs without the help of another accountant.
   bool proves_itself() const { return certifier_ == nullptr; }
-  /// Who finds quickly where this one's proofs meet a target: its own answers without the proof of
-  /// another, or a loaded accountant whose answers this one proves. Nothing if there is none.
+  /// A faster accountant for finding where this one's proofs meet a target: its own answers without
+  /// certification, or a loaded accountant whose answers this one certifies. Nothing if there is
+  /// none.
   std::optional<AccountantCall> estimator() const;
   /// Its full name and all its parameters, as a manifest has them.
   Value resolved() const;
@@ -49,7 +50,7 @@ class AccountantCall {
   bool names_others_ = true;
 };
 
-/// Every loaded accountant that needs no parameters and no other's proof.
+/// Every loaded accountant that needs no parameters and proves its own answers.
 std::vector<AccountantCall> proving_accountants(Adjacency adjacency, const Catalog& catalog);
 
 /// Epsilon and delta, one of them given and the other computed.
@@ -60,16 +61,17 @@ struct Account {
 };
 
 /// The cost of an event.
-/// \param delta  in (0, 1), or nothing. \param epsilon  at least 0 and finite, or nothing.
+/// \param delta  in (0, 1), or nothing.
+/// \param epsilon  at least 0 and finite, or nothing.
 /// \throws ConfigError outside the range, or unless one of the two is given; PrivacyError if the
 ///   accountant has no proof for the event.
 Account account(const AccountantCall& call, const Event& event, std::optional<double> delta,
                 std::optional<double> epsilon);
 
-/// The least of the proved answers of all accountants that take the event, each with its default
-/// parameters, and whose it is. Each answer is a fact about the event, and all hold at once: which is
-/// least says nothing of the data. Estimates do not count, whoever proves a bound around them: that
-/// accountant is asked itself.
+/// The smallest proved answer among all accountants that accept the event, each with its default
+/// parameters, and the accountant that gave it. Each answer is a fact about the event, and all hold
+/// at once; which is the smallest reveals nothing about the data. Estimates do not count, even if
+/// another accountant certifies them: that accountant is itself asked.
 /// \throws ConfigError as account(); PrivacyError if no accountant has a proof, with their reasons.
 std::pair<AccountantCall, Account> tightest_account(Adjacency adjacency, const Catalog& catalog,
                                                     const Event& event, std::optional<double> delta,
@@ -78,13 +80,14 @@ std::pair<AccountantCall, Account> tightest_account(Adjacency adjacency, const C
 /// As `privgrad account --json` prints it.
 nlohmann::json to_json(const AccountantCall& call, const Account& account);
 
-/// The target guarantee, the sampling, and either the noise or the steps; the other is computed.
+/// The target guarantee, the sampling, and either the noise or the steps; the other one is
+/// computed.
 struct CalibrationQuestion {
   double target_epsilon = 0.0;        ///< > 0, finite.
   double target_delta = 0.0;          ///< In (0, 1).
   std::optional<double> sample_rate;  ///< Poisson sampling: in (0, 1].
-  /// Instead of it: random allocation with epochs of so many steps, > 0. Epochs that are not
-  /// finished count in full, and steps that are computed are those of whole epochs.
+  /// Alternatively: random allocation with epochs of this many steps, > 0. Incomplete epochs count
+  /// in full, and a computed number of steps is a multiple of it.
   std::optional<std::uint64_t> allocation;
   std::optional<std::uint64_t> steps;
   std::optional<double> noise_multiplier;  ///< > 0, finite.
@@ -93,16 +96,16 @@ struct CalibrationQuestion {
 struct Calibration {
   CalibrationQuestion question;
   double noise_multiplier = 0.0;
-  std::uint64_t steps = 0;  ///< 0: not one fits.
+  std::uint64_t steps = 0;  ///< 0 if not even one fits.
   PrivacyAnswer
-      result;  ///< At most the target; its note says what a single step costs if none fits.
+      result;  ///< At most the target; if no step fits, its note says what a single step costs.
 };
 
 /// \throws ConfigError outside the ranges, or unless one of the two is given; PrivacyError if the
 ///   accountant has no proof, or only estimates.
 Calibration calibrate(const AccountantCall& call, const CalibrationQuestion& question);
 
-/// The least noise, or the most steps, that an accountant proves; as tightest_account().
+/// The smallest noise, or the most steps, that any accountant proves; as tightest_account().
 std::pair<AccountantCall, Calibration> tightest_calibration(Adjacency adjacency,
                                                             const Catalog& catalog,
                                                             const CalibrationQuestion& question);

@@ -1,4 +1,4 @@
-// Auditing a finished run in its directory, as `privgrad audit` does and as Python calls it.
+// Audits a finished run in its directory, for `privgrad audit` and for Python.
 #pragma once
 
 #include <string>
@@ -10,12 +10,13 @@
 
 namespace privgrad::api {
 
-/// \param text  canary, rounding or lattice. \param called  its name in errors.
+/// \param text  canary, rounding or lattice.
+/// \param called  its name in errors.
 /// \throws ConfigError
 core::AuditNeighbours neighbours_of(const std::string& text, const std::string& called);
 
-/// Audits the run of a directory, leaves audit.json there, and makes the page again, which shows
-/// it.
+/// Audits the run of a directory, writes audit.json there, and updates the page, which shows the
+/// audit.
 /// \throws as core::audit_run(), and IoError.
 core::RunAudit audit_directory(const core::RecordDirectory& directory, const Catalog& catalog,
                                const core::AuditOptions& options);

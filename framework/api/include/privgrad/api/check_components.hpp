@@ -9,8 +9,8 @@
 
 namespace privgrad::api {
 
-/// Constructs every component of a manifest once: constructors check combinations of parameters.
-/// Opens no data.
+/// Constructs every component of a manifest once, because constructors check combinations of
+/// parameters. Opens no data.
 /// \throws core::ManifestError with the problems of all components.
 void check_components(const core::Manifest& manifest);
 

@@ -9,7 +9,7 @@
 
 namespace privgrad::api {
 
-/// \returns why this machine cannot run a backend as it is made without parameters
+/// \returns why this machine cannot run a backend with default parameters
 ///   (Backend::missing_hardware()); "" if it can, and for every other kind of component.
 std::string missing_hardware(const Component& component);
 
@@ -26,7 +26,7 @@ std::vector<const Component*> sorted_components(const Catalog& catalog);
 nlohmann::json list_json(const Catalog& catalog);
 
 /// Finds a component by KIND/NAME, NAME, KIND/PLUGIN:NAME or PLUGIN:NAME.
-/// \throws ConfigError if none matches (with the nearest name) or more than one (with all).
+/// \throws ConfigError if none matches (with the nearest name) or several do (with all of them).
 const Component& find_component(const Catalog& catalog, const std::string& id);
 
 }  // namespace privgrad::api

@@ -1,4 +1,4 @@
-// Opening a trained model together with rows to apply it to, as evaluation and prediction need.
+// Opens a trained model and the rows to which it is applied, for evaluation and prediction.
 #pragma once
 
 #include <filesystem>
@@ -19,20 +19,20 @@ namespace privgrad::api {
 /// The arguments of a call that applies a model.
 struct ModelRequest {
   std::string model;  ///< A run directory, or the file of a model.
-  /// A manifest's section data in braces, or a file that holds one; nothing: the test rows of the
-  /// run.
+  /// A manifest's section data in braces, or a file with one; nothing: the test rows of the run.
   std::optional<std::string> data;
-  /// train or test; nothing: test where there are test rows, else train.
+  /// train or test; nothing: test if there are test rows, otherwise train.
   std::optional<std::string> split;
-  std::vector<std::string> keep = {};  ///< Columns of the rows' table that come along.
-  int threads = 1;                     ///< > 0.
-  std::string dashes = "--";           ///< Prefix of data, split and keep in errors.
+  /// Columns of the rows' table that are returned with the results.
+  std::vector<std::string> keep = {};
+  int threads = 1;            ///< > 0.
+  std::string dashes = "--";  ///< Prefix of data, split and keep in errors.
 };
 
-/// A column that comes along with the rows.
+/// A column of the rows' table that is returned with the results.
 struct KeptColumn {
   std::string name;
-  std::vector<std::string> texts;  ///< [rows]: bytes, not always UTF-8.
+  std::vector<std::string> texts;  ///< [rows]: bytes, not necessarily UTF-8.
 };
 
 /// A loaded model and the rows to apply it to.
@@ -41,11 +41,11 @@ struct ModelCall {
   std::unique_ptr<Executor> executor;
   std::unique_ptr<core::TrainedModel> model;
   Dataset rows;
-  std::vector<KeptColumn> kept;      ///< In the order in which they were asked for.
+  std::vector<KeptColumn> kept;      ///< In the order of the request.
   std::string split;                 ///< "test", "train".
-  bool is_private = true;            ///< Whether nobody has said that the rows are public.
-  bool has_targets = true;           ///< Whether the rows can be compared with.
-  std::vector<std::string> remarks;  ///< For those who may see the rows, a line each.
+  bool is_private = true;            ///< False if the rows were declared public.
+  bool has_targets = true;           ///< Whether the rows have targets for comparison.
+  std::vector<std::string> remarks;  ///< For users who may see the rows, one line each.
 };
 
 /// Reads the model and the rows.
@@ -53,8 +53,8 @@ struct ModelCall {
 /// \throws ConfigError, IoError
 ModelCall open_model_call(const ModelRequest& request, const Catalog& catalog);
 
-/// The facts of the call: "model", "split" and "private"; and "kept", the texts of each column by its
-/// name, if any were asked for.
+/// The facts of the call: "model", "split" and "private"; and "kept", the texts of each column by
+/// its name, if any were requested.
 nlohmann::json model_call_json(const ModelCall& call);
 
 /// As `privgrad evaluate --json` prints it.

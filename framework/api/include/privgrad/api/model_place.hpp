@@ -6,7 +6,7 @@
 
 namespace privgrad::api {
 
-/// The file of the model that a call names: itself, or the one in the directory of its run.
+/// The model file of a call's operand: the file itself, or the one in the directory of its run.
 /// \throws IoError if a directory has none.
 std::filesystem::path model_file_of(const std::string& operand);
 

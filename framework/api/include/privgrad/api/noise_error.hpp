@@ -1,4 +1,5 @@
-// The question of `privgrad noise-error`: which mechanism has the least noise at a manifest's guarantee.
+// The computation behind `privgrad noise-error`: which mechanism has the least noise at a
+// manifest's guarantee.
 #pragma once
 
 #include <cstdint>
@@ -13,28 +14,31 @@
 
 namespace privgrad::api {
 
-/// Reads the manifest of a call, with these overrides (KEY=VALUE) beside those of the call.
+/// Reads the manifest of a call, with these overrides (KEY=VALUE) in addition to the call's own.
 using ManifestReader = std::function<core::Manifest(const std::vector<std::string>& overrides)>;
 
-/// What a call may say of the releases to compare; what is left out is the manifest's.
+/// What a call may specify about the compared releases; the manifest provides the rest.
 struct NoiseQuestion {
   std::optional<double> momentum = {};              ///< In (0, 1]; 1: prefix sums.
-  std::optional<std::uint64_t> restart_every = {};  ///< > 0; of trees.
+  std::optional<std::uint64_t> restart_every = {};  ///< > 0; for trees.
   std::optional<double> smoothness = {};            ///< > 0; of the loss, for tree_reduced.
-  /// Lengths in steps that releases are averaged over, each > 0; by default as many as the momentum
-  /// remembers, and ten times as many.
+  /// Numbers of steps over which releases are averaged, each > 0; by default the momentum's memory,
+  /// and ten times that.
   std::optional<std::vector<std::uint64_t>> windows = {};
-  bool samplers = false;  ///< Samplers of the same expected batch size are compared as well.
+  /// Whether samplers with the same expected batch size are compared as well.
+  bool samplers = false;
 };
 
 /// The answer for one way to add noise.
 struct NoiseArm {
   std::string name;
   std::string aggregator;    ///< As a manifest writes it.
-  std::string sampler = {};  ///< The same; empty: the manifest's.
+  std::string sampler = {};  ///< As a manifest writes it; empty: the manifest's own.
   std::string refused = {};  ///< Why there are no numbers; empty if there are.
   PredictedNoise noise = {};
-  bool needs_order = false;  ///< Each epoch in the same order: other manifests are no mistake.
+  /// Whether each epoch must have the same order; manifests without such an order are then not
+  /// wrong.
+  bool needs_order = false;
 };
 
 /// The noise of every mechanism, at one guarantee.
@@ -46,13 +50,13 @@ struct NoiseOfMechanisms {
   bool samplers = false;
   std::vector<NoiseArm> arms;  ///< At least one is not refused.
 
-  /// The mechanism whose iterates have the least noise.
+  /// The mechanism with the least noise in its iterates.
   const NoiseArm& best() const;
 };
 
 /// Plans every mechanism at the manifest's guarantee; trains nothing and releases nothing.
-/// \throws ConfigError if the manifest has no target, or does not say what the question leaves out;
-///   PrivacyError if all mechanisms are refused.
+/// \throws ConfigError if the manifest has no target, or lacks something that the question also
+///   lacks; PrivacyError if all mechanisms are refused.
 NoiseOfMechanisms noise_of_mechanisms(const ManifestReader& read, const NoiseQuestion& question);
 
 /// As `privgrad noise-error --json` prints it.
@@ -67,18 +71,18 @@ struct NoiseSide {
   PredictedNoise noise = {};
 };
 
-/// A number of each side.
+/// A number for each side.
 struct NoiseMeasure {
   std::string name;
   std::optional<std::uint64_t> window;
   std::vector<double> values;  ///< [2].
 
   double ratio() const { return values[1] / values[0]; }
-  /// The side with less noise; nothing: it cannot be told.
+  /// The side with less noise; nothing if the numbers are too close.
   std::optional<std::size_t> lower() const;
 };
 
-/// The noise of two manifests of one guarantee, each with its own aggregator and steps.
+/// The noise of two manifests with the same guarantee, each with its own aggregator and steps.
 struct NoiseOfTwo {
   std::vector<NoiseSide> sides;  ///< [2].
   std::vector<std::uint64_t> windows;
@@ -86,9 +90,9 @@ struct NoiseOfTwo {
   std::vector<std::string> notes;
 };
 
-/// \param names      [2]: what the sides are called.
+/// \param names  [2]: the names of the sides.
 /// \param manifests  [2]; they outlive the result.
-/// \throws ConfigError if their guarantees differ, or the question is none of two manifests.
+/// \throws ConfigError if their guarantees differ, or the question does not apply to two manifests.
 NoiseOfTwo noise_of_two(const std::vector<std::string>& names,
                         const std::vector<core::Manifest>& manifests,
                         const NoiseQuestion& question);
@@ -96,7 +100,7 @@ NoiseOfTwo noise_of_two(const std::vector<std::string>& names,
 /// As `privgrad noise-error --json` prints it for two manifests.
 nlohmann::json to_json(const NoiseOfTwo& noise);
 
-/// The guarantee that both have, in words.
+/// The common guarantee, in words.
 std::string guarantee_of(const core::Manifest& manifest);
 
 }  // namespace privgrad::api

@@ -1,4 +1,4 @@
-// The noise that a plan's releases of momentum or prefix sums have.
+// The noise in a plan's releases of momentum or prefix sums.
 #pragma once
 
 #include <cstdint>
@@ -9,26 +9,28 @@
 
 namespace privgrad::api {
 
-/// In units of the released gradient: the clip norm over the batch size.
+/// In units of the released gradient: the clip norm divided by the batch size.
 struct PredictedNoise {
   double noise_multiplier = 0.0;      ///< For the first step's own noise.
   std::vector<double> stddev = {};    ///< For each coordinate of the release, per step.
   std::vector<double> averaged = {};  ///< For the mean over a window, for each window.
-  /// Of the releases up to a step, added up with the learning rates over their mean, root mean square
-  /// over all steps; of prefix sums, which are iterates themselves, root_mean_square().
+  /// Of the sum of the releases up to a step, weighted with the learning rates relative to their
+  /// mean, root mean square over all steps; for prefix sums, which are iterates themselves,
+  /// root_mean_square().
   double iterates = 0.0;
 
   double root_mean_square() const;
 };
 
-/// Whether a plan's releases are gradients, so that their noise is summed up with a momentum here.
+/// Whether a plan releases gradients, so that their noise is accumulated with a momentum here.
 bool releases_gradients(const core::Plan& plan);
 
-/// \param plan      from a manifest with noise; that of gradients is summed up with `momentum`.
-/// \param momentum  in [0, 1]; 1: prefix sums. For releases of gradients alone: others have their
+/// \param plan  from a manifest with noise; the noise of gradients is accumulated with `momentum`.
+/// \param momentum  in [0, 1]; 1: prefix sums. Only for releases of gradients; others have their
 ///   own.
-/// \param windows   lengths in steps, each in [1, steps of the plan]. Means over windows are simulated,
-///   to a relative standard error of at most 1.6 % up to 24 000 steps and 4.5 % beyond.
+/// \param windows  lengths in steps, each in [1, steps of the plan]. Means over windows are
+///   simulated, with a relative standard error of at most 1.6 % up to 24 000 steps and 4.5 %
+///   beyond.
 /// \throws ConfigError if the plan spends less than its target.
 PredictedNoise predicted_noise(const core::Plan& plan, double momentum,
                                std::span<const std::uint64_t> windows);

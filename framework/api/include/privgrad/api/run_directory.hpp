@@ -6,11 +6,11 @@
 
 namespace privgrad::api {
 
-/// The directory of a run for which the user named none: runs/NAME-yyyymmddThhmmssZ, followed by
-/// "-2", "-3", ... if that is taken.
+/// The default directory of a run: runs/NAME-yyyymmddThhmmssZ, followed by "-2", "-3", ... if that
+/// exists.
 ///
 /// It is created at once, so that runs that start in the same second never share one, and removed
-/// with this object if nothing was put into it.
+/// with this object if it is still empty.
 class DefaultRunDirectory {
  public:
   /// \throws IoError if it cannot be made.
@@ -26,8 +26,8 @@ class DefaultRunDirectory {
   bool made_parent_ = false;
 };
 
-/// The place for files that must not lie in run directories, unless --state names another: the
-/// user's own directory for such files (XDG Base Directory Specification); "" if there is none.
+/// The default place for files that must not be in run directories, without --state: the user's
+/// directory for such files (XDG Base Directory Specification); "" if there is none.
 std::filesystem::path default_state_directory();
 
 }  // namespace privgrad::api

@@ -1,4 +1,4 @@
-// The files of a study's directory: preparing it, finding the runs still to make, writing results.
+// The files of a study's directory: preparing it, finding the remaining runs, writing results.
 #pragma once
 
 #include <cstddef>
@@ -17,22 +17,22 @@ namespace privgrad::api {
 
 /// Writes the files that a study has before its first run: study.json, privgrad.lock and the arms.
 ///
-/// In the directory of a study that was begun before, it first makes sure that the existing runs
+/// In the directory of a study that was started before, it first checks that the existing runs
 /// belong to this study: the same program, the same plugins, the same manifests. Arms and seeds may
 /// have been added or removed.
 /// \throws ConfigError naming the difference; nothing is written then.
 void prepare_directory(const core::StudyDirectory& directory, const core::StudyPlan& plan,
                        const Catalog& catalog);
 
-/// Writes study.yaml, the study as it was asked for, before anything else.
+/// Writes study.yaml, the requested study, before anything else.
 ///
-/// A comparison that has runs may be given more arms and more seeds. The rule that it stops by, the
-/// margins of its equivalence and its search are what its numbers are corrected for and must have
-/// been there before them.
-/// \throws ConfigError if one of these is another one now; nothing is written then.
+/// A comparison with runs may be given more arms and more seeds. But its stopping rule, its
+/// equivalence margins and its search, for which its numbers are corrected, must not change once
+/// there are runs.
+/// \throws ConfigError if one of these has changed; nothing is written then.
 void keep_question(const core::StudyDirectory& directory, const std::string& question);
 
-/// A run that is still to be made.
+/// A run that is not yet made.
 struct OpenRun {
   std::size_t arm = 0;
   std::uint64_t seed = 0;
@@ -40,13 +40,13 @@ struct OpenRun {
   static auto state(auto& self) { return std::tie(self.arm, self.seed); }
 };
 
-/// The runs still to be made, by seed, then arm, so that a study half-way compares all arms.
+/// The remaining runs, by seed, then arm, so that an unfinished study compares all arms.
 std::vector<OpenRun> left_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory);
 
 /// \throws IoError if a run is not finished.
 core::StudyRuns all_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory);
 
-/// Removes results that are not those of this study, before it goes on.
+/// Removes results of another state of the study before it continues.
 void remove_results(const core::StudyDirectory& directory);
 
 /// Writes results.csv and results.json of a study whose runs are all finished.

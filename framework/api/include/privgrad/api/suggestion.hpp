@@ -1,4 +1,4 @@
-// A first draft of what a manifest could declare of rows that one may look at.
+// A first draft of a manifest's declarations about rows that the author may look at.
 #pragma once
 
 #include <string>
@@ -11,14 +11,15 @@ namespace privgrad::api {
 
 struct Draft {
   Value section;
-  std::vector<std::string> notes;  ///< What to look at in it, a line each.
+  std::vector<std::string> notes;  ///< What to check in the draft, one line each.
 };
 
 /// \param section  of a manifest: `data`.
 /// \param kind  the source's, in messages.
-/// \returns the section with what the source suggests to declare, and with the key `read_off_rows`,
-///   by which every output lists that rows were looked at, and which release mode refuses.
-/// \throws ConfigError  the source suggests nothing; as DataSource::suggest().
+/// \returns the section with the declarations that the source suggests, and with the key
+///   `read_off_rows`. Because of this key every output says that rows were looked at, and release
+///   mode refuses the section.
+/// \throws ConfigError the source suggests nothing; as DataSource::suggest().
 Draft with_suggestions(Value section, const std::string& kind, DataSource& source);
 
 }  // namespace privgrad::api

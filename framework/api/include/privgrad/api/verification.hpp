@@ -1,4 +1,4 @@
-// `privgrad verify` as a function: checks a run or a study by its files, and signs it if asked.
+// `privgrad verify` as a function: checks a run or a study from its files, and signs it on request.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,14 @@ namespace privgrad::api {
 
 /// The arguments of `privgrad verify`.
 struct VerifyRequest {
-  std::filesystem::path directory;    ///< A run, or a study, which takes none of the rest.
-  std::optional<std::size_t> client;  ///< Verify this one, in a run with a ledger per client.
+  /// A run, or a study, for which the other members are not allowed.
+  std::filesystem::path directory;
+  std::optional<std::size_t> client;  ///< The client to verify, in a run with a ledger per client.
   bool data = false;                  ///< Read the training data, and compare it.
   bool audit = false;                 ///< Repeat the audit of audit.json.
   std::optional<std::filesystem::path> opening;  ///< Opens the commitment to the data.
-  std::optional<std::filesystem::path> trusted;  ///< The public key whose signature is demanded.
-  std::optional<std::filesystem::path> sign;     ///< The key that signs what verifies.
+  std::optional<std::filesystem::path> trusted;  ///< The public key of the required signature.
+  std::optional<std::filesystem::path> sign;     ///< The key with which a verified run is signed.
   bool new_key = false;                          ///< Create that key first.
 };
 
@@ -30,10 +31,11 @@ struct Verified {
   nlohmann::json signature;
 };
 
-/// Checks a run or a study by its files, and writes signature.json into the directory if a
-/// signature is asked for and it verifies.
-/// \param directory  the one of the request, opened.
-/// \throws IoError if it holds neither, or data or a key cannot be read or written; ConfigError.
+/// Checks a run or a study from its files, and writes signature.json into the directory if a
+/// signature is requested and it verifies.
+/// \param directory  the directory of the request, opened.
+/// \throws IoError if it contains neither, or if data or a key cannot be read or written;
+///   ConfigError.
 Verified verify(const VerifyRequest& request, const core::RecordDirectory& directory,
                 const Catalog& catalog);
 
