@@ -11,17 +11,17 @@
 namespace privgrad::core {
 namespace {
 
-/// The most pixels by which a crop moves the image, each way.
+/// The most pixels by which a crop moves the image, in each direction.
 constexpr std::size_t kMostShift = 4;
 
-/// Copies that go through the program together: it reads its weights once for all of them, and the
-/// memory for their rows has a bound.
+/// Copies that the program processes together: it reads its weights once for all of them, and the
+/// memory for their rows is bounded.
 constexpr std::size_t kCopiesAtOnce = 16;
 
 /// How one copy differs from the example.
 struct Alteration {
   bool is_mirrored = false;
-  std::size_t down = kMostShift, right = kMostShift;  ///< kMostShift: in its place.
+  std::size_t down = kMostShift, right = kMostShift;  ///< kMostShift: not moved.
 };
 
 Alteration draw(const Augmentation& how, RandomStream& random) {
@@ -34,7 +34,7 @@ Alteration draw(const Augmentation& how, RandomStream& random) {
   return drawn;
 }
 
-/// \param from, to  [height, width, channels]; `to` is zero where the image was moved away from.
+/// \param from, to [height, width, channels]; `to` is zero where the moved image leaves gaps.
 void alter(std::span<const float> from, std::size_t height, std::size_t width, std::size_t channels,
            const Alteration& how, std::span<float> to) {
   std::fill(to.begin(), to.end(), 0.0f);
@@ -77,7 +77,7 @@ void AugmentedProgram::gradient_rows(const Batch& batch, std::span<float> rows) 
 
 void AugmentedProgram::mean_of_copies(std::span<const float> features, float target,
                                       std::span<float> row) const {
-  // A keyed hash of the example: nothing but the example and the key decides about its copies.
+  // A keyed hash of the example, so that only the example and the key determine its copies.
   const auto bytes = std::as_bytes(features);
   const RandomKey key = step_key_->derive(
       std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));

@@ -14,9 +14,9 @@ namespace {
 constexpr const char* kTrainKey = "model.train";
 constexpr const char* kTargetsKey = "model.lora.targets";
 
-/// Whether a pattern, in which * stands for any characters, is the text.
+/// Whether a text matches a pattern in which * stands for any characters.
 bool matches_pattern(std::string_view pattern, std::string_view text) {
-  // The rest of the pattern after the last star, and where in the text it was tried.
+  // The rest of the pattern after the last star, and the place in the text where it was tried.
   std::size_t p = 0, t = 0, star = pattern.npos, tried = 0;
   while (t < text.size()) {
     if (p < pattern.size() && pattern[p] == '*') {
@@ -81,13 +81,13 @@ void mark(const Manifest& manifest, const std::string& pattern,
                      ", and last");
 }
 
-/// Whether the layer is linear in a matrix of weights, which an adapter can then change.
+/// Whether the layer is linear in a weight matrix, which an adapter can then change.
 bool can_be_adapted(const Layer& layer) {
   return std::holds_alternative<Dense>(layer) || std::holds_alternative<Conv2d>(layer) ||
          std::holds_alternative<Embedding>(layer);
 }
 
-/// Marks the layers that a pattern of model.lora.targets names, by themselves or by their weights.
+/// Marks the layers that a pattern of model.lora.targets names, either the layers or their weights.
 void mark_targets(const Manifest& manifest, const Network& network, const std::string& pattern,
                   std::vector<TrainableLayer>& layers) {
   std::string others;
@@ -172,7 +172,7 @@ Network first_part(const Network& network, std::size_t layers) {
                .layers = {network.layers.begin(),
                           network.layers.begin() + static_cast<std::ptrdiff_t>(layers)},
                .loss = Loss::squared};
-  // A legal network has a loss that fits its outputs; this one's is never asked for.
+  // A valid network needs a loss that fits its outputs; this one's is never computed.
   const std::size_t outputs = output_count(part);
   part.input.classes = outputs > 1 ? outputs : 0;
   if (outputs > 1) part.loss = Loss::cross_entropy;

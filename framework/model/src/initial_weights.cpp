@@ -21,8 +21,8 @@ constexpr std::size_t kLongestText = 200;
 /// One of the model's tensors, and its counterpart in the file.
 struct Match {
   const ParameterBlock* block = nullptr;
-  std::string name;                     ///< In the file.
-  const StoredTensor* found = nullptr;  ///< Null: the model initializes it.
+  std::string name;                     ///< Its name in the file.
+  const StoredTensor* found = nullptr;  ///< Null if the model initializes it.
 
   bool fits() const { return found == nullptr || found->shape == block->shape; }
 };
@@ -35,7 +35,7 @@ std::string words_of(const Match& match) {
          (match.fits() ? "" : ", which does not fit");
 }
 
-/// All tensors of the model and of the file: an error seldom concerns one tensor alone.
+/// All tensors of the model and of the file, because an error seldom concerns a single tensor.
 std::string table_of(const std::vector<Match>& matches, const StoredTensors& file) {
   constexpr std::size_t kMostUnused = 20;
   std::string table;
@@ -103,7 +103,7 @@ std::vector<Match> matches_of(const Manifest& manifest, const std::vector<Parame
   return matches;
 }
 
-/// Anybody may have written the metadata: it is cut short, put on one line, and proves nothing.
+/// The metadata is not trusted: it is shortened, put on one line, and proves nothing.
 std::optional<WeightsOrigin> origin_of(const std::map<std::string, std::string>& metadata) {
   const auto said = [&](const char* key) {
     const auto found = metadata.find(key);
@@ -203,8 +203,8 @@ WeightsClaim claim_of(const Manifest& manifest, const WeightsFacts& weights) {
                           std::all_of(weights.origin->unaccounted.begin(),
                                       weights.origin->unaccounted.end(), is_shown_only);
   if (is_charged) return WeightsClaim::charged_in_account;
-  // A file's word against its own publication outweighs the manifest's word for it: somebody who
-  // forgets which model this was declares it public in good faith.
+  // A file's statement that it is not public outweighs the manifest's declaration, whose author may
+  // have forgotten which model this was.
   const bool is_public =
       manifest.weights->is_public && !(weights.origin && saw_protected_rows(*weights.origin));
   return is_public ? WeightsClaim::declared_public : WeightsClaim::unaccounted;

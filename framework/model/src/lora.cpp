@@ -12,13 +12,13 @@
 namespace privgrad::core {
 namespace {
 
-/// Gradients of the whole network that are in memory at once, in floats and in examples: they are
-/// used up example by example.
+/// Limits on the gradients of the whole network in memory at once, in floats and in examples; they
+/// are consumed example by example.
 constexpr std::size_t kMostFloats = std::size_t{1} << 20;
 constexpr std::size_t kMostRows = 16;
 
-/// The sum of x[i] y[i] in eight lanes, which is the same on every processor: the products are exact
-/// in double.
+/// The sum of x[i] y[i] in eight lanes, the same on every processor: the products are exact in
+/// double.
 double dot(const float* x, const float* y, std::size_t count) {
   constexpr std::size_t kLanes = 8;
   std::array<double, kLanes> lanes{};
@@ -39,7 +39,7 @@ void add_scaled(double factor, const float* x, std::size_t count, double* sum) {
   for (std::size_t i = 0; i < count; ++i) sum[i] += factor * static_cast<double>(x[i]);
 }
 
-/// The gradients by A and B from that by the merged tensor.
+/// The gradients with respect to A and B from the gradient with respect to the merged tensor.
 /// \param gradient  [rows, columns].
 /// \param trained  A and B; out: laid out like it.
 void by_adapter(const TrainedTensor& tensor, double scale, const float* gradient,
@@ -49,7 +49,7 @@ void by_adapter(const TrainedTensor& tensor, double scale, const float* gradient
   std::vector<double> by_a(rank * columns, 0.0);
   float* by_b = out + rank * columns;
   for (std::size_t row = 0; row < tensor.rows; ++row, gradient += columns, by_b += rank) {
-    // Most rows of an embedding's gradient, and of units that are off, are empty.
+    // Most rows of an embedding's gradient, and those of inactive units, are zero.
     if (std::all_of(gradient, gradient + columns, [](float x) { return x == 0.0f; })) {
       std::fill_n(by_b, rank, 0.0f);
       continue;

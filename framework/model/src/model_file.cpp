@@ -26,7 +26,7 @@ constexpr std::size_t kMostClasses = 1'000'000;
 constexpr std::size_t kMostTransforms = 1000;
 constexpr int kDeepestMetadata = 64;
 
-/// Whether a tensor is "preprocessing.N.NAME", and of which N.
+/// The N of a tensor named "preprocessing.N.NAME"; nothing for other names.
 std::optional<std::size_t> transform_of(std::string_view name) {
   if (!name.starts_with(kFittedPrefix)) return std::nullopt;
   name.remove_prefix(kFittedPrefix.size());
@@ -177,7 +177,7 @@ class Reader {
     return values;
   }
 
-  /// In the order in which they were given.
+  /// In the order of the transforms.
   void read_fitted(std::vector<SavedTransform>& transforms) const {
     std::map<std::size_t, std::string> by_place;
     for (const auto& [name, entry] : header_.tensors) by_place.emplace(entry.begin, name);

@@ -16,10 +16,10 @@
 namespace privgrad::core {
 namespace {
 
-constexpr std::size_t kBlockRows = 4096;  // between two looks at the progress
+constexpr std::size_t kBlockRows = 4096;  // rows between two progress reports
 constexpr std::size_t kTaskRows = 64;
 
-/// Makes a component that a file names. Errors in its parameters are the file's fault.
+/// Makes a component that a file names. The file is blamed for errors in its parameters.
 template <class Interface>
 ComponentPtr<Interface> make_saved(const SavedComponent& saved, const std::string& where,
                                    const Catalog& catalog) {
@@ -64,7 +64,8 @@ void TrainedModel::add_transform(const SavedTransform& saved, const Catalog& cat
     } else if (!saved.fitted.values.empty() || stage.transform->statistic() != Statistic::none) {
       throw ConfigError("has learnt what this version of it cannot be given");
     }
-    // Whatever does not fit examples of this shape is told now, and not in the middle of the data.
+    // Detects at construction, not in the middle of the data, anything that does not fit examples
+    // of this shape.
     Dataset zero(shape, std::vector<float>(element_count(shape.features)), {0.0f});
     if (const auto* by_row = dynamic_cast<const RowTransform*>(stage.transform.get())) {
       apply_to_each_row(*by_row, stage.after.features, zero);

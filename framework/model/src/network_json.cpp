@@ -21,7 +21,7 @@ using Json = nlohmann::json;
 constexpr std::uint64_t kMostOfNetwork = std::uint64_t{1} << 32;
 constexpr std::size_t kMostLayers = 10'000;
 
-/// Writes the members of a layer, as it names them.
+/// Writes the members of a layer under their names.
 struct MemberWriter {
   Json& json;
 
@@ -41,7 +41,7 @@ Json layer_json(const Kind& layer) {
   return json;
 }
 
-/// An object, member by member: nothing is taken for something else, and nothing is left over.
+/// Reads an object member by member, with strict types and without leftovers.
 class Members {
  public:
   Members(const Json& json, std::string where) : json_(json), where_(std::move(where)) {
@@ -55,7 +55,7 @@ class Members {
     return *found;
   }
   bool has(const char* key) const { return json_.contains(key); }
-  /// False where it is not there.
+  /// False if it is missing.
   bool flag(const char* key) {
     if (!has(key)) return false;
     const Json& value = at(key);
@@ -82,7 +82,7 @@ class Members {
     for (const Json& extent : value) shape.push_back(number_of(extent, where_ + "." + key));
     return shape;
   }
-  /// \throws ConfigError if there are members that nobody asked for.
+  /// \throws ConfigError if there are members that were not read.
   void done() const {
     if (read_ != json_.size()) throw ConfigError(where_ + " has members that it does not know");
   }
@@ -99,7 +99,7 @@ class Members {
   std::size_t read_ = 0;
 };
 
-/// Reads the members of a layer, as it names them.
+/// Reads the members of a layer under their names.
 struct MemberReader {
   Members& members;
 
@@ -114,7 +114,7 @@ struct MemberReader {
   }
 };
 
-/// The layer of this kind, of all that a layer can be; none of another.
+/// The layer of this kind, among all kinds of layers; nothing for an unknown kind.
 template <std::size_t... Kinds>
 std::optional<Layer> layer_of_kind(std::string_view kind, Members& members,
                                    std::index_sequence<Kinds...>) {
@@ -139,7 +139,7 @@ Layer layer_from(const Json& json, const std::string& where) {
 
 constexpr std::size_t kMostValues = std::size_t{1} << 26;
 
-/// Checks that a network whose sizes anybody may have made up fits into memory.
+/// Checks that a network with untrusted sizes fits into memory.
 void check_network_sizes(const Network& network) {
   for (const Shape& shape : layer_shapes(network)) {
     if (element_count(shape) > kMostValues)

@@ -28,7 +28,7 @@ bool all_are_finite(std::span<const float> values) {
 
 double ratio(double a, double b) { return b == 0.0 ? 0.0 : a / b; }
 
-/// Rows by falling score, and whether each has the class in question.
+/// Rows by decreasing score, and whether each has the class in question.
 struct Ranked {
   std::vector<std::pair<double, bool>> rows;
   double of_class = 0.0, others = 0.0;
@@ -58,7 +58,7 @@ void for_each_threshold(const Ranked& ranked, const Visit& visit) {
   }
 }
 
-/// The area under the curve by trapezoids, which is that of mid-ranks.
+/// The area under the curve by trapezoids, which equals that by mid-ranks.
 Json auc(const Ranked& ranked) {
   if (ranked.of_class == 0.0 || ranked.others == 0.0) return nullptr;
   double area = 0.0, last_hits = 0.0, last_misses = 0.0;
@@ -87,7 +87,7 @@ Json roc(const Ranked& ranked) {
   return shown;
 }
 
-/// Metrics of classes; rows without a prediction have a class beyond all.
+/// Metrics for classes; rows without a prediction get an additional class.
 class OfClasses {
  public:
   OfClasses(const Predictions& predictions, std::span<const float> targets,
@@ -148,11 +148,11 @@ class OfClasses {
     json["confusion"] = confusion;
   }
 
-  /// Each example's score for a class; the lowest where it has no prediction.
+  /// Each example's score for a class; the lowest score if it has no prediction.
   std::vector<double> scores(std::size_t of) const {
     std::vector<double> all;
     for (std::size_t row = 0; row < truth_.size(); ++row) {
-      // For the logistic loss, the output itself: its probability may round to 1.
+      // For the logistic loss, the output itself, because its probability may round to 1.
       const auto out = predictions_.of(row);
       const double score = predictions_.loss == Loss::logistic ? static_cast<double>(out[0])
                            : predictions_.has_probabilities()  ? predictions_.probabilities(row)[of]

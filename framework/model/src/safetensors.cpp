@@ -18,10 +18,10 @@ using Json = nlohmann::json;
 static_assert(std::endian::native == std::endian::little,
               "safetensors holds little-endian numbers");
 
-constexpr int kDeepestHeader = 4;  // {NAME: {"shape": [...]}} has three
+constexpr int kDeepestHeader = 4;  // {NAME: {"shape": [...]}} has three levels
 constexpr std::size_t kMostExtents = 16;
 
-/// A name in a message.
+/// A name for a message.
 std::string shown_name(std::string_view name) { return "'" + shown_line(name.substr(0, 80)) + "'"; }
 
 template <class Number>
@@ -44,7 +44,7 @@ std::size_t whole_number(const Json& json, const std::string& where) {
   return json.get<std::size_t>();
 }
 
-/// \returns how many bytes a number of this type has.
+/// \returns the size in bytes of a number of this type.
 std::size_t bytes_of(const std::string& type, const std::string& where) {
   static const std::map<std::string, std::size_t> all = {
       {"F64", 8}, {"F32", 4}, {"F16", 2},  {"BF16", 2}, {"F8_E4M3", 1}, {"F8_E5M2", 1},
@@ -87,7 +87,7 @@ TensorEntry tensor_from(const Json& json, const std::string& where, std::size_t 
   return entry;
 }
 
-/// Refuses gaps and overlaps of tensors: readers may differ about the bytes there.
+/// Refuses gaps and overlaps of tensors: readers may disagree about the bytes there.
 void check_cover(const TensorHeader& header, std::size_t data_bytes) {
   std::vector<std::pair<std::size_t, std::size_t>> parts;
   for (const auto& [name, entry] : header.tensors) parts.emplace_back(entry.begin, entry.end);
@@ -145,7 +145,8 @@ std::string to_safetensors(const Network& network, std::span<const float> parame
 
 namespace {
 
-/// torch.save writes a ZIP archive or, before PyTorch 1.6, a pickle: code, which is never run here.
+/// torch.save writes a ZIP archive or, before PyTorch 1.6, a pickle, which is code and never run
+/// here.
 bool is_of_torch_save(std::string_view beginning) {
   return beginning.starts_with("PK\x03\x04") || beginning.starts_with("\x80\x02");
 }

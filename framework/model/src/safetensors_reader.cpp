@@ -33,13 +33,13 @@ std::vector<NamedEntry> parameters_of(const TensorHeader& header) {
   return entries;
 }
 
-/// IEEE 754 binary16: 1 bit of sign, 5 of exponent (15 stands for 2^0), 10 of fraction.
+/// IEEE 754 binary16: 1 sign bit, 5 exponent bits (15 stands for 2^0), 10 fraction bits.
 float from_half(std::uint16_t half) {
   const int exponent = (half >> 10) & 31;
   const auto fraction = static_cast<float>(half & 1023);
   float value = 0.0f;
   if (exponent == 31) {
-    value = std::numeric_limits<float>::infinity();  // or no number: neither is finite
+    value = std::numeric_limits<float>::infinity();  // or NaN: neither is finite
   } else if (exponent == 0) {
     value = std::ldexp(fraction, -24);
   } else {

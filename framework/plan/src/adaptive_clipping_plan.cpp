@@ -57,7 +57,7 @@ CountRelease plan_count(const Manifest& manifest, const StepPlan& steps, const C
   manifest.clipping.with_position([&] {
     for (std::size_t step = 0; step < steps.batch_size.size(); ++step) {
       const double multiplier = steps.values.noise_multiplier[step];
-      // Without noise the count is exact, and any share of the vector will do.
+      // Without noise the count is exact, and any share of the vector is suitable.
       const bool noised = multiplier > 0.0;
       count.noise.push_back(
           noised ? made.adaptive_clip_norm->count_noise(steps.batch_size[step], multiplier) : 0.0);

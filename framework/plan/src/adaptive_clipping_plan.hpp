@@ -1,4 +1,5 @@
-// Planning for clip norms that follow a released count: the checks, and the noise of the count.
+// Planning for adaptive clip norms, which follow a released count: the checks, and the noise of the
+// count.
 #pragma once
 
 #include <vector>
@@ -7,11 +8,11 @@
 
 namespace privgrad::core {
 
-/// Checks a clipping that adapts. A clip norm that follows a released count begins with one number,
-/// which the noise follows. One that scales coordinates can be resumed, and nothing in the plan is in
-/// units of gradients where the noise is in units of scaled ones.
-/// \throws ManifestError if the schedules say otherwise; PluginError for a clipping that breaks the
-///   contract of CoordinateScaling.
+/// Checks an adaptive clipping. A clip norm that follows a released count must begin with a single
+/// number, which the noise follows. A clipping that scales coordinates must be resumable, and
+/// nothing in the plan may be in units of gradients if the noise is in units of scaled gradients.
+/// \throws ManifestError if the schedules contradict this; PluginError for a clipping that breaks
+///   the contract of CoordinateScaling.
 void check_clipping(const Manifest& manifest, const StepSchedules& schedules,
                     const Components& made);
 
@@ -20,7 +21,7 @@ struct CountRelease {
   std::vector<double> noise, share;
 };
 
-/// Empty if the clip norm does not adapt.
+/// Empty if the clip norm is not adaptive.
 CountRelease plan_count(const Manifest& manifest, const StepPlan& steps, const Components& made);
 
 }  // namespace privgrad::core

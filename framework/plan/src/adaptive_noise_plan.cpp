@@ -31,7 +31,7 @@ std::vector<Charge> AdaptiveNoisePlan::check_charges(std::uint64_t steps) const 
 
 namespace {
 
-/// Refuses settings whose error belongs to the noise's own place in the manifest.
+/// Refuses a setting, at the place of the noise in the manifest.
 void refuse_setting(const Manifest& manifest, const std::string& name) {
   if (manifest.federated && !supports(Engine::federated, Trait::adaptive_noise)) {
     throw ConfigError(name +
@@ -94,8 +94,8 @@ void check_measurement(const Measurement& measurement, const Manifest& manifest,
   }
 }
 
-/// The zcdp event that costs as much as the budget. A run that the filter lets through is rho-zCDP
-/// with this rho: no sum of rhos that is larger meets the target.
+/// The zcdp event that costs as much as the budget. A run that the filter allows is rho-zCDP with
+/// this rho: no larger sum of rhos meets the target.
 Event event_of_budget(const Manifest& manifest) {
   const auto fits = [&](double rho) {
     const Event event = Event::zcdp(rho);

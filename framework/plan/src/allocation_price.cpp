@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kMostNoises = 8;
 
-/// 0 where the sampler has no epochs to compare.
+/// 0 if the sampler has no epochs to compare.
 std::uint64_t steps_of_epoch(const Plan& plan) {
   const SamplingLaw law = sampling_law(plan.charges, 0);
   const bool has_epochs = law.kind == SamplingLaw::Kind::once;
@@ -27,7 +27,7 @@ std::uint64_t steps_of_epoch(const Plan& plan) {
   return static_cast<std::uint64_t>(has_epochs ? std::ceil(epoch) : std::round(epoch));
 }
 
-/// The smallest noise multiplier of steps; nothing where one releases something else.
+/// The smallest noise multiplier of the steps; nothing if one releases something else.
 std::optional<double> least_noise(std::span<const Charge> steps) {
   double least = std::numeric_limits<double>::infinity();
   for (const Charge& step : steps) {
@@ -38,8 +38,8 @@ std::optional<double> least_noise(std::span<const Charge> steps) {
   return least;
 }
 
-/// Epochs of more noises than kMostNoises with as many, each at most the epoch's own: each noise costs
-/// a sweep of the accountant, and a plan is not to wait for hundreds of them.
+/// Replaces the noises of epochs by at most kMostNoises values, none above the epoch's own: each
+/// value costs a sweep of the accountant, and a plan should not wait for hundreds of them.
 void round_down(std::span<double> noises) {
   if (std::set<double>(noises.begin(), noises.end()).size() <= kMostNoises) return;
   const auto [least, most] = std::minmax_element(noises.begin(), noises.end());
@@ -48,7 +48,8 @@ void round_down(std::span<double> noises) {
     noise = std::min(noise, begin * std::exp(part * std::floor(std::log(noise / begin) / part)));
 }
 
-/// What the plan's releases cost in epochs of so many steps, with all that is paid for beside them.
+/// The cost of the plan's releases in epochs of this many steps, with everything that is paid for
+/// beside them.
 std::optional<Event> in_epochs(const Plan& plan, std::uint64_t epoch) {
   const auto steps = std::span<const Charge>(plan.charges).first(plan.affordable_steps);
   std::vector<double> noises;
@@ -87,7 +88,7 @@ std::optional<AllocationPrice> price_of_allocation(const Plan& plan) {
     if (accountant->refuses(*cost)) return std::nullopt;
     accountant->compose(*cost, 1);
     price.epsilon = accountant->epsilon(manifest.target_delta).value;
-  } catch (const ConfigError&) {  // there is none of this name, or several
+  } catch (const ConfigError&) {  // there is no such name, or several
     return std::nullopt;
   }
   if (!std::isfinite(price.epsilon)) return std::nullopt;

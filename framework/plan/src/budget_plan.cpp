@@ -14,7 +14,7 @@
 namespace privgrad::core {
 namespace {
 
-/// \returns how many of the charges, from the first on, the budget pays for.
+/// \returns the number of charges, counted from the first, that the budget pays for.
 class Affordable {
  public:
   Affordable(const Manifest& manifest, std::span<const Charge> charges, const BesideCharges& beside,
@@ -35,7 +35,7 @@ class Affordable {
     return guard_answer(manifest_, beside_(count), charges_.first(count)).value;
   }
 
-  /// The budget is gone before the first step, or with it.
+  /// The budget is spent before or with the first step.
   [[noreturn]] void refuse() const {
     const std::string budget = "a budget of " + format_number(*manifest_.target_epsilon);
     const std::vector<Charge> beside = beside_(0);
@@ -57,9 +57,8 @@ class Affordable {
   double target_;
 };
 
-/// Two proofs about the same number cannot contradict each other: what one says is spent at least
-/// cannot be more than what another says is spent at most. If it is, one of them is wrong, and
-/// nobody knows which.
+/// Two proofs about the same number cannot contradict each other: one accountant's lower bound
+/// cannot exceed another's upper bound. If it does, one of them is wrong, and it is unknown which.
 void refuse_contradictions(const Manifest& manifest,
                            const std::vector<AccountantReport>& accountants) {
   constexpr double kRounding = 1e-9;

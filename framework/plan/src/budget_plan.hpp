@@ -1,4 +1,4 @@
-// How many planned steps the budget pays for, and the proved cost of these.
+// How many planned steps the budget pays for, and their proved cost.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ namespace privgrad::core {
 struct BudgetPlan {
   std::uint64_t affordable_steps = 0;
   std::vector<Charge> beside;                 ///< Paid for before these steps.
-  std::vector<AccountantReport> accountants;  ///< For these steps; the guarding one first.
+  std::vector<AccountantReport> accountants;  ///< For these steps; the guarding accountant first.
   Event event = Event::nothing();             ///< The same steps as one event.
 };
 
 /// \param target  for epsilon; nothing: all steps are paid for.
 /// \param are_bounds  whether the charges are upper bounds on the cost of the releases.
 /// \throws PrivacyError with the place: not a single step is affordable, an accountant refuses a
-///   charge, two contradict each other, or release mode is given no finite epsilon.
+///   charge, two contradict each other, or release mode has no finite epsilon.
 BudgetPlan plan_budget(const Manifest& manifest, std::span<const Charge> charges,
                        std::optional<double> target, const BesideCharges& beside, bool are_bounds);
 

@@ -95,7 +95,7 @@ CorrelatedPart part_of(const UsesGradientDifferences& differences, GradientDiffe
       first_step};
   for (std::uint64_t step = first_step; step < steps; ++step) {
     const double bound = differences.difference_bound(kind, step);
-    // Clipped to the clip norm each, two gradients are no further apart.
+    // Two gradients clipped to the clip norm differ by at most twice that.
     if (!(bound >= 0.0 && bound <= 2.0)) {
       throw PluginError("the aggregator bounds differences of gradients of step " +
                         std::to_string(step) + " by " + format_number(bound) +
@@ -106,7 +106,8 @@ CorrelatedPart part_of(const UsesGradientDifferences& differences, GradientDiffe
   return part;
 }
 
-/// The smallest factor of any part, if all of them, which have the same bounds, are changed by one.
+/// The smallest factor of any part, if the parts have the same bounds and their noise differs by a
+/// common factor.
 std::optional<double> noise_relative_to(std::span<const CorrelatedPart> parts,
                                         std::span<const CorrelatedPart> others) {
   if (parts.size() != others.size()) return std::nullopt;
@@ -162,7 +163,8 @@ CorrelatedPlan CorrelatedPlanner::plan(std::vector<CorrelatedPart> parts,
   return {std::move(parts), DrawnOrder{random_, nullptr, separation, std::move(cost)}};
 }
 
-/// The cost of these parts, from that of the last ones if they differ in a factor of the noise alone.
+/// The cost of these parts, derived from the cost of the last ones if only a factor of the noise
+/// differs.
 CorrelatedCost CorrelatedPlanner::cost_with(const std::vector<CorrelatedPart>& parts,
                                             const std::function<CorrelatedCost()>& computed) {
   if (const auto factor = noise_relative_to(parts, parts_)) return with_noise_times(cost_, *factor);

@@ -27,7 +27,7 @@ std::vector<CorrelatedPart> correlated_parts(const StepSetting& setting) {
   });
 }
 
-/// Refuses optimizers of prefix sums with other releases: they would train nothing.
+/// Refuses optimizers of prefix sums with other releases, which would train nothing.
 void refuse_other_than_sums(const StepSetting& setting, std::span<const CorrelatedPart> parts) {
   if (!setting.made.optimizer->takes_prefix_sums()) return;
   bool sums = parts.size() == 1 && parts.front().recipes.window() == 0;
@@ -44,8 +44,8 @@ void refuse_other_than_sums(const StepSetting& setting, std::span<const Correlat
   });
 }
 
-/// Noise of earlier steps that is named again is drawn again, exactly; and what it is subtracted from
-/// must have the same coordinates.
+/// Noise of earlier steps that is reused is redrawn exactly; and the releases from which it is
+/// subtracted must have the same coordinates.
 void refuse_unfit_for_windows(const StepSetting& setting) {
   const Manifest& manifest = setting.manifest;
   const std::string who = "aggregator " + manifest.aggregator.name();
@@ -64,7 +64,7 @@ void refuse_unfit_for_windows(const StepSetting& setting) {
   });
 }
 
-/// Noise of earlier steps fits sums of the same bound only, and their sum divided by one number.
+/// Noise of earlier steps matches only sums with the same bound and the same divisor.
 void refuse_changing_sums(const StepSetting& setting, const StepPlan& steps) {
   const Manifest& manifest = setting.manifest;
   const std::string why =
@@ -101,8 +101,8 @@ void refuse_changing_sums(const StepSetting& setting, const StepPlan& steps) {
                      "sampler cyclic_poisson");
 }
 
-/// An example's steps are at least as far apart as the strategy has bands, and in each of them it has
-/// a coin of its own.
+/// An example's steps must be at least as far apart as the strategy has bands, and in each of them
+/// it must have a separate coin.
 void require_cycles(const Manifest& manifest, std::span<const Charge> charges, std::size_t bands) {
   const SamplingLaw law = sampling_law(charges, 0);
   if (law.kind != SamplingLaw::Kind::poisson) refuse_secret_batches(manifest);
@@ -114,7 +114,7 @@ void require_cycles(const Manifest& manifest, std::span<const Charge> charges, s
                      "}");
 }
 
-/// Whether each unit draws its steps by itself, as the law of the sampler's own charges says.
+/// Whether each unit draws its steps independently, according to the sampler's own charges.
 bool draws_units_apart(const StepSetting& setting) {
   const std::vector<Event> releases(setting.facts.steps, Event::gaussian(1.0));
   const std::vector<Charge> charges =
@@ -126,8 +126,9 @@ bool draws_units_apart(const StepSetting& setting) {
   return true;
 }
 
-/// The rule is about each client by itself. Who else is there must not decide when it comes: under
-/// add_or_remove_one others would then come in other rounds, without the one that is gone.
+/// The rule concerns each client separately. The presence of other clients must not affect when it
+/// comes: under add_or_remove_one, removing one client would otherwise change the rounds of the
+/// others.
 void require_separable(const StepSetting& setting, std::span<const CorrelatedPart> parts) {
   const Manifest& manifest = setting.manifest;
   if (parts.size() != 1 || parts.front().recipes.window() == 0) {
@@ -146,8 +147,8 @@ void require_separable(const StepSetting& setting, std::span<const CorrelatedPar
           "adjacency zero_out or replace_one");
 }
 
-/// Gradients of one epoch are combined with differences to the next one's at the same place, which
-/// belong to the same examples only if these come back in the same order.
+/// Gradients of one epoch are combined with differences to those of the next epoch at the same
+/// place, which belong to the same examples only if the order is the same.
 void refuse_changing_order(const StepSetting& setting, const Participation& order) {
   const std::uint64_t epoch = setting.made.differences->epoch_steps();
   for (std::uint64_t step = epoch; step < setting.facts.steps; ++step) {

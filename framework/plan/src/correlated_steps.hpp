@@ -7,18 +7,19 @@
 
 namespace privgrad::core {
 
-/// The correlated part of the plan, with the cost in the order of the started sampler if it has
-/// one, if the started aggregator's releases share data or noise between steps; else null.
+/// The correlated part of the plan, if the started aggregator's releases share data or noise
+/// between steps; otherwise null. It contains the cost in the order of the started sampler, if that
+/// has one.
 /// \param steps  their values and batch sizes.
-/// \throws ManifestError, PrivacyError with the place, for anything that such releases cannot be
-///   combined with.
+/// \throws ManifestError, PrivacyError with the place, for anything that cannot be combined with
+///   such releases.
 std::shared_ptr<const CorrelatedPlan> plan_correlated_steps(const StepSetting& setting,
                                                             const StepPlan& steps,
                                                             CorrelatedPlanner& planner);
 
 /// The charges of releases whose batches are drawn by coins, each step amplified by its draw.
 /// \param plan  without an order.
-/// \throws PrivacyError with the place, for a sampler that may draw an example again too soon.
+/// \throws PrivacyError with the place, for a sampler that may redraw an example too soon.
 std::vector<Charge> amplified_charges(const Manifest& manifest, const Components& made,
                                       const CorrelatedPlan& plan);
 

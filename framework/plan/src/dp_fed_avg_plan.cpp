@@ -21,7 +21,7 @@ void refuse_adaptive(const Federated& wish, const FederatedPlan& federated) {
   });
 }
 
-/// Rounds in which no client has steps left would be paid for all the same.
+/// Rounds in which no client has steps left would still be paid for.
 void refuse_rounds_without_steps(const Manifest& manifest, const LocalSteps& steps) {
   if (steps.most < manifest.steps || steps.in_all == manifest.steps) return;
   throw error_at(manifest, "steps",
@@ -45,7 +45,8 @@ Manifest server_manifest(const Manifest& manifest) {
 /// The clients' part, without noise.
 Manifest client_manifest(const Manifest& manifest) {
   Manifest local = manifest;
-  local.aggregator = manifest.federated->client_aggregator;  // the manifest's is the server's
+  // the manifest's aggregator is the server's
+  local.aggregator = manifest.federated->client_aggregator;
   local.noise_off = true;
   local.noise_multiplier = {};
   local.noise_std = {};
@@ -67,8 +68,8 @@ std::optional<Separation> separation_of(const Federated& wish) {
   return Separation{wish.max_participations.value_or(wish.rounds), *wish.min_separation};
 }
 
-/// Whether who takes part tells who is there, which is private where a client may not be: others'
-/// rounds would be the same without it, and its own would be missing.
+/// Whether participation reveals which clients exist, which is private if a client may be absent:
+/// the others' rounds would be the same without it, and its own would be missing.
 bool shows_who_is_there(const Plan& plan) {
   return plan.public_order() != nullptr && plan.public_order()->separation &&
          plan.manifest->adjacency == Adjacency::add_or_remove_one;

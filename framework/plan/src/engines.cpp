@@ -65,7 +65,7 @@ using enum Trait;
 constexpr std::string_view kExactAlone =
     "only sums of aggregator.arithmetic exact are the same on any number of processes";
 
-// What each engine supports, and reasons in words for some of what it does not.
+// What each engine supports, and reasons for some of what it does not support.
 
 constexpr Trait kHost[] = {correlated,
                            gradient_differences,
@@ -292,7 +292,7 @@ std::string why_not(Engine engine, const Plan& plan) {
 
 namespace {
 
-/// Collects traits, and holds components to what they declare.
+/// Collects traits, and checks components against their declarations.
 class Collector {
  public:
   void add(bool has, Trait trait) {

@@ -42,7 +42,8 @@ constexpr const char* kRemedy = "; use arithmetic: float, which is listed as una
 }  // namespace
 
 std::uint64_t most_rows(const Manifest& manifest, const PlanNumbers& plan) {
-  // Where examples come and go, their number is private, and so may be the number in a batch.
+  // If examples may be added or removed, their number is private, and so may be the size of a
+  // batch.
   if (manifest.adjacency == Adjacency::add_or_remove_one) return kMostBatchRows;
   return planned_rows(plan);
 }

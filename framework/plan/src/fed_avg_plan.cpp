@@ -18,7 +18,7 @@ namespace {
 /// The plans that clients of the same size share, by the number of a client's examples.
 using PlansBySize = std::map<std::uint64_t, std::shared_ptr<const Plan>>;
 
-/// Notes the fewest and the most steps that a client's budget pays for.
+/// Records the fewest and the most steps that a client's budget pays for.
 void note_affordable(const PlansBySize& sizes, FederatedPlan& federated) {
   federated.affordable_steps = sizes.begin()->second->affordable_steps;
   federated.most_affordable_steps = 0;
@@ -38,8 +38,8 @@ void refuse_correlated(const Manifest& manifest, const Plan& plan) {
   });
 }
 
-/// A client that misses a round has paid for steps that it never makes: of an epoch of random
-/// allocation the rest would be drawn by coins that nobody has.
+/// A client that misses a round has paid for steps that it never makes: in an epoch of random
+/// allocation, the rest of it would be drawn by coins that no longer exist.
 void refuse_epochs(const Manifest& manifest, const Plan& plan) {
   const bool has_epochs =
       std::any_of(plan.charges.begin(), plan.charges.end(), [](const Charge& charge) {
@@ -55,7 +55,8 @@ void refuse_epochs(const Manifest& manifest, const Plan& plan) {
   });
 }
 
-/// Each accountant's answer about all clients is its largest: accountants do not agree on who that is.
+/// Each accountant's answer about all clients is its largest answer, because accountants disagree
+/// about which client costs most.
 void take_larger(const std::vector<AccountantReport>& of_client,
                  std::vector<AccountantReport>& of_all) {
   for (std::size_t i = 0; i < of_all.size(); ++i) {
@@ -63,7 +64,7 @@ void take_larger(const std::vector<AccountantReport>& of_client,
   }
 }
 
-/// The batch sizes given to the sampler of estimates: as for the first step, unless a target finds
+/// The batch sizes for the sampler of estimates: as for the first step, unless a target determines
 /// it.
 std::vector<double> estimate_batch_size(const Manifest& manifest, std::uint64_t most_steps) {
   if (!manifest.batch_size.is_given()) return {};
@@ -96,7 +97,7 @@ class ClientPlanner {
   }
 
  private:
-  /// Before anything is planned: each size of a shard has a plan with values for all steps.
+  /// Checked before planning: each shard size has a plan with values for all steps.
   void check_size() const {
     const std::set<std::uint64_t> sizes(sizes_.begin(), sizes_.end());
     if (most_steps_ <= kMostSteps / sizes.size()) return;
@@ -108,7 +109,7 @@ class ClientPlanner {
                        ", because a plan keeps some 300 bytes for each step");
   }
 
-  /// \param estimate_noise  0: there are no estimates to pay for.
+  /// \param estimate_noise  0 if there are no estimates to pay for.
   PlansBySize plans_with(double estimate_noise) const {
     PlansBySize plans;
     for (const std::uint64_t size : sizes_) {
@@ -122,7 +123,7 @@ class ClientPlanner {
     return plans;
   }
 
-  /// Asks whether the rounds will be chosen by estimates, and plans what these cost.
+  /// Asks whether estimates will choose the rounds, and plans their cost.
   void plan_estimates(AdaptiveLocalIterations& chooser, PlansBySize& plans) {
     wish_.local_iterations.with_position(
         [&] { federated_.estimates = starts_rounds(chooser, plans); });
@@ -139,7 +140,7 @@ class ClientPlanner {
     return chooser.start_rounds(wish_.rounds, federated_.paced_steps(wish_));
   }
 
-  /// With estimates, the rest of the budget has a round for every step, so nothing would ask for
+  /// With estimates, the rest of the budget has a round for every step, so no rule would request
   /// them.
   void leave_out_estimates(PlansBySize& plans) {
     federated_.estimates = false;
@@ -148,7 +149,7 @@ class ClientPlanner {
     plans = plans_with({});
   }
 
-  /// The same for all clients: the least that costs none of them more than its share.
+  /// The same for all clients: the smallest noise for which no client pays more than its share.
   double estimate_noise() const {
     if (wish_.estimate_noise) return *wish_.estimate_noise;
     if (!manifest_.target_epsilon) {
@@ -211,7 +212,7 @@ std::vector<Charge> estimate_charges(const Manifest& manifest, const Sampler& sa
 
 Plan plan_fed_avg(const Manifest& manifest, const std::shared_ptr<const Setting>& setting,
                   const Shards& shards, const LocalSteps& steps, FederatedPlan& federated) {
-  start_participation(manifest);  // to see that it can be
+  start_participation(manifest);  // to check that it can be started
   const PlansBySize plans = ClientPlanner(manifest, setting, shards, steps, federated).plans();
   for (std::size_t i = 0; i < shards.sizes.size(); ++i)
     federated.clients[i].plan = plans.at(shards.sizes[i]);

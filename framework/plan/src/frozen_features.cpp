@@ -20,14 +20,14 @@ namespace {
 
 constexpr const char* kFrozenKey = "model.train";
 
-/// Enough that the weights are read seldom, few enough to be in a cache.
+/// Large enough that the weights are read seldom, small enough to fit in a cache.
 constexpr std::size_t kRowsOfFeatures = 256;
 
 bool all_numbers(std::span<const float> values) {
   return std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); });
 }
 
-/// Some examples of a data set, one after the other.
+/// Consecutive examples of a data set.
 struct RowsInTurn {
   std::vector<std::uint32_t> rows;
   std::vector<float> features, targets;
@@ -42,7 +42,7 @@ struct RowsInTurn {
 };
 
 /// \param after  numbers per example in the outputs.
-/// \returns [rows, after]; NaN throughout for an example that was no number, or became none.
+/// \returns [rows, after]; NaN throughout for an example that was NaN, or became NaN.
 std::vector<float> outputs_of(const Outputs& layers, std::size_t after, const Dataset& data) {
   const std::size_t before = data.row_size();
   std::vector<float> result(data.rows() * after);
@@ -61,7 +61,7 @@ std::vector<float> outputs_of(const Outputs& layers, std::size_t after, const Da
   return result;
 }
 
-// ---- what the outputs follow from
+// ---- the key of the outputs
 
 std::string hash_of(std::span<const float> values) {
   Sha256 hash;
@@ -69,7 +69,8 @@ std::string hash_of(std::span<const float> values) {
   return hash.hex();
 }
 
-/// Everything that outputs follow from but the data: layers, weights, and the code that computes.
+/// Everything from which outputs follow except the data: layers, weights, and the code that
+/// computes.
 nlohmann::json key_of_layers(const Manifest& manifest, const Network& layers,
                              std::span<const float> parameters) {
   nlohmann::json key = key_of_code("backend", *manifest.backend.component, manifest.backend.params);

@@ -25,7 +25,7 @@ bool is_epoch(const Event& cost) {
   return std::holds_alternative<RandomAllocationEvent>(cost.kind());
 }
 
-/// Whether an epoch of random allocation is charged among others, or many at once.
+/// Whether an epoch of random allocation is charged as part of a larger event.
 bool hides_epoch(const Event& cost) {
   const auto has = [](const Event& part) { return is_epoch(part) || hides_epoch(part); };
   if (const auto* all = std::get_if<ComposedEvent>(&cost.kind()))
@@ -34,9 +34,10 @@ bool hides_epoch(const Event& cost) {
   return false;
 }
 
-/// Whether the epoch's cost is that of these steps. Those of other noise than its own have more, and
-/// adding noise to what its steps release gives what they do. Fewer steps than it has may be left
-/// over at the end of a run; elsewhere, examples would draw from fewer than are charged.
+/// Whether the epoch's event covers these steps. Steps with more noise than the event are covered,
+/// because adding noise to what the event releases yields their releases. Fewer steps than the
+/// event has may remain at the end of a run; elsewhere, examples would draw from fewer steps than
+/// are charged.
 bool covers(const RandomAllocationEvent& epoch, std::span<const Charge> steps, bool at_end) {
   const auto count = static_cast<std::uint64_t>(epoch.steps);
   const auto* own = std::get_if<GaussianEvent>(&epoch.of->kind());
@@ -49,7 +50,7 @@ bool covers(const RandomAllocationEvent& epoch, std::span<const Charge> steps, b
          });
 }
 
-/// Whether the cost of a cycle is that of each of these steps: they have no less noise.
+/// Whether the cycle's event covers each of these steps: they have no less noise.
 bool covers(const PoissonSampledEvent& cycle, std::span<const Charge> steps) {
   const auto* own = std::get_if<GaussianEvent>(&cycle.of->kind());
   return std::all_of(steps.begin(), steps.end(), [&](const Charge& step) {
@@ -59,9 +60,9 @@ bool covers(const PoissonSampledEvent& cycle, std::span<const Charge> steps) {
   });
 }
 
-/// A poisson_sampled that pays for several steps is for a cycle of them (Sampler::charges()), and where
-/// there is one, all steps are in cycles: a step of another kind would take rows of any group, between
-/// steps that rest on how far apart a row's are.
+/// A poisson_sampled that pays for several steps is for a cycle of them (Sampler::charges()). If
+/// there is one, all steps must be in cycles: a step of another kind could take rows of any group,
+/// between steps that rely on the distance between a row's steps.
 void check_cycles(const std::string& sampler, std::span<const Charge> charges,
                   Adjacency adjacency) {
   const SamplingLaw first = charges.empty() ? SamplingLaw{} : sampling_law(charges, 0);
@@ -92,8 +93,8 @@ void check_cycles(const std::string& sampler, std::span<const Charge> charges,
   }
 }
 
-/// Of epochs of random allocation the run keeps the coins, and holds the batches against the charge
-/// (SamplingWatch), if each is charged by itself, at its first step.
+/// The run keeps the coins of epochs of random allocation, and tests the batches against the charge
+/// (SamplingWatch), if each epoch is charged separately, at its first step.
 void check_epochs(const std::string& sampler, std::span<const Charge> charges) {
   for (const Charge& charge : charges) {
     if (hides_epoch(charge.cost)) {
@@ -145,7 +146,7 @@ std::vector<Charge> sampled_charges(const Manifest& manifest, const Sampler& sam
                       std::to_string(costs.size()) + " charges for " +
                       std::to_string(releases.size()) + " steps");
   }
-  // The charges must bound the cost of every prefix, and before the first release there is none.
+  // The charges must bound the cost of every prefix; the cost before the first release is zero.
   if (!costs.empty() && is_nothing(costs.front()) && !is_nothing(releases.front())) {
     throw PluginError(manifest.sampler.component->full_name() +
                       ": broke its contract: charges nothing for the first release");
@@ -167,7 +168,7 @@ PrivacyAnswer answer_of(const ComponentUse& accountant, const Manifest& manifest
   const auto made = accountant_after(make_accountant(accountant), accountant, manifest.adjacency,
                                      beside, charges);
   PrivacyAnswer answer = checked(made->epsilon(manifest.target_delta), accountant.name());
-  // An accountant's word about its own error is no proof, however small that error is.
+  // An accountant's claim about its own error is not a proof, however small that error is.
   if (accountant.certifier != nullptr && answer.bound == BoundKind::exact)
     answer.bound = BoundKind::estimate;
   return answer;

@@ -13,50 +13,51 @@
 
 namespace privgrad::core {
 
-/// The charges beside so many steps, paid for before them.
+/// The charges beside this many steps, paid for before them.
 using BesideCharges = std::function<std::vector<Charge>(std::uint64_t steps)>;
 
-/// The manifest's sampler's charges for these releases, one for each.
+/// The sampler's charges for these releases, one for each.
 /// \param what  the charges' name; "" for steps.
-/// \throws PluginError if it gives another number of them, or nothing for the first release.
+/// \throws PluginError if it returns another number of them, or nothing for the first release.
 std::vector<Charge> sampled_charges(const Manifest& manifest, const Sampler& sampler,
                                     std::span<const Event> releases, const std::string& what = {});
 
-/// An accountant's answer about the charges, composed one by one in this order: the very additions
-/// that the ledger will make, so that a run cannot differ from its plan by a rounding.
+/// An accountant's answer about the charges, composed one by one in this order: exactly the
+/// additions that the ledger will make, so that a run cannot differ from its plan by a rounding.
 /// \throws PrivacyError if it refuses one of them.
 PrivacyAnswer answer_of(const ComponentUse& accountant, const Manifest& manifest,
                         std::span<const Charge> beside, std::span<const Charge> charges);
 
-/// The answer that the manifest's accountant, which guards the budget, or the one that certifies
-/// it, proves for the charges.
+/// The proved answer about the charges from the manifest's accountant, which guards the budget, or
+/// from the one that certifies it.
 /// \throws PrivacyError if it refuses one, or if its answer is an estimate.
 PrivacyAnswer guard_answer(const Manifest& manifest, std::span<const Charge> beside,
                            std::span<const Charge> charges);
 PrivacyAnswer guard_answer(const Manifest& manifest, const std::vector<Charge>& charges);
 
-/// The charges of steps whose noise, or whatever else the plan leaves open, is scaled by `scale`.
+/// The charges of steps whose noise, or any other open quantity of the plan, is scaled by `scale`.
 using ChargesAtScale = std::function<std::vector<Charge>(double scale)>;
 
 /// The smallest scale at which the guard proves that the charges cost at most the target, as
-/// smallest_scale(). Where the manifest's own accountant only estimates, it finds the scale, which
-/// is then raised until the proof of the one that certifies it meets the target.
+/// smallest_scale(). If the manifest's own accountant only estimates, it finds the scale, which is
+/// then raised until the proof of its certifier meets the target.
 ///
-/// The target is undercut by a relative 1e-10, so that the roundings of another processor, where
-/// the scale is used again, do not prove more than the budget: the accountants' answers differ by
+/// The target is undercut by a relative 1e-10, so that when the scale is reused on another
+/// processor, its roundings do not prove more than the budget: the accountants' answers differ by
 /// 1e-13 between processors that multiply and add in one instruction and those that do not.
-/// \param noise  the largest noise multiplier at a scale of 1, which scales with it; 0: the scale is
-///   that of something else.
-/// \throws PrivacyError as guard_answer(), if no scale meets it, or if any noise does.
+/// \param noise  the largest noise multiplier at a scale of 1, which scales with it; 0 if the scale
+///   is not of noise.
+/// \throws PrivacyError as guard_answer(), if no scale meets the target, or if any noise does.
 double calibrated_scale(const Manifest& manifest, const ChargesAtScale& charges_at, double target,
                         std::span<const Charge> beside = {}, double noise = 1.0);
 
-/// Checks the sampler's charges against a lower bound on each step's cost. Whatever a sampler draws
-/// with batches of these expected sizes, some example is in the batch of step t with probability
-/// batch_size[t] / dataset_size at least: the mean over examples. Where all others contribute
-/// zeros, that step's release is that of a Poisson-sampled one.
+/// Checks the sampler's charges against a lower bound on each step's cost. With batches of these
+/// expected sizes, however a sampler draws them, some example is in the batch of step t with
+/// probability at least batch_size[t] / dataset_size, the mean over examples. If all others
+/// contribute zeros, that step's release equals that of a Poisson-sampled one.
 /// \param epsilon  the stated cost of the paid steps.
-/// \throws PluginError if one of them alone costs more: the sampler's charges are too small.
+/// \throws PluginError if one of them alone costs more, which means that the sampler's charges are
+///   too small.
 void check_sampler_charges(const Manifest& manifest, std::uint64_t dataset_size,
                            std::span<const double> batch_size, std::span<const Charge> paid,
                            const PrivacyAnswer& epsilon);

@@ -12,7 +12,7 @@
 namespace privgrad::core {
 namespace {
 
-/// Fits by least squares are the least exact: half of a number's digits.
+/// Least-squares fits are the least exact: half of a number's digits.
 constexpr double kRoundings = 1e-6;
 
 /// The relative difference; 0 for equal numbers.

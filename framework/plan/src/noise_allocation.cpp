@@ -16,7 +16,8 @@ struct Knot {
 
 double slope(const Knot& a, const Knot& b) { return (a.cost - b.cost) / (b.square - a.square); }
 
-/// The marginal cost as a convex, falling function of the squared noise: the lower hull of knots.
+/// The marginal cost as a convex, decreasing function of the squared noise: the lower hull of
+/// knots.
 class MarginalCost {
  public:
   /// \param knots  by increasing noise.
@@ -44,9 +45,9 @@ class MarginalCost {
     return a.cost * std::pow(square / a.square, power);
   }
 
-  /// The squared noise at which the cost falls by `weight` for each unit of it. A chord's slope is
-  /// taken for that at the geometric mean of its ends, which for a cost of c/square it is exactly;
-  /// between two of those, a power.
+  /// The squared noise at which the cost decreases by `weight` per unit. A chord's slope is taken
+  /// as the slope at the geometric mean of its ends, which is exact for a cost of c/square; between
+  /// two such points, a power is used.
   double square_at_slope(double weight) const {
     const std::size_t chords = hull_.size() - 1;
     const auto slope_of = [&](std::size_t i) { return slope(hull_[i], hull_[i + 1]); };
@@ -69,14 +70,15 @@ class MarginalCost {
   }
 
  private:
-  std::vector<Knot> hull_;  // cost and slope fall
+  std::vector<Knot> hull_;  // cost and slope decrease
 };
 
-/// The marginal cost of one charge, measured by as many copies of it as the accountant can tell.
-/// \param copies  in: where to begin; out: how many it took.
+/// The marginal cost of one charge, measured with as many copies of it as the accountant needs to
+/// show a difference.
+/// \param copies  in: the initial number; out: the number that was needed.
 double cost_of_one(const Charge& charge, std::vector<Charge> beside, double without,
                    const CostOfCharges& cost_of, std::size_t& copies) {
-  constexpr double kRise = 0.01;  // of epsilon, far above the roundings of any accountant
+  constexpr double kRise = 0.01;  // of epsilon; far above the roundings of any accountant
   const std::size_t most = beside.size();
   beside.insert(beside.end(), copies, charge);
   for (;;) {
@@ -90,7 +92,7 @@ double cost_of_one(const Charge& charge, std::vector<Charge> beside, double with
 MarginalCost marginal_cost(double uniform, std::size_t steps, const std::vector<Charge>& charges,
                            const ChargesOfNoise& charges_of, const CostOfCharges& cost_of,
                            KeptNumbers& kept) {
-  constexpr int kOctaves = 3;  // to each side of uniform noise
+  constexpr int kOctaves = 3;  // on each side of uniform noise
   constexpr int kOfAnOctave = 3;
   constexpr double kNone = 1e-300, kInfinite = 1e300;
   double without = 0.0;
@@ -108,7 +110,7 @@ MarginalCost marginal_cost(double uniform, std::size_t steps, const std::vector<
   return MarginalCost(knots);
 }
 
-/// The first step of each block: steps behind it that cost nothing are paid for with it.
+/// The first step of each block: the following steps that cost nothing are paid for with it.
 std::vector<std::size_t> blocks_of(std::span<const Charge> charges) {
   std::vector<std::size_t> firsts;
   for (std::size_t t = 0; t < charges.size(); ++t) {
@@ -155,7 +157,7 @@ std::vector<double> noise_by_cost(std::span<const double> influence, double unif
       sum += cost.at(cost.square_at_slope(weight * std::exp2(log_factor)));
     return sum;
   };
-  double low = -1000.0, high = 1000.0;  // a larger factor of the influence asks for less noise
+  double low = -1000.0, high = 1000.0;  // a larger factor of the influence requires less noise
   for (int i = 0; i < 60; ++i) {
     const double middle = low + (high - low) / 2.0;
     (spent(middle) <= budget ? low : high) = middle;

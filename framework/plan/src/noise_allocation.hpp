@@ -1,4 +1,4 @@
-// Divides a run's budget among its steps by their influence and by what its own accountant charges.
+// Divides a run's budget among its steps by their influence and by its own accountant's charges.
 #pragma once
 
 #include <cstdint>
@@ -14,34 +14,36 @@ namespace privgrad::core {
 /// The charges of all steps, made with these noise multipliers.
 using ChargesOfNoise = std::function<std::vector<Charge>(const std::vector<double>& noise)>;
 
-/// What the guarding accountant proves for the charges, with those beside the steps.
+/// The guarding accountant's proof for the charges, with those beside the steps.
 using CostOfCharges = std::function<double(std::span<const Charge> charges)>;
 
-/// Whether the steps together cost what their sum of 1/sigma^2 does, by any accountant: each is a
-/// Gaussian release that every unit takes part in, and k Gaussian releases of one value are worth
-/// one release of the noise (sum of 1/sigma^2)^(-1/2) (Dong, Roth and Su 2022, Corollary 3.3).
-/// Lemma 4.3 of Hong, Wang and Zhou 2022 then gives the least sum of influence times squared noise.
+/// Whether the steps together cost as much as their sum of 1/sigma^2, by any accountant: each must
+/// be a Gaussian release in which every unit takes part, because k Gaussian releases of one value
+/// are equivalent to one release with noise (sum of 1/sigma^2)^(-1/2) (Dong, Roth and Su 2022,
+/// Corollary 3.3). Lemma 4.3 of Hong, Wang and Zhou 2022 then gives the smallest sum of influence
+/// times squared noise.
 /// \param charges  one per step, none correlated with another.
-/// \param noise    the noise multipliers that they are of.
+/// \param noise  their noise multipliers.
 bool costs_inverse_square(std::span<const Charge> charges, std::span<const double> noise);
 
-/// Noise multipliers with a small sum of influence times squared noise at a given cost, where a
-/// step costs something else than 1/sigma^2 (a sampled step costs much more as sigma falls below
-/// 1, and less as it grows).
+/// Noise multipliers with a small sum of influence times squared noise at a given cost, if the cost
+/// of a step is not 1/sigma^2 (a sampled step costs much more as sigma falls below 1, and less as
+/// it grows).
 ///
-/// The accountant is asked by how much each of some noise multipliers, beside a run of uniform noise
-/// that meets the target, raises epsilon: its marginal cost m(sigma). Each step then gets the sigma
-/// that minimises q_t sigma^2 + lambda m(sigma), found between the noise multipliers that were
-/// asked about, with the one lambda at which the marginal costs add up to those of uniform noise.
-/// Steps that are paid for together (an epoch, a cycle) get the same noise.
+/// The accountant computes, for each of some noise multipliers, by how much an additional step
+/// raises the epsilon of a run with uniform noise that meets the target: its marginal cost
+/// m(sigma). Each step then gets the sigma that minimises q_t sigma^2 + lambda m(sigma),
+/// interpolated between these noise multipliers, with the lambda at which the marginal costs add up
+/// to those of uniform noise. Steps that are paid for together (an epoch, a cycle) get the same
+/// noise.
 ///
-/// Premise: costs that add up, which is so to the first order around uniform noise. By an
-/// accountant of Renyi divergences it is so at the order that is best for uniform noise. So the
-/// result is a proposal: its scale is still open and has to be calibrated, and the caller has to
-/// compare it with uniform noise.
+/// Premise: costs add up, which is true to first order around uniform noise, and for an accountant
+/// of Renyi divergences at the order that is best for uniform noise. So the result is a proposal:
+/// its scale is still open and must be calibrated, and the caller must compare it with uniform
+/// noise.
 /// \param influence  one > 0 for each step.
 /// \param uniform    the uniform noise multiplier that meets the target.
-/// \param kept       keeps the marginal costs, whose last digits depend on the processor.
+/// \param kept  stores the marginal costs, whose last digits depend on the processor.
 /// \returns noise multipliers up to their scale; all `uniform` if the accountant gives no costs to
 ///   divide by.
 std::vector<double> noise_by_cost(std::span<const double> influence, double uniform,

@@ -14,7 +14,7 @@
 namespace privgrad::core {
 namespace {
 
-/// The charges beside the steps: measurements of noise that adapts, or statistics, a report and the
+/// The charges beside the steps: measurements of adaptive noise, or statistics, a report and the
 /// owner's.
 BesideCharges charges_beside(const std::optional<AdaptiveNoisePlan>& noise_adapts,
                              const OwnerSetting& owner,
@@ -32,11 +32,10 @@ BesideCharges charges_beside(const std::optional<AdaptiveNoisePlan>& noise_adapt
   };
 }
 
-/// The ledger adds up in the order in which releases come to be made: with releases between the
-/// steps it may differ from the plan by roundings.
-/// A plan that is made again with a scale that was calibrated was proved to be within the budget
-/// where that was done. With noise that is given, the budget says how many steps are made, and the
-/// same budget does each time.
+/// The ledger adds up charges in the order of the releases, so with releases between the steps it
+/// may differ from the plan by roundings. A recreated plan with a calibrated scale was proved to be
+/// within the budget at calibration. If the noise is given, the budget determines the number of
+/// steps, and the same budget gives the same number each time.
 std::optional<double> target_of(const Manifest& manifest, bool has_charges_between,
                                 bool is_calibrated_before) {
   std::optional<double> target = manifest.target_epsilon;
@@ -77,7 +76,7 @@ void check_clip_norms(const Manifest& manifest, const OwnerSetting& owner,
   manifest.clip_norm.with_position(check);
 }
 
-/// \param count  its auto_values get that of the learning rate, if it is `auto`.
+/// \param count  its auto_values get an entry for the learning rate, if that is `auto`.
 std::vector<double> plan_learning_rate(const Manifest& manifest, const OwnerSetting& owner,
                                        const Optimizer& optimizer, StepCount& count) {
   const std::uint64_t steps = count.facts.steps;
@@ -87,7 +86,7 @@ std::vector<double> plan_learning_rate(const Manifest& manifest, const OwnerSett
   return std::vector<double>(steps, count.auto_values.back().value);
 }
 
-/// Replaces the values computed here by those that a resumed run began with.
+/// Replaces the values computed here by those with which a resumed run began.
 /// \returns the learning rate
 std::vector<double> keep(KeptNumbers& kept, StepSchedules& schedules,
                          std::vector<double> learning_rate) {
@@ -100,19 +99,19 @@ std::vector<double> keep(KeptNumbers& kept, StepSchedules& schedules,
   return kept.schedule("learning_rate", std::move(learning_rate));
 }
 
-/// That sums and noise have room in the arithmetic, where it is exact.
+/// Checks that sums and noise fit the arithmetic, if it is exact.
 void check_range(const Manifest& manifest, const PlanNumbers& numbers,
                  const CorrelatedPlan* correlated) {
   if (!manifest.noise_off && numbers.arithmetic == Arithmetic::exact)
     check_exact_range(manifest, numbers, correlated);
 }
 
-/// The key that a public order of examples is drawn with.
+/// The key from which a public order of examples is drawn.
 RandomKey order_key(const Manifest& manifest, const Setting& setting, const OwnerSetting& owner) {
   if (!manifest.seed && setting.recorded && setting.recorded->order_key)
     return RandomKey::from_public_hex(*setting.recorded->order_key);
   if (owner.key) return *owner.key;
-  // Facts show this one, and not the key of the plan. A seed keeps its addresses.
+  // The facts contain this key, not that of the plan. A seeded run keeps its addresses.
   return manifest.seed ? *setting.plan_key : setting.plan_key->derive("order");
 }
 
@@ -124,7 +123,7 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
   const Components made = make_components(manifest, setting->groups);
   check_augmentation(manifest, made);
 
-  // ---- how many steps, and by which schedules
+  // ---- the number of steps, and their schedules
   StepCount count = plan_step_count(manifest, *setting, owner, made);
   const std::uint64_t steps = count.facts.steps;
   const auto noise_adapts = plan_adaptive_noise(manifest, *setting, steps);
@@ -190,7 +189,7 @@ Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting
                       .event = std::move(budget.event)};
   check_range(manifest, numbers, step_plan.correlated.get());
   if (noise_adapts) numbers = with_budget_as_guarantee(manifest, std::move(numbers));
-  // Without a seed it draws this order and nothing else.
+  // Without a seed it draws only this order.
   const bool shows_key = step_plan.has_order() && !manifest.noise_off && !manifest.seed;
   return {std::move(numbers),
           &manifest,

@@ -11,12 +11,12 @@
 
 namespace privgrad::core {
 
-/// The facts about one owner's data that its plan needs: the whole data set of a central run, the
-/// shard of a client, or the clients of a server.
+/// The facts about one owner's data for its plan: the whole data set of a central run, the shard of
+/// a client, or the clients of a server.
 struct OwnerSetting {
   std::uint64_t dataset_size = 0;  ///< Public, > 0.
-  std::uint64_t steps = 0;         ///< The most that are made; 0: a theorem chooses them.
-  /// Releases beside the steps, for which the budget has to pay first.
+  std::uint64_t steps = 0;         ///< The most steps that are made; 0 if a theorem chooses them.
+  /// Releases beside the steps, for which the budget must pay first.
   std::vector<Charge> beside{};
   /// Values that replace the manifest's schedules.
   std::optional<double> clip_norm{}, learning_rate{};
@@ -24,12 +24,12 @@ struct OwnerSetting {
   bool is_accounted_in_full = false;
   /// The key for drawing a public order of examples, if not the run's.
   std::optional<RandomKey> key{};
-  /// Of a server: clients take part as they keep to it, and the worst of that is charged.
+  /// For a server: the rule to which clients keep, and whose worst case is charged.
   std::optional<Separation> separation{};
 };
 
 /// The plan of an owner's steps, in stages: step count, schedules, charges with the noise's scale,
-/// budget. Unaccounted uses of the data are not listed yet.
+/// budget. Does not list unaccounted uses of the data.
 /// \throws as make_plan().
 Plan plan_owner(const Manifest& manifest, std::shared_ptr<const Setting> setting,
                 const OwnerSetting& owner);

@@ -18,7 +18,7 @@ namespace privgrad::core {
 
 namespace {
 
-/// Refuses a plan with a trait that an engine does not support which the manifest asks for.
+/// Refuses a plan with a trait that an engine of the manifest does not support.
 void check_engines(const Plan& plan, const Manifest& manifest) {
   const auto check = [&](Engine engine, std::string_view key) {
     const std::string why = why_not(engine, plan);
@@ -31,7 +31,7 @@ void check_engines(const Plan& plan, const Manifest& manifest) {
 
 Plan plan_for(const Manifest& manifest, const std::shared_ptr<const Setting>& setting) {
   check_traits_are_known(manifest);
-  if (manifest.federated) {  // refuses them
+  if (manifest.federated) {  // check_engines() refuses them
     plan_statistics(manifest, *setting);
     plan_report(manifest, *setting, manifest.steps);
   }
@@ -46,8 +46,8 @@ Plan plan_for(const Manifest& manifest, const std::shared_ptr<const Setting>& se
   return plan;
 }
 
-/// How batches are chosen, as far as the charges go by it. A sampler's own summary says what it can
-/// be charged as, not what it was.
+/// How batches are chosen, according to the charges. A sampler's own summary says how it can be
+/// charged, not how it was.
 std::string charged_sampling(const Plan& plan) {
   const std::string each = plan.unit == PrivacyUnit::client ? "Each client" : "Each example";
   if (plan.charges.empty()) return "Nothing was charged for how they were drawn.";
@@ -127,7 +127,7 @@ std::uint64_t Plan::evaluate_every() const {
 }
 
 std::string Plan::sampling_words() const {
-  // A sampler's own summary is about charges that are not asked for here.
+  // A sampler's own summary describes charges that are not used here.
   const DrawnOrder* order = public_order();
   if (order != nullptr && order->separation) {
     return "Whoever comes and may: clients that come early are refused; accounted by the worst "

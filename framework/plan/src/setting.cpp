@@ -25,7 +25,7 @@
 namespace privgrad::core {
 namespace {
 
-/// The statistic that a transform asks for.
+/// The statistic that a transform requests.
 std::optional<StatisticRequest> request_of(const ComponentUse& use, const Transform& transform,
                                            const ExampleShape& shape) {
   const auto* asks = dynamic_cast<const BoundedStatistic*>(&transform);
@@ -41,7 +41,7 @@ std::optional<StatisticRequest> request_of(const ComponentUse& use, const Transf
   return request;
 }
 
-/// \returns the shape of the examples that the model sees.
+/// \returns the shape of the model's input examples.
 ExampleShape plan_transforms(const Manifest& manifest, Setting& setting) {
   ExampleShape shape = setting.info.shape;
   for (const ComponentUse& use : manifest.transforms) {
@@ -66,7 +66,7 @@ ExampleShape plan_transforms(const Manifest& manifest, Setting& setting) {
   return shape;
 }
 
-/// Whether bits are covered is part of the plan, and only a program can say it.
+/// Whether bits are covered is part of the plan, and depends on the program.
 ExactAbilities program_abilities(const Manifest& manifest, const Setting& setting) {
   if (manifest.noise_off) return {};
   const std::unique_ptr<Executor> executor = make_executor(1);
@@ -76,7 +76,7 @@ ExactAbilities program_abilities(const Manifest& manifest, const Setting& settin
           .rows = ability_of<ReproducibleRows>(*program) != nullptr};
 }
 
-/// The size that everybody may know.
+/// The public size.
 std::uint64_t public_size(const Manifest& manifest, const DataInfo& info) {
   if (!size_is_public(manifest)) return declared_size(manifest).value_or(info.train_rows);
   const std::uint64_t size = manifest.dataset_size.value_or(info.train_rows);
@@ -130,8 +130,8 @@ void check_names(const Manifest& manifest, const DataInfo& info) {
   }
 }
 
-/// Fits the weights that the model begins from, and finds the frozen layers.
-/// \param weights  the file of model.weights; null: there is none, or it is not read.
+/// Matches the model's initial weights, and finds the frozen layers.
+/// \param weights  the file of model.weights; null if there is none, or it is not read.
 void plan_weights(const Manifest& manifest, const TensorFile* weights, Setting& setting) {
   if (weights != nullptr) {
     setting.initial =
@@ -159,10 +159,11 @@ void plan_weights(const Manifest& manifest, const TensorFile* weights, Setting& 
   setting.frozen_parameters = parameter_count(first_part(setting.whole, setting.frozen_layers));
   const auto executor = make_executor(1);
   ComponentPtr<Backend> backend;
-  compile_frozen_layers(manifest, setting, backend, *executor);  // refuses what cannot
+  // refuses layers that cannot be compiled
+  compile_frozen_layers(manifest, setting, backend, *executor);
 }
 
-/// Refuses augmentation where altered copies make no sense, or steps do not support them.
+/// Refuses augmentation if altered copies are meaningless, or if steps do not support them.
 void check_augmentation(const Manifest& manifest, const Setting& setting) {
   if (!manifest.augmentation) return;
   const auto refuse = [&](const std::string& what) {
@@ -182,7 +183,8 @@ void check_augmentation(const Manifest& manifest, const Setting& setting) {
     refuse("is for central runs");
 }
 
-/// \returns whether the clipping shifts and scales coordinates. Refuses to where it has no place.
+/// \returns whether the clipping shifts and scales coordinates. Refuses it for an unsuitable
+///   setting.
 bool scales_coordinates(const Manifest& manifest) {
   const auto scales = [](const ComponentUse& use) {
     const auto clipping = use.make<Clipping>();
@@ -231,9 +233,9 @@ bool overlap(const RowOrigin& a, const RowOrigin& b) {
   return a.file == b.file && a.part == b.part && a.first < b.end && b.first < a.end;
 }
 
-/// Refuses test rows that are declared public and are training rows, by where rows come from. What
-/// rows hold decides nothing: a refusal that follows from two equal rows would itself tell whether
-/// somebody's row is there.
+/// Refuses test rows that are declared public but are training rows, judged by the origin of rows.
+/// The content of rows is not compared: a refusal because two rows are equal would reveal whether
+/// someone's row is in the data.
 void check_public_rows(const Manifest& manifest, const DataInfo& info) {
   if (!manifest.test_is_public) return;
   for (const RowOrigin& test : info.test_origins) {
@@ -252,7 +254,7 @@ void check_public_rows(const Manifest& manifest, const DataInfo& info) {
 
 namespace {
 
-/// What its source says of the rows before it looks at one.
+/// What the source says about the rows before it reads one.
 DataInfo foreseen_info(const Manifest& manifest, const ComponentUse& data) {
   DataInfo foreseen = data.with_position([&] {
     const auto source = data.make<DataSource>();
@@ -263,7 +265,8 @@ DataInfo foreseen_info(const Manifest& manifest, const ComponentUse& data) {
   return foreseen;
 }
 
-/// Makes what is known of a setting before a row is read, and refuses by it.
+/// Makes the part of a setting that is known before a row is read, with all refusals that depend
+/// only on it.
 /// \param weights  as above.
 void foresee(const Manifest& manifest, const TensorFile* weights, Setting& setting) {
   if (weights != nullptr) setting.weights = facts_of(*weights);
@@ -273,7 +276,7 @@ void foresee(const Manifest& manifest, const TensorFile* weights, Setting& setti
   refuse_foreseen(manifest, setting);
 }
 
-/// Of a model that was planned before a row was read.
+/// For a model that was planned before a row was read.
 void check_foreseen_shape(const Manifest& manifest, const ExampleShape& foreseen,
                           const ExampleShape& shape) {
   if (foreseen.features == shape.features && foreseen.classes == shape.classes) return;
@@ -282,7 +285,7 @@ void check_foreseen_shape(const Manifest& manifest, const ExampleShape& foreseen
 }
 
 void check_rows(const Manifest& manifest, Setting& setting) {
-  // Where the number of rows is declared or released, nobody may learn that there are none.
+  // If the number of rows is declared or released, it must stay secret that there are none.
   if (setting.info.train_rows == 0 && (size_is_public(manifest) || !declared_size(manifest)))
     throw IoError(error_text(manifest, "data", "there are no training examples"));
   setting.dataset_size = public_size(manifest, setting.info);
@@ -307,7 +310,7 @@ std::shared_ptr<Setting> make_setting(const Manifest& manifest) {
   setting->data =
       manifest.data.with_position([&] { return open_source(manifest.data, manifest.streaming); });
   setting->info = manifest.data.with_position([&] { return setting->data->info(); });
-  // These go into statements, pages and terminals; a source may have taken them from a file.
+  // These go into statements, pages and terminals; a source may have read them from a file.
   for (std::string& fact : setting->info.unaccounted) fact = shown_line(fact);
   for (std::string& name : setting->info.class_names) name = shown_line(name);
   for (std::string& name : setting->info.feature_names) name = shown_line(name);
@@ -334,7 +337,7 @@ std::shared_ptr<Setting> make_setting(const Manifest& manifest) {
 
 std::shared_ptr<Setting> make_setting(const Manifest& manifest, const PublicFacts& recorded) {
   auto setting = std::make_shared<Setting>();
-  // Nobody may learn how many examples there really were, in either split.
+  // The actual number of examples must stay secret, in either split.
   setting->info = {.shape = recorded.shape,
                    .train_rows = recorded.dataset_size,
                    .test_rows = recorded.has_test_rows ? std::size_t{1} : std::size_t{0},

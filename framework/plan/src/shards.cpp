@@ -26,8 +26,8 @@ void fill_clients(Shards& shards, const std::vector<std::uint32_t>& owners, cons
   }
 }
 
-/// Neighbours that differ in one shard alone need examples whose place does not depend on other
-/// examples: without one row, a draw gives some of the others to other clients.
+/// Neighbours that differ in only one shard require that an example's place does not depend on
+/// other examples: without one row, a draw assigns some of the others to other clients.
 void refuse_drawn_shards(const Manifest& manifest, const Partition& partition) {
   const Federated& wish = *manifest.federated;
   if (!wish.shards_are_given || !partition.is_drawn()) return;
@@ -52,7 +52,7 @@ void assign_rows(Shards& shards, const Manifest& manifest, const Setting& settin
   fill_clients(shards, owners, train, wish.clients);
 }
 
-/// The clients as the run counted and declared them, without anybody's rows.
+/// The clients as the run counted and declared them, without any rows.
 void recorded_clients(Shards& shards, const Manifest& manifest, const PublicFacts& recorded) {
   const Federated& wish = *manifest.federated;
   if (recorded.shard_sizes.size() != wish.clients) {
@@ -64,7 +64,8 @@ void recorded_clients(Shards& shards, const Manifest& manifest, const PublicFact
       wish.label_histograms && recorded.shape.classes > 0 && manifest.mode == Mode::research;
 }
 
-/// Sizes that are public are the real ones: noticed later, wrong ones would have been charged for.
+/// Public sizes must be the actual ones: if a difference were noticed later, charges would already
+/// have used the wrong ones.
 void check_sizes(const Shards& shards, const Manifest& manifest) {
   if (!size_is_public(manifest)) return;
   for (std::size_t i = 0; i < shards.sizes.size(); ++i) {
@@ -77,18 +78,17 @@ void check_sizes(const Shards& shards, const Manifest& manifest) {
   }
 }
 
-/// Whether sizes are public that are not read off who lies where.
+/// Whether sizes are public and do not depend on the actual assignment.
 bool are_public(const Manifest& manifest) {
   const Federated& wish = *manifest.federated;
-  // Shares of a counted number, which is another one without the examples of one client.
+  // Shares of a counted number, which changes without the examples of one client.
   const bool share_a_count = wish.aggregation == Aggregation::dp_fed_avg &&
                              manifest.adjacency != Adjacency::zero_out && !manifest.dataset_size &&
                              wish.sizes.empty();
   return !share_a_count;
 }
 
-/// The sizes that sampling rates, divisors and weights follow from: public ones where there are
-/// some.
+/// The sizes from which sampling rates, divisors and weights follow: public ones if there are any.
 void declare_sizes(Shards& shards, const Manifest& manifest, const Setting& setting,
                    const Partition& partition, const RandomSource& random) {
   const Federated& wish = *manifest.federated;
@@ -147,7 +147,7 @@ Shards foreseen_shards(const Manifest& manifest) {
     const auto made = wish.partition.make<Transform>();
     const Partition& partition = partition_in(wish.partition, *made);
     shards.looks_at_examples = partition.looks_at_examples();
-    // Of any number of examples: whether sizes follow from it does not depend on it.
+    // Any number of examples, because it does not matter for whether sizes follow from it.
     const std::uint64_t some = declared_size(manifest).value_or(wish.clients);
     const auto random = make_random_source(RandomKey::from_seed(0));
     const bool are_counted =

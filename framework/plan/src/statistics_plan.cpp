@@ -24,7 +24,7 @@
 namespace privgrad::core {
 namespace {
 
-/// The most numbers in a contribution: some gigabytes of sums.
+/// The most numbers in a contribution: some gigabytes for the sums.
 constexpr std::size_t kMostNumbers = std::size_t{1} << 27;
 
 void check_request(const StatisticRequest& request, const std::string& who) {
@@ -50,7 +50,7 @@ bool adapts_noise(const Manifest& manifest) {
   return dynamic_cast<const AdaptiveSchedule*>(schedule.get()) != nullptr;
 }
 
-/// Refuses settings that such statistics cannot be combined with.
+/// Refuses settings that cannot be combined with such statistics.
 void refuse_setting(const Manifest& manifest, const std::string& name) {
   if (manifest.federated && !supports(Engine::federated, Trait::released_statistics)) {
     throw ConfigError(name +
@@ -65,8 +65,8 @@ void refuse_setting(const Manifest& manifest, const std::string& name) {
                     "checks; use noise that is known beforehand");
 }
 
-/// The noise multiplier of one Gaussian release of all rows that takes the whole budget: found
-/// once, if it is asked for.
+/// The noise multiplier of one Gaussian release of all rows that takes the whole budget; computed
+/// once, on first use.
 class OfBudget {
  public:
   OfBudget(const Manifest& manifest, const Setting& setting)
@@ -102,7 +102,7 @@ double multiplier_of(const StatisticNoise& noise, OfBudget& of_budget) {
         "noise_multiplier");
   }
   const double multiplier = of_budget.multiplier() / std::sqrt(noise.share);
-  // Said here, since noise is made once it is paid for.
+  // Checked here, because noise is made only after it is paid for.
   constexpr double kMost = kLargestRoundedSigma / static_cast<double>(kExactLevels);
   if (multiplier <= kMost) return multiplier;
   throw ConfigError("a share of " + format_number(noise.share) +
@@ -110,7 +110,7 @@ double multiplier_of(const StatisticNoise& noise, OfBudget& of_budget) {
                     ", allowed is at most " + format_number(kMost) + "; give a larger share");
 }
 
-/// Here, and not at the schedule of the noise, which could not do anything about it.
+/// Refused here rather than at the schedule of the noise, which could not fix it.
 void check_budget(const Manifest& manifest, const std::vector<Charge>& charges) {
   if (manifest.noise_off || !manifest.target_epsilon || charges.empty()) return;
   const double cost = guard_answer(manifest, charges).value;
@@ -145,7 +145,8 @@ Charge PlannedReport::charge_behind(std::uint64_t steps) const {
 
 bool PlannedReport::ends_run(std::span<const double> released) const {
   if (patience == 0 || released.empty()) return false;
-  const auto best = std::max_element(released.begin(), released.end());  // the first of equals
+  // the first of several equal ones
+  const auto best = std::max_element(released.begin(), released.end());
   return static_cast<std::uint64_t>(released.end() - best) > patience;
 }
 
@@ -222,7 +223,7 @@ std::vector<Charge> charges_of(const std::vector<PlannedStatistic>& statistics) 
 
 namespace {
 
-/// Plans the number of rows, in all or of each class: a row adds 1 to one number, and 0 to others.
+/// Plans the number of rows, in total or per class: a row adds 1 to one number, and 0 to others.
 PlannedStatistic plan_count(const Manifest& manifest, PlannedStatistic planned,
                             const StatisticNoise& noise, OfBudget& of_budget) {
   const auto refuse = [&](const std::string& what) {

@@ -1,4 +1,4 @@
-// The number of steps of a plan, and the other values that `auto` leaves to a theorem.
+// The number of steps of a plan, and the other values that a theorem chooses for `auto`.
 #pragma once
 
 #include <vector>
@@ -14,17 +14,17 @@ struct StepCount {
   std::vector<PlannedAuto> auto_values;  ///< Set if a theorem chose the steps.
 };
 
-/// \param made  not started; afterwards its sampler is.
-/// \throws ManifestError for `steps: auto` where no theorem chooses them.
+/// \param made  not started; its sampler is started afterwards.
+/// \throws ManifestError for `steps: auto` if no theorem chooses them.
 StepCount plan_step_count(const Manifest& manifest, const Setting& setting,
                           const OwnerSetting& owner, const Components& made);
 
-/// The learning rate of every step that `schedules.learning_rate: auto` stands for.
+/// The learning rate of every step for `schedules.learning_rate: auto`.
 /// \throws ManifestError if no theorem chooses it.
 PlannedAuto chosen_learning_rate(const Manifest& manifest, const RunFacts& facts,
                                  const Optimizer& optimizer);
 
-/// The values that started components took for their parameters that are `auto`.
+/// The values that started components chose for their `auto` parameters.
 std::vector<PlannedAuto> auto_values_of(const Manifest& manifest, const Components& started);
 
 }  // namespace privgrad::core

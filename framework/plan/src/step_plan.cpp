@@ -14,7 +14,7 @@
 namespace privgrad::core {
 namespace {
 
-/// Gives steps with given values their charges, by starting the components for them.
+/// Computes the charges of steps with given values, by starting the components for them.
 class StepCharger {
  public:
   explicit StepCharger(const StepSetting& setting)
@@ -30,7 +30,7 @@ class StepCharger {
     return plan;
   }
 
-  /// Sampler and aggregator are started, and nothing is charged.
+  /// Starts sampler and aggregator without charging anything.
   StepPlan started(StepValues values) {
     const Manifest& manifest = setting_.manifest;
     StepPlan plan;
@@ -49,8 +49,8 @@ class StepCharger {
   CorrelatedPlanner correlated_;
 };
 
-/// The facts that numbers are optimised for. Clients who keep to a rule are fewer, in the mean, than
-/// the sampler draws: as many as the rule lets come, at most.
+/// The facts for which numbers are optimised. With a rule for clients, the mean number of
+/// participants is smaller than the sampler draws: at most as many as the rule allows.
 RunFacts facts_for_optimizing(const StepSetting& setting) {
   RunFacts facts = setting.facts;
   if (!setting.separation) return facts;
@@ -60,7 +60,7 @@ RunFacts facts_for_optimizing(const StepSetting& setting) {
   return facts;
 }
 
-/// Gives the aggregator the numbers that it optimises, found or kept.
+/// Gives the aggregator its optimised numbers, either computed or kept.
 /// \returns them; empty if there are none.
 std::vector<double> use_optimized(const StepSetting& setting, const StepSchedules& schedules) {
   Aggregator& aggregator = *setting.made.aggregator;
@@ -80,7 +80,7 @@ std::vector<double> use_optimized(const StepSetting& setting, const StepSchedule
   });
 }
 
-/// At a scale of 1; 0 where the scale is that of batches.
+/// At a scale of 1; 0 if the scale is of batches.
 double largest_noise(const StepSchedules& schedules) {
   if (schedules.batch_size.is_shape) return 0.0;
   const std::vector<double> noise = schedules.at(1.0).noise_multiplier;
@@ -112,8 +112,8 @@ double scale_of(const StepSetting& setting, const StepSchedules& schedules,
   });
 }
 
-/// The schedules with the noise and scale that steps are made with, and uniform noise of the same
-/// guarantee, where the noise was made from an influence.
+/// The schedules with the noise and scale of the steps, and uniform noise with the same guarantee,
+/// if the noise was derived from an influence.
 struct ScaledSchedules {
   StepSchedules schedules;
   double scale = 1.0;
@@ -125,7 +125,7 @@ StepSchedules with_noise(StepSchedules schedules, std::vector<double> shape) {
   return schedules;
 }
 
-/// Noise multipliers by the accountant's own costs, up to their scale.
+/// Noise multipliers according to the accountant's own costs, up to their scale.
 std::vector<double> noise_by_guard(const StepSetting& setting, const StepSchedules& schedules,
                                    const BesideCharges& beside, double uniform) {
   const std::vector<Charge> before = beside(setting.facts.steps);
@@ -142,9 +142,9 @@ std::vector<double> noise_by_guard(const StepSetting& setting, const StepSchedul
       noise_by_cost(schedules.noise.influence.values, uniform, charges_of, cost_of, setting.kept));
 }
 
-/// Finds the scale, and compares noise that was made from an influence with uniform noise of the
-/// same guarantee by the same accountant. Where a step does not cost 1/sigma^2, noise that is to
-/// suit any cost is divided by the accountant's, and is never worse than uniform noise.
+/// Finds the scale, and compares noise that was derived from an influence with uniform noise of the
+/// same guarantee under the same accountant. If a step does not cost 1/sigma^2, noise for any cost
+/// is divided according to the accountant, and is never worse than uniform noise.
 ScaledSchedules scaled(const StepSetting& setting, const StepSchedules& schedules,
                        std::optional<double> target, const BesideCharges& beside) {
   const ScheduleValues& noise = schedules.noise;
@@ -162,7 +162,7 @@ ScaledSchedules scaled(const StepSetting& setting, const StepSchedules& schedule
   const double uniform_noise = scale_of(setting, uniform, target, beside);
   if (!noise.influence.suits_any_cost) return {schedules, as_given(), uniform_noise};
 
-  constexpr double kRounding = 1e-9;  // another processor's decide nothing
+  constexpr double kRounding = 1e-9;  // so that roundings of another processor decide nothing
   const StepSchedules divided =
       with_noise(schedules, noise_by_guard(setting, schedules, beside, uniform_noise));
   const double scale = scale_of(setting, divided, target, beside);
@@ -180,7 +180,7 @@ StepPlan plan_noise(const StepSetting& setting, const StepSchedules& schedules,
                     std::optional<double> target, const BesideCharges& beside) {
   std::vector<double> optimized = use_optimized(setting, schedules);
   const ScaledSchedules used = scaled(setting, schedules, target, beside);
-  // By a charger of its own: a plan is the same whether its scale was searched or kept.
+  // Uses a separate charger: a plan is the same whether its scale was searched or kept.
   StepPlan plan = StepCharger(setting).charged(used.schedules.at(used.scale));
   plan.optimized = std::move(optimized);
   plan.scale = used.scale;
@@ -193,7 +193,7 @@ StepPlan plan_noise(const StepSetting& setting, const StepSchedules& schedules,
 StepPlan plan_without_noise(const StepSetting& setting, const StepSchedules& schedules) {
   std::vector<double> optimized = use_optimized(setting, schedules);
   StepValues values = schedules.at(1.0);
-  // The rules that add up data still apply; the noise in the recipes is not made.
+  // The rules for summing data still apply; the noise in the recipes is not made.
   values.noise_multiplier.assign(setting.facts.steps, 1.0);
   StepPlan plan = StepCharger(setting).started(std::move(values));
   plan.values.noise_multiplier.assign(setting.facts.steps, 0.0);

@@ -1,4 +1,4 @@
-// The values and charges of all steps, with the noise's scale found where the plan leaves it open.
+// The values and charges of all steps; finds the noise's scale if the plan leaves it open.
 #pragma once
 
 #include <memory>
@@ -13,14 +13,14 @@
 
 namespace privgrad::core {
 
-/// The values that steps are made with, and the charge of each.
+/// The values of the steps, and the charge of each.
 struct StepPlan {
   StepValues values;               ///< noise_multiplier: all zero without noise.
-  std::vector<double> batch_size;  ///< As the sampler expects it.
+  std::vector<double> batch_size;  ///< Expected by the sampler.
   std::vector<Charge> charges;     ///< One per step; none without noise.
   std::shared_ptr<const CorrelatedPlan> correlated;
   bool clip_norm_adapts = false;
-  std::vector<double> optimized;  ///< What the aggregator optimised (Aggregator::optimized()).
+  std::vector<double> optimized;  ///< The aggregator's optimised numbers (Aggregator::optimized()).
   double scale = 1.0;             ///< The scale found for the open schedule, if there is one.
   /// PlanNumbers::costs_inverse_square, uniform_noise.
   bool costs_inverse_square = false;
@@ -29,13 +29,13 @@ struct StepPlan {
   bool has_order() const { return correlated && correlated->order; }
 };
 
-/// The facts and components from which steps get their charges.
+/// The facts and components that determine the charges of steps.
 struct StepSetting {
   const Manifest& manifest;
   const RunFacts& facts;
   const std::vector<double>& learning_rate;
-  const Components& made;  ///< Started again for every try; at the end as the plan has it.
-  const RandomKey& key;    ///< A public order of examples is drawn with it.
+  const Components& made;  ///< Restarted for every attempt; at the end in the state of the plan.
+  const RandomKey& key;    ///< For drawing a public order of examples.
   KeptNumbers& kept;
   const std::optional<Separation>& separation;  ///< OwnerSetting::separation.
 };
@@ -49,7 +49,7 @@ struct StepSetting {
 StepPlan plan_noise(const StepSetting& setting, const StepSchedules& schedules,
                     std::optional<double> target, const BesideCharges& beside);
 
-/// The same without noise: nothing is charged.
+/// The same without noise, so that nothing is charged.
 StepPlan plan_without_noise(const StepSetting& setting, const StepSchedules& schedules);
 
 }  // namespace privgrad::core

@@ -94,7 +94,7 @@ StepValues StepSchedules::at(double scale) const {
       values.noise_multiplier[t] /= values.clip_norm[t];
   }
   if (batch_size.is_shape) {
-    // A scale of 1 is the whole data set at the largest step, and no batch is larger than that.
+    // A scale of 1 means the whole data set in the largest step, and no batch is larger.
     const double size = static_cast<double>(dataset_size);
     const double most = *std::max_element(batch_size.at.begin(), batch_size.at.end());
     for (double& value : values.batch_size) value = std::min(size, value / most * size / scale);
@@ -116,7 +116,7 @@ StepSchedules plan_schedules(const Manifest& manifest, const OwnerSetting& owner
   schedules.clip_norm = values(manifest.clip_norm, "clip_norm");
   if (owner.clip_norm) schedules.clip_norm = {std::vector(steps, *owner.clip_norm), false};
   schedules.batch_size = values(manifest.batch_size, "batch_size");
-  // Another schedule's open scale meets the target already.
+  // Calibrating another schedule's open scale already meets the target.
   schedules.noise_is_rescaled = manifest.scale_all_noise && !manifest.noise_off && !noise_adapts &&
                                 schedules.open(manifest) == nullptr;
   if (schedules.noise_is_rescaled) schedules.noise.is_shape = true;

@@ -10,44 +10,45 @@
 
 namespace privgrad::core {
 
-/// One hyper-parameter over time, as the manifest's schedule gives it.
+/// One hyper-parameter over time, according to the manifest's schedule.
 struct ScheduleValues {
   std::vector<double> at;
-  bool is_shape = false;       ///< Its scale is open: to be found by a target.
-  NoiseInfluence influence{};  ///< Without values: it was made from none.
+  bool is_shape = false;       ///< Whether its scale is open, to be found for a target.
+  NoiseInfluence influence{};  ///< Without values if there was none.
 };
 
-/// \throws ManifestError for values that are not finite, negative, or 0 where that is not allowed.
+/// \throws ManifestError for values that are not finite, negative, or 0 if that is not allowed.
 ScheduleValues schedule_values(const ComponentUse& use, const std::string& slot,
                                std::uint64_t steps, bool above_zero);
 
-/// The values that steps are made with; one per step.
+/// The values of the steps; one per step.
 struct StepValues {
   std::vector<double> noise_multiplier, clip_norm;
-  std::vector<double> batch_size;  ///< Given to the sampler; empty: it decides itself.
+  std::vector<double> batch_size;  ///< Passed to the sampler; if empty, it decides itself.
 };
 
-/// The schedules that cost privacy, as the manifest gives them. At most one is a shape: one number
-/// is found by one target.
+/// The schedules that cost privacy, according to the manifest. At most one has an open scale,
+/// because one target determines one number.
 struct StepSchedules {
   ScheduleValues noise, clip_norm, batch_size;
-  bool noise_is_std = false;       ///< `noise` is schedules.noise_std; at() divides by clip_norm.
-  bool noise_is_rescaled = false;  ///< `noise` became a shape by privacy.calibrate: all.
-  std::uint64_t dataset_size = 0;  ///< No batch is larger.
+  /// Whether `noise` is schedules.noise_std; at() divides by clip_norm.
+  bool noise_is_std = false;
+  bool noise_is_rescaled = false;  ///< Whether privacy.calibrate: all opened the scale of `noise`.
+  std::uint64_t dataset_size = 0;  ///< The upper limit of batch sizes.
 
-  /// The schedule in the manifest whose scale is open; null: none is.
+  /// The schedule in the manifest with an open scale; null if there is none.
   const ComponentUse* open(const Manifest& manifest) const;
   /// The values with that scale filled in. A larger scale costs less.
   StepValues at(double scale) const;
 };
 
-/// \param noise_adapts  true: the noise only begins with these values, and privacy.calibrate: all
+/// \param noise_adapts  true: these values are only the initial noise, and privacy.calibrate: all
 ///   has none to scale.
-/// \throws ManifestError for a value that is not allowed, and for shapes without a target.
+/// \throws ManifestError for a value that is not allowed, and for open scales without a target.
 StepSchedules plan_schedules(const Manifest& manifest, const OwnerSetting& owner,
                              std::uint64_t steps, bool noise_adapts);
 
-/// The manifest's learning rates, which are never a shape: a learning rate costs nothing.
+/// The manifest's learning rates, whose scale is never open: a learning rate costs nothing.
 std::vector<double> learning_rates(const Manifest& manifest, std::uint64_t steps);
 
 }  // namespace privgrad::core

@@ -23,7 +23,7 @@ class Lister {
  public:
   explicit Lister(const Manifest& manifest) : manifest_(manifest) {}
 
-  /// \param plan  null: there is none yet.
+  /// \param plan  null if there is none yet.
   std::vector<Unaccounted> list(const Setting& setting, const Plan* plan) {
     if (manifest_.noise_off)
       add("everything: noise is off", manifest_.position_of("privacy.noise"));
@@ -53,7 +53,7 @@ class Lister {
       add(std::string(kNumberOfRows), manifest_.data.position);
   }
 
-  /// The model depends on the data that the weights were trained on, whatever this run pays for.
+  /// The model depends on the weights' training data, whatever this run pays for.
   void list_weights(const std::optional<WeightsFacts>& weights) {
     if (!weights || claim_of(manifest_, *weights) != WeightsClaim::unaccounted) return;
     const std::string declare =
@@ -89,20 +89,19 @@ class Lister {
          .remedy = "give schedules.noise_multiplier values, or an influence of public rows"});
   }
 
-  /// The proofs are about the rows that are left after choosing. Where one example decides about
-  /// the place of another, or about a size that its neighbours share, choosing is a use of the data
-  /// of its own.
+  /// The proofs concern the rows that remain after selection. If one example affects the place of
+  /// another, or a size that its neighbours share, selection is a separate use of the data.
   void list_choice_of_rows(const DataInfo& info) {
     if (info.first_rows_only && manifest_.adjacency == Adjacency::add_or_remove_one) {
-      // Without one example, the next one moves up into the chosen rows: the sum changes by two of
-      // them.
+      // Without one example, the next one moves up into the selected rows: two contributions to the
+      // sum change.
       list_.push_back({.what = "choice of the first examples",
                        .position = manifest_.data.position,
                        .remedy = "leave out data.limit"});
     }
     if (info.rows_chosen_by_value && manifest_.adjacency == Adjacency::replace_one) {
-      // An example that is replaced by one of another class, or of another side of a split, changes
-      // the size, which is taken for public.
+      // If an example is replaced by one of another class, or of another side of a split, the size
+      // changes, although it is taken for public.
       list_.push_back({.what = "number of examples that are chosen by what they hold",
                        .position = manifest_.data.position,
                        .remedy = "use privacy.adjacency: add_or_remove_one or zero_out"});
@@ -118,8 +117,8 @@ class Lister {
     }
   }
 
-  /// Wherever one example may move the roundings of others, or the noise shows what it was added
-  /// to.
+  /// In these cases one example may affect the roundings of others, or the noise reveals the number
+  /// to which it was added.
   void list_floating_sums() {
     if (manifest_.noise_off || manifest_.arithmetic != Arithmetic::floating) return;
     add_floating_point(manifest_.position_of("aggregator.arithmetic"),
@@ -162,7 +161,7 @@ class Lister {
                      std::move(remedy)});
   }
 
-  /// Release mode computes neither, so there they are not a reason to refuse.
+  /// Release mode computes neither, so they are no reason for it to refuse.
   void list_metrics(const Plan& plan) {
     if (manifest_.mode == Mode::release) return;
     add("training metrics", manifest_.position_of("mode"), Reach::shown_values);
@@ -174,8 +173,8 @@ class Lister {
   std::vector<Unaccounted> list_;
 };
 
-/// The remedies beside mode: research, which follows. A transform takes numbers instead of fitting
-/// in its optional parameters, if it has any.
+/// The remedies besides mode: research, which follows. A transform may take numbers in its optional
+/// parameters instead of fitting.
 std::string remedy(const Manifest& manifest, const Unaccounted& item) {
   if (!item.remedy.empty()) return item.remedy + ", or ";
   for (const ComponentUse& use : manifest.transforms) {
@@ -218,7 +217,7 @@ std::string refusal(const Manifest& manifest, const Unaccounted& item) {
          remedy(manifest, item) + "use mode: research";
 }
 
-/// \param units  how many there are; nothing: only the rows can tell.
+/// \param units  their number; nothing if only the rows can tell.
 void refuse(const Manifest& manifest, const std::vector<Unaccounted>& list,
             std::optional<std::uint64_t> units) {
   std::string text;

@@ -14,32 +14,32 @@
 
 namespace privgrad::core {
 
-/// A program whose per-example gradient is, in a step, the mean of the gradients of several altered
+/// A program whose per-example gradient in a step is the mean of the gradients of several altered
 /// copies of the example (augmentation multiplicity: De et al. 2022, section 3.3).
 ///
-/// Privacy: the copies of an example are drawn by a key that grows from the run's secret key, the
-/// step's number and the example's features, so that its row is a function of the example, the
-/// parameters and that key: the same at any place in any batch, beside any other rows. For every
-/// value of the key, which knows nothing of the data, two neighbouring data sets then differ in one
-/// example's row, and that row is clipped as one, after the mean: an example adds at most the clip
-/// norm, whatever the number of copies, and the mechanism that was accounted is the one that runs.
-/// The product forms of a gradient's norm (ExactClipping) are of one example alone, not of a mean
-/// of several, so the ability is not offered: the core makes whole numbers of the rows, and
-/// certifies their length itself.
+/// Privacy: the copies of an example are drawn with a key derived from the run's secret key, the
+/// step's number and the example's features, so its row is a function of the example, the
+/// parameters and that key: the same at any place in any batch, with any other rows. For every
+/// value of the key, which does not depend on the data, two neighbouring data sets then differ in
+/// one example's row. That row is clipped once, after the mean: an example adds at most the clip
+/// norm for any number of copies, and the accounted mechanism is the one that runs. The product
+/// forms of a gradient's norm (ExactClipping) apply to one example, not to a mean of several, so
+/// the ability is not offered: the core rounds the rows to integers, and certifies their length
+/// itself.
 ///
-/// Between steps, and for evaluate(), examples are as they are.
-/// Threads: as Program; open_step() and close_step() not beside anything.
+/// Between steps, and in evaluate(), examples are not altered. Threads: as Program; open_step() and
+/// close_step() must not overlap with any other call.
 class AugmentedProgram final : public Keeping<ReproducibleRows, RowEvaluations> {
  public:
   /// \param image  shape of the program's input, [height, width] or [height, width, channels].
   AugmentedProgram(std::unique_ptr<Program> program, Shape image, const Augmentation& how);
 
-  /// \param key  for augmentation alone, the same for all steps.
+  /// \param key  used only for augmentation, the same for all steps.
   void open_step(const RandomKey& key, std::uint64_t step);
   void close_step() { step_key_.reset(); }
 
-  /// The program that computes the copies' gradients, each reproducibly if it does that; the mean
-  /// of them is made in a fixed order.
+  /// The program that computes the copies' gradients, reproducibly if it has that ability; their
+  /// mean is computed in a fixed order.
   const Program& inside() const override { return *program_; }
 
   std::size_t parameter_count() const override { return program_->parameter_count(); }
@@ -58,11 +58,11 @@ class AugmentedProgram final : public Keeping<ReproducibleRows, RowEvaluations> 
   std::optional<RandomKey> step_key_;
 };
 
-/// \returns the program for examples as they are: the one inside an AugmentedProgram, else
+/// \returns the program for unaltered examples: the inner program of an AugmentedProgram, otherwise
 ///   `program`.
 const Program& plain_program(const Program& program);
 
-/// Holds a step open for as long as it lives; nothing to do for other programs.
+/// Keeps a step open for its lifetime; does nothing for other programs.
 class AugmentedStep {
  public:
   /// \param program  outlives this.

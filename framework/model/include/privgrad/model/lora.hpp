@@ -20,65 +20,66 @@ namespace privgrad::core {
 /// The trained part of one tensor of a network: the tensor itself, or an adapter of low rank.
 struct TrainedTensor {
   std::string name;  ///< "layers.0.weight".
-  /// As a matrix: its first extent, and all the others together.
+  /// As a matrix: its first extent, and the product of the others.
   std::size_t rows = 0, columns = 0;
   std::size_t in_network = 0;  ///< Its first element in the network's parameters.
   std::size_t offset = 0;      ///< Its first element in the trained parameters.
-  /// The rank of the adapter, A [rank, columns] followed by B [rows, rank]; 0: the tensor itself
+  /// The rank of the adapter, A [rank, columns] followed by B [rows, rank]; 0 if the tensor itself
   /// is trained.
   std::size_t rank = 0;
 
   std::size_t size() const { return rank == 0 ? rows * columns : rank * (rows + columns); }
 };
 
-/// Low-rank adaptation (Hu et al. 2022): a tensor W that is itself not trained becomes W + scale B
-/// A, and A and B are trained. W is a matrix [units, inputs] of a dense layer, [channels, kernel *
-/// kernel * input channels] of a convolution (A is then a convolution to `rank` channels, and B one
-/// of 1 x 1 behind it), and the table [vocabulary, width] of an embedding.
+/// Low-rank adaptation (Hu et al. 2022): an untrained tensor W becomes W + scale B A, and A and B
+/// are trained. W is a matrix [units, inputs] of a dense layer, [channels, kernel * kernel * input
+/// channels] of a convolution (A is then a convolution to `rank` channels, followed by B as a 1 x 1
+/// convolution), and the table [vocabulary, width] of an embedding.
 ///
-/// All the parameters of a run are here: adapters, and tensors that are trained themselves, layer
-/// by layer as they are in the network. Tensors that are not listed stay as they are. A layout
-/// without adapters says which layers are trained, where later ones are frozen.
+/// The layout lists all parameters of a run: adapters, and tensors that are themselves trained,
+/// layer by layer as in the network. Tensors that are not listed do not change. A layout without
+/// adapters says which layers are trained if later ones are frozen.
 struct LoraLayout {
-  std::vector<TrainedTensor> tensors;  ///< Side by side, without gaps.
+  std::vector<TrainedTensor> tensors;  ///< Consecutive, without gaps.
   double scale = 1.0;                  ///< alpha / rank.
 
   std::size_t parameters() const;
   std::vector<ParameterGroup> groups() const;  ///< One for each layer with trained parameters.
 
   /// The parameters before the first step: the A are uniform in +-1 / sqrt(columns), the B are 0,
-  /// so that the model is unchanged at first; tensors that are trained themselves are taken from
+  /// so that the model is initially unchanged; tensors that are themselves trained are copied from
   /// the network.
   /// \param network  all of its parameters.
   std::vector<float> beginning(std::span<const float> network, RandomStream& random) const;
 
-  /// Puts the trained tensors in their places, and adds the adapters: each product in double,
+  /// Copies the trained tensors to their places, and adds the adapters: each product in double,
   /// rounded once.
   /// \param trained  [parameters()].
-  /// \param network  all of its parameters; in: as they were before training; out: merged.
+  /// \param network  all of its parameters; in: before training; out: merged.
   void merge(std::span<const float> trained, std::span<float> network) const;
 };
 
-/// The layout for the layers that model.lora, if there is one, and model.train name.
+/// The layout for the layers that model.train and, if present, model.lora name.
 /// \param network  the whole model.
-/// \param frozen_layers  the first ones, which have no part in it; in_network counts from behind
-///   them.
+/// \param frozen_layers  the number of first layers that are not part of it; in_network counts from
+///   their end.
 /// \throws ManifestError for a rank that makes an adapter no smaller than its tensor.
 LoraLayout lora_layout(const Manifest& manifest, const Network& network, std::size_t frozen_layers);
 
-/// A program whose parameters are those of a layout, around one of the whole network.
+/// A program whose parameters are those of a layout; it wraps a program of the whole network.
 ///
-/// By the chain rule, with G the gradient by the merged tensor: scale B^T G by A, and scale G A^T
-/// by B. So the program inside computes an example's gradient as ever, and each adapter takes its
-/// two products of it; convolutions and embeddings need nothing else, since they are linear in W as
-/// well. A step costs what rows of the whole network cost, and two thin products for each adapter.
+/// By the chain rule, if G is the gradient with respect to the merged tensor, the gradients are
+/// scale B^T G with respect to A, and scale G A^T with respect to B. So the inner program computes
+/// an example's gradient as usual, and each adapter forms its two products; this also holds for
+/// convolutions and embeddings, which are linear in W. A step costs as much as rows of the whole
+/// network, plus two thin products for each adapter.
 ///
-/// Privacy: an example's row is a function of its own row inside and of the parameters, in a fixed
-/// order of additions: the same bits at any place in any batch. This row, of the trained parameters
-/// alone, is clipped, summed and noised; its length is bounded there, so that the adapters'
+/// Privacy: an example's row is a function of its row in the inner program and of the parameters,
+/// in a fixed order of additions: the same bits at any place in any batch. This row, of only the
+/// trained parameters, is clipped, summed and noised; that bounds its length, so the adapters'
 /// products need no bound of their own. The product forms of norms (ExactClipping) belong to the
-/// layers inside, and are not offered. Losses and outputs are those of the program inside.
-/// Threads: as Program.
+/// inner layers, and are not offered. Losses and outputs are those of the inner program. Threads:
+/// as Program.
 class LoraProgram final : public Keeping<ReproducibleRows, RowEvaluations, Outputs> {
  public:
   /// \param program  for the whole network.

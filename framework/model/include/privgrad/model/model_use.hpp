@@ -18,8 +18,8 @@
 
 namespace privgrad::core {
 
-/// A saved model that can be applied: its transforms with the values that they have learnt, and its
-/// network in the backend that it was trained with.
+/// A saved model that can be applied: its transforms with their learnt values, and its network in
+/// the backend of its training.
 ///
 /// Privacy: holds released values; its predictions for rows are as private as the rows.
 /// Threads: calls on one model never overlap.
@@ -27,9 +27,9 @@ class TrainedModel {
  public:
   /// \param name  of the file, for errors.
   /// \param executor  outlives the model.
-  /// \throws ConfigError if a component is not there, or lacks an ability to apply the model (a
-  ///   transform that keeps what it has learnt to itself, a program without outputs); IoError if
-  ///   the file's parts do not fit each other.
+  /// \throws ConfigError if a component is missing, or cannot apply the model (a transform that
+  ///   does not disclose what it has learnt, a program without outputs); IoError if the file's
+  ///   parts are inconsistent.
   TrainedModel(ModelFile file, std::string name, const Catalog& catalog, Executor& executor);
 
   /// A transform with its learnt values restored, and the shapes of examples before and after it.
@@ -42,21 +42,20 @@ class TrainedModel {
   /// In the order in which they are applied.
   const std::vector<Stage>& stages() const noexcept { return stages_; }
 
-  /// \throws ConfigError if such examples are not those of the model: other features, or more
-  ///   classes.
+  /// \throws ConfigError if such examples do not fit the model: other features, or more classes.
   void check_examples(const ExampleShape& shape) const;
 
-  /// \param raw  examples as the model's data source gave them.
-  /// \param on_progress  receives how many rows are done, on the calling thread; may be empty.
-  /// \returns the same, bit for bit, on any number of threads; a row that overflows on its way has
-  ///   outputs that are not finite.
+  /// \param raw  examples in the form of the model's data source.
+  /// \param on_progress  receives the number of finished rows, on the calling thread; may be empty.
+  /// \returns the same, bit for bit, on any number of threads; a row whose computation overflows
+  ///   has outputs that are not finite.
   /// \throws ConfigError as check_examples().
   Predictions predict(const Dataset& raw,
                       const std::function<void(std::size_t)>& on_progress = {}) const;
 
  private:
   void add_transform(const SavedTransform& saved, const Catalog& catalog, ExampleShape& shape);
-  /// \param features  of some rows, [rows, ...]; becomes what the network sees.
+  /// \param features  of some rows, [rows, ...]; replaced by the network's inputs.
   void apply_transforms(std::vector<float>& features, std::size_t rows) const;
   void make_program(const Catalog& catalog);
 

@@ -1,4 +1,4 @@
-// Networks as JSON: written into saved models, and read back from files that anybody may have made.
+// Networks as JSON: written into saved models, and read from files of unknown origin.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -12,7 +12,7 @@ namespace privgrad::core {
 nlohmann::json to_json(const Network& network);
 
 /// The inverse.
-/// \param json  from anywhere.
+/// \param json  not trusted.
 /// \throws ConfigError naming the error; also for a network that check_network() refuses, one with
 ///   more than 2^26 numbers in an example or in the outputs of a layer, or with more than 2^32
 ///   parameters.

@@ -20,7 +20,7 @@ namespace privgrad::core {
 /// Privacy: a function of the rows and of the released model; as private as the rows.
 struct Predictions {
   Loss loss = Loss::cross_entropy;
-  std::size_t classes = 0;    ///< 0: values are predicted.
+  std::size_t classes = 0;    ///< 0 if values are predicted.
   std::size_t outputs = 0;    ///< Per example, > 0.
   std::vector<float> values;  ///< float32, [rows, outputs], before any loss.
 
@@ -28,26 +28,27 @@ struct Predictions {
   std::span<const float> of(std::size_t row) const {
     return std::span(values).subspan(row * outputs, outputs);
   }
-  /// Whether the loss makes probabilities of the outputs: cross_entropy does, and logistic.
+  /// Whether the loss defines probabilities: cross_entropy and logistic do.
   bool has_probabilities() const { return classes > 0 && loss != Loss::squared; }
-  /// One per class, in double: the softmax of the outputs, or the logistic function of the only
-  /// one. NaN where an output is not finite.
+  /// One per class, in double: the softmax of the outputs, or the logistic function of the single
+  /// output. NaN if an output is not finite.
   /// \pre has_probabilities()
   std::vector<double> probabilities(std::size_t row) const;
-  /// The class with the largest output, the lowest of several; nothing where targets are reals,
-  /// or an output is not finite.
+  /// The class with the largest output, the lowest such class if there are several; nothing if
+  /// targets are reals, or an output is not finite.
   std::optional<std::size_t> predicted(std::size_t row) const;
-  /// The loss of one row (network.hpp), in double; not finite where an output is not.
+  /// The loss of one row (network.hpp), in double; not finite if an output is not.
   double loss_of(std::size_t row, float target) const;
 };
 
-/// The outputs of a program for examples as the network sees them, the same on any number of
-/// threads; nothing if the program does not give any (Outputs).
+/// The outputs of a program for examples in the form of the network's input, the same on any number
+/// of threads; nothing if the program cannot return outputs (Outputs).
 std::optional<Predictions> predict(const Program& program, const Network& network,
                                    const Dataset& data, Executor& executor);
 
-/// The same into memory of the caller's.
-/// \param features  float32, [rows, features...]. \param out  float32, [rows, outputs].
+/// The same, into the caller's memory.
+/// \param features  float32, [rows, features...].
+/// \param out  float32, [rows, outputs].
 void outputs_of(const Outputs& program, std::span<const float> features, std::size_t rows,
                 std::span<float> out, Executor& executor);
 
@@ -55,16 +56,17 @@ void outputs_of(const Outputs& program, std::span<const float> features, std::si
 ///
 /// - "rows", and "loss", the mean over them;
 /// - with classes: "accuracy"; "confusion" [truth][prediction], if there are at most 100 classes;
-///   "per_class": for each its "class", "rows", "precision", "recall" and "f1", 0 where they would
-///   divide by 0; "auc", ties by mid-ranks: with two classes that of the second one's probability,
-///   with more the mean of each class's against the rest ("auc_per_class"), null where a class has
-///   no rows or all of them; "calibration_error" (Guo et al. 2017, equation 3) of the largest
-///   probability in 15 bins of equal width, null where the loss makes none; "roc" for two classes:
-///   {"fpr", "tpr"}, at most 201 points of the curve;
-/// - without: "mse", "mae", and "r2", null where all targets are the same;
-/// - "not_finite": rows without a prediction, which count as wrong, if there are any.
+///   "per_class": for each class "class", "rows", "precision", "recall" and "f1", which are 0
+///   instead of divisions by 0; "auc", with ties by mid-ranks: for two classes that of the second
+///   one's probability, for more the mean of each class's against the rest ("auc_per_class"), null
+///   if a class has no rows or all of them; "calibration_error" (Guo et al. 2017, equation 3) of
+///   the largest probability in 15 bins of equal width, null if the loss defines no probabilities;
+///   "roc" for two classes: {"fpr", "tpr"}, at most 201 points of the curve;
+/// - without classes: "mse", "mae", and "r2", null if all targets are the same;
+/// - "not_finite": the number of rows without a prediction, which count as wrong, if there are any.
 ///
-/// \param targets  one per row. \param names  of the classes.
+/// \param targets  one per row.
+/// \param names  of the classes.
 /// Privacy: as private as the rows.
 nlohmann::json evaluation_json(const Predictions& predictions, std::span<const float> targets,
                                const std::vector<std::string>& names);

@@ -1,4 +1,4 @@
-// Reading and writing the safetensors format, also from files that anybody may have made.
+// Reading and writing the safetensors format, also from files of unknown origin.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@
 namespace privgrad::core {
 
 /// The parameters in the safetensors format: 8 bytes of header length, a JSON header, the data. The
-/// parameters are float32 under the names of their blocks; before them, so that all are aligned,
-/// stand the values that the transforms have learnt, float64, as "preprocessing.N.NAME".
-/// \param metadata  goes into the header's "__metadata__".
+/// parameters are float32 under the names of their blocks. Before them, so that all are aligned,
+/// come the transforms' learnt values, float64, as "preprocessing.N.NAME".
+/// \param metadata  becomes the header's "__metadata__".
 std::string to_safetensors(const Network& network, std::span<const float> parameters,
                            std::span<const FittedTransform> preprocessing,
                            const std::map<std::string, std::string>& metadata);
@@ -31,51 +31,52 @@ std::string fitted_name(std::size_t transform, std::string_view name);
 
 /// One tensor of a file.
 struct TensorEntry {
-  std::string type;                ///< Of its numbers, as the format names it: "F32".
-  Shape shape;                     ///< Empty: one number. An extent may be 0.
-  std::size_t begin = 0, end = 0;  ///< Bytes of the data that follows the header.
+  std::string type;                ///< Type of its numbers, in the format's notation: "F32".
+  Shape shape;                     ///< Empty: a scalar. An extent may be 0.
+  std::size_t begin = 0, end = 0;  ///< Range of its bytes in the data after the header.
 };
 
-/// The header of a file, checked: the tensors are as long as their shapes say, and cover the data
-/// without a gap or an overlap; no key is there twice.
+/// The checked header of a file: the tensors have the lengths of their shapes, and cover the data
+/// without gaps or overlaps; no key is duplicate.
 struct TensorHeader {
   std::map<std::string, std::string> metadata;
   std::map<std::string, TensorEntry> tensors;
-  std::size_t data_begin = 0;  ///< Bytes before the data.
+  std::size_t data_begin = 0;  ///< Number of bytes before the data.
 };
 
-/// The most bytes that a header has, with the 8 of its length.
+/// The largest size of a header, including the 8 bytes of its length.
 inline constexpr std::size_t kMostTensorHeader = std::size_t{64} << 20;
 
-/// Reads a header that anybody may have made.
+/// Reads an untrusted header.
 /// \param beginning  of the file: all of it, or kMostTensorHeader bytes.
-/// \param file_bytes  how long the file is.
+/// \param file_bytes  the size of the file.
 /// \throws IoError with the error, without the file's name.
 TensorHeader parse_tensor_header(std::string_view beginning, std::size_t file_bytes);
 
 /// A tensor of a file.
 struct StoredTensor {
-  std::string name;                ///< UTF-8; anybody may have written it.
-  Shape shape;                     ///< Empty: one number.
+  std::string name;                ///< UTF-8; not trusted.
+  Shape shape;                     ///< Empty: a scalar.
   std::vector<float> values = {};  ///< Row-major, all finite; empty: see problem.
-  std::string problem = {};        ///< Why its numbers cannot be used: "has ..."; mostly empty.
+  std::string problem = {};        ///< Why its numbers cannot be used: "has ..."; usually empty.
 };
 
 /// The content of a safetensors file.
 struct StoredTensors {
   std::vector<StoredTensor> tensors;            ///< In the order of their data.
-  std::map<std::string, std::string> metadata;  ///< "__metadata__"; anybody may have written it.
+  std::map<std::string, std::string> metadata;  ///< "__metadata__"; not trusted.
 };
 
-/// Reads the parameters of a safetensors file from bytes that anybody may have written. Numbers are
-/// F32, or F16 or BF16, each of which is a float32 exactly; tensors with others, which would have
-/// to be rounded, or with one that is not finite have a problem instead of numbers: files hold
-/// tensors that nobody uses, such as the counters of PyTorch's BatchNorm. Fitted values of transforms ("preprocessing.N.NAME", F64) are no parameters and
-/// left out. Memory is bounded by a small multiple of the bytes, whatever the header says.
+/// Reads the parameters of a safetensors file from untrusted bytes. Numbers are F32, or F16 or
+/// BF16, which are exactly representable as float32. Tensors with other types, which would have to
+/// be rounded, or with a number that is not finite, have a problem instead of numbers, because
+/// files may contain unused tensors, such as the counters of PyTorch's BatchNorm. Fitted values of
+/// transforms ("preprocessing.N.NAME", F64) are not parameters and are left out. Memory is bounded
+/// by a small multiple of the bytes for any header.
 /// \throws IoError as parse_tensor_header().
 StoredTensors read_safetensors(std::string_view bytes);
 
-/// The tensors of a file, and its hash, from one reading of it.
+/// The tensors of a file and its hash, from a single read.
 struct TensorFile : StoredTensors {
   std::string sha256;  ///< 64 lower-case hex digits, of the whole file.
 };
