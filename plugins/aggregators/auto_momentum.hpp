@@ -9,11 +9,10 @@
 #include "privgrad/run_facts.hpp"
 #include "privgrad/value.hpp"
 
-/// The common part of Tran and Cutkosky's theorems (2022) about momentum. They take one example per
-/// step. Here a step is a batch of B: an epoch has n = N/B steps, and noise that is drawn for a sum
-/// is B times smaller in the mean. Their balance of errors then gives the printed formulas with
-/// epsilon B for epsilon and n for N, of which B = 1 is the printed case
-/// (docs/algorithms/momentum-aggregation.md).
+/// The common part of Tran and Cutkosky's theorems (2022) about momentum, which assume one example
+/// per step. Here a step is a batch of B: an epoch has n = N/B steps, and noise drawn for a sum is
+/// B times smaller in the mean. Balancing the errors then gives the printed formulas with epsilon B
+/// for epsilon and n for N; B = 1 is the printed case (docs/algorithms/momentum-aggregation.md).
 namespace auto_momentum {
 
 struct Facts {

@@ -18,10 +18,9 @@ constexpr double kLogSqrtTwoPi = 0.91893853320467274178;
 
 /// ln of the integral over s >= 0 of exp(-a s - s^2/2) (1 - exp(-mu s)), for a >= -1.
 ///
-/// delta(epsilon) is E[(1 - exp(epsilon - Z))^+] over the privacy loss Z ~ N(mu^2/2, mu^2): with
-/// Z = epsilon + mu s this integral times the normal density at a = epsilon/mu - mu/2. Nothing
-/// cancels in it, unlike in the difference of two normal tails, which loses all digits for small
-/// mu.
+/// delta(epsilon) is E[(1 - exp(epsilon - Z))^+] over the privacy loss Z ~ N(mu^2/2, mu^2): with Z
+/// = epsilon + mu s this integral times the normal density at a = epsilon/mu - mu/2. There is no
+/// cancellation, unlike in the difference of two normal tails, which loses all digits for small mu.
 double log_tail_integral(double a, double mu) {
   using Rule = boost::math::quadrature::gauss<double, 30>;
   // Beyond `reach` the first factor is below exp(-45).
@@ -29,7 +28,7 @@ double log_tail_integral(double a, double mu) {
   const auto integrand = [&](double s) {
     return -std::exp(-s * (a + 0.5 * s)) * std::expm1(-mu * s);
   };
-  // Where mu is large the second factor rises within 1/mu: panels that grow from there.
+  // For large mu the second factor rises within 1/mu, so panels grow from that width.
   double sum = 0.0;
   double left = 0.0;
   double right = std::min(reach / 8.0, 4.0 / mu);
@@ -60,7 +59,7 @@ double log_delta(double mu, double epsilon) {
   const double a = ratio - 0.5 * mu;
   const double b = ratio + 0.5 * mu;
   if (std::isinf(ratio)) return -kInfinity;
-  // Both ends of a and b are right to one rounding of b.
+  // a and b are correct to one rounding of b.
   const double error = kUlp * (64.0 + 4.0 * b * (std::fabs(a) + 1.0));
   double log_value = 0.0;
   if (a >= -1.0) {
@@ -79,15 +78,15 @@ double log_delta(double mu, double epsilon) {
 double epsilon(double mu, double delta) {
   const double target = std::log(delta);
   if (log_delta(mu, 0.0) <= target) return 0.0;
-  // mu^2/2-zCDP: the classic conversion of it is above the exact epsilon.
+  // The classic conversion of mu^2/2-zCDP is above the exact epsilon.
   double high = 0.5 * mu * mu + mu * std::sqrt(-2.0 * target);
   const auto gap = [&](double e) { return log_delta(mu, e) - target; };
-  while (!(gap(high) <= 0.0)) high *= 1.0 + 1e-12;  // only rounding can be in the way
+  while (!(gap(high) <= 0.0)) high *= 1.0 + 1e-12;  // only rounding can prevent it
   std::uintmax_t iterations = 200;
   const auto [below, above] = boost::math::tools::toms748_solve(
       gap, 0.0, high, boost::math::tools::eps_tolerance<double>(50), iterations);
   if (iterations >= 200) throw privgrad::NumericError("gdp: the search for epsilon failed");
-  // log_delta is rounded up: an epsilon at which it is below the target is one.
+  // log_delta is rounded up, so an epsilon at which it is below the target is valid.
   double value = above;
   for (double step = kUlp; !(gap(value) <= 0.0); step *= 2.0) value += above * step;
   return value;

@@ -9,7 +9,7 @@ namespace gdp {
 ///
 /// \param mu  finite, above 0.
 
-/// ln delta(epsilon), so that no delta is too small for it.
+/// ln delta(epsilon), so that even tiny deltas are representable.
 /// \param epsilon  finite, >= 0.
 double log_delta(double mu, double epsilon);
 

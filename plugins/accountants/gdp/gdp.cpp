@@ -24,12 +24,12 @@ using privgrad::Overloaded;
 
 /// Gaussian differential privacy (Dong, Roth and Su 2022): a Gaussian release with sensitivity s is
 /// (s / noise_multiplier)-GDP, squares of mu add (Corollary 3.3, adaptive composition), and the
-/// privacy curve of mu-GDP is known in closed form, so that for Gaussians the answers are exact.
-/// s is 1 for add_or_remove_one and zero_out, 2 for replace_one.
+/// privacy curve of mu-GDP has a closed form, so answers for Gaussians are exact. s is 1 for
+/// add_or_remove_one and zero_out, 2 for replace_one.
 ///
-/// With `clt`, Poisson-sampled Gaussians are taken to be what many of them tend to: mu^2 = count
-/// q^2 (exp(1/sigma^2) - 1) (Bu, Dong, Long and Su 2020, Section 2.4). That is a limit and not a
-/// bound, it tends to be too small, and the answers say `estimate`.
+/// With `clt`, Poisson-sampled Gaussians are replaced by their limit for many steps: mu^2 = count
+/// q^2 (exp(1/sigma^2) - 1) (Bu, Dong, Long and Su 2020, Section 2.4). This is a limit and not a
+/// bound, and tends to be too small, so the answers are marked `estimate`.
 class Gdp final : public privgrad::Accountant {
  public:
   explicit Gdp(const privgrad::Params& params) : clt_(params.boolean("clt")) {}
@@ -139,7 +139,7 @@ class Gdp final : public privgrad::Accountant {
                       event.kind());
   }
 
-  /// The squared mu of everything inside an event that samples all of the data.
+  /// The squared mu of the content of an event that samples all of the data.
   double inner(const Event& of) {
     privgrad::UpwardSum sum;
     for (const auto& [part, count] : privgrad::flatten(of)) {

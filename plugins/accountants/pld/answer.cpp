@@ -15,7 +15,7 @@ namespace {
 constexpr double kUlp = std::numeric_limits<double>::epsilon();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Distinct steps times points of the grid, beyond which a minute would not do.
+// Distinct steps times points of the grid: beyond this, an answer takes more than a minute.
 constexpr double kMostWork = 0x1p33;
 constexpr int kMostPasses = 7;
 
@@ -23,27 +23,27 @@ constexpr double kTiny = 1e-100;
 constexpr double kNothing = 1e-300;
 constexpr double kPointsForTiny = 0x1p16;
 
-// Grids of fewer points cost next to nothing: they are refined even if the last one did not help.
+// Smaller grids cost almost nothing, so they are refined even if the last refinement did not help.
 constexpr std::size_t kLargeSize = std::size_t{1} << 17;
-// Of pairs known from two sides it is seen sooner that finer ones do not help.
+// For pairs that are known from two sides, it becomes clear sooner that finer grids do not help.
 constexpr std::size_t kLargeSizeOfSides = std::size_t{1} << 12;
 
-// A window of few frequencies holds nothing: its size is that of the numbers that index it.
+// A window of few frequencies stores nothing; the limit comes from the numbers that index it.
 constexpr double kMostFrequencies = 0x1p24;
-// No more values than this are computed for each of its steps.
+// The most values computed for each of its steps.
 constexpr double kMostValues = 0x1p19;
 
-// So many distinct steps, of few frequencies, get an interval that is so much narrower.
+// For at most this many distinct steps with few frequencies, the interval is made so much narrower.
 constexpr std::size_t kFewSteps = 4;
 constexpr double kNarrower = 0.05;
 
-// The share of delta, relative to the width of the interval, that goes to losses taken for
+// The share of delta, relative to the width of the interval, that is spent on treating losses as
 // infinite.
 constexpr double kCutShare = 1e-3;
 constexpr double kNoCut = -1000.0;
 
-// The first grid is this much coarser than what should do; it also finds the directions that
-// cannot matter.
+// The first grid is this much coarser than estimated; it also finds the directions that cannot
+// matter.
 constexpr double kFirstWidth = 64.0;
 
 /// The interval of a single release, from its hockey-stick divergence.
@@ -59,7 +59,8 @@ Interval one_release(const Step& step, const Question& question) {
   if (!question.wants_epsilon) {
     return {lower_delta(question.given), upper_delta(question.given), {}};
   }
-  // The largest epsilon known to fail and the smallest known to do, by bisection; the curve falls.
+  // The largest epsilon known to be too small and the smallest known to suffice, by bisection on
+  // the decreasing curve.
   const auto last_above = [&](const auto& curve, bool from_below) {
     if (curve(0.0) <= question.given) return 0.0;
     double fails = 0.0;
@@ -80,7 +81,7 @@ Interval one_release(const Step& step, const Question& question) {
 
 /// The interval that the largest loss of a composition proves without any grid: delta = E (1 -
 /// e^(epsilon - loss))_+ is at least that loss's own contribution, mass * (1 - e^(epsilon - loss)),
-/// and at most its value if all of the mass were there.
+/// and at most its value if the loss had all of the mass.
 Interval from_supremum(const std::vector<Step>& steps, const Question& question) {
   double loss = 0.0;
   double log_mass = 0.0;
@@ -104,7 +105,7 @@ Interval from_supremum(const std::vector<Step>& steps, const Question& question)
   return {mass * above * (1.0 - rounding), most_above, {}};
 }
 
-/// One direction, and the best bounds found so far.
+/// One direction, and its best bounds so far.
 class Direction {
  public:
   Direction(const std::vector<Step>& steps, const Question& question, double relative_width)
@@ -121,13 +122,13 @@ class Direction {
     const Interval known = from_supremum(steps, question);
     lower_ = known.lower;
     upper_ = known.upper;
-    closed_ = known.upper < 1e-12;  // epsilon is that near to the largest loss
+    closed_ = known.upper < 1e-12;  // epsilon is this close to the largest loss
   }
 
   double lower() const { return lower_; }
   double upper() const { return upper_; }
 
-  /// The unit of relative widths. An epsilon near 0 is not worth more digits than the loss itself.
+  /// The unit of relative widths. An epsilon near 0 does not need more digits than the loss itself.
   double scale() const {
     return question_.wants_epsilon ? std::max(upper_, 0.01 * plan_.deviation) : upper_;
   }
@@ -139,9 +140,10 @@ class Direction {
     return std::isfinite(upper_) && upper_ - lower_ <= wanted * scale();
   }
 
-  /// \param width  the width that the interval should have, relative to scale().
-  /// \returns false if the grid would be too large, or no finer than before, or if a finer one has
-  ///   not helped: the rest is then not the grid's (atoms, rounding, losses beyond the window).
+  /// \param width  the desired width of the interval, relative to scale().
+  /// \returns false if the grid would be too large or no finer than before, or if a finer one has
+  ///   not helped: the remaining width then has other causes (atoms, rounding, losses beyond the
+  ///   window).
   bool refine(double width, double most_points) {
     if (stuck_) return false;
     const double h = next_step(width);
@@ -159,19 +161,19 @@ class Direction {
     return true;
   }
 
-  /// The width to ask for: where the relevant frequencies are few, a narrower interval costs little.
+  /// The width to request: with few relevant frequencies, a narrower interval costs little.
   double worthwhile(double width) const {
     const bool pays = is_spectral_ && !has_two_sides_ && steps_.size() <= kFewSteps;
     return pays ? kNarrower * width : width;
   }
 
  private:
-  /// For so small a delta the order of magnitude is enough.
+  /// For such a small delta the order of magnitude is enough.
   bool is_tiny() const {
     return !question_.wants_epsilon && (upper_ < kTiny || plan_.log_delta < std::log(kTiny));
   }
 
-  /// The grid's step for a width, from the plan at first, from the last width found afterwards.
+  /// The grid's step for a width, first from the plan, later from the last width.
   double next_step(double width) const {
     if (step_ == 0.0) {
       const double epsilon = std::max(plan_.epsilon, 0.01 * plan_.deviation);
@@ -179,8 +181,8 @@ class Direction {
     }
     const double found = width_of_last_ / std::max(scale(), std::numeric_limits<double>::min());
     if (!std::isfinite(found)) return 0.25 * step_;
-    // An error of the second order in the step, less what wide cells add, of which there are more the
-    // finer it is.
+    // The error is of second order in the step, minus what wide cells add, which are more numerous
+    // on a finer grid.
     const double factor =
         is_spectral_ ? std::pow(0.85 * width / found, 1.0 / 1.8) : std::sqrt(0.7 * width / found);
     return step_ * std::clamp(factor, 0.02, 0.7);
@@ -198,7 +200,7 @@ class Direction {
     layout.size = size_for(window / h + 2.0, limit);
     double step = window / (static_cast<double>(layout.size) - 2.0);
     if (unit_ > 0.0) {
-      // Atoms on the grid need no rounding at all, which is worth a few points more.
+      // Atoms on the grid need no rounding, which justifies a few more points.
       const double parts = step < unit_ ? std::ceil(unit_ / step) : step < 16.0 * unit_ ? 1.0 : 0.0;
       const double snapped = parts > 0.0 ? unit_ / parts : 0.0;
       if (parts > 0.0 && window / snapped + 2.0 <= 2.0 * limit) {
@@ -215,7 +217,7 @@ class Direction {
     return layout;
   }
 
-  /// Transforms are fast for some sizes; what has few frequencies takes every even one.
+  /// Transforms are fast for some sizes; without transforms, every even size is fine.
   std::size_t size_for(double least, double limit) const {
     const double size = std::min(least, limit);
     return is_spectral_
@@ -223,15 +225,15 @@ class Direction {
                : fast_size(size);
   }
 
-  /// Rounded down to 30 significant bits: atoms then are where the lower bound can use them, at
-  /// nodes or just beyond.
+  /// Rounded down to 30 significant bits, so that atoms are at nodes or just above, where the lower
+  /// bound can use them.
   static double few_bits(double step) {
     int exponent = 0;
     const double mantissa = std::frexp(step, &exponent);
     return std::ldexp(std::floor(mantissa * 0x1p30) * 0x1p-30, exponent);
   }
 
-  /// \returns whether there is a curve for this layout.
+  /// \returns whether this layout gives a curve.
   bool run(const Layout& layout) {
     const std::optional<Curve> composed = compose(steps_, *scout_, layout);
     if (!composed) return false;
@@ -255,7 +257,7 @@ class Direction {
     const std::size_t large_size = has_two_sides_ ? kLargeSizeOfSides : kLargeSize;
     stuck_ = is_finer && layout.size >= large_size && std::isfinite(before) &&
              upper_ - lower_ > 0.8 * before;
-    // The answer says better than the plan where to look.
+    // The answer is a better guide than the plan.
     if (!std::isfinite(upper_) || upper_ == 0.0) return true;
     if (question_.wants_epsilon) {
       if (std::fabs(upper_ - plan_.epsilon) > 0.2 * plan_.deviation) {
@@ -269,7 +271,7 @@ class Direction {
     return true;
   }
 
-  /// Makes the plan for an answer near log_delta, and near epsilon if that is known.
+  /// Makes the plan for an answer near log_delta, and near epsilon if given.
   void look(double log_delta, std::optional<double> epsilon) {
     log_cut_ = log_delta + std::log(kCutShare * relative_width_);
     scout_.emplace(steps_, log_cut_);

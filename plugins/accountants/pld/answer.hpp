@@ -16,9 +16,9 @@ struct Interval {
 
 /// Answers a question about the composition of all steps, in each of the given directions; the
 /// larger answer counts. Refines the grid until the width of the interval is `relative_width` times
-/// its upper end (ten times that if delta is asked for, because ln(delta) moves about ten times as
-/// fast as epsilon), or until the grid would need more than `most_points` points: then the note
-/// says so.
+/// its upper end (ten times that if delta is requested, because ln(delta) changes about ten times
+/// as fast as epsilon), or until the grid would need more than `most_points` points, which the note
+/// then says.
 ///
 /// A single step has its answer in closed form, with an interval for roundings only.
 ///

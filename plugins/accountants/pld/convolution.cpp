@@ -1,4 +1,4 @@
-// File length: what is composed, and each bound on its roundings, which are read together.
+// File length: the composition and the bounds on its roundings, which are read together.
 #include "convolution.hpp"
 
 #include <algorithm>
@@ -26,10 +26,10 @@ double transform_error(std::size_t size) {
   return 12.0 * kUlp * (std::log2(static_cast<double>(size)) + 1.0);
 }
 
-/// The masses of a lattice under the tilted measure, as the transform takes them.
+/// The masses of a lattice under the tilted measure, in the form of the transform's input.
 struct Tilted {
   std::vector<double> weight;
-  double log_moment = 0.0;  ///< ln sum of mass * e^(tilt * loss), of the weights as they are.
+  double log_moment = 0.0;  ///< ln sum of mass * e^(tilt * loss), for the weights as stored.
 };
 
 /// A lattice's losses, without the offset, and the logarithms of its masses; -infinity below 0.
@@ -63,7 +63,7 @@ Tilted tilt_masses(const Logarithms& lattice, double tilt, double direction) {
     const double log_mass = lattice.log_mass[j];
     if (std::isinf(log_mass)) continue;
     const double exponent = tilt * lattice.loss[j];
-    // The roundings of the product, of the logarithm and of their sum move the exponent.
+    // The roundings of the product, of the logarithm and of their sum affect the exponent.
     const double error =
         2.0 * kUlp * (2.0 + std::fabs(exponent) + std::fabs(log_mass) + std::fabs(top));
     result.weight[j] = std::exp(log_mass + exponent - top) * std::max(0.0, 1.0 + direction * error);
@@ -100,9 +100,9 @@ double sum_of_squares(const std::vector<double>& x) {
   return sum;
 }
 
-/// A bound on the sum over m = 1 .. size of kernel(m h)^2, kernel(t) = e^(-tilt t) (1 - e^(-t)):
-/// the square rises and then falls, so that h times the sum is at most its integral and h times its
-/// peak; and the integral is a beta function, B(2 tilt, 3).
+/// A bound on the sum over m = 1 .. size of kernel(m h)^2, kernel(t) = e^(-tilt t) (1 - e^(-t)).
+/// The square increases and then decreases, so h times the sum is at most its integral plus h times
+/// its maximum; the integral is a beta function, B(2 tilt, 3).
 double kernel_square_sum(double tilt, double step, std::size_t size) {
   const double integral = 1.0 / (2.0 * tilt * (2.0 * tilt + 1.0) * (tilt + 1.0));
   const double peak = tilt > 0.0 ? std::exp(2.0 * log_peak(tilt)) : 1.0;
@@ -111,7 +111,7 @@ double kernel_square_sum(double tilt, double step, std::size_t size) {
 
 /// The totals over all steps.
 struct Totals {
-  // In extended precision, so that the roundings of sums over many steps do not count.
+  // In extended precision, so that the roundings of sums over many steps are negligible.
   long double upper_log_scale = 0.0L, lower_log_scale = 0.0L;
   long double upper_high = 0.0L, lower_far = 0.0L, lower_low = 0.0L;  // ln moments
   double at_infinity = 0.0, missing = 0.0;
@@ -148,8 +148,7 @@ struct Factors {
 /// The product over the frequencies 0 .. size / 2 of the window.
 struct Product {
   std::vector<Complex> upper, lower;
-  /// Products of max(|factor|^2, 1/4): with one factor less, no product is more than twice the
-  /// root.
+  /// Products of max(|factor|^2, 1/4): omitting one factor gives at most twice the root.
   std::vector<double> upper_majorant, lower_majorant;
   double transform_error = 0.0;  // sum over steps of count * (largest error of a factor)
 };
@@ -176,7 +175,7 @@ class Composer {
     scatter(step.upper, Complex(1.0, 0.0));
     scatter(step.lower, Complex(0.0, 1.0));
     // Rarely sampled steps have nearly all of their mass at loss 0, whose transform is a constant:
-    // added afterwards, it does not take part in the rounding errors of the transform.
+    // it is added afterwards, so that it does not contribute to the transform's rounding errors.
     const Complex at_zero = in_[0];
     in_[0] = {};
     fourier_.transform(in_.data(), out_.data());
@@ -200,10 +199,10 @@ class Composer {
   const Product& product() const { return product_; }
   double relative_error() const { return error_; }
 
-  /// The tilted masses of the two sums, on the points of the window.
+  /// The tilted masses for the two bounds, on the points of the window.
   void back(std::int64_t first, std::vector<double>& upper, std::vector<double>& lower) {
     const std::size_t size = layout_.size;
-    // With real and imaginary parts exchanged before and after, the transform goes backwards.
+    // With real and imaginary parts exchanged before and after, the transform is inverted.
     for (std::size_t k = 0; k < product_.upper.size(); ++k) {
       const Complex u = product_.upper[k];
       const Complex l = product_.lower[k];
@@ -215,7 +214,7 @@ class Composer {
     lower.resize(size);
     const double scale = 1.0 / static_cast<double>(size);
     for (std::size_t j = 0; j < size; ++j) {
-      // The true masses are not negative, so that cutting off noise brings them nearer.
+      // The true masses are not negative, so cutting off negative noise reduces the error.
       const Complex z = out_[position(first + static_cast<std::int64_t>(j))];
       upper[j] = std::max(0.0, z.imag() * scale);
       lower[j] = std::max(0.0, z.real() * scale);
@@ -256,7 +255,7 @@ class Composer {
 
 /// tail[k] = sum over j > k of mass[j] kernel(S_j - S_k), by a recursion of positive terms:
 /// kernel(t + h) = e^(-tilt h) (kernel(t) + e^(-(tilt + 1) t) (1 - e^(-h))). In extended precision,
-/// because a term that comes from m points away has been rounded m times.
+/// because a term from m points away has been rounded m times.
 std::vector<double> tail_sums(const std::vector<double>& mass, double tilt, double step) {
   const long double h = step;
   const long double decay = std::exp(-tilt * h);
@@ -273,12 +272,12 @@ std::vector<double> tail_sums(const std::vector<double>& mass, double tilt, doub
   return tail;
 }
 
-/// The sum of the steps' anchors, and of their sizes.
+/// The sum of the steps' anchors, and of their absolute values.
 struct Offset {
   double value = 0.0, size = 0.0;
 };
 
-/// Discretises one step, and adds what is known of it to the totals.
+/// Discretises one step, and adds its contributions to the totals.
 Factors factors_of(const Step& step, const Scout& scout, std::size_t position, const Layout& layout,
                    double all_steps, Totals& totals) {
   Bracket bracket =
@@ -299,7 +298,8 @@ Factors factors_of(const Step& step, const Scout& scout, std::size_t position, c
           {std::move(bracket.lower.index), std::move(down.weight), step.count}};
 }
 
-/// The loss at index 0 of the composition, and the size of its terms, which bounds its roundings.
+/// The loss at index 0 of the composition, and the absolute sum of its terms, which bounds its
+/// roundings.
 Offset offset_of(const std::vector<Step>& steps, const Layout& layout) {
   long double offset = 0.0L;
   double size = 0.0;
@@ -316,19 +316,19 @@ double root_of_kernel_squares(const Layout& layout) {
   return std::sqrt(kernel_square_sum(layout.tilt, layout.step, layout.size));
 }
 
-/// The most by which the transforms' errors can move a tail sum.
+/// The largest effect of the transforms' errors on a tail sum.
 struct TransformNoise {
   double upper = 0.0, lower = 0.0;
 };
 
-/// \param steps  how many, with repetitions.
-/// \param upper, lower  the masses that came back.
+/// \param steps  their number, counting repetitions.
+/// \param upper, lower the masses after the inverse transform.
 TransformNoise transform_noise(const Composer& composer, double steps, const Layout& layout,
                                const std::vector<double>& upper, const std::vector<double>& lower) {
   const Product& product = composer.product();
-  // Replacing one factor after the other by its exact value changes the product, at each
-  // frequency, by at most the error of the factor times all others, computed or exact. The error of
-  // the powers' own roundings is relative; that of the way back is in the 2-norm.
+  // Replacing one factor after the other by its exact value changes the product, at each frequency,
+  // by at most the error of the factor times all other factors, computed or exact. The error of the
+  // powers' own roundings is relative; the error of the inverse transform is in the 2-norm.
   const double growth = std::exp(std::min(700.0, 2.0 * product.transform_error));
   const double own = composer.relative_error() + 4.0 * kUlp * (steps + 2.0);
   const auto noise_of_factors = [&](const std::vector<double>& majorant) {
@@ -341,19 +341,20 @@ TransformNoise transform_noise(const Composer& composer, double steps, const Lay
   };
   const double upper_noise = noise_of_factors(product.upper_majorant);
   const double lower_noise = noise_of_factors(product.lower_majorant);
-  // Both sums went back together. Without noise they are at most the result (cut off at 0) plus the
-  // noise; 1e-120 is more than everything that underflowed.
+  // Both sums were transformed back together. The noiseless sums are at most the result (cut off at
+  // 0) plus the noise; 1e-120 exceeds everything that underflowed.
   const double norm = std::sqrt(sum_of_squares(upper) + sum_of_squares(lower));
   const double shared = 2.0 * own * (norm + upper_noise + lower_noise) + 1e-120;
   const double kernel = root_of_kernel_squares(layout);
   return {(upper_noise + shared) * kernel, (lower_noise + shared) * kernel};
 }
 
-/// More distinct steps are looked at one after the other, and not kept: each has some 2000 points.
+/// More distinct steps are processed one after the other without being stored: each has some 2000
+/// points.
 constexpr std::size_t kMostKept = 1024;
 
 /// Sets the parts of the upper bound other than its spectrum or tails; `up` is a Curve::Bound.
-/// \param high_end  the end of the layout's losses, counted from the offset.
+/// \param high_end  the end of the layout's losses, relative to the offset.
 void set_upper(auto& up, const Totals& product, const Layout& layout, double high_end) {
   up.log_scale = static_cast<double>(product.upper_log_scale) + product.log_scale_error;
   // A Chernoff bound with relative roundings in the exponent.
@@ -367,9 +368,10 @@ void set_upper(auto& up, const Totals& product, const Layout& layout, double hig
                    product.steps * 1e-15));
 }
 
-/// The same of the lower bound. Its `absolute` is set to what lies below, without roundings.
-/// \param low_end  where the losses that the layout holds begin.
-/// \param length  of their range.
+/// The same for the lower bound. Its `absolute` is set to the mass below the layout, without
+/// roundings.
+/// \param low_end  the beginning of the layout's losses.
+/// \param length  the length of their range.
 void set_lower(auto& low, const Totals& product, const Layout& layout, double low_end,
                double length) {
   low.log_scale = static_cast<double>(product.lower_log_scale) - product.log_scale_error;
@@ -461,7 +463,7 @@ std::optional<Curve> compose(const std::vector<Step>& steps, const Scout& scout,
   }
 
   const double h = layout.step;
-  // From here on losses are counted from the offset.
+  // From here on losses are relative to the offset.
   const double low_end = static_cast<double>(curve.first_) * h;
   const double length = static_cast<double>(layout.size) * h;
   const double high_end = low_end + length;
@@ -533,7 +535,7 @@ double Curve::upper_delta(double given) const {
   const double epsilon = given - offset_ - rounding(given);
   const double where = epsilon / layout_.step - static_cast<double>(first_);
   if (where < 0.0) return renyi_delta(epsilon);
-  if (!(where < static_cast<double>(layout_.size - 1))) {  // delta falls
+  if (!(where < static_cast<double>(layout_.size - 1))) {  // delta decreases
     return std::min(renyi_delta(epsilon), upper_at(layout_.size - 1));
   }
   const auto k = static_cast<std::size_t>(where);
@@ -562,7 +564,7 @@ double Curve::with_offset(double counted, double direction) const {
   return std::max(0.0, epsilon + direction * (rounding(epsilon) + 4.0 * kUlp * std::fabs(counted)));
 }
 
-/// A point whose upper bound is at most delta, and that of the point before it is not.
+/// A point whose upper bound is at most delta, while that of the preceding point is not.
 std::size_t Curve::first_within(double delta) const {
   std::size_t lo = 0;
   std::size_t hi = layout_.size - 1;
@@ -575,7 +577,7 @@ std::size_t Curve::first_within(double delta) const {
 }
 
 double Curve::upper_epsilon(double delta) const {
-  // Any two neighbours with the first bound above and the second not above delta prove it.
+  // Any two neighbours, the first bound above delta and the second not, prove it.
   if (upper_at(layout_.size - 1) > delta) {
     const double left_over = delta - upper_.at_infinity;
     if (!(left_over > 0.0) || layout_.tilt == 0.0) return kInfinity;
@@ -595,8 +597,8 @@ double Curve::upper_epsilon(double delta) const {
 }
 
 double Curve::lower_epsilon(double delta) const {
-  // The bound is good near the answer and fades away from it on both sides: the last point where it
-  // is above delta is looked for from where the upper bound ends, first closely.
+  // The bound is good near the answer and deteriorates on both sides: the last point where it is
+  // above delta is searched from where the upper bound ends, first in small steps.
   std::size_t hi = layout_.size - 1;
   if (lower_at(hi) > delta) return with_offset(point(hi), -1.0);
   if (upper_at(hi) <= delta) hi = std::max<std::size_t>(1, first_within(delta));

@@ -11,34 +11,35 @@
 
 namespace pld {
 
-/// How to compose: all of it affects how tight the bounds are, and none of it whether they hold.
+/// How to compose: this affects how tight the bounds are, never whether they hold.
 struct Layout {
   double step = 0.0;     ///< The grid's step, see Grid.
-  double low = 0.0;      ///< About the loss at the window's first point.
+  double low = 0.0;      ///< Approximately the loss at the window's first point.
   std::size_t size = 0;  ///< Points of the window.
   double tilt = 0.0, high_order = 0.0, far_order = 0.0, low_order = 0.0;
-  double cut = 0.0;  ///< The delta that may be spent on taking losses for infinite.
-  /// The most values, for each step and point of the window, that may be computed to get the
+  double cut = 0.0;  ///< The delta that may be spent on treating losses as infinite.
+  /// The most values, for each step and point of the window, that may be computed to obtain the
   /// relevant frequencies one by one (each takes some 5 ns); beyond that, fast transforms of the
-  /// window are used, which take some 300 ns for a point.
+  /// window are used, which take some 300 ns per point.
   double work_for_point = 16.0;
-  /// Whether larger windows than transforms are allowed for are wanted, which hold nothing: then there
-  /// is no curve if not all relevant frequencies are got one by one.
+  /// Whether the window may be larger than transforms allow, because it is never stored: then there
+  /// is no curve unless all relevant frequencies can be computed one by one.
   bool without_transforms = false;
 };
 
-/// Bounds on the curve epsilon -> delta of a composition, at the points of a window and, delta
-/// being convex in e^epsilon, between them.
+/// Bounds on the curve epsilon -> delta of a composition, at the points of a window and, because
+/// delta is convex in e^epsilon, between them.
 class Curve {
  public:
   /// Bounds on delta for a given epsilon, in [0, 1].
   double upper_delta(double given) const;
   double lower_delta(double given) const;
 
-  /// Whether it comes from few frequencies, and no transform of the window was made.
+  /// Whether it comes from few frequencies, without a transform of the window.
   bool is_spectral() const { return upper_.spectrum.has_value(); }
 
-  /// Bounds on the smallest epsilon >= 0 whose delta is at most this one; +infinity if none is.
+  /// Bounds on the smallest epsilon >= 0 whose delta is at most this one; +infinity if there is
+  /// none.
   double upper_epsilon(double delta) const;
   double lower_epsilon(double delta) const;
 
@@ -47,12 +48,13 @@ class Curve {
                                       const Layout& layout);
 
   struct Bound {
-    // Sums over j > k of mass_j kernel(S_j - S_k): all of them, or a spectrum to compute them from.
+    // Sums over j > k of mass_j kernel(S_j - S_k): all of them, or a spectrum from which they are
+    // computed.
     std::vector<double> tail;
     std::optional<Spectrum> spectrum;
     double log_scale = 0.0;  // ln of the moment generating function at the tilt
     double absolute = 0.0;   // added (upper) or subtracted (lower) before scaling
-    double far_log = 0.0;    // lower: ln of what may have wrapped from above, at S = 0
+    double far_log = 0.0;    // lower: ln of the mass that may have wrapped from above, at S = 0
     double far_order = 0.0;
     double outside = 0.0;      // added (upper) or subtracted (lower) after scaling
     double at_infinity = 0.0;  // upper: the part of `outside` that is at infinity
@@ -75,28 +77,28 @@ class Curve {
   Bound upper_, lower_;
 };
 
-/// Composes all steps at once: discretises each of them, changes the measure from dP to
-/// e^(tilt * loss) dP / M (Esscher), multiplies the Fourier transforms and transforms back.
+/// Composes all steps at once: discretises each step, changes the measure from dP to e^(tilt *
+/// loss) dP / M (Esscher), multiplies the Fourier transforms and transforms back.
 ///
-/// The answer then is M e^(-tilt epsilon) times a sum of masses around the middle of the window, so
-/// that the rounding errors of the transform are relative to the answer, however small delta is.
-/// Next to the discretisation (see discretise), the bounds include:
+/// The answer is then M e^(-tilt epsilon) times a sum of masses around the middle of the window, so
+/// the rounding errors of the transform are relative to the answer, even for tiny deltas. In
+/// addition to the discretisation (see discretise), the bounds include:
 /// - the error of the transforms at each frequency, with twiddle factors computed from rounded
 ///   angles; a factor of n for n equal steps, because |a^n - b^n| <= n |a - b| max(|a|, |b|)^(n-1);
-///   carried back in the 2-norm and to delta by the Cauchy-Schwarz inequality;
-/// - masses above the window, which the transform wraps to its start: by a Chernoff bound they are
-///   added to the upper bound. Masses below it, which wrap to its end: subtracted from the lower
-///   one;
-/// - where the window gives no answer, the bound that the moment itself proves (Canonne, Kamath and
-///   Steinke 2020, Proposition 12);
+///   propagated back in the 2-norm, and to delta by the Cauchy-Schwarz inequality;
+/// - masses above the window, which the transform wraps to its start: they are added to the upper
+///   bound by a Chernoff bound. Masses below the window, which wrap to its end: they are subtracted
+///   from the lower bound;
+/// - where the window gives no answer, the bound that the moment generating function proves
+///   (Canonne, Kamath and Steinke 2020, Proposition 12);
 /// - the roundings of masses, sums and moments, as relative errors to the power of n.
 ///
-/// \returns nothing only if the layout forbids transforms, and they are needed.
+/// \returns nothing only if the layout forbids transforms but they are needed.
 /// \throws NumericError if a number became unusable on the way.
 std::optional<Curve> compose(const std::vector<Step>& steps, const Scout& scout,
                              const Layout& layout);
 
-/// The smallest size >= least that transforms are fast for.
+/// The smallest size >= least for which transforms are fast.
 std::size_t fast_size(double least);
 
 }  // namespace pld

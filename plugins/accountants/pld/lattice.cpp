@@ -14,12 +14,12 @@ constexpr double kUlp = std::numeric_limits<double>::epsilon();
 // The absolute rounding error of numbers too small for relative errors.
 constexpr double kTiny = 4.0 * std::numeric_limits<double>::denorm_min();
 
-// e^loss stays a double; mechanisms that lose more are nobody's private mechanisms.
+// e^loss must fit a double; a mechanism with larger losses provides no privacy anyway.
 constexpr double kLargestLoss = 700.0;
 constexpr std::size_t kMostCells = std::size_t{1} << 24;
 
-// A cell of w steps adds a variance of about its weight times (w h)^2, a cell of one step in the
-// bulk altogether about h^2: this much per wide cell is little.
+// A cell of w steps adds a variance of about its weight times (w h)^2; cells of one step in the
+// bulk together add about h^2, so this much per wide cell is little.
 constexpr double kWideCell = 1e-3;
 constexpr double kLargestTiltInCell = 0.25;
 
@@ -56,7 +56,7 @@ struct Loss {
   double g, gain;
 };
 
-/// p - e^g q of a cell: how much more it is worth than a loss of g.
+/// p - e^g q of a cell: its excess over a loss of g.
 struct Excess {
   double value, error;
 };
@@ -70,7 +70,7 @@ Excess excess_over(const Loss& loss, double q, double difference, double q_error
 Excess excess_over(const Loss& g, const Cell& cell) {
   return excess_over(g, cell.q, cell.difference, cell.q_error, cell.difference_error);
 }
-/// P(A) - e^g Q(A) for what is above, and P(A) - Q(A) - (e^g - 1) Q(A) with A below instead.
+/// P(A) - e^g Q(A) for the part above, and P(A) - Q(A) - (e^g - 1) Q(A) with the part below.
 Excess excess_above(const Loss& g, const Tails& t) {
   return excess_over(g, t.q_above, t.difference, 2.0 * t.relative_error * t.q_above + kTiny,
                      t.difference_error);
@@ -82,7 +82,7 @@ Excess excess_below(const Loss& g, const Tails& t) {
 
 double loss_at(const Grid& grid, double index) { return index * grid.step + grid.offset; }
 
-/// The nodes of the grid, rising, and the tails of the loss at each.
+/// The nodes of the grid, ascending, and the tails of the loss at each.
 struct Nodes {
   std::vector<std::int64_t> index;
   std::vector<Tails> tails;
@@ -104,7 +104,8 @@ struct Nodes {
   }
 };
 
-/// Walks from index 0 in one direction (+1, -1), in strides that widen where little mass is.
+/// Walks from index 0 in one direction (+1, -1), with strides that widen where there is little
+/// mass.
 class Walk {
  public:
   Walk(const LossPair& pair, const Grid& grid, int direction)
@@ -135,8 +136,8 @@ class Walk {
         stride *= 2;
       }
     }
-    // One node more: the tangents lie between nodes, and what is beyond the outermost of them is
-    // what the lower bound may lose.
+    // One additional node: the tangents lie between nodes, and the lower bound may lose what is
+    // beyond the outermost one.
     if (direction_ < 0 || here.p_above == 0.0) {
       const std::int64_t next = at + direction_;
       nodes.index.push_back(next);
@@ -161,7 +162,7 @@ class Walk {
   bool finished(std::int64_t at, const Tails& here) const {
     const double g = loss_at(grid_, static_cast<double>(at));
     if (direction_ > 0) {
-      // What Q never does is at infinity, and no node gets nearer to it.
+      // Mass where Q has none is at infinity, and no node gets closer to it.
       return here.p_above == 0.0 || here.q_above == 0.0 ||
              excess_above(Loss(g), here).value <= grid_.top_cut || g > kLargestLoss;
     }
@@ -182,7 +183,7 @@ Nodes nodes_of(const LossPair& pair, const Grid& grid) {
   nodes.index.push_back(0);
   nodes.tails.push_back(zero);
   Walk(pair, grid, +1).run(zero, nodes);
-  // All of the mass may be on one side of index 0. One cell without mass is kept at either end.
+  // All of the mass may be on one side of index 0. One cell without mass is kept at each end.
   std::size_t first = 0;
   std::size_t last = nodes.index.size() - 1;
   while (first + 3 < last && nodes.tails[first + 2].p_below == 0.0) ++first;
@@ -197,15 +198,14 @@ Nodes nodes_of(const LossPair& pair, const Grid& grid) {
   return nodes;
 }
 
-/// Makes sure that the curve through the nodes is nowhere below H, given that it is convex and
-/// piecewise linear: at each node x_i. Its height there is made of the cells above, and mass m
-/// moved up from one node to the next raises it there by m (1 - x_i / x_(i+1)), further below in
-/// proportion to x. Errors that can lower it:
-/// - of the cells' numbers, which is made good in the cell itself;
-/// - of the threshold at the node, which tells losses that are within t of it apart from the rest
-///   not quite as it should. That costs at most t times their mass, at the node itself or, because
-///   such a loss may be above the upper node of its cell, below. As much mass is moved up from the
-///   node as raises it by twice that.
+/// Ensures that the curve through the nodes is nowhere below H. As it is convex and piecewise
+/// linear, this must hold at each node x_i. The height there comes from the cells above. Moving
+/// mass m from one node up to the next raises it there by m (1 - x_i / x_(i+1)), and further below
+/// in proportion to x. Errors that can lower it:
+/// - of the cells' numbers, which is compensated in the cell itself;
+/// - of the threshold at the node, which may misplace losses within t of it. That costs at most t
+///   times their mass, at the node itself or, because such a loss may be above the upper node of
+///   its cell, below. Enough mass is moved up from the node to raise the curve by twice that.
 Lattice connect_the_dots(const Nodes& nodes) {
   const std::size_t count = nodes.index.size();
   Lattice result;
@@ -213,10 +213,10 @@ Lattice connect_the_dots(const Nodes& nodes) {
   result.mass.assign(count, 0.0);
   result.at_infinity = kTiny * static_cast<double>(count);
 
-  // Below the first node everything moves up to it.
+  // Everything below the first node moves up to it.
   const Tails& first = nodes.tails.front();
   result.mass[0] = first.p_below * (1.0 + 2.0 * first.relative_error);
-  double near = result.mass[0];  // bounds what lies just below the node
+  double near = result.mass[0];  // bound on the mass just below the node
   for (std::size_t i = 0; i + 1 < count; ++i) {
     const Cell cell = cell_between(nodes.tails[i], nodes.tails[i + 1]);
     const double share = nodes.down[i];
@@ -242,8 +242,8 @@ Lattice connect_the_dots(const Nodes& nodes) {
   return result;
 }
 
-/// The polygon below the tangents. In what follows a[i] and b[i] are how much lower than T_i and
-/// than T_(i-1) it is at node i, and masses come from the change of its slope there.
+/// The polygon below the tangents. In the following, a[i] and b[i] are its distances below T_i and
+/// T_(i-1) at node i, and masses come from the change of its slope there.
 class Tangents {
  public:
   Tangents(const Nodes& nodes, const LossPair& pair, const Grid& grid)
@@ -258,9 +258,9 @@ class Tangents {
   }
 
   /// Negative masses, where the polygon is not convex or not known to be, are split between the
-  /// nodes beside them, so that P and Q keep what they have: that takes a corner away which is
-  /// above the chord of its neighbours, and leaves the convex hull in the end (Graham's scan). With
-  /// roundings that favour the node above, the curve can only fall.
+  /// adjacent nodes such that the totals of P and Q stay the same: this removes a corner above the
+  /// chord of its neighbours, and finally leaves the convex hull (Graham's scan). With roundings
+  /// that favour the upper node, the curve can only decrease.
   Lattice masses() const {
     Lattice result;
     for (std::size_t i = 1; i + 1 < count_; ++i) {
@@ -297,11 +297,11 @@ class Tangents {
   double next_gap(std::size_t i) const { return nodes_.up[i]; }
   double last_gap(std::size_t i) const { return nodes_.down[i - 1]; }
 
-  /// The polygon ends in the line 0, so that its masses, which are summed from there, are all of
-  /// it. Its last mass is at the last node up to which all tangents stay above 0: beyond, nothing
-  /// further up could balance a mass whose mean is below its node. Likewise at the lower end of a
+  /// The polygon ends in the line 0, so its masses, which are summed from there, are complete. Its
+  /// last mass is at the last node up to which all tangents stay above 0: beyond, no mass further
+  /// up could balance a mass whose mean is below its node. The same applies to the lower end of a
   /// bounded loss, where the polygon starts with the line 1 - x. At both ends the tangent may be
-  /// moved to the node itself, because bounded losses like to have an atom there.
+  /// moved to the node itself, because bounded losses often have an atom there.
   void choose_ends(const LossPair& pair) {
     const Tails all = middles_.front();
     std::size_t start = 1;
@@ -345,8 +345,8 @@ class Tangents {
     for (std::size_t i = 1; i + 1 < count_; ++i) {
       cells_[i] = cell_between(middles_[i - 1], middles_[i]);
       excess_[i] = excess_over(loss(i), cells_[i]);  // T_(i-1) - T_i at node i
-      // The error goes into a alone: then b is at most what it would be without errors, and slopes
-      // summed up from the right stay below. It costs a shift by one cell, not a loss of mass.
+      // The error is assigned only to a: then b is at most its error-free value, and slopes summed
+      // up from the right stay below. This costs a shift by one cell, but no mass.
       a_[i] = std::max(-excess_[i].value, 0.0) + excess_[i].error;
       b_[i] = std::max(excess_[i].value, 0.0);
     }
@@ -355,7 +355,7 @@ class Tangents {
       b_[i] = std::max(excess_[i].value - excess_[i].error, 0.0);
     }
     // The first line keeps the slope of its tangent, so that it stays below it (and so below H)
-    // outside the grid too, where what is left of the mass is dropped.
+    // also outside the grid, where the remaining mass is dropped.
     a_[0] = b_[1];
   }
 

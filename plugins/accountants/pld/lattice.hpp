@@ -9,7 +9,7 @@
 namespace pld {
 
 /// A measure of the privacy loss on a grid of step h: mass[j] at the loss g = index[j] * h +
-/// offset, and the masses under Q are mass[j] * e^(-g). Indices grow.
+/// offset; the mass under Q is mass[j] * e^(-g). Indices increase.
 struct Lattice {
   std::vector<std::int64_t> index;
   std::vector<double> mass;
@@ -23,26 +23,26 @@ struct Bracket {
   Lattice upper, lower;
 };
 
-/// How a loss distribution is to be discretised.
+/// How to discretise a loss distribution.
 struct Grid {
   double step = 0.0;    ///< h > 0, with at most 30 significant bits, so that index * h is never
                         ///< rounded.
   double offset = 0.0;  ///< The loss at index 0.
   double tilt = 0.0;    ///< >= 0: masses matter in proportion to e^(tilt * loss - log_weight).
   double log_weight = 0.0;
-  double top_cut = 0.0;     ///< Losses above some g go to infinity if that costs at most this much.
-  double bottom_cut = 0.0;  ///< Losses below some g are merged if they weigh at most
-                            ///< this much.
+  /// The highest losses are treated as infinite if that costs at most this much.
+  double top_cut = 0.0;
+  double bottom_cut = 0.0;  ///< The lowest losses are merged if they weigh at most this much.
 };
 
 /// Discretises two pairs, which may be the same: `above` for the upper bound and `below` for the
 /// lower one. `above` must dominate `below`.
 ///
-/// With H(x) = sup_A P(A) - x Q(A) and x = e^epsilon, that is a matter of curves: a measure m on
-/// losses has the curve sum m_j (1 - x e^(-g_j))_+, and where one curve is above another for all
-/// x > 0 it stays so when both are composed with the same measure, because the curve of a
-/// composition is an average of the curves H(x e^(-g)) of one part with the weights m >= 0 of the
-/// other (for mechanisms: Zhu, Dong and Wang 2022, Theorem 10). Masses need not add up to 1.
+/// Dominance is about the curves H(x) = sup_A P(A) - x Q(A) with x = e^epsilon: a measure m on
+/// losses has the curve sum m_j (1 - x e^(-g_j))_+. If one curve is above another for all x > 0, it
+/// stays above when both are composed with the same measure, because the curve of a composition is
+/// an average of the curves H(x e^(-g)) of one part with the weights m >= 0 of the other (for
+/// mechanisms: Zhu, Dong and Wang 2022, Theorem 10). Masses need not add up to 1.
 ///
 /// Upper: H is replaced by its chords between the nodes of the grid ("connect the dots",
 /// Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022, Theorem 3.3): the mass of a cell goes to
@@ -50,13 +50,13 @@ struct Grid {
 ///
 /// Lower: H lies above its tangents. With one tangent T_i per cell between nodes x_i and x_(i+1),
 /// the polygon through (x_i, min(T_(i-1)(x_i), T_i(x_i))) lies below a tangent in each cell, hence
-/// below H. Any event A gives a valid line P(A) - x Q(A) <= H(x), so that an inexact threshold
-/// cannot hurt.
+/// below H. Any event A gives a valid line P(A) - x Q(A) <= H(x), so an inexact threshold does no
+/// harm.
 ///
 /// Both errors are of second order in the step: a smooth loss gains a variance of h^2/6 from above
 /// and loses h^2/12 from below. Where masses matter little, cells are wider than one step.
 ///
-/// \throws NumericError if more cells are needed than memory should hold.
+/// \throws NumericError if too many cells for the memory are needed.
 Bracket discretise(const LossPair& above, const LossPair& below, const Grid& grid);
 
 }  // namespace pld

@@ -11,14 +11,15 @@ namespace {
 constexpr double kUlp = std::numeric_limits<double>::epsilon();
 constexpr double kSqrtHalf = 0.70710678118654752440;
 
-// Nothing beyond this many standard deviations is a normal double.
+// Normal densities beyond this many standard deviations are not normal doubles.
 constexpr double kFarthest = 38.0;
 
 struct Normal {
   double above, below;
 };
 
-/// Both tails of a standard normal at z; the smaller to a few ulps (glibc documents 5 for erfc).
+/// Both tails of a standard normal at z; the smaller one accurate to a few ulps (glibc documents 5
+/// for erfc).
 Normal normal_tails(double z) {
   const double small = 0.5 * std::erfc(std::fabs(z) * kSqrtHalf);
   return z >= 0.0 ? Normal{small, 1.0 - small} : Normal{1.0 - small, small};
@@ -26,8 +27,8 @@ Normal normal_tails(double z) {
 
 double smaller(const Normal& n) { return std::min(n.above, n.below); }
 
-/// Relative error of a tail at z = a + b computed in floating point: d ln(tail) / dz is at most
-/// |z| + 1 in size on the side where the tail is the smaller one.
+/// Relative error of a tail at z = a + b computed in floating point: the absolute value of d
+/// ln(tail) / dz is at most |z| + 1 on the side of the smaller tail.
 double tail_error(double z, double size_of_terms) {
   return kUlp * (8.0 + 4.0 * (size_of_terms + std::fabs(z)) * (std::fabs(z) + 1.0));
 }
@@ -38,7 +39,7 @@ double between(const Normal& u, const Normal& v) {
 }
 
 /// above(z) / density(z) of a standard normal for z >= 20, by its enveloping asymptotic series
-/// (Abramowitz and Stegun 26.2.12): the error is below the first term left out, which is < 1e-15.
+/// (Abramowitz and Stegun 26.2.12): the error is below the first omitted term, which is < 1e-15.
 double mills_ratio(double z) {
   const double inverse_square = 1.0 / (z * z);
   double term = 1.0;
@@ -126,8 +127,9 @@ class Gaussian final : public LossPair {
   double sigma_;
 };
 
-/// (1-q) Q + q P against Q, 0 < q < 1, for pairs whose larger tails have a small relative error, too. With a the loss of (P, Q) its loss is ln(1 - q + q e^a), which
-/// grows with a: its events are those of the pair.
+/// (1-q) Q + q P against Q, 0 < q < 1, for pairs whose larger tails also have a small relative
+/// error. If a is the loss of (P, Q), the loss is ln(1 - q + q e^a), which increases with a, so its
+/// events are those of the pair.
 class Sampled final : public LossPair {
  public:
   Sampled(double q, LossPairPtr pair) : q_(q), pair_(std::move(pair)) {}
@@ -140,7 +142,8 @@ class Sampled final : public LossPair {
       a = threshold - std::log(q_) + std::log1p((q_ - 1.0) * std::exp(-threshold));
     } else {
       const double gain = std::expm1(threshold);
-      // The roundings of threshold and expm1, as they move the loss, which is at least ln(1 - q).
+      // The effect of the roundings of threshold and expm1 on the loss, which is at least ln(1 -
+      // q).
       const double most = q_ / (1.0 - q_);
       const double lost = gain < 0.0 ? std::min(-gain / (1.0 + gain), most) : 0.0;
       own_error += 8.0 * kUlp * lost;
@@ -193,7 +196,7 @@ class Sampled final : public LossPair {
     return {log_mixture(q_, of.loss), of.mass * (q_ + (1.0 - q_) * std::exp(-of.loss))};
   }
 
-  // Where the loss is next to 0 the logarithm of 1 + y keeps its digits, elsewhere that of a sum of
+  // For a loss near 0 the logarithm of 1 + y keeps its digits, elsewhere the logarithm of a sum of
   // two positive numbers.
   Extreme infimum() const override {
     const Extreme of = pair_->infimum();
@@ -212,9 +215,9 @@ class SampledGaussianReplaced final : public LossPair {
  public:
   SampledGaussianReplaced(double q, double sigma) : q_(q), sigma_(sigma) {}
 
-  // With t = e^(x / sigma^2), B = e^(-1 / (2 sigma^2)) the loss is
-  // ln((1 - q + q B t) / (1 - q + q B / t)), which grows with x and equals g where
-  // ln t = g / 2 + asinh((1 - q) sinh(g / 2) / (q B)).
+  // With t = e^(x / sigma^2), B = e^(-1 / (2 sigma^2)) the loss is ln((1 - q + q B t) / (1 - q + q
+  // B / t)), which increases with x and equals g where ln t = g / 2 + asinh((1 - q) sinh(g / 2) /
+  // (q B)).
   Tails at(double threshold) const override {
     const double shift = 1.0 / sigma_;
     const double root = half_distance(threshold);
@@ -280,7 +283,7 @@ class Laplace final : public LossPair {
  public:
   explicit Laplace(double scale) : scale_(scale), top_(1.0 / scale) {}
 
-  // The loss at x is (|x - 1| - |x|) / scale: top up to x = 0, then falling, -top from x = 1 on.
+  // The loss at x is (|x - 1| - |x|) / scale: top up to x = 0, then decreasing, -top from x = 1 on.
   Tails at(double threshold) const override {
     const double threshold_error = 8.0 * kUlp * (std::fabs(threshold) + top_);
     if (threshold >= top_) return everything_below(threshold_error);
@@ -340,12 +343,12 @@ class DiscreteGaussian final : public LossPair {
     total_ = static_cast<double>(1.0L + 2.0L * sum);
     above_[0] = static_cast<double>(1.0L + sum);
     for (double& tail : above_) tail /= total_;
-    // A tail is a sum of about sigma terms of its own size, next to those that hardly count.
+    // A tail is a sum of about sigma terms of comparable size; the others hardly count.
     error_ = 8.0 * kUlp + static_cast<double>(terms) *
                               static_cast<double>(std::numeric_limits<long double>::epsilon());
   }
 
-  // The loss at x is shift (shift - 2x) / (2 sigma^2): it falls with x.
+  // The loss at x is shift (shift - 2x) / (2 sigma^2), which decreases with x.
   Tails at(double threshold) const override {
     const double c = 0.5 * (shift_ - 2.0 * sigma_ * sigma_ * threshold / shift_);
     const double largest = std::ceil(c) - 1.0;  // the last x whose loss is above the threshold
@@ -387,7 +390,7 @@ class DiscreteGaussian final : public LossPair {
   double at_least(double k) const {  // for k >= 0
     return k < static_cast<double>(above_.size()) ? above_[static_cast<std::size_t>(k)] : 0.0;
   }
-  /// P(X <= k) as `above` (the loss falls with x) and the complement.
+  /// P(X <= k) as `above` (the loss decreases with x) and the complement.
   Normal up_to(double k) const {
     if (k < 0.0) return {at_least(-k), 1.0 - at_least(-k)};
     return {1.0 - at_least(k + 1.0), at_least(k + 1.0)};
@@ -407,7 +410,7 @@ class Reversed final : public LossPair {
     Tails t = pair_->at(-threshold);
     std::swap(t.p_above, t.q_below);
     std::swap(t.p_below, t.q_above);
-    return t;  // p_above - q_above is what it was
+    return t;  // p_above - q_above is unchanged
   }
 
   std::vector<Sample> samples() const override {
@@ -433,11 +436,11 @@ class Reversed final : public LossPair {
 
 Divergence LossPair::divergence(double epsilon) const {
   const Tails t = at(epsilon);
-  // An event that is not quite the best one misses at most its distance in loss times the mass
-  // between, which is above a threshold that is lower by twice the distance.
+  // An event that is not optimal misses at most its distance in loss times the mass between, which
+  // is above a threshold that is lower by twice the distance.
   const double missed = t.threshold_error * at(epsilon - 2.0 * t.threshold_error).p_above;
   if (epsilon > 700.0) {
-    // e^epsilon may overflow. Q(A) is at most e^(-epsilon - 1) P(A) where all losses in A are above
+    // e^epsilon may overflow. Q(A) is at most e^(-epsilon - 1) P(A) if all losses in A are above
     // epsilon + 1.
     const Tails beyond = at(epsilon + 1.0 + 1e-9);
     const double most = t.p_above * (1.0 + 2.0 * t.relative_error) + missed;
@@ -449,7 +452,7 @@ Divergence LossPair::divergence(double epsilon) const {
   double value = t.difference - gain;
   double error = t.difference_error + 4.0 * kUlp * (std::fabs(t.difference) + gain) +
                  2.0 * t.relative_error * gain;
-  // Where the loss is large, the difference of the tails gains nothing.
+  // For a large loss, using the difference of the tails has no advantage.
   const double plain = 2.0 * t.relative_error * (t.p_above + whole) + 4.0 * kUlp * whole;
   if (plain < error) {
     value = t.p_above - whole;

@@ -1,4 +1,5 @@
-// Dominating pairs of distributions for each mechanism, given by the law of their privacy loss.
+// Dominating pairs of distributions for each mechanism, given by the distribution of their privacy
+// loss.
 #pragma once
 
 #include <limits>
@@ -10,12 +11,12 @@ namespace pld {
 /// The masses above and below a threshold g of the privacy loss ln(dP/dQ), under P and under Q.
 ///
 /// All four numbers belong to one event {loss > g} and its complement, up to the stated errors; the
-/// event may differ from the exact one for losses within `threshold_error` of g.
+/// event may be wrong about losses within `threshold_error` of g.
 struct Tails {
   double p_above = 0.0, p_below = 1.0;
   double q_above = 0.0, q_below = 1.0;
   double difference = 0.0;        ///< p_above - q_above, without their cancellation.
-  double relative_error = 0.0;    ///< For each tail of at most 1/2; absolute for the others.
+  double relative_error = 0.0;    ///< Relative for tails of at most 1/2, absolute for others.
   double difference_error = 0.0;  ///< Absolute.
   double threshold_error = 0.0;
 };
@@ -25,7 +26,8 @@ struct Divergence {
   double value, error;
 };
 
-/// The largest loss and the mass under P of exactly that loss, or the smallest and its mass under Q.
+/// The largest loss and the mass under P of exactly this loss, or the smallest loss and its mass
+/// under Q.
 struct Extreme {
   double loss, mass;  ///< Each with a relative error of at most 2^-50.
 };
@@ -35,7 +37,7 @@ struct Sample {
   double loss, p, q;
 };
 
-/// A pair of distributions (P, Q) that dominates a mechanism between neighbours, through the
+/// A pair of distributions (P, Q) that dominates a mechanism between neighbours, described by the
 /// distribution of its privacy loss. Objects never change.
 class LossPair {
  public:
@@ -50,21 +52,22 @@ class LossPair {
 
   virtual std::vector<Sample> samples() const = 0;
 
-  /// A place where a grid of that step should have a node. Rarely sampled steps nearly always lose
-  /// about the least that they can, and nothing below balances a node that is not the mean of that.
+  /// A place where a grid of this step should have a node. The loss of rarely sampled steps is
+  /// nearly always close to its minimum, and no node below could balance a node that is not the
+  /// mean there.
   virtual double anchor(double /*step*/) const { return 0.0; }
 
-  /// If the loss has atoms: a number of which all their positions are multiples; else 0.
+  /// If the loss has atoms: a number of which all their positions are multiples; otherwise 0.
   virtual double atom_unit() const { return 0.0; }
 
-  /// A loss that is never exceeded: beyond it delta is 0, whatever a grid says.
+  /// The largest possible loss: beyond it delta is 0, whatever a grid says.
   virtual Extreme supremum() const { return {std::numeric_limits<double>::infinity(), 0.0}; }
 
-  /// A loss below which there is none.
+  /// The smallest possible loss.
   virtual Extreme infimum() const { return {-std::numeric_limits<double>::infinity(), 0.0}; }
 
-  /// True if the pair is known from two sides, which lie further apart than fine grids do: those make
-  /// an interval no narrower.
+  /// True if the pair is known from two sides that are further apart than fine grids, which then do
+  /// not narrow an interval.
   virtual bool is_one_of_two_sides() const { return false; }
 
   /// False if (Q, P) has another loss distribution than (P, Q).
@@ -79,27 +82,28 @@ using LossPairPtr = std::shared_ptr<const LossPair>;
 /// N(1, sigma^2) against N(0, sigma^2).
 LossPairPtr gaussian(double sigma);
 
-/// P with probability q, else Q, against Q, for a symmetric pair (P, Q) and 0 < q < 1: one example
+/// The mixture q P + (1 - q) Q against Q, for a symmetric pair (P, Q) and 0 < q < 1: one example
 /// more (Zhu, Dong and Wang 2022, Theorem 11). Its `reversed()` is one example less.
 ///
-/// Proof. With x > 1 - q, (1-q) Q(A) + q P(A) - x Q(A) is q (P(A) - y Q(A)), y = (x - 1 + q) / q, and
-/// with x (1-q) < 1, Q(A) - x ((1-q) Q(A) + q P(A)) is (1 - x (1-q)) (Q(A) - z P(A)), z = x q / (1 -
-/// x (1-q)). Elsewhere the divergences of all mechanisms are alike. Both grow with those of (P, Q) and
-/// (Q, P), so that a pair which dominates a release dominates the sampled release.
+/// Proof. With x > 1 - q, (1-q) Q(A) + q P(A) - x Q(A) is q (P(A) - y Q(A)), y = (x - 1 + q) / q,
+/// and with x (1-q) < 1, Q(A) - x ((1-q) Q(A) + q P(A)) is (1 - x (1-q)) (Q(A) - z P(A)), z = x q /
+/// (1 - x (1-q)). Elsewhere the divergences of all mechanisms are the same. Both increase with
+/// those of (P, Q) and (Q, P), so if a pair dominates a release, the sampled pair dominates the
+/// sampled release.
 LossPairPtr sampled(double q, LossPairPtr pair);
 
 /// (1-q) N(0) + q N(1) against (1-q) N(0) + q N(-1), all of variance sigma^2, 0 < q <= 1: one
 /// example exchanged for another, whose contributions u and v have norms of at most 1.
 ///
-/// Why no u and v are worse: for epsilon >= 0 the divergence is q times the mean, under N(u), of
-/// (1 - a L_0 - b L_v)_+ with a, b >= 0 and L_w = dN(w) / dN(u). The logarithms of L_0 and L_v are
-/// jointly normal, with L of mean 1, and the function is convex with a mixed derivative >= 0, so
-/// that its mean grows with each entry of their covariance. These are |u|^2, |u|^2 - u.v and
+/// Why these are the worst u and v: for epsilon >= 0 the divergence is q times the mean, under
+/// N(u), of (1 - a L_0 - b L_v)_+ with a, b >= 0 and L_w = dN(w) / dN(u). The logarithms of L_0 and
+/// L_v are jointly normal, with L of mean 1, and the function is convex with a mixed derivative >=
+/// 0, so its mean increases with each entry of their covariance. These are |u|^2, |u|^2 - u.v and
 /// |u - v|^2 over sigma^2, all of them largest for opposite u and v of norm 1 (interpolate between
 /// the two matrices). For epsilon < 0 exchange the roles of P and Q.
 LossPairPtr sampled_gaussian_replaced(double q, double sigma);
 
-/// Laplace noise of that scale around 0 and around 1.
+/// Laplace noise of this scale around 0 and around 1.
 LossPairPtr laplace(double scale);
 
 /// Discrete Gaussians around 0 and around `shift` > 0; memory and time grow with sigma.

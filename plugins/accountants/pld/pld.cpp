@@ -30,14 +30,14 @@ constexpr double kUlp = std::numeric_limits<double>::epsilon();
 
 using privgrad::Overloaded;
 
-/// A release whose loss distribution is known, with the numbers that decide it.
+/// A release with a known loss distribution, and the numbers that determine it.
 struct Mechanism {
   enum class Kind { gaussian, laplace, discrete_gaussian, allocation };
   Kind kind;
   double noise = 0.0;        // noise multiplier, scale or sigma, rounded down
   double most_noise = 0.0;   // the same, rounded up
   double parameter = 0.0;    // the sensitivity of a discrete Gaussian, or steps of an epoch
-  double probability = 1.0;  // that an example is sampled
+  double probability = 1.0;  // probability that an example is sampled
 
   friend bool operator<(const Mechanism& a, const Mechanism& b) {
     return std::tie(a.kind, a.probability, a.noise, a.most_noise, a.parameter) <
@@ -57,27 +57,27 @@ std::optional<Event> single_release(const Event& event) {
 ///
 /// The dominating pairs, s the sensitivity of a sum of contributions of norm at most 1 (1, or 2
 /// under replace_one):
-/// - gaussian: N(s, sigma^2) and N(0, sigma^2). Any number of them is one Gaussian with
-///   mu^2 = sum (s / sigma)^2 (Dong, Roth and Su 2022, Corollary 3.3), so that a composition of
-///   Gaussians alone has its answer in closed form;
+/// - gaussian: N(s, sigma^2) and N(0, sigma^2). Any number of them is one Gaussian with mu^2 = sum
+///   (s / sigma)^2 (Dong, Roth and Su 2022, Corollary 3.3), so a composition of only Gaussians has
+///   a closed-form answer;
 /// - laplace: Lap(s, b) and Lap(0, b); discrete_gaussian: its own sensitivity, in grid units;
 /// - poisson_sampled of one of these, add_or_remove_one: with the pair (P, Q) of that release, the
-///   mixture (1-q) Q + q P against Q, and the two exchanged (Zhu, Dong and Wang 2022, Theorem 11);
-///   both directions are composed, the larger answer counts. zero_out: the same two, because an
-///   example's contribution is in the sum with probability q and then is replaced by nothing;
+///   mixture (1-q) Q + q P against Q, and the reverse (Zhu, Dong and Wang 2022, Theorem 11); both
+///   directions are composed, and the larger answer counts. zero_out: the same two pairs, because
+///   an example's contribution is in the sum with probability q, and zeroing removes it;
 /// - poisson_sampled of a gaussian, replace_one: (1-q) N(0) + q N(1) against (1-q) N(0) + q N(-1),
 ///   sigma still relative to the norm of one contribution;
 /// - several Gaussians sampled together are one (joint_gaussian.hpp). Its noise is rounded down for
-///   the upper bound and up for the lower one: less noise dominates more, which is less with noise
-///   added;
+///   the upper bound and up for the lower one: the release with less noise dominates, because noise
+///   can be added to it;
 /// - random_allocation of a gaussian, add_or_remove_one: the pair of ratio_law.hpp, in both
-///   directions, from a law above it and one below. zero_out: the same, because an example without a
-///   contribution leaves the same sums as one without a step. replace_one: refused, no tight pair is
-///   known;
-/// - repeat_and_select of what has a pair: the profile of one run, by this method, gives an upper
-///   bound on that of the selection in both directions (selection.hpp), and a pair for it where it
-///   is composed with others. Lower bounds: a score may be the same for all runs, so that the best is
-///   a run like any other; and a part of what was released costs no more than all of it.
+///   directions, bracketed by a law above and one below. zero_out: the same, because an example
+///   without a contribution leaves the same sums as an example without a step. replace_one:
+///   refused, because no tight pair is known;
+/// - repeat_and_select of events with a pair: the profile of one run, by this method, gives an
+///   upper bound on that of the selection in both directions (selection.hpp), and a pair for
+///   composing it with others. Lower bounds: the score may be the same for all runs, so that the
+///   best run is like any other; and a part of the releases costs no more than all of them.
 class Pld final : public privgrad::Accountant {
  public:
   explicit Pld(const privgrad::Params& params)
@@ -144,7 +144,7 @@ class Pld final : public privgrad::Accountant {
   static constexpr std::size_t kAllocationNodes = 1300;
   static constexpr double kAllocatedWidth = 5e-5;
 
-  /// flatten(), with what is "sampled" with probability 1 as if it was not.
+  /// flatten(), with events that are "sampled" with probability 1 unwrapped.
   static std::vector<privgrad::CountedEvent> releases_of(const Event& event) {
     std::vector<privgrad::CountedEvent> releases;
     for (const auto& part : privgrad::flatten(event)) {
@@ -162,13 +162,13 @@ class Pld final : public privgrad::Accountant {
     return releases;
   }
 
-  /// The best of a random number of runs, and how often that was released.
+  /// The best of a random number of runs, and how often it was released.
   struct Selected {
     privgrad::RepeatAndSelectEvent event;
     std::uint64_t count;
     std::vector<std::unique_ptr<Pld>> candidates;
-    std::optional<pld::Selection> bound = {};  ///< Once it was asked for.
-    pld::LossPairPtr pair = {};                ///< The same.
+    std::optional<pld::Selection> bound = {};  ///< Computed on first use.
+    pld::LossPairPtr pair = {};                ///< Computed on first use.
   };
 
   static privgrad::ConfigError too_many() {
@@ -201,7 +201,7 @@ class Pld final : public privgrad::Accountant {
     return {};
   }
 
-  /// \param of  is no Gaussian.
+  /// \param of  not a Gaussian.
   Reason refuses_sampled(const Event& of) const {
     const std::optional<Event> release = single_release(of);
     const bool is_laplace =
@@ -362,8 +362,9 @@ class Pld final : public privgrad::Accountant {
     return *selection.bound;
   }
 
-  /// What the best of the runs costs at least: with a score that all runs share it is a run, unless
-  /// there is none, and with a certain share a run of one of the candidates, which may be told apart.
+  /// A lower bound on the cost of the best run. With a score that all runs share, it is an ordinary
+  /// run, unless there is no run; and with a certain share it is a run of one of the candidates,
+  /// which may be distinguishable.
   static double least_of(const Selected& selection, const pld::Question& question) {
     const double share = (selection.event.is_poisson() ? -std::expm1(-selection.event.mean) : 1.0) /
                          static_cast<double>(selection.candidates.size()) * (1.0 - 1e-12);
@@ -401,7 +402,7 @@ class Pld final : public privgrad::Accountant {
       if (!one.pair) one.pair = pld::pair_of_ratio(bound_of(one).law());
       for (auto& direction : all) direction.push_back({one.pair, one.pair, one.count});
     }
-    // From below, the pairs of selections are those from above, which prove nothing.
+    // The pairs of selections are upper bounds, which prove nothing from below.
     interval.upper =
         pld::answer(all, question, std::max(relative_width_, kAllocatedWidth), most_points_).upper;
     interval.note = "the best of the runs: by the privacy profile of one, a polygon above it";
@@ -415,12 +416,13 @@ class Pld final : public privgrad::Accountant {
             .note = std::move(interval.note)};
   }
 
-  /// The lists of steps to compose: one if all pairs are symmetric, else removing and adding.
+  /// The lists of steps to compose: one if all pairs are symmetric, otherwise one for removing and
+  /// one for adding.
   /// \param alone  no further steps will be added.
   std::vector<std::vector<pld::Step>> directions(bool alone) const {
     std::vector<pld::Step> removing, adding;
     bool symmetric = true;
-    long double square = 0.0L;  // of the mu of all Gaussians together
+    long double square = 0.0L;  // sum of the squared mu of all Gaussians
     std::uint64_t terms = 0;
     const double sensitivity = privgrad::sensitivity_of_unit_bound(adjacency_);
     for (const auto& [mechanism, count] : spent_) {
@@ -463,12 +465,12 @@ class Pld final : public privgrad::Accountant {
     });
   }
 
-  /// What a law on so many nodes is wide, no grid makes narrower.
+  /// No grid can reduce the width of a law on this many nodes.
   double width() const {
     return has_laws() ? std::max(relative_width_, kAllocatedWidth) : relative_width_;
   }
 
-  /// Laws are asked for again with every release that joins them.
+  /// Laws are requested again with every release that joins them.
   const pld::RatioBracket& law_of(const Mechanism& epoch) const {
     constexpr std::size_t kMostLaws = 256;
     const auto found = laws_.find(epoch);
@@ -490,8 +492,8 @@ class Pld final : public privgrad::Accountant {
     return q < 1.0 ? pld::sampled(q, pair) : pair;
   }
 
-  /// All Gaussians as one step, or as equal ones of a size that a grid can hold. The roundings of
-  /// the sum are taken upwards for one bound and downwards for the other.
+  /// All Gaussians as one step, or as equal ones that fit a grid. The roundings of the sum are
+  /// taken upwards for one bound and downwards for the other.
   static pld::Step gaussians(long double square, std::uint64_t terms, bool alone) {
     const auto mu = static_cast<double>(std::sqrt(square));
     if (!std::isfinite(mu) || mu == 0.0) {

@@ -21,7 +21,7 @@ enum class Side { upper, lower };
 /// The masses of cells between nodes, and their means: cell 0 is below the first node and begins at
 /// 0, the last one is above the last node.
 ///
-/// Roundings: every mass and every moment that is added up has a relative error of at most `error`.
+/// Roundings: every mass and every moment that is added has a relative error of at most `error`.
 class Cells {
  public:
   explicit Cells(std::vector<double> nodes)
@@ -37,7 +37,7 @@ class Cells {
     return static_cast<std::size_t>(std::upper_bound(node_.begin(), node_.end(), value) -
                                     node_.begin());
   }
-  /// \param moment  the mass times how far its values are above begin(cell).
+  /// \param moment  the mass times the distance of its values above begin(cell).
   void add(std::size_t cell, double mass, double moment) {
     mass_[cell] += mass;
     moment_[cell] += moment;
@@ -48,9 +48,9 @@ class Cells {
   }
 
  private:
-  /// To the upper end goes moment / width, to the lower end the rest, whose error is that of the
-  /// mass, twice: it is added, since a larger measure is an upper bound all the more. Of the last
-  /// cell all goes to its lower end, and what the mean is above that to infinity.
+  /// The upper end of a cell gets moment / width, the lower end the rest, whose error is that of
+  /// the mass, twice: it is added, because a larger measure is still an upper bound. The last
+  /// cell's mass all goes to its lower end, and the excess of its mean above that goes to infinity.
   RatioLaw upper(double error) const {
     RatioLaw law;
     law.value.reserve(size());
@@ -91,9 +91,9 @@ constexpr std::array<double, 8> kWeight{
     0.1813418916891810,  0.15685332293894363, 0.11119051722668724, 0.05061426814518813};
 
 /// Adds the cell between two values z of a standard normal, whose ratio is e^(s (z - from)) times
-/// that at `from`, by quadrature: no differences of tails, which would cancel. In pieces of
-/// 1 / (10 + s) the derivative that counts, the 16th, is below (|z| + s + 8)^16 times the
-/// integrand; with |z| <= 10 + s the remainder is below 1e-17 of the piece.
+/// that at `from`, by quadrature, which avoids the cancellation of differences of tails. In pieces
+/// of 1 / (10 + s), the 16th derivative, which determines the error, is below (|z| + s + 8)^16
+/// times the integrand; with |z| <= 10 + s the remainder is below 1e-17 of the piece.
 void integrate(double s, double from, double to, double ratio, std::size_t cell, Cells& cells) {
   const auto pieces = static_cast<int>(std::ceil((to - from) * (10.0 + s)));
   const double length = (to - from) / pieces;
@@ -121,22 +121,22 @@ RatioLaw lognormal(double sigma, const std::vector<double>& nodes, Side side) {
   cells.add(0, below(first), below(first - s));
   for (std::size_t cell = 1; cell + 1 < cells.size(); ++cell)
     integrate(s, z_of(nodes[cell - 1]), z_of(nodes[cell]), nodes[cell - 1], cell, cells);
-  // Above, for the upper side more of the mean than there is, for the lower side nothing.
+  // Past the last node: overestimates the mean in the upper law, drops it in the lower one.
   if (side == Side::upper) cells.add(cells.size() - 1, below(-last), below(s - last));
   // exp, log and erfc to 4 units in the last place; exp(-z^2/2) to 4 + z^2 of them.
   const double farthest = std::max(std::fabs(first), std::fabs(last));
   const double error = kUlp * (64.0 + 4.0 * farthest * farthest);
   RatioLaw law = cells.closed(side, error);
   law.mass_error = error;
-  // A node and its z are the same place but for roundings of the logarithm.
+  // A node and its z agree up to the roundings of the logarithm.
   law.value_error = 8.0 * kUlp * (1.0 + s * (s + farthest));
   return law;
 }
 
 // ---- sums
 
-/// Adds the sums of one value with all of `b` (if `is_square`, with those up to itself, others of
-/// them twice) to their cells. Values grow, and so do the cells.
+/// Adds the sums of one value with all of `b` to their cells (if `is_square`, with the values up to
+/// itself, others of them twice). Values increase, and so do the cells.
 void add_row(double value, double weight, const RatioLaw& b, std::size_t end, bool is_square,
              Cells& cells) {
   std::size_t cell = cells.cell_of(value + b.value.front());
@@ -170,7 +170,7 @@ RatioLaw sum_of(const RatioLaw& a, const RatioLaw& b, const std::vector<double>&
     if (a.mass[i] == 0.0) continue;
     add_row(a.value[i], a.mass[i], b, is_square ? i + 1 : b.value.size(), is_square, cells);
   }
-  // A cell's terms are added up row by row: at most so many additions behind each other.
+  // A cell's terms are added up row by row, which bounds the number of consecutive additions.
   const double error = kUlp * (8.0 + static_cast<double>(a.value.size() + b.value.size()));
   RatioLaw law = cells.closed(side, error);
   law.mass_error = a.mass_error + b.mass_error + error + 4.0 * kUlp;
@@ -185,8 +185,8 @@ RatioBracket sum_of(const RatioBracket& a, const RatioBracket& b, std::size_t co
           sum_of(a.lower, b.lower, nodes, Side::lower)};
 }
 
-/// The mean of so many, from their sum, with masses that are certainly on its side: under Q, and
-/// under P, where an error of a value is one of the mass, too.
+/// Turns a sum of `steps` terms into their mean, with masses rounded to the safe side: under Q, and
+/// under P, where an error of a value is also one of the mass.
 void finish(RatioLaw& law, double direction, double steps) {
   const double certain = 1.0 + direction * 2.0 * (law.mass_error + law.value_error);
   for (double& value : law.value) value /= steps;

@@ -7,11 +7,12 @@
 namespace pld {
 namespace {
 
-// What lies beyond, under Q below and under P above, needs no nodes.
+// The mass beyond, under Q below and under P above, that needs no nodes.
 constexpr double kCut = 1e-19;
 constexpr std::size_t kBins = 4000;  // of the logarithm, for densities
-constexpr std::size_t kThin = 96;    // values of a law that is multiplied for a guess
-constexpr std::size_t kEnds = 12;    // at each end kept as they are: tails are made of few values
+constexpr std::size_t kThin = 96;    // values of a law in the multiplications for a guess
+// values at each end that are kept unmerged: tails consist of few values
+constexpr std::size_t kEnds = 12;
 
 /// The masses of P and Q in bins of the logarithm of the ratio.
 struct Densities {
@@ -41,7 +42,7 @@ Atoms atoms_of(const RatioLaw& law) {
   return atoms;
 }
 
-/// Adds a mass between two places, in bins, evenly to the bins there.
+/// Spreads a mass between two places, measured in bins, evenly over the bins there.
 void spread(double from, double to, double mass, std::vector<double>& bins) {
   const double share = mass / std::max(to - from, 1e-300);
   for (auto bin = static_cast<std::size_t>(from); bin < kBins; ++bin) {
@@ -69,17 +70,17 @@ Densities densities_of(const RatioLaw& rough) {
   return made;
 }
 
-/// total += the part, scaled to this weight.
+/// total += the part, scaled to this total weight.
 void add(double weight, const std::vector<double>& part, std::vector<double>& total) {
   double sum = 0.0;
   for (const double value : part) sum += value;
   for (std::size_t bin = 0; bin < kBins; ++bin) total[bin] += weight * part[bin] / sum;
 }
 
-/// Nodes per bin: some wherever mass is, and many, evenly in the ratio itself, below quantiles of P:
-/// a single ratio among many matters by its absolute width. Where ratios are not small below
-/// quantiles of Q either, few of these go there; small ones take few anyway, and a step that is
-/// alone has its other direction there.
+/// Nodes per bin: some wherever there is mass, and many, uniform in the ratio itself, below
+/// quantiles of P, because a single ratio among many matters by its absolute width. If ratios below
+/// quantiles of Q are not small, few of these nodes go there; small ratios need few anyway, and
+/// they serve the other direction of a single step.
 std::vector<double> node_density(const Densities& of) {
   std::vector<double> total(kBins, 0.0), part(kBins);
   for (std::size_t bin = 0; bin < kBins; ++bin)

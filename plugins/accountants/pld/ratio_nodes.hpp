@@ -1,4 +1,4 @@
-// Where the values of a law of likelihood ratios should lie: guesses, on which no proof relies.
+// Where to place the values of a law of likelihood ratios: guesses, on which no proof relies.
 #pragma once
 
 #include <cstddef>

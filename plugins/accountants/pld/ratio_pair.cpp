@@ -12,8 +12,9 @@ namespace {
 
 constexpr double kUlp = std::numeric_limits<double>::epsilon();
 
-/// Sums over a law's values from both ends: [k] is of those below the k-th, or from it on. Each has
-/// a relative error of 2 units in the last place of the sum of the terms' sizes.
+/// Sums over a law's values from both ends: [k] covers the values below the k-th, or from it on.
+/// Each has an error of 2 units in the last place relative to the sum of the terms' absolute
+/// values.
 struct Sums {
   template <class Term>
   Sums(std::size_t count, double beyond, const Term& term)
@@ -33,8 +34,8 @@ struct Sums {
   std::vector<double> below, above;
 };
 
-/// The loss is the logarithm of the ratio, which lies on the values of a law; of the reversed pair
-/// it is minus that, and +infinity at the value 0.
+/// The loss is the logarithm of the ratio, which takes the values of a law; for the reversed pair
+/// it is the negative of that, and +infinity at the value 0.
 class RatioPair final : public LossPair {
  public:
   RatioPair(RatioLaw law, bool is_reversed)

@@ -15,10 +15,10 @@ constexpr std::size_t kMostParts = 24;
 constexpr double kSmallestTilt = 1e-3;
 constexpr double kLargestTilt = 1e13;
 
-// The mass that may lie outside the window, relative to the mass inside.
+// The mass that may be outside the window, relative to the mass inside.
 const double kLogOutside = std::log(1e-11);
 
-// How much rounding noise, in nats, a shorter window may cost.
+// The rounding noise, in nats, that a shorter window may cost.
 const double kMostNoise = std::log(300.0);
 
 // The true epsilon is hardly ever below this share of a guessed one.
@@ -33,7 +33,7 @@ double best_order(const Function& f) {
                       .first);
 }
 
-/// The least value of a function of a distance > 0 that falls and then rises, and where it is.
+/// The minimum, and its place, of a function of a distance > 0 that decreases and then increases.
 template <class Function>
 std::pair<double, double> best_distance(const Function& f, double scale) {
   std::uintmax_t iterations = 40;
@@ -141,7 +141,7 @@ Plan Scout::plan_at(double epsilon, double log_delta) const {
   find_top(plan);
   Plan best = with_window(plan, plan.tilt);
   // Heavy tails can make the tilted measure far wider than the answer needs. A smaller tilt gives a
-  // shorter window, at the price of more rounding noise.
+  // shorter window, at the cost of more rounding noise.
   const auto exponent = [&](double order) {
     return cumulants(order).value - order * plan.epsilon + log_peak(order);
   };
@@ -157,7 +157,7 @@ Plan Scout::plan_at(double epsilon, double log_delta) const {
   return best;
 }
 
-/// The end of the window: what is above cannot matter for delta.
+/// The end of the window: losses above cannot matter for delta.
 void Scout::find_top(Plan& plan) const {
   const double wanted = plan.log_delta + kLogOutside;
   const auto [distance, top] = best_distance(
@@ -183,8 +183,8 @@ Plan Scout::with_window(Plan plan, double tilt) const {
   plan.far_order = tilt + up;
   plan.low = -bottom;
 
-  // The first epsilons of the window are below the answer, and the last above it. A mass that
-  // wraps around does no harm below the answer.
+  // The first epsilons of the window are below the answer, and the last above it. Mass that wraps
+  // around is harmless below the answer.
   plan.low = std::min(plan.low, plan.epsilon - plan.deviation);
   plan.high = std::max(
       {plan.high, plan.epsilon + plan.deviation, plan.low + far - kSureShare * plan.epsilon});
@@ -212,7 +212,8 @@ double Scout::variance_of_rounding(double tilt, double h) const {
 }
 
 double Scout::grid_step(const Plan& plan, const Question& question, double width) const {
-  // A variance v more adds v (1 + tilt) tilt / 2 to ln(delta), and that over tilt to epsilon.
+  // An additional variance v adds v (1 + tilt) tilt / 2 to ln(delta), and that divided by tilt to
+  // epsilon.
   const double factor =
       0.5 * (1.0 + plan.tilt) * (question.wants_epsilon ? 1.0 : std::max(plan.tilt, 1e-3));
   const double target = width / factor;

@@ -1,4 +1,4 @@
-// Guesses by quadrature where the answer lies and how fine a grid it needs; no proof relies on it.
+// Estimates by quadrature where the answer is and how fine a grid it needs; no proof relies on it.
 #pragma once
 
 #include <cstdint>
@@ -8,28 +8,28 @@
 
 namespace pld {
 
-/// A dominating pair and how often it is composed. The two pairs differ by little: `above`
-/// dominates the mechanism, which dominates `below`.
+/// A dominating pair and how often it is composed. The two pairs differ little: `above` dominates
+/// the mechanism, which dominates `below`.
 struct Step {
   LossPairPtr above, below;
   std::uint64_t count = 0;
 };
 
-/// The question about a composition: an epsilon for a delta, or the other way round.
+/// The question about a composition: an epsilon for a delta, or the reverse.
 struct Question {
   bool wants_epsilon = true;
   double given = 0.0;  ///< The delta in (0, 1), or the epsilon >= 0.
 };
 
-/// Where to look, and how finely; guessed, so no proof may depend on it.
+/// Where to look, and how finely; an estimate on which no proof depends.
 struct Plan {
-  double tilt = 0.0;  ///< The change of measure that puts the answer where the mass is.
-  /// Orders of Chernoff bounds: for the mass above the window, for the tilted mass so far above it
+  double tilt = 0.0;  ///< The change of measure that moves the mass to the answer.
+  /// Orders of Chernoff bounds: for the mass above the window, for the tilted mass so far above
   /// that it wraps to the answer, and for the mass below the window.
   double high_order = 0.0, far_order = 0.0, low_order = 0.0;
   double low = 0.0, high = 0.0;           ///< The window of losses.
   double epsilon = 0.0, log_delta = 0.0;  ///< The answer, roughly.
-  double deviation = 0.0;                 ///< The loss's, under the tilted measure.
+  double deviation = 0.0;                 ///< Of the loss, under the tilted measure.
 };
 
 /// x ln x - (1 + x) ln(1 + x), x > 0: the ln of the largest value of e^(-x t) (1 - e^(-t)).
@@ -38,16 +38,16 @@ double log_peak(double x);
 /// The cumulant generating function of the composed loss by quadrature, without error bounds.
 class Scout {
  public:
-  /// \param log_cut  ln of the delta that may be spent on taking the highest losses for infinite.
+  /// \param log_cut  ln of the delta that may be spent on treating the highest losses as infinite.
   ///   Otherwise rare but huge losses dominate every moment, and no tilt finds the answer.
   Scout(const std::vector<Step>& steps, double log_cut);
 
   Plan plan(const Question& question) const;
 
-  /// The plan for a point that is known to be near the curve.
+  /// The plan for a point known to be near the curve.
   Plan plan_at(double epsilon, double log_delta) const;
 
-  /// The step of the grid whose answer should be about `width` wide: in nats of epsilon, or in
+  /// The grid step for which the answer should be about `width` wide: in nats of epsilon, or in
   /// ln(delta).
   double grid_step(const Plan& plan, const Question& question, double width) const;
 
@@ -63,7 +63,7 @@ class Scout {
   struct Part {
     std::size_t step;
     double count;
-    std::size_t begin, end;  // in losses_
+    std::size_t begin, end;  // range in losses_
     LossPairPtr pair;
   };
   Cumulants cumulants(const Part& part, double order) const;

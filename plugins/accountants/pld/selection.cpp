@@ -14,8 +14,8 @@ namespace {
 /// More than all roundings of the few operations behind an answer.
 constexpr double kUpwards = 1.0 + 1e-12;
 
-/// The least ln(e^x + (1 / gamma - 1) d(x)) that is found, x in [0, most]: each is valid. The sum is
-/// convex in e^x, so that golden sections find the least.
+/// The smallest ln(e^x + (1 / gamma - 1) d(x)) that is found for x in [0, most]; each value is
+/// valid. The sum is convex in e^x, so golden-section search finds the minimum.
 double least_log_ratio(const std::function<double(double)>& delta, double log_inverse_gamma) {
   constexpr double kLargest = 700.0;
   constexpr double kSection = 0.6180339887498949;
@@ -25,7 +25,7 @@ double least_log_ratio(const std::function<double(double)>& delta, double log_in
   const auto at = [&](double x) {
     const double d = delta(x);
     const double found = x + (d > 0.0 ? std::log1p(others * d * std::exp(-x)) : 0.0);
-    // Beyond it gamma is not a double.
+    // Beyond it gamma underflows.
     if (log_inverse_gamma < kLargest || d == 0.0) best = std::min(best, found * kUpwards);
     return found;
   };
@@ -95,12 +95,12 @@ double Selection::epsilon(double delta) const {
 }
 
 RatioLaw Selection::law() const {
-  constexpr double kBeyond = 1e-18;  // a delta that is taken for an infinite loss
+  constexpr double kBeyond = 1e-18;  // a delta that is treated as an infinite loss
   constexpr int kPoints = 120;
-  // Far more than the roundings of a law's masses, all of which are sums of terms of one sign where
+  // Far more than the roundings of a law's masses, which are all sums of terms of one sign where
   // the ratio is above 1.
   constexpr long double kSlack = 1.0L + 1e-9L;
-  // Below it, what a point of the other direction adds to 1 - x is lost in roundings.
+  // Below this, the contribution of a point of the other direction to 1 - x is lost in roundings.
   constexpr double kLeast = 1e-12;
   const double last = std::max(1e-9, epsilon(kBeyond));
   std::vector<double> at, value;

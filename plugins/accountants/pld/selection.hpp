@@ -7,33 +7,33 @@
 
 namespace pld {
 
-/// Upper bounds on what one run costs, in both directions: delta(epsilon), epsilon >= 0, and its
+/// Upper bounds on the cost of one run, in both directions: delta(epsilon), epsilon >= 0, and its
 /// inverse.
 struct RunProfile {
   std::function<double(double epsilon)> delta;
   std::function<double(double delta)> epsilon;
 };
 
-/// The best of K runs (privgrad::RepeatAndSelectEvent), by the profile d(e) of one run, as in Koskela,
-/// Redberg and Wang 2024.
+/// The best of K runs (privgrad::RepeatAndSelectEvent), by the profile d(e) of one run, as in
+/// Koskela, Redberg and Wang 2024.
 ///
-/// For a run with output y (its score included, ties broken by a random number that is part of y),
-/// with density q and distribution function F on one data set and q', F' on a neighbour, ordered by
-/// score, let f be the generating function of K. The best of K runs has the density q(y) f'(F(y)). If
-/// f'(F) <= C f'(F') for all y, then for every e >= 0
+/// Consider a run with output y (including its score, and a random number that breaks ties), with
+/// density q and distribution function F, ordered by score, on one data set, and q', F' on a
+/// neighbour. Let f be the generating function of K. The best of K runs has the density q(y)
+/// f'(F(y)). If f'(F) <= C f'(F') for all y, then for every e >= 0
 ///
 ///     integral of [q f'(F) - e^e q' f'(F')]+  <=  integral of f'(F) [q - (e^e / C) q']+
 ///                                             <=  f'(1) d(e - ln C),       f'(1) = E K,
 ///
-/// and where K = 0, no output comes with the same probability from both, which adds nothing. For
-/// x > 0, d(-x) <= 1 - e^-x + e^-x d(x), the two directions having the same bound. And ln C is
+/// and if K = 0, there is no output, with the same probability for both, which adds nothing. For x
+/// > 0, d(-x) <= 1 - e^-x + e^-x d(x), because the two directions have the same bound. And ln C is
 /// - for the truncated negative binomial distribution, f'(x) = f'(1) (gamma / u)^(1 + eta) with u =
 ///   gamma + (1 - gamma) (1 - x): as 1 - F' <= e^x (1 - F) + d(x) for each x >= 0, u' / u <= e^x +
 ///   (1 / gamma - 1) d(x), and it is at most 1 / gamma; (1 + eta) times the logarithm;
 /// - for a Poisson number of mean m, f'(x) = m e^(m (x - 1)), and F - F' <= d(0): m d(0).
 ///
-/// A run that draws one of several candidates first has a mixture of their profiles, the divergence
-/// being jointly convex, and at most the largest of them.
+/// For a run that first draws one of several candidates, the profile is at most the mixture of
+/// their profiles, because the divergence is jointly convex, and so at most the largest of them.
 class Selection {
  public:
   /// \param shape  privgrad::RepeatAndSelectEvent::kPoisson: Poisson.
@@ -48,12 +48,12 @@ class Selection {
   /// A pair whose hockey-stick divergences, in e^epsilon, are a convex polygon on or above those of
   /// the selection in both directions, for composing with other releases.
   ///
-  /// With h(x), x > 0, the divergence of order x: it is convex, falls from h(0) = 1, is at most
-  /// delta(ln x) for x >= 1, and 1 - x + x h(1 / x) of the other direction is it for x < 1. So it is
-  /// at most the chords of such points, and at most their lower convex hull. A convex h that falls
-  /// from 1 no faster than 1 - x is that of the pair whose likelihood ratio under Q has the
-  /// changes of its slope as masses (Zhu, Dong and Wang 2022, Proposition 10). What is beyond the last
-  /// point is taken for an infinite loss.
+  /// With h(x), x > 0, the divergence of order x: it is convex, decreases from h(0) = 1, is at most
+  /// delta(ln x) for x >= 1, and equals 1 - x + x h(1 / x) of the other direction for x < 1. So it
+  /// is at most the chords of such points, and at most their lower convex hull. A convex h that
+  /// decreases from 1 no faster than 1 - x belongs to the pair whose likelihood ratio under Q has
+  /// the changes of its slope as masses (Zhu, Dong and Wang 2022, Proposition 10). The part beyond
+  /// the last point is treated as an infinite loss.
   /// \pre epsilon() is finite.
   RatioLaw law() const;
 

@@ -7,7 +7,7 @@
 #include <numbers>
 
 namespace pld {
-/// e^(2 pi i k / size) for whole k, from two short tables.
+/// e^(2 pi i k / size) for integer k, from two short tables.
 class Roots {
  public:
   explicit Roots(std::size_t size)
@@ -56,11 +56,12 @@ namespace {
 constexpr double kUlp = std::numeric_limits<double>::epsilon();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// ln of a size of coefficients that is left out: next to it, every answer is huge.
+// ln of the size of coefficients that may be left out: if coefficients this large are negligible,
+// every answer is huge.
 constexpr double kLogNegligible = -50.0;
 
-// A root of unity: its angle of up to 2 pi carries three roundings, cosine and sine are good to an
-// ulp, and the product of two of them to another two.
+// A root of unity: its angle of up to 2 pi carries three roundings, cosine and sine are accurate to
+// an ulp, and the product of two roots to another two.
 constexpr double kRootError = 32.0 * kUlp;
 
 double size_of(double x) { return x; }
@@ -79,13 +80,14 @@ Number power_of(Number base, std::uint64_t exponent) {
   return size_of(result) < kVanishing ? Number(0.0) : result;
 }
 
-/// Sums of w_j e^(-i t j) over points j, for angles t up to some cap, by the moments of stretches of
-/// many points: with x = (j - c) / half and t half <= 1, e^(-i t half x) is its Taylor polynomial to
-/// less than a rounding, 1 / 20! being 4e-19. Points that lie far apart are added one by one.
+/// Sums of w_j e^(-i t j) over points j, for angles t up to some limit, by the moments of stretches
+/// of many points: with x = (j - c) / half and t half <= 1, e^(-i t half x) equals its Taylor
+/// polynomial to less than a rounding, because 1 / 20! is 4e-19. Points that are far apart are
+/// added one by one.
 class Sums {
  public:
-  /// \param index  growing.
-  /// \param most_angle  > 0, the cap.
+  /// \param index  increasing.
+  /// \param most_angle  > 0, the limit.
   Sums(const std::vector<std::int64_t>& index, const std::vector<double>& weight, double most_angle,
        const Roots& roots)
       : half_(std::exp2(std::floor(-std::log2(most_angle)))) {
@@ -106,16 +108,16 @@ class Sums {
 
   double most_angle() const { return 1.0 / half_; }
 
-  /// What at() costs, in points.
+  /// The cost of at(), in points.
   double work() const {
     return static_cast<double>(points_.size()) + 8.0 * static_cast<double>(stretches_.size());
   }
 
-  /// \param angle  of the frequency, at most the cap.
+  /// \param angle  of the frequency, at most the limit.
   Complex at(std::int64_t frequency, double angle, const Roots& roots) const {
     const double t = angle * half_;
     const double square = t * t;
-    // Sums of sums in extended precision, so that the number of terms does not count.
+    // Sums of sums in extended precision, so that the number of terms does not matter.
     long double real = 0.0L;
     long double imaginary = 0.0L;
     const auto add = [&](Complex term) {
@@ -141,11 +143,11 @@ class Sums {
     return {static_cast<double>(real), static_cast<double>(imaginary)};
   }
 
-  /// The error of at() but for the roots, relative to the sum of the weights. Of points: products,
-  /// and sums of 32 of them; the rest is summed in extended precision. Of stretches: x is exact, half
-  /// being a power of two. A moment's terms have k + 1 roundings, their sums 33; the sum over k of
-  /// (34 + k) / k! is 35 e. The angle's 3 roundings move the polynomial by as much, those of its
-  /// powers by 3 e, and Horner's 20 steps by 20 e: together 170 half ulps.
+  /// The error of at() without the roots, relative to the sum of the weights. For points: products,
+  /// and sums of 32 of them; the rest is summed in extended precision. For stretches: x is exact,
+  /// because half is a power of two. A moment's terms have k + 1 roundings, their sums 33; the sum
+  /// over k of (34 + k) / k! is 35 e. The angle's 3 roundings change the polynomial by as much,
+  /// those of its powers by 3 e, and Horner's 20 steps by 20 e: together 170 half ulps.
   static double error(std::size_t points) { return (points < kLeastPoints ? 20.0 : 96.0) * kUlp; }
 
  private:
@@ -205,8 +207,8 @@ class Transform {
       const double weight = factor.weight[j];
       if (weight == 0.0) continue;
       mean += weight * static_cast<double>(factor.index[j]);
-      // Rarely sampled steps have nearly all of their mass at loss 0, whose transform is a
-      // constant: it takes no part in the rounding errors.
+      // Rarely sampled steps have nearly all of their mass at loss 0, whose transform is a constant
+      // and does not contribute to the rounding errors.
       if (factor.index[j] % roots.size() == 0) {
         at_zero_ += weight;
         continue;
@@ -232,11 +234,11 @@ class Transform {
 
   std::uint64_t count() const { return count_; }
 
-  /// What the last at() cost, in points.
+  /// The cost of the last at(), in points.
   double work() const { return sums_->work(); }
 
   Complex at(std::int64_t frequency) {
-    // For some more frequencies than this one, so that moments are made again a few times only.
+    // Prepares more frequencies than this one, so that moments are recomputed only a few times.
     constexpr std::int64_t kFirst = 16;
     constexpr double kMore = 4.0;
     const double angle = static_cast<double>(frequency) * unit_;
@@ -247,8 +249,8 @@ class Transform {
     return at_zero_ + sums_->at(frequency, angle, roots_);
   }
 
-  /// The error of at(): the roots', that of a product or of the moments, and two where the constant
-  /// is added.
+  /// The error of at(): that of the roots, that of a product or of the moments, and two roundings
+  /// where the constant is added.
   double error() const {
     const double sums = static_cast<double>(weight_.size()) *
                         static_cast<double>(std::numeric_limits<long double>::epsilon());
@@ -258,7 +260,7 @@ class Transform {
   /// The derivative by the angle is at most this up to `angle`.
   double slope_up_to(double angle) const { return std::min(distance_, offset_ + angle * square_); }
 
-  /// The transform is at most this at every angle from here to pi.
+  /// An upper bound on the transform at every angle from here to pi.
   double bound_beyond(double angle) const {
     const double sine = std::sin(0.5 * std::min(angle, std::numbers::pi)) * (1.0 - 8.0 * kUlp);
     double least = 1.0;
@@ -267,19 +269,20 @@ class Transform {
   }
 
  private:
-  /// A set of points by its mass, and the sum of |w_j - w_(j-1)| of the others.
+  /// A set of points by its mass, and the sum of |w_j - w_(j-1)| over the others.
   struct Split {
     double mass = 0.0, variation = 0.0;
   };
 
-  /// Sets of the lowest points, and of the highest: one end is often a peak, and the rest is smooth.
+  /// Sets of the lowest points, and of the highest: one end often has a peak, and the rest is
+  /// smooth.
   void find_splits(const Factor& factor) {
     constexpr std::array kMasses{0.0, 0.25, 0.5, 0.7, 0.8, 0.9, 0.95};
     constexpr double kRounding = 1e-8;  // of sums over up to 2^24 points
     const std::size_t count = factor.index.size();
     for (const bool from_below : {true, false}) {
       const auto place = [&](std::size_t k) { return from_below ? k : count - 1 - k; };
-      double variation = 0.0;  // of the points behind k, from the far end on
+      double variation = 0.0;  // of the points after k, from the far end on
       double last = 0.0;
       double mass = 0.0;
       for (const double weight : factor.weight) mass += weight;
@@ -306,12 +309,12 @@ class Transform {
   std::vector<std::int64_t> index_;
   std::vector<double> weight_;
   double at_zero_ = 0.0, rest_ = 0.0;
-  // With X the index and c about its mean: |E (X - c)|, E |X - c|, E (X - c)^2.
+  // With X the index and c near its mean: |E (X - c)|, E |X - c|, E (X - c)^2.
   double offset_ = 0.0, distance_ = 0.0, square_ = 0.0;
   std::vector<Split> splits_;
 };
 
-/// Walks over the frequencies of a product of transforms.
+/// Visits the frequencies of a product of transforms.
 class Walk {
  public:
   Walk(const std::vector<Factor>& factors, const Roots& roots) : roots_(roots) {
@@ -324,7 +327,7 @@ class Walk {
     values_.resize(transforms_.size());
   }
 
-  /// What the last look_at() cost, in points.
+  /// The cost of the last look_at(), in points.
   double work() const {
     double sum = 0.0;
     for (const Transform& one : transforms_) sum += one.work();
@@ -337,8 +340,8 @@ class Walk {
   }
 
   /// Replacing one factor after the other by its exact value changes the product by at most the
-  /// error of the factor times all others, computed or exact: with one factor less, no product of
-  /// sizes of at least 1/2 is more than twice the whole. The powers' own roundings are relative.
+  /// error of the factor times all others, computed or exact. All factors count with at least 1/2,
+  /// so omitting one at most doubles the product. The powers' own roundings are relative.
   Complex product(double* error) const {
     Complex all(1.0, 0.0);
     double majorant = 1.0;
@@ -349,13 +352,13 @@ class Walk {
     }
     const double growth = std::exp(std::min(700.0, 2.0 * error_));
     const double own = 4.0 * kUlp * (steps_ + static_cast<double>(transforms_.size()) + 2.0);
-    // 1e-120 is more than everything that underflowed.
+    // 1e-120 exceeds everything that underflowed.
     *error = 2.0 * growth * error_ * majorant * (1.0 + own) + own * std::abs(all) + 1e-120;
     return all;
   }
 
-  /// Whether all coefficients from the last one looked at to `distance` frequencies on are
-  /// negligible.
+  /// Whether all coefficients are negligible from the last visited one to `distance` frequencies
+  /// further.
   bool negligible_for(std::int64_t distance) const {
     const double step = angle(1);
     const double end = angle(frequency_ + distance) * (1.0 + 8.0 * kUlp);
@@ -366,7 +369,7 @@ class Walk {
            }) <= kLogNegligible;
   }
 
-  /// Whether all coefficients from a frequency on are.
+  /// Whether all coefficients from a frequency on are negligible.
   bool negligible_from(std::int64_t frequency) const {
     if (frequency == 0) return false;
     const double begin = angle(frequency) * (1.0 - 8.0 * kUlp);
@@ -380,7 +383,7 @@ class Walk {
            static_cast<double>(roots_.size());
   }
 
-  /// The ln of a product of bounds, none of which is worse than the 1 that weights add up to.
+  /// The ln of a product of bounds, each at most 1, the sum of the weights.
   template <class Bound>
   double log_bound(const Bound& bound) const {
     double sum = 0.0;
@@ -442,8 +445,8 @@ std::vector<std::int64_t> Spectrum::frequencies() const {
 }
 
 /// With z = e^(-tilt h + i t) and y = e^(-(tilt + 1) h + i t), the transform of the kernel on the m
-/// = size - 1 - k points behind k is the sum of z^j - y^j up to m: that without an end, whose parts
-/// are (z - y) / ((1 - z) (1 - y)), less what follows, z^m (z / (1 - z) - e^(-m h) y / (1 - y)).
+/// = size - 1 - k points after k is the sum of z^j - y^j up to m: the infinite sum, whose parts are
+/// (z - y) / ((1 - z) (1 - y)), minus the rest, z^m (z / (1 - z) - e^(-m h) y / (1 - y)).
 Approximation Spectrum::tail(const Window& window, std::size_t k) const {
   const double h = window.step;
   const auto behind = static_cast<std::int64_t>(window.size - 1 - k);
@@ -455,7 +458,7 @@ Approximation Spectrum::tail(const Window& window, std::size_t k) const {
   const double at_end = std::exp(-window.tilt * length);
   const double faster_at_end = std::exp(-length);
   const double gap = -std::expm1(-h);
-  // Two roots, and a dozen roundings; an exponent's are relative to it.
+  // Two roots, and a dozen roundings; those of an exponent are relative to it.
   const double near_error = 4.0 * kRootError;
   const double far_error = 6.0 * kRootError + 8.0 * kUlp * (window.tilt + 1.0) * length;
   const std::int64_t place = roots_->reduced(window.first + static_cast<std::int64_t>(k));

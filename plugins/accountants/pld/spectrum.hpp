@@ -12,18 +12,19 @@ namespace pld {
 
 using Complex = std::complex<double>;
 
-/// The losses of one step under the tilted measure, in steps of the grid, and how often the step is
+/// The losses of one step under the tilted measure, in grid steps, and how often the step is
 /// composed.
 struct Factor {
-  std::vector<std::int64_t> index;  ///< Growing.
+  std::vector<std::int64_t> index;  ///< Increasing.
   std::vector<double> weight;       ///< >= 0; they add up to 1, or there are none.
   std::uint64_t count = 1;
 };
 
-/// Products of factors of size at most 1 are 0 once their squares (real ones: they) are below this.
+/// A product of factors of size at most 1 is set to 0 once its square (for real factors: the
+/// product) is below this.
 inline constexpr double kVanishing = 1e-250;
 
-/// base^exponent by squaring, for a base of size at most about 1.
+/// base^exponent by repeated squaring, for a base of absolute value at most about 1.
 Complex power(Complex base, std::uint64_t exponent);
 double power(double base, std::uint64_t exponent);
 
@@ -34,30 +35,30 @@ struct Approximation {
   double value = 0.0, error = 0.0;
 };
 
-/// Describes sums over the masses m_j of a composition on a window of `size` points, whose first is
-/// `first` (masses outside wrap into it): the sum over the points j behind k of m_j
-/// kernel((j - k) step), kernel(t) = e^(-tilt t) (1 - e^(-t)), tilt > 0.
+/// Describes sums over the masses m_j of a composition on a window of `size` points that begins at
+/// `first` (masses outside wrap into it): the sum over the points j after k of m_j kernel((j - k)
+/// step), kernel(t) = e^(-tilt t) (1 - e^(-t)), tilt > 0.
 struct Window {
   std::size_t size = 0;  ///< Even.
   std::int64_t first = 0;
   double step = 0.0, tilt = 0.0;
 };
 
-/// The Fourier coefficients of a composition that are not negligible. Many steps make a smooth
-/// distribution, of which a few dozen frequencies are left where a window has a million: they are
+/// The Fourier coefficients of a composition that are not negligible. Many steps give a smooth
+/// distribution, for which only a few dozen of a window's million frequencies matter: they are
 /// computed one by one, from the points of the factors, and nothing as large as the window is
 /// allocated.
 ///
-/// The coefficients that are left out are bounded. Between computed frequencies, by the derivative:
-/// with a centre c and X the index, |phi'(t)| = |E (X - c) e^(-it(X - c))| is at most E |X - c|,
-/// and at most |E (X - c)| + t E (X - c)^2, because |e^(-ix) - 1| <= |x|. For all frequencies t in
+/// The omitted coefficients are bounded. Between computed frequencies, by the derivative: with a
+/// centre c and X the index, |phi'(t)| = |E (X - c) e^(-it(X - c))| is at most E |X - c|, and at
+/// most |E (X - c)| + t E (X - c)^2, because |e^(-ix) - 1| <= |x|. For all frequencies t in
 /// [s, pi], by summation by parts: (1 - e^(-it)) phi(t) is the transform of the differences w_j -
-/// w_(j-1), so that |phi(t)| <= sum |w_j - w_(j-1)| / (2 sin(s / 2)); or the mass of some of the points
-/// and that of the others, since a transform is at most the mass of its points.
+/// w_(j-1), so that |phi(t)| <= sum |w_j - w_(j-1)| / (2 sin(s / 2)); or the mass of some points
+/// plus this bound for the others, since a transform is at most the mass of its points.
 class Spectrum {
  public:
   /// \param size  of the window: even, at most 2^24.
-  /// \param most_work  about the largest number of points times frequencies to go through.
+  /// \param most_work  approximately the largest number of points times frequencies to process.
   /// \returns nothing if that is not enough.
   static std::optional<Spectrum> of(const std::vector<Factor>& factors, std::size_t size,
                                     double most_work);
@@ -65,11 +66,11 @@ class Spectrum {
   /// The sum for k in [0, size), without the coefficients that left_out() bounds.
   Approximation tail(const Window& window, std::size_t k) const;
 
-  /// A bound on the size of every coefficient that was left out, so that in the 2-norm the masses
+  /// A bound on the absolute value of every omitted coefficient, so that in the 2-norm the masses
   /// differ by at most this.
   double left_out() const { return left_out_; }
 
-  /// The frequencies that were kept, rising.
+  /// The frequencies that were kept, ascending.
   std::vector<std::int64_t> frequencies() const;
 
  private:

@@ -3,25 +3,25 @@
 
 namespace rdp {
 
-/// What the best of K runs costs, K drawn beforehand (privgrad::RepeatAndSelectEvent), as log
-/// moments (renyi.hpp). All are upper bounds, roundings included; where a run's own number is a
-/// bound for both of two neighbours, so is the result.
+/// The cost of the best of K runs, with K drawn beforehand (privgrad::RepeatAndSelectEvent), as log
+/// moments (renyi.hpp). All are upper bounds, roundings included; if a run's own number is a bound
+/// in both directions, so is the result.
 ///
-/// One run has the output y, its score and a random number that breaks ties included; with the
-/// density q and distribution function F on one data set, q' and F' on a neighbour, ordered by
-/// score. With f the generating function of K, the best of K has the density f'(F) q, and P(K = 0)
-/// for no output on both. Hence
+/// One run has the output y, including its score and a random number that breaks ties, with density
+/// q and distribution function F, ordered by score, on one data set, and q' and F' on a neighbour.
+/// With f the generating function of K, the best of K has the density f'(F) q, and no output with
+/// probability P(K = 0) on both. Hence
 ///
 ///     E_A'[(dA/dA')^a] = P(K = 0) + integral of q^a q'^(1-a) f'(F)^a f'(F')^(1-a),
 ///
 /// and it remains to bound the factor of f', for all F and F'.
 ///
-/// A run that draws one of several candidates first has the mean of their moments as its own, the
-/// divergence's exponential being jointly convex, and at most the largest.
+/// For a run that first draws one of several candidates, the moment is at most the mean of their
+/// moments, because the divergence's exponential is jointly convex, and so at most the largest.
 
 /// The truncated negative binomial distribution (Papernot and Steinke 2022, Theorem 2; geometric,
-/// shape 1: Liu and Talwar 2019). With u = gamma + (1 - gamma) (1 - F), in [gamma, 1], the factor is
-/// E K (gamma / u)^(1 + eta) (u' / u)^((a - 1) (1 + eta)), and u' / u <= e^c with c from
+/// shape 1: Liu and Talwar 2019). With u = gamma + (1 - gamma) (1 - F), in [gamma, 1], the factor
+/// is E K (gamma / u)^(1 + eta) (u' / u)^((a - 1) (1 + eta)), and u' / u <= e^c with c from
 /// largest_log_ratio(). Hence K(a) + ln E K + (a - 1) (1 + eta) c, for each order.
 /// \param log_moment  of one run at `order`, >= 0.
 /// \param shape  eta.
@@ -29,21 +29,21 @@ namespace rdp {
 double best_of_negative_binomial(double order, double log_moment, double mean, double shape,
                                  double log_ratio);
 
-/// The c that one order b of a run proves: u is the probability of an event that follows from a run's
-/// output and an independent coin, so that u'^b u^(1-b) <= e^K(b), u' / u <= (e^K(b) / u)^(1/b), and
-/// u >= gamma: (K(b) + ln(1 / gamma)) / b. At infinity it is the pure epsilon of a run, at b = 1
-/// ln(1 / gamma). As K is convex, it falls and then rises with b. Each b, of the run or without it,
-/// is valid: take the least.
+/// The c that one order b of a run proves: u is the probability of an event that follows from a
+/// run's output and an independent coin, so u'^b u^(1-b) <= e^K(b), u' / u <= (e^K(b) / u)^(1/b),
+/// and u >= gamma: c = (K(b) + ln(1 / gamma)) / b. At infinity it is the pure epsilon of a run, at
+/// b = 1 ln(1 / gamma). As K is convex, c decreases and then increases with b. Every b is valid,
+/// whether the run's order is computed for it or not, so the smallest c is used.
 /// \param other_order  b >= 1.
 /// \param log_inverse_gamma  ln(1 / gamma) >= 0.
 double largest_log_ratio(double other_order, double log_moment, double log_inverse_gamma);
 
-/// A Poisson number of runs (Papernot and Steinke 2022, Theorem 6). The factor is
-/// m exp(m ((a - 1) (1 - F') - a (1 - F))). A run that is (e, d)-private has 1 - F' <=
-/// e^e (1 - F) + d, and with e = ln(a / (a - 1)) the exponent is at most m (a - 1) d. So
-/// ln(e^-m + m exp(K(a) + (a - 1) m d)). The theorem has ln m + K(a) + (a - 1) m d; the first term
-/// here, for no run, makes it more by at most e^-m / m.
-/// \param delta  d, of one run at poisson_epsilon(order) or less.
+/// A Poisson number of runs (Papernot and Steinke 2022, Theorem 6). The factor is m exp(m ((a - 1)
+/// (1 - F') - a (1 - F))). A run that is (e, d)-private has 1 - F' <= e^e (1 - F) + d, and with e =
+/// ln(a / (a - 1)) the exponent is at most m (a - 1) d. So ln(e^-m + m exp(K(a) + (a - 1) m d)).
+/// The theorem has ln m + K(a) + (a - 1) m d; the first term here, for no run, adds at most e^-m /
+/// m.
+/// \param delta  d, of one run, at an epsilon of at most poisson_epsilon(order).
 double best_of_poisson(double order, double log_moment, double mean, double delta);
 
 /// ln(a / (a - 1)), rounded down.

@@ -11,8 +11,8 @@ namespace {
 
 constexpr double kUlp = std::numeric_limits<double>::epsilon();
 
-// Each bound is a sum of at most five terms, each right to a few roundings: this many of the sum of
-// their sizes cover all of it.
+// Each bound is a sum of at most five terms, each accurate to a few roundings: this many roundings
+// of the sum of their absolute values cover all of it.
 constexpr double kRoundings = 16.0;
 
 constexpr double kCellsPerDoubling = 1024.0;
@@ -22,7 +22,7 @@ double order_of_cell(std::int64_t cell) {
   return 1.0 + std::exp2(static_cast<double>(cell) / kCellsPerDoubling);
 }
 
-/// The place of the least value of a function on [lo, hi] that falls and then rises.
+/// The place of the minimum of a function on [lo, hi] that decreases and then increases.
 template <class Function>
 std::int64_t bisect(std::int64_t lo, std::int64_t hi, const Function& f) {
   while (lo < hi) {
@@ -57,7 +57,7 @@ double log_delta_at(Conversion conversion, double order, double log_moment, doub
   if (conversion == Conversion::classic) {
     return log_moment - allowed + kRoundings * kUlp * (log_moment + allowed);
   }
-  // (a-1) ln(a-1) - a ln a, without its cancellation for large a.
+  // (a-1) ln(a-1) - a ln a, rewritten to avoid cancellation for large a.
   const double shrink = excess * std::log1p(1.0 / excess);
   const double order_term = std::log1p(excess);
   return log_moment - allowed - shrink - order_term +

@@ -6,7 +6,8 @@
 
 namespace rdp {
 
-/// From Renyi divergences to (epsilon, delta). Every order proves a bound; these are rounded up.
+/// Converts Renyi divergences to (epsilon, delta). Every order proves a bound; the bounds are
+/// rounded up.
 ///
 /// With K = (a - 1) D_a the log moment:
 /// - improved: epsilon = D_a + ln(1 - 1/a) + (ln(1/delta) - ln a) / (a - 1)
@@ -23,33 +24,34 @@ double epsilon_at(Conversion conversion, double order, double log_moment, double
 /// \param epsilon  finite, >= 0.
 double log_delta_at(Conversion conversion, double order, double log_moment, double epsilon);
 
-/// The orders among which to look for the best.
+/// The orders among which the best is searched.
 struct Orders {
   std::vector<double> list;  ///< Increasing, above 1, not empty.
-  bool refine = false;       ///< Look between and beyond them too.
-  bool unimodal = true;      ///< The bound has one minimum; else the whole list is tried.
+  bool refine = false;       ///< Whether to search between and beyond them too.
+  /// Whether the bound has a single minimum; otherwise the whole list is tried.
+  bool unimodal = true;
 };
 
 struct Best {
   double value = 0.0;
   double order = 0.0;
-  bool at_low_edge = false;   ///< No smaller order was looked at.
-  bool at_high_edge = false;  ///< No larger order was looked at.
+  bool at_low_edge = false;   ///< Whether no smaller order was tried.
+  bool at_high_edge = false;  ///< Whether no larger order was tried.
 };
 
-/// The least value of `bound`.
+/// The smallest value of `bound`.
 ///
 /// One minimum: K is convex in a (a cumulant generating function), and so is the numerator of
 /// epsilon = N(a) / (a - 1), in either conversion: (a-1) ln(a-1) - a ln a has the second derivative
 /// 1/(a-1) - 1/a. Hence epsilon, the perspective of N, is convex in 1 / (a - 1), and ln delta is
-/// convex in a. Bisection on the sign of the next difference therefore finds the least of a list in
-/// O(log n) evaluations.
+/// convex in a. Bisection on the sign of the next difference therefore finds the minimum of a list
+/// in O(log n) evaluations.
 ///
 /// Refinement: a further bisection between the neighbours of the list's best order, over the orders
 /// 1 + 2^(k/1024). At the nearest of them epsilon is within about 1e-7 of its infimum over the real
-/// orders, and as they do not depend on what was composed, moments computed for one query serve the
-/// next. If the best order is an end of the list the search goes on to 1 + 2^(+-20), upwards only
-/// where `unimodal`.
+/// orders; and because they do not depend on the composed events, moments computed for one query
+/// serve the next. If the best order is an end of the list, the search continues to 1 + 2^(+-20),
+/// but upwards only if `unimodal`.
 Best least(const Orders& orders, const std::function<double(double order)>& bound);
 
 }  // namespace rdp

@@ -30,7 +30,8 @@ using rdp::CostKind;
 using rdp::Selection;
 using rdp::Spent;
 
-/// The one release of Laplace or discrete Gaussian noise that this event consists of, or nothing.
+/// The one release of Laplace or discrete Gaussian noise in this event, if it consists of just
+/// that; otherwise nothing.
 std::optional<Event> single_release(const Event& event) {
   const auto parts = privgrad::flatten(event);
   if (parts.size() != 1 || parts.front().count != 1) return {};
@@ -41,7 +42,7 @@ std::optional<Event> single_release(const Event& event) {
   return only;
 }
 
-/// The field's default orders: 1.1 to 10.9 by tenths, 11 to 63, and four far ones (dp_accounting's
+/// The usual default orders: 1.1 to 10.9 by tenths, 11 to 63, and four large ones (dp_accounting's
 /// list, which contains Opacus').
 std::vector<double> default_orders() {
   std::vector<double> orders;
@@ -54,21 +55,20 @@ std::vector<double> default_orders() {
 /// Renyi differential privacy (Mironov 2017): at every order the divergences of the releases add
 /// (Proposition 1), and every order proves an (epsilon, delta); the best one is reported.
 ///
-/// The cost of each event, with s the sensitivity of a sum of contributions of norm at most 1
+/// The cost of each event, where s is the sensitivity of a sum of contributions of norm at most 1
 /// (1 for add_or_remove_one and zero_out, 2 for replace_one):
 /// - gaussian: D_a = a (s / noise_multiplier)^2 / 2, exact;
 /// - zcdp: D_a <= a rho; discrete_gaussian: the same with rho = sensitivity^2 / (2 sigma^2)
 ///   (Canonne, Kamath and Steinke 2020, Theorem 4), its sensitivity being the event's own;
 /// - laplace: exact, see laplace_log_moment();
 /// - poisson_sampled Gaussians, or one Laplace or discrete Gaussian: exact, see SampledGaussian and
-///   SampledLaplace. add_or_remove_one: both directions.
-///   zero_out: the example's contribution is present with probability q and absent otherwise in one
-///   data set, always absent in the other, and all other contributions are distributed alike: the
-///   same pair of distributions. replace_one: refused below q = 1, no dominating pair is proved
-///   here;
+///   SampledLaplace. add_or_remove_one: both directions. zero_out: the example's contribution is
+///   present with probability q and absent otherwise in one data set, always absent in the other,
+///   and all other contributions are distributed alike: the same pair of distributions.
+///   replace_one: refused below q = 1, because no dominating pair is proved here;
 /// - sampled_without_replacement Gaussians, replace_one only: see SubsetGaussian;
-/// - repeat_and_select of any of these: see best_run.hpp; the orders that it needs of one run are
-///   looked for among the same as the best one;
+/// - repeat_and_select of any of these: see best_run.hpp; the orders that it needs for one run are
+///   searched in the same list as the best order;
 /// - composed, self_composed: sums; non_private: infinite.
 /// Rounding: upwards in every step, so the answers stay upper bounds.
 class Rdp : public privgrad::Accountant {
@@ -82,7 +82,7 @@ class Rdp : public privgrad::Accountant {
     std::sort(orders_.list.begin(), orders_.list.end());
     orders_.list.erase(std::unique(orders_.list.begin(), orders_.list.end()), orders_.list.end());
   }
-  /// Uses one order alone.
+  /// Uses only one order.
   explicit Rdp(double order)
       : conversion_(rdp::Conversion::improved), orders_{.list = {order}, .refine = false} {}
 
@@ -273,7 +273,7 @@ class Rdp : public privgrad::Accountant {
     return std::min(1.0, privgrad::round_up(std::exp(log_delta), 4.0));
   }
 
-  /// K of everything.
+  /// K of all composed events.
   double log_moment(Spent& spent, double order) const {
     privgrad::UpwardSum sum;
     sum.add(spent.log_moment(order));
@@ -334,9 +334,9 @@ class Rdp : public privgrad::Accountant {
     return most;
   }
 
-  /// The divergence of order infinity. Of a selection it is that of a run, e, and the most that the
-  /// factor of f' (best_run.hpp) can be: (1 + eta) e, or m times the total variation of a run,
-  /// which is at most tanh(e / 2).
+  /// The divergence of order infinity. For a selection it is the run's divergence e plus the
+  /// largest value of the factor of f' (best_run.hpp): (1 + eta) e, or m times the total variation
+  /// of a run, which is at most tanh(e / 2).
   double pure_epsilon(Spent& spent) const {
     privgrad::UpwardSum sum;
     sum.add(spent.pure_epsilon());
@@ -353,7 +353,7 @@ class Rdp : public privgrad::Accountant {
 
   std::string note(const rdp::Best& best) const {
     std::string text = "order = " + privgrad::format_number(best.order);
-    if (orders_.list.size() == 1 && !orders_.refine) return text;  // nobody looked for another
+    if (orders_.list.size() == 1 && !orders_.refine) return text;  // no other order was tried
     if (best.at_low_edge) text += ", the smallest allowed: a smaller one may prove less epsilon";
     if (best.at_high_edge) text += ", the largest allowed: a larger one may prove less epsilon";
     return text;
@@ -368,17 +368,17 @@ class Rdp : public privgrad::Accountant {
   rdp::Conversion conversion_;
   rdp::Orders orders_;
   Adjacency adjacency_ = Adjacency::add_or_remove_one;
-  mutable std::mutex mutex_;  ///< Guards what queries keep in spent_.
+  mutable std::mutex mutex_;  ///< Guards the values that queries store in spent_.
   mutable Spent spent_;
 };
 
-/// Renyi differential privacy at one order that is fixed beforehand: a privacy filter.
+/// Renyi differential privacy at a single order that is fixed beforehand: a privacy filter.
 ///
-/// epsilon(delta) is an increasing function of the sum of the divergences at that order, so that
-/// "at most the target" means "the sum is at most some B". A run that keeps to that has a
-/// divergence of at most B at this order also where each release was chosen from earlier ones
-/// (Feldman and Zrnic 2021, Theorem 4.3). With several orders, and the best of them taken at the
-/// end, that is not so: which order is best would depend on what was released.
+/// epsilon(delta) is an increasing function of the sum of the divergences at that order, so "at
+/// most the target" means "the sum is at most some B". A run within this limit has a divergence of
+/// at most B at this order even if each release was chosen from earlier ones (Feldman and Zrnic
+/// 2021, Theorem 4.3). This is not true for the best of several orders, because the best order
+/// would depend on the releases.
 class RdpAtOneOrder final : public Rdp {
  public:
   explicit RdpAtOneOrder(const privgrad::Params& params) : Rdp(params.real("order")) {}

@@ -14,14 +14,14 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kUlp = std::numeric_limits<double>::epsilon();
 constexpr double kPi = 3.14159265358979323846;
 
-// exp(-kNegligible) is what the quadratures may leave out: far below one rounding.
+// The quadratures may omit up to exp(-kNegligible), far below one rounding.
 constexpr double kNegligible = 42.0;
 
-// Rounding errors of one term of the quadrature apart from those of its exponent, in units of the
-// last place. Most of it is for the cancellation in f^a - 1 - a(f - 1) where the series ends.
+// Rounding errors of one term of the quadrature except those of its exponent, in units of the last
+// place. Most of it is for the cancellation in f^a - 1 - a(f - 1) where the series ends.
 constexpr double kTermRoundings = 160.0;
 
-// Where a |f - 1| is below this the integrand is summed as a series.
+// Where a |f - 1| is below this, the integrand is summed as a series.
 constexpr double kSeriesBelow = 0.05;
 
 // Exponents beyond this are summed relative to the largest.
@@ -31,13 +31,13 @@ constexpr double kLargeExponent = 600.0;
 constexpr double kLeastIntegratedSigma = 0.01;
 
 // Below this sigma the second bound on every term of Theorem 27 is the smaller one: the moments
-// differ from exp(j (j-1) / (2 s^2)) by less than 3 exp(-22) of it.
+// differ from exp(j (j-1) / (2 s^2)) by less than a relative 3 exp(-22).
 constexpr double kLeastSubsetSigma = 0.3;
 
-// More nodes than this are not kept.
+// At most this many nodes are kept.
 constexpr std::int64_t kKeptNodes = 512;
 
-/// e^y - 1 - y >= 0, right to about 50 roundings.
+/// e^y - 1 - y >= 0, accurate to about 50 roundings.
 double exp_minus_linear(double y) {
   if (std::fabs(y) > 0.1) return std::expm1(y) - y;
   double term = 0.5 * y * y;
@@ -107,7 +107,7 @@ SampledGaussian SampledGaussian::discrete(double probability, double sigma, doub
   const double multiplier = sigma / sensitivity;
   const double step = 1.0 / sigma;
   if (step <= trapezoid_step(multiplier)) return {probability, multiplier};
-  // The terms left out would make the sum larger, and each weight smaller.
+  // The omitted terms would make the sum larger, and each weight smaller.
   long double sum = 1.0L;
   const auto terms = static_cast<std::int64_t>(std::sqrt(2.0 * kNegligible) * sigma) + 1;
   for (std::int64_t k = 1; k <= terms; ++k) {
@@ -177,10 +177,10 @@ void SampledGaussian::add_range(double order, std::int64_t first, std::int64_t l
   });
 }
 
-/// ln of the trapezoid sum of f^a, relative to its largest term: for moments beyond the range of
-/// a double, to which the terms left out here, -1 - a (f - 1), add up to 0.
+/// ln of the trapezoid sum of f^a, relative to its largest term: for moments beyond the range of a
+/// double, to which the omitted terms, -1 - a (f - 1), add up to 0.
 double SampledGaussian::log_sum_of_powers(double order, const std::vector<Range>& ranges) {
-  std::vector<std::pair<double, double>> exponents;  // and their sizes
+  std::vector<std::pair<double, double>> exponents;  // and their absolute sizes
   double highest = 0.0;
   for (const auto& [first, last] : ranges) {
     visit(first, last, [&](const Node& at) {
@@ -207,13 +207,13 @@ double SampledGaussian::log_moment(double order) {
         (order - 1.0) * std::log(2.0) + log_add(order * std::log1p(-q_), order * log_q_ + full);
     return privgrad::round_up(std::min(full, jensen + kUlp * 8.0 * (full + order * -log_q_)), 8.0);
   }
-  // The integrand is largest near 0, near max(a, 2) / s, or somewhere between, and falls off at
-  // least like a normal density beyond both.
+  // The integrand is largest near 0, near max(a, 2) / s, or somewhere between, and decays at least
+  // like a normal density beyond both.
   const double margin = std::sqrt(2.0 * kNegligible);
   const double peak = order / sigma_;
   const double far = std::max(order, 2.0) / sigma_;
-  // f^a <= 2^a ((1-q)^a + (q e^x)^a), two normal densities: where this is negligible even against a
-  // moment of 1 + q^2/s^2, the valley between the two is left out.
+  // f^a <= 2^a ((1-q)^a + (q e^x)^a), two normal densities: where this is negligible even compared
+  // with a moment of 1 + q^2/s^2, the valley between the two is omitted.
   const double inner = std::sqrt(2.0 * (kNegligible + order * std::log(2.0) - 2.0 * log_q_ +
                                         2.0 * std::log(std::max(1.0, sigma_))));
   const auto down = [&](double t) { return static_cast<std::int64_t>(std::floor(t / step_)); };
@@ -231,12 +231,13 @@ double SampledGaussian::log_moment(double order) {
 
 namespace {
 
-/// Adds up an integral over pieces of an interval, from above.
+/// Adds up upper bounds on an integral over pieces of an interval.
 struct Quadrature {
   double value = 0.0;
   double error = 0.0;  ///< In units of the last place.
 
-  /// \param weight  that the integral is multiplied by; \param roundings  of what it multiplies.
+  /// \param weight  a factor of the integral.
+  /// \param roundings  of the term that it multiplies.
   void add(double weight, double roundings) {
     value += weight;
     error += weight * roundings;
@@ -261,7 +262,7 @@ class ExcessPower {
   }
   /// The largest value between two losses: f^a - 1 - a (f - 1) is convex in f, and 0 at f = 1.
   double most(double low, double high) const { return std::max((*this)(low), (*this)(high)); }
-  /// A bound on its size at complex losses with such real parts: |f(x + i y)| <= f(x).
+  /// A bound on its absolute value at complex losses with these real parts: |f(x + i y)| <= f(x).
   double beyond(double /*low*/, double high) const {
     return std::exp(std::min(700.0, order_ * log_f(high))) + 1.0 +
            order_ * (q_ + std::exp(std::log(q_) + high));
@@ -271,7 +272,7 @@ class ExcessPower {
   double q_, order_, excess_;
 };
 
-/// f^a over its value at the largest loss.
+/// f^a divided by its value at the largest loss.
 class ScaledPower {
  public:
   ScaledPower(double q, double order, double top)
@@ -286,14 +287,14 @@ class ScaledPower {
   double order_, log_top_;
 };
 
-/// The panels of the integral of e^(-(s + l) / 2) F(l) / 4 over the losses l from -s to s.
+/// Integrates e^(-(s + l) / 2) F(l) / 4 over the losses l from -s to s, panel by panel.
 template <class Function>
 class Panels {
  public:
   Panels(const Function& f, double q, double order, double s)
       : f_(f), q_(q), order_(order), s_(s) {}
 
-  /// \param enough  panels that are below this much are bounded and not integrated.
+  /// \param enough  panels below this are bounded instead of integrated.
   void add(double low, double high, double enough, Quadrature& sum) const {
     const double width = high - low;
     const double bound = 0.25 * width * std::exp(-0.5 * (s_ + low)) * f_.most(low, high);
@@ -306,21 +307,22 @@ class Panels {
 
  private:
   static constexpr double kRoundings = 64.0;
-  // The ellipse around a panel with foci at its ends whose semiaxes add up to 12 half widths.
+  // The sum of the semiaxes, in half widths, of the ellipse around a panel with foci at its ends.
   static constexpr double kRho = 12.0;
   static constexpr double kReach = 0.5 * (kRho + 1.0 / kRho);
 
-  /// So that the ellipse stays in the strip |Im l| < pi, and F grows little in it: the logarithm of
-  /// f^a has the slope a q e^l / f, which rises.
+  /// Keeps the ellipse within the strip |Im l| < pi, and limits the growth of F in it: the
+  /// logarithm of f^a has the slope a q e^l / f, which increases.
   double half_width(double high) const {
     const double far = high + 0.5 * kReach;
     const double slope = order_ / (1.0 + (1.0 - q_) / q_ * std::exp(-far));
     return std::min(0.5, 1.0 / slope);
   }
 
-  /// Gauss's rule of 16 points is right for polynomials of degree 31, and there is one that is as
-  /// near to a function of size M in the ellipse as 2 M rho^-31 / (rho - 1) (Bernstein; Trefethen
-  /// 2013, Theorem 8.2): the integral over [-1, 1] errs by at most 4 times as much.
+  /// Gauss's rule of 16 points is exact for polynomials of degree 31, and one of these approximates
+  /// a function that is bounded by M in the ellipse to within 2 M rho^-31 / (rho - 1) (Bernstein;
+  /// Trefethen 2013, Theorem 8.2): the error of the integral over [-1, 1] is at most 4 times as
+  /// much.
   void integrate(double low, double high, Quadrature& sum) const {
     using Rule = boost::math::quadrature::gauss<double, 16>;
     const double middle = 0.5 * (low + high);
@@ -381,8 +383,9 @@ SubsetGaussian::SubsetGaussian(double fraction, double sigma)
     : log_fraction_(std::log(fraction)), sigma_(sigma) {}
 
 /// ln B(2 half), B(l) = E_Q[(dP/dQ - 1)^l] for P = N(1, s^2), Q = N(0, s^2). The integrand is
-/// entire; on the line Im t = y its size is at most about exp(y^2) times that on the real one, so a
-/// step of pi / sqrt(kNegligible) would do, less where e^(t/s) turns faster than the density.
+/// entire; on the line Im t = y its absolute value is at most about exp(y^2) times that on the real
+/// line, so a step of pi / sqrt(kNegligible) suffices, or less where e^(t/s) oscillates faster than
+/// the density.
 double SubsetGaussian::log_central_moment(std::int64_t half) {
   while (static_cast<std::int64_t>(log_central_.size()) < half) {
     const double power = 2.0 * static_cast<double>(log_central_.size() + 1);
@@ -416,7 +419,7 @@ double SubsetGaussian::at_integer(std::int64_t order) {
   const double n = static_cast<double>(order);
   const double log_e2 = 1.0 / (sigma_ * sigma_);  // eps(2)
   const double log_b2 = log_e2 > 40.0 ? log_e2 : std::log(std::expm1(log_e2));
-  double log_sum = -kInfinity;  // of what is added to 1
+  double log_sum = -kInfinity;  // of the terms that are added to 1
   double largest = 0.0;
   for (std::int64_t j = 2; j <= order; ++j) {
     const double k = static_cast<double>(j);

@@ -7,9 +7,9 @@
 
 namespace rdp {
 
-/// The Renyi divergences of the mechanisms, as log moments: K(a) = (a - 1) D_a(P || Q)
-/// = ln E_Q[(dP/dQ)^a], from which D_a and both conversions follow. Every result is an upper bound
-/// on K even after rounding: each function adds a bound on its own rounding error.
+/// The Renyi divergences of the mechanisms, as log moments: K(a) = (a - 1) D_a(P || Q) = ln
+/// E_Q[(dP/dQ)^a], from which D_a and both conversions follow. Every result is an upper bound on K
+/// even after rounding, because each function adds a bound on its own rounding error.
 ///
 /// `order` is a, finite and above 1.
 
@@ -17,36 +17,37 @@ namespace rdp {
 double concentrated_log_moment(double rho, double order);
 
 /// Laplace noise of `scale` times the L1 sensitivity: Mironov 2017, Proposition 6, exact. In more
-/// than one dimension the worst case is all of the sensitivity in one coordinate: the exact K is
-/// convex in the shift and 0 at 0, so that splitting the shift cannot raise the sum.
+/// than one dimension the worst case has all of the sensitivity in one coordinate: the exact K is
+/// convex in the shift and 0 at 0, so splitting the shift cannot increase the sum.
 /// \param scale  above 0.
 double laplace_log_moment(double scale, double order);
 
-/// One Poisson-sampled Gaussian: P = (1-q) N(0, s^2) + q N(1, s^2), Q = N(0, s^2), for which
-/// D_a(P || Q) >= D_a(Q || P) at every order (Mironov, Talwar and Zhang 2019, Theorem 5), so that
-/// it serves both directions.
+/// One Poisson-sampled Gaussian: P = (1-q) N(0, s^2) + q N(1, s^2), Q = N(0, s^2), for which D_a(P
+/// || Q) >= D_a(Q || P) at every order (Mironov, Talwar and Zhang 2019, Theorem 5), so it serves
+/// both directions.
 ///
 /// With f(t) = 1 - q + q exp(t/s - 1/(2 s^2)) and t standard normal, K = ln E[f^a], and because
 /// E[f] = 1,
 ///     E[f^a] - 1 = E[f^a - 1 - a (f - 1)],
-/// whose integrand is nowhere negative: nothing cancels in the sum, however small K is. In the
-/// strip |Im t| < pi s the integrand is analytic and |f(t + iy)| <= f(t), so the trapezoid rule of
-/// step h misses at most about exp(y^2/2 - 2 pi y/h) of it for any such y: one formula for integer
-/// and fractional orders, exact to rounding. Below sigma 0.01, where its nodes become too many and
-/// no epsilon is of use, Jensen's bound f^a <= 2^(a-1) ((1-q)^a + (q exp(..))^a) takes over.
+/// whose integrand is nowhere negative: there is no cancellation in the sum, even for a tiny K. In
+/// the strip |Im t| < pi s the integrand is analytic and |f(t + iy)| <= f(t), so the trapezoid rule
+/// of step h misses at most about exp(y^2/2 - 2 pi y/h) of it for any such y: one formula for
+/// integer and fractional orders, exact to rounding. Below sigma 0.01, where it would need too many
+/// nodes and epsilon is useless anyway, Jensen's bound f^a <= 2^(a-1) ((1-q)^a + (q exp(..))^a) is
+/// used.
 class SampledGaussian {
  public:
   /// \param probability  q, in (0, 1).
   /// \param sigma  above 0.
   SampledGaussian(double probability, double sigma);
 
-  /// The same of a discrete Gaussian on the integers, with sigma and sensitivity in their units: the
-  /// sum over the integers is the trapezoid rule with a step of 1 / sigma. Where that step is fine
-  /// enough for the integral, both are the same to rounding, and a wider one does. It serves both
-  /// directions for the reason that SampledLaplace states.
+  /// The same for a discrete Gaussian on the integers, with sigma and sensitivity in their units:
+  /// the sum over the integers is the trapezoid rule with a step of 1 / sigma. If that step is fine
+  /// enough for the integral, sum and integral agree to rounding, and a wider step suffices. It
+  /// serves both directions for the reason that SampledLaplace states.
   static SampledGaussian discrete(double probability, double sigma, double sensitivity);
 
-  /// Not const: keeps the nodes for the next order.
+  /// Not const: stores the nodes for the next order.
   double log_moment(double order);
 
  private:
@@ -59,7 +60,7 @@ class SampledGaussian {
   struct Sum {
     double value = 0.0;
     double error = 0.0;
-    double highest = 0.0;  ///< The largest exponent met.
+    double highest = 0.0;  ///< The largest exponent encountered.
   };
 
   Node node(std::int64_t index) const;
@@ -80,20 +81,20 @@ class SampledGaussian {
 
 /// One Poisson-sampled release of Laplace noise: P = (1-q) Lap(0) + q Lap(1), Q = Lap(0).
 ///
-/// It serves both directions, as every sampled release with a mirror that exchanges its two
-/// distributions (Mironov, Talwar and Zhang 2019, Theorem 5). With L = dP'/dQ of the release, of law
-/// E_Q g(L) = E_Q L g(1/L) by the mirror, u = 1 - q + q L and v = 1 - q + q / L for L >= 1, the claim
-/// E_Q f^a >= E_Q f^(1-a) follows from u^a - u^(1-a) >= L (v^(1-a) - v^a), that is from
+/// It serves both directions, as does every sampled release with a symmetry that exchanges its two
+/// distributions (Mironov, Talwar and Zhang 2019, Theorem 5). With L = dP'/dQ of the release, for
+/// which E_Q g(L) = E_Q L g(1/L) by the symmetry, u = 1 - q + q L and v = 1 - q + q / L for L >= 1,
+/// the claim E_Q f^a >= E_Q f^(1-a) follows from u^a - u^(1-a) >= L (v^(1-a) - v^a), that is from
 /// sqrt(u) sinh(c x) >= L sqrt(v) sinh(c y), c = a - 1/2, x = ln u, y = -ln v. At a = 1 the two are
-/// equal; x >= y, because u v >= 1; and sinh(c x) / sinh(x / 2) grows with x for c >= 1/2.
+/// equal; x >= y, because u v >= 1; and sinh(c x) / sinh(x / 2) increases with x for c >= 1/2.
 ///
 /// K = ln E_Q[f^a], f = 1 - q + q e^l, over the losses l of the unsampled release: two atoms, and
-/// between them an integral, by Gauss's rule on panels with a proven error each. As above, what is
-/// summed is f^a - 1 - a (f - 1).
+/// between them an integral, by Gauss's rule on panels with a proved error each. As above, the
+/// summand is f^a - 1 - a (f - 1).
 class SampledLaplace {
  public:
   /// \param probability  q, in (0, 1).
-  /// \param scale  above 0, over the sensitivity.
+  /// \param scale  above 0, divided by the sensitivity.
   SampledLaplace(double probability, double scale);
 
   double log_moment(double order) const;
@@ -107,16 +108,16 @@ class SampledLaplace {
 
 /// A Gaussian on a uniformly random subset of fixed size, neighbours that differ in one exchanged
 /// example: Wang, Balle and Kasiviswanathan 2019, Theorem 27, at integer orders, linear in between
-/// (K is convex). An upper bound, not exact. Each term is the smaller of the theorem's bounds,
-/// 4 sqrt(B B) and 2 exp((j-1) eps(j)); above order 256, or for sigma below 0.3, the second alone
-/// for j > 2, which costs little there.
+/// (K is convex). An upper bound, not exact. Each term is the smaller of the theorem's bounds, 4
+/// sqrt(B B) and 2 exp((j-1) eps(j)); above order 256, or for sigma below 0.3, only the second is
+/// used for j > 2, which costs little there.
 ///
 /// The even central moments B(l) = E[(dP/dQ - 1)^l] that the theorem takes from alternating forward
 /// differences are integrated directly here: a sum of non-negative terms, which loses no digits.
 class SubsetGaussian {
  public:
   /// \param fraction  sampled share of the data, in (0, 1).
-  /// \param sigma     noise over the sensitivity for an exchanged example: half of an event's
+  /// \param sigma  noise divided by the sensitivity to an exchanged example: half of an event's
   ///   multiplier, whose unit is the bound on one example's contribution.
   SubsetGaussian(double fraction, double sigma);
 

@@ -1,4 +1,5 @@
-// What the accountant `rdp` has composed, and the log moments of it that need no search.
+// The events that the accountant `rdp` has composed, and their log moments as far as these need no
+// search.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +20,8 @@
 
 namespace rdp {
 
-// Moments and quadrature nodes are kept for up to so many distinct settings and values; beyond that
-// they are computed again when needed.
+// Moments and quadrature nodes are stored for up to this many distinct settings and values; beyond
+// that they are recomputed when needed.
 inline constexpr std::size_t kKeptSettings = 16384;
 inline constexpr std::size_t kKeptMoments = std::size_t{1} << 22U;
 
@@ -35,9 +36,10 @@ enum class CostKind {
 
 struct Setting {
   CostKind kind = CostKind::laplace;
-  double noise = 0.0;        ///< Over the sensitivity under the adjacency in use, or its own.
-  double fraction = 1.0;     ///< Share of the data that is sampled.
-  double sensitivity = 1.0;  ///< Of a discrete Gaussian, whose noise is in the grid's units.
+  /// Divided by the sensitivity under the adjacency in use, or by the event's own.
+  double noise = 0.0;
+  double fraction = 1.0;     ///< The sampled share of the data.
+  double sensitivity = 1.0;  ///< For a discrete Gaussian, whose noise is in the grid's units.
   auto operator<=>(const Setting&) const = default;  // NOLINT(modernize-use-nullptr): clang 14 errs
 };
 
@@ -75,7 +77,8 @@ class Moments {
 
 struct Selection;
 
-/// Everything composed so far. What is no selection has its log moment here, at any order.
+/// Everything composed so far. Its log moments are available at any order, except those of
+/// selections.
 class Spent {
  public:
   void add_concentrated(double rho, std::uint64_t count) {
@@ -105,7 +108,8 @@ class Spent {
   bool nothing() const;
   bool infinite() const;
 
-  /// Whether the moments are convex: those of the mechanisms, and not any bound on them.
+  /// Whether the moments are convex, that is, exact moments of the mechanisms rather than bounds on
+  /// them.
   bool convex() const;
 
   std::vector<Selection>& selections() { return selections_; }
@@ -124,8 +128,8 @@ class Spent {
     return sum.total();
   }
 
-  /// K of all but the selections; keeps what it computes. Moments are added in the order in which
-  /// settings first came, so that the result does not depend on earlier queries.
+  /// K of everything except the selections; stores its results. Moments are added in the order in
+  /// which settings first occurred, so the result does not depend on earlier queries.
   double log_moment(double order) {
     privgrad::UpwardSum sum;
     const double concentrated = concentrated_log_moment(rho_.total(), order);
@@ -164,12 +168,12 @@ class Spent {
   std::vector<Selection> selections_;
 };
 
-/// The best of a random number of runs, and how often that was released.
+/// The best of a random number of runs, and how often it was released.
 struct Selection {
   privgrad::RepeatAndSelectEvent event;
   std::vector<Spent> candidates;
   std::uint64_t count = 0;
-  double log_inverse_gamma = 0.0;         ///< Not of a Poisson number.
+  double log_inverse_gamma = 0.0;         ///< Not for a Poisson number of runs.
   std::optional<double> log_ratio = {};   ///< Once it is known.
   std::map<double, double> moments = {};  ///< By order.
 

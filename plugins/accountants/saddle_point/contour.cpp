@@ -11,7 +11,8 @@
 namespace saddle_point {
 namespace {
 
-// Discretisation errors are aimed at e^-30 of the value, and what is cut off at e^-32 of it.
+// The targets for discretisation errors, e^-30 of the value, and for the truncated part, e^-32 of
+// it.
 constexpr double kContourDigits = 30.0;
 constexpr double kNegligible = 1e-14;
 constexpr double kDigitsGivenAway = 3.0;
@@ -22,19 +23,19 @@ constexpr double kLogNothing = -750.0;
 // The relative error of delta at which refining stops.
 constexpr double kSharp = 1e-10;
 
-// And above which Chernoff's bound may be the better one.
+// Above this error, Chernoff's bound may be the better one.
 constexpr double kLoose = 1e-2;
 constexpr double kLittle = 1e-9;
 constexpr int kRefinements = 3;
 constexpr int kMostIterations = 60;
 constexpr int kMostRounds = 40;
 
-// After so many nodes of the trapezoidal rule that have not decayed, panels are cheaper.
+// After this many nodes of the trapezoidal rule without decay, panels are cheaper.
 constexpr std::size_t kMostNodes = 1024;
 constexpr std::size_t kMostPanels = 400;
 constexpr std::size_t kProbes = 48;
 
-// How many radians of an oscillation the coarser rule of a panel resolves to the last digit.
+// The oscillation, in radians, that a panel's coarser rule resolves to the last digit.
 constexpr double kMostPhase = 12.0;
 
 using Kronrod = boost::math::quadrature::gauss_kronrod<double, 31>;
@@ -45,8 +46,8 @@ double log_chernoff_factor(double c) {
   return c <= 0.0 ? 0.0 : -c * std::log1p(1.0 / c) - std::log1p(c);
 }
 
-/// 1 up to half of `end`, 0 from `end` on, infinitely smooth to the last digit: its Fourier
-/// transform is below e^-36 beyond 288 / end.
+/// 1 up to half of `end`, 0 from `end` on, and numerically infinitely smooth: its Fourier transform
+/// is below e^-36 beyond 288 / end.
 double fade(double tau, double end) {
   return std::isinf(end) ? 1.0 : 0.5 * std::erfc(24.0 * (tau / end - 0.75));
 }
@@ -63,7 +64,7 @@ double excess(double c, const Cumulant& at, double epsilon) {
   return at.slope - epsilon - 1.0 / c - 1.0 / (c + 1.0);
 }
 
-/// -1 < c < 0. Any c is a valid contour, so this need not be exact.
+/// -1 < c < 0. Any c is a valid contour, so it need not be exact.
 Saddle left_saddle(PrivacyLoss& loss, double epsilon) {
   double low = -1.0;
   double high = 0.0;
@@ -77,8 +78,8 @@ Saddle left_saddle(PrivacyLoss& loss, double epsilon) {
   return {c, at};
 }
 
-/// Follows `newton`, which gives the step from a c > 0 towards the point wanted, inside a bracket
-/// that it narrows, until that step is small against what the integrand notices.
+/// Follows `newton`, which returns the step from a c > 0 towards the wanted point, inside a bracket
+/// that it narrows, until the step is too small to matter for the integrand.
 template <class Newton>
 Saddle follow(PrivacyLoss& loss, double guess, const Newton& newton) {
   double low = 0.0;
@@ -106,17 +107,18 @@ Saddle right_saddle(PrivacyLoss& loss, double epsilon) {
   const double guess = 0.5 * (above + std::sqrt(above * above + 6.0 * zero.curvature)) /
                        std::max(zero.curvature, 1e-300);
   return follow(loss, std::clamp(guess, 1e-18, loss.largest_tilt()), [&](const Saddle& here) {
-    if (here.at.value - here.c * epsilon < kLogNothing) return 0.0;  // so small that any c will do
+    // so small that any c is sufficient
+    if (here.at.value - here.c * epsilon < kLogNothing) return 0.0;
     const double c = here.c;
     return -excess(c, here.at, epsilon) /
            (here.at.curvature + 1.0 / (c * c) + 1.0 / ((c + 1.0) * (c + 1.0)));
   });
 }
 
-/// Where steps that the example takes part in are rare but tell much, the tilted loss at the saddle
-/// point is a mixture of far apart sums, and the period of the trapezoidal rule has to span them.
-/// A smaller c leaves fewer of them and costs the leading digit or so: c is lowered for as long as
-/// the spread falls.
+/// If the steps in which the example takes part are rare but informative, the tilted loss at the
+/// saddle point is a mixture of widely separated sums, and the period of the trapezoidal rule must
+/// span them. A smaller c leaves fewer of them and costs about the leading digit: c is reduced as
+/// long as the spread decreases.
 Saddle narrowed(PrivacyLoss& loss, double epsilon, Saddle here) {
   const auto exponent = [&](const Saddle& s) {
     return s.at.value - s.c * epsilon - std::log(s.c) - std::log1p(s.c);
@@ -141,7 +143,7 @@ double curvature_at(double c, const Cumulant& at) {
   return at.curvature + 1.0 / (c * c) + 1.0 / ((c + 1.0) * (c + 1.0));
 }
 
-/// The saddle point of the epsilon that belongs to delta, by the saddle-point approximation.
+/// The saddle point of the epsilon for delta, by the saddle-point approximation.
 Saddle saddle_of_delta(PrivacyLoss& loss, double delta) {
   const double target = std::log(delta);
   const double spread = std::sqrt(std::max(loss.cumulant(0.0).curvature, 1e-300));
@@ -160,8 +162,8 @@ Saddle saddle_of_delta(PrivacyLoss& loss, double delta) {
 Contour::Contour(PrivacyLoss& loss, double epsilon, int refinement) {
   const Cumulant zero = loss.cumulant(0.0);
   const double spread = std::sqrt(zero.curvature);
-  // Far below the mean delta is nearly 1: the poles are close together, seen from a contour to
-  // their right, and the strip between them is wide.
+  // Far below the mean delta is nearly 1: seen from a contour to their right, the poles are close
+  // together, and the strip between them is wide.
   const bool left = spread > 3.0 && zero.slope - epsilon > 1.5 * spread;
   Saddle saddle = left ? left_saddle(loss, epsilon) : right_saddle(loss, epsilon);
   radius_ = 3.0 * std::sqrt(saddle.at.curvature);
@@ -173,7 +175,7 @@ Contour::Contour(PrivacyLoss& loss, double epsilon, int refinement) {
   loss.tilt(c_);
 
   const double finer = std::pow(2.0, refinement);
-  // The coarse rule, of twice the step, has the period that suffices.
+  // The coarse rule, with twice the step, has the sufficient period.
   const double step = kPi / aliasing_period(loss, epsilon) / finer;
   const double width = 9.0 / std::sqrt(at_c_.curvature);  // of a Gaussian integrand
   const std::size_t most = kMostNodes * static_cast<std::size_t>(finer);
@@ -188,7 +190,7 @@ Contour::Contour(PrivacyLoss& loss, double epsilon, int refinement) {
   add_panels(loss, epsilon, std::abs(epsilon - loss.bulk()), finer);
 }
 
-/// A period so long that the images of delta under it are negligible at epsilon.
+/// A period long enough that the images of delta under it are negligible at epsilon.
 double Contour::aliasing_period(PrivacyLoss& loss, double epsilon) const {
   const double curvature = curvature_at(c_, at_c_);
   const double digits =
@@ -238,8 +240,8 @@ Contour::Sum Contour::sum(double epsilon) const {
   return total;
 }
 
-/// \returns whether the integrand has fallen to nothing, or to rounding, at the last nodes; from
-///   there it falls like 1 / tau^2 at least, unless it rises_again().
+/// \returns whether the integrand has decayed to nothing, or to rounding, at the last nodes; from
+///   there it decays at least like 1 / tau^2, unless it rises_again().
 bool Contour::decayed(double epsilon) {
   double most = 0.0;
   for (std::size_t k = nodes_.size() - std::min<std::size_t>(nodes_.size(), 6); k < nodes_.size();
@@ -261,10 +263,10 @@ double Contour::negligible(double epsilon) {
   return std::max(kNegligible * std::abs(begun_.fine), 0.1 * kUlp * begun_.pole);
 }
 
-/// Rare steps that each tell about the same much, m, make the loss nearly a lattice: phi, having
-/// been next to 0, comes back near multiples of 2 pi / m, as a peak of the width that it has at 0.
-/// Peaks beyond 100 of those widths are too low to matter for what double precision can show.
-/// \returns whether such peaks matter; adds those that are left to the tail.
+/// Rare steps with about the same loss m make the loss nearly a lattice: phi, after having been
+/// near 0, returns near multiples of 2 pi / m, as a peak with the width of the one at 0. Peaks
+/// beyond 100 of those widths are too low to matter in double precision.
+/// \returns whether such peaks matter; adds the others to the tail.
 bool Contour::rises_again(PrivacyLoss& loss, double epsilon) {
   const double spacing = 3.0 / std::sqrt(at_c_.curvature);
   const auto first = static_cast<std::size_t>(nodes_.back().tau / spacing) + 1;
@@ -294,7 +296,7 @@ void Contour::add_trapezoid(PrivacyLoss& loss, double step, std::size_t end) {
   loss_error_ = loss.loss_error();
 }
 
-/// Makes room for the panels, which take what is taken away here.
+/// Makes room for the panels, which integrate the part removed here.
 void Contour::fade_out() {
   fade_begin_ = nodes_.back().tau;
   for (Node& node : nodes_) {
@@ -305,7 +307,7 @@ void Contour::fade_out() {
   begun_ = {};  // of other weights
 }
 
-/// \returns whether the panel is accurate; else nothing is added.
+/// \returns whether the panel is accurate; otherwise nothing is added.
 bool Contour::add_panel(PrivacyLoss& loss, double epsilon, double begin, double end,
                         double tolerance) {
   const auto& abscissas = Kronrod::abscissa();  // from 0, every second one Gauss's
@@ -319,7 +321,7 @@ bool Contour::add_panel(PrivacyLoss& loss, double epsilon, double begin, double 
     const double tau = middle + (i < half ? -scale : scale) * abscissas[rank];
     const double share = 1.0 - fade(tau, fade_begin_);
     const double gauss = rank % 2 == 0 ? Gauss::weights()[rank / 2] : 0.0;
-    // The coarse rule ends earlier too, so that the comparison shows what the end does.
+    // The coarse rule also ends earlier, so that the comparison shows the effect of the end.
     panel.push_back({tau,
                      scale * share * fade(tau, fade_end_) * Kronrod::weights()[rank],
                      scale * share * fade(tau, 0.75 * fade_end_) * gauss,
@@ -343,9 +345,9 @@ bool Contour::add_panel(PrivacyLoss& loss, double epsilon, double begin, double 
   return true;
 }
 
-/// Integrates from where the trapezoidal rule fades out to where nothing matters any more.
-/// `distance` is how far epsilon is from the one place where the loss is concentrated: the rest of
-/// the integrand oscillates that fast, and delta has no detail finer than that.
+/// Integrates from where the trapezoidal rule fades out to where the integrand is negligible.
+/// `distance` is the distance of epsilon from the only place where the loss is concentrated: the
+/// rest of the integrand oscillates at that frequency, and delta has no finer detail.
 void Contour::add_panels(PrivacyLoss& loss, double epsilon, double distance, double finer) {
   fade_out();
   fade_end_ = std::max(finer * kFadeReach / distance, 4.0 * fade_begin_);
@@ -400,7 +402,7 @@ Contour::Value Contour::at(double epsilon) const {
 
 namespace {
 
-/// The smallest value of f(c, K(c)) over c > 0, from a guess at where it is.
+/// The smallest value of f(c, K(c)) over c > 0, starting from a guess.
 template <class Function>
 double smallest(PrivacyLoss& loss, double near, const Function& f) {
   const auto at = [&](double log_c) {
@@ -412,7 +414,7 @@ double smallest(PrivacyLoss& loss, double near, const Function& f) {
   return boost::math::tools::brent_find_minima(at, centre - 5.0, high, 26).second;
 }
 
-/// The delta, and the epsilon, that Chernoff's inequality proves at the best c.
+/// The delta and the epsilon that Chernoff's inequality proves at the best c.
 double chernoff_delta(PrivacyLoss& loss, double epsilon, double near) {
   return smallest(loss, near, [&](double c, double cumulant) {
     const double rounding = 16.0 * kUlp * (std::abs(cumulant) + c * std::abs(epsilon) + 4.0);
@@ -439,26 +441,26 @@ Bounds delta_of(PrivacyLoss& loss, double epsilon) {
       const double most = std::min(contour.log_chernoff(epsilon), value.most);
       best.upper = std::min(best.upper, std::exp(most) * (1.0 + 4.0 * kUlp));
     }
-    if (std::isnan(value.log)) break;  // delta is below what rounding leaves of the sum
+    if (std::isnan(value.log)) break;  // delta is below the rounding error of the sum
     const double part = std::exp(value.log);
     const double delta = contour.gives_rest() ? 1.0 - part : part;
     const double error = (value.error * part + 4.0 * kUlp * delta) / delta;
     const bool helped = error < 0.3 * best.relative_error;
     if (error < best.relative_error) {
-      // Where rounding dominates, its estimate may itself be off by a factor.
+      // If rounding dominates, its estimate may itself be off by a factor.
       const double margin = error > kLittle ? 4.0 * error : error;
       best.lower = std::max(0.0, delta * (1.0 - margin));
       best.upper = std::min(best.upper, delta * (1.0 + margin));
       best.relative_error = margin;
     }
-    // Finer steps do not help against rounding.
+    // Finer steps do not reduce rounding errors.
     if (value.error <= kSharp + 2.0 * value.rounding || !helped || contour.exhausted()) break;
   }
   if (best.relative_error > kLoose) {
     const double near = right_saddle(loss, epsilon).c;
     best.upper = std::min(best.upper, std::exp(chernoff_delta(loss, epsilon, near)));
   }
-  // Below the smallest double there is no upper bound but the smallest double.
+  // Below the smallest double the only possible upper bound is the smallest double.
   constexpr double kSmallest = std::numeric_limits<double>::denorm_min();
   if (best.upper <= kSmallest) best.relative_error = 0.0;
   best.upper = std::clamp(best.upper, kSmallest, 1.0);
@@ -474,14 +476,14 @@ struct Root {
   double miss = 0.0;  // by how much the logarithm misses its target
 };
 
-/// The interval known to hold the root.
+/// The interval known to contain the root.
 struct Bracket {
   double low = 0.0;         // delta(low) > delta, if proved
   double high = kInfinity;  // delta(high) <= delta
   bool low_is_proved = false;
 
   bool holds(double epsilon) const { return epsilon > low && epsilon < high; }
-  /// The next place to look: `wanted`, if that is inside.
+  /// The next point to try: `wanted`, if it is inside.
   double next(double wanted, double step) const {
     if (holds(wanted)) return wanted;
     if (!low_is_proved) return low;
@@ -490,7 +492,7 @@ struct Bracket {
 };
 
 /// Newton's iteration for ln delta, or ln(1 - delta), on one contour, no farther from `start` than
-/// it is sharp.
+/// the contour is accurate.
 Root newton(const Contour& contour, double start, double delta, const Bracket& bracket) {
   const double target = contour.gives_rest() ? std::log1p(-delta) : std::log(delta);
   const double least = std::max(start - contour.radius(), bracket.low);
@@ -505,7 +507,7 @@ Root newton(const Contour& contour, double start, double delta, const Bracket& b
       break;
     }
     const double next = std::clamp(root.epsilon + step, least, most);
-    // The rest is rounding, which root.miss counts.
+    // The remainder is rounding, which root.miss includes.
     if (std::abs(next - root.epsilon) <= 4.0 * kUlp * std::abs(next)) break;
     if (i + 1 < kMostIterations) root.epsilon = next;
   }
@@ -526,7 +528,7 @@ Bounds epsilon_of(PrivacyLoss& loss, double delta) {
     const Contour contour(loss, epsilon, refinement);
     const auto here = contour.at(epsilon);
     if (std::isnan(here.log)) {
-      if (contour.gives_rest() || here.most > target) break;  // rounding is all that is left
+      if (contour.gives_rest() || here.most > target) break;  // only rounding remains
       bracket.high = epsilon;
       best.upper = std::min(best.upper, epsilon);
       epsilon = bracket.next(0.5 * epsilon, contour.radius());
@@ -551,7 +553,8 @@ Bounds epsilon_of(PrivacyLoss& loss, double delta) {
       continue;
     }
     const double relative = (root.value.error > kLittle ? 4.0 : 1.0) * root.value.error + root.miss;
-    // ln delta is nearly straight over such distances; the last factor more than makes up for it.
+    // ln delta is nearly linear over such distances; the last factor more than compensates for the
+    // difference.
     const double error =
         relative / std::abs(root.value.slope) * (1.0 + 10.0 * relative) + 4.0 * kUlp * root.epsilon;
     const bool helped = relative < 0.3 * best.relative_error;
@@ -559,7 +562,8 @@ Bounds epsilon_of(PrivacyLoss& loss, double delta) {
       best = {std::max(0.0, root.epsilon - error), std::max(0.0, root.epsilon + error), relative};
     }
     if (relative <= kSharp + 2.0 * root.value.rounding) return best;
-    // A contour made for the very place can do better than this one, or a finer one has to.
+    // A contour made for exactly this place can be more accurate than this one, or a finer one is
+    // needed.
     if (away > 0.01 * root.epsilon) {
       epsilon = bracket.next(root.epsilon, contour.radius());
     } else {

@@ -9,11 +9,11 @@
 
 namespace saddle_point {
 
-/// An interval for the true value: by proof where relative_error is infinite, else by estimate.
+/// An interval for the true value: proved if relative_error is infinite, otherwise estimated.
 struct Bounds {
   double lower = 0.0;
   double upper = 0.0;
-  /// The estimated error of the integral itself, relative to delta; infinite where the integral was
+  /// The estimated error of the integral itself, relative to delta; infinite if the integral was
   /// given up and `upper` is Chernoff's bound.
   double relative_error = 0.0;
 };
@@ -23,33 +23,33 @@ struct Bounds {
 ///
 ///   delta(epsilon) = 1/(2 pi i) int_{c - i inf}^{c + i inf} e^{K(s) - epsilon s} / (s (s + 1)) ds
 ///
-/// for c > 0; for -1 < c < 0 the same integral is delta - 1 (the residue at 0), which is used where
+/// for c > 0; for -1 < c < 0 the same integral is delta - 1 (the residue at 0), which is used if
 /// delta is near 1. K(s) = ln E_P[e^{sL}].
 ///
-/// The trapezoidal rule of step h is wrong by exactly the sum over m != 0 of
-/// delta(epsilon + 2 pi m / h) e^{2 pi m c / h} (Poisson's summation formula), and Chernoff's
-/// inequality bounds those terms: so h is known before anything is integrated. Where the integrand
-/// has not decayed after a while (few steps at small q: nearly all of the loss sits in one place),
-/// the rule is faded out smoothly and Gauss-Kronrod panels take over.
+/// The error of the trapezoidal rule of step h is exactly the sum over m != 0 of delta(epsilon + 2
+/// pi m / h) e^{2 pi m c / h} (Poisson's summation formula), and Chernoff's inequality bounds those
+/// terms, so h is known before the integration. If the integrand has not decayed after a while (few
+/// steps at small q: nearly all of the loss is in one place), the rule is faded out smoothly and
+/// Gauss-Kronrod panels continue.
 ///
 /// Proved, up to rounding: the formula, the step, and Chernoff's bound, which caps the answer.
 /// Estimated: the integral beyond the last node (from the last nodes, and probes beyond them), the
 /// error of the panels (two rules of different order), and rounding (a model of it). The error of a
-/// Value is the sum of these estimates and of the difference to the rule of twice the step. That
-/// the estimates hold is tested, not proved; so pld's certified interval belongs beside it.
+/// Value is the sum of these estimates and of the difference to the rule of twice the step. The
+/// estimates are tested, not proved, so pld's certified interval should accompany them.
 class Contour {
  public:
-  /// \param refinement  0, 1, ...: each halves the step and looks further along the line.
+  /// \param refinement  0, 1, ...: each halves the step and extends the line.
   /// \throws NumericError if K cannot be computed where it is needed.
   Contour(PrivacyLoss& loss, double epsilon, int refinement);
 
-  /// The integral: delta, or 1 - delta where gives_rest().
+  /// The integral: delta, or 1 - delta if gives_rest().
   struct Value {
     double most = 0.0;      ///< An upper bound on its logarithm, by the estimate.
-    double log = 0.0;       ///< Its logarithm; NaN if the sum drowns in rounding.
+    double log = 0.0;       ///< Its logarithm; NaN if the sum is below its rounding error.
     double slope = 0.0;     ///< The logarithm's derivative by epsilon.
     double error = 0.0;     ///< Estimate of the logarithm's error; infinite if there is none.
-    double rounding = 0.0;  ///< The part of it that is rounding.
+    double rounding = 0.0;  ///< The part of the error that is rounding.
   };
   Value at(double epsilon) const;
   bool gives_rest() const noexcept { return c_ < 0.0; }
@@ -59,27 +59,27 @@ class Contour {
   /// Proposition 12).
   double log_chernoff(double epsilon) const;
 
-  /// How far from the constructor's epsilon at() stays sharp.
+  /// The distance from the constructor's epsilon within which at() is accurate.
   double radius() const noexcept { return radius_; }
 
-  /// Whether the integrand did not decay within the permitted work: refining is no use.
+  /// Whether the integrand did not decay within the permitted work, so that refining is useless.
   bool exhausted() const noexcept { return exhausted_; }
 
  private:
   struct Node {
     double tau = 0.0;
     double weight = 0.0;
-    double coarse = 0.0;  // weight in the rule to compare with for the error estimate
+    double coarse = 0.0;  // weight in the coarser rule, for the error estimate
     Complex log_phi;
   };
   struct Sum {
     double fine = 0.0, coarse = 0.0, slope = 0.0;  // of the real part
-    double size = 0.0, moment = 0.0;               // of the modulus, and of it times tau
+    double size = 0.0, moment = 0.0;               // of the modulus, and of the modulus times tau
     double pole = 0.0;                             // of 1 / |s (s + 1)|
   };
 
-  /// The sum over the first nodes at the constructor's epsilon, which is needed each time that
-  /// nodes are added.
+  /// The sum over the first nodes at the constructor's epsilon, which is needed each time nodes are
+  /// added.
   struct Begun {
     std::size_t nodes = 0;
     double fine = 0.0, pole = 0.0;

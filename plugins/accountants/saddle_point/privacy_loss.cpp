@@ -10,29 +10,29 @@
 namespace saddle_point {
 namespace {
 
-// Discretisation errors are kept below e^-37 of the whole, and of a step that happens n times below
-// that over sqrt(n): the loss of such a step is about 1/sqrt(n) of the sum's scale.
+// Discretisation errors are kept below e^-37 of the whole, and those of a step that occurs n times
+// below that divided by sqrt(n): the loss of such a step is about 1/sqrt(n) of the sum's scale.
 constexpr double kDigits = 37.0;
 
 constexpr std::size_t kMostPoints = std::size_t{1} << 19;
 
-// The points of so many steps are kept between calls; of further ones they are made anew.
+// The points of this many steps are stored between calls; those of further steps are recomputed.
 constexpr std::size_t kMostKept = 4096;
 
-// Points are handled in groups of this many, so that compilers can use vector instructions although
-// sums may not be reordered.
+// Points are processed in groups of this many, so that compilers can use vector instructions
+// although sums must not be reordered.
 constexpr std::size_t kLanes = 4;
 
-// The recurrence e^{i(tau+h)L} = e^{i tau L} e^{ihL} starts anew after so many steps, which bounds
-// what its rounding errors can grow to.
+// The recurrence e^{i(tau+h)L} = e^{i tau L} e^{ihL} restarts after this many steps, which bounds
+// the growth of its rounding errors.
 constexpr std::size_t kAnchor = 32;
 
 double digits(const SampledSteps& step) { return kDigits + 0.5 * std::log(step.count); }
 
-/// How far beyond its mode a Gaussian matters, in units of sigma.
+/// The distance from its mode at which a Gaussian still matters, in units of sigma.
 double reach(const SampledSteps& step) { return std::sqrt(2.0 * digits(step)) + 1.0; }
 
-/// How far a line lies from the real one, as the angle by which it turns e^{z / sigma^2}.
+/// The distance of a line from the real line, as the angle by which it turns e^{z / sigma^2}.
 struct Angle {
   explicit Angle(double angle)
       : theta(angle),
@@ -71,7 +71,7 @@ class LogRatio {
       if (re > -0.5) {
         return {0.5 * std::log1p(2.0 * re + (re * re + im * im)), std::atan2(im, 1.0 + re)};
       }
-      const double power = q_ * std::exp(x);  // rest + 1 would have lost its digits
+      const double power = q_ * std::exp(x);  // rest + 1 would lose digits
       const Complex sum((1.0 - q_) + power * angle.cos, power * angle.sin);
       return {std::log(std::abs(sum)), std::arg(sum)};
     }
@@ -80,8 +80,8 @@ class LogRatio {
             angle.theta + std::atan2(-t * angle.sin, 1.0 + t * angle.cos)};
   }
 
-  /// Whether l is accurate as ln(1 + q (e^x - 1)): its digits near 0 would be lost elsewhere, and
-  /// where x is large that form may overflow.
+  /// Whether l is accurate as ln(1 + q (e^x - 1)): elsewhere digits near 0 would be lost, and for
+  /// large x this form may overflow.
   bool near_zero(double x) const { return x <= 1.0 || x + log_odds_ <= 0.0; }
 
   /// dl / du and d^2 l / du^2.
@@ -134,16 +134,16 @@ Complex rotation(double tau, double re, double im) {
   return {shrink * (1.0 - versine) - versine, (1.0 + shrink) * (2.0 * sin * cos)};
 }
 
-/// Walks over points u = k spacing, and jumps over stretches where an exponent is negligible.
+/// Visits points u = k spacing, and skips stretches where an exponent is negligible.
 class Walk {
  public:
-  /// \param steepest  at least the slope of the exponent anywhere, apart from its -u^2/2.
+  /// \param steepest  an upper bound on the slope of the exponent, without its -u^2/2.
   Walk(double low, double high, double spacing, double steepest)
       : k_(std::floor(low / spacing)), high_(high), spacing_(spacing), steepest_(steepest) {}
   bool inside() const { return k_ * spacing_ < high_; }
   double u() const { return k_ * spacing_; }
   void next() { ++k_; }
-  /// The exponent at u() is `missing` below what matters, missing > 0.
+  /// The exponent at u() is `missing` below the relevant range, missing > 0.
   void skip(double missing) {
     const double slope = steepest_ + std::max(0.0, -u());
     k_ += std::max(1.0, std::floor(missing / slope / spacing_));
@@ -157,14 +157,15 @@ class Walk {
 Complex log1p(Complex a) {
   const double re = a.real();
   const double im = a.imag();
-  // Near a = -1 the first form would keep half of the digits only.
+  // Near a = -1 the first form would keep only half of the digits.
   const double log_size = re > -0.5 ? 0.5 * std::log1p(2.0 * re + (re * re + im * im))
                                     : std::log(std::hypot(1.0 + re, im));
   return {log_size, std::atan2(im, 1.0 + re)};
 }
 
-/// The sum over j of w_j (e^{i tau L_j} - 1) for equally spaced tau, by one complex multiplication
-/// for each point: with V = w (e^{i tau L} - 1), the next V is V e^{ihL} + w (e^{ihL} - 1).
+/// The sum over j of w_j (e^{i tau L_j} - 1) for equally spaced tau, with one complex
+/// multiplication per point: with V = w (e^{i tau L} - 1), the next V is V e^{ihL} + w (e^{ihL} -
+/// 1).
 class Rotor {
  public:
   void start(std::span<const double> weight_re, std::span<const double> weight_im,
@@ -237,7 +238,7 @@ PrivacyLoss::PrivacyLoss(Pair pair, double gaussian_square, std::vector<SampledS
       lines_(steps_.size()),
       log_mgf_(steps_.size()) {}
 
-/// At least the slope in z / sigma^2 of ln(dP/dN(0, sigma^2)) + tL, for t up to s.
+/// An upper bound on the slope in z / sigma^2 of ln(dP/dN(0, sigma^2)) + tL, for t up to s.
 double PrivacyLoss::push(double s) const {
   switch (pair_) {
     case Pair::remove:
@@ -250,12 +251,12 @@ double PrivacyLoss::push(double s) const {
   return 2.0 * std::max(s, 0.0) + 1.0;
 }
 
-/// The range of u that holds every mode of the density of P, and of P tilted by any of 0..s.
+/// The range of u that contains every mode of the density of P, and of P tilted by any of 0..s.
 PrivacyLoss::Range PrivacyLoss::modes(const SampledSteps& step, double s) const {
   if (pair_ != Pair::add || s <= 0.0) {
     return {pair_ == Pair::replace ? -1.0 / step.sigma : 0.0, push(s) / step.sigma};
   }
-  // A concave exponent, whose one mode can be far nearer than -s (small q).
+  // A concave exponent, whose only mode can be far nearer than -s (small q).
   const LogRatio ratio(step);
   double low = -s / step.sigma;
   double high = 0.0;
@@ -266,10 +267,10 @@ PrivacyLoss::Range PrivacyLoss::modes(const SampledSteps& step, double s) const 
   return {low, 0.0};
 }
 
-/// At least how sharply the exponent of the tilted density bends down at its mode; 1 for a
-/// Gaussian.
+/// A lower bound on the curvature of the tilted density's exponent at its mode; 1 for a Gaussian.
 double PrivacyLoss::curvature(const SampledSteps& step, double s) const {
-  if (pair_ != Pair::add || s <= 0.0) return 1.0;  // l bends up, and so does a positive power of it
+  // l is convex, and so is its product with a positive power
+  if (pair_ != Pair::add || s <= 0.0) return 1.0;
   return 1.0 + s * LogRatio(step).bend(modes(step, s).low);
 }
 
@@ -279,8 +280,8 @@ PrivacyLoss::Range PrivacyLoss::extent(const SampledSteps& step, double s) const
 }
 
 void PrivacyLoss::build(const SampledSteps& step, double s, RealLine& line) const {
-  // Half-width of the strip: up to the branch points of l for remove, half way where a negative
-  // power of the ratio occurs; beyond 6 the Gaussian itself grows faster than the rule converges.
+  // Half-width of the strip: up to the branch points of l for remove, half way if a negative power
+  // of the ratio occurs; beyond 6 the Gaussian itself grows faster than the rule converges.
   const double bend = curvature(step, s);
   const double half =
       std::min((pair_ == Pair::remove ? 3.0 : 1.5) * step.sigma, 6.0 / std::sqrt(bend));
@@ -293,7 +294,7 @@ void PrivacyLoss::build(const SampledSteps& step, double s, RealLine& line) cons
   for (Walk walk(low, high, spacing, push(s) / step.sigma); walk.inside();) {
     const double u = walk.u();
     const auto [loss, density] = point(pair_, ratio, u);
-    // No tilt between -1, which is Q, and s gives it more than one of the two ends does.
+    // No tilt between -1, which is Q, and s gives it more weight than one of the two ends does.
     const double most = density - 0.5 * u * u + std::max(-loss, s * loss);
     if (most < negligible) {
       walk.skip(negligible - most);
@@ -332,7 +333,7 @@ Cumulant PrivacyLoss::cumulant(const RealLine& line, double s) const {
       first += term * loss;
       second += term * loss * loss;
     }
-    // Near -1 the sum has lost the digits of what is left of it.
+    // Near -1 the sum has lost the digits of the remainder.
     if (rest > -0.5) {
       const double total = 1.0 + rest;
       const double mean = first / total;
@@ -367,8 +368,8 @@ double PrivacyLoss::largest_tilt() const noexcept {
   double largest = 1e18;
   if (pair_ == Pair::add) return largest;  // the loss is bounded
   for (const SampledSteps& step : steps_) {
-    // -2 sigma^2 ln q: from there on E[e^{cL}] is what the example's part in a step makes of it. A
-    // tilt by 45 sigma more is one that the loss exceeds with probability e^-1000 only.
+    // From -2 sigma^2 ln q on, E[e^{cL}] is dominated by the example's participation. A further
+    // tilt by 45 sigma corresponds to a loss that is exceeded with probability only e^-1000.
     largest = std::min(largest,
                        2.0 - 2.0 * step.sigma * step.sigma * std::log(step.q) + 45.0 * step.sigma);
   }
@@ -376,7 +377,7 @@ double PrivacyLoss::largest_tilt() const noexcept {
 }
 
 double PrivacyLoss::most_variation() const {
-  // Total variation adds up under composition, and mixing shrinks it by q.
+  // Total variation adds up under composition, and mixing multiplies it by q.
   const double distance = pair_ == Pair::replace ? 2.0 : 1.0;
   const auto variation = [](double shift) { return std::erf(0.5 * shift / std::numbers::sqrt2); };
   double sum = variation(std::sqrt(gaussian_square_));
@@ -410,8 +411,8 @@ void PrivacyLoss::tilt(double c) {
 
 void PrivacyLoss::build(const SampledSteps& step, double log_mgf, ComplexLine& line) const {
   // The line lies v above (add: below) the real one, on the side where e^{i tau L} decays. The
-  // theorem's two strips reach down to the real line, where the integrand is a density times
-  // something of modulus 1, and up to 2v, where a Gaussian has grown by e^{2 v^2}.
+  // theorem's two strips reach down to the real line, where the integrand is a density times a
+  // number of modulus 1, and up to 2v, where a Gaussian has grown by e^{2 v^2}.
   const double bend = curvature(step, tilt_);
   const double v =
       std::min((pair_ == Pair::remove ? 1.5 : 0.75) * step.sigma, 1.7 / std::sqrt(bend));
@@ -427,7 +428,7 @@ void PrivacyLoss::build(const SampledSteps& step, double log_mgf, ComplexLine& l
   for (auto* column : {&line.weight_re, &line.weight_im, &line.loss_re, &line.loss_im}) {
     column->clear();
   }
-  // On this line exponents are steeper than on the real one by 1 / cos(theta / 2) at most.
+  // On this line exponents are at most 1 / cos(theta / 2) times as steep as on the real one.
   for (Walk walk(low, high, spacing, 1.5 * push(tilt_) / step.sigma); walk.inside();) {
     const double u = walk.u();
     const Point here = point(pair_, ratio, u, angle);
@@ -448,7 +449,7 @@ void PrivacyLoss::build(const SampledSteps& step, double log_mgf, ComplexLine& l
     line.absolute_loss += size * std::abs(here.loss);
     sum += std::complex<long double>(line.weight_re.back(), line.weight_im.back());
   }
-  // The weights sum to 1; at other tau they may be off by more.
+  // The weights sum to 1; the sum may be further off at other tau.
   line.relative_error = 4.0 * std::max(kUlp, static_cast<double>(std::abs(sum - 1.0L)));
   for (auto* column : {&line.weight_re, &line.weight_im, &line.loss_re, &line.loss_im}) {
     column->resize(padded(column->size()), 0.0);

@@ -1,4 +1,5 @@
-// The privacy loss of a composition by its moment generating function, for real and complex orders.
+// The privacy loss of a composition through its moment generating function, for real and complex
+// orders.
 #pragma once
 
 #include <complex>
@@ -20,15 +21,15 @@ inline constexpr double kUlp = std::numeric_limits<double>::epsilon();
 /// probability q and noise sigma (z is the release along the example's direction).
 enum class Pair {
   remove = 1,  ///< P = (1-q) N(0, sigma^2) + q N(1, sigma^2), Q = N(0, sigma^2).
-  add,         ///< The same two, exchanged.
+  add,         ///< As remove, with P and Q exchanged.
   replace,     ///< P as in remove, Q = (1-q) N(0, sigma^2) + q N(-1, sigma^2).
 };
 
-/// A Poisson-sampled Gaussian release and how often it happened.
+/// A Poisson-sampled Gaussian release and how often it occurred.
 struct SampledSteps {
   double q = 0.0;      ///< In (0, 1): 0 costs nothing and 1 is not sampled.
   double sigma = 0.0;  ///< > 0, relative to the bound of one contribution.
-  double count = 0.0;  ///< A whole number >= 1.
+  double count = 0.0;  ///< An integer >= 1.
 };
 
 /// K(s) = ln E_P[e^{sL}] and its first two derivatives at a real s.
@@ -38,14 +39,14 @@ struct Cumulant {
   double curvature = 0.0;
 };
 
-/// The distribution of the privacy loss L = ln(dP/dQ), L ~ P, of a composition, by its moment
-/// generating function.
+/// The distribution of the privacy loss L = ln(dP/dQ), under P, of a composition, through its
+/// moment generating function.
 ///
-/// A sampled step has L = l(z) = ln(1 - q + q e^{(2z-1)/(2 sigma^2)}) (remove), -l(z) (add) or
-/// l(z) - l(-z) (replace), and its E_P[e^{sL}] is the trapezoidal rule for an integral over z: the
-/// integrand is analytic around the real axis and falls like a Gaussian, so the rule converges
-/// geometrically (Trefethen and Weideman 2014, Theorem 5.1); its spacing is set by that theorem's
-/// bound.
+/// A sampled step has L = l(z) = ln(1 - q + q e^{(2z-1)/(2 sigma^2)}) (remove), -l(z) (add) or l(z)
+/// - l(-z) (replace), and its E_P[e^{sL}] is the trapezoidal rule for an integral over z: the
+/// integrand is analytic around the real axis and decays like a Gaussian, so the rule converges
+/// geometrically (Trefethen and Weideman 2014, Theorem 5.1); the theorem's bound determines its
+/// spacing.
 ///
 /// Threads: objects may not be shared.
 class PrivacyLoss {
@@ -58,9 +59,9 @@ class PrivacyLoss {
   Cumulant cumulant(double s);
 
   /// ln phi(tau), phi(tau) = E_P[e^{(c + i tau) L}] / E_P[e^{cL}], at the given tau > 0, each up to
-  /// a multiple of 2 pi i. `c` is fixed by the last call of tilt().
+  /// a multiple of 2 pi i. The last call of tilt() determines `c`.
   ///
-  /// On a line that is moved into the complex z-plane e^{i tau L} decays wherever it would
+  /// On a line that is shifted into the complex z-plane, e^{i tau L} decays wherever it would
   /// oscillate, so the number of points does not grow with tau.
   void log_characteristic(std::span<const double> taus, std::span<Complex> out) const;
 
@@ -70,8 +71,8 @@ class PrivacyLoss {
   void tilt(double c);
 
   /// Sum over steps of the integral of |tilted density * L| over the line in use, and a bound on
-  /// the error of ln phi per unit of tau: rounding, and the part of a total weight of 1 that the
-  /// points on the line miss. Known after log_characteristic.
+  /// the error of ln phi per unit of tau: rounding, and the part of the total weight 1 that the
+  /// points on the line miss. Available after log_characteristic.
   double absolute_loss() const noexcept { return absolute_loss_; }
   double loss_error() const noexcept { return loss_error_; }
 
@@ -81,14 +82,14 @@ class PrivacyLoss {
   /// An upper bound on the loss: delta is 0 from there on.
   double supremum() const;
 
-  /// A tilt that is large enough for every delta that a double can hold.
+  /// A tilt that is large enough for every delta representable as a double.
   double largest_tilt() const noexcept;
 
-  /// The loss around which a composition in which nobody takes part is concentrated.
+  /// The loss around which a composition is concentrated if the example takes part in no step.
   double bulk();
 
  private:
-  /// Points on the real z-line and the values there that any s needs.
+  /// Points on the real z-line and the values there that are needed for any s.
   struct RealLine {
     double covers = -1.0;            // for s up to this
     std::vector<double> loss;        // L at the points

@@ -29,20 +29,21 @@ using saddle_point::Pair;
 
 using saddle_point::kInfinity;
 
-// The largest error of the integral, relative to delta, for its result to be called exact.
+// The largest relative error of the integral for which its result is called exact.
 constexpr double kExact = 1e-8;
 
-// Counts up to here are doubles, exactly.
+// Counts up to here are exact as doubles.
 constexpr std::uint64_t kMostSteps = std::uint64_t{1} << 53;
 
-// Where sampled steps are integrated; far beyond it the loss over- or underflows.
+// The smallest noise with which sampled steps are integrated; far below it the loss overflows or
+// underflows.
 constexpr double kLeastSampledNoise = 0.02;
 constexpr double kMostSampledNoise = 1e7;
 
 constexpr std::size_t kMostAnswers = 64;
 
 struct Step {
-  double q = 0.0;  // 1 where nothing is sampled
+  double q = 0.0;  // 1 if nothing is sampled
   privgrad::JointGaussian noise;
 
   friend bool operator<(const Step& a, const Step& b) {
@@ -57,7 +58,8 @@ double noise_of(const Step& step, End end) {
   return end == End::low ? step.noise.low : step.noise.high;
 }
 
-/// The composed events, equal steps added up. Ordered, so that sums do not depend on their order.
+/// The composed events, with equal steps added up. Ordered, so that sums do not depend on the order
+/// of composition.
 struct Spent {
   std::map<Step, std::uint64_t> steps;
   bool no_noise = false;
@@ -76,7 +78,7 @@ std::string one_digit(double x) {
   return error == std::errc{} ? std::string(text.data(), end) : std::string("?");
 }
 
-/// Why a sampled event is refused: something inside is no Gaussian.
+/// Why a sampled event is refused: some part of it is not a Gaussian.
 std::optional<std::string> refuses_sampled(const privgrad::PoissonSampledEvent& event) {
   if (const auto joint = privgrad::joint_gaussian(*event.of); joint && joint->low > 0.0) return {};
   for (const auto& [part, count] : privgrad::flatten(*event.of)) {
@@ -100,22 +102,22 @@ std::optional<std::string> refuses_release(const Event& event) {
 /// The exact epsilon and delta of composed Gaussian and Poisson-sampled Gaussian releases, from the
 /// moment generating function of the privacy loss (contour.hpp).
 ///
-/// Which pairs of distributions are compared (privacy_loss.hpp), for one step; a composition
-/// compares the products of its steps' pairs, which dominate everything else when steps are chosen
-/// adaptively (dominating pairs: Zhu, Dong and Wang 2022):
+/// The pairs of distributions that are compared for one step (privacy_loss.hpp); a composition
+/// compares the products of its steps' pairs, which also dominate adaptively chosen steps
+/// (dominating pairs: Zhu, Dong and Wang 2022):
 /// - gaussian: N(s, sigma^2) and N(0, sigma^2), s the sensitivity of a sum of contributions of norm
 ///   at most 1 (1, and 2 for replace_one);
-/// - poisson_sampled(gaussian) under add_or_remove_one: "remove" and "add", each composed for
-///   itself; the larger answer counts;
-/// - under zero_out: the same two. The example is in the batch with probability q, and then its
-///   contribution is there or replaced by zero; if it is not, the two data sets look the same. So
-///   the sums are what they are with and without the example;
+/// - poisson_sampled(gaussian) under add_or_remove_one: "remove" and "add", each composed
+///   separately; the larger answer counts;
+/// - under zero_out: the same two. The example is in the batch with probability q, and its
+///   contribution is then present or replaced by zero; if it is not in the batch, the two data sets
+///   look the same. So the sums are distributed as with and without the example;
 /// - under replace_one: "replace", which is its own mirror image.
 ///
-/// The estimate of the integral's own error, rounding included, is added to the value, and `lower`
-/// is as far below. Where it is above 1e-8 of delta, the answer says `upper`. It is an estimate,
-/// not a proof (contour.hpp says of which parts): show a figure that you publish beside
-/// pld's interval.
+/// The estimate of the integral's own error, rounding included, is added to the value, and
+/// subtracted for `lower`. If it is above 1e-8 of delta, the answer is marked `upper`. It is an
+/// estimate, not a proof (contour.hpp says which parts are estimated), so publish its figures
+/// together with pld's interval.
 class SaddlePoint final : public privgrad::Accountant {
  public:
   explicit SaddlePoint(const privgrad::Params& params) : direction_(params.text("direction")) {}
@@ -135,7 +137,7 @@ class SaddlePoint final : public privgrad::Accountant {
     if (count == 0) return;
     Spent added;
     for (const auto& part : privgrad::flatten(event)) add(part, count, added);
-    for (const auto& [step, times] : added.steps) {  // before anything is changed
+    for (const auto& [step, times] : added.steps) {  // before any change
       const auto found = spent_.steps.find(step);
       if (found != spent_.steps.end()) require_countable(found->second, times);
     }
@@ -227,7 +229,7 @@ class SaddlePoint final : public privgrad::Accountant {
     return {Pair::remove, Pair::add};
   }
 
-  /// The larger of what `compute` finds for each direction. `most` is what no noise leads to.
+  /// The larger of the results of `compute` for each direction. `most` is the result without noise.
   template <class Compute>
   PrivacyAnswer answer(double most, const Compute& compute) const {
     const double square = gaussian_square(End::low);
@@ -286,7 +288,7 @@ class SaddlePoint final : public privgrad::Accountant {
     return {.value = bounds.upper, .bound = bound, .lower = bounds.lower, .note = std::move(note)};
   }
 
-  /// Questions are often asked again before anything is composed: by plans, ledgers, reports.
+  /// Plans, ledgers and reports often repeat questions before anything is composed.
   template <class Compute>
   PrivacyAnswer remembered(Answers& answers, double key, const Compute& compute) const {
     {

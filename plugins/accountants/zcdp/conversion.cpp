@@ -15,8 +15,8 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kUlp = std::numeric_limits<double>::epsilon();
 
-// Each formula below is a sum of at most five terms, each of them right to a few roundings; this
-// many roundings of the sum of their sizes cover all of it several times over.
+// Each formula below is a sum of at most five terms, each accurate to a few roundings; this many
+// roundings of the sum of their absolute values cover all of it several times over.
 constexpr double kRoundings = 16.0;
 
 /// The zero of an increasing function between lo and hi, 0 < lo <= hi; the nearer end if rounding
@@ -38,7 +38,7 @@ double increasing_root(const Function& f, double lo, double hi) {
   return std::exp(below + (above - below) / 2.0);
 }
 
-/// The bound on epsilon that the order 1 + x proves: any x > 0 gives a valid one.
+/// The bound on epsilon from the order 1 + x: any x > 0 gives a valid one.
 double epsilon_at(double x, double rho, double log_inverse_delta) {
   const double a_rho = (1.0 + x) * rho;
   const double shrink = std::log1p(1.0 / x);  // -ln(1 - 1/a)
@@ -48,9 +48,8 @@ double epsilon_at(double x, double rho, double log_inverse_delta) {
   return a_rho - shrink + tail - order_term + error;
 }
 
-/// ln of the bound on delta that the order 1 + x proves, for any x > 0:
-/// (a-1)(a rho - epsilon) + a ln(1 - 1/a) - ln(a-1), with the two logarithms of x, which nearly
-/// cancel for large x, merged.
+/// ln of the bound on delta from the order 1 + x, for any x > 0: (a-1)(a rho - epsilon) + a ln(1 -
+/// 1/a) - ln(a-1), with the two logarithms, which nearly cancel for large x, merged.
 double log_delta_at(double x, double rho, double epsilon) {
   const double spent = x * rho * (1.0 + x);  // in this order x^2 cannot overflow
   const double allowed = x * epsilon;
@@ -66,7 +65,7 @@ Bound classic_epsilon(double rho, double delta) {
   if (rho == 0.0) return {};
   if (std::isinf(rho)) return {kInfinity};
   const double log_inverse_delta = -std::log(delta);
-  // One square root each: the product may underflow for the smallest rho.
+  // Two square roots, because the product may underflow for the smallest rho.
   return {privgrad::round_up(rho + 2.0 * std::sqrt(rho) * std::sqrt(log_inverse_delta), 8.0)};
 }
 
@@ -83,7 +82,7 @@ Bound optimal_epsilon(double rho, double delta) {
   if (std::isinf(rho)) return {kInfinity};
   const double log_inverse_delta = -std::log(delta);
   // With x = a - 1 the derivative vanishes where rho x^2 + ln(1 + x) = ln(1/delta), whose left side
-  // grows from 0 to infinity: one zero, one minimum. ln(1 + x) is between 0 and x, hence the
+  // increases from 0 to infinity: one zero, one minimum. ln(1 + x) is between 0 and x, hence the
   // bracket.
   const double lo =
       2.0 * log_inverse_delta / (1.0 + std::sqrt(1.0 + 4.0 * rho * log_inverse_delta));
@@ -93,8 +92,8 @@ Bound optimal_epsilon(double rho, double delta) {
       increasing_root([&](double t) { return rho * t * t + std::log1p(t) - log_inverse_delta; }, lo,
                       std::max(lo, hi));
   const double epsilon = epsilon_at(x, rho, log_inverse_delta);
-  // A negative value proves (0, delta)-DP as well. Far out (delta near 1, huge rho) rounding can
-  // lift the value above the classic bound, which then is the better proof.
+  // A negative value also proves (0, delta)-DP. In extreme cases (delta near 1, huge rho) rounding
+  // can raise the value above the classic bound, which is then the better proof.
   const Bound classic = classic_epsilon(rho, delta);
   if (classic.value < epsilon) return classic;
   return {std::max(0.0, epsilon), 1.0 + x};
@@ -103,9 +102,9 @@ Bound optimal_epsilon(double rho, double delta) {
 Bound optimal_delta(double rho, double epsilon) {
   if (rho == 0.0) return {};
   if (std::isinf(rho)) return {1.0};
-  // The derivative of ln delta in x = a - 1 is (1 + 2x) rho - epsilon - ln(1 + 1/x): it grows from
-  // -infinity to infinity. ln(1 + 1/x) <= 1/x puts its zero below hi. Orders beyond 1e300 or within
-  // 1e-300 of 1 are cut off: any order is a proof, and there the bound is 0 or 1.
+  // The derivative of ln delta in x = a - 1 is (1 + 2x) rho - epsilon - ln(1 + 1/x), which
+  // increases from -infinity to infinity. ln(1 + 1/x) <= 1/x puts its zero below hi. Orders beyond
+  // 1e300 or within 1e-300 of 1 are cut off: every order is a proof, and there the bound is 0 or 1.
   const double hi = std::min(1e300, epsilon / rho / 2.0 + 1.0 / (std::sqrt(2.0) * std::sqrt(rho)));
   const double lo = 1e-300;
   const double x = increasing_root(

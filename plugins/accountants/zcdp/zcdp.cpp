@@ -31,15 +31,15 @@ constexpr const char* kSubsampled =
 ///   Its sensitivity is the event's own, in grid units, already under the adjacency in use: the
 ///   accountant does not double it;
 /// - laplace: it is (s / noise_multiplier)-DP, which is (epsilon^2 / 2)-zCDP (Proposition 1.4);
-/// - zcdp: its rho, as it is;
+/// - zcdp: its rho;
 /// - composed, self_composed: sums (Lemma 1.7, adaptive composition);
 /// - non_private: infinite.
 /// Rounding: upwards in every step, so the answers stay upper bounds.
 ///
-/// A privacy filter: epsilon(delta) grows with the sum of the rhos alone, so that "at most the
-/// target" means "the sum is at most some rho*", and a run that keeps to that is rho*-zCDP also
-/// where each rho was chosen from earlier releases (Feldman and Zrnic 2021, the Renyi filter, at
-/// every order with the budget order times rho*; the proof is in docs/accounting.md).
+/// A privacy filter: epsilon(delta) depends only on the sum of the rhos and increases with it, so
+/// "at most the target" means "the sum is at most some rho*", and a run within this limit is
+/// rho*-zCDP even if each rho was chosen from earlier releases (Feldman and Zrnic 2021, the Renyi
+/// filter, at every order with the budget order times rho*; the proof is in docs/accounting.md).
 class Zcdp final : public privgrad::Accountant {
  public:
   explicit Zcdp(const privgrad::Params& params)
@@ -88,7 +88,7 @@ class Zcdp final : public privgrad::Accountant {
   }
 
  private:
-  /// ratio^2 / 2, rounded up; above 0 also where the square underflows.
+  /// ratio^2 / 2, rounded up; above 0 even if the square underflows.
   static double half_square(double ratio) { return privgrad::round_up(0.5 * ratio * ratio, 4.0); }
 
   double rho_of(const Event& event) const {

@@ -8,7 +8,7 @@
 
 namespace {
 
-/// Every step releases its own sum with noise of its own: node t belongs to step t alone, so the
+/// Every step releases its own sum with noise of its own: node t belongs only to step t, so the
 /// steps' noises are independent and each step is one Gaussian mechanism.
 class Gaussian final : public privgrad::Aggregator {
  public:

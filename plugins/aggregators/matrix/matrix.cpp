@@ -14,16 +14,17 @@ namespace {
 using matrix_noise::Workload;
 
 /// Independent gradients with the noise of a matrix mechanism whose inverse is banded: step t adds
-/// noise of its own, sigma_t zeta_t, and a_j sigma_{t-j} zeta_{t-j} of the bands - 1 steps before it.
-/// With a_j < 0 that takes part of the noise back that these steps have added, so that sums over
-/// steps, which training makes, have less of it (Kalinin, McKenna, Upadhyay and Lampert 2025).
+/// noise of its own, sigma_t zeta_t, and a_j sigma_{t-j} zeta_{t-j} for the bands - 1 preceding
+/// steps. With a_j < 0 this subtracts part of the noise that those steps have added, so that sums
+/// over steps, which training computes, have less noise (Kalinin, McKenna, Upadhyay and Lampert
+/// 2025).
 ///
-/// What it costs follows from the recipes and the order of the examples, whatever the coefficients.
+/// The cost follows from the recipes and the order of the examples, for any coefficients.
 ///
-/// With form: banded it is C whose coefficients c are chosen, with few bands, and a are the first ones of
-/// 1 / c: N is nearly the inverse of C, and how nearly is charged (strategy()). All terms of a step
-/// then have that step's sigma, a_j sigma_t zeta_{t-j}, so that C N is the same at each step, however
-/// the noise changes.
+/// With form: banded, the coefficients c of a C with few bands are chosen, and a contains the first
+/// coefficients of 1 / c: N is nearly the inverse of C, and the difference is charged (strategy()).
+/// All terms of a step then have that step's sigma, a_j sigma_t zeta_{t-j}, so C N is the same at
+/// each step even if the noise changes.
 class Matrix final : public privgrad::Aggregator {
  public:
   explicit Matrix(const privgrad::Params& params)
@@ -130,7 +131,7 @@ class Matrix final : public privgrad::Aggregator {
                       .noise = {plan.noise_multipliers.begin(), plan.noise_multipliers.end()},
                       .participations = participations_of(plan)};
     workload.spacing = std::max<std::uint64_t>(1, plan.steps / workload.participations);
-    // In proportions alone, so that the scale of the noise makes no difference.
+    // Only the proportions, so that the scale of the noise does not matter.
     const double largest = *std::max_element(workload.noise.begin(), workload.noise.end());
     for (double& value : workload.noise) value /= largest;
     if (!weighs_) return workload;
@@ -159,7 +160,7 @@ class Matrix final : public privgrad::Aggregator {
   bool is_banded_;
   std::string strategy_;
   std::size_t bands_;      // of N, or of C
-  std::size_t terms_ = 0;  // of noise in a release
+  std::size_t terms_ = 0;  // of noise in one release
   double momentum_;
   bool weighs_;
   std::vector<double> own_;

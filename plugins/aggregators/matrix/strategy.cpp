@@ -9,8 +9,8 @@
 namespace matrix_noise {
 
 std::vector<double> squared_errors(const Workload& workload, std::size_t bands, bool older_noise) {
-  // Column u of A N is sum_j a_j weight_{u+j} p_{t-u-j} times the noise of u, or of u + j, p_e = 1 -
-  // momentum^(e+1).
+  // Column u of A N is sum_j a_j weight_{u+j} p_{t-u-j} times the noise of u, or of u + j, p_e = 1
+  // - momentum^(e+1).
   std::vector<double> products(bands * bands, 0.0);
   const double beta = workload.momentum;
   std::vector<double> powers{1.0};
@@ -154,8 +154,8 @@ std::vector<double> power_of_inverse(double gamma, double momentum, std::size_t 
 
 namespace {
 
-/// A quasi-Newton method (BFGS) on the box of the objective: what lies at a bound and is pushed
-/// outwards stays there.
+/// A quasi-Newton method (BFGS) on the box of the objective: coordinates at a bound that would move
+/// outwards stay there.
 class Minimiser {
  public:
   Minimiser(Objective& errors, std::vector<double> from)
@@ -169,7 +169,7 @@ class Minimiser {
     constexpr int kMostSteps = 500;
     for (int i = 0; i < kMostSteps; ++i) {
       if (step()) continue;
-      // Once more along the gradient itself: what was learnt of the curvature may mislead.
+      // Tries again along the gradient itself, because the curvature estimate may be misleading.
       forget();
       if (!step()) return;
     }
@@ -201,7 +201,7 @@ class Minimiser {
     return down;
   }
 
-  /// \returns whether the error became less.
+  /// \returns whether the error decreased.
   bool step() {
     constexpr double kLeast = 1e-15;
     const std::vector<double> down = direction();
@@ -254,7 +254,7 @@ class Minimiser {
   double value_ = 0.0;
 };
 
-/// The best of the local minima that are found from these.
+/// The best of the local minima found from these starting points.
 std::vector<double> best_from(Objective& errors, std::vector<std::vector<double>> starts) {
   std::vector<double> best;
   double least = std::numeric_limits<double>::infinity();
@@ -268,7 +268,7 @@ std::vector<double> best_from(Objective& errors, std::vector<std::vector<double>
   return best;
 }
 
-/// A power of the workload's inverse, or of the workload, that leaves the least error.
+/// The power of the workload's inverse, or of the workload, with the smallest error.
 std::vector<double> best_power(Objective& errors, double momentum, std::size_t bands) {
   std::vector<double> best, gradient(bands - 1);
   double least = std::numeric_limits<double>::infinity();
@@ -286,7 +286,7 @@ std::vector<double> best_power(Objective& errors, double momentum, std::size_t b
   return best;
 }
 
-/// \param fewer_bands  the best coefficients of that many bands.
+/// \param fewer_bands  returns the best coefficients for a number of bands.
 template <class FewerBands>
 std::vector<double> minimised(Objective& errors, double momentum, std::size_t bands,
                               const FewerBands& fewer_bands) {

@@ -1,4 +1,4 @@
-// Noising matrices N with few bands: how much error they leave, and the best of them.
+// Noise matrices N with few bands: the error that they leave, and the best of them.
 #pragma once
 
 #include <cstdint>
@@ -7,43 +7,43 @@
 
 namespace matrix_noise {
 
-/// What the noise of a run does: all of it public.
+/// How a run uses its noise; all of it public.
 struct Workload {
   std::uint64_t steps = 0;
   /// Of the optimizer: an iterate is the sum over earlier releases r_u of 1 - momentum^(t-u+1)
   /// times its weight. 0: plain sums.
   double momentum = 0.0;
-  std::vector<double> weights;  ///< Of each release in the iterates, as its learning rate.
+  std::vector<double> weights;  ///< The weight of each release in the iterates: its learning rate.
   std::vector<double> noise;    ///< Standard deviation of each step's own noise, > 0.
-  /// Of an example: this many steps, this far apart, from the first step on.
+  /// Of an example: this many steps, at this distance, beginning with the first step.
   std::uint64_t participations = 1, spacing = 1;
 };
 
-/// Of coefficients x_0 = 1, x_1, ...: log(||A N||_F^2 sens^2), for one guarantee the log of the mean
-/// squared error of the iterates times the number of steps.
+/// An objective for coefficients x_0 = 1, x_1, ...: log(||A N||_F^2 sens^2), which for a given
+/// guarantee is the log of the mean squared error of the iterates times the number of steps.
 class Objective {
  public:
   virtual ~Objective() = default;
   /// \param x  [bands]
   /// \param gradient  out, with respect to x_1 ...: [bands - 1].
-  /// \returns infinity where nothing is proved.
+  /// \returns infinity if nothing is proved.
   virtual double operator()(std::span<const double> x, std::span<double> gradient) = 0;
-  /// Where x_1 ... are looked for.
+  /// The range in which x_1 ... are searched.
   virtual double least() const = 0;
   virtual double most() const = 0;
 };
 
-/// ||A N||_F^2 = sum_ij a_i a_j products_ij of an N with few bands: [bands x bands].
-/// \param older_noise  N_{t,t-j} = a_j noise_{t-j}; else a_j noise_t.
+/// ||A N||_F^2 = sum_ij a_i a_j products_ij for an N with few bands: [bands x bands].
+/// \param older_noise  N_{t,t-j} = a_j noise_{t-j}; otherwise a_j noise_t.
 std::vector<double> squared_errors(const Workload& workload, std::size_t bands, bool older_noise);
 
-/// Of N_{t,t-j} = a_j noise_{t-j}, a_0 = 1, by the coefficients a.
+/// For N_{t,t-j} = a_j noise_{t-j}, a_0 = 1, as a function of the coefficients a.
 class InverseErrors final : public Objective {
  public:
   /// \param bands  of N, > 0.
   InverseErrors(const Workload& workload, std::size_t bands);
 
-  /// sens^2 = sum_r (y_r / noise_r)^2, (a * y)_t = [t is one of the participations], is right where
+  /// sens^2 = sum_r (y_r / noise_r)^2, (a * y)_t = [t is one of the participations], is correct if
   /// C >= 0, as between least() and most().
   double operator()(std::span<const double> a, std::span<double> gradient) override;
   double least() const override { return -1.0; }
@@ -58,9 +58,10 @@ class InverseErrors final : public Objective {
   std::vector<double> moved_, pulled_;  // y, and its adjoint: [steps]
 };
 
-/// Of N_{t,t-j} = a_j noise_t, a the first `terms` coefficients of 1 / c, by the coefficients c of a
-/// banded C. An example's steps are as far apart as C has bands: sens is ||c|| / (1 - rho), rho the
-/// sum of the sizes of what c a has beyond 1, which bounds how far C N is from the identity.
+/// For N_{t,t-j} = a_j noise_t, where a contains the first `terms` coefficients of 1 / c, as a
+/// function of the coefficients c of a banded C. An example's steps are as far apart as C has
+/// bands: sens is ||c|| / (1 - rho), where rho is the sum of the absolute coefficients of c a
+/// beyond 1, which bounds the distance of C N from the identity.
 class BandedErrors final : public Objective {
  public:
   BandedErrors(const Workload& workload, std::size_t bands, std::size_t terms);
@@ -77,15 +78,15 @@ class BandedErrors final : public Objective {
 /// The first coefficients of 1 / c.
 std::vector<double> inverse(std::span<const double> c, std::size_t terms);
 
-/// The first coefficients of (1 - z)^gamma (1 - momentum z)^gamma: for gamma = 1/2 that of BISR
-/// (Kalinin, McKenna, Upadhyay and Lampert 2025).
+/// The first coefficients of (1 - z)^gamma (1 - momentum z)^gamma; gamma = 1/2 gives BISR (Kalinin,
+/// McKenna, Upadhyay and Lampert 2025).
 std::vector<double> power_of_inverse(double gamma, double momentum, std::size_t bands);
 
-/// The a with -1 <= a_j <= 0 for j > 0 that leaves the least error: the best of the local minima that
-/// are found from the best power of the inverse, and from those of half the bands and of two.
+/// The a with -1 <= a_j <= 0 for j > 0 and the smallest error: the best of the local minima found
+/// from the best power of the inverse, and from the results for half the bands and for two.
 std::vector<double> minimised_inverse(const Workload& workload, std::size_t bands);
 
-/// The c with 0 <= c_j <= 1 that leaves the least error by BandedErrors, found in the same way.
+/// The c with 0 <= c_j <= 1 and the smallest error by BandedErrors, found in the same way.
 std::vector<double> minimised_banded(const Workload& workload, std::size_t bands,
                                      std::size_t terms);
 

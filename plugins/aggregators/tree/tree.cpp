@@ -16,17 +16,17 @@ namespace {
 ///
 /// Count a tree's steps from 1, and let 2^b be the largest power of two that divides k. The release
 /// of step k continues that of step k - 2^b and adds a node over the 2^b steps between them: the
-/// greedy cover of [1, k] by aligned blocks (COMPOSE(1, k) of Tran and Cutkosky) is that of
-/// [1, k - 2^b] and this one block. So each step draws one node, numbered by the step itself, and
-/// reads one earlier release; nodes that no cover uses do not exist, and cost nothing. Any number
-/// of steps will do.
+/// greedy cover of [1, k] by aligned blocks (COMPOSE(1, k) of Tran and Cutkosky) consists of the
+/// cover of [1, k - 2^b] and this block. So each step draws one node, numbered by the step itself,
+/// and reads one earlier release; nodes that no cover uses do not exist, and cost nothing. The
+/// number of steps is arbitrary.
 ///
 /// Momentum: s_t = momentum s_{t-1} + x_t, released as (1 - momentum) s_t, and a block's noise
 /// fades as its data does.
 ///
 /// Restarts: a new tree begins after every `restart_every` steps and continues the last release of
 /// the old one. Completion: that last release gets the noise of a single node over its whole tree
-/// instead of one per block of the cover, as if steps without data had filled the tree up.
+/// instead of one per block of the cover, as if steps without data had completed the tree.
 ///
 /// Variance reduction: the estimator "from below" of Honaker (2015). With all nodes of a complete
 /// tree, also those that no cover uses, a block is estimated by its own node and by the sum of its
@@ -37,10 +37,10 @@ namespace {
 ///
 /// because Z_{k - 2^(l-1)} - K Z_{k - 2^l} is the left half's estimate. Unrolled, step k continues
 /// the releases of the steps k - 2^l with shares w_l prod_{j>l} (1 - w_j), which add up to 1, and
-/// its nodes add noise of the same weights. Nobody sees the nodes one by one, so one vector with
-/// their common variance serves, and the release is accounted as what it is, which costs less than
-/// releasing every node. Precisions: v_0 = 1, c_l = v_{l-1} (1 + momentum^(2^l)),
-/// v_l = w_l = c_l / (1 + c_l), in units of a node's variance.
+/// its nodes add noise of the same weights. The nodes are not released individually, so one vector
+/// with their common variance suffices, and only the release itself is accounted, which costs less
+/// than releasing every node. Precisions: v_0 = 1, c_l = v_{l-1} (1 + momentum^(2^l)), v_l = w_l =
+/// c_l / (1 + c_l), in units of a node's variance.
 ///
 /// `momentum: auto` and `steps: auto` are alpha and T of Tran and Cutkosky's Theorem 6.
 class Tree final : public privgrad::Aggregator {
@@ -82,7 +82,8 @@ class Tree final : public privgrad::Aggregator {
                  kTheorem}};
   }
 
-  /// T log2(T) = epsilon N n / sqrt(d ln(1/delta)), with n steps in an epoch: where alpha is 1/n.
+  /// T log2(T) = epsilon N n / sqrt(d ln(1/delta)), with n steps in an epoch: the T at which alpha
+  /// is 1/n.
   std::optional<privgrad::AutoValue> auto_steps(const privgrad::RunFacts& run) const override {
     if (!is_momentum_) {
       throw privgrad::ConfigError(
@@ -120,7 +121,7 @@ class Tree final : public privgrad::Aggregator {
     double squares = 0.0;
     for (const Block& block : blocks) {
       squares += block.share * block.share;
-      // The first blocks of the first tree continue nothing.
+      // The first blocks of the first tree continue no release.
       if (block.length <= step) {
         recipe.earlier.push_back({.step = step - block.length, .share = block.share});
       }
@@ -150,7 +151,7 @@ class Tree final : public privgrad::Aggregator {
     }
   }
 
-  /// An estimate of the release: that of the step before the block, and the block's node.
+  /// One estimate of the release: that of the step before the block, plus the block's node.
   struct Block {
     std::uint64_t length;
     double share;
@@ -160,7 +161,7 @@ class Tree final : public privgrad::Aggregator {
     const int level = std::countr_zero(k);
     if (!reduced_) return {{std::uint64_t{1} << level, 1.0}};
     std::vector<Block> blocks;
-    double left = 1.0;  // subtracted in this order, the shares leave exactly nothing
+    double left = 1.0;  // subtracted in this order, the shares leave exactly 0
     for (int l = 0; l < level; ++l) {
       double share = l == 0 ? 1.0 : weight(l);
       for (int above = l + 1; above <= level; ++above) share *= 1.0 - weight(above);
@@ -171,13 +172,14 @@ class Tree final : public privgrad::Aggregator {
     return blocks;
   }
 
-  /// The node over all k steps of the tree, alone or weighted against the estimate without it.
+  /// Adds the node over all k steps of the tree, alone or weighted against the estimate without it.
   void add_root(std::uint64_t k, std::vector<Block>& blocks) const {
     if (!reduced_) {
       blocks = {{k, 1.0}};
       return;
     }
-    double variance = 0.0;  // of the estimate without it: one for each block of the cover
+    // of the estimate without the node: one term for each block of the cover
+    double variance = 0.0;
     for (std::uint64_t end = k; end != 0; end &= end - 1) {
       const double faded = std::pow(keep_, static_cast<double>(k - end));
       variance += variances_[static_cast<std::size_t>(std::countr_zero(end))] * faded * faded;
@@ -193,7 +195,7 @@ class Tree final : public privgrad::Aggregator {
   bool is_momentum_, is_auto_;
   bool completion_, reduced_;
   double keep_ = 1.0, scale_ = 1.0;
-  std::uint64_t tree_steps_ = 0;   // 0: one tree
+  std::uint64_t tree_steps_ = 0;   // 0 for a single tree
   std::vector<double> variances_;  // of a block's estimate, and the weight of its node, by level
   std::vector<double> noise_multipliers_;  // one per step
 };

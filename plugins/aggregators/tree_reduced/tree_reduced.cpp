@@ -18,31 +18,31 @@ namespace {
 using privgrad::GradientDifference;
 using privgrad::ReleaseRecipe;
 
-/// Momentum whose noise does not grow with the number of epochs: only in the first epoch are whole
-/// gradients needed; later ones add how they changed, which takes less noise because it is shorter.
+/// Momentum whose noise does not grow with the number of epochs: whole gradients are needed only in
+/// the first epoch; later epochs add their changes, which are shorter and so need less noise.
 ///
-/// Steps are counted from 0, an epoch has n of them, w(q) is the iterate that epoch q begins with,
-/// and every epoch has the same batches. Three trees release momentum (as `tree` does) of each
-/// step's clipped gradients at w(q), G; of their differences to those at the step's own iterate, R;
-/// and, from the second epoch on, of their differences to those at w(q - 1), D. With
-/// beta = momentum, what is handed on is M_t + R_t, where
+/// Steps are counted from 0, an epoch has n of them, w(q) is the iterate at the beginning of epoch
+/// q, and every epoch has the same batches. Three trees release the momentum (as `tree` does) of
+/// each step's clipped gradients at w(q), G; of their differences to those at the step's own
+/// iterate, R; and, from the second epoch on, of their differences to those at w(q - 1), D. With
+/// beta = momentum, the result is M_t + R_t, where
 ///
 ///     M_t = G_t                                                                      (t < n)
 ///     M_t = gamma G_t + (1 - gamma) (D_t + beta^(t-n+1) G_{n-1} + M_{t-n})           (t >= n)
 ///
-/// because G_t = sum of beta^(t-u) g_u with g_u = g_{u-n} + d_u from step n on, so that
-/// G_t = D_t + beta^(t-n+1) G_{n-1} + G_{t-n} without noise. That is what Tran and Cutkosky's
-/// Lemma 17 unrolls to a sum over all epochs (docs/algorithms/momentum-aggregation.md). A step
-/// reads one vector of the epoch before, whatever t is; n vectors are kept.
+/// because G_t = sum of beta^(t-u) g_u with g_u = g_{u-n} + d_u from step n on, so that G_t = D_t +
+/// beta^(t-n+1) G_{n-1} + G_{t-n} without noise. Tran and Cutkosky's Lemma 17 unrolls this to a sum
+/// over all epochs (docs/algorithms/momentum-aggregation.md). Every step reads one vector of the
+/// previous epoch; n vectors are kept.
 ///
-/// A difference between iterates that are e learning rates apart is let through up to
-/// smoothness * e: optimizers whose steps are as long as the learning rate (normalized_sgd) and
-/// losses of that smoothness lose nothing, others are clipped, and charged the same.
+/// A difference between iterates that are e learning rates apart is clipped to smoothness * e: for
+/// optimizers whose steps are as long as the learning rate (normalized_sgd) and losses of that
+/// smoothness this changes nothing; for others it clips, at the same charge.
 ///
 /// Noise. The four kinds of nodes (G in the first epoch and later, D, R) have noise in proportions
-/// that minimise the mean variance of the result for a given sum of squared sensitivities over
-/// squared noise, if all trees were alike: with error sum a_k m_k^2 and cost sum c_k / m_k^2 that
-/// is m_k^2 ~ sqrt(c_k / a_k). What it really costs is accounted exactly, whatever the proportions.
+/// that would minimise the mean variance of the result for a given sum of squared sensitivities
+/// over squared noise, if all trees were alike: with error sum a_k m_k^2 and cost sum c_k / m_k^2,
+/// this is m_k^2 ~ sqrt(c_k / a_k). The actual cost is accounted exactly for any proportions.
 class TreeReduced final : public privgrad::Aggregator, public privgrad::UsesGradientDifferences {
  public:
   explicit TreeReduced(const privgrad::Params& params)
@@ -125,8 +125,8 @@ class TreeReduced final : public privgrad::Aggregator, public privgrad::UsesGrad
     }
   }
 
-  /// The next step; the vectors of an epoch so far, one behind the other, and the last of the first
-  /// epoch, once there is one.
+  /// The next step; the vectors of the epoch so far, one after the other, and the last vector of
+  /// the first epoch, once it exists.
   std::vector<privgrad::StateMember> state() override {
     return {{"next_step", &next_step_}, {"epoch", &history_}, {"end_of_first", &end_of_first_}};
   }
@@ -199,7 +199,7 @@ class TreeReduced final : public privgrad::Aggregator, public privgrad::UsesGrad
     }
   }
 
-  /// The bound on differences of gradients between iterates that far apart, in clip norms.
+  /// The bound on differences of gradients between iterates at that distance, in clip norms.
   double allowed(double learning_rates, double clip_norm) const {
     return std::min(2.0, smoothness_ * learning_rates / clip_norm);
   }
@@ -207,8 +207,8 @@ class TreeReduced final : public privgrad::Aggregator, public privgrad::UsesGrad
   void set_bounds(const privgrad::AggregationPlan& plan) {
     since_.assign(steps_, 0.0);
     between_.assign(steps_, 0.0);
-    double epoch_before = 0.0;  // learning rates of the whole epoch before
-    double so_far = 0.0;        // of this epoch, before this step
+    double epoch_before = 0.0;  // sum of the learning rates of the previous epoch
+    double so_far = 0.0;        // sum in this epoch, before this step
     for (std::uint64_t step = 0; step < steps_; ++step) {
       if (step % epoch_ == 0) epoch_before = std::exchange(so_far, 0.0);
       since_[step] = allowed(so_far, plan.clip_norms[step]);
@@ -220,7 +220,8 @@ class TreeReduced final : public privgrad::Aggregator, public privgrad::UsesGrad
   void set_weights() {
     const auto n = static_cast<double>(epoch_);
     const double left = 1.0 - gamma_;
-    double first = 0.0, later = 0.0;  // mean squared weight in M_t of G's nodes, gamma^2 apart
+    // mean squared weight of G's nodes in M_t, without the factor gamma^2
+    double first = 0.0, later = 0.0;
     double since_cost = 0.0, between_cost = 0.0;
     double faded = 1.0, grown = 0.0;  // in epoch q: left^(2q), and the sum of left^(2j), j < q
     for (std::uint64_t step = 0; step < steps_; ++step) {
@@ -234,7 +235,7 @@ class TreeReduced final : public privgrad::Aggregator, public privgrad::UsesGrad
       if (step >= epoch_) between_cost += between_[step] * between_[step] / n;
     }
     const auto weight = [](double cost, double error) {
-      constexpr double kLeast = 1e-12;  // of what costs nothing, or does nothing
+      constexpr double kLeast = 1e-12;  // for nodes without cost or effect
       return std::pow(std::max(cost, kLeast) / std::max(error, kLeast), 0.25);
     };
     const double unit = weight(1.0, first);
@@ -259,14 +260,14 @@ class TreeReduced final : public privgrad::Aggregator, public privgrad::UsesGrad
 
   double fade(std::uint64_t steps) const { return std::pow(keep_, static_cast<double>(steps)); }
 
-  /// A node of a tree over steps of the run: its last step, and the steps from there on during
-  /// which covers hold it, as many as it has itself.
+  /// A node of a tree over steps of the run: its last step, and the following steps during which
+  /// covers contain it, as many as its own length.
   struct Node {
     std::uint64_t end, length;
     bool is_held_at(std::uint64_t step) const { return step >= end && step < end + length; }
   };
 
-  /// The nodes that the release of a step holds.
+  /// The nodes in the release of a step.
   /// \param first_step  of the tree.
   static std::vector<Node> cover(std::uint64_t step, std::uint64_t first_step) {
     std::vector<Node> nodes;
@@ -287,20 +288,20 @@ class TreeReduced final : public privgrad::Aggregator, public privgrad::UsesGrad
   std::uint64_t steps_ = 0, epoch_ = 1;
   std::vector<double> noise_multipliers_;  // one per step
   std::vector<double> since_, between_;    // bounds, one per step
-  // Noise over that of G's nodes in the first epoch: of G's later nodes, of D's, of R's.
+  // Noise relative to that of G's nodes in the first epoch: of G's later nodes, of D's, of R's.
   double later_weight_ = 1.0, between_weight_ = 1.0, since_weight_ = 1.0;
-  std::vector<float> history_;       // M of the last n steps, one behind the other
+  std::vector<float> history_;       // M of the last n steps, one after the other
   std::vector<float> end_of_first_;  // G_{n-1}
   std::uint64_t next_step_ = 0;
 };
 
-/// Variance of one tree's noise in M_t, step after step: M_t = Q_t + (1 - gamma) M_{t-n} with
-/// Q_t = sum over nodes of beta^(t - end) weight(node, t) node, so
+/// The variance of one tree's noise in M_t, step by step: M_t = Q_t + (1 - gamma) M_{t-n} with Q_t
+/// = sum over nodes of beta^(t - end) weight(node, t) node, so
 ///
 ///     Var M_t = Var Q_t + (1-gamma)^2 Var M_{t-n} + 2 (1-gamma) Cov(Q_t, M_{t-n}),
 ///
-/// and in Cov each node of Q_t meets itself in the Q of all earlier epochs.
-/// \param always  nodes that may have a weight when no cover holds them.
+/// and in Cov each node of Q_t is paired with itself in the Q of all earlier epochs.
+/// \param always  nodes that may have a weight even when no cover contains them.
 template <class Weight>
 std::vector<double> TreeReduced::variances(std::uint64_t first_step,
                                            const std::vector<Node>& always,
@@ -317,7 +318,7 @@ std::vector<double> TreeReduced::variances(std::uint64_t first_step,
     for (const Node& node : nodes) {
       const double now = fade(t - node.end) * weight(node, t);
       if (now == 0.0) continue;
-      // Its weight in M_{t-n}, from the epoch in which it ended on.
+      // Its weight in M_{t-n}, from the epoch of its end on.
       double before = 0.0;
       const std::uint64_t epochs = (t - node.end) / epoch_;
       if (epochs > 0 && left > 0.0) {
@@ -348,7 +349,7 @@ std::vector<double> TreeReduced::combined_noise() const {
   };
   const double left = 1.0 - gamma_;
   const bool has_second = epoch_ < steps_;
-  // G_{n-1} comes back in every step.
+  // G_{n-1} is part of every later step.
   const std::vector<Node> first = has_second ? cover(epoch_ - 1, 0) : std::vector<Node>{};
   const auto of_gradients = [&](const Node& node, std::uint64_t step) {
     const double held = node.is_held_at(step) ? 1.0 : 0.0;

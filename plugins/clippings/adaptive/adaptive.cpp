@@ -10,7 +10,7 @@ namespace {
 
 /// Clips as `flat` does, to a clip norm that follows a quantile of the gradient norms:
 ///   C <- C exp(-learning_rate (share of unclipped examples - quantile)),
-/// where the share is what the core released. At the right C, the share is the quantile.
+/// where the core has released the share. At the right C, the share equals the quantile.
 class Adaptive final : public privgrad::Clipping, public privgrad::AdaptiveClipNorm {
  public:
   explicit Adaptive(const privgrad::Params& params)
@@ -38,8 +38,8 @@ class Adaptive final : public privgrad::Clipping, public privgrad::AdaptiveClipN
   }
 
   double next_clip_norm(double clip_norm, double unclipped) const override {
-    // One step moves by at most a factor of e^10, and the result stays a normal number, so that no
-    // noise, however large, ends the run.
+    // One step changes C by at most a factor of e^10, and the result stays a normal number, so that
+    // no noise, however large, ends the run.
     const double exponent = std::clamp(learning_rate_ * (unclipped - quantile_), -10.0, 10.0);
     return std::clamp(clip_norm * privgrad::exponential(-exponent), 1e-30, 1e30);
   }
@@ -47,7 +47,7 @@ class Adaptive final : public privgrad::Clipping, public privgrad::AdaptiveClipN
  private:
   double quantile_;
   double learning_rate_;
-  double count_noise_ = 0.0;  // 0: not given
+  double count_noise_ = 0.0;  // 0 if not given
 };
 
 void register_components(privgrad::Registrar& registrar) {

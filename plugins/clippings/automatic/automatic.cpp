@@ -7,8 +7,8 @@
 namespace {
 
 /// g -> g C / (||g|| + gamma): every contribution is shorter than C, and their order by length is
-/// kept. C and the learning rate of an optimizer that is linear in the gradient then only matter by
-/// their product.
+/// preserved. For an optimizer that is linear in the gradient, only the product of C and the
+/// learning rate matters.
 class Automatic final : public privgrad::Clipping {
  public:
   explicit Automatic(const privgrad::Params& params) : gamma_(params.real("gamma")) {}

@@ -8,7 +8,7 @@
 
 namespace {
 
-/// Layer l is clipped on its own to C_l = C w_l / ||w||_2, so that sum_l C_l^2 = C^2: a gradient of
+/// Layer l is clipped separately to C_l = C w_l / ||w||_2, so that sum_l C_l^2 = C^2: a gradient of
 /// which every layer is at its bound has norm C.
 class PerLayer final : public privgrad::Clipping {
  public:
@@ -42,8 +42,8 @@ class PerLayer final : public privgrad::Clipping {
   }
 
  private:
-  std::vector<double> weights_;  // empty: all alike
-  std::vector<double> shares_;   // of squares that add up to 1
+  std::vector<double> weights_;  // empty: all equal
+  std::vector<double> shares_;   // squares of these add up to 1
 };
 
 void register_components(privgrad::Registrar& registrar) {

@@ -8,7 +8,7 @@
 
 namespace {
 
-/// One process, which has everything already.
+/// A single process, which already has everything.
 class Local final : public privgrad::Cluster {
  public:
   explicit Local(const privgrad::Params&) {}

@@ -19,7 +19,8 @@ namespace {
 using privgrad::IoError;
 namespace param = privgrad::param;
 
-/// MPI is begun once in a process and ended once, whatever components were made in between.
+/// MPI is initialised once and finalised once per process, however many components were made in
+/// between.
 class Library {
  public:
   /// \throws IoError
@@ -27,7 +28,7 @@ class Library {
     static std::once_flag once;
     std::call_once(once, [] {
       int provided = 0;
-      // One thread after the other calls MPI.
+      // Threads call MPI one at a time.
       if (::MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS ||
           provided < MPI_THREAD_SERIALIZED) {
         throw IoError("MPI cannot begin");
@@ -49,9 +50,9 @@ std::string words_of(int error) {
   return std::string(text.data(), static_cast<std::size_t>(length));
 }
 
-/// Counts are of type int; longer messages are several.
+/// Counts are of type int; longer messages are split.
 constexpr std::size_t kMost = std::size_t{1} << 30;
-/// Bytes of a message of what all send each other.
+/// The size of a message when all processes send to each other, in bytes.
 constexpr std::size_t kMessage = std::size_t{1} << 16;
 
 /// The processes that mpirun, srun or another PMIx launcher has started together.
@@ -81,7 +82,7 @@ class Mpi final : public privgrad::Cluster {
   }
 
   void add_up(std::span<std::uint64_t> values, std::span<const std::size_t> ends) override {
-    // Each number goes once, to the process that adds it up: the least that a reduce-scatter sends.
+    // Each number is sent once, to the process that adds it up: the minimum for a reduce-scatter.
     // MPI_Ireduce of Open MPI 4 takes fifty times as long for megabytes between two processes of
     // one machine.
     const std::span<std::uint64_t> mine = part_of(values, rank_, ends);
@@ -147,26 +148,26 @@ class Mpi final : public privgrad::Cluster {
     }
   }
 
-  /// A message that is under way to or from another process.
+  /// A message in transit to or from another process.
   struct Slot {
-    std::size_t number;  ///< Among those in the same direction.
-    std::size_t other;   ///< The process.
+    std::size_t number;  ///< Its number among those in the same direction.
+    std::size_t other;   ///< The other process.
     bool comes;
     std::size_t begin = 0, size = 0;  ///< Bytes of the data in that direction.
   };
 
-  /// The number of messages under way at once from and to each other process: enough that nobody
-  /// waits between two of them, and few where there are many processes, since incoming data take
-  /// memory.
+  /// The number of messages in transit at the same time from and to each other process: enough that
+  /// no process waits between two of them, but few if there are many processes, because incoming
+  /// data takes memory.
   std::size_t messages_at_once() const { return std::clamp<std::size_t>(32 / (size_ + 1), 2, 8); }
   std::size_t slots_each_way() const { return messages_at_once() * (size_ - 1); }
 
-  /// Sends to all others and gets from all of them, in messages that are short enough to show that
-  /// things move.
-  /// \param out  [size()]: what each is sent.
-  /// \param in  [size()]: bytes that come from each.
-  /// \param room  of a slot: where its message is put.
-  /// \param came  is called with the slot of each message that has come.
+  /// Sends to and receives from all other processes, in messages that are short enough to show
+  /// progress.
+  /// \param out  [size()]: what is sent to each.
+  /// \param in  [size()]: the number of bytes from each.
+  /// \param room  returns the place for a slot's message.
+  /// \param came  is called with the slot of each message that has arrived.
   template <class Room, class Came>
   void exchange(const std::vector<std::span<const std::byte>>& out,
                 const std::vector<std::size_t>& in, const Room& room, const Came& came,
@@ -175,7 +176,7 @@ class Mpi final : public privgrad::Cluster {
     for (const bool comes : {true, false}) {
       std::size_t number = 0;
       for (std::size_t i = 0; i < messages_at_once(); ++i) {
-        // Each begins with its neighbour, so that not all write to process 0 first.
+        // Each begins with its neighbour, so that not all send to process 0 first.
         for (std::size_t next = rank_ + 1; next < rank_ + size_; ++next) {
           const std::size_t other = next < size_ ? next : next - size_;
           slots.push_back({.number = number++, .other = other, .comes = comes});
@@ -208,7 +209,7 @@ class Mpi final : public privgrad::Cluster {
 
   MPI_Request* new_request() { return &requests_.emplace_back(MPI_REQUEST_NULL); }
 
-  /// Learns the processes' hosts, for messages. While it runs, a process knows its own name alone.
+  /// Collects the processes' hosts, for messages. While it runs, a process knows only its own name.
   void learn_hosts() {
     hosts_.resize(size_);
     int length = 0;
@@ -229,9 +230,9 @@ class Mpi final : public privgrad::Cluster {
     finish(whom, [](std::size_t) {});
   }
 
-  /// Waits for all that was begun.
-  /// \param done  is called with the number of each request that is, and may put another in its
-  ///   place.
+  /// Waits for all requests.
+  /// \param done  is called with the number of each completed request, and may replace it by
+  ///   another one.
   template <class Done>
   void finish(const std::string& whom, const Done& done) {
     std::vector<int> numbers(requests_.size());
@@ -241,22 +242,22 @@ class Mpi final : public privgrad::Cluster {
       check(::MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &count,
                            numbers.data(), MPI_STATUSES_IGNORE),
             whom);
-      if (count == MPI_UNDEFINED) return requests_.clear();  // none is left
+      if (count == MPI_UNDEFINED) return requests_.clear();  // no request is left
       if (count > 0) {
         for (const int number : std::span(numbers).first(static_cast<std::size_t>(count)))
           done(static_cast<std::size_t>(number));
         moved = Clock::now();
         continue;
       }
-      // Counted from the last progress: while there is progress, poll without a pause, since it is
-      // the next poll that moves data on.
+      // Measured from the last progress. While there is progress, polls without a pause, because
+      // the next poll continues the transfer.
       const std::chrono::duration<double> waited = Clock::now() - moved;
       if (waited.count() < kShortWait) continue;
-      // With more processes than cores, the one waited for needs this one's core. A process that
+      // With more processes than cores, the process waited for may need this core. A process that
       // sleeps is scheduled at once when it wakes; one that only yields may come last.
       std::this_thread::sleep_for(std::chrono::microseconds(20));
       if (rank_ != 0 && waited.count() > kLongWait) answer_roll_call();
-      // Process 0 is the one that can find out who is missing.
+      // Process 0 is the one that can find out which process is missing.
       if (waited.count() > limit_ + (rank_ == 0 ? 0.0 : kRollCall + 2.0))
         throw IoError(why_given_up(whom));
     }
@@ -265,7 +266,7 @@ class Mpi final : public privgrad::Cluster {
   std::string why_given_up(const std::string& whom) {
     const std::string limit = std::to_string(static_cast<long>(limit_)) + " s ";
     const std::string why = " (cluster timeout_seconds)";
-    // Whoever shows this process's words adds its name.
+    // The caller that shows this message adds the process's name.
     if (rank_ != 0) return "has waited " + limit + whom + why;
     std::string missing;
     for (const std::size_t rank : call_roll())
@@ -273,11 +274,11 @@ class Mpi final : public privgrad::Cluster {
     return name_of(0) + " has waited " + limit + "for the others" + missing + why;
   }
 
-  /// At process 0: asks who is there.
+  /// At process 0: asks which processes are alive.
   /// \returns those that have not answered in time: they are stopped, gone, or still computing.
   std::vector<std::size_t> call_roll() {
     std::vector<MPI_Request> asked(size_, MPI_REQUEST_NULL), answers(size_, MPI_REQUEST_NULL);
-    // Buffers of unanswered calls may be written to for as long as MPI lives.
+    // MPI may write to the buffers of unanswered calls until it is finalised.
     static char word = 0;
     static std::vector<char> words;
     words.assign(size_, 0);
@@ -304,7 +305,7 @@ class Mpi final : public privgrad::Cluster {
     return missing;
   }
 
-  /// Elsewhere, while it waits itself.
+  /// At other processes, while they wait.
   void answer_roll_call() {
     int is_asked = 0;
     ::MPI_Iprobe(0, kWhoIsThere, MPI_COMM_WORLD, &is_asked, MPI_STATUS_IGNORE);
@@ -326,8 +327,9 @@ class Mpi final : public privgrad::Cluster {
   using Host = std::array<char, kHostSize>;
   enum Tag { kNumbers = 0, kWhoIsThere, kHere };
   static constexpr double kShortWait = 2e-4;  // seconds
-  static constexpr double kLongWait = 0.5;    // seconds, from which on a roll call may come
-  static constexpr double kRollCall = 5.0;    // seconds that it takes: machines are busy
+  static constexpr double kLongWait = 0.5;    // seconds after which a roll call may come
+  // seconds for the roll call, because machines are busy
+  static constexpr double kRollCall = 5.0;
   double limit_;
   std::size_t rank_ = 0, size_ = 1;
   std::vector<Host> hosts_;

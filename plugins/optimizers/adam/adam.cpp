@@ -14,8 +14,8 @@ namespace {
 /// m <- beta1 m + (1 - beta1) g;  v <- beta2 v + (1 - beta2) g^2;
 /// w <- w - learning_rate * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps),  t = 1, 2, ...
 ///
-/// The gradient is a released one, noise included, so the adaptation is post-processing. (Its noise
-/// is part of v: no correction for that is made.)
+/// The gradient is a release, including its noise, so the adaptation is post-processing. (The noise
+/// also enters v, without a correction.)
 ///
 /// v is kept as its square root r, because float32 covers the range of r but not that of g^2.
 /// State: m, r and t.

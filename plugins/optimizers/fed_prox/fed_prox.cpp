@@ -9,8 +9,8 @@
 
 namespace {
 
-/// w <- w - learning_rate * (g + mu (w - a)), a being the model that the round began with: a client
-/// that goes far away from it is pulled back. Without rounds there is no a, and nothing pulls.
+/// w <- w - learning_rate * (g + mu (w - a)), where a is the model at the beginning of the round: a
+/// client that moves far from it is pulled back. Without rounds there is no a, and no pull.
 class FedProx final : public privgrad::Optimizer {
  public:
   explicit FedProx(const privgrad::Params& params) : mu_(params.real("mu")) {}

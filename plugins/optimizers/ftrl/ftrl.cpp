@@ -15,11 +15,11 @@ namespace {
 ///
 ///     v_t = momentum v_{t-1} + S_t,    w_t = w_0 - learning_rate v_t.
 ///
-/// Without momentum w_t minimises <S_t, w> + ||w - w_0||^2 / (2 learning_rate); and were the noise
-/// independent of the steps it would be gradient descent. Noise is not summed up by the optimizer,
-/// it is that of one prefix sum: small with the aggregator `tree`.
+/// Without momentum w_t minimises <S_t, w> + ||w - w_0||^2 / (2 learning_rate), which without noise
+/// is gradient descent. The optimizer does not accumulate noise: w_t has the noise of one prefix
+/// sum, which is small with the aggregator `tree`.
 ///
-/// State: whether a step was taken, w_0, v.
+/// State: whether a step was made, w_0, v.
 class Ftrl final : public privgrad::Optimizer {
  public:
   explicit Ftrl(const privgrad::Params& params) : momentum_(params.real("momentum")) {}
@@ -68,7 +68,7 @@ class Ftrl final : public privgrad::Optimizer {
 
   double momentum_;
   std::size_t size_ = 0;
-  std::uint64_t has_origin_ = 0;          // 1: a step was taken
+  std::uint64_t has_origin_ = 0;          // 1 once a step was made
   std::vector<float> origin_, velocity_;  // w_0, v; empty before start()
 };
 

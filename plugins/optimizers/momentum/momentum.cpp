@@ -54,7 +54,7 @@ class Momentum final : public privgrad::Optimizer {
   bool is_coordinatewise() const override { return true; }
 
  private:
-  /// The sum of the weights of the gradients in v after so many steps and one more: 1 - beta^t.
+  /// The sum of the weights of the gradients in v after that many steps plus one: 1 - beta^t.
   double weight_sum(std::uint64_t steps) const {
     return bias_corrected_ ? privgrad::one_minus_power(beta_, steps + 1) : 1.0;
   }

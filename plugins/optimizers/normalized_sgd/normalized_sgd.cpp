@@ -8,13 +8,14 @@
 
 namespace {
 
-/// w <- w - learning_rate * m / ||m||, with m the release: every step is as long as the learning
-/// rate, however large the noise. A release of zero points nowhere, and moves nothing.
+/// w <- w - learning_rate * m / ||m||, where m is the release: every step is as long as the
+/// learning rate, however large the noise. A release of zero has no direction and moves nothing.
 ///
-/// Momentum belongs before the norm, and so into the aggregator (`tree` with momentum: DP-NSGD).
+/// Momentum must be applied before the norm, and so belongs to the aggregator (`tree` with
+/// momentum: DP-NSGD).
 ///
 /// `schedules.learning_rate: auto` is 1/sqrt(n T), with n = N/B steps in an epoch: eta of Tran and
-/// Cutkosky's Theorems 6 and 9, of which batches of one are the printed case.
+/// Cutkosky's Theorems 6 and 9, whose printed case is batches of one.
 class NormalizedSgd final : public privgrad::Optimizer {
  public:
   explicit NormalizedSgd(const privgrad::Params&) {}
@@ -43,7 +44,7 @@ class NormalizedSgd final : public privgrad::Optimizer {
     if (!std::isfinite(static_cast<float>(context.learning_rate))) {
       throw privgrad::NumericError("normalized_sgd: the learning rate is not finite as a float32");
     }
-    // In double no square of a float32 is lost, at either end.
+    // In double the square of a float32 neither overflows nor underflows.
     double squares = 0.0;
     for (const float value : m) squares += static_cast<double>(value) * static_cast<double>(value);
     if (!std::isfinite(squares)) {
