@@ -9,10 +9,10 @@
 
 /// Calls chosen(row) for every row that wins its own Bernoulli(q) draw, in increasing order.
 ///
-/// Exact for every double q, near 0 and 1 too: a row wins if its infinite binary fraction
-/// U = 0.u1 u2 ... is below q. 63 rows are compared at once, one binary digit after the other from
-/// the top, until the first difference has decided each of them: about 8 draws for 63 rows,
-/// whatever q is. Digits behind the last one of q are 0 and let nobody win.
+/// Exact for every double q, also near 0 and 1: a row wins if its infinite binary fraction U = 0.u1
+/// u2 ... is below q. 63 rows are compared at once, one binary digit after the other from the top,
+/// until each is decided by its first difference: about 8 draws for 63 rows, for any q. Digits
+/// after the last one of q are 0, so no row wins there.
 template <class Chosen>
 void bernoulli_rows(double q, std::size_t rows, privgrad::RandomStream& stream,
                     const Chosen& chosen) {
@@ -22,7 +22,7 @@ void bernoulli_rows(double q, std::size_t rows, privgrad::RandomStream& stream,
     const std::size_t left = rows - first;
     std::uint64_t undecided = left >= kLanes ? kAll : (std::uint64_t{1} << left) - 1;
     std::uint64_t winners = 0;
-    double rest = q;  // doubling and taking off 1 are exact
+    double rest = q;  // doubling and subtracting 1 are exact
     if (rest >= 1.0) {
       winners = undecided;
       rest = 0.0;

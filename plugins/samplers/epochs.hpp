@@ -17,9 +17,9 @@
 /// them, and the last batch may be smaller.
 namespace epochs {
 
-/// \returns the most expensive of an epoch's releases: the one event if all are equal, else the
-///   Gaussian of the smallest noise multiplier, which dominates the others (adding noise to its
-///   output gives theirs).
+/// \returns the most expensive of an epoch's releases: the common event if all are equal, otherwise
+///   the Gaussian with the smallest noise multiplier, which dominates the others (adding noise to
+///   its output gives theirs).
 /// \throws PrivacyError if they are of kinds that cannot be ordered.
 inline privgrad::Event most_expensive(const std::string& sampler,
                                       std::span<const privgrad::Event> releases) {
@@ -75,8 +75,8 @@ inline void check_rows(const std::string& sampler, std::size_t rows,
                               std::to_string(plan.dataset_size));
 }
 
-/// Refuses add_or_remove_one: with one row more all later batches shift, so neighbours differ in
-/// every one of them.
+/// Refuses add_or_remove_one: with one more row all later batches shift, so neighbours would differ
+/// in each of them.
 inline void refuse_add_or_remove(const std::string& sampler, const privgrad::SamplingPlan& plan) {
   if (plan.adjacency != privgrad::Adjacency::add_or_remove_one) return;
   throw privgrad::PrivacyError(

@@ -8,8 +8,8 @@
 #include "privgrad/params.hpp"
 #include "privgrad/schedule.hpp"
 
-/// The common part of the built-in adaptive schedules: the noise that they begin with, `initial`,
-/// without which they are a flat shape, and how often they measure.
+/// The common part of the built-in adaptive schedules: the noise with which they begin, `initial`,
+/// without which they have the shape of constant noise, and how often they measure.
 class Adaptive : public privgrad::Schedule, public privgrad::AdaptiveSchedule {
  public:
   void start(const privgrad::Horizon&) final {}
@@ -33,7 +33,8 @@ class Adaptive : public privgrad::Schedule, public privgrad::AdaptiveSchedule {
 
   std::uint64_t every() const { return every_; }
 
-  /// \returns the noise times the factor, kept a normal number: a budget ends long before that.
+  /// \returns the noise times the factor, limited to normal numbers: a budget is spent long before
+  ///   that.
   static double lowered(double noise, double factor) {
     return std::min(noise, std::max(noise * factor, 1e-9));
   }

@@ -13,13 +13,13 @@
 #include "privgrad/value.hpp"
 
 /// The common part of the built-in decaying schedules: an optional parameter `initial` that makes
-/// them absolute, without which they are shapes beginning at 1, and the check that no value of a
-/// run is unusable. Derived classes define value() so that it is never outside the range spanned by
-/// its first value, its last value and `initial`.
+/// them absolute (without it they are shapes beginning at 1), and the check that every value of a
+/// run is usable. Derived classes must define value() such that it is always within the range
+/// spanned by its first value, its last value and `initial`.
 class Decay : public privgrad::Schedule {
  public:
-  /// \throws ConfigError if some value overflows, or is 0 where 0 means more than "small": in a
-  ///   shape, as a noise multiplier (no noise is no privacy), as a clipping norm.
+  /// \throws ConfigError if some value overflows, or is 0 where 0 does not mean "small": in a
+  ///   shape, as a noise multiplier (no noise is no privacy), as a clip norm.
   void start(const privgrad::Horizon& horizon) final {
     if (horizon.steps == 0)
       throw privgrad::ConfigError(std::string(name_) + ": there are no steps");

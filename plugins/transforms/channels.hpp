@@ -26,7 +26,7 @@ inline privgrad::ParamSpec axis_param() {
       .optional();
 }
 
-/// \returns nothing for the last axis.
+/// \returns nothing, which means the last axis.
 inline std::optional<std::size_t> axis_from(const privgrad::Params& params) {
   if (!params.has("axis")) return std::nullopt;
   return static_cast<std::size_t>(params.integer("axis"));

@@ -11,11 +11,10 @@
 
 // Each plugin that includes this is compiled with -ffp-contract=off.
 
-/// The rows of a matrix, laid out so that a loop over the features makes several components at
-/// once: of each component it is the sum over the features in their order, each product and each
-/// sum with a rounding of its own. So its bits do not depend on the number of lanes, on the
-/// example's place, or on which others there are. (dgemm adds up otherwise for rows at the edge of
-/// a block.)
+/// The rows of a matrix, laid out so that a loop over the features computes several components at
+/// once. Each component is the sum over the features in their order, with each product and each sum
+/// rounded separately. So its bits do not depend on the number of lanes, on the example's place, or
+/// on the other examples. (dgemm adds up in another order for rows at the edge of a block.)
 class Panels {
  public:
   Panels() = default;
@@ -34,7 +33,7 @@ class Panels {
   std::size_t features() const { return features_; }
   std::size_t count() const { return count_; }
 
-  /// \returns what they were made of.
+  /// \returns the matrix from which they were made.
   std::vector<double> directions() const {
     std::vector<double> result(count_ * features_);
     for (std::size_t i = 0; i < count_; ++i) {
@@ -45,7 +44,7 @@ class Panels {
   }
 
   /// out[r, i] = sum over j of vectors[r, j] * directions[i, j], in double.
-  /// \param vectors  [n, features], of any n: the matrix is read once for all of them.
+  /// \param vectors  [n, features], for any n: the matrix is read once for all of them.
   /// \param out  [n, count].
   void project(std::span<const double> vectors, std::span<float> out) const {
     if (privgrad::instruction_set() >= privgrad::InstructionSet::avx2) {
@@ -58,15 +57,15 @@ class Panels {
  private:
   static constexpr std::size_t kWidth = 8;
   static constexpr std::size_t kTogether = 4;  // vectors
-  static constexpr std::size_t kBlock = 512;   // features, of which a panel is 32 KiB
+  static constexpr std::size_t kBlock = 512;   // features; a panel of them takes 32 KiB
 
-  /// What a panel's components take from one feature: a line of the caches.
+  /// The weights of one feature for a panel's components: one cache line.
   struct alignas(kWidth * sizeof(double)) Weights {
     double of[kWidth] = {};
   };
 
-  /// A block of a panel is fetched once for all vectors, whose sums so far are kept between blocks.
-  /// kAtOnce components of kTogether vectors are added up at a time, in eight registers of kLanes.
+  /// A block of a panel is loaded once for all vectors, whose partial sums are kept between blocks.
+  /// kAtOnce components of kTogether vectors are summed at a time, in eight registers of kLanes.
   template <std::size_t kAtOnce, std::size_t kLanes>
   [[gnu::always_inline]] inline void project_by(std::span<const double> vectors,
                                                 std::span<float> out) const {

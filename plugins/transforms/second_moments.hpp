@@ -25,8 +25,8 @@ extern "C" int openblas_get_num_threads(void);
 // bits on every processor.
 namespace second_moments {
 
-/// Limits BLAS to one thread while it lives: with more, sums are split differently, and results
-/// would depend on the number of cores.
+/// Limits BLAS to one thread during its lifetime: with more threads, sums would be split
+/// differently, and results would depend on the number of cores.
 class OneBlasThread {
  public:
   OneBlasThread() : before_(openblas_get_num_threads()) { openblas_set_num_threads(1); }
@@ -60,12 +60,11 @@ inline double factor_within(std::span<const float> features, double most) {
 /// The lower triangle of the sum over the vectors x_p of factor^2 x_p x_p^T, row after row, with
 /// the off-diagonal numbers multiplied by the root of 2: so its Euclidean norm is the Frobenius
 /// norm of the whole matrix, which is at most the sum of factor^2 ||x_p||^2 (the triangle
-/// inequality, and ||x x^T|| = ||x||^2). With noise of one size in each number, the off-diagonal
-/// ones have noise smaller by the root of 2, at the same sensitivity as where the triangle is
-/// released as it is.
+/// inequality, and ||x x^T|| = ||x||^2). With equal noise in each number, the off-diagonal elements
+/// have noise smaller by the root of 2, at the same sensitivity as for the unscaled triangle.
 ///
-/// One product after the other, in a fixed order, in double: the same bits beside any other
-/// examples, and in any pieces.
+/// Products are added in a fixed order, in double: the same bits with any other examples, and in
+/// any pieces.
 class OuterProducts final : public privgrad::Contribution {
  public:
   OuterProducts(std::span<const float> features, const Vectors& vectors, double factor)
@@ -102,13 +101,13 @@ class OuterProducts final : public privgrad::Contribution {
     return row;
   }
 
-  /// Numbers of row i from column j on.
+  /// Writes numbers of row i from column j on.
   [[gnu::always_inline]] void put_row(std::size_t i, std::size_t j, std::span<float> out) const {
     constexpr std::size_t kAtOnce = 256;
     const bool has_diagonal = j + out.size() > i;
-    if (values_.size() == length_) {  // nothing to add up, so no sums, which would take longer
+    if (values_.size() == length_) {  // a single vector needs no sums, which would take longer
       const double* x = values_.data();
-      // 0 is added as below, where it makes of -0 what it is in a sum.
+      // Adds 0 as a sum does, which turns -0 into 0.
       for (std::size_t k = 0; k < out.size(); ++k)
         out[k] = static_cast<float>(kRoot * (0.0 + x[i] * x[j + k]));
       if (has_diagonal) out[i - j] = static_cast<float>(x[i] * x[i]);
@@ -152,11 +151,11 @@ std::vector<double> whole_matrix(std::span<const Number> numbers, std::size_t le
 using EigenValues = xt::xtensor<double, 1, xt::layout_type::column_major>;
 using EigenVectors = xt::xtensor<double, 2, xt::layout_type::column_major>;
 
-/// The eigenvalues, ascending, and eigenvectors of a symmetric matrix, of which the lower triangle
-/// (row-major) is read. The entry of largest magnitude of each vector is positive, which fixes the
-/// signs.
+/// The eigenvalues, ascending, and eigenvectors of a symmetric matrix, of which only the lower
+/// triangle (row-major) is read. The entry of largest magnitude of each vector is positive, which
+/// fixes the signs.
 /// \param who  for the error.
-/// \throws NumericError if LAPACK finds none.
+/// \throws NumericError if LAPACK fails.
 inline std::tuple<EigenValues, EigenVectors> eigen(const std::vector<double>& matrix,
                                                    std::size_t size, const char* who) {
   const std::array<std::size_t, 2> extents{size, size};

@@ -12,21 +12,23 @@
 
 namespace {
 
-/// Clips w = (g - m) / b as `flat` clips g, coordinate by coordinate with a mean m and
-///   b_i = sqrt(s_i) sqrt(sum_j s_j),
-/// where s_i^2 is a variance. With the true ones of the examples' gradients, E ||w||^2 is 1, and
-/// the noise of all coordinates together, sum b_i^2, is the least that goes with that (Theorem 2).
+/// Clips w = (g - m) / b as `flat` clips g, where each coordinate has a mean m and b_i = sqrt(s_i)
+/// sqrt(sum_j s_j), and s_i^2 is a variance. With the true means and variances of the examples'
+/// gradients, E ||w||^2 is 1, and the total noise of all coordinates, sum b_i^2, is the smallest
+/// possible (Theorem 2).
 ///
-/// Both follow from the releases r, noise of standard deviation sigma in each coordinate included:
-/// the gradient of a step is b r + m, so that it is b r from the mean, and b^2 (r^2 - sigma^2) is
-/// an estimate of its variance.
-///   s^2 <- variance_decay s^2 + (1 - variance_decay) clamp(b^2 (r^2 - sigma^2))
-///   m <- mean_decay m + (1 - mean_decay) (b r + m)
+/// Both follow from the releases r, which include noise of standard deviation sigma in each
+/// coordinate: the gradient of a step is b r + m, so b r is its difference from the mean, and b^2
+/// (r^2 - sigma^2) is an estimate of its variance.
+///
+///     s^2 <- variance_decay s^2 + (1 - variance_decay) clamp(b^2 (r^2 - sigma^2))
+///     m   <- mean_decay m + (1 - mean_decay) (b r + m)
+///
 /// These are products, sums and square roots in a fixed order: the same bits on every processor.
 ///
-/// (A mean of B examples varies B times less than they do: s is too small by sqrt(B) where they
-/// share no direction, and w is clipped. Proportions and clip norm are what is left of it. The
-/// paper has h_1 and h_2 for the least and the most variance, and this very estimate.)
+/// (The mean of B examples has a variance B times smaller than theirs: s is too small by sqrt(B) if
+/// they share no direction, and w is clipped. What remains are the proportions and the clip norm.
+/// The paper has h_1 and h_2 for the smallest and largest variance, and exactly this estimate.)
 ///
 /// State: m and s^2; b follows from them.
 class AdaClip final : public privgrad::Clipping, public privgrad::CoordinateScaling {

@@ -13,15 +13,15 @@ Pool pool(PoolKind kind, std::size_t window, std::size_t stride) {
   return {.kind = kind, .window = window, .stride = stride};
 }
 
-/// LeCun, Bottou, Bengio and Haffner 1998, as it is usually written today: every map sees every
-/// channel, plain average pooling. 61706 parameters on 28 x 28 images of 10 classes.
+/// LeCun, Bottou, Bengio and Haffner 1998, in its usual modern form: every map sees every channel,
+/// plain average pooling. 61706 parameters on 28 x 28 images of 10 classes.
 std::vector<Layer> lenet(Activation f) {
   const Pool halve = pool(PoolKind::average, 2, 2);
   return {conv(6, 5, 1, 2), f, halve, conv(16, 5, 1, 0), f, halve, Dense{120}, f, Dense{84}, f};
 }
 
-/// The convolutional network of McMahan et al. 2017, without padding, as later federated work has
-/// it: 582026 parameters on 28 x 28 images of 10 classes.
+/// The convolutional network of McMahan et al. 2017, without padding, as in later federated work:
+/// 582026 parameters on 28 x 28 images of 10 classes.
 std::vector<Layer> fedavg_cnn(Activation f) {
   const Pool halve = pool(PoolKind::max, 2, 2);
   return {conv(32, 5, 1, 0), f, halve, conv(64, 5, 1, 0), f, halve, Dense{512}, f};
@@ -35,14 +35,14 @@ std::vector<Layer> tempered_sigmoid(Activation f) {
 }
 
 /// Zagoruyko and Komodakis 2016, 16 layers deep and 4 times as wide, with group norms instead of
-/// batch norms, as De, Berrada, Hayes, Smith and Balle 2022 have it for training with privacy:
-/// 2751146 parameters on 32 x 32 images of 3 channels and 10 classes.
+/// batch norms, as De, Berrada, Hayes, Smith and Balle 2022 use it for private training: 2751146
+/// parameters on 32 x 32 images of 3 channels and 10 classes.
 std::vector<Layer> wrn_16_4(Activation f) {
   const GroupNorm norm{.groups = 16};
   std::vector<Layer> layers{conv(16, 3, 1, 1)};
   for (const std::size_t channels : {64u, 128u, 256u}) {
     const std::size_t stride = channels == 64 ? 1 : 2;
-    // The first block changes channels and extents: its shortcut begins behind norm and activation.
+    // The first block changes channels and extents: its shortcut begins after norm and activation.
     layers.insert(layers.end(), {norm, f, conv(channels, 3, stride, 1), norm, f,
                                  conv(channels, 3, 1, 1), Shortcut{.over = 4, .stride = stride}});
     layers.insert(layers.end(), {norm, f, conv(channels, 3, 1, 1), norm, f, conv(channels, 3, 1, 1),

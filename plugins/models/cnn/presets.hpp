@@ -1,4 +1,4 @@
-// Convolutional networks that papers compare on, as lists of layers by name.
+// Convolutional networks that papers use for comparisons, as lists of layers by name.
 #pragma once
 
 #include <optional>

@@ -57,7 +57,8 @@ void initialise(std::string_view rule, const Network& network, RandomStream& ran
       random.fill_normal(weights);
       for (float& weight : weights) weight = static_cast<float>(weight * deviation);
     } else {
-      const double limit = std::sqrt(3 * variance(rule, block));  // of a uniform on +-limit
+      // standard deviation to the limit of a uniform distribution on +-limit
+      const double limit = std::sqrt(3 * variance(rule, block));
       for (float& weight : weights) {
         weight = static_cast<float>(limit * (2 * random.uniform() - 1));
       }

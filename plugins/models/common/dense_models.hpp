@@ -14,7 +14,7 @@ namespace privgrad::dense_models {
 /// The parameter `loss`.
 ParamSpec loss_parameter();
 
-/// \returns the loss that was asked for, or the one that suits the targets.
+/// \returns the requested loss, or the one that suits the targets.
 Loss choose_loss(const Params& params, const ExampleShape& input);
 
 /// \returns the number of outputs that the loss needs for these targets.
@@ -23,10 +23,10 @@ std::size_t outputs_for(Loss loss, const ExampleShape& input);
 /// The rules that `initialise` knows, without `zeros`.
 std::vector<std::string> random_rules();
 
-/// Fills the weights by `rule`; parameters that are not drawn begin as their block says: biases as
-/// 0, the weights of norms as 1.
+/// Fills the weights by `rule`; other parameters get their block's initial value: biases 0, the
+/// weights of norms 1.
 ///
-/// With fan_in inputs and fan_out units, each weight is independent, of mean 0 and variance
+/// With fan_in inputs and fan_out units, the weights are independent with mean 0 and variance
 ///   he 2 / fan_in, lecun 1 / fan_in, glorot 2 / (fan_in + fan_out),
 /// normal or uniform; `zeros` draws nothing.
 /// \param rule  "zeros" or one of random_rules(). Source: He et al. 2015, section 2.2; LeCun et al.

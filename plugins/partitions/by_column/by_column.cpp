@@ -13,10 +13,10 @@ namespace {
 using privgrad::Dataset;
 using privgrad::RandomSource;
 
-/// A feature names the client, as data that were collected in different places have one. Which
-/// value is whose is declared, so that an example's client follows from its own value and public
-/// numbers alone: no example can move another. Where clients' sizes are public, an example can only
-/// be exchanged for one of the same client.
+/// A feature names the client, as in data that was collected in different places. The mapping from
+/// values to clients is declared, so that an example's client depends only on its own value and
+/// public numbers: no example affects another. If clients' sizes are public, an example can only be
+/// exchanged for one of the same client.
 class ByColumn final : public SharesOut {
  public:
   explicit ByColumn(const privgrad::Params& params)
@@ -51,7 +51,7 @@ class ByColumn final : public SharesOut {
     std::vector<std::uint32_t> owners;
     owners.reserve(train.rows());
     for (const float value : column(train)) {
-      const auto found = client_of_.find(value);  // a NaN, which nothing equals, is in no order
+      const auto found = client_of_.find(value);  // a NaN, which equals nothing, is in no order
       owners.push_back(value != value || found == client_of_.end() ? other_ : found->second);
     }
     return owners;
@@ -67,7 +67,7 @@ class ByColumn final : public SharesOut {
   bool is_drawn() const override { return false; }
 
  private:
-  /// Taken a few rows at a time: images stay bytes.
+  /// Read a few rows at a time, so that images stay bytes.
   std::vector<float> column(const Dataset& train) const {
     std::vector<float> values, features(train.row_size()), target(1);
     values.reserve(train.rows());

@@ -17,8 +17,8 @@ double normal(RandomStream& random) {
   return static_cast<double>(value);
 }
 
-/// The logarithm of a draw from Gamma(shape, 1): Marsaglia and Tsang 2000; below 1 as
-/// Gamma(shape + 1) U^(1/shape). In logarithms, because a small shape gives what no double holds.
+/// The logarithm of a draw from Gamma(shape, 1): Marsaglia and Tsang 2000; below 1 as Gamma(shape +
+/// 1) U^(1/shape). In logarithms, because draws for a small shape would underflow a double.
 double log_gamma_draw(double shape, RandomStream& random) {
   if (shape < 1.0) {
     const double uniform = 1.0 - random.uniform();  // in (0, 1]
@@ -34,7 +34,7 @@ double log_gamma_draw(double shape, RandomStream& random) {
   }
 }
 
-/// Every label's examples shared out in proportions of their own.
+/// Divides each label's examples in proportions drawn for that label.
 class Dirichlet final : public SharesOut {
  public:
   explicit Dirichlet(const privgrad::Params& params)
@@ -67,7 +67,7 @@ class Dirichlet final : public SharesOut {
         " examples; use a larger alpha, fewer clients or a smaller at_least");
   }
 
-  /// None beforehand: the sizes depend on how many examples of each class there are.
+  /// Not known beforehand: the sizes depend on the number of examples of each class.
   std::vector<std::uint64_t> sizes(std::uint64_t, std::uint64_t,
                                    const RandomSource&) const override {
     return {};

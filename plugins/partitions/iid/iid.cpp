@@ -6,7 +6,7 @@ namespace {
 using privgrad::Dataset;
 using privgrad::RandomSource;
 
-/// Equally many examples for every client, drawn at random, whatever they are.
+/// An equal number of randomly drawn examples for every client, independent of their content.
 class Iid final : public SharesOut {
  public:
   explicit Iid(const privgrad::Params&) {}

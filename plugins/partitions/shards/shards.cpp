@@ -10,7 +10,7 @@ namespace {
 using privgrad::Dataset;
 using privgrad::RandomSource;
 
-/// The examples sorted by target and cut into equal shards, of which every client gets a few.
+/// Sorts the examples by target and cuts them into equal shards; every client gets a few of them.
 class Shards final : public SharesOut {
  public:
   explicit Shards(const privgrad::Params& params)

@@ -15,23 +15,23 @@ namespace {
 
 using privgrad::Event;
 
-/// Each example draws one of the t steps of an epoch, uniformly, by itself, and anew in each epoch, and
-/// is in the batch of that step alone.
+/// In each epoch, each example independently and uniformly draws one of the t steps, and is only in
+/// the batch of that step.
 ///
-/// The draw of a row is a function of the streams' key, the epoch and the row's number: the rows
-/// before it do not look at how many there are, so its place in the epoch's stream follows from
-/// these. So the rows that neighbouring data sets have in common have the same steps. Batch sizes
-/// are Bin(N, 1 / t) and secret; nothing caps, fills or moves a batch, since one row's step would
-/// then depend on others'. The divisor is the declared N / t.
+/// The draw of a row is a function of the streams' key, the epoch and the row's number: draws do
+/// not depend on the number of rows, so these determine the row's place in the epoch's stream. The
+/// common rows of neighbouring data sets therefore have the same steps. Batch sizes are Bin(N, 1 /
+/// t) and secret; batches are never capped, filled or moved, because one row's step would then
+/// depend on others'. The divisor is the declared N / t.
 ///
-/// Accounting: each epoch is charged at its first step, whole, as random_allocation(t, release), and
-/// its other steps with nothing. The event is what happened, under each adjacency, t being a
-/// constant of the plan; its cost follows from the accountant's theorem
-/// (plugins/accountants/pld/ratio_law.hpp, docs/accounting.md), and an accountant without one
-/// refuses the event. The releases of an epoch have to be Gaussians, one a step, and known
-/// beforehand. Where they differ, the smallest noise multiplier is charged for all: adding noise to
-/// what such steps release gives what the others do. What is released before an epoch is over
-/// follows from the whole of it by leaving releases away, and costs no more. Epochs have independent
+/// Accounting: each epoch is charged as a whole at its first step, as
+/// random_allocation(t, release), and its other steps with nothing. The event describes exactly
+/// what happens, under each adjacency, because t is a constant of the plan; its cost follows from
+/// the accountant's theorem (plugins/accountants/pld/ratio_law.hpp, docs/accounting.md), and an
+/// accountant without one refuses the event. The releases of an epoch must be Gaussians, one per
+/// step, and known beforehand. If they differ, the smallest noise multiplier is charged for all of
+/// them, because adding noise to those steps' releases yields the others. The releases before the
+/// end of an epoch are a part of the whole epoch's, and cost no more. Epochs have independent
 /// draws, and compose.
 class Allocation final : public privgrad::Sampler {
  public:
@@ -72,7 +72,8 @@ class Allocation final : public privgrad::Sampler {
   }
 
  private:
-  /// What an order was drawn for. The words are the first of the epoch's stream: they tell keys apart.
+  /// What an order was drawn for. The words are the first of the epoch's stream: they distinguish
+  /// keys.
   struct Drawn {
     std::uint64_t epoch = 0;
     std::size_t rows = 0;
@@ -95,7 +96,7 @@ class Allocation final : public privgrad::Sampler {
     return Event::random_allocation(static_cast<std::int64_t>(epoch_steps_), std::move(release));
   }
 
-  /// Sorts the rows of an epoch by their steps, unless they are.
+  /// Sorts the rows of an epoch by their steps, unless that is already done.
   void draw(std::uint64_t epoch, std::size_t rows, const privgrad::RandomSource& random) {
     const auto stream = random.stream(epoch);
     constexpr std::uint64_t kWord = std::uint64_t{1} << 63;

@@ -14,16 +14,17 @@ namespace {
 
 using privgrad::Event;
 
-/// Row i takes part in the steps i mod cycle, i mod cycle + cycle, ... alone, in each of them by a coin
-/// of its own (Choquette-Choo et al. 2023, Algorithm 2). With N rows and batches of B rows on average,
-/// the coins have probability B cycle / N: a row is drawn as often as by poisson, and its steps
-/// are at least `cycle` apart, which strategies with that many bands need.
+/// Row i takes part only in the steps i mod cycle, i mod cycle + cycle, ..., in each of them by a
+/// separate coin (Choquette-Choo et al. 2023, Algorithm 2). With N rows and batches of B rows on
+/// average, the coins have probability B cycle / N: a row is drawn as often as by poisson, and its
+/// steps are at least `cycle` apart, as strategies with that many bands require.
 ///
-/// Accounting: of a cycle's steps, the row in which neighbours differ may be in one, the same for
-/// both, since neighbours have the same row numbers (hence not under add_or_remove_one). Given the
-/// other rows' coins, what the other steps of the cycle release depends on that row through earlier
-/// releases alone. So a cycle costs one release, Poisson sampled: the most expensive of the cycle's,
-/// since the groups' costs are not told apart. It is charged at the cycle's first step.
+/// Accounting: the row in which neighbours differ can be in only one of a cycle's steps, the same
+/// step for both, because neighbours have the same row numbers (hence not under add_or_remove_one).
+/// Given the other rows' coins, the releases of the cycle's other steps depend on that row only
+/// through earlier releases. So a cycle costs one Poisson-sampled release: the most expensive of
+/// the cycle, because the groups' costs are not distinguished. It is charged at the cycle's first
+/// step.
 class CyclicPoisson final : public privgrad::Sampler {
  public:
   explicit CyclicPoisson(const privgrad::Params& params)
@@ -73,7 +74,7 @@ class CyclicPoisson final : public privgrad::Sampler {
  private:
   double batch_size_;
   std::uint64_t cycle_;
-  double rate_ = 0.0;  // of a row, in a step of its own
+  double rate_ = 0.0;  // probability of a row in a step of its group
   privgrad::SamplingPlan plan_;
 };
 

@@ -9,7 +9,7 @@ namespace {
 using privgrad::Adjacency;
 using privgrad::Event;
 
-/// A uniformly random subset of fixed size, drawn anew in every step.
+/// A uniformly random subset of fixed size, redrawn in every step.
 ///
 /// Accounting, amplification on (the default), replace_one only: the event of a step is
 /// sampled_without_replacement(N, n, release) (Wang, Balle and Kasiviswanathan 2019). Its proofs
@@ -20,14 +20,14 @@ using privgrad::Event;
 /// distributions.
 ///
 /// Accounting, amplification off, replace_one and zero_out: the plain release is charged, an upper
-/// bound. Fix the subsets of row numbers of all steps: N being the same for both neighbours, they
-/// have the same distribution for both. A step without the differing row has the same output
-/// distribution for both neighbours, a step with it is the release between neighbouring batches;
-/// and mixing both neighbours' outputs over the subsets with the same weights raises neither
-/// hockey-stick nor Renyi divergences (joint quasi-convexity: van Erven and Harremoes 2014,
-/// Theorem 13).
+/// bound. Fix the subsets of row numbers of all steps, which have the same distribution for both
+/// neighbours because N is the same. A step without the differing row has the same output
+/// distribution for both neighbours, a step with it is the release for neighbouring batches; and
+/// mixing both neighbours' outputs over the subsets with the same weights raises neither
+/// hockey-stick nor Renyi divergences (joint quasi-convexity: van Erven and Harremoes 2014, Theorem
+/// 13).
 ///
-/// For the same reasons its order may be fixed in advance (PublicOrder), with amplification off.
+/// For the same reasons its order may be fixed in advance (PublicOrder) if amplification is off.
 class FixedSize final : public privgrad::Sampler, public privgrad::PublicOrder {
  public:
   explicit FixedSize(const privgrad::Params& params) : amplified_(params.boolean("amplification")) {
@@ -142,7 +142,7 @@ class FixedSize final : public privgrad::Sampler, public privgrad::PublicOrder {
   }
 
   bool amplified_;
-  std::uint64_t given_size_ = 0;          // 0: not given
+  std::uint64_t given_size_ = 0;          // 0 if not given
   std::vector<std::uint64_t> scheduled_;  // per step, if there is a schedule
   privgrad::SamplingPlan plan_;
   std::vector<bool> taken_;  // per row; all false between calls

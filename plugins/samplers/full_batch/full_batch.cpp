@@ -9,12 +9,12 @@ namespace {
 
 /// Every example in every step.
 ///
-/// Accounting: each step is one release on the whole data set, so each is charged as it is, and
-/// steps compose one after the other; this holds under every adjacency. The divisor is the size
-/// that the plan declares. Under add_or_remove_one the number of rows is private, so the rows that
-/// are really there may be more or fewer, and neither the divisor nor the charges change with them.
+/// Accounting: each step is one release on the whole data set and is charged as such, and steps
+/// compose sequentially, under every adjacency. The divisor is the size that the plan declares.
+/// Under add_or_remove_one the number of rows is private and may differ from the declared one;
+/// neither the divisor nor the charges depend on it.
 ///
-/// Its order is public under every adjacency: whoever is there takes part in every step.
+/// Its order is public under every adjacency: every existing row takes part in every step.
 class FullBatch final : public privgrad::Sampler, public privgrad::PublicOrder {
  public:
   explicit FullBatch(const privgrad::Params&) {}

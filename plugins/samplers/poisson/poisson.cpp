@@ -13,19 +13,18 @@ using privgrad::Event;
 /// Every example joins each batch by its own coin of probability q, independent of everything else.
 ///
 /// Accounting, amplification on (the default): the event of a step is poisson_sampled(q, release).
-/// The event is what happened, under each adjacency: neighbours differ in one row, whose coin is
-/// independent of the others' and has the same q in both, since q is a constant of the plan and not
-/// computed from the rows that are really there. Its cost under the adjacency in use follows from
-/// the accountant's theorem, and an accountant without one refuses the event.
+/// The event describes exactly what happens, under each adjacency: neighbours differ in one row,
+/// whose coin is independent of the others' and has the same q in both, because q is a constant of
+/// the plan and is not computed from the actual rows. Its cost under the adjacency in use follows
+/// from the accountant's theorem, and an accountant without one refuses the event.
 ///
-/// Accounting, amplification off: the plain release is charged. It is still an upper bound. Fix all
-/// coins (of all steps; they do not depend on the data). Then a step whose batch lacks the row in
-/// which the neighbours differ has the same output distribution for both, and a step whose batch
-/// has it is the release itself between neighbouring batches; so for every outcome of the coins the
-/// run costs at most the composition of the releases. Drawing the coins mixes both neighbours'
-/// outputs with the same weights, and hockey-stick divergences are jointly convex and Renyi
-/// divergences jointly quasi-convex (van Erven and Harremoes 2014, Theorem 13), so mixing raises
-/// neither.
+/// Accounting, amplification off: the plain release is charged, an upper bound. Fix all coins (of
+/// all steps; they do not depend on the data). Then a step whose batch lacks the differing row has
+/// the same output distribution for both neighbours, and a step whose batch contains it is the
+/// release for neighbouring batches; so for every outcome of the coins the run costs at most the
+/// composition of the releases. Drawing the coins mixes both neighbours' outputs with the same
+/// weights, and hockey-stick divergences are jointly convex and Renyi divergences jointly
+/// quasi-convex (van Erven and Harremoes 2014, Theorem 13), so mixing raises neither.
 class Poisson final : public privgrad::Sampler {
  public:
   explicit Poisson(const privgrad::Params& params) : amplified_(params.boolean("amplification")) {
@@ -93,7 +92,7 @@ class Poisson final : public privgrad::Sampler {
 
  private:
   struct Batch {
-    double rate = 0.0;  // of each example
+    double rate = 0.0;  // probability of each example
     double size = 0.0;  // expected
   };
   const Batch& at(std::uint64_t step) const {
@@ -101,8 +100,8 @@ class Poisson final : public privgrad::Sampler {
   }
 
   bool amplified_;
-  double given_rate_ = 0.0;        // 0: not given
-  double given_batch_size_ = 0.0;  // 0: not given
+  double given_rate_ = 0.0;        // 0 if not given
+  double given_batch_size_ = 0.0;  // 0 if not given
   Batch constant_;
   std::vector<Batch> scheduled_;  // per step, if there is a schedule
   std::uint64_t dataset_size_ = 0;

@@ -12,14 +12,14 @@ namespace {
 
 using privgrad::Event;
 
-/// The rows in the order in which they are stored, batch after batch, and from the start again.
-/// With N examples and batches of B an epoch has ceil(N/B) steps; the last batch may be smaller,
-/// and the divisor stays B. In one pass, examples may come as a stream.
+/// The rows in the order in which they are stored, batch after batch, and then again from the
+/// start. With N examples and batches of B an epoch has ceil(N/B) steps; the last batch may be
+/// smaller, and the divisor stays B. In one pass, examples may come as a stream.
 ///
 /// Accounting: no amplification. The row in which neighbours differ is in one batch of each epoch,
-/// the same one for both, so an epoch costs one release (parallel composition), charged at its
-/// start. The order is no secret and draws nothing, so it is a PublicOrder; the rows of a batch
-/// stay together and make up a group. Refused under add_or_remove_one, where rows would shift.
+/// the same for both, so an epoch costs one release (parallel composition), charged at its start.
+/// The order is not secret and draws nothing, so it is a PublicOrder; the rows of a batch stay
+/// together and form a group. Refused under add_or_remove_one, because rows would shift.
 class Sequential final : public privgrad::Sampler, public privgrad::PublicOrder {
  public:
   explicit Sequential(const privgrad::Params& params)

@@ -16,19 +16,19 @@ using privgrad::Event;
 /// exactly one batch of each epoch. With N examples and batches of B an epoch has ceil(N/B) steps;
 /// the last batch may be smaller, and the divisor stays B.
 ///
-/// Accounting: no amplification is claimed, and shuffled batches are never passed off as Poisson.
-/// The first step of each epoch is charged with the epoch's most expensive release, the others with
+/// Accounting: no amplification is claimed, and shuffled batches are never treated as Poisson. The
+/// first step of each epoch is charged with the epoch's most expensive release, the others with
 /// nothing. Proof (parallel composition): fix the permutations of row numbers, which are drawn
-/// without looking at the data and, N being public, have the same distribution for both neighbours.
-/// The row in which neighbours differ is in one batch of the epoch. Given the outputs so far, every
+/// without the data and, because N is public, have the same distribution for both neighbours. The
+/// row in which neighbours differ is in one batch of the epoch. Given the outputs so far, every
 /// other step has the same output distribution for both, so the epoch costs one release, at most
 /// the most expensive one; which step it is was fixed in advance. Epochs compose. Mixing over the
 /// permutations, with the same weights for both neighbours, raises neither hockey-stick nor Renyi
 /// divergences (joint quasi-convexity: van Erven and Harremoes 2014, Theorem 13). Every prefix is
-/// covered, because the charge comes at the epoch's start.
+/// covered, because the epoch is charged at its start.
 ///
-/// Refused under add_or_remove_one: with one row more all later batches shift, so neighbours differ
-/// in every one of them.
+/// Refused under add_or_remove_one: with one more row all later batches shift, so neighbours would
+/// differ in each of them.
 ///
 /// For the same reasons its order may be fixed in advance (PublicOrder).
 class Shuffle final : public privgrad::Sampler, public privgrad::PublicOrder {
@@ -81,8 +81,8 @@ class Shuffle final : public privgrad::Sampler, public privgrad::PublicOrder {
                  order_.begin() + static_cast<std::ptrdiff_t>(end));
   }
 
-  /// Fisher and Yates, from the sorted order: it depends on the epoch alone, so a resumed run meets
-  /// the permutation that it left.
+  /// Fisher and Yates, from the sorted order: the permutation depends only on the epoch, so a
+  /// resumed run has the same one.
   void shuffle(std::uint64_t epoch, const privgrad::RandomSource& random) {
     shuffled_epoch_.reset();
     const auto stream = random.stream(epoch);

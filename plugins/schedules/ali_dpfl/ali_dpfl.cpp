@@ -14,7 +14,7 @@ using privgrad::FederatedProgress;
 
 constexpr std::uint64_t kMost = 100;
 
-/// Local iterations that minimise a bound on the loss after what is left of two budgets: rounds of
+/// Local iterations that minimise a bound on the loss for the remainder of two budgets: rounds of
 /// communication (Rs), and local steps that the privacy budget pays for (Rc).
 class AliDpfl final : public privgrad::Schedule, public privgrad::AdaptiveLocalIterations {
  public:
@@ -41,7 +41,7 @@ class AliDpfl final : public privgrad::Schedule, public privgrad::AdaptiveLocalI
 
   std::uint64_t next(const FederatedProgress& now) override {
     remember(now);
-    // With a round for every step that is left, local steps save nothing.
+    // With a round for every remaining step, several local steps save nothing.
     if (one_each_ || now.rounds_left >= now.steps_left) return 1;
     const std::uint64_t most = std::min(kMost, now.steps_left);
     const std::uint64_t chosen = closed_ ? by_formula(now) : by_search(now);
@@ -49,7 +49,7 @@ class AliDpfl final : public privgrad::Schedule, public privgrad::AdaptiveLocalI
   }
 
  private:
-  /// Estimates are noisy: each is mixed with what was known before.
+  /// Estimates are noisy, so each is averaged with earlier ones.
   void remember(const FederatedProgress& now) {
     const auto mix = [&](std::optional<double>& known, const std::optional<double>& made) {
       if (!made || !std::isfinite(*made)) return;
@@ -63,17 +63,17 @@ class AliDpfl final : public privgrad::Schedule, public privgrad::AdaptiveLocalI
   }
 
   /// The gap between local and central descent after x steps (Ling et al., Eq. 11, with the factor
-  /// of the second term that makes h(1) = 0): s/b ((1 + eta b)^x - 1) - eta s x, which for a flat
-  /// loss (b -> 0) is 0.
-  /// \param s  divergence of the gradients, and twice the noise.
+  /// of the second term that makes h(1) = 0): s/b ((1 + eta b)^x - 1) - eta s x, which is 0 for a
+  /// flat loss (b -> 0).
+  /// \param s  divergence of the gradients, plus twice the noise.
   static double gap(double s, double b, double eta, double x) {
     if (b * eta < 1e-12) return 0.0;
     return s / b * std::expm1(x * std::log1p(eta * b)) - eta * s * x;
   }
 
-  /// The least bound (Eq. 13) over 1 ... min(2 tau, 100).
+  /// The smallest bound (Eq. 13) over 1 ... min(2 tau, 100).
   std::uint64_t by_search(const FederatedProgress& now) const {
-    // Until everything is known it stays at what it was, at first 1.
+    // Until all estimates exist, the number stays as it was, initially 1.
     if (!lipschitz_ || !smoothness_ || !divergence_ || now.last == 0) {
       return std::max<std::uint64_t>(1, now.last);
     }
@@ -89,7 +89,7 @@ class AliDpfl final : public privgrad::Schedule, public privgrad::AdaptiveLocalI
       const double speed =
           now.learning_rate * phi_ -
           *lipschitz_ * gap(s, *smoothness_, now.learning_rate, x) / (x * lambda_ * lambda_);
-      if (!(speed > 0.0)) continue;  // the bound says nothing here
+      if (!(speed > 0.0)) continue;  // the bound says nothing in this case
       const double bound = 1.0 / (all * speed);
       if (bound < least) {
         least = bound;
@@ -105,8 +105,8 @@ class AliDpfl final : public privgrad::Schedule, public privgrad::AdaptiveLocalI
     if (!convexity_ || !heterogeneity_ || now.last == 0) {
       return std::max<std::uint64_t>(1, now.last);
     }
-    // A loss that does not bend upwards, or whose noise says so, has no mu: that is no reason to
-    // change anything.
+    // A loss that is not convex, or whose estimate is not because of noise, has no mu; the number
+    // then stays the same.
     if (*convexity_ <= 0.0) return now.last;
     const double mu = *convexity_, c2 = now.clip_norm * now.clip_norm;
     const double b = static_cast<double>(now.parameters) * now.gradient_noise * now.gradient_noise;
@@ -116,7 +116,8 @@ class AliDpfl final : public privgrad::Schedule, public privgrad::AdaptiveLocalI
     const double tau =
         std::sqrt(1.0 + (4.0 / (mu * mu) + 3.0 * c2 + 2.0 * *heterogeneity_ * all * mu + b) /
                             ((2.0 + 2.0 / all) * (c2 + b)));
-    // As in the search: one estimate, which may be noise, cannot spend what is left of the budget.
+    // As in the search: a single estimate, which may be noise, must not spend the rest of the
+    // budget.
     const std::uint64_t most = std::min(2 * now.last, kMost);
     if (!(tau < static_cast<double>(most))) return most;
     return static_cast<std::uint64_t>(std::llround(tau));

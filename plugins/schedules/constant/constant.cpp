@@ -3,7 +3,7 @@
 
 namespace {
 
-/// The same value at every step; what a bare number in a manifest means.
+/// The same value at every step; the meaning of a bare number in a manifest.
 class Constant final : public privgrad::Schedule {
  public:
   explicit Constant(const privgrad::Params& params) : value_(params.real("value")) {}

@@ -13,7 +13,7 @@ using privgrad::ConfigError;
 using privgrad::Params;
 namespace param = privgrad::param;
 
-/// The parameters of a kind of influence; any other is a mistake in the manifest.
+/// The parameters of a kind of influence; any other parameter is an error in the manifest.
 struct Kind {
   const char* name;
   std::vector<const char*> required;
@@ -66,8 +66,8 @@ void check_parameters(const Params& influence) {
   }
 }
 
-/// gamma, or what a step leaves of the loss: 1 - eta mu, with the learning rate eta = 1/M without
-/// momentum, and eta0/(2M) with it.
+/// gamma, the factor by which a step reduces the loss: 1 - eta mu, with the learning rate eta = 1/M
+/// without momentum, and eta0/(2M) with it.
 double gamma_of(const Params& influence) {
   if (influence.has("gamma")) return influence.real("gamma");
   const bool has_momentum = influence.text("kind") == "momentum";
@@ -79,7 +79,7 @@ double gamma_of(const Params& influence) {
                     privgrad::format_number(gamma) + ", allowed is above 0");
 }
 
-/// The noise that is best for an influence, up to its scale, which the core finds.
+/// The noise that is optimal for an influence, up to its scale, which the core finds.
 class Dynamic final : public privgrad::Schedule {
  public:
   explicit Dynamic(const Params& params)
@@ -100,7 +100,7 @@ class Dynamic final : public privgrad::Schedule {
     if (horizon.steps == 0) throw ConfigError("dynamic: there are no steps");
     const std::uint64_t steps = horizon.steps;
     influence_ = influence_of(steps);
-    // A budget of 1: the core finds the scale.
+    // For a budget of 1; the core finds the scale.
     noise_ = is_exponential_ ? privgrad::exponentially_allocated_noise(steps, gamma_, 1.0)
                              : privgrad::allocated_noise(influence_, 1.0);
     if (form_ != "exponential_decay") return;

@@ -1,4 +1,4 @@
-// Reads the table of influences that the schedule `dynamic` follows.
+// Reads the table of influences for the schedule `dynamic`.
 #pragma once
 
 #include <filesystem>
@@ -12,9 +12,9 @@
 ///     0,0.00031,0.00002
 ///     10,0.00052,0.00003
 ///
-/// Steps count from 0 and rise; the third column may be missing. Empty lines and lines that begin
-/// with '#' are ignored, except "# unaccounted": the influence was measured on private rows for
-/// which nothing was charged.
+/// Steps count from 0 and increase; the third column may be missing. Empty lines and lines that
+/// begin with '#' are ignored, except "# unaccounted", which says that the influence was measured
+/// on private rows without a charge.
 struct InfluenceFile {
   std::vector<privgrad::InfluenceEstimate> rows;  ///< At least one.
   bool is_unaccounted = false;

@@ -7,8 +7,8 @@
 
 namespace {
 
-/// The values as written, one per step. A longer list is fine: a shorter run uses its beginning. So is a
-/// shorter one whose last value holds.
+/// The values as written, one per step. The list may be longer, if a run is shorter, or shorter if
+/// the last value holds.
 class List final : public privgrad::Schedule {
  public:
   explicit List(const privgrad::Params& params)

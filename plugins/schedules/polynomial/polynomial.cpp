@@ -6,7 +6,7 @@
 namespace {
 
 /// final + (initial - final) (1 - t/(T-1))^power, t = 0 .. T-1: `initial` at the first step,
-/// `final` at the last one. A run of one step has `initial`.
+/// `final` at the last one. A run of one step uses `initial`.
 class Polynomial final : public Decay {
  public:
   explicit Polynomial(const privgrad::Params& params)

@@ -7,8 +7,8 @@ namespace {
 
 /// initial * sqrt(T / (T - t)), t = 0 .. T-1: batches that grow to sqrt(T) times the first one.
 ///
-/// With noise of one size, the mean of a batch B has noise in proportion to 1/B: late steps are the
-/// precise ones, as in a noise schedule that falls, and the last iterate is the good one.
+/// With constant noise, the mean over a batch of B has noise proportional to 1/B: late steps are
+/// the precise ones, as with a decreasing noise schedule, and the last iterate is the best.
 class Snowball final : public Decay {
  public:
   explicit Snowball(const privgrad::Params& params) : Decay("snowball", params) {}

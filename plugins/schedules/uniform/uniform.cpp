@@ -3,9 +3,9 @@
 
 namespace {
 
-/// The same noise at every step, as much of it as the budget demands: a shape whose values are all
-/// 1, which the core scales until the gating accountant meets the target. Under zCDP the scale
-/// comes out as sqrt(T/R), R being twice the budget in rho.
+/// The same noise at every step, as much as the budget requires: a shape whose values are all 1,
+/// which the core scales until the gating accountant meets the target. Under zCDP the scale becomes
+/// sqrt(T/R), where R is twice the budget in rho.
 class Uniform final : public privgrad::Schedule {
  public:
   explicit Uniform(const privgrad::Params&) {}

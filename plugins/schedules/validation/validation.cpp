@@ -3,8 +3,8 @@
 
 namespace {
 
-/// Lowers the noise when a metric of the public test examples improves by no more than a threshold
-/// between two measurements.
+/// Lowers the noise if a metric of the public test examples improves by at most a threshold between
+/// two measurements.
 class Validation final : public Adaptive {
  public:
   explicit Validation(const privgrad::Params& params)
@@ -25,7 +25,7 @@ class Validation final : public Adaptive {
     if (measured.size() < 2) return current;  // before the first step
     const double change = measured.back() - measured[measured.size() - 2];
     const double improvement = of_loss_ ? -change : change;
-    // A loss that is not finite is no improvement.
+    // A loss that is not finite is not an improvement.
     return improvement > threshold_ ? current : lowered(current, factor_);
   }
 

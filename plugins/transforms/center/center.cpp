@@ -20,10 +20,11 @@ using privgrad::FittedTensor;
 using privgrad::Statistic;
 namespace param = privgrad::param;
 
-/// Takes the mean of the training examples from every example.
+/// Subtracts the mean of the training examples from every example.
 ///
-/// As a private statistic, an example adds itself, shortened to a public norm: that norm bounds what it
-/// adds. Sums are double. Examples of any shape; each element is a feature of its own.
+/// As a private statistic, an example contributes itself, shortened to a public norm, which bounds
+/// its contribution. Sums are double. Examples may have any shape; each element is a separate
+/// feature.
 class Center final : public privgrad::Transform,
                      public privgrad::RowTransform,
                      public privgrad::FittedValues,
@@ -73,7 +74,8 @@ class Center final : public privgrad::Transform,
 
   std::optional<privgrad::StatisticRequest> request(const ExampleShape& input) const override {
     if (!noise_) return std::nullopt;
-    constexpr double kAbove = 1.0 + 1e-6;  // for roundings to float32, so that nothing is shortened
+    // allows for roundings to float32, so that they shorten nothing
+    constexpr double kAbove = 1.0 + 1e-6;
     return privgrad::StatisticRequest{.what = "means of the features",
                                       .size = privgrad::element_count(input.features),
                                       .l2_bound = max_norm_ * kAbove,
@@ -129,7 +131,7 @@ class Center final : public privgrad::Transform,
 
  private:
   Statistic statistic_;
-  std::optional<privgrad::StatisticNoise> noise_;  ///< Nothing: no private statistic.
+  std::optional<privgrad::StatisticNoise> noise_;  ///< Nothing if there is no private statistic.
   bool given_;
   double max_norm_ = 0.0;
   std::vector<double> mean_;  ///< [features].

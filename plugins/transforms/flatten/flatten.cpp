@@ -9,7 +9,7 @@ namespace {
 using privgrad::Dataset;
 using privgrad::ExampleShape;
 
-/// Each example as one row of numbers, in the order in which they lie in memory.
+/// Each example as one row of numbers, in their order in memory.
 class Flatten final : public privgrad::Transform,
                       public privgrad::RowTransform,
                       public privgrad::RowOperations {

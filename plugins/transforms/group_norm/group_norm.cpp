@@ -19,11 +19,11 @@ using privgrad::ExampleShape;
 using privgrad::Shape;
 namespace param = privgrad::param;
 
-/// Brings each group of channels of an example to mean 0 and standard deviation 1 over its channels and
-/// all their places: (x - mean) / max(least_std, std).
+/// Normalises each group of channels of an example to mean 0 and standard deviation 1 over its
+/// channels and all places: (x - mean) / max(least_std, std).
 ///
-/// A function of the example alone: nothing is learnt, and nothing is charged. Sums are double, in the
-/// order of the features.
+/// A function of only the example: nothing is learnt, and nothing is charged. Sums are double, in
+/// the order of the features.
 class GroupNorm final : public privgrad::Transform,
                         public privgrad::RowTransform,
                         public privgrad::RowOperations {
@@ -73,7 +73,7 @@ class GroupNorm final : public privgrad::Transform,
     namespace row = privgrad::row_operation;
     const auto [layout, size] = group_of(shape);
     const std::size_t count = layout.before * size * layout.after;
-    constexpr std::size_t kMost = 2048;  // its square is a matrix
+    constexpr std::size_t kMost = 2048;  // the square of this is the size of a matrix
     if (count > kMost) {
       throw ConfigError("group_norm: a group of " + std::to_string(count) +
                         " features cannot be told in operations, allowed are at most " +
@@ -105,7 +105,7 @@ class GroupNorm final : public privgrad::Transform,
  private:
   struct Group {
     channels::Layout layout;
-    std::size_t size;  ///< Channels of a group.
+    std::size_t size;  ///< Channels in a group.
   };
 
   Group group_of(const Shape& shape) const {

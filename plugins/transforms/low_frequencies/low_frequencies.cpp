@@ -20,10 +20,11 @@ namespace param = privgrad::param;
 
 constexpr std::size_t kMostNumbers = std::size_t{1} << 24;  // of a matrix, 128 MiB
 
-/// The first `kept` rows of the orthonormal cosine transform (DCT-II) of `length` numbers, [kept, length].
+/// The first `kept` rows of the orthonormal cosine transform (DCT-II) of `length` numbers,
+/// [kept, length].
 ///
-/// In long double and rounded once, so that all processors have the same: cosines of doubles come out
-/// differently with fused multiplications and without.
+/// Computed in long double and rounded once, so that all processors get the same bits: cosines in
+/// double differ with and without fused multiply-add.
 std::vector<double> cosines(std::size_t kept, std::size_t length) {
   std::vector<double> matrix;
   matrix.reserve(kept * length);
@@ -39,11 +40,12 @@ std::vector<double> cosines(std::size_t kept, std::size_t length) {
   return matrix;
 }
 
-/// Keeps the low frequencies of each channel of an image, [height, width] or [height, width, channels]: of
-/// its cosine transform the first `height` rows and `width` columns, which take the image's places.
+/// Keeps the low frequencies of each channel of an image, [height, width] or [height, width,
+/// channels]: the first `height` rows and `width` columns of its cosine transform replace the
+/// image.
 ///
-/// A function of the example alone: nothing is learnt, and nothing is charged. The transform is orthonormal,
-/// so that the norm of an example grows by no more than the rounding to float32.
+/// A function of only the example: nothing is learnt, and nothing is charged. The transform is
+/// orthonormal, so the norm of an example grows at most by the rounding to float32.
 class LowFrequencies final : public privgrad::Transform,
                              public privgrad::RowTransform,
                              public privgrad::RowOperations {

@@ -14,11 +14,11 @@ using privgrad::Dataset;
 using privgrad::ExampleShape;
 namespace param = privgrad::param;
 
-/// Shortens every example that is longer than a public norm to it; with `exactly`, brings every example
-/// but zeros to it.
+/// Shortens every example that is longer than a public norm to that norm; with `exactly`, scales
+/// every nonzero example to it.
 ///
-/// A function of the example alone: nothing is learnt, and nothing is charged. Norms are double; the
-/// results are rounded to float32, which moves a norm by up to 6e-8 of it.
+/// A function of only the example: nothing is learnt, and nothing is charged. Norms are double; the
+/// results are rounded to float32, which changes a norm by up to a relative 6e-8.
 class MaxNorm final : public privgrad::Transform,
                       public privgrad::RowTransform,
                       public privgrad::RowOperations {
@@ -50,11 +50,11 @@ class MaxNorm final : public privgrad::Transform,
   privgrad::Statistic statistic() const override { return privgrad::Statistic::none; }
 
  private:
-  /// Below the norm of every float32 vector but zero, the shortest of which is 1.4e-45 long.
+  /// Below the norm of every nonzero float32 vector, the smallest of which is 1.4e-45.
   static constexpr double kTiny = 1e-50;
 
   double to_;
-  double least_;  ///< Norms below count as this one.
+  double least_;  ///< Smaller norms count as this one.
 };
 
 void register_components(privgrad::Registrar& registrar) {

@@ -24,20 +24,20 @@ using privgrad::FittedTensor;
 using privgrad::Statistic;
 namespace param = privgrad::param;
 
-constexpr std::size_t kBlockRows = 512;      // rows in double at a time
+constexpr std::size_t kBlockRows = 512;      // rows converted to double at a time
 constexpr std::size_t kMostFeatures = 8192;  // the covariance is then 512 MiB
 
-/// Projects examples, less the training mean, on the directions in which the training examples vary
-/// most; the first component has the largest variance. The entry of largest magnitude of each
+/// Projects examples, minus the training mean, on the directions in which the training examples
+/// vary most; the first component has the largest variance. The entry of largest magnitude of each
 /// direction is positive, which fixes the signs. Arithmetic is double, results are float32.
 ///
-/// A transformed example is a function of the example and of the fitted numbers alone, bit for bit.
-/// The fitted numbers are the same on one machine whatever the number of threads; another BLAS
-/// kernel may round otherwise.
+/// A transformed example is a function of only the example and the fitted numbers, bit for bit. On
+/// one machine the fitted numbers do not depend on the number of threads; another BLAS kernel may
+/// round differently.
 ///
 /// As a private statistic ("Analyze Gauss", Dwork et al. 2014), the directions are those of the
-/// noised second moments, about zero and not about the mean: an example, shortened to a public norm
-/// R, adds the triangle of x x^T once (second_moments.hpp), ||x x^T|| = ||x||^2 <= R^2.
+/// noisy second moments, about zero rather than the mean: an example, shortened to a public norm R,
+/// contributes the triangle of x x^T once (second_moments.hpp), ||x x^T|| = ||x||^2 <= R^2.
 class Pca final : public privgrad::Transform,
                   public privgrad::RowTransform,
                   public privgrad::FittedValues,
@@ -88,7 +88,8 @@ class Pca final : public privgrad::Transform,
   std::optional<privgrad::StatisticRequest> request(const ExampleShape& input) const override {
     if (!noise_) return std::nullopt;
     output_shape(input);
-    constexpr double kAbove = 1.0 + 1e-6;  // for roundings to float32, so that nothing is shortened
+    // allows for roundings to float32, so that they shorten nothing
+    constexpr double kAbove = 1.0 + 1e-6;
     const std::size_t features = privgrad::element_count(input.features);
     return privgrad::StatisticRequest{.what = "second moments of the features",
                                       .size = second_moments::triangle(features),
@@ -173,7 +174,7 @@ class Pca final : public privgrad::Transform,
     return mean;
   }
 
-  /// Calls visit(first row, rows, [rows, row_size] of double less the mean) for block after block.
+  /// Calls visit(first row, rows, [rows, row_size] of double minus the mean) for block after block.
   template <class Visit>
   static void for_each_block(Dataset& data, const std::vector<double>& mean, Visit visit) {
     const std::size_t width = mean.size();
@@ -203,12 +204,12 @@ class Pca final : public privgrad::Transform,
   /// \returns [dimensions_, width], one direction per row.
   std::vector<double> top_components(const std::vector<double>& matrix, std::size_t width) const {
     const auto [values, vectors] = second_moments::eigen(matrix, width, "pca");
-    // The eigenvalues ascend; what is below rounding error is no direction of the data.
+    // The eigenvalues ascend; one below rounding error does not belong to a direction of the data.
     const double noise =
         values(width - 1) * static_cast<double>(width) * std::numeric_limits<double>::epsilon();
     const auto rank = static_cast<std::size_t>(
         std::count_if(values.begin(), values.end(), [noise](double x) { return x > noise; }));
-    if (rank < dimensions_ && !noise_) {  // noise is a direction as good as any
+    if (rank < dimensions_ && !noise_) {  // with noise, a direction of noise is as good as any
       throw ConfigError("pca: dimensions is " + std::to_string(dimensions_) +
                         ", but the training examples vary in " + std::to_string(rank) +
                         " direction(s) only");
@@ -224,7 +225,7 @@ class Pca final : public privgrad::Transform,
 
   std::size_t dimensions_;
   Statistic statistic_;
-  std::optional<privgrad::StatisticNoise> noise_;  ///< Nothing: no private statistic.
+  std::optional<privgrad::StatisticNoise> noise_;  ///< Nothing if there is no private statistic.
   double max_norm_ = 0.0;
   std::vector<double> mean_;  ///< [features].
   Panels components_;         ///< [dimensions, features], orthonormal.

@@ -25,10 +25,10 @@ namespace param = privgrad::param;
 /// Shifts every feature by its median over the training examples, and divides it by the distance
 /// between two of its quantiles. A feature whose quantiles are equal becomes 0 everywhere.
 ///
-/// As a private statistic, the quantiles are read off noised histograms: an example adds 1 to one
-/// bin of each feature, so that its contribution is always sqrt(d) long. Values outside the public
-/// range count in its first or last bin. Noised counts below 0 count as 0: post-processing.
-/// Quantiles are as fine as a bin, and no distance is below one.
+/// As a private statistic, the quantiles are read from noisy histograms: an example adds 1 to one
+/// bin of each feature, so its contribution always has length sqrt(d). Values outside the public
+/// range count in its first or last bin. Negative noisy counts become 0, which is post-processing.
+/// Quantiles have the resolution of a bin, and no distance is below a bin's width.
 class RobustScale final : public privgrad::Transform,
                           public privgrad::RowTransform,
                           public privgrad::FittedValues,
@@ -93,7 +93,7 @@ class RobustScale final : public privgrad::Transform,
     std::fill(out.begin(), out.end(), 0.0f);
     for (std::size_t j = 0; j < features.size(); ++j) {
       const double place = (static_cast<double>(features[j]) - begin_) / width_;
-      if (std::isnan(place)) {  // the example counts as nothing
+      if (std::isnan(place)) {  // the example counts as zero
         out[j * bins_] = std::numeric_limits<float>::quiet_NaN();
         continue;
       }
@@ -174,7 +174,8 @@ class RobustScale final : public privgrad::Transform,
     return sorted[below] + (place - static_cast<double>(below)) * (sorted[above] - sorted[below]);
   }
 
-  /// The place up to which the counts make up the share of all, as if spread evenly in each bin.
+  /// The place at which the cumulative counts reach the share of all, as if spread evenly in each
+  /// bin.
   double quantile_in(const std::vector<double>& counts, double share) const {
     double total = 0.0;
     for (const double count : counts) total += count;
@@ -190,12 +191,12 @@ class RobustScale final : public privgrad::Transform,
   }
 
   Statistic statistic_;
-  std::optional<privgrad::StatisticNoise> noise_;  ///< Nothing: no private statistic.
+  std::optional<privgrad::StatisticNoise> noise_;  ///< Nothing if there is no private statistic.
   double low_share_, high_share_;
   std::size_t bins_;
-  double begin_ = 0.0, width_ = 0.0;  ///< The range's begin, and a bin's width.
+  double begin_ = 0.0, width_ = 0.0;  ///< The beginning of the range, and a bin's width.
   std::vector<double> median_;        ///< [features].
-  std::vector<double> distance_;      ///< [features]; 0: the feature becomes 0.
+  std::vector<double> distance_;      ///< [features]; 0 if the feature becomes 0.
 };
 
 void register_components(privgrad::Registrar& registrar) {

@@ -22,8 +22,8 @@ namespace param = privgrad::param;
 ///
 /// Test examples get the same factor and may end above `to`. With a public `max_norm` the factor is
 /// to / max_norm, and every example (of every split) that is still longer than `to` is shortened to
-/// it: so the bound holds whatever the rows are, and nothing is learnt from them.
-/// Norms are double; the results are rounded to float32, which moves a norm by up to 6e-8 of it.
+/// it: so the bound holds for all rows, and nothing is learnt from them. Norms are double; the
+/// results are rounded to float32, which changes a norm by up to a relative 6e-8.
 class ScaleMaxNorm final : public privgrad::Transform,
                            public privgrad::RowTransform,
                            public privgrad::FittedValues,
@@ -98,8 +98,9 @@ class ScaleMaxNorm final : public privgrad::Transform,
   Statistic statistic() const override { return statistic_; }
 
  private:
-  /// The square of a float32 neither overflows nor vanishes in double, and is exact there: whether a
-  /// compiler fuses it with the sum changes no bit. The sum is in the order of the features.
+  /// The square of a float32 neither overflows nor vanishes in double, and is exact there, so the
+  /// bits do not depend on whether a compiler fuses it with the sum. The sum is in the order of the
+  /// features.
   static double norm(std::span<const float> row) {
     double square = 0.0;
     for (const float x : row) square += static_cast<double>(x) * static_cast<double>(x);
@@ -109,7 +110,7 @@ class ScaleMaxNorm final : public privgrad::Transform,
   double to_;
   Statistic statistic_;
   bool given_;
-  double max_norm_ = 0.0;  ///< 0: not known yet.
+  double max_norm_ = 0.0;  ///< 0 if not known yet.
 };
 
 void register_components(privgrad::Registrar& registrar) {

@@ -18,11 +18,11 @@ struct Complex {
 /// The discrete Fourier transform along one axis of even length n, without a factor, of many
 /// columns at once.
 ///
-/// The lengths are those of small images, a few dozen. For these the plain sums, once elements that
-/// share a cosine are put together, are faster in wide registers than the branches of a fast
-/// transform: elements m and n - m share theirs, and so do, but for signs that follow from m being
-/// even or odd, the frequencies k, n / 2 - k and their opposites. All sums are in one fixed order,
-/// and a column's do not depend on those beside it.
+/// The lengths are those of small images, a few dozen. For these, plain sums in which elements with
+/// the same cosine are combined are faster in wide registers than the branches of a fast transform:
+/// elements m and n - m share a cosine, and so do, up to signs that depend on the parity of m, the
+/// frequencies k, n / 2 - k and their opposites. All sums are in one fixed order, and a column's
+/// sums do not depend on the other columns.
 class Axis {
  public:
   explicit Axis(std::size_t length) : length_(length) {
@@ -42,9 +42,9 @@ class Axis {
 
   /// Transforms an array [blocks, length, columns].
   /// \tparam kWidth  columns that are computed at once; their number is a multiple of it.
-  /// \param in  its imaginary part may be null: zero.
-  /// \param frequencies  how many to compute, from 0 on: `length`, or length / 2 + 1. The output is
-  ///   [blocks, frequencies, columns].
+  /// \param in  its imaginary part may be null, which means zero.
+  /// \param frequencies  the number to compute, from 0 on: `length`, or length / 2 + 1. The output
+  ///   is [blocks, frequencies, columns].
   /// \param out  not `in`.
   /// \param scratch  2 * length * kWidth floats.
   template <std::size_t kWidth>

@@ -17,7 +17,7 @@ std::vector<float> to_float(const std::vector<double>& values) {
   return {values.begin(), values.end()};
 }
 
-/// Filters side by side, [places, lanes], with zeros beyond the last one.
+/// Filters interleaved, [places, lanes], with zeros beyond the last one.
 std::vector<float> side_by_side(const std::vector<std::vector<double>>& filters, std::size_t lanes,
                                 double factor) {
   std::vector<float> result(filters.front().size() * lanes);
@@ -49,7 +49,7 @@ template <std::size_t kLanes>
 [[gnu::always_inline]] inline void weigh(const std::vector<float>& weights, std::size_t length,
                                          const float* in, std::size_t blocks, std::size_t columns,
                                          float* out) {
-  constexpr std::size_t kAtOnce = 6;  // sums do not wait for each other
+  constexpr std::size_t kAtOnce = 6;  // independent sums, so that they do not wait for each other
   const std::size_t outputs = weights.size() / length;
   for (std::size_t block = 0; block < blocks; ++block, in += length * columns) {
     for (std::size_t u = 0; u < outputs; ++u, out += columns) {
@@ -65,7 +65,7 @@ template <std::size_t kLanes>
 
 }  // namespace
 
-/// The memory of one call. Not set to zero: everything is written before it is read.
+/// The memory of one call. Not initialised: everything is written before it is read.
 struct Cascade::Workspace {
   static std::unique_ptr<float[]> floats(std::size_t count) {
     return std::make_unique_for_overwrite<float[]>(count);
@@ -174,7 +174,7 @@ template <std::size_t kLanes>
                                space.half.get(), space.scratch.get());
   level.across.transform<kLanes>(space.half.get(), half + 1, columns, forward, width, out,
                                  space.scratch.get());
-  // The other half are the conjugates of the opposite frequencies.
+  // The other half consists of the conjugates of the opposite frequencies.
   for (std::size_t k = half + 1; k < height; ++k) {
     for (std::size_t l = 0; l < width; ++l) {
       const std::size_t to = (k * width + l) * columns;
@@ -188,8 +188,8 @@ template <std::size_t kLanes>
 }
 
 /// |x * psi| for all angles of a scale, at every 2^scale-th pixel: [height, width, lanes] of that
-/// resolution. To leave pixels out is to add up the frequencies that they cannot tell apart.
-/// \param step  between two numbers of the spectrum of x.
+/// resolution. Subsampling pixels means adding up the frequencies that alias.
+/// \param step  distance between two numbers of the spectrum of x.
 [[gnu::always_inline]] inline void Cascade::filter(const Level& level, Complex spectrum,
                                                    std::size_t step, std::size_t scale,
                                                    Workspace& space, float* moduli) const {

@@ -20,7 +20,7 @@ namespace scattering {
 ///     S_2(j, t, j', t') = ||x * psi_{j,t}| * psi_{j',t'}| * phi   for j < j',
 /// each at every 2^J-th pixel. Moduli of scale j are kept at every 2^j-th pixel.
 ///
-/// Everything is float32, sums in one order: a function of the image alone, bit for bit.
+/// Everything is float32, with sums in one order: a function of only the image, bit for bit.
 /// Threads: const functions may run concurrently.
 class Cascade {
  public:
@@ -48,8 +48,8 @@ class Cascade {
     std::size_t height, width;
     Axis down, across;
     std::vector<float> average_down, average_across;  ///< [outputs, height], [outputs, width].
-    /// The wavelets of the scales that are filtered at this resolution, times 1 / (height * width):
-    /// [height, width, lanes] for each.
+    /// The wavelets of the scales at this resolution, times 1 / (height * width): [height, width,
+    /// lanes] for each.
     std::vector<std::vector<float>> wavelets;
     std::size_t first_scale;  ///< The scale of wavelets[0].
   };
@@ -76,8 +76,8 @@ class Cascade {
   std::size_t lanes_;          ///< L, rounded up to whole registers.
   std::vector<Level> levels_;  ///< By resolution.
   mutable std::mutex mutex_;
-  /// Workspaces that no call uses now: as many as there were calls at once. Freeing and allocating
-  /// their memory again would take about a third as long as an image.
+  /// Unused workspaces, as many as there were simultaneous calls. Reallocating their memory would
+  /// take about a third of the time of an image.
   mutable std::vector<std::unique_ptr<Workspace>> unused_;
 };
 

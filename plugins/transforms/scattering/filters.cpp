@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numbers>
 
-// Long double throughout: its functions have one version on x86-64, while those of double may round
-// otherwise on processors with fused multiply-adds. So a filter has the same bits everywhere.
+// Long double throughout: its functions have one version on x86-64, while double ones may round
+// differently on processors with fused multiply-add. So a filter has the same bits everywhere.
 
 namespace scattering {
 namespace {
@@ -15,7 +15,7 @@ constexpr long double kGain = kPi / 3.1415L;
 constexpr long double kFarthest = 120.0L;  // exp(-60) is 1e-26
 
 /// The number of aliases on each side of a frequency that matter for a Gaussian whose frequency is
-/// up to two times pi away.
+/// at most two times pi away.
 int aliases(long double deviation) {
   return static_cast<int>(std::sqrt(kFarthest) / (2.0L * kPi * deviation)) + 1;
 }
@@ -27,7 +27,7 @@ long double frequency(std::size_t k, std::size_t n) {
   return 2.0L * kPi * whole / static_cast<long double>(n);
 }
 
-/// The Fourier transform of a Gaussian that is longer across than along its direction.
+/// The Fourier transform of a Gaussian that is longer across its direction than along it.
 struct Gaussian {
   long double deviation, slant, cosine, sine;
 
@@ -54,7 +54,7 @@ struct Gaussian {
 std::vector<double> wavelet(const Bank& bank, std::size_t j, std::size_t angle) {
   const long double size = std::ldexp(1.0L, static_cast<int>(j));
   const auto angles = static_cast<long double>(bank.angles);
-  // Half of the angles but one, in whole angles: rounded down.
+  // Half of the other angles, in whole angles, rounded down.
   const std::size_t half = bank.angles < 2 ? 0 : (bank.angles - 2) / 2;
   const long double first = static_cast<long double>(half);
   const long double theta = (first - static_cast<long double>(angle)) * kPi / angles;

@@ -1,4 +1,4 @@
-// The Morlet wavelets and averages that the scattering transform convolves images with.
+// The Morlet wavelets and averages with which the scattering transform convolves images.
 #pragma once
 
 #include <cstddef>
@@ -6,17 +6,17 @@
 
 namespace scattering {
 
-/// The sizes that a bank of filters is made for.
+/// The sizes for which a bank of filters is made.
 struct Bank {
   std::size_t scales = 0;  ///< J: the coefficients are averages over about 2^J pixels.
-  std::size_t angles = 0;  ///< L, in half a turn.
-  std::size_t height = 0;  ///< The padded image's; a multiple of 2^J, like the width.
+  std::size_t angles = 0;  ///< L, over half a turn.
+  std::size_t height = 0;  ///< Of the padded image; a multiple of 2^J, like the width.
   std::size_t width = 0;
 };
 
 /// The Fourier transform of a Morlet wavelet of scale j and angle number `angle`, [height, width].
-/// It is real. The transform on the infinite plane is taken and its aliases are added up, so that
-/// it belongs to the wavelet wrapped around the image.
+/// It is real. It adds up the aliases of the transform on the infinite plane, and so belongs to the
+/// wavelet wrapped around the image.
 ///
 /// In space it is (Bruna and Mallat, "Invariant scattering convolution networks", 2013)
 ///     g(u) (exp(i xi . u) - K),  g a Gaussian of deviation 0.8 2^j along xi and L / 4 times that
@@ -24,13 +24,13 @@ struct Bank {
 /// and so is the constant in front, where pi is taken to be 3.1415.
 std::vector<double> wavelet(const Bank& bank, std::size_t j, std::size_t angle);
 
-/// The filter for an image of which every 2^j-th pixel is left, from the filter for the whole
-/// image: the frequencies that are left, from -n / 2 to n / 2 - 1 in each direction.
+/// The filter for an image of which only every 2^j-th pixel is left, from the filter for the whole
+/// image: the remaining frequencies, from -n / 2 to n / 2 - 1 in each direction.
 std::vector<double> at_resolution(const Bank& bank, std::size_t j,
                                   const std::vector<double>& filter);
 
-/// The Gaussian average of deviation 0.8 2^(J - 1) along one axis: [outputs, n], where n = length /
-/// 2^j pixels enter and every 2^(J - j)-th average leaves, without the first and the last one. The
+/// The Gaussian average of deviation 0.8 2^(J - 1) along one axis: [outputs, n], which maps n =
+/// length / 2^j pixels to every 2^(J - j)-th average, without the first and the last one. The
 /// two-dimensional average is the product of those of both axes.
 std::vector<double> averages(std::size_t scales, std::size_t length, std::size_t j);
 

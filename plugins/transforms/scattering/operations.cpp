@@ -20,7 +20,7 @@ void append(Operations& operations, Operations more) {
   for (auto& one : more) operations.push_back(std::move(one));
 }
 
-/// The part of exp(sign 2 pi i k m / n) by which a real or an imaginary part enters the real or the
+/// The part of exp(sign 2 pi i k m / n) with which a real or imaginary part enters the real or
 /// imaginary part of a sum.
 double turn(int sign, std::size_t k, std::size_t m, std::size_t n, bool to_imaginary,
             bool from_imaginary) {
@@ -32,8 +32,8 @@ double turn(int sign, std::size_t k, std::size_t m, std::size_t n, bool to_imagi
 
 enum class Kind { real = 1, complex };
 
-/// The Fourier transform of n numbers, of which every step-th is made: [parts, n] to [2, n / step],
-/// real parts first, where real numbers have one part.
+/// The Fourier transform of n numbers, of which every step-th is computed: [parts, n] to [2, n /
+/// step], real parts first; real input has one part.
 Matrix fourier(int sign, std::size_t n, Kind kind, std::size_t step = 1, double factor = 1.0) {
   const std::size_t parts = kind == Kind::real ? 1 : 2;
   Matrix result;
@@ -157,8 +157,8 @@ class Builder {
             row::Modulus{}};
   }
 
-  /// The spectrum of images to averages of the moduli of a scale, [channels, L, places], and then
-  /// of those of the moduli of these, by scale [channels, L, L, places].
+  /// From the spectrum of images to averages of the moduli of a scale, [channels, L, places], and
+  /// then to those of the second-order moduli, by scale [channels, L, L, places].
   Operations first_order(std::size_t scale) const {
     const std::size_t signals = task_.channels * task_.angles;
     Operations operations = moduli(0, task_.channels, scale);
@@ -178,12 +178,12 @@ class Builder {
     return operations;
   }
 
-  /// From what all() has concatenated to [places, channels, coefficients], in the order of Cascade.
+  /// From the concatenation in all() to [places, channels, coefficients], in the order of Cascade.
   row::Take places_first() const {
     const std::size_t scales = task_.scales, angles = task_.angles, channels = task_.channels;
     const std::size_t each = Cascade::coefficients(scales, angles, task_.max_order);
     row::Take take{std::vector<std::size_t>(places() * channels * each)};
-    std::size_t next = 0;  // of what was concatenated
+    std::size_t next = 0;  // position in the concatenation
     // One coefficient of every channel: [channels, count, places] from here on.
     const auto put = [&](std::size_t count, const std::function<std::size_t(std::size_t)>& number) {
       for (std::size_t c = 0; c < channels; ++c)
@@ -215,14 +215,14 @@ std::vector<privgrad::RowOperation> operations(const Task& task) { return Builde
 
 double operation_numbers(const Task& task) {
   const auto angles = static_cast<double>(task.angles);
-  double filtered = 0.0;  // images, of the padded one's size
+  double filtered = 0.0;  // images with the size of the padded one
   for (std::size_t scale = 0; scale < task.scales; ++scale) {
     filtered += angles;
     if (task.max_order < 2) continue;
     filtered += angles * angles * static_cast<double>(task.scales - 1 - scale) /
                 std::ldexp(1.0, 2 * static_cast<int>(scale));
   }
-  // Indices and factors of real and imaginary parts, before and after the transform back.
+  // Indices and factors of real and imaginary parts, before and after the inverse transform.
   const double size = static_cast<double>(padded(task.height, task.scales)) *
                       static_cast<double>(padded(task.width, task.scales));
   return 8.0 * static_cast<double>(task.channels) * filtered * size;

@@ -14,13 +14,13 @@ struct Task {
   std::size_t height = 0, width = 0, channels = 0;
 };
 
-/// The same as Cascade in operations that other programs know, in double: images [height, width,
-/// channels] become [height / 2^scales, width / 2^scales, channels, coefficients]. Convolutions are
-/// products of Fourier transforms here, too; to keep every 2^j-th pixel, the inverse transform
-/// computes these alone.
+/// The same as Cascade, in operations that other programs support, in double: images [height,
+/// width, channels] become [height / 2^scales, width / 2^scales, channels, coefficients].
+/// Convolutions are again products of Fourier transforms; to keep only every 2^j-th pixel, the
+/// inverse transform computes just these.
 std::vector<privgrad::RowOperation> operations(const Task& task);
 
-/// About how many numbers these operations consist of; a real, because nothing limits it.
+/// The approximate number of numbers in these operations; a double, because it is not limited.
 double operation_numbers(const Task& task);
 
 }  // namespace scattering

@@ -25,10 +25,10 @@ namespace param = privgrad::param;
 constexpr std::size_t kMostPixels = std::size_t{1} << 20;  // with borders, up to 8 angles
 constexpr double kMostNumbers = 2.5e8;                     // of 8 bytes, in operations
 
-/// Wavelet scattering coefficients of images, [height, width] or [height, width, channels], whose
-/// channels are taken one by one.
+/// Wavelet scattering coefficients of images, [height, width] or [height, width, channels],
+/// computed for each channel separately.
 ///
-/// It is a function of the example alone, bit for bit: nothing is fitted, and it costs no privacy.
+/// It is a function of only the example, bit for bit: nothing is fitted, and it costs no privacy.
 class Scattering final : public privgrad::Transform,
                          public privgrad::RowTransform,
                          public privgrad::RowOperations {
@@ -50,7 +50,7 @@ class Scattering final : public privgrad::Transform,
                         privgrad::to_text(image) + "; its sides must be at least 2^scales = " +
                         std::to_string(size) + fitting_scales(std::min(image[0], image[1])));
     }
-    // The memory held for a thread grows with the pixels and with the angles.
+    // The memory of a thread grows with the pixels and with the angles.
     const std::size_t most = kMostPixels * 8 / std::max<std::size_t>(angles_, 8);
     if (image[0] > most || image[1] > most ||
         (image[0] + 2 * size) * (image[1] + 2 * size) > most) {
@@ -100,18 +100,18 @@ class Scattering final : public privgrad::Transform,
   privgrad::Statistic statistic() const override { return privgrad::Statistic::none; }
 
  private:
-  /// The advice on scales for images whose shorter side is `side`.
+  /// Advice on scales for images whose shorter side is `side`.
   static std::string fitting_scales(std::size_t side) {
     const auto most = std::bit_width(side) - 1;
     return most < 1 ? "" : ", so scales may be at most " + std::to_string(most);
   }
 
-  /// The filters take much longer to make than an example, so they are kept for the size that was
-  /// asked for last.
+  /// The filters take much longer to make than an example, so those for the last requested size are
+  /// kept.
   std::shared_ptr<const scattering::Cascade> cascade_for(const Shape& shape) const {
     const std::lock_guard lock(mutex_);
     if (cascade_ == nullptr || height_ != shape[0] || width_ != shape[1]) {
-      output_shape({shape, 0});  // refuses what is no image of a fitting size
+      output_shape({shape, 0});  // refuses anything but an image of a suitable size
       cascade_ = std::make_shared<const scattering::Cascade>(scales_, angles_, max_order_, shape[0],
                                                              shape[1]);
       height_ = shape[0];
@@ -123,7 +123,7 @@ class Scattering final : public privgrad::Transform,
   std::size_t scales_, angles_, max_order_;
   mutable std::mutex mutex_;
   mutable std::shared_ptr<const scattering::Cascade> cascade_;
-  mutable std::size_t height_ = 0, width_ = 0;  ///< The size that cascade_ is for.
+  mutable std::size_t height_ = 0, width_ = 0;  ///< The size for which cascade_ was made.
 };
 
 void register_components(privgrad::Registrar& registrar) {

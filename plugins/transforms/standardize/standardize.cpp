@@ -22,16 +22,16 @@ using privgrad::Statistic;
 namespace param = privgrad::param;
 
 /// Shifts and scales every feature to mean 0 and standard deviation 1 (divisor: number of rows)
-/// over the training examples. A feature that never varies there becomes 0 everywhere, in every
+/// over the training examples. A feature that is constant there becomes 0 everywhere, in every
 /// split, and so does one whose given `std` is 0.
 ///
-/// Sums are double. Examples of any shape; each element is a feature of its own.
+/// Sums are double. Examples may have any shape; each element is a separate feature.
 ///
 /// As a private statistic: with t = (x - middle) / half of the feature's range, clipped to [-1, 1],
-/// an example adds (t_j, t_j^2 - 1/2) for each feature. For |t| <= 1, t^2 + (t^2 - 1/2)^2 = t^4 +
-/// 1/4 <= 5/4, so the L2 norm of its contribution is at most sqrt(5 d / 4). With the noised means m
-/// of t and q of t^2, the variance is q - m^2, and not less than its own noise, so that a feature
-/// that never varies is not blown up.
+/// an example contributes (t_j, t_j^2 - 1/2) for each feature. For |t| <= 1, t^2 + (t^2 - 1/2)^2 =
+/// t^4 + 1/4 <= 5/4, so the L2 norm of its contribution is at most sqrt(5 d / 4). With the noisy
+/// means m of t and q of t^2, the variance is q - m^2, but at least its own noise, so that a
+/// constant feature is not blown up.
 class Standardize final : public privgrad::Transform,
                           public privgrad::RowTransform,
                           public privgrad::FittedValues,
@@ -142,8 +142,7 @@ class Standardize final : public privgrad::Transform,
     privgrad::apply_to_each_row(*this, data.shape().features, data);
   }
 
-  /// A difference and a quotient, each with its one rounding: the same bits wherever it is
-  /// computed.
+  /// A difference and a quotient, each rounded once: the same bits wherever it is computed.
   void apply_row(const privgrad::Shape&, std::span<const float> features,
                  std::span<float> out) const override {
     if (features.size() != mean_.size()) {
@@ -191,7 +190,7 @@ class Standardize final : public privgrad::Transform,
 
  private:
   /// The margin of the bound, for roundings to float32: a contribution that they lengthen is
-  /// shortened, by as little.
+  /// shortened by as little.
   static constexpr double kAbove = 1.0 + 1e-6;
 
   void take_range(const privgrad::Params& params) {
@@ -222,11 +221,11 @@ class Standardize final : public privgrad::Transform,
   }
 
   Statistic statistic_;
-  std::optional<privgrad::StatisticNoise> noise_;  ///< Nothing: no private statistic.
+  std::optional<privgrad::StatisticNoise> noise_;  ///< Nothing if there is no private statistic.
   bool given_;
   std::vector<double> ranges_;     ///< Pairs: one for all features, or one for each.
   std::vector<double> mean_;       ///< [features].
-  std::vector<double> deviation_;  ///< [features]; 0: the feature becomes 0.
+  std::vector<double> deviation_;  ///< [features]; 0 if the feature becomes 0.
 };
 
 void register_components(privgrad::Registrar& registrar) {

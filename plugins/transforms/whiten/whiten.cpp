@@ -28,14 +28,14 @@ namespace param = privgrad::param;
 constexpr std::size_t kMostChannels = 4096;  // a matrix is then 128 MiB
 
 /// Multiplies the channels at every place of an example by the inverse root of their second moment
-/// over all training examples and places, plus damping: channels of mean 0 then vary alike, and
-/// independently of each other. W = V diag(1 / sqrt(lambda + damping)) V^T, for the second moment V
-/// diag(lambda) V^T; of the roots it is the one that changes the channels least (Kessy et al. 2018,
-/// ZCA).
+/// over all training examples and places, plus damping: channels of mean 0 then have equal variance
+/// and are uncorrelated. W = V diag(1 / sqrt(lambda + damping)) V^T, for the second moment V
+/// diag(lambda) V^T; among all roots this one changes the channels least (Kessy et al. 2018, ZCA).
 ///
-/// As a private statistic, an example, shortened to a public norm R, adds the triangle of the sum
-/// of x_p x_p^T over its places p (second_moments.hpp): at most sum ||x_p||^2 = ||x||^2 <= R^2
-/// long. Eigenvalues of the noised matrix below 0 count as 0: post-processing.
+/// As a private statistic, an example, shortened to a public norm R, contributes the triangle of
+/// the sum of x_p x_p^T over its places p (second_moments.hpp), whose length is at most sum
+/// ||x_p||^2 = ||x||^2 <= R^2. Negative eigenvalues of the noisy matrix become 0, which is
+/// post-processing.
 class Whiten final : public privgrad::Transform,
                      public privgrad::RowTransform,
                      public privgrad::FittedValues,
@@ -87,7 +87,8 @@ class Whiten final : public privgrad::Transform,
   std::optional<privgrad::StatisticRequest> request(const ExampleShape& input) const override {
     if (!noise_) return std::nullopt;
     output_shape(input);
-    constexpr double kAbove = 1.0 + 1e-6;  // for roundings to float32, so that nothing is shortened
+    // allows for roundings to float32, so that they shorten nothing
+    constexpr double kAbove = 1.0 + 1e-6;
     return privgrad::StatisticRequest{
         .what = "second moments of the channels",
         .size = second_moments::triangle(vectors_of(input.features).length),
@@ -125,7 +126,7 @@ class Whiten final : public privgrad::Transform,
       throw ConfigError("whiten: was fitted to " + std::to_string(matrix_.count()) +
                         " channels, the examples have " + std::to_string(v.length));
     }
-    // The places of all examples are so many vectors, whose channels lie `after` numbers apart.
+    // The places of all examples form this many vectors, whose channels are `after` numbers apart.
     const std::size_t outer = rows * v.before;
     std::vector<double> vectors(features.size());
     for (std::size_t b = 0; b < outer; ++b) {
@@ -180,7 +181,7 @@ class Whiten final : public privgrad::Transform,
   }
 
   /// \param mean  of the examples' triangles.
-  /// \param noise  standard deviation of that in each number.
+  /// \param noise  standard deviation of the noise in each number of the mean.
   template <class Number>
   void take(std::span<const Number> mean, const second_moments::Vectors& vectors, double noise) {
     const second_moments::OneBlasThread one_thread;
@@ -191,12 +192,12 @@ class Whiten final : public privgrad::Transform,
     double trace = 0.0;
     for (std::size_t i = 0; i < size; ++i) trace += std::max(0.0, values(i));
     double unit = std::max(trace / static_cast<double>(size), noise / places);
-    if (!(unit > 0.0)) unit = 1.0;  // all examples are zeros, and stay what they are
+    if (!(unit > 0.0)) unit = 1.0;  // all examples are zeros, and stay zeros
     matrix_ = Panels(inverse_root(values, directions, damping_ * unit), size);
   }
 
-  /// The sum over k of 1 / sqrt(lambda_k + damping) v_k v_k^T, [size, size]; eigenvalues below 0
-  /// count as 0. Some rows at a time, which stay in the caches.
+  /// The sum over k of 1 / sqrt(lambda_k + damping) v_k v_k^T, [size, size]; negative eigenvalues
+  /// count as 0. Computed some rows at a time, which stay in the caches.
   static std::vector<double> inverse_root(const second_moments::EigenValues& values,
                                           const second_moments::EigenVectors& directions,
                                           double damping) {
@@ -216,7 +217,7 @@ class Whiten final : public privgrad::Transform,
   }
 
   Statistic statistic_;
-  std::optional<privgrad::StatisticNoise> noise_;  ///< Nothing: no private statistic.
+  std::optional<privgrad::StatisticNoise> noise_;  ///< Nothing if there is no private statistic.
   std::optional<std::size_t> axis_;
   double damping_;
   double max_norm_ = 0.0;

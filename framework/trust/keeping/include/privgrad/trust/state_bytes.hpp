@@ -26,7 +26,7 @@ static_assert(std::endian::native == std::endian::little, "checkpoints are littl
 
 /// A type that lists its state once, for both writing and reading:
 ///
-///  static auto state(auto& self) { return std::tie(self.run, self.round, self.model); }
+///     static auto state(auto& self) { return std::tie(self.run, self.round, self.model); }
 ///
 /// Members may be numbers, enumerators, bools, strings, keys, types that list their state, and
 /// vectors, arrays, maps and optionals of these.

@@ -12,15 +12,15 @@ namespace privgrad::core {
 /// within the clip norm, -1/2 if not. With a count share s in [0, 1) and a = sqrt(1 - s^2), the
 /// core releases one vector, the sum over examples of
 ///
-///  v = (a g, 2 s C b), ||v||^2 <= a^2 C^2 + s^2 C^2 = C^2,
+///     v = (a g, 2 s C b),    ||v||^2 <= a^2 C^2 + s^2 C^2 = C^2,
 ///
 /// with noise z C in every coordinate. This is a Gaussian mechanism of noise multiplier z on a sum
 /// with L2 bound C, under every adjacency, and is charged as one; there is only one release and so
 /// only one charge. The two parts are post-processing: multiplied by 1/a, the sum of the gradients
 /// with noise C z/a; divided by 2 s C, the count with noise z/(2 s). So
 ///
-///  s = z / (2 sigma_b) gives the count noise sigma_b, and the gradients the noise multiplier
-///  z_delta = z / a = (z^-2 - (2 sigma_b)^-2)^(-1/2),
+///     s = z / (2 sigma_b) gives the count noise sigma_b, and the gradients the noise multiplier
+///     z_delta = z / a = (z^-2 - (2 sigma_b)^-2)^(-1/2),
 ///
 /// as in Andrew et al. 2021, Theorem 1.
 /// \returns s, rounded down to a multiple of 2^-26, so that the count is a whole number of cells
