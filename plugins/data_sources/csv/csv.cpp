@@ -36,7 +36,7 @@ std::optional<char> character(const privgrad::Params& params, const char* name) 
   return params.text(name).front();
 }
 
-/// The files that a pattern fits, by name, or the one that has this name.
+/// The files that match a pattern, sorted by name, or the one file with this name.
 Paths files_of(const std::filesystem::path& pattern) {
   const std::string name = pattern.filename().string();
   std::error_code failure;
@@ -89,7 +89,7 @@ std::vector<TablePart> parts_of(const Paths& files, const CsvForm& form) {
     const std::uintmax_t size = std::filesystem::file_size(file, failure);
     parts.push_back({.open =
                          [file, form](bool streams) {
-                           // A file that memory need not hold may be of any size.
+                           // A streamed file may be of any size.
                            return std::make_unique<CsvRows>(
                                file, form,
                                streams ? std::numeric_limits<std::uint64_t>::max()
@@ -125,7 +125,7 @@ class Csv final : public privgrad::DataSource, public privgrad::StreamedRows, pr
     return all;
   }
 
-  /// Where the header has one column alone, by another delimiter; and by whichever decimals make
+  /// If the header is a single column, tries other delimiters; and uses the decimal mark that makes
   /// more columns numbers.
   std::optional<Value> suggest() override {
     CsvForm form = form_;
@@ -174,7 +174,7 @@ class Csv final : public privgrad::DataSource, public privgrad::StreamedRows, pr
     return suggest_params(parts_of(train_files(), form), table, table_.target().name());
   }
 
-  /// A row of empty fields has to become an example, and to be told from what is no row.
+  /// A row of empty fields must become an example, and be distinguishable from an empty line.
   void check_fills() const {
     if (!form_.fills_malformed) return;
     const std::string fill = "csv: malformed is fill, ";
@@ -198,7 +198,7 @@ class Csv final : public privgrad::DataSource, public privgrad::StreamedRows, pr
     }
   }
 
-  /// Looked up once, so that a file that appears meanwhile is in no part of a run.
+  /// Looked up once, so that a file that appears later is not part of a run.
   const Paths& train_files() {
     if (train_files_.empty()) train_files_ = files_of(train_file_);
     return train_files_;

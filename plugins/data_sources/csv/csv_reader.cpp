@@ -10,7 +10,7 @@
 namespace {
 
 constexpr std::size_t kReadAhead = std::size_t{1} << 20;
-constexpr std::size_t kWord = 8;  ///< Bytes that are looked at together.
+constexpr std::size_t kWord = 8;  ///< Bytes that are examined together.
 
 bool is_blank_character(char c) { return c == ' ' || c == '\t'; }
 
@@ -18,15 +18,15 @@ constexpr std::uint64_t in_each_byte(char c) {
   return 0x0101010101010101u * static_cast<unsigned char>(c);
 }
 
-/// \returns a word whose lowest bit that is set is in the lowest byte in which both are the same; 0:
-///   there is none. (A byte above that one may have a bit without being the same.)
+/// \returns a word whose lowest set bit is in the lowest byte in which both are equal; 0 if there
+///   is none. (Higher bytes may have a bit without being equal.)
 std::uint64_t same_bytes(std::uint64_t a, std::uint64_t b) {
   const std::uint64_t differs = a ^ b;
   return (differs - in_each_byte('\x01')) & ~differs & in_each_byte('\x80');
 }
 
 /// \param stops  each eight times a character.
-/// \returns the first place at or behind `at` with one of these characters; there is one.
+/// \returns the first place at or after `at` with one of these characters; there must be one.
 std::size_t next_stop(const char* text, std::size_t at, const std::array<std::uint64_t, 4>& stops) {
   static_assert(std::endian::native == std::endian::little);
   for (;; at += kWord) {
@@ -57,7 +57,8 @@ CsvReader::CsvReader(const std::filesystem::path& path, CsvDialect dialect,
   if (start.starts_with("\xef\xbb\xbf")) next_row_ = 3;
 }
 
-/// Moves the row to the front and reads on behind it. \returns false at the end of the file.
+/// Moves the row to the front and reads more after it.
+/// \returns false at the end of the file.
 bool CsvReader::read_more() {
   if (file_ended_) return false;
   const std::size_t kept = end_ - row_;
@@ -90,13 +91,13 @@ bool CsvReader::next() {
   line_ = next_line_;
   if (!skip_comments()) return false;
   Parsed parsed = parse_row();
-  // A longer row is too long, wherever it lies in what is read ahead: a CRLF may follow.
+  // A longer row is too long, wherever it is in the buffer: a CRLF may follow.
   while (parsed == Parsed::unfinished && !file_ended_ && end_ - row_ < kMostRowBytes + 2) {
     read_more();
     parsed = parse_row();
   }
   if (parsed == Parsed::unfinished && file_ended_) {
-    // Only a quote can keep a row from ending with the file.
+    // Only an open quote can extend a row beyond the end of the file.
     parsed = malformed(places_.back(), "the quote that opens here is never closed");
   } else if (parsed == Parsed::unfinished ||
              (parsed == Parsed::row && at_end_of_row_ - row_ > kMostRowBytes)) {
@@ -113,14 +114,14 @@ bool CsvReader::next() {
   return true;
 }
 
-/// Goes to where this row ends, whatever its form, and makes it one of empty fields.
+/// Skips to the end of this row, whatever its form, and makes it a row of empty fields.
 void CsvReader::skip_row() {
   bool is_inside = false;
   lines_inside_ = 0;
   std::size_t at = row_;
   for (;; ++at) {
     if (at == end_) {
-      row_ = end_;  // what was read of it is forgotten
+      row_ = end_;  // the part read so far is dropped
       if (!read_more()) break;
       at = row_;
     }
@@ -159,8 +160,8 @@ CsvReader::Parsed CsvReader::malformed(std::size_t place, const char* what) {
   return Parsed::malformed;
 }
 
-/// Cuts the row at row_ into fields. \returns unfinished if it goes on behind what was read; then
-/// the field that does so is the last.
+/// Splits the row at row_ into fields.
+/// \returns unfinished if the row extends beyond the buffer; the unfinished field is then the last.
 CsvReader::Parsed CsvReader::parse_row() {
   fields_.clear();
   places_.clear();
@@ -217,8 +218,8 @@ std::size_t CsvReader::skip_blanks(std::size_t at) const noexcept {
   return at;
 }
 
-/// Takes a field from its opening quote to behind its closing one. \returns unfinished if that is
-/// not there yet.
+/// Reads a field from its opening quote to just after its closing one.
+/// \returns unfinished if that is not in the buffer yet.
 CsvReader::Parsed CsvReader::parse_quoted(std::size_t& at) {
   const std::size_t place = at;
   const char quote = *dialect_.quote;
@@ -240,7 +241,7 @@ CsvReader::Parsed CsvReader::parse_quoted(std::size_t& at) {
     }
     if (at + 1 == end_ || text_[at + 1] != quote) break;
     has_doubled = true;
-    unescaped_.reserve(end_ - row_);  // for the whole row: fields that point into it stay
+    unescaped_.reserve(end_ - row_);  // for the whole row, so that views of its fields stay valid
     unescaped_.append(text_.data() + piece, at + 1 - piece);
     at += 2;
     piece = at;

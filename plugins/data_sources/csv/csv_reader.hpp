@@ -16,36 +16,36 @@
 /// The syntax of a table. The characters differ from each other and from line ends.
 struct CsvDialect {
   char delimiter = ',';
-  std::optional<char> quote = '"';   ///< None: quotes are ordinary characters.
+  std::optional<char> quote = '"';   ///< Nothing: quotes are ordinary characters.
   std::optional<char> comment = {};  ///< Lines that begin with it are skipped.
-  bool trim = false;                 ///< Blanks and tabs around a field are not part of it.
-  bool row_is_line = false;          ///< Else a field in quotes may have line ends.
+  bool trim = false;                 ///< Whether blanks and tabs around a field are removed.
+  bool row_is_line = false;          ///< If not, fields in quotes may contain line ends.
 };
 
-/// Rows of fields from a text file after RFC 4180, plain or compressed: fields may stand in quotes,
-/// a quote inside them is doubled, and lines end in LF or CRLF. A UTF-8 byte order mark is skipped.
-/// Anything else is an IoError "FILE:LINE:COLUMN: ...", columns counted in bytes from 1, unless
-/// fill_malformed() was called. No message shows the content of a field.
+/// Rows of fields from a text file according to RFC 4180, plain or compressed: fields may be
+/// quoted, a quote inside them is doubled, and lines end in LF or CRLF. A UTF-8 byte order mark is
+/// skipped. Anything else is an IoError "FILE:LINE:COLUMN: ...", columns counted in bytes from 1,
+/// unless fill_malformed() was called. No message shows the content of a field.
 ///
-/// Where a row ends does not depend on whether it is well formed: at the first LF, unless
-/// row_is_line, at the first that an even number of the row's quotes precedes. In a well-formed row
-/// that is the first LF outside quotes, since quotes inside a field are doubled.
+/// The end of a row does not depend on whether it is well formed. With row_is_line it is the first
+/// LF; otherwise it is the first LF that is preceded by an even number of the row's quotes. In a
+/// well-formed row this is the first LF outside quotes, because quotes inside a field are doubled.
 ///
-/// Privacy: so the content of a record decides about its own row alone,
-/// - with row_is_line, whatever its bytes are, if there is no LF among them;
-/// - without it, if its quotes are even in number, and each LF in it has an odd number of them in
-///   front. Every writer that follows RFC 4180 ensures this for whatever values it is given.
-/// Proof: a reader at the begin of such a record is at the begin of the next one after its end, by
-/// induction over the records, and next() keeps nothing of the rows before.
-/// No rule does for all records: `1,"a LF 2,b"` is one record of the second kind and two of the
-/// first. So release mode wants to know which kind a file has.
+/// Privacy: the content of a record therefore affects only its own row,
+/// - with row_is_line, if its bytes include no LF;
+/// - without it, if it has an even number of quotes, and each LF in it is preceded by an odd number
+///   of them. Every writer that follows RFC 4180 ensures this for any values.
+/// Proof: a reader at the beginning of such a record is at the beginning of the next one after its
+/// end, by induction over the records, and next() keeps nothing of earlier rows. No single rule
+/// works for all records: `1,"a LF 2,b"` is one record of the second kind and two of the first. So
+/// release mode requires a declaration of the kind.
 ///
-/// Memory: one row, and 1 MiB that is read ahead.
+/// Memory: one row, plus 1 MiB of read-ahead.
 class CsvReader {
  public:
   static constexpr std::size_t kMostRowBytes = std::size_t{1} << 24;
   static constexpr std::size_t kMostFields = std::size_t{1} << 20;
-  /// A compressed file may become this many times as large, or kPlainBytes.
+  /// The largest factor by which a compressed file may expand, unless it stays below kPlainBytes.
   static constexpr std::uint64_t kMostPerByte = 200;
   static constexpr std::uint64_t kPlainBytes = std::uint64_t{1} << 24;
 
@@ -56,14 +56,14 @@ class CsvReader {
 
   /// Reads the next row.
   /// \returns false at the end of the file.
-  /// \throws IoError  the form is broken, a row exceeds kMostRowBytes or kMostFields, or the file
-  ///   most_bytes once decompressed, or what its compressed size allows.
+  /// \throws IoError the form is broken, a row exceeds kMostRowBytes or kMostFields, or the
+  ///   decompressed file exceeds most_bytes or the limit for its compressed size.
   bool next();
 
-  /// From the next row on, one whose form is broken, which has another number of fields than
-  /// `fields`, or is longer than kMostRowBytes is a row of empty fields. So next() throws because
-  /// of no row. Bytes are no longer counted, since one row may have any number of them; callers
-  /// that keep rows count those.
+  /// From the next row on, a row that is malformed, has another number of fields than `fields`, or
+  /// is longer than kMostRowBytes is returned as a row of empty fields, so next() throws for no
+  /// row. The total number of bytes is no longer limited, because a row may have any number;
+  /// callers that keep rows must limit them.
   void fill_malformed(std::size_t fields) { filled_fields_ = fields; }
 
   /// The fields of the row that next() read; valid until the next call.
@@ -71,10 +71,10 @@ class CsvReader {
   /// Whether the row is an empty line.
   bool is_blank() const noexcept { return fields_.size() == 1 && at_end_of_row_ == places_[0]; }
 
-  /// Whether quotes hold a line end; with row_is_line, whether they would.
+  /// Whether quotes contain a line end; with row_is_line, whether they would.
   bool spans_lines() const noexcept { return spans_lines_; }
 
-  /// \returns the number of rows in the whole file, if all were as long as this one; 0 for
+  /// \returns the number of rows in the whole file if all were as long as this one; 0 for
   ///   compressed files.
   std::size_t rows_like_this() const noexcept {
     return file_.compressed() ? 0 : file_.bytes_on_disk() / (next_row_ - row_ + 1) + 1;
@@ -115,21 +115,22 @@ class CsvReader {
   std::uint64_t most_bytes_;
   std::array<std::uint64_t, 4> stops_;  ///< Each eight times a character that ends a plain field.
 
-  std::vector<char> text_;    ///< The bytes read, a line end that was not, and kBlock - 1 more.
-  std::size_t end_ = 0;       ///< End of the bytes read; text_[end_] is the line end.
-  std::size_t row_ = 0;       ///< Where this row begins.
-  std::size_t next_row_ = 0;  ///< Where the next one does.
+  /// The bytes read, a line end that was not in the file, and kBlock - 1 more.
+  std::vector<char> text_;
+  std::size_t end_ = 0;       ///< End of the bytes read; text_[end_] is the added line end.
+  std::size_t row_ = 0;       ///< Beginning of this row.
+  std::size_t next_row_ = 0;  ///< Beginning of the next row.
   std::size_t at_end_of_row_ = 0;
   bool file_ended_ = false;
-  std::uint64_t bytes_ = 0;  ///< Read so far, decompressed.
+  std::uint64_t bytes_ = 0;  ///< Bytes read so far, decompressed.
   std::uint64_t line_ = 0;   ///< The line of this row, from 1.
   std::uint64_t next_line_ = 1;
   std::uint64_t lines_inside_ = 0;  ///< Line ends within quotes of this row.
   bool spans_lines_ = false;
-  std::string unescaped_;                     ///< Fields of this row in which quotes were doubled.
+  std::string unescaped_;                     ///< Fields of this row that contained doubled quotes.
   std::vector<std::string_view> fields_;      ///< In text_ or unescaped_.
-  std::vector<std::size_t> places_;           ///< Of each field in text_, with its quote.
-  std::optional<std::size_t> filled_fields_;  ///< As fill_malformed() said.
-  std::size_t problem_place_ = 0;             ///< In text_, of the malformed place.
+  std::vector<std::size_t> places_;           ///< Place of each field in text_, with its quote.
+  std::optional<std::size_t> filled_fields_;  ///< Set by fill_malformed().
+  std::size_t problem_place_ = 0;             ///< Place in text_ of the malformed part.
   const char* problem_ = "";
 };

@@ -18,7 +18,8 @@ std::string delimiter_hint(const CsvForm& form) {
          "; data.delimiter says what separates them";
 }
 
-/// \returns how many columns a file has by this form; 0 if one of its first rows has others.
+/// \returns the number of columns of a file read in this form; 0 if one of its first rows has
+///   another number.
 std::size_t columns_by(const std::filesystem::path& file, const CsvForm& form) {
   constexpr int kRows = 100;
   CsvReader reader(file, form.dialect, std::numeric_limits<std::uint64_t>::max());
@@ -29,7 +30,7 @@ std::size_t columns_by(const std::filesystem::path& file, const CsvForm& form) {
       columns = reader.fields().size();
     }
   } catch (const privgrad::IoError&) {
-    return 0;  // not of this form
+    return 0;  // does not have this form
   }
   return columns;
 }

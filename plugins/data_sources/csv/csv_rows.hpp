@@ -1,4 +1,4 @@
-// The rows of a CSV file as those of a table.
+// The rows of a CSV file as rows of a table.
 #pragma once
 
 #include <array>
@@ -10,26 +10,27 @@
 #include "../table/text_rows.hpp"
 #include "csv_reader.hpp"
 
-/// How files hold the rows of a table.
+/// How files contain the rows of a table.
 struct CsvForm {
   CsvDialect dialect;
-  bool header = true;       ///< Else columns are called "0", "1", ...
-  bool has_targets = true;  ///< Then a row has two fields at least.
+  bool header = true;       ///< If not, columns are called "0", "1", ...
+  bool has_targets = true;  ///< If so, a row has at least two fields.
   bool decimal_comma = false;
   bool fills_malformed = false;  ///< CsvReader::fill_malformed().
 };
 
-/// Whether the header alone determines how many fields a row has, and all behind it are rows.
+/// Whether the header alone determines the number of fields in a row, and everything after it is
+/// rows.
 bool can_fill_malformed(const CsvForm& form);
 
 inline constexpr std::array<const char*, 5> kDelimiters = {",", ";", "\t", "|", " "};
 
-/// \returns the form's delimiter or, if it makes one column of the header, the one that makes most
-///   of it, and as many of each row that follows.
-/// \throws IoError  as CsvRows.
+/// \returns the form's delimiter or, if that makes the header a single column, the delimiter that
+///   splits the header into the most columns and each following row into as many.
+/// \throws IoError as CsvRows.
 char likely_delimiter(const std::filesystem::path& file, const CsvForm& form);
 
-/// Messages: "FILE:LINE:COLUMN: ...".
+/// Its messages have the form "FILE:LINE:COLUMN: ...".
 class CsvRows final : public TextRows {
  public:
   /// \throws IoError  as CsvReader.
@@ -56,5 +57,5 @@ class CsvRows final : public TextRows {
   const CsvForm form_;
   CsvReader reader_;
   std::size_t columns_ = 0;
-  bool is_at_first_row_ = false;  ///< It was read to count the columns.
+  bool is_at_first_row_ = false;  ///< Whether the first row was already read, to count the columns.
 };

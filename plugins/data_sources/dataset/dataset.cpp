@@ -17,8 +17,8 @@ using privgrad::DataInfo;
 using privgrad::Split;
 namespace param = privgrad::param;
 
-/// A data set that `privgrad data fetch` knows. Its classes are in its publication, so they are no
-/// fact about anybody's rows.
+/// A data set that `privgrad data fetch` knows. Its classes are part of its publication, so they
+/// reveal nothing about anyone's rows.
 struct Known {
   const char* name;
   std::array<const char*, 10> classes;
@@ -48,7 +48,7 @@ std::string hint(const std::string& name) {
          "list says what can be fetched";
 }
 
-/// A folder's name, which cannot lead elsewhere.
+/// A folder's name must not lead elsewhere.
 void check_name(const std::string& name) {
   const auto plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
@@ -79,7 +79,7 @@ class DatasetByName final : public privgrad::DataSource, public privgrad::Stream
   }
 
  private:
-  /// Looks for the files when they are first needed, and once.
+  /// Looks for the files once, when they are first needed.
   IdxSource& source() {
     if (!source_) {
       DatasetFiles files = find_dataset(name_, hint(name_));

@@ -13,7 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 using privgrad::IoError;
 
-/// A folder to look in, and what file names may begin with there.
+/// A folder to search, and the possible prefixes of file names there.
 struct Place {
   fs::path folder;
   std::vector<std::string> prefixes;
@@ -36,7 +36,7 @@ std::vector<Place> places_of(const std::string& name) {
   return places;
 }
 
-/// \returns the first of the names that is a file there; an empty path if none is.
+/// \returns the first of the names for which a file exists; an empty path if there is none.
 fs::path first_file(const Place& place, const std::vector<std::string>& names) {
   for (const std::string& prefix : place.prefixes) {
     for (const std::string& name : names) {
@@ -48,7 +48,8 @@ fs::path first_file(const Place& place, const std::vector<std::string>& names) {
   return {};
 }
 
-/// "train-images-idx3-ubyte" and its variants; a plain file is read faster than a compressed one.
+/// "train-images-idx3-ubyte" and its variants; plain files come first, because they are read faster
+/// than compressed ones.
 std::vector<std::string> names_of(const std::string& split, const std::string& content, int least,
                                   int most) {
   std::vector<std::string> names;
@@ -65,7 +66,7 @@ std::vector<std::string> names_of(const std::string& split, const std::string& c
   return names;
 }
 
-/// The files of a split that exist; both paths are empty if none do.
+/// The existing files of a split; both paths are empty if there are none.
 IdxFiles split_files(const Place& place, const std::vector<std::string>& splits) {
   for (const std::string& split : splits) {
     constexpr int kMostExtents = 5;

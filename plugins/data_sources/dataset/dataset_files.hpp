@@ -6,20 +6,21 @@
 
 #include "../idx/idx_source.hpp"
 
-/// The files of a data set that was found by its name.
+/// The files of a data set, found by its name.
 struct DatasetFiles {
   IdxFiles train;
-  std::optional<IdxFiles> test;  ///< Nothing: the folder holds no test split.
+  std::optional<IdxFiles> test;  ///< Nothing if the folder contains no test split.
 };
 
-/// Looks for the data set in PRIVGRAD_DATA_DIR/NAME, then in PRIVGRAD_DATA_DIR itself, then in the
-/// cache that `privgrad data fetch` fills. The first place that holds one of its files is used.
+/// Searches for the data set in PRIVGRAD_DATA_DIR/NAME, then in PRIVGRAD_DATA_DIR itself, then in
+/// the cache that `privgrad data fetch` fills. The first place that contains one of its files is
+/// used.
 ///
 /// Files are named like MNIST's: train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-... or
-/// test-..., with or without .gz, with or without the data set's name and a dash in front. In
-/// PRIVGRAD_DATA_DIR itself that name is required, unless the folder has it: mnist and
-/// fashion-mnist have files of the same names, and one must not be taken for the other.
+/// test-..., with or without .gz, optionally preceded by the data set's name and a dash. In
+/// PRIVGRAD_DATA_DIR itself this prefix is required, unless the folder has that name: mnist and
+/// fashion-mnist have files of the same names, and must not be confused.
 ///
 /// \param hint  advice for the end of the error if it is not found.
-/// \throws IoError  it is nowhere, or lacks a file where it is.
+/// \throws IoError it is not found, or lacks a file.
 DatasetFiles find_dataset(const std::string& name, const std::string& hint);

@@ -7,10 +7,11 @@
 #include <span>
 #include <vector>
 
-/// Appends up to `count` bytes, some at a time: memory never grows ahead of those that arrived.
-/// \param read  std::size_t(std::span<std::uint8_t>): the number of bytes read, fewer than asked
-///   for only at the end.
-/// \returns how many; fewer only at the end.
+/// Appends up to `count` bytes in chunks, so that memory never grows ahead of the bytes that have
+/// arrived.
+/// \param read  std::size_t(std::span<std::uint8_t>): the number of bytes read, fewer than
+///   requested only at the end.
+/// \returns the number of bytes; fewer only at the end.
 template <class Read>
 std::uint64_t append_bytes(std::vector<std::uint8_t>& to, std::uint64_t count, const Read& read) {
   constexpr std::uint64_t kChunk = std::uint64_t{1} << 16;

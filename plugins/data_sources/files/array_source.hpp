@@ -1,4 +1,4 @@
-// Data sources whose rows are two arrays of numbers, features and targets, as files hold them.
+// Data sources whose rows are two arrays of numbers in files, features and targets.
 #pragma once
 
 #include <algorithm>
@@ -24,14 +24,14 @@
 struct ArrayOutline {
   privgrad::Shape features;    ///< The shape of one example.
   std::vector<float> targets;  ///< [rows].
-  std::size_t filled = 0;      ///< How many targets did not fit, and count as target_fill.
+  std::size_t filled = 0;      ///< The number of targets that did not fit and became target_fill.
   bool are_reals = false;      ///< Whether features can be NaN or infinite.
 };
 
-/// What all such sources do alike.
-/// \tparam Place  where the arrays of one split are, by an object among the parameters:
+/// The common part of such sources.
+/// \tparam Place the place of the arrays of one split, given by an object among the parameters:
 ///   open_features(of_any_size), open_targets(), origins_of(features, targets), targets_name().
-/// \tparam Array  one that is open: shape(), is_bytes(), is_real(), fail().
+/// \tparam Array an open array: shape(), is_bytes(), is_real(), fail().
 template <class Place, class Array>
 class ArraySource : public privgrad::DataSource, public privgrad::StreamedRows {
  public:
@@ -41,7 +41,7 @@ class ArraySource : public privgrad::DataSource, public privgrad::StreamedRows {
     if (params.has("test")) test_.emplace(params.object("test"));
   }
 
-  /// \param place  of a split: an object of these parameters.
+  /// \param place  the parameters of a split's place.
   static std::vector<privgrad::ParamSpec> params(const std::vector<privgrad::ParamSpec>& place) {
     std::vector<privgrad::ParamSpec> all = {
         privgrad::param::object("train", "Where the training examples are.", place),
@@ -73,7 +73,7 @@ class ArraySource : public privgrad::DataSource, public privgrad::StreamedRows {
     return info;
   }
 
-  /// By the headers of the arrays.
+  /// From the headers of the arrays.
   std::optional<privgrad::DataInfo> foreseen_info() override {
     privgrad::DataInfo info{.shape = {},
                             .unaccounted = task_.unaccounted_of_fit(),
@@ -113,16 +113,16 @@ class ArraySource : public privgrad::DataSource, public privgrad::StreamedRows {
   }
 
  protected:
-  /// \returns all targets, also what is no number.
+  /// \returns all targets, including those that are not numbers.
   virtual std::vector<float> targets_of(Array& targets) const = 0;
   virtual privgrad::Dataset read(const Place& place, const ArrayOutline& outline) const = 0;
-  /// Prepares features to be read in their order.
-  /// \returns how many rows to read at once: of at most so many elements, where that can be.
+  /// Prepares to read features in order.
+  /// \returns the number of rows to read at once, with at most this many elements if possible.
   virtual std::size_t begin_stream(Array& features, std::size_t elements) const = 0;
-  /// \param to  empty before.
+  /// \param to  empty on entry.
   virtual void read_bytes(Array& features, std::size_t first, std::size_t rows,
                           std::vector<std::uint8_t>& to) const = 0;
-  /// \throws IoError  a feature is not finite, and nothing was declared for that.
+  /// \throws IoError a feature is not finite, and there is no fill for it.
   virtual void read_reals(Array& features, std::size_t first, std::size_t rows,
                           std::vector<float>& to) const = 0;
 
@@ -151,7 +151,7 @@ class ArraySource : public privgrad::DataSource, public privgrad::StreamedRows {
     return array.shape().empty() ? "" : privgrad::to_text(array.shape());
   }
 
-  /// Reads the headers and targets, once.
+  /// Reads the headers and targets once.
   void load() {
     if (train_outline_) return;
     ArrayOutline train = outline_of(train_);
@@ -192,7 +192,7 @@ class ArraySource : public privgrad::DataSource, public privgrad::StreamedRows {
     return outline;
   }
 
-  /// \param before, all  rows that come before these, and in all.
+  /// \param before, all the number of rows before these, and in total.
   void hand_on(privgrad::Split split, const Place& place, const ArrayOutline& outline,
                double before, double all,
                const std::function<void(const privgrad::RowBlock&)>& take) const {

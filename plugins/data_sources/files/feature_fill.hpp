@@ -1,4 +1,4 @@
-// The parameter feature_fill: what data sources do with features that are not finite numbers.
+// The parameter feature_fill: how data sources treat features that are not finite numbers.
 #pragma once
 
 #include <algorithm>
@@ -15,13 +15,12 @@
 #include "privgrad/params.hpp"
 #include "privgrad/value.hpp"
 
-/// The rule for a feature that is no finite number within float32: NaN, an infinity, a double that
-/// overflows. It is the same in every source whose features are reals.
+/// The rule for a feature that is not a finite number within float32: NaN, an infinity, a double
+/// that overflows. It is the same in every source whose features are reals.
 ///
-/// Privacy: with a declared number, an example is a function of its own row, so that neighbouring
-/// data sets differ in the examples of one row, whatever that row holds. Without one, such a
-/// feature ends the run; that a run took place then tells that no row has any, which unaccounted()
-/// lists.
+/// Privacy: with a declared fill, an example is a function of its own row, so neighbouring data
+/// sets differ in the examples of one row, whatever that row contains. Without one, such a feature
+/// ends the run; that a run took place then reveals that no row has any, which unaccounted() lists.
 /// Threads: immutable.
 class FeatureFill {
  public:
@@ -50,8 +49,8 @@ class FeatureFill {
 
   /// Replaces features that are not finite by feature_fill.
   /// \param features  any number of examples, one after the other.
-  /// \returns the place of the first that is not finite, if no feature_fill was declared; else
-  ///   nothing.
+  /// \returns the place of the first one that is not finite, if no feature_fill was declared;
+  ///   otherwise nothing.
   std::optional<std::size_t> fit(std::span<float> features) const {
     if (!fill_) return first_misfit(features);
     std::replace_if(
@@ -66,12 +65,12 @@ class FeatureFill {
     return static_cast<std::size_t>(bad - features.begin());
   }
 
-  /// The end of an error about a misfit, after its place.
+  /// The end of an error about such a feature, after its place.
   static std::string remedy() { return "; feature_fill says what such a feature counts as"; }
 
   /// Adds to `facts` the fact about the rows that a run reveals.
-  /// \param are_reals  whether the type of the features has values that are not finite; public, as
-  ///   is the form of a file.
+  /// \param are_reals  whether the features' type has values that are not finite; public, like the
+  ///   form of a file.
   void add_unaccounted(bool are_reals, std::vector<std::string>& facts) const {
     if (are_reals && !fill_) facts.emplace_back("that every feature is finite (feature_fill)");
   }

@@ -20,7 +20,7 @@ std::string reason(int error) { return std::generic_category().message(error); }
 }  // namespace
 
 InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
-  // Nonblocking, because opening a pipe that nobody writes to would wait for ever.
+  // Nonblocking, because opening a pipe without a writer would wait for ever.
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor_ < 0) fail("cannot be opened: " + reason(errno));
   try {
@@ -50,7 +50,7 @@ void InputFile::begin_unpacking() {
     if (inflateInit2(&stream_, kGzipOnly) != Z_OK) fail("cannot be decompressed");
     packing_ = Packing::gzip;
   } else if (begins_with({0x28, 0xb5, 0x2f, 0xfd})) {
-    constexpr int kLargestWindowLog = 27;  // 128 MiB: what its command takes, too
+    constexpr int kLargestWindowLog = 27;  // 128 MiB, the limit of the zstd command
     zstd_.reset(ZSTD_createDCtx());
     if (zstd_ == nullptr || ZSTD_isError(ZSTD_DCtx_setParameter(zstd_.get(), ZSTD_d_windowLogMax,
                                                                 kLargestWindowLog)) != 0) {
@@ -66,7 +66,7 @@ InputFile::~InputFile() {
 }
 
 std::uint64_t InputFile::most_bytes() const noexcept {
-  constexpr std::uint64_t kMostPerByte = 1032;  // deflate: 258 bytes from 2 bits
+  constexpr std::uint64_t kMostPerByte = 1032;  // deflate expands 2 bits to at most 258 bytes
   if (packing_ == Packing::none) return bytes_on_disk_;
   if (packing_ == Packing::zstd) return std::numeric_limits<std::uint64_t>::max();
   return bytes_on_disk_ > std::numeric_limits<std::uint64_t>::max() / kMostPerByte
@@ -175,7 +175,7 @@ std::size_t InputFile::read_zstd(std::span<std::uint8_t> to) {
       fail(std::string("has corrupt zstd data: ") + ZSTD_getErrorName(result));
     buffer_at_ = in.pos;
     member_done_ = result == 0;
-    // The library holds no more output, and the file has no more bytes.
+    // The library has no more output, and the file no more bytes.
     if (buffer_.empty() && out.pos == before && !member_done_)
       fail("is truncated: its zstd data has no end");
   }

@@ -13,18 +13,18 @@
 #include <string>
 #include <vector>
 
-/// More than this is never read from one file, so that a few kilobytes that decompress to
-/// terabytes cannot fill the machine.
+/// The most bytes read from one file, so that a few kilobytes that decompress to terabytes cannot
+/// fill the machine.
 inline constexpr std::uint64_t kMostFileBytes = std::uint64_t{1} << 33;
 
 /// The bytes of a regular file in order, decompressed if its first bytes say gzip or Zstandard (its
-/// name does not matter). Memory never grows ahead of the bytes that really arrived, except for the
+/// name does not matter). Memory never grows ahead of the bytes that have arrived, except for the
 /// window of Zstandard, which is at most 128 MiB.
 ///
-/// Every failure is an IoError of one line that begins with the path.
+/// Every failure is a one-line IoError that begins with the path.
 class InputFile {
  public:
-  /// \throws IoError  absent, unreadable, a directory, a device, or empty.
+  /// \throws IoError the file is missing, unreadable, a directory, a device, or empty.
   explicit InputFile(std::filesystem::path path);
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
@@ -35,25 +35,25 @@ class InputFile {
   std::size_t read(std::span<std::uint8_t> to);
 
   /// Appends up to `count` bytes.
-  /// \returns how many; fewer only at the end.
+  /// \returns the number of bytes; fewer only at the end.
   std::uint64_t append(std::vector<std::uint8_t>& to, std::uint64_t count);
 
   /// Reads up to `count` bytes and discards them.
-  /// \returns how many; fewer only at the end.
+  /// \returns the number of bytes; fewer only at the end.
   std::uint64_t skip(std::uint64_t count);
 
-  /// \returns whether nothing is left; checks the checksum of compressed data on the way.
+  /// \returns whether nothing is left; also checks the checksum of compressed data.
   bool at_end();
 
   bool compressed() const noexcept { return packing_ != Packing::none; }
-  /// \returns "gzip" or "zstd"; for a compressed file.
+  /// \returns "gzip" or "zstd"; only for a compressed file.
   const char* packing_name() const noexcept { return packing_ == Packing::zstd ? "zstd" : "gzip"; }
   std::uint64_t bytes_on_disk() const noexcept { return bytes_on_disk_; }
 
-  /// \returns how many of these have been read so far, including those read ahead.
+  /// \returns the number of bytes of the file read so far, including those read ahead.
   std::uint64_t bytes_read() const noexcept { return bytes_read_; }
 
-  /// \returns an upper bound on the file's bytes once decompressed.
+  /// \returns an upper bound on the file's decompressed size.
   std::uint64_t most_bytes() const noexcept;
 
   /// \throws IoError("PATH: what").
@@ -65,7 +65,7 @@ class InputFile {
   std::size_t read_gzip(std::span<std::uint8_t> to);
   std::size_t read_zstd(std::span<std::uint8_t> to);
   void begin_unpacking();
-  /// Reads ahead again if the buffer is used up; at the end of the file buffer_ is then empty.
+  /// Refills the buffer if it is used up; at the end of the file buffer_ is then empty.
   void refill();
 
   enum class Packing { none, gzip, zstd };

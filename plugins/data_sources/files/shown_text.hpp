@@ -1,4 +1,4 @@
-// Names that a file gives, as messages show them.
+// How messages show names from a file.
 #pragma once
 
 #include <iconv.h>
@@ -7,7 +7,8 @@
 #include <string>
 #include <string_view>
 
-/// \returns "" if the text is UTF-8; else what messages say of it, and what can be done.
+/// \returns "" if the text is UTF-8; otherwise a description of the problem for messages, and what
+///   can be done.
 inline std::string encoding_problem(std::string_view text) {
   const iconv_t check = iconv_open("UTF-8", "UTF-8");
   std::string copy(text), out(text.size(), '\0');
@@ -22,8 +23,8 @@ inline std::string encoding_problem(std::string_view text) {
          "); convert the file: iconv -f latin1 -t utf-8";
 }
 
-/// The text's beginning, at most `most` bytes and whole characters, with '?' for control characters
-/// of ASCII. Others stay as they are: whoever shows a message decides what a terminal may get.
+/// The beginning of the text, at most `most` bytes and whole characters, with '?' for ASCII control
+/// characters. Others are kept: the code that shows a message decides what a terminal may receive.
 inline std::string shown_text(std::string_view text, std::size_t most = 80) {
   const auto continues = [](char byte) {
     return (static_cast<unsigned char>(byte) & 0xc0) == 0x80;

@@ -14,7 +14,7 @@
 #include "privgrad/value.hpp"
 
 /// The kind of a table's targets: reals, or class indices 0, 1, ... below a number of classes that
-/// the manifest states or, failing that, the largest training target determines.
+/// the manifest states or, otherwise, the largest training target determines.
 class TargetTask {
  public:
   static constexpr std::size_t kMostClasses = 100'000;
@@ -50,8 +50,8 @@ class TargetTask {
     stated_ = true;
   }
 
-  /// Declares the number of classes, as the parameter does.
-  /// \returns how it contradicts the parameters; "" if it does not.
+  /// Declares the number of classes, like the parameter.
+  /// \returns the contradiction to the parameters; "" if there is none.
   std::string state_classes(std::size_t classes) {
     if (regression_) return "the task is regression";
     if (stated_ && *classes_ != classes) return "classes is " + std::to_string(*classes_);
@@ -70,8 +70,8 @@ class TargetTask {
   }
 
   /// Replaces targets that do not fit by target_fill.
-  /// \param count  receives how many there were.
-  /// \returns the first row that does not fit, if no target_fill was declared; else nothing.
+  /// \param count  receives the number of replaced targets.
+  /// \returns the first row that does not fit, if no target_fill was declared; otherwise nothing.
   std::optional<std::size_t> fit(std::span<float> targets, std::size_t& count) const {
     count = 0;
     for (std::size_t row = 0; row < targets.size(); ++row) {
@@ -83,7 +83,7 @@ class TargetTask {
     return std::nullopt;
   }
 
-  /// How many targets `fit` has replaced, for the person who runs it: a private fact. "" for none.
+  /// The number of targets that `fit` has replaced, for the user: a private fact. "" for none.
   static std::string remark(const std::string& file, std::size_t count, std::size_t rows) {
     if (count == 0) return "";
     return file + ": " + std::to_string(count) + " of " + std::to_string(rows) +
@@ -102,15 +102,15 @@ class TargetTask {
                        : "a class index: a whole number in 0.." + std::to_string(limit() - 1);
   }
 
-  /// \returns the problem with a target that is no row's, as messages quote nothing of a row: "is
-  ///   2.5, expected a class index ..."; "" if none.
+  /// \returns the problem with a target that does not come from a row, because messages never quote
+  ///   a row: "is 2.5, expected a class index ..."; "" if there is none.
   std::string problem(double target) const {
     return accepts(target) ? ""
                            : "is " + privgrad::format_number(target) + ", expected " + expected();
   }
 
-  /// Reads the number of classes off accepted training targets, unless it was stated. Afterwards
-  /// problem() holds other splits to it.
+  /// Derives the number of classes from accepted training targets, unless it was stated. Afterwards
+  /// problem() applies it to other splits.
   /// \returns the problem with the targets as a whole; "" if there is none.
   std::string learn(std::span<const float> train_targets) {
     if (states_classes()) return "";
@@ -124,10 +124,10 @@ class TargetTask {
     return "";
   }
 
-  /// Whether the parameters say the number of classes, so that no target decides about it.
+  /// Whether the parameters state the number of classes, so that targets do not determine it.
   bool states_classes() const { return regression_ || stated_; }
 
-  /// \returns the number of classes, 0 for regression; known once stated or learnt.
+  /// \returns the number of classes, 0 for regression; valid once stated or learnt.
   std::size_t classes() const { return regression_ ? 0 : classes_.value_or(0); }
 
   std::vector<std::string> unaccounted() const {
@@ -135,8 +135,8 @@ class TargetTask {
                             : std::vector<std::string>{"number of classes (classes)"};
   }
 
-  /// The same for sources that call fit(). Without target_fill a target that does not fit ends the
-  /// run, so that a run that took place reveals that every row fits.
+  /// unaccounted() for sources that call fit(). Without target_fill a target that does not fit ends
+  /// the run, so a run that took place reveals that every row fits.
   std::vector<std::string> unaccounted_of_fit() const {
     std::vector<std::string> facts = unaccounted();
     if (!fill_) facts.emplace_back("that every target fits (target_fill)");

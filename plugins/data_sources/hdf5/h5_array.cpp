@@ -17,12 +17,13 @@ namespace {
 constexpr std::uint64_t kMostChunk = std::uint64_t{1} << 30;
 constexpr std::size_t kMostExtents = 32;  // the library's own limit
 
-/// A link that leads to another file is not followed.
+/// Links to other files are not followed.
 herr_t refuse_link(const char*, const char*, const char*, const char*, unsigned*, hid_t, void*) {
   return -1;
 }
 
-/// Whether an enumeration is what h5py writes booleans as: FALSE and TRUE, 0 and 1, of one byte.
+/// Whether an enumeration has the form in which h5py writes booleans: FALSE and TRUE, 0 and 1, of
+/// one byte.
 bool is_boolean(hid_t type) {
   const auto is_value = [type](const char* name, signed char value) {
     const int member = H5Tget_member_index(type, name);
@@ -62,7 +63,8 @@ void H5Array::fail(const std::string& what) const {
 }
 
 H5Id H5Array::open_file() const {
-  // The library would print what is wrong, and load filters that a file or the environment names.
+  // By default the library would print errors, and load filters that a file or the environment
+  // names.
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   H5PLset_loading_state(0);
   const auto refuse = [&](const std::string& what) {
@@ -161,7 +163,8 @@ void H5Array::read(std::size_t first, std::size_t count, hid_t type, void* to) c
 void H5Array::any_reals(std::size_t first, std::size_t count, std::vector<float>& to) const {
   to.resize(count * row_size_);
   if (!is_long_) return read(first, count, H5T_NATIVE_FLOAT, to.data());
-  // By way of double, as the texts of a table: rounded once or twice, 2^60 + 2^36 + 1 differs.
+  // Converted through double, like the texts of a table: 2^60 + 2^36 + 1, for example, differs when
+  // rounded once or twice.
   std::vector<double> exact(to.size());
   read(first, count, H5T_NATIVE_DOUBLE, exact.data());
   std::ranges::transform(exact, to.begin(), [](double x) { return static_cast<float>(x); });

@@ -28,20 +28,20 @@ class H5Id {
   Close close_;
 };
 
-/// A data set of whole or real numbers, or of booleans as h5py writes them, in an HDF5 file, read a
+/// A data set of integers or reals, or of booleans in the form of h5py, in an HDF5 file, read a
 /// range of rows at a time.
 ///
-/// Nothing outside of the file is opened, whatever the file says: no external links or storage, no
+/// Nothing outside of the file is opened, whatever its content: no external links or storage, no
 /// virtual data sets, and no filters from libraries that would have to be loaded.
 ///
-/// Every failure is an IoError of one line that begins with the file. Threads: the library does not
-/// support them; make all calls on one thread at a time.
+/// Every failure is a one-line IoError that begins with the file. Threads: the library does not
+/// support them, so calls must not overlap.
 class H5Array {
  public:
   /// \param name  of the data set, "/x/y".
   H5Array(const std::filesystem::path& file, const std::string& name);
 
-  /// Where the data set lies in the file: the same for each name and link that leads to it.
+  /// The place of the data set in the file: the same for each name and link that leads to it.
   std::string place() const;
   /// [rows, extents...]; at least one extent, all > 0.
   const privgrad::Shape& shape() const noexcept { return shape_; }
@@ -49,14 +49,13 @@ class H5Array {
   std::size_t row_size() const noexcept { return row_size_; }
   /// Whether every element is an unsigned byte, as in images.
   bool is_bytes() const noexcept { return is_bytes_; }
-  /// Whether elements are reals, which can be NaN or infinite; whole numbers of 64 bits are within
-  /// float32.
+  /// Whether elements are reals, which can be NaN or infinite; 64-bit integers are within float32.
   bool is_real() const noexcept { return is_real_; }
-  /// The number of rows in a chunk, which is unpacked as a whole; 1 without chunks.
+  /// The number of rows in a chunk, which is decompressed as a whole; 1 without chunks.
   std::size_t rows_of_chunk() const noexcept { return rows_of_chunk_; }
 
-  /// Rows from `first` on, in C order, rounded to float32; numbers that are not finite, or beyond
-  /// float32, become NaN or an infinity.
+  /// Reads rows from `first` on, in C order, rounded to float32; numbers that are not finite, or
+  /// too large for float32, become NaN or an infinity.
   void any_reals(std::size_t first, std::size_t count, std::vector<float>& to) const;
   /// \pre is_bytes()
   void bytes(std::size_t first, std::size_t count, std::vector<std::uint8_t>& to) const;

@@ -15,7 +15,7 @@ using privgrad::Dataset;
 
 constexpr std::uint64_t kMostInMemory = std::uint64_t{1} << 33;
 
-/// Where the rows of a split lie.
+/// The place of the rows of a split.
 class Place {
  public:
   explicit Place(const privgrad::Params& params)
@@ -23,7 +23,7 @@ class Place {
         features_(params.text("features")),
         targets_(params.text("targets")) {}
 
-  /// Nothing is read yet, whatever its size.
+  /// Opening reads nothing, so the size does not matter.
   H5Array open_features(bool) const { return {file_, features_}; }
   H5Array open_targets() const { return {file_, targets_}; }
 
@@ -76,7 +76,7 @@ class Hdf5 final : public ArraySource<Place, H5Array> {
     return Dataset(example, std::move(reals), outline.targets);
   }
 
-  /// Whole chunks: each is unpacked once.
+  /// Whole chunks, so that each is decompressed once.
   std::size_t begin_stream(H5Array& features, std::size_t elements) const override {
     const std::size_t chunk = features.rows_of_chunk();
     return std::max<std::size_t>(1, elements / features.row_size() / chunk) * chunk;

@@ -43,7 +43,7 @@ std::string element_type(unsigned code) {
 
 enum class Content { images, labels };
 
-/// An IDX file, open behind its header: 00 00 TYPE DIMENSIONS, then the extents as big-endian
+/// An IDX file, opened after its header: 00 00 TYPE DIMENSIONS, then the extents as big-endian
 /// 32-bit integers, then the elements, the last index fastest.
 struct IdxFile {
   InputFile file;
@@ -52,7 +52,7 @@ struct IdxFile {
 
   std::size_t rows() const { return extents.front(); }
 
-  /// \param most_bytes  that the header may promise.
+  /// \param most_bytes  the most bytes that the header may announce.
   IdxFile(const std::filesystem::path& path, Content content,
           std::uint64_t most_bytes = kMostFileBytes)
       : file(path) {
@@ -78,7 +78,7 @@ struct IdxFile {
     check_size(most_bytes);
   }
 
-  /// Appends the next row, or passes over it.
+  /// Appends the next row, or skips it.
   void row(std::vector<std::uint8_t>* to) {
     const std::uint64_t got = to != nullptr ? file.append(*to, row_bytes) : file.skip(row_bytes);
     if (got < row_bytes) {
@@ -94,7 +94,7 @@ struct IdxFile {
   }
 
  private:
-  /// Before any memory is taken: can the file hold what the header promises?
+  /// Checks, before memory is allocated, that the file can contain what the header announces.
   void check_size(std::uint64_t most_bytes) {
     for (std::size_t i = 1; i < extents.size(); ++i) {
       if (extents[i] == 0) file.fail("has an extent of 0 (" + privgrad::to_text(extents) + ")");
@@ -103,7 +103,7 @@ struct IdxFile {
     }
     std::uint64_t promised = 0;
     if (__builtin_mul_overflow(row_bytes, std::uint64_t{rows()}, &promised)) oversized(most_bytes);
-    // A row has to fit into memory, whatever the number of rows.
+    // A row must fit into memory, whatever the number of rows.
     if (promised > most_bytes || row_bytes > kMostFileBytes) oversized(most_bytes);
     if (promised > file.most_bytes()) {
       file.fail("is truncated: the header promises " + privgrad::to_text(extents) +
@@ -240,7 +240,7 @@ DataInfo IdxSource::foreseen_info() const {
   } else {
     info.unaccounted.emplace_back("number of classes (classes)");
   }
-  // A label that is none ends the run; that it took place then says of every row that it fits.
+  // A label that is not a class ends the run, so a run that took place reveals that every row fits.
   if (!selection_.takes_all_labels())
     info.unaccounted.emplace_back("that every label fits (target_fill)");
   return info;
@@ -326,7 +326,7 @@ IdxSource::Outline IdxSource::outline_of(const IdxFiles& files, std::size_t skip
     outline.wanted_rows.push_back(static_cast<std::uint32_t>(row));
   }
   if (kept > 0 && kept <= skip) {
-    // How many there are is not said: rows and their labels may be private.
+    // The number is not stated, because rows and their labels may be private.
     throw IoError(files.labels.string() + ": test_skip leaves out all rows to test on");
   }
   if (outline.wanted_rows.empty()) {

@@ -21,7 +21,7 @@ struct IdxFiles {
   std::filesystem::path labels;
 };
 
-/// The choice of examples from IDX files, and their number of classes.
+/// Which examples of IDX files to use, and their number of classes.
 class IdxSelection {
  public:
   /// keep_labels, limit, test_limit, test_skip, classes and target_fill.
@@ -32,14 +32,14 @@ class IdxSelection {
   /// \throws ConfigError if the parameters contradict each other.
   IdxSelection(std::string_view component, const privgrad::Params& params);
 
-  /// Assumes this number of classes, a public fact, unless the parameters give another.
-  /// \param names  of the classes as the files number them, just as public.
-  /// Labels that are no class count as the first, unless target_fill names another.
+  /// Assumes this number of classes, a public fact, unless the parameters give another. Labels that
+  /// are not a class become the first one, unless target_fill names another.
+  /// \param names  of the classes as the files number them, also public.
   void assume_classes(std::size_t classes, std::vector<std::string> names);
 
   bool keeps(std::uint8_t label) const { return !class_of_ || (*class_of_)[label] >= 0; }
-  /// \returns the class of a label that is kept; target_fill, or nothing without it, if the label
-  ///   is not below `classes`.
+  /// \returns the class of a label that is kept; if the label is not below `classes`, target_fill,
+  ///   or nothing without it.
   std::optional<std::size_t> target(std::uint8_t label, std::size_t classes) const {
     if (class_of_) return static_cast<std::size_t>((*class_of_)[label]);
     return label < classes ? std::optional<std::size_t>(label) : fill_;
@@ -66,22 +66,22 @@ class IdxSelection {
   std::optional<std::size_t> fill_;               ///< target_fill.
   std::vector<std::string> names_;                ///< For all labels, or empty.
   std::vector<std::int64_t> labels_;              ///< keep_labels.
-  std::optional<std::array<int, 256>> class_of_;  ///< Label to class, -1: dropped.
+  std::optional<std::array<int, 256>> class_of_;  ///< Label to class; -1 if dropped.
 };
 
 /// Images and labels from IDX files, plain or compressed; pixels become 0..1.
 class IdxSource {
  public:
   /// Opens nothing yet.
-  /// \param test  nothing: there is no test split.
+  /// \param test  nothing if there is no test split.
   /// \throws ConfigError if the selection names a test split that does not exist.
   IdxSource(IdxFiles train, std::optional<IdxFiles> test, IdxSelection selection);
 
   privgrad::DataInfo info();
-  /// As DataSource::foreseen_info(), by the header of the training images.
+  /// As DataSource::foreseen_info(), from the header of the training images.
   privgrad::DataInfo foreseen_info() const;
   privgrad::Dataset read(privgrad::Split split);
-  /// As StreamedRows. Memory: a block, and five bytes for each row.
+  /// As StreamedRows. Memory: a block, plus five bytes per row.
   privgrad::DataInfo stream(const std::function<void(const privgrad::RowBlock&)>& take);
   std::vector<std::filesystem::path> files() const;
 
@@ -94,22 +94,23 @@ class IdxSource {
     std::vector<std::uint32_t> wanted_rows;  ///< Rows to keep, ascending.
   };
 
-  /// Reads the headers and labels, once.
+  /// Reads the headers and labels once.
   void outline();
-  /// \param skip   rows that are left out first, of those to keep.
-  /// \param limit  rows at most; nothing: all.
+  /// \param skip  the number of rows to keep that are left out first.
+  /// \param limit  the most rows; nothing: all.
   Outline outline_of(const IdxFiles& files, std::size_t skip,
                      std::optional<std::size_t> limit) const;
   static std::size_t count_classes(const IdxFiles& files, const Outline& train);
   void check_labels(const IdxFiles& files, const Outline& outline) const;
-  /// Says how many labels count as target_fill, for the person who runs it; "" if none does.
+  /// Says how many labels became target_fill, for the user; "" if none did.
   std::string remark(const IdxFiles& files, const Outline& outline) const;
   privgrad::Dataset read(const IdxFiles& files, const Outline& outline) const;
   std::uint64_t most_bytes() const;  ///< The limit for a file of images.
-  /// Pixels and targets of some rows, and how many rows of the files have been read.
+  /// Receives pixels and targets of some rows, and the number of rows of the files read so far.
   using Take = std::function<void(std::vector<std::uint8_t>& pixels, std::vector<float>& targets,
                                   std::size_t file_rows)>;
-  /// \param block_bytes  the bytes of pixels after which `take` is called; and again at the end.
+  /// \param block_bytes  the number of pixel bytes after which `take` is called; also called at the
+  ///   end.
   void read_rows(const IdxFiles& files, const Outline& outline, std::size_t block_bytes,
                  const Take& take) const;
   std::size_t classes() const { return selection_.classes().value_or(classes_in_labels_); }

@@ -44,7 +44,7 @@ std::string reason(int error) { return std::generic_category().message(error); }
   throw IoError(path.string() + ": " + what);
 }
 
-/// All bytes of a file that is one: no link, device or pipe.
+/// All bytes of a regular file; links, devices and pipes are refused.
 std::vector<std::uint8_t> bytes_of(const fs::path& path) {
   struct Closer {
     int descriptor;
@@ -79,7 +79,7 @@ std::vector<std::uint8_t> bytes_of(const fs::path& path) {
 struct Form {
   std::size_t height = 0, width = 0, channels = 1;
   bool resizes = false;
-  bool blanks = false;  ///< An unreadable image becomes black, instead of ending the run.
+  bool blanks = false;  ///< Whether an unreadable image becomes black instead of ending the run.
 
   std::size_t bytes() const { return height * width * channels; }
 };
@@ -103,7 +103,7 @@ void read_image(const fs::path& path, const Form& form, std::span<std::uint8_t> 
   }
 }
 
-/// One file, and the class that its folder stands for.
+/// A file, and the class of its folder.
 struct Image {
   fs::path path;
   std::size_t label = 0;
@@ -117,7 +117,7 @@ bool is_image_name(const fs::path& path) {
 
 bool is_hidden(const fs::path& path) { return path.filename().string().starts_with("."); }
 
-/// The entries of a folder but those whose names begin with a dot, by name.
+/// The entries of a folder except those whose names begin with a dot, sorted by name.
 std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
   std::vector<fs::directory_entry> entries;
   std::error_code failure;
@@ -152,7 +152,7 @@ class Images final : public privgrad::DataSource, public privgrad::StreamedRows 
     }
   }
 
-  /// Derived from the names of files alone.
+  /// Derived only from the names of files.
   DataInfo info() override {
     list();
     DataInfo info = foreseen_info().value();
@@ -175,7 +175,7 @@ class Images final : public privgrad::DataSource, public privgrad::StreamedRows 
     };
     info.train_origins = {origin(train_folder_)};
     if (test_folder_) info.test_origins = {origin(*test_folder_)};
-    // A run that took place says of every image that it fits.
+    // A run that took place reveals that every image fits.
     if (!form_.blanks) {
       info.unaccounted.emplace_back(
           form_.resizes ? "that every image can be read (bad_image)"
@@ -251,7 +251,7 @@ class Images final : public privgrad::DataSource, public privgrad::StreamedRows 
     return static_cast<std::size_t>(channels);
   }
 
-  /// Looks for the files, once: one that appears meanwhile is in no part of a run.
+  /// Lists the files once, so that a file that appears later is not part of a run.
   void list() {
     if (is_listed_) return;
     std::vector<Image> train = images_in(train_folder_);
@@ -260,7 +260,7 @@ class Images final : public privgrad::DataSource, public privgrad::StreamedRows 
     is_listed_ = true;
   }
 
-  /// Class after class, and each by the names of its files.
+  /// Sorted by class, then by the names of the files.
   std::vector<Image> images_in(const fs::path& folder) const {
     check_folders(folder);
     std::vector<Image> images;
@@ -279,7 +279,7 @@ class Images final : public privgrad::DataSource, public privgrad::StreamedRows 
     return images;
   }
 
-  /// Its folders are those of the classes, and there is nothing else.
+  /// Its folders must be those of the classes, and there must be nothing else.
   void check_folders(const fs::path& folder) const {
     std::vector<std::string> missing = classes_;
     for (const fs::directory_entry& entry : entries_of(folder)) {

@@ -22,8 +22,8 @@ void check_extents(std::uint64_t height, std::uint64_t width) {
 
 // ---- PNG
 
-/// The library calls back in C and leaves by longjmp, which passes no destructor: what is made between
-/// setjmp() and the end of a step has none.
+/// The library calls back in C and exits by longjmp, which skips destructors, so nothing with a
+/// destructor is created between setjmp() and the end of a step.
 class PngReader {
  public:
   explicit PngReader(std::span<const std::uint8_t> bytes) : rest_(bytes) {
@@ -34,7 +34,7 @@ class PngReader {
       throw BadPicture("cannot be decoded: there is no memory");
     }
     png_set_read_fn(png_, this, on_read);
-    // A chunk of text, say, is never unpacked to more than this.
+    // Limit for decompressing a chunk, for example of text.
     constexpr png_alloc_size_t kMostChunk = png_alloc_size_t{1} << 23;
     png_set_chunk_malloc_max(png_, kMostChunk);
   }
@@ -76,7 +76,7 @@ class PngReader {
                                                : "is not a whole PNG file (" + problem + ")");
   }
 
-  /// \returns false if it failed.
+  /// \returns false on failure.
   bool read_header() {
     if (setjmp(png_jmpbuf(png_)) != 0) return false;
     png_read_info(png_, info_);
@@ -169,7 +169,7 @@ Picture with_channels(Picture picture, std::size_t channels) {
   return picture;
 }
 
-/// The pixels that one becomes a mean of, and their weights, which add up to 1.
+/// The source pixels whose mean becomes one pixel, and their weights, which add up to 1.
 struct Mean {
   std::size_t first = 0;
   std::vector<double> weights;

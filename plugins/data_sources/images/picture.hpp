@@ -14,29 +14,29 @@ struct Picture {
   std::vector<std::uint8_t> pixels;                 ///< [height, width, channels].
 };
 
-/// The problem with bytes that cannot be read as an image, such as "is truncated".
+/// The problem with bytes that are not a readable image, such as "is truncated".
 class BadPicture : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Larger images are not decoded, so that a few kilobytes cannot fill the memory: a file gives its
-/// number of pixels before any is unpacked.
+/// Larger images are not decoded, so that a few kilobytes cannot fill the memory: a file states its
+/// number of pixels before any is decompressed.
 inline constexpr std::uint64_t kMostPixels = std::uint64_t{1} << 26;
 
-/// Decodes a PNG or JPEG file; its first bytes say which it is.
+/// Decodes a PNG or JPEG file, which its first bytes identify.
 ///
 /// PNG: palettes become colours, 1, 2, 4 and 16 bits become 8 (16 by rounding), interlaced files
-/// are put together; transparency, gamma and colour profiles are ignored. JPEG: baseline and
-/// progressive, with the exact inverse transform; damage anywhere in it is an error, and so are
-/// CMYK colours; the orientation that a camera noted (Exif) is ignored.
+/// are reassembled; transparency, gamma and colour profiles are ignored. JPEG: baseline and
+/// progressive, with the exact inverse transform; any damage is an error, and so are CMYK colours;
+/// the camera's orientation (Exif) is ignored.
 /// \param channels  1 or 3. Grey becomes three equal channels; colours become grey by ITU-R BT.601,
 ///   in 16 fractional bits, rounded.
 /// \throws BadPicture
 Picture decode_picture(std::span<const std::uint8_t> bytes, std::size_t channels);
 
-/// Resizes an image: each pixel is a mean of those around its place, weighted by a triangle as wide
-/// as two pixels of the coarser grid (bilinear; an image that shrinks contributes all of its
-/// pixels). The same bits on every machine.
+/// Resizes an image: each pixel is a mean of the source pixels around its place, weighted by a
+/// triangle as wide as two pixels of the coarser grid (bilinear; when shrinking, every source pixel
+/// contributes). The same bits on every machine.
 /// \pre height, width > 0
 Picture resized(const Picture& picture, std::size_t height, std::size_t width);

@@ -33,8 +33,8 @@ namespace param = privgrad::param;
 
 constexpr const char* kSample = "sample";
 
-/// Two by three numbers an example, two classes: public, and there in every process, so that what
-/// takes rows can be tried without lending any.
+/// Two by three numbers per example, two classes: public, and available in every process, so that
+/// commands that read rows can be tried without lending any.
 MemoryTable sample_table() {
   static const std::array<float, 24> numbers{0, 1, 2, 3, 4, 5, 1, 0, 2, 4, 3, 5,
                                              5, 4, 3, 2, 1, 0, 5, 3, 4, 2, 0, 1};
@@ -58,7 +58,7 @@ MemoryTable table_of(const privgrad::Params& params, bool as_columns) {
       "each call (Python: data={kind: memory, ...})");
 }
 
-/// The names in a parameter; none if it is not given.
+/// The names in a parameter; empty if it is not given.
 std::vector<std::string> names(const privgrad::Params& params, const char* key) {
   return params.has(key) ? params.texts(key) : std::vector<std::string>{};
 }
@@ -72,11 +72,11 @@ std::size_t rows_of(const MemoryTable& table) {
 /// A split as it was found.
 struct Rows {
   MemoryTable table;
-  std::vector<float> targets;  ///< [rows], as they count; empty where there are none.
-  std::size_t filled = 0;      ///< How many targets did not fit, and count as target_fill.
+  std::vector<float> targets;  ///< [rows], after target_fill; empty if there are none.
+  std::size_t filled = 0;      ///< The number of targets that did not fit and became target_fill.
 };
 
-/// Where rows lie in memory: two parts of one array are told apart.
+/// The place of rows in memory, which distinguishes two parts of one array.
 privgrad::RowOrigin origin(const char* split, const MemoryTable& table) {
   const auto place = [&](const auto& numbers) {
     const auto first = reinterpret_cast<std::size_t>(numbers.data());
@@ -86,7 +86,7 @@ privgrad::RowOrigin origin(const char* split, const MemoryTable& table) {
                                : place(table.columns.front().offsets);
 }
 
-/// The same of test rows. Where a program lends copies, it says itself what they are copies of.
+/// The same for test rows. A program that lends copies states itself what they are copies of.
 std::vector<privgrad::RowOrigin> test_origins(const privgrad::Params& params,
                                               const MemoryTable& train, const MemoryTable& test) {
   std::vector<privgrad::RowOrigin> origins{origin("test", test)};
@@ -95,7 +95,7 @@ std::vector<privgrad::RowOrigin> test_origins(const privgrad::Params& params,
   return origins;
 }
 
-/// The rows of a section, as the interface of a source has them.
+/// The rows of a section, through the interface of a source.
 class LentRows {
  public:
   virtual ~LentRows() = default;
@@ -106,7 +106,7 @@ class LentRows {
   virtual std::vector<std::string> notes() { return {}; }
 };
 
-/// Rows of numbers, which are examples as they are.
+/// Rows of numbers, which directly are examples.
 class Arrays final : public LentRows {
  public:
   explicit Arrays(const privgrad::Params& params)
@@ -176,19 +176,19 @@ class Arrays final : public LentRows {
   }
 
  private:
-  /// \param test  nullptr: there are no test rows.
+  /// \param test  nullptr if there are no test rows.
   DataInfo info_without_rows(const MemoryTable& train, const MemoryTable* test) const {
     DataInfo info{.shape = {},
                   .unaccounted = has_targets_ ? task_.unaccounted_of_fit() : task_.unaccounted(),
                   .has_test_split = test != nullptr,
                   .train_origins = {origin("train", train)}};
     if (test != nullptr) info.test_origins = test_origins(params_, train, *test);
-    // Bytes are finite, but one missing cell would have made reals of them.
+    // Bytes are finite, but one missing cell would have turned the column into reals.
     fill_.add_unaccounted(true, info.unaccounted);
     return info;
   }
 
-  /// Finds the tables, once: what is exchanged under their names later is of no concern.
+  /// Finds the tables once, so that later exchanges under their names have no effect.
   void load() {
     if (train_) return;
     Rows train = rows_found("train");
@@ -222,8 +222,9 @@ class Arrays final : public LentRows {
     return rows;
   }
 
-  /// Rows are lent to be read: only where reals are scaled, or one does not fit, is there a copy.
-  /// \throws IoError  a feature is not finite, and nothing was declared for that.
+  /// Lent rows must not be changed, so they are copied, but only if reals are scaled or one does
+  /// not fit.
+  /// \throws IoError a feature is not finite, and there is no fill for it.
   void fit_features(const char* split, MemoryTable& table) const {
     const auto* lent = std::get_if<std::span<const float>>(&table.numbers);
     if (lent == nullptr) return;
@@ -262,7 +263,7 @@ class Arrays final : public LentRows {
     }
   }
 
-  /// Remarks on features that are a number in no row, as where a column is of another type.
+  /// Remarks on features that are not a number in any row, as when a column has another type.
   void add_empty_features(const char* split, const Rows& rows,
                           std::vector<std::string>& remarks) const {
     const auto* numbers = std::get_if<std::span<const float>>(&rows.table.numbers);
@@ -312,7 +313,7 @@ class Arrays final : public LentRows {
   std::optional<Rows> train_, test_;
 };
 
-/// Rows of texts, declared as those of a file are.
+/// Rows of texts, declared like those of a file.
 class Columns final : public LentRows, private TableParts {
  public:
   explicit Columns(const privgrad::Params& params)
@@ -344,7 +345,7 @@ class Columns final : public LentRows, private TableParts {
                    .is_well_formed = true,
                    .missing = params.texts("missing"),
                    .rules = column_rules(params)};
-    form.missing.emplace_back();  // as which missing values are lent
+    form.missing.emplace_back();  // the text of missing values in lent tables
     return form;
   }
 
@@ -353,7 +354,7 @@ class Columns final : public LentRows, private TableParts {
     return info;
   }
 
-  /// Found once: what is exchanged under their names later is of no concern.
+  /// Found once, so that later exchanges under their names have no effect.
   std::vector<TablePart> parts(Split split) override {
     std::shared_ptr<const MemoryTable>& found = split == Split::train ? train_ : test_;
     if (!found) {
@@ -377,7 +378,7 @@ class Columns final : public LentRows, private TableParts {
   std::vector<std::string> notes_;
 };
 
-/// Whether the training rows are those of a table with columns, declared or to be.
+/// Whether the training rows belong to a table with columns, declared or yet to be.
 bool has_columns(const privgrad::Params& params) {
   if (params.has("columns")) return true;
   const auto lent = privgrad::find_memory_table(params.object("train").text("table"));
@@ -427,7 +428,7 @@ void register_components(privgrad::Registrar& registrar) {
           .optional(),
   };
   for (auto& spec : TargetColumn::params()) {
-    // Rows of numbers come with their targets.
+    // Rows of numbers are lent together with their targets.
     if (spec.name == "target") {
       params.push_back(std::move(spec).optional());
     } else {

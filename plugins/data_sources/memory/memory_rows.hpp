@@ -11,10 +11,10 @@
 #include "../table/text_rows.hpp"
 #include "privgrad/memory_tables.hpp"
 
-/// Messages: "memory: train: row 17: ...", counted from 0 as programs count.
+/// Its messages have the form "memory: train: row 17: ...", counted from 0 as in programs.
 class MemoryRows final : public TextRows {
  public:
-  /// \param table  has columns, all of as many rows.
+  /// \param table  has columns, all with the same number of rows.
   MemoryRows(std::shared_ptr<const privgrad::MemoryTable> table, std::string name);
 
   std::vector<std::string> read_names() override;
@@ -32,6 +32,6 @@ class MemoryRows final : public TextRows {
   std::shared_ptr<const privgrad::MemoryTable> table_;
   std::string name_;
   std::size_t rows_;
-  std::size_t next_ = 0;  ///< Behind this row.
+  std::size_t next_ = 0;  ///< The row after this one.
   std::vector<std::string_view> row_;
 };

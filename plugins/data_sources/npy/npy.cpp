@@ -15,7 +15,7 @@ using privgrad::ConfigError;
 using privgrad::Dataset;
 namespace param = privgrad::param;
 
-/// Where the arrays of a split are.
+/// The places of the arrays of a split.
 class Files {
  public:
   explicit Files(const privgrad::Params& params)
@@ -30,7 +30,7 @@ class Files {
   }
   NpyFile open_targets() const { return {targets_, targets_array_}; }
 
-  /// The arrays as the archives call them, however the manifest spells that.
+  /// The arrays by the archives' names, in whatever form the manifest spells them.
   std::vector<privgrad::RowOrigin> origins_of(const NpyFile& features,
                                               const NpyFile& targets) const {
     return {{privgrad::file_identity(features_), features_.string(), features.member()},
@@ -42,7 +42,7 @@ class Files {
 
  private:
   std::filesystem::path features_, targets_;
-  std::optional<std::string> features_array_, targets_array_;  ///< In .npz archives.
+  std::optional<std::string> features_array_, targets_array_;  ///< Names in .npz archives.
 };
 
 class Npy final : public ArraySource<Files, NpyFile> {

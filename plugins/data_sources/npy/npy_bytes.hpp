@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-/// The bytes of one array in NumPy's format, from whatever source.
+/// The bytes of one array in NumPy's format, from any source.
 class NpyBytes {
  public:
   virtual ~NpyBytes() = default;
@@ -24,25 +24,25 @@ class NpyBytes {
   /// \returns the beginning of its errors: "FILE: ", "FILE: its array 'x' ".
   virtual std::string who() const = 0;
 
-  /// \returns the name of the array in the archive; "" where it is the whole file.
+  /// \returns the name of the array in the archive; "" if it is the whole file.
   virtual std::string member() const { return ""; }
 
-  /// \throws IoError of who() and `what`.
+  /// \throws IoError with who() and `what`.
   [[noreturn]] void fail(const std::string& what) const;
 
-  /// Appends up to `count` bytes; memory never grows ahead of the bytes that really arrived.
-  /// \returns how many; fewer only at the end.
+  /// Appends up to `count` bytes; memory never grows ahead of the bytes that have arrived.
+  /// \returns the number of bytes; fewer only at the end.
   std::uint64_t append(std::vector<std::uint8_t>& to, std::uint64_t count);
 };
 
-/// Opens a .npy file, or one array of a .npz file (its first bytes tell).
+/// Opens a .npy file, or one array of a .npz file (as its first bytes tell).
 /// \param array  its name in the archive, with or without ".npy"; nothing: the only one.
-/// \throws IoError  as InputFile; the archive is broken, or has no such array.
+/// \throws IoError as InputFile; the archive is broken, or has no such array.
 std::unique_ptr<NpyBytes> open_npy(const std::filesystem::path& path,
                                    const std::optional<std::string>& array);
 
-/// Opens one array of an archive that numpy.savez or numpy.savez_compressed wrote, a ZIP file,
-/// which libarchive unpacks as it is read; encrypted ones are refused. A member's length and
+/// Opens one array of an archive by numpy.savez or numpy.savez_compressed, a ZIP file, which
+/// libarchive decompresses as it is read; encrypted archives are refused. A member's length and
 /// checksum are compared with those in the archive.
 std::unique_ptr<NpyBytes> open_npz(const std::filesystem::path& path,
                                    const std::optional<std::string>& array);

@@ -25,7 +25,7 @@ static_assert(std::endian::native == std::endian::little, "elements are copied a
 constexpr std::size_t kMostHeaderBytes = std::size_t{1} << 16;
 constexpr std::size_t kMostExtents = 32;  // NumPy's own limit before 2.0
 
-/// The three entries of the dictionary that a header is, each a piece of its text.
+/// The three entries of a header's dictionary, each a piece of its text.
 struct Header {
   std::optional<std::string_view> descr;
   std::optional<std::string_view> fortran_order;
@@ -33,8 +33,8 @@ struct Header {
 };
 
 /// Reads the Python literal that NumPy writes: {'descr': ..., 'fortran_order': ..., 'shape': ...,
-/// }. The only values are texts, True, False, and tuples of whole numbers; a list (a structured
-/// type) is cut out whole, to be named and refused.
+/// }. The only values are texts, True, False, and tuples of integers; a list (a structured type) is
+/// extracted as a whole, to be named in the refusal.
 class HeaderParser {
  public:
   HeaderParser(const NpyFile& file, std::string_view text) : file_(file), rest_(text) {}
@@ -70,7 +70,7 @@ class HeaderParser {
       if (result.ec != std::errc{} || shape.size() == kMostExtents) malformed();
       rest_.remove_prefix(static_cast<std::size_t>(result.ptr - rest_.data()));
       shape.push_back(extent);
-      accept('L');  // by Python 2
+      accept('L');  // written by Python 2
       if (accept(')')) break;
       expect(',');
     }
@@ -100,7 +100,8 @@ class HeaderParser {
     if (!accept(wanted)) malformed();
   }
 
-  /// Takes a text with its quotes, a word, or everything between brackets with them.
+  /// Extracts a text with its quotes, a word, or everything between brackets, including the
+  /// brackets.
   std::string_view value() {
     skip_spaces();
     if (rest_.empty()) malformed();
@@ -124,14 +125,14 @@ class HeaderParser {
 struct KnownKind {
   char letter;
   NpyFile::Kind kind;
-  std::string_view widths;  ///< In bytes, a digit each.
+  std::string_view widths;  ///< In bytes, one digit each.
 };
 constexpr std::array<KnownKind, 4> kKinds = {{{'b', NpyFile::Kind::boolean, "1"},
                                               {'i', NpyFile::Kind::integer, "1248"},
                                               {'u', NpyFile::Kind::unsigned_integer, "1248"},
                                               {'f', NpyFile::Kind::real, "248"}}};
 
-/// IEEE 754 binary16: every one of its numbers is one of float32.
+/// IEEE 754 binary16: each of its numbers is representable as float32.
 float half(std::uint16_t bits) {
   constexpr int kMantissa = 10;
   constexpr int kBias = 15;
@@ -258,7 +259,8 @@ void NpyFile::read_as(std::vector<float>& to, std::uint64_t count, Convert conve
 
 template <class T>
 void NpyFile::read_as(std::vector<float>& to, std::uint64_t count) {
-  // By way of double, as the texts of a table: rounded once or twice, 2^60 + 2^36 + 1 differs.
+  // Converted through double, like the texts of a table: 2^60 + 2^36 + 1, for example, differs when
+  // rounded once or twice.
   read_as<T>(to, count, [](T element) { return static_cast<float>(static_cast<double>(element)); });
 }
 

@@ -14,20 +14,20 @@
 #include "npy_bytes.hpp"
 #include "privgrad/dataset.hpp"
 
-/// An array in NumPy's format (.npy, version 1.0 to 3.0; in a .npz archive or by itself), open
-/// after its header, whose promise has been checked against the size of the file.
+/// An array in NumPy's format (.npy, version 1.0 to 3.0; in a .npz archive or by itself), opened
+/// after its header, whose announced size has been checked against the size of the file.
 ///
-/// Reads arrays of booleans, whole and real numbers of up to 8 bytes, in either byte order and in C
-/// or Fortran order, and nothing else: no pickled objects, so that no code in a file ever runs.
-/// Source: NEP 1, and the documentation of numpy.lib.format.
+/// Reads only arrays of booleans, integers and reals of up to 8 bytes, in either byte order and in
+/// C or Fortran order. It never reads pickled objects, so no code in a file ever runs. Source: NEP
+/// 1, and the documentation of numpy.lib.format.
 class NpyFile {
  public:
   /// The kind of an element, without its width.
   enum class Kind { boolean = 1, integer, unsigned_integer, real };
 
-  /// \throws IoError  the file is invalid, or as InputFile.
   /// \param array  of a .npz archive; see open_npy().
   /// \param most_bytes  of its elements.
+  /// \throws IoError the file is invalid, or as InputFile.
   NpyFile(const std::filesystem::path& path, const std::optional<std::string>& array,
           std::uint64_t most_bytes = kMostFileBytes);
 
@@ -37,24 +37,23 @@ class NpyFile {
   /// Whether every element is a byte, as in images.
   bool is_bytes() const noexcept { return kind_ == Kind::unsigned_integer && element_bytes_ == 1; }
 
-  /// Whether elements are reals, which can be NaN or infinite; whole numbers of 64 bits are within
-  /// float32.
+  /// Whether elements are reals, which can be NaN or infinite; 64-bit integers are within float32.
   bool is_real() const noexcept { return kind_ == Kind::real; }
 
-  /// From now on an element that is no finite number is read as it is, without an error.
+  /// From now on an element that is not a finite number is returned without an error.
   void take_any_number() noexcept { takes_any_ = true; }
 
-  /// \returns all elements in C order, rounded to float32. Call one of the two, once.
-  /// \throws IoError  an element is NaN, infinite, or too large for float32, unless
+  /// \returns all elements in C order, rounded to float32. Call either reals() or bytes(), once.
+  /// \throws IoError an element is NaN, infinite, or too large for float32, unless
   ///   take_any_number() was called.
   std::vector<float> reals();
   /// The elements of an array that is_bytes(), in C order.
   std::vector<std::uint8_t> bytes();
 
-  /// Whether its elements lie in C order, so that rows can be read one after the other.
+  /// Whether its elements are in C order, so that rows can be read one after the other.
   bool is_in_c_order() const noexcept { return !is_fortran_ || shape_.size() < 2; }
-  /// The next `count` elements as they lie, instead of all of them.
-  /// \throws IoError  as reals().
+  /// Reads the next `count` elements in file order, instead of all of them.
+  /// \throws IoError as reals().
   void append_reals(std::vector<float>& to, std::uint64_t count);
   void append_bytes(std::vector<std::uint8_t>& to, std::uint64_t count);
 
@@ -78,7 +77,7 @@ class NpyFile {
   std::uint64_t data_begins_ = 0;
   Kind kind_ = Kind::boolean;
   std::uint64_t element_bytes_ = 1;
-  bool is_swapped_ = false;  ///< The byte order differs from this machine's.
+  bool is_swapped_ = false;  ///< Whether the byte order differs from this machine's.
   bool is_fortran_ = false;
   bool takes_any_ = false;
   std::uint64_t elements_ = 1;

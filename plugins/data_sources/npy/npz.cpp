@@ -17,7 +17,7 @@ struct ArchiveCloser {
   void operator()(struct archive* archive) const noexcept { ::archive_read_free(archive); }
 };
 
-/// A ZIP archive, one member after the other, as its list at the end says.
+/// A ZIP archive, member by member, in the order of the directory at its end.
 class ZipReader {
  public:
   explicit ZipReader(const std::filesystem::path& path)
@@ -29,7 +29,8 @@ class ZipReader {
       fail_broken();
   }
 
-  /// Goes to the next member. \returns false at the end.
+  /// Moves to the next member.
+  /// \returns false at the end.
   bool next() {
     const int result = ::archive_read_next_header(archive_.get(), &entry_);
     if (result == ARCHIVE_EOF) return false;
@@ -48,7 +49,8 @@ class ZipReader {
   }
   std::uint64_t size() const { return static_cast<std::uint64_t>(::archive_entry_size(entry_)); }
 
-  /// \returns how many bytes of the member were read, 0 at its end; less than 0: error() says why.
+  /// \returns the number of bytes of the member that were read, 0 at its end; negative on failure:
+  ///   error() says why.
   la_ssize_t read(std::span<std::uint8_t> to) {
     return ::archive_read_data(archive_.get(), to.data(), to.size());
   }
@@ -71,7 +73,7 @@ class ZipReader {
   struct archive_entry* entry_ = nullptr;
 };
 
-/// One member, unpacked as it is read.
+/// One member, decompressed as it is read.
 class MemberBytes final : public NpyBytes {
  public:
   /// \param zip  at the member.
@@ -97,7 +99,7 @@ class MemberBytes final : public NpyBytes {
       done += got;
     }
     done_ += done;
-    // Only behind the last byte is the checksum compared.
+    // The checksum is compared only after the last byte.
     std::uint8_t more = 0;
     if (done > 0 && done_ == size_ && some({&more, 1}) > 0)
       fail("is longer than the archive's list says");

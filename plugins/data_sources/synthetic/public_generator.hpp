@@ -7,13 +7,13 @@
 /// Random numbers for data that is public by construction. Never for noise that protects privacy:
 /// anyone who knows the seed knows every value.
 ///
-/// Uses only operations that IEEE 754 rounds in one way (no std:: distribution, no libm function
-/// but sqrt), so that every machine draws the same numbers.
-/// Source: SplitMix64 (Steele, Lea and Flood 2014); the polar method (Marsaglia and Bray 1964).
+/// Uses only operations with unique IEEE 754 rounding (no std:: distribution, no libm function
+/// except sqrt), so that every machine draws the same numbers. Source: SplitMix64 (Steele, Lea and
+/// Flood 2014); the polar method (Marsaglia and Bray 1964).
 class PublicGenerator {
  public:
-  /// A stream of its own for each (seed, purpose, index): row 7 does not depend on how many rows
-  /// there are.
+  /// A separate stream for each (seed, purpose, index), so that row 7 does not depend on the number
+  /// of rows.
   PublicGenerator(std::uint64_t seed, std::uint64_t purpose, std::uint64_t index)
       : state_(mix(mix(mix(seed + kStep) + purpose + kStep) + index + kStep)) {}
 
@@ -55,9 +55,9 @@ class PublicGenerator {
     return z ^ (z >> 31);
   }
 
-  /// ln x for normal x > 0, to about 1e-15: math libraries differ in the last digit of theirs.
-  /// With x = m 2^e, m in [sqrt(1/2), sqrt 2): ln m = 2 atanh((m-1)/(m+1)), |z| <= 0.172, so 11
-  /// terms of the series leave less than 1e-17.
+  /// ln x for normal x > 0, to about 1e-15, because math libraries differ in the last digit. With x
+  /// = m 2^e, m in [sqrt(1/2), sqrt 2): ln m = 2 atanh((m-1)/(m+1)), |z| <= 0.172, so 11 terms of
+  /// the series leave an error below 1e-17.
   static double portable_log(double x) {
     int exponent = 0;
     double m = std::frexp(x, &exponent);

@@ -30,9 +30,9 @@ constexpr std::size_t kMostValues = std::size_t{1} << 30;  // 4 GiB of float32
 
 /// Makes its own data from a public seed.
 ///
-/// Row i of a split depends on (seed, split, i) and on the parameters of the distribution alone, so
-/// more rows only append. The cluster of row i is i modulo the number of clusters.
-/// Privacy: nothing here comes from anyone; the rows are public by construction.
+/// Row i of a split depends only on (seed, split, i) and on the parameters of the distribution, so
+/// more rows only append. The cluster of row i is i modulo the number of clusters. Privacy: the
+/// data comes from no person; the rows are public by construction.
 class Synthetic final : public privgrad::DataSource {
  public:
   explicit Synthetic(const privgrad::Params& params)
@@ -105,8 +105,8 @@ class Synthetic final : public privgrad::DataSource {
       for (std::size_t j = 0; j < dimensions_; ++j) centres.push_back(-centres[j]);
       return centres;
     }
-    // Independent directions are orthogonal on average, so this radius makes the root mean square
-    // of the distance between two means the separation.
+    // Independent directions are orthogonal on average, so with this radius the root mean square
+    // distance between two means equals the separation.
     for (std::size_t cluster = 0; cluster < clusters_; ++cluster) {
       for (const double x : direction(kCentres, cluster)) {
         centres.push_back(x * spread_ / std::sqrt(2.0));
@@ -130,7 +130,7 @@ class Synthetic final : public privgrad::DataSource {
 
   double noisy_label(std::size_t cluster, PublicGenerator& noise) const {
     if (noise.uniform() >= label_noise_) return static_cast<double>(cluster);
-    const std::uint64_t shift = 1 + noise.below(clusters_ - 1);  // any class but the true one
+    const std::uint64_t shift = 1 + noise.below(clusters_ - 1);  // any class except the true one
     return static_cast<double>((cluster + shift) % clusters_);
   }
 

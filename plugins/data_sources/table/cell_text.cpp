@@ -14,10 +14,10 @@ namespace {
 
 constexpr std::size_t kMostNumberBytes = 512;
 
-/// Most numbers of tables: at most 15 digits, with or without a point. Digits and power of ten are
-/// then exact in double, and one division rounds once: the same bits as std::from_chars gives
-/// (Clinger 1990, the fast path), in a third of its time.
-/// \returns whether it is one of these; `value` is set then.
+/// Most numbers in tables: at most 15 digits, with or without a point. Digits and power of ten are
+/// then exact in double, and one division rounds once: the same bits as std::from_chars (Clinger
+/// 1990, the fast path), in a third of its time.
+/// \returns whether the text is such a number; sets `value` if so.
 bool short_number(std::string_view text, double& value) {
   constexpr std::size_t kMostDigits = 15;
   static constexpr double kPowers[kMostDigits + 1] = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
@@ -46,8 +46,8 @@ bool short_number(std::string_view text, double& value) {
   return true;
 }
 
-/// Whole numbers of one to three digits, most of the numbers of some tables, without a branch for
-/// each length: of one or two digits the last is read twice, and counted once.
+/// Integers of one to three digits, the most frequent numbers of some tables, without a branch for
+/// each length: for one or two digits the last one is read twice, and counted once.
 bool tiny_number(std::string_view text, double& value) {
   static constexpr unsigned kWorth[3][3] = {{1, 0, 0}, {10, 0, 1}, {100, 10, 1}};
   const std::size_t size = text.size();
@@ -75,7 +75,7 @@ bool boolean_word(std::string_view text, double& value) {
   return true;
 }
 
-/// Of the text of a number that is far from 1: whether it is smaller.
+/// For the text of a number far from 1: whether it is smaller than 1.
 bool is_below_one(std::string_view text) {
   const std::size_t end = std::min(text.find_first_of("eE"), text.size());
   long exponent = 0;
@@ -91,7 +91,8 @@ bool is_below_one(std::string_view text) {
   return static_cast<long>(point) - static_cast<long>(first) + exponent < 0;
 }
 
-/// Any number; \returns and `value` as short_number().
+/// Any number.
+/// \returns and sets `value` as short_number().
 bool any_number(std::string_view text, bool decimal_comma, double& value) {
   char buffer[kMostNumberBytes];
   if (decimal_comma) {
@@ -106,7 +107,7 @@ bool any_number(std::string_view text, bool decimal_comma, double& value) {
     value = text.front() == '-' ? -0.0 : 0.0;
     return true;
   }
-  // float32 is what is kept, so what overflows it is no more finite than inf.
+  // The result is stored as float32, so a number that overflows it does not count as finite.
   return result.ec == std::errc{} && std::isfinite(static_cast<float>(value));
 }
 
@@ -121,7 +122,7 @@ namespace {
 
 constexpr double kMostExact = 9007199254740992.0;  // 2^53
 
-/// Whether every program holds this number in all its digits: 16777217 is not 16777216.
+/// Whether every program represents this number exactly: 16777217 is not representable as float32.
 bool is_exact(double value) { return value == std::floor(value) && std::abs(value) < kMostExact; }
 
 }  // namespace
@@ -132,19 +133,19 @@ bool has_only(std::string_view text, std::string_view characters) {
   return text.find_first_not_of(characters) == text.npos;
 }
 
-/// Whether a text is so, where 0 stands for any digit.
+/// Whether a text matches a form in which 0 stands for any digit.
 bool is_like(std::string_view text, std::string_view form) {
   return std::equal(text.begin(), text.end(), form.begin(), form.end(),
                     [](char a, char b) { return b == '0' ? a >= '0' && a <= '9' : a == b; });
 }
 
-/// The last `size` characters; fewer if there are fewer.
+/// The last `size` characters; fewer if the text is shorter.
 std::string_view last(std::string_view text, std::size_t size) {
   return text.substr(text.size() - std::min(size, text.size()));
 }
 
-/// Of a text that ends in a time of day, 12:30:00, the same without the zeros of its fraction and,
-/// but before an offset of a time zone, without midnight and the blank before it.
+/// For a text that ends in a time of day, 12:30:00: the same without the zeros of its fraction and,
+/// unless a time zone offset follows, without midnight and the blank before it.
 std::string_view common_time(std::string_view text, std::array<char, kLongestCommonText>& buffer) {
   std::string_view offset = last(text, 6);
   if (!is_like(offset, "+00:00") && !is_like(offset, "-00:00")) offset = {};
@@ -202,7 +203,8 @@ void add_with_point(const std::string& digits, std::set<std::string>& to) {
   if (digits.find('.') == digits.npos) to.insert(digits + ".0");
 }
 
-/// \param scientific  as "1.5e-05": with e or E, a plus or none, padded or not, too.
+/// \param scientific  such as "1.5e-05"; adds variants with e or E, with and without a plus, padded
+///   or not.
 void add_exponents(const std::string& scientific, std::set<std::string>& to) {
   const std::size_t e = scientific.find('e');
   std::set<std::string> mantissas, exponents;
@@ -225,14 +227,14 @@ void add_exponents(const std::string& scientific, std::set<std::string>& to) {
 template <class Real>
 void add_spellings(Real value, std::set<std::string>& to) {
   const double size = std::abs(static_cast<double>(value));
-  // Beyond these, no program writes all digits; between those, none an exponent.
+  // Outside this range no program writes all digits; inside it, none writes an exponent.
   if (size == 0.0 || (size >= 1e-9 && size < 1e22))
     add_with_point(shortest(value, std::chars_format::fixed), to);
   if (size != 0.0 && (size < 1e-2 || size >= 1e6))
     add_exponents(shortest(value, std::chars_format::scientific), to);
 }
 
-/// What pandas writes of a day, or of a time of day, beside others; none where the text is none.
+/// How pandas writes a day, or a time of day, next to others; empty if the text is neither.
 std::set<std::string> spellings_of_date(std::string_view text) {
   std::set<std::string> all;
   const std::string head(without_midnight(text));
@@ -246,7 +248,7 @@ std::set<std::string> spellings_of_date(std::string_view text) {
   return all;
 }
 
-/// The usual spellings of the number that a text is; none where it is none.
+/// The usual spellings of the number in a text; empty if it is not a number.
 std::set<std::string> spellings(std::string_view text) {
   std::set<std::string> all;
   double value = 0.0;
@@ -273,7 +275,8 @@ std::set<std::string> spellings(std::string_view text) {
 
 Choices::Choices(const std::vector<std::pair<std::string, std::size_t>>& declared) {
   for (const auto& [text, place] : declared) places_.emplace(text, place);
-  // Texts that are usual spellings themselves come before codes: of 1 and 01, 1.0 is the first.
+  // Texts that are themselves usual spellings take precedence over codes: of 1 and 01, 1.0 means
+  // the first.
   using Spelled = std::map<std::string, std::set<std::size_t>>;
   Spelled by_numbers, by_codes;
   for (const auto& [text, place] : declared) {

@@ -1,5 +1,5 @@
-// What the text of a cell means: a number, or one of the texts that are declared, however a program
-// has written it.
+// The meaning of a cell's text, as a number or as one of the declared texts, independent of the
+// spelling that a program has chosen.
 #pragma once
 
 #include <array>
@@ -11,56 +11,56 @@
 #include <utility>
 #include <vector>
 
-/// Reads a whole text as a number in float32's range. A leading plus and, with `decimal_comma`, a
-/// comma instead of a point are understood; so are true and false, as 1 and 0, which is what a
-/// column of booleans becomes beside a number. What is too small for a double is 0.
-/// \param value  the number; anything if there is none.
+/// Reads a whole text as a number in float32's range. Accepts a leading plus and, with
+/// `decimal_comma`, a comma instead of a point; also true and false, as 1 and 0, because columns of
+/// booleans become such texts beside numbers. A number too small for a double becomes 0.
+/// \param value  the number; unspecified if there is none.
 /// \returns whether there is one.
 bool read_number(std::string_view text, bool decimal_comma, double& value);
-/// As read_number(). Defined here, since an optional that another file returns goes through memory
-/// in pieces, which takes longer than reading the number.
+/// As read_number(). Defined in the header, because an optional returned from another translation
+/// unit goes through memory in pieces, which takes longer than reading the number.
 inline std::optional<double> number_in(std::string_view text, bool decimal_comma) {
   double value = 0.0;
   return read_number(text, decimal_comma, value) ? std::optional(value) : std::nullopt;
 }
 
 inline constexpr std::size_t kLongestCommonText = 32;
-/// One text for all ways in which a program may write a cell, according to what other rows hold. Of
-/// a number with a decimal mark, an exponent or a sign, or a boolean: "2" of 2.0 and 2e0, "0.1" of
-/// 0.10000000149011612, "1" of true, "1e+17" of 100000000000000001, as double has it. Of a text that
+/// One text for all ways in which a program may write a cell, which can depend on other rows. For a
+/// number with a decimal mark, an exponent or a sign, or a boolean: "2" for 2.0 and 2e0, "0.1" for
+/// 0.10000000149011612, "1" for true, "1e+17" for 100000000000000001, as in double. For a text that
 /// ends in a time of day: without the zeros of its fraction, and without midnight. Others are
-/// themselves.
-/// \param decimal_comma  as of read_number().
-/// \param buffer  where it may lie.
+/// unchanged.
+/// \param decimal_comma  as for read_number().
+/// \param buffer  memory for the result.
 std::string_view common_text(std::string_view text, bool decimal_comma,
                              std::array<char, kLongestCommonText>& buffer);
 
-/// Declared texts, each with a place.
+/// Declared texts, each with an index.
 ///
-/// Programs write one number in several ways, and which way may follow from the type of a whole
-/// column, which a single row decides: 2 becomes 2.0 beside a missing value, 0.1 becomes
-/// 0.10000000149011612 where float32 is widened, true becomes 1. So a declared text that reads as a
-/// number is found by each of its usual spellings, too: those of the number and of its nearest
-/// float32 as the shortest digits, with and without an exponent, with a decimal comma, and of 0 and
-/// 1 as booleans. A declared day, %Y-%m-%d, is found with the midnight that pandas writes behind it
-/// where another row has a time of day. The spellings are a finite list, which an exported model holds, and other texts of
-/// that number (01, 1.10) stay what they are: codes are no numbers. A text that is declared itself
-/// means itself; a spelling of two texts means neither, but of 1 and of 01 the first.
-/// Threads: immutable.
+/// Programs write the same number in several ways, which may depend on the type of a whole column
+/// and so on a single other row: 2 becomes 2.0 beside a missing value, 0.1 becomes
+/// 0.10000000149011612 when float32 is widened, true becomes 1. So a declared text that is a number
+/// is also found by each of its usual spellings: the shortest digits of the number and of its
+/// nearest float32, with and without an exponent, with a decimal comma, and booleans for 0 and 1. A
+/// declared day, %Y-%m-%d, is also found with the midnight that pandas appends if another row has a
+/// time of day. The spellings form a finite list, which an exported model contains; other texts for
+/// that number (01, 1.10) are not included, because codes are not numbers. A declared text always
+/// means itself; a spelling of two declared texts means neither, except that a spelling of 1 and 01
+/// means 1. Threads: immutable.
 class Choices {
  public:
   Choices() = default;
-  /// \param declared  in the order of precedence: of equal texts the first counts.
+  /// \param declared  in order of precedence: of equal texts the first counts.
   explicit Choices(const std::vector<std::pair<std::string, std::size_t>>& declared);
 
-  /// \returns the place; nothing if the text means none of the declared ones.
+  /// \returns the index; nothing if the text means none of the declared ones.
   std::optional<std::size_t> find(std::string_view text) const {
     const auto found = places_.find(text);
     return found == places_.end() ? std::nullopt : std::optional(found->second);
   }
-  /// All texts that mean something, in order.
+  /// All texts with a meaning, in order.
   std::vector<std::string> texts() const;
-  /// Whether a declared text reads as a number.
+  /// Whether a declared text is a number.
   bool has_numbers() const noexcept { return has_numbers_; }
 
  private:

@@ -31,7 +31,7 @@ std::size_t width_of(DatePart part) {
 
 std::string name_of(ColumnType type) { return kTypes[static_cast<std::size_t>(type) - 1]; }
 
-/// The keys that each type takes, beside its name.
+/// Whether a type accepts this key, in addition to its name.
 bool takes(ColumnType type, std::string_view key) {
   if (key == "min" || key == "max" || key == "unit")
     return type == ColumnType::number || type == ColumnType::date;
@@ -113,7 +113,7 @@ bool matches(std::string_view pattern, std::string_view name) {
   if (!name.starts_with(pattern.substr(0, star))) return false;
   name.remove_prefix(star);
   pattern.remove_prefix(star + 1);
-  // Each piece between two stars where it first fits, the last one at the end.
+  // Finds each piece between two stars at its first match, and the last piece at the end.
   for (;;) {
     const std::size_t next = pattern.find('*');
     if (next == pattern.npos) return name.size() >= pattern.size() && name.ends_with(pattern);
@@ -265,7 +265,7 @@ Column::Column(ColumnRule rule, std::string name, std::size_t field,
     case ColumnType::date:
       width_ = rule_.other ? 1 : 0;
       for (const DatePart part : rule_.parts) width_ += width_of(part);
-      put(missing, 0);  // a day that stands for a missing one
+      put(missing, 0);  // a day that stands for a missing value
       break;
     case ColumnType::boolean:
       width_ = rule_.indicator ? 2 : 1;
@@ -274,7 +274,8 @@ Column::Column(ColumnRule rule, std::string name, std::size_t field,
       break;
     default:
       width_ = rule_.indicator ? 2 : 1;
-      // A number that stands for a missing one, as -999 does in some tables; others are none anyway.
+      // Numbers that stand for a missing value, as -999 does in some tables; texts that are not
+      // numbers are missing anyway.
       for (const std::string& text : missing) {
         if (const auto number = number_in(text, decimal_comma))
           missing_numbers_.push_back(static_cast<float>(*number));
@@ -410,7 +411,7 @@ Column::Found Column::encode_date(std::string_view text, float* features) const 
 
 namespace {
 
-/// The index of the rule for each column; `names.size()` of them.
+/// The index of the rule for each column; `names.size()` values.
 std::vector<std::size_t> assign(const std::vector<ColumnRule>& rules,
                                 const std::vector<std::string>& names, std::size_t target) {
   std::vector<std::size_t> rule_of(names.size(), rules.size());
@@ -456,7 +457,7 @@ std::vector<Column> choose_columns(const std::vector<ColumnRule>& rules,
     for (std::size_t i = 0; i < names.size(); ++i) {
       if (rule_of[i] == r) own.push_back(i);
     }
-    if (!rules[r].is_feature()) continue;  // what is not there need not be dropped
+    if (!rules[r].is_feature()) continue;  // a missing column need not be dropped
     if (own.empty() && rules[r].name != "*") refuse_idle(rules[r], names, target);
     if (!by_place)
       std::sort(own.begin(), own.end(), [&](auto a, auto b) { return names[a] < names[b]; });

@@ -15,44 +15,48 @@
 
 enum class ColumnType { number = 1, boolean, category, date, text, drop };
 
-/// Names are limited because model files and lists of features keep those of columns and values.
+/// Names are limited because model files and lists of features contain the names of columns and
+/// values.
 inline constexpr std::size_t kLongestName = 1000;
 
-/// What a date becomes features of.
+/// The parts of a date that become features.
 enum class DatePart { days, day, month, weekday };
 
 /// A manifest's declaration of the columns whose names match: one entry of `columns`.
 ///
 /// An entry is `total` if every possible text of a field becomes some features: then no row can end
-/// a run, and whether its fields are as declared shows nowhere but in its own features.
+/// a run, and whether its fields match the declaration affects only its own features.
 struct ColumnRule {
   std::string name;  ///< `*` stands for any characters.
   ColumnType type = ColumnType::number;
-  std::optional<double> min, max;  ///< Numbers (of dates: days) beyond become the nearer end.
-  std::optional<double> fill;      ///< Replaces missing or undeclared values.
-  bool unit = false;               ///< min..max becomes 0..1.
-  bool other = false;              ///< Categories, dates: a feature for all other values.
-  bool indicator = false;          ///< One more feature: 1 if the value is missing or undeclared.
+  /// Numbers (for dates: days) outside are moved to the nearer end.
+  std::optional<double> min, max;
+  std::optional<double> fill;  ///< Replaces missing or undeclared values.
+  bool unit = false;           ///< Whether min..max is scaled to 0..1.
+  /// Categories, dates: whether there is a feature for all other values.
+  bool other = false;
+  /// Whether there is one more feature: 1 if the value is missing or undeclared.
+  bool indicator = false;
   std::vector<std::string> values;
-  std::string format{kIsoDate};                ///< Of dates.
-  std::vector<DatePart> parts;                 ///< Of dates: in the order of their features.
-  std::optional<std::chrono::sys_days> since;  ///< DatePart::days counts from it.
+  std::string format{kIsoDate};                ///< For dates.
+  std::vector<DatePart> parts;                 ///< For dates: in the order of their features.
+  std::optional<std::chrono::sys_days> since;  ///< The origin of DatePart::days.
 
-  /// Of dates: a day of another year is none.
+  /// For dates: a day of another year is invalid.
   YearRange years() const { return since ? YearRange{}.with(*since) : YearRange{}; }
   bool is_feature() const { return type != ColumnType::text && type != ColumnType::drop; }
   bool is_total() const { return has_other() ? other : fill.has_value(); }
-  /// Whether the key `other`, and not `fill`, makes it total.
+  /// Whether it becomes total by the key `other` rather than by `fill`.
   bool has_other() const { return type == ColumnType::category || type == ColumnType::date; }
   /// What to add to the entry so that it is total.
   std::string remedy() const { return has_other() ? "other: true" : "fill: NUMBER"; }
 };
 
-/// The declaration of an entry's keys.
+/// The parameter declarations of an entry's keys.
 std::vector<privgrad::ParamSpec> column_params();
 
 /// \param params  one entry.
-/// \throws ConfigError  its keys contradict each other.
+/// \throws ConfigError its keys contradict each other.
 ColumnRule column_rule(const privgrad::Params& params);
 
 /// \returns an entry that reads back as the rule.
@@ -60,11 +64,11 @@ privgrad::Value to_value(const ColumnRule& rule);
 
 /// Turns fields of one column into features. Threads: const functions may run concurrently.
 ///
-/// A number is what float32 holds of it, and then scaled in double: so it is the same in a program
-/// that holds float32 and in the file that this program writes.
+/// A number is rounded to float32, and then scaled in double, so it is the same in a program that
+/// holds float32 and in the file that this program writes.
 class Column {
  public:
-  enum class Found { value, none };  ///< None: missing, or undeclared.
+  enum class Found { value, none };  ///< none: missing or undeclared.
 
   /// \param missing  texts that mean a missing value, unless the rule declares them as values.
   Column(ColumnRule rule, std::string name, std::size_t field,
@@ -78,17 +82,17 @@ class Column {
   /// "admitted.month=3".
   std::vector<std::string> feature_names() const;
 
-  /// The texts that have a meaning by themselves: values of categories and booleans, and those that
-  /// mean a missing value, where that is not what any other text means.
+  /// The texts with a meaning of their own: values of categories and booleans, and texts for
+  /// missing values, unless any other text also means a missing value.
   std::vector<std::string> texts() const { return choices_.texts(); }
-  /// Of a column of numbers: those that mean a missing one.
+  /// For a column of numbers: the numbers that mean a missing value.
   const std::vector<float>& missing_numbers() const noexcept { return missing_numbers_; }
-  /// Whether a column of numbers, or of days, can hold a value of this one.
+  /// Whether a column of numbers, or of days, can contain a value of this column.
   bool takes_numbers() const;
   bool takes_days() const;
 
-  /// Writes width() features. With Found::none they are those that the rule gives for such values,
-  /// and mean nothing unless the rule is total.
+  /// Writes width() features. With Found::none these are the rule's features for such values, which
+  /// are meaningful only if the rule is total.
   Found encode(std::string_view text, float* features) const {
     double value = 0.0;
     if (!is_plain_ || !read_number(text, decimal_comma_, value)) return encode_any(text, features);
@@ -104,8 +108,8 @@ class Column {
   Found encode_number(std::string_view text, float* features) const;
   Found encode_choice(std::string_view text, float* features) const;
   Found encode_date(std::string_view text, float* features) const;
-  /// \returns the day that the text is; nothing if it is missing, not of the form, or of a year that
-  ///   the column does not know.
+  /// \returns the day in the text; nothing if it is missing, not of the form, or of a year that the
+  ///   column does not know.
   std::optional<std::chrono::sys_days> day_in(std::string_view text) const;
   bool is_missing(float number) const {
     return std::find(missing_numbers_.begin(), missing_numbers_.end(), number) !=
@@ -119,19 +123,19 @@ class Column {
   std::size_t field_;
   std::size_t width_ = 1;
   bool decimal_comma_;
-  bool is_plain_ = false;  ///< A number is its feature.
+  bool is_plain_ = false;  ///< Whether a number itself is its feature.
   std::vector<float> missing_numbers_;
-  /// For dates: the texts that mean a missing one. For categories: the feature of each value and of
-  /// each missing text; for booleans 0 or 1.
+  /// For dates: the texts for missing values. For categories: the feature of each value and of each
+  /// text for missing values; for booleans 0 or 1.
   Choices choices_;
 };
 
-/// Chooses the columns of a table that become features, in the order of the rules, and by name
-/// where a rule has a pattern, so that the order in a file does not matter.
+/// Chooses the columns of a table that become features, in the order of the rules, and by name for
+/// rules with a pattern, so that the order in a file does not matter.
 /// \param names  of the table's columns, each once.
-/// \param target  index of the column to predict; names.size(): there is none.
+/// \param target  index of the column to predict; names.size() if there is none.
 /// \param by_place  patterns keep the table's order instead, for tables without names.
-/// \throws ConfigError  a column that no rule names, or a rule that names no column.
+/// \throws ConfigError a column that no rule names, or a rule that names no column.
 std::vector<Column> choose_columns(const std::vector<ColumnRule>& rules,
                                    const std::vector<std::string>& names, std::size_t target,
                                    const std::vector<std::string>& missing, bool decimal_comma,

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kNeeded = "Ymd", kTimes = "HMSf";
 
-/// Takes a number of at least `fewest` digits, and of as many as there are up to `most`.
+/// Reads a number of at least `fewest` and at most `most` digits, as many as there are.
 std::optional<int> take_number(std::string_view& text, std::size_t fewest, std::size_t most) {
   int value = 0;
   std::size_t count = 0;
@@ -108,7 +108,7 @@ std::string_view without_midnight(std::string_view text) {
 
 namespace {
 
-/// \param format  one without a time of day.
+/// \param format  without a time of day.
 std::string date_text(std::chrono::sys_days day, std::string_view format, bool pads_month = true,
                       bool pads_day = true) {
   const std::string iso = iso_date(day);
@@ -129,8 +129,8 @@ std::string date_text(std::chrono::sys_days day, std::string_view format, bool p
   return text;
 }
 
-/// \returns the form up to its last day, month or year, where no time of day stands before that;
-///   else "".
+/// \returns the form up to its last day, month or year, unless a time of day comes before that;
+///   otherwise "".
 std::string_view without_time(std::string_view format) {
   std::size_t end = 0;
   for (const std::string_view needed : {"%Y", "%m", "%d"})
@@ -163,7 +163,7 @@ std::set<std::string> texts_of_date(std::chrono::sys_days day, std::string_view 
   for (const bool pads_month : {true, false}) {
     for (const bool pads_day : {true, false}) {
       std::string text = date_text(day, format, pads_month, pads_day);
-      // Without zeros between numbers it may be none, or another day's.
+      // Without separators or zeros between numbers, the text may be invalid, or mean another day.
       if (date_in(text, format) == day) texts.insert(std::move(text));
     }
   }

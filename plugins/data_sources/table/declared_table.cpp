@@ -75,7 +75,8 @@ DataInfo DeclaredTable::info() {
 }
 
 DataInfo DeclaredTable::stream(const std::function<void(const privgrad::RowBlock&)>& take) {
-  // Two tables count for half each: their sizes say little about how long they take.
+  // The two tables count for half each, because their sizes say little about the time that they
+  // take.
   const double train_share = has_test_ ? 0.5 : 1.0;
   const auto hand_on = [&](Split side, double before, double share) {
     return [&take, side, before, share](bool is_test, TableRows& rows, double done) {
@@ -119,7 +120,7 @@ std::vector<std::string> DeclaredTable::columns() {
 std::vector<std::vector<std::string>> DeclaredTable::kept(Split split) {
   std::vector<std::vector<std::string>> texts =
       std::move(split == Split::train ? kept_of_train_ : kept_of_test_);
-  texts.resize(form_.kept.size());  // where there are no test rows
+  texts.resize(form_.kept.size());  // if there are no test rows
   return texts;
 }
 
@@ -159,7 +160,7 @@ DataInfo DeclaredTable::foreseen_info() {
       add_strict(column.rule(), column.name(), strict);
       width += column.width();
     }
-  } else {  // the first line is a row, and even how many fields it has may be odd
+  } else {  // the first line is a row, so even the number of fields may depend on it
     for (const ColumnRule& rule : form_.rules) add_strict(rule, rule.name, strict);
   }
   DataInfo info = info_without_rows(strict);
@@ -172,13 +173,13 @@ DataInfo DeclaredTable::info_without_rows(const std::vector<std::string>& strict
   info.has_test_split = split_.has_value() || has_test_;
   for (const TablePart& part : parts_.parts(Split::train))
     info.train_origins.push_back(part.origin);
-  // Without a table of their own, test rows are taken out of train, and are no training rows.
+  // Without a table of their own, test rows are taken from train, and are then not training rows.
   if (has_test_) {
     for (const TablePart& part : parts_.parts(Split::test))
       info.test_origins.push_back(part.origin);
   }
   info.unaccounted = unaccounted(strict);
-  // A row that is changed changes sides, and the number of training examples with it.
+  // A changed row may change sides, and with it the number of training examples.
   info.rows_chosen_by_value = split_.has_value();
   return info;
 }
@@ -219,8 +220,8 @@ void DeclaredTable::learn(TargetColumn& target, const Table& table) const {
     throw IoError(parts_.name(Split::train) + ": " + wrong);
 }
 
-/// A row that does not fit ends the run unless the manifest says what becomes of it; then that a
-/// run took place says of every row that it fits.
+/// A row that does not fit ends the run unless the manifest says how to treat it; a run that took
+/// place then reveals that every row fits.
 std::vector<std::string> DeclaredTable::unaccounted(const std::vector<std::string>& strict) const {
   std::vector<std::string> facts = target_.unaccounted();
   if (!form_.is_well_formed) facts.emplace_back("that every row is well formed (malformed)");

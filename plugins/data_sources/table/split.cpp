@@ -21,7 +21,8 @@ namespace {
 /// \returns the end of the copy.
 unsigned char* copy(std::string_view text, unsigned char* to) {
   const std::size_t size = text.size();
-  if (size >= 1 && size <= 3) {  // most fields of many tables: without a branch for each length
+  // most fields of many tables, copied without a branch for each length
+  if (size >= 1 && size <= 3) {
     to[0] = static_cast<unsigned char>(text[0]);
     to[size / 2] = static_cast<unsigned char>(text[size / 2]);
     to[size - 1] = static_cast<unsigned char>(text[size - 1]);
@@ -35,7 +36,7 @@ unsigned char* copy(std::string_view text, unsigned char* to) {
 
 std::vector<privgrad::ParamSpec> RowSplit::params() {
   return {
-      // Far from the ends, so that whether a side has any row is known without looking.
+      // Far from the ends, so that each side certainly has rows.
       param::real("test", "The share of the rows, about, that are test rows.")
           .at_least(0.01)
           .at_most(0.99)
@@ -85,9 +86,9 @@ bool RowSplit::is_test(std::span<const std::string_view> row) {
   unsigned char* end = text_.data();
   std::array<char, kLongestCommonText> buffer{};
   for (const std::size_t i : fields_) {
-    // Another row's cell may have had this number written as 2.0: it stays on its side.
+    // Because of another row, this number may be written as 2.0; it must stay on its side.
     const std::string_view text = common_text(row[i], decimal_comma_, buffer);
-    // The length in front keeps ("ab", "c") and ("a", "bc") apart.
+    // The length in front distinguishes ("ab", "c") from ("a", "bc").
     const std::uint64_t size = text.size();
     std::memcpy(end, &size, sizeof size);
     end = copy(text, end + sizeof size);

@@ -12,11 +12,11 @@
 
 #include "privgrad/params.hpp"
 
-/// Assigns each row of a table to one of two sides by a hash of its content alone, and not of its
-/// place or of other rows. So adding or removing a row moves no other row, and for data sets that
-/// differ in one row only one side differs, in that row.
+/// Assigns each row of a table to one of two sides by a hash of only its content, not of its place
+/// or of other rows. So adding or removing a row moves no other row, and for data sets that differ
+/// in one row only one side differs, in that row.
 ///
-/// Equal rows (with `by`: rows that are equal in that column) are on one side.
+/// Equal rows (with `by`: rows that are equal in that column) are on the same side.
 ///
 /// Source of the hash: SipHash-2-4 (Aumasson and Bernstein 2012), keyed by BLAKE2b of the seed.
 class RowSplit {
@@ -24,12 +24,12 @@ class RowSplit {
   static std::vector<privgrad::ParamSpec> params();
 
   /// \param params  the object `split`.
-  /// \param decimal_comma  whether numbers have one.
+  /// \param decimal_comma  whether numbers have a decimal comma.
   RowSplit(const privgrad::Params& params, bool decimal_comma);
 
-  /// Chooses the columns to hash: the column `by`, or all columns in the order of their names, so
-  /// that their order in a file does not matter.
-  /// \throws ConfigError  there is no such column.
+  /// Chooses the columns to hash: the column `by`, or all columns sorted by name, so that their
+  /// order in a file does not matter.
+  /// \throws ConfigError there is no such column.
   void use(const std::vector<std::string>& names);
 
   bool is_test(std::span<const std::string_view> row);
@@ -40,5 +40,5 @@ class RowSplit {
   std::optional<std::string> by_;
   std::array<unsigned char, 16> key_;
   std::vector<std::size_t> fields_;
-  std::vector<unsigned char> text_;  ///< What is hashed is at its front.
+  std::vector<unsigned char> text_;  ///< The text to hash is at its beginning.
 };

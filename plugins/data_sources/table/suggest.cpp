@@ -22,11 +22,11 @@ using privgrad::Value;
 
 constexpr std::size_t kMostCategories = 50;
 constexpr std::size_t kMostClasses = 100;
-/// Whether a column has many different values is known by then.
+/// After this many values it is clear whether a column has many different ones.
 constexpr std::size_t kMostCounted = 100'000;
 
-/// Forms of dates that are recognised. Dates that day and month exchanged are dates, too, are not:
-/// which is which cannot be told from them.
+/// The recognised forms of dates. Forms in which exchanging day and month gives another valid date
+/// are not included, because they are ambiguous.
 constexpr std::array<std::string_view, 7> kDateFormats = {
     kIsoDate,   "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y/%m/%d",
     "%d.%m.%Y", "%d/%m/%Y",          "%m/%d/%Y"};
@@ -35,13 +35,13 @@ bool has_time(std::size_t format) { return !time_directive(kDateFormats[format])
 
 bool is_whole(double x) { return x == std::floor(x); }
 
-/// Whether a text is a number but for commas between its thousands.
+/// Whether a text is a number apart from commas between its thousands.
 bool has_thousands(std::string_view text) {
   static const std::regex form(R"([-+]?\d{1,3}(,\d{3})+(\.\d+)?)");
   return text.size() < 40 && std::regex_match(text.begin(), text.end(), form);
 }
 
-/// Facts about one column, collected as its values pass by.
+/// Facts about one column, collected from its values.
 class Seen {
  public:
   explicit Seen(std::string name) : name_(std::move(name)) {}
@@ -77,8 +77,8 @@ class Seen {
     sum_ += *number;
   }
 
-  /// The place of the form that all values have as dates or, if there is none, nine in ten, if it
-  /// is one alone.
+  /// The index of the form that all values have as dates or, if there is none, nine in ten, if it
+  /// is unique.
   std::optional<std::size_t> date_format() const {
     for (const bool all : {true, false}) {
       const auto fits = [&](std::uint64_t days) {
@@ -86,7 +86,7 @@ class Seen {
       };
       std::optional<std::size_t> found;
       for (std::size_t i = 0; i < days_.size(); ++i) {
-        // A time of day that is midnight everywhere is that of the days before it.
+        // A time of day that is always midnight belongs to the preceding form of days.
         if (!fits(days_[i]) || (found && has_time(i))) continue;
         if (found) return std::nullopt;
         found = i;
@@ -96,7 +96,7 @@ class Seen {
     return std::nullopt;
   }
 
-  /// The values, to be written down.
+  /// The values, for the declaration.
   std::vector<std::string> texts() const {
     for (const std::string& value : values_) {
       if (const std::string wrong = encoding_problem(value); !wrong.empty())
@@ -114,7 +114,7 @@ class Seen {
   /// 0, 1, ... or 1, 2, ..., under a name that says no more.
   bool looks_like_index() const { return are_numbers() && counts_rows_ && is_named_as_id(); }
 
-  /// Texts or whole numbers of which nearly each is there once, or of which there are many.
+  /// Texts or integers that nearly all occur only once, or of which there are many.
   bool looks_like_id() const {
     constexpr std::size_t kMany = 1000;
     const std::uint64_t few = is_named_as_id() ? 2 * kMostCategories : kMany;
@@ -133,7 +133,7 @@ class Seen {
            });
   }
 
-  /// Texts of which most come again.
+  /// Texts most of which occur repeatedly.
   bool is_category() const {
     return has_values() && values_.size() <= kMostCategories && 2 * values_.size() <= rows_;
   }
@@ -177,7 +177,7 @@ class Seen {
     return rule;
   }
 
-  /// What somebody should look at in the rule; "" for most columns.
+  /// What the user should check in the rule; "" for most columns.
   std::string note(const ColumnRule& rule) const {
     const std::string counts = std::to_string(counted_.size()) + " different values in " +
                                std::to_string(counted_values_) + " rows";
@@ -236,7 +236,7 @@ class Seen {
 
   void look_at_dates(std::string_view text) {
     for (std::size_t i = 0; i < kDateFormats.size(); ++i) {
-      // A form that too few of many values had costs no more time.
+      // A form that fits too few of many values is not tried any more.
       constexpr std::uint64_t kEnough = 1000;
       if (rows_ > kEnough && 2 * days_[i] < rows_ - missing_) continue;
       const auto day =
@@ -252,15 +252,16 @@ class Seen {
   std::uint64_t rows_ = 0, missing_ = 0;
   std::set<std::string, std::less<>> values_;
   std::unordered_set<std::size_t> counted_;  ///< Hashes of values.
-  std::uint64_t counted_values_ = 0;         ///< Of which they are.
-  std::uint64_t others_ = 0;                 ///< Values that are no numbers.
-  std::uint64_t thousands_ = 0;              ///< Of these: for commas between thousands.
+  std::uint64_t counted_values_ = 0;         ///< The number of values counted.
+  std::uint64_t others_ = 0;                 ///< The number of values that are not numbers.
+  std::uint64_t thousands_ = 0;              ///< Among these: because of commas between thousands.
   bool are_whole_ = true;
   bool counts_rows_ = true;
   double least_ = std::numeric_limits<double>::infinity();
   double most_ = -std::numeric_limits<double>::infinity();
   double sum_ = 0.0;
-  std::array<std::uint64_t, kDateFormats.size()> days_{};  ///< Values that are dates of each form.
+  /// The number of values that are dates of each form.
+  std::array<std::uint64_t, kDateFormats.size()> days_{};
   std::array<std::chrono::sys_days, kDateFormats.size()> first_days_{}, last_days_{};
 };
 
@@ -294,7 +295,7 @@ void add_target(const Seen& target, Value& params) {
 
 struct Look {
   std::vector<Seen> seen;    ///< The columns.
-  bool spans_lines = false;  ///< Whether any row does.
+  bool spans_lines = false;  ///< Whether any row spans lines.
 };
 
 /// Goes through all rows.

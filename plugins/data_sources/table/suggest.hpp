@@ -1,4 +1,4 @@
-// Suggests the column declarations for tables that one is allowed to look at.
+// Suggests the column declarations for tables whose rows may be looked at.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,15 @@
 
 struct Suggestion {
   privgrad::Value params;               ///< An object.
-  bool spans_lines = false;             ///< Whether a row goes over more than one line of a file.
+  bool spans_lines = false;             ///< Whether a row spans more than one line of a file.
   std::size_t numbers = 0;              ///< Columns whose values are numbers.
   std::vector<std::string> notes = {};  ///< As DataSource::notes().
 };
 
-/// Declarations that a manifest could make for rows that one may look at: for each column the
-/// narrowest type that fits every value, or of numbers and dates nine in ten, with its range or its
-/// values and a fill for values that do not fit; for the target its labels, its number of classes, or that it is a real.
+/// Declarations that a manifest could make for rows that may be looked at: for each column the
+/// narrowest type that fits every value (for numbers and dates: nine in ten), with its range or its
+/// values and a fill for values that do not fit; for the target its labels, its number of classes,
+/// or that it is a real.
 /// \returns parameters: columns, and labels and other_label, classes and target_fill, or task and
 ///   target_fill.
 /// \throws ConfigError  there is no such target.

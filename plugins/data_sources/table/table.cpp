@@ -13,7 +13,7 @@ namespace {
 using privgrad::ConfigError;
 using Names = std::vector<std::string>;
 
-/// \returns the number of columns, if none is needed.
+/// \returns the number of columns if there is no target.
 std::size_t target_index(const TargetColumn& target, const Names& names, const TableForm& form,
                          const TextRows& rows) {
   const auto found = std::find(names.begin(), names.end(), target.name());
@@ -24,7 +24,7 @@ std::size_t target_index(const TargetColumn& target, const Names& names, const T
                     " has the columns 0.." + std::to_string(names.size() - 1));
 }
 
-/// Reads one part after the other into one table.
+/// Reads several parts, one after the other, into one table.
 class TableReader {
  public:
   TableReader(const TableForm& form, const TargetColumn& target, RowSplit* split,
@@ -70,8 +70,8 @@ class TableReader {
   }
 
  private:
-  /// One row may decide of which type a column is, as where the others are missing. So where each
-  /// row becomes something, no type ends a run, as no row does.
+  /// One row may determine the type of a column, for example if the others are missing. So if every
+  /// row becomes an example, no type ends a run, just as no row does.
   void check_type(const TextRows& rows, bool is_total, std::size_t field,
                   const TextRows::Needs& needs) {
     std::string misfit = rows.misfit(field, needs);
@@ -101,7 +101,7 @@ class TableReader {
     return places;
   }
 
-  /// The first part says what the features are; others must have the same.
+  /// The first part determines the features; others must have the same.
   void take_columns(const TextRows& rows, const Names& names, std::size_t target,
                     std::vector<Column> columns) {
     TableColumns found{names, target, std::move(columns), 0, {}};
@@ -131,8 +131,8 @@ class TableReader {
     now_ = std::move(found);
   }
 
-  /// Reserves half as much again as is likely; pages that are never touched cost nothing. Beyond
-  /// 128 MiB memory grows as rows come.
+  /// Reserves half as much again as is likely; untouched pages cost nothing. Beyond 128 MiB memory
+  /// grows with the rows.
   void reserve(const TextRows& text) {
     constexpr std::size_t kMost = std::size_t{1} << 25;
     TableRows& rows = table_.train;
@@ -212,7 +212,7 @@ class TableReader {
   RowSplit* split_;
   const TakeRows& take_;
   double whole_size_;
-  std::uint64_t read_before_ = 0;  ///< In the parts already read.
+  std::uint64_t read_before_ = 0;  ///< In the parts read so far.
   Table table_;
   TableColumns now_;               ///< For the part being read.
   std::vector<std::size_t> kept_;  ///< The places of TableForm::kept in it.

@@ -1,4 +1,4 @@
-// The column of a table that a model predicts: how its texts become classes or reals.
+// The column that a model predicts: how its texts become classes or reals.
 #pragma once
 
 #include <optional>
@@ -24,21 +24,21 @@ class TargetColumn {
   std::size_t classes() const { return task_.classes(); }
   bool states_classes() const { return task_.states_classes(); }
 
-  /// Whether every text has a target, so that no row can end a run.
+  /// Whether every text gives a target, so that no row can end a run.
   bool is_total() const { return fill_.has_value(); }
 
-  /// \returns the target, or nothing if the text is no target and no fill was declared.
   /// \param filled  out: whether the fill was used.
+  /// \returns the target, or nothing if the text is not a target and no fill was declared.
   std::optional<float> read(std::string_view text, bool& filled) const;
 
-  /// Whether a column of numbers, or of days, can hold a target.
+  /// Whether a column of numbers, or of days, can contain a target.
   bool takes_numbers() const { return labels_.empty() || places_.has_numbers(); }
   bool takes_days() const;
 
   /// "a class index: a whole number in 0..9".
   std::string expected() const;
 
-  /// Reads the number of classes off the training targets, unless it was declared.
+  /// Derives the number of classes from the training targets, unless it was declared.
   /// \returns the problem with the targets; "" if there is none.
   std::string learn(std::span<const float> train_targets) { return task_.learn(train_targets); }
   std::vector<std::string> unaccounted() const;

@@ -1,4 +1,4 @@
-// Rows of texts, wherever they are kept: what a table is read from.
+// Rows of texts from any source, from which tables are read.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 #include "privgrad/data_source.hpp"
 
-/// A table's rows, one after the other, each of as many fields as it has columns.
+/// A table's rows, one after the other, each with as many fields as there are columns.
 ///
 /// No message shows the content of a field.
 class TextRows {
@@ -23,32 +23,33 @@ class TextRows {
 
   /// Called once, before next().
   /// \returns the names of the columns, each once.
-  /// \throws IoError  there are none, or a name appears twice or is too long.
+  /// \throws IoError there are none, or a name appears twice or is too long.
   virtual std::vector<std::string> read_names() = 0;
-  /// Reads the next row. \returns false behind the last.
+  /// Reads the next row.
+  /// \returns false after the last one.
   virtual bool next() = 0;
 
   /// The fields of the row that next() read; valid until the next call.
   std::span<const std::string_view> fields() const noexcept { return fields_; }
   std::string_view field(std::size_t i) const noexcept { return fields_[i]; }
-  /// What a column must be able to hold, by what is declared of it.
+  /// What a column must be able to contain, according to its declaration.
   struct Needs {
     bool takes_numbers = true, takes_days = true;
     std::string expected;  ///< "a finite number".
   };
-  /// \returns why, by its type alone, no value of this column can be one that is needed; "" if some
-  ///   may. A single row may decide what type that is.
+  /// \returns why the type of this column excludes all needed values; "" if it does not. A single
+  ///   row may determine the type.
   virtual std::string misfit(std::size_t, const Needs&) const { return ""; }
 
-  /// Whether this row goes over more than one line of a file, or would if rows were not lines.
+  /// Whether this row spans more than one line of a file, or would if rows were not lines.
   virtual bool spans_lines() const noexcept { return false; }
 
-  /// The number of rows, if that is known or can be guessed; else 0.
+  /// The number of rows, if known or estimated; otherwise 0.
   virtual std::size_t likely_rows() const noexcept = 0;
   /// How much of this part of a table has been read, in the unit of TablePart::size.
   virtual std::uint64_t read_so_far() const noexcept = 0;
 
-  /// What errors call these rows.
+  /// The name of these rows in errors.
   virtual std::string name() const = 0;
   /// \throws IoError that points at a field of this row.
   virtual void fail_at(std::size_t field, const std::string& what) const = 0;
@@ -63,10 +64,11 @@ class TextRows {
   std::span<const std::string_view> fields_;  ///< Set by next().
 };
 
-/// Rows that can be read again and again; a table has one or more such parts.
+/// Rows that can be read repeatedly; a table has one or more such parts.
 struct TablePart {
-  /// \param streams  whether the rows are taken as they come, and never all in memory.
+  /// \param streams  whether the rows are processed as they are read, so that they are never all in
+  ///   memory.
   std::function<std::unique_ptr<TextRows>(bool streams)> open;
-  std::uint64_t size = 0;  ///< How much there is to read, about, in any unit.
+  std::uint64_t size = 0;  ///< The approximate amount to read, in any unit.
   privgrad::RowOrigin origin = {};
 };
