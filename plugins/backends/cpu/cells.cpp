@@ -31,7 +31,7 @@ PRIVGRAD_INLINE std::int32_t rounded(float x, const Rounding& rounding) {
   return static_cast<std::int32_t>((product + rounding.middle) - rounding.middle);
 }
 
-/// One tile of both examples. Numbers are at most 2^14 in size: six squares stay within 32 bits.
+/// One tile of both examples. Numbers are at most 2^14 in size, so six squares fit in 32 bits.
 template <std::size_t kWidth, std::size_t kLanes>
 PRIVGRAD_INLINE void round_tile(const float* first, const float* second, const Rounding& one,
                                 const Rounding& other, std::uint32_t* operand,
@@ -345,7 +345,7 @@ PRIVGRAD_TARGET inline Vector broadcast(const std::uint32_t* from) {
   return _mm512_set1_epi32(static_cast<int>(*from));
 }
 PRIVGRAD_TARGET inline Vector zero() { return _mm512_setzero_si512(); }
-/// Not the intrinsic, for which g++ 12 copies every sum to another register and back.
+/// Not the intrinsic, because g++ 12 would copy every sum to another register and back.
 PRIVGRAD_TARGET inline Vector dot(Vector sum, Vector a, Vector b) {
   asm("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
   return sum;

@@ -4,46 +4,45 @@
 #include <cstddef>
 #include <cstdint>
 
-// A dense layer's contribution is a product of two short vectors of whole numbers, q(delta) of its
-// units and q(a) of its inputs, each within int16; the sum over examples is a matrix product of
-// integers, of two examples (a pair) at a time. Any other contribution is a truncated row.
+// A dense layer's contribution is a product of two short vectors of integers, q(delta) for its
+// units and q(a) for its inputs, each within int16; the sum over examples is an integer matrix
+// product, with two examples (a pair) at a time. Any other contribution is a truncated row.
 namespace privgrad::cpu {
 
-/// Units and inputs that are side by side in the operands of a product, which are laid out as
-/// [ceil(extent / width), pairs, width]: each element has the int16 of the pair's first example in
-/// its low half and that of the second in its high half.
+/// Units and inputs that are interleaved in the operands of a product, whose layout is [ceil(extent
+/// / width), pairs, width]: each element has the int16 of the pair's first example in its low half
+/// and that of the second in its high half.
 constexpr std::size_t kUnitTile = 8;
 constexpr std::size_t kInputTile = 48;
 
-/// The number of elements of an operand of so many pairs.
+/// The number of elements of an operand with this many pairs.
 constexpr std::size_t operand_size(std::size_t extent, std::size_t width, std::size_t pairs) {
   return (extent + width - 1) / width * width * pairs;
 }
 
-/// How one example's floats become whole numbers: rint or trunc of (x * shift) * factor.
+/// How one example's floats become integers: rint or trunc of (x * shift) * factor.
 struct Rounding {
   float shift = 0.0f;   ///< A power of two that brings the largest x near 1, without rounding.
   float factor = 0.0f;  ///< 0: all become 0.
-  float middle = 0.0f;  ///< 1.5 * 2^23, which rounds to nearest as it is added and taken off again;
-                        ///< 0 truncates.
+  float middle = 0.0f;  ///< 1.5 * 2^23: adding and subtracting it rounds to nearest; 0 truncates.
 };
 
 /// A rounding to factor * x.
-/// \param factor  >= 0; factor * largest is at most 2^14, up to rounding in double, or 2^28 where
-///   it truncates.
-/// \param largest  of the sizes of x, finite.
+/// \param factor  >= 0; factor * largest is at most 2^14, up to rounding in double, or 2^28 if it
+///   truncates.
+/// \param largest  the largest absolute x, finite.
 Rounding make_rounding(double factor, float largest, bool truncates);
 
 /// The result of `rounding` for x.
 std::int32_t round_one(float x, const Rounding& rounding);
 
-/// The squared lengths of two examples' whole numbers.
+/// The squared lengths of two examples' integers.
 struct PairSquares {
   std::uint64_t first = 0, second = 0;
 };
 
-/// Rounds two examples' floats into an operand, filled up with zeros.
-/// \param first, second  [extent], finite.
+/// Rounds two examples' floats into an operand, padded with zeros.
+/// \param first, second [extent], finite.
 /// \param operand  out: the pair's place in the first tile; `step` elements further in the next.
 PairSquares round_pair_units(const float* first, const float* second, const Rounding& one,
                              const Rounding& other, std::size_t extent, std::uint32_t* operand,
@@ -52,14 +51,14 @@ PairSquares round_pair_inputs(const float* first, const float* second, const Rou
                               const Rounding& other, std::size_t extent, std::uint32_t* operand,
                               std::size_t step);
 
-/// Pairs every number with the one `next` places after it, in an element's halves; with 0 at the
-/// end.
+/// Pairs every number with the one `next` places after it, in the halves of an element; at the end
+/// with 0.
 /// \param operand  out: [count].
 void pair_with_next(const float* values, std::size_t count, std::size_t next,
                     const Rounding& rounding, std::uint32_t* operand);
 
-/// sums[u, k] = sum over the pairs' examples of units[u] inputs[k], in int32: the caller makes sure
-/// that no sum leaves its range.
+/// sums[u, k] = sum over the pairs' examples of units[u] inputs[k], in int32: the caller ensures
+/// that no sum overflows.
 /// \param rows  of units, at most kUnitTile; columns of inputs, at most kInputTile.
 /// \param units, inputs  one tile each, from the first of `pairs` pairs on.
 /// \param sums  out: [kUnitTile, kInputTile], of which [rows, columns] are valid; stride numbers
@@ -71,22 +70,22 @@ void multiply_pairs(std::size_t rows, std::size_t columns, std::size_t pairs,
 /// sum += values, modulo 2^64.
 void add_whole(const std::int32_t* values, std::size_t count, std::int64_t* sum);
 
-/// The same for rows of a tile, stride numbers from row to row of the sum.
+/// The same for the rows of a tile, `stride` numbers from row to row of the sum.
 /// \param values  [rows, kInputTile], of which [rows, columns] are added.
 void add_tile(std::size_t rows, std::size_t columns, const std::int32_t* values, std::int64_t* sum,
               std::size_t stride);
 
-/// Prefetches the part of the sum that add_tile() adds to.
+/// Prefetches the part of the sum to which add_tile() adds.
 void fetch_tile(std::size_t rows, std::size_t columns, const std::int64_t* sum, std::size_t stride);
 
 /// sum += trunc(scale * values), modulo 2^64, the product rounded to double.
-/// \param values  finite; the products are below 2^31 in size.
+/// \param values  finite; the products are below 2^31 in absolute value.
 void add_truncated(double scale, const float* values, std::size_t count, std::int64_t* sum);
 
 /// The squared length of the numbers that add_truncated() adds, modulo 2^64.
 std::uint64_t truncated_squares(double scale, const float* values, std::size_t count);
 
-/// The largest size; none is -2^31.
+/// The largest absolute value; no value is -2^31.
 std::int32_t largest_whole(const std::int32_t* values, std::size_t count);
 
 /// shrunk = rint(factor * values).
@@ -95,15 +94,15 @@ std::int32_t largest_whole(const std::int32_t* values, std::size_t count);
 std::uint64_t shrink_whole(float factor, const std::int32_t* values, std::size_t count,
                            std::int16_t* shrunk);
 
-/// sum += the rounded values: the caller makes sure that no sum leaves the range of int32.
+/// sum += the rounded values: the caller ensures that no sum overflows int32.
 void add_rounded(const Rounding& rounding, const float* values, std::size_t count,
                  std::int32_t* sum);
 
 /// The squared length of the numbers that add_rounded() adds, modulo 2^64.
 std::uint64_t rounded_squares(const Rounding& rounding, const float* values, std::size_t count);
 
-/// sum += trunc(factor * values), the product rounded to float32: the caller makes sure that no sum
-/// leaves the range of int32.
+/// sum += trunc(factor * values), the product rounded to float32: the caller ensures that no sum
+/// overflows int32.
 void add_truncated(float factor, const std::int16_t* values, std::size_t count, std::int32_t* sum);
 
 /// The squared length of the numbers that add_truncated() adds, modulo 2^64.

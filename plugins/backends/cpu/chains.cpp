@@ -15,7 +15,7 @@
 namespace privgrad::cpu {
 namespace {
 
-/// A few rows and a few vectors of columns of a product, kept in registers over all of `inner`.
+/// A few rows and a few vectors of columns of a product, kept in registers for all of `inner`.
 struct Tile {
   std::size_t inner = 0;
   std::size_t last = 0;  // lanes of the last vector, if that is partial
@@ -124,14 +124,14 @@ Kernel best_kernel() {
   return {plain::kLanes, plain::kRows, plain::kVectors, plain::tile_of};
 }
 
-/// The part of `start` for the rest of a product from a row and a column on.
+/// The part of `start` for the rest of a product, from a row and a column on.
 Start start_at(const Start& start, std::size_t row, std::size_t column) {
   return {start.of_rows != nullptr ? start.of_rows + row : nullptr,
           start.of_columns != nullptr ? start.of_columns + column : nullptr, start.at_product};
 }
 
-/// Rows are cut into tiles of nearly the same height: a tile of one row takes as long as one of
-/// six.
+/// Rows are divided into tiles of nearly the same height, because a tile of one row takes as long
+/// as one of six.
 void multiply_columns(const Kernel& kernel, std::size_t rows, std::size_t columns,
                       const Tile& all) {
   const std::size_t vectors = (columns + kernel.lanes - 1) / kernel.lanes;
@@ -153,8 +153,8 @@ void multiply_columns(const Kernel& kernel, std::size_t rows, std::size_t column
 void multiply_chains(std::size_t rows, std::size_t columns, std::size_t inner, Strided a,
                      const float* b, std::size_t b_stride, Start start, float* product,
                      std::size_t stride) {
-  // So many that the part of b that a panel of columns takes stays in the second cache; fewer would
-  // be read from the first, but rows of a be cut into pieces too short to be fetched ahead.
+  // As many as keep the part of b for a panel of columns in the second-level cache; with fewer it
+  // would fit the first level, but rows of a would be cut into pieces too short for prefetching.
   constexpr std::size_t kInner = 1024;
   const Kernel kernel = best_kernel();
   const std::size_t width = kernel.lanes * kernel.vectors;
@@ -177,7 +177,7 @@ void multiply_chains(std::size_t rows, std::size_t columns, std::size_t inner, S
   }
 }
 
-// --- Transposes, which round nothing.
+// --- Transposes, which involve no rounding.
 
 namespace {
 
@@ -189,7 +189,7 @@ void transpose_plain(std::size_t rows, std::size_t columns, const float* from,
 }
 
 #ifdef __x86_64__
-/// Eight rows and eight columns: pairs, then fours, then halves of registers change places.
+/// Eight rows and eight columns: exchanges pairs, then fours, then halves of registers.
 [[gnu::target("avx2")]] void transpose_eight(const float* from, std::size_t from_stride, float* to,
                                              std::size_t to_stride) {
   __m256 rows[8], pairs[8];

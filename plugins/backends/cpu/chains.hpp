@@ -1,17 +1,17 @@
-// Matrix products that give each example the same bits, whatever its neighbours and the processor.
+// Matrix products that give each example the same bits for any neighbours and any processor.
 #pragma once
 
 #include <cstddef>
 
 // Matrix products whose every element is one chain of fused multiply-adds,
 //   fma(a[n-1], b[n-1], ... fma(a[1], b[1], fma(a[0], b[0], start))),
-// each rounded once to float32: the same bits at any place among any other rows and columns,
-// however the work is cut, on AVX-512, AVX2 and processors with neither.
+// each rounded once to float32: the same bits at any place among any other rows and columns, for
+// any division of the work, on AVX-512, AVX2 and processors with neither.
 //
-// Why not sgemm: its kernel, and with it the order of the additions, depends on the number of rows
-// and on a row's place among them. Measured with OpenBLAS 0.3.21, the same row multiplied alone and
-// within a batch differed on every kernel family but one, and on Haswell and Zen also from place to
-// place in blocks of 16 rows and more. A contribution must not depend on its neighbours.
+// Why not sgemm: its kernel, and with it the order of additions, depends on the number of rows and
+// on a row's place among them. In measurements with OpenBLAS 0.3.21, the same row multiplied alone
+// and within a batch differed on every kernel family except one, and on Haswell and Zen also
+// between places in blocks of 16 rows and more. A contribution must not depend on its neighbours.
 namespace privgrad::cpu {
 
 /// A matrix whose element [i, k] is data[i * row + k * inner].
@@ -20,14 +20,14 @@ struct Strided {
   std::size_t row = 0, inner = 1;
 };
 
-/// The values that the chains of a product begin with. All empty: 0.
+/// The initial values of a product's chains. All empty: 0.
 struct Start {
   const float* of_rows = nullptr;     ///< [rows]: one for each row.
   const float* of_columns = nullptr;  ///< [columns]: one for each column.
-  bool at_product = false;            ///< The product's memory: its chains are continued.
+  bool at_product = false;            ///< Whether the chains continue from the product's memory.
 };
 
-/// product[i, j] = the chain over k of a[i, k] b[k, j], from its start.
+/// product[i, j] = the chain over k of a[i, k] b[k, j], from its initial value.
 /// \param b  [inner, columns], b_stride floats from row to row.
 /// \param product  [rows, columns], stride floats from row to row.
 void multiply_chains(std::size_t rows, std::size_t columns, std::size_t inner, Strided a,
@@ -35,14 +35,14 @@ void multiply_chains(std::size_t rows, std::size_t columns, std::size_t inner, S
                      std::size_t stride);
 
 /// to[j, i] = from[i, j].
-/// \param from  [rows, columns], from_stride floats from row to row; to likewise.
+/// \param from  [rows, columns], from_stride floats from row to row; `to` likewise.
 void transpose(std::size_t rows, std::size_t columns, const float* from, std::size_t from_stride,
                float* to, std::size_t to_stride);
 
-/// The number of examples side by side in the columns of a dense layer's product.
+/// The number of examples that are columns of a dense layer's product.
 constexpr std::size_t kPanel = 32;
 
-/// The examples [rows, inner] as a panel [inner, kPanel], filled up with zeros.
+/// The examples [rows, inner] as a panel [inner, kPanel], padded with zeros.
 /// \param rows  at most kPanel.
 void pack_panel(std::size_t rows, std::size_t inner, const float* examples, float* panel);
 

@@ -8,8 +8,8 @@
 namespace privgrad::cpu {
 namespace {
 
-// ln 2 = kLn2High + kLn2Low; the high part ends in 21 zeros, so that its products with exponents
-// are exact.
+// ln 2 = kLn2High + kLn2Low; the high part ends in 21 zeros, so its products with exponents are
+// exact.
 constexpr double kLn2High = 0x1.62e42fee00000p-1;
 constexpr double kLn2Low = 0x1.a39ef35793c76p-33;
 
@@ -21,7 +21,7 @@ double power_of_two(std::int64_t exponent) {
 }  // namespace
 
 /// x = n ln 2 + r with |r| <= ln(2) / 2 (Cody and Waite 1980); e^r by its series up to r^13, whose
-/// rest is below 2^-57.
+/// remainder is below 2^-57.
 double exp_fixed(double x) {
   if (x != x) return x;
   if (x > 709.8) return std::numeric_limits<double>::infinity();
@@ -42,7 +42,7 @@ double exp_fixed(double x) {
   p = p * r + 1.0 / 6.0;
   p = p * r + 0.5;
   p = 1.0 + (r + r * r * p);
-  // In two steps: 2^n alone may be beyond the normal numbers.
+  // In two steps, because 2^n alone may be outside the range of normal numbers.
   const auto whole = static_cast<std::int64_t>(n);
   const std::int64_t half = whole / 2;
   return p * power_of_two(half) * power_of_two(whole - half);
@@ -50,7 +50,7 @@ double exp_fixed(double x) {
 
 /// 1 + x = 2^k (1 + f) with f from sqrt(1/2) - 1 to sqrt(2) - 1, and with s = f / (2 + f):
 ///   ln(1 + f) = 2 atanh(s) = 2 s + s R,  R = 2 (s^2/3 + s^4/5 + ...),  2 s = f - s f,
-/// the series up to s^20, whose rest is below 2^-58 of the sum.
+/// the series up to s^20, whose remainder is below 2^-58 of the sum.
 double log1p_fixed(double x) {
   if (!(x >= 0.0)) return std::numeric_limits<double>::quiet_NaN();
   if (x > std::numeric_limits<double>::max()) return x;

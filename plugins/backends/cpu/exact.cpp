@@ -1,4 +1,5 @@
-// The plan of ExactEngine: which steps go together, what is kept, how sums are cut into pieces.
+// The plan of ExactEngine: which steps are combined, what is kept, how sums are divided into
+// pieces.
 #include "exact.hpp"
 
 #include <algorithm>
@@ -34,7 +35,7 @@ void ExactEngine::make_stages() {
   for (std::size_t s = 0; s < steps_.size();) {
     Stage stage{s, s + 1, steps_[s]->works_on_batches()};
     if (stage.is_batch) {
-      // A value that a shortcut adds is kept, so nothing is written over it.
+      // A value that a shortcut adds is kept, so it must not be overwritten.
       if (stage.last < steps_.size() && !sources_.is_source[stage.last])
         stage.function = steps_[stage.last]->function();
       if (stage.function != nullptr) ++stage.last;
@@ -46,7 +47,7 @@ void ExactEngine::make_stages() {
   }
 }
 
-/// So many that the products are large, as long as a pass stays below 64 MiB or so.
+/// As many as make the products large while a pass stays below about 64 MiB.
 void ExactEngine::choose_rows() {
   constexpr std::size_t kFloats = std::size_t{16} << 20;
   std::size_t floats = 1;
@@ -60,13 +61,14 @@ void ExactEngine::choose_rows() {
   while (microbatch_rows_ > kPanel && microbatch_rows_ * floats > kFloats) microbatch_rows_ /= 2;
 }
 
-/// The parameter behind a piece's last one, if those before it belong to pieces before it.
+/// The index after a piece's last parameter, if the parameters before it belong to preceding
+/// pieces.
 std::size_t ExactEngine::end_of(const PieceOf& one) const {
   return steps_[one.step]->offset() + one.piece.until;
 }
 
-/// Pieces one after the other, about as many parameters as a product's piece has. Pieces side by
-/// side in the same units have ends alike, and one range.
+/// Consecutive pieces with about as many parameters as a piece of a product. Adjacent pieces of the
+/// same units have equal ends, and one range.
 void ExactEngine::make_ranges() {
   std::size_t begin = 0;
   for (std::size_t i = 0; i < pieces_.size(); ++i) {
@@ -101,7 +103,7 @@ std::unique_ptr<ExactPass> ExactEngine::make_forward_pass(std::size_t most_rows)
     pass->storage_.push_back(shares_memory(s) ? nullptr
                                               : std::make_unique_for_overwrite<float[]>(
                                                     most_rows * steps_[s]->outputs()));
-    // Flatten in front of everything passes the features on, which nobody writes to.
+    // An initial flatten passes the features on, and nothing writes to them.
     pass->leaving_.push_back(pass->storage_[s] != nullptr ? pass->storage_[s].get()
                              : s > 0                      ? pass->leaving_[s - 1]
                                                           : nullptr);

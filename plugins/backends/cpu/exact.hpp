@@ -17,12 +17,12 @@ namespace privgrad::cpu {
 
 using Steps = std::vector<std::unique_ptr<Step>>;
 
-/// Where the values come from that steps add (Step::reaches_back()).
+/// The sources of the values that steps add (Step::reaches_back()).
 struct Sources {
   Sources() = default;
   explicit Sources(const Steps& steps);
 
-  /// The step whose input step s adds; s itself where it adds none.
+  /// The step whose input step s adds; s itself if it adds none.
   std::vector<std::size_t> of;
   std::vector<bool> is_source;  ///< For each step.
 };
@@ -40,15 +40,16 @@ class ExactPass final : public ExactClipping::Pass {
 
   std::size_t most_rows_ = 0;
   Batch batch_;
-  std::vector<Memory> storage_;         // of step s's outputs; empty where they share memory
+  std::vector<Memory> storage_;         // of step s's outputs; empty if they share memory
   std::vector<const float*> entering_;  // [steps + 1]; the last are the outputs
   std::vector<float*> leaving_;         // [steps]
-  std::vector<Memory> deltas_;          // by the outputs of stage k
-  std::vector<Memory> added_;           // by what enters step s, as shortcuts hand it down
+  std::vector<Memory> deltas_;          // with respect to the outputs of stage k
+  // with respect to the input of step s, passed back by shortcuts
+  std::vector<Memory> added_;
   std::vector<StepPass> steps_;
-  Memory panels_;                    // of the examples that enter a step on whole batches
+  Memory panels_;                    // the examples that enter a step on whole batches
   std::vector<Share> shares_;        // [rows, groups]
-  std::vector<std::uint8_t> taken_;  // [rows], of choose()
+  std::vector<std::uint8_t> taken_;  // [rows], from choose()
   std::mutex mutex_;
   std::vector<std::unique_ptr<Scratch>> scratch_;
 };
@@ -57,10 +58,11 @@ class ExactPass final : public ExactClipping::Pass {
 /// results are a function of the example alone (chains.hpp, cells.hpp): no place, neighbour, thread
 /// or instruction set changes a bit of them.
 ///
-/// Steps on whole batches cut them into tiles; those between them take blocks of a few examples
-/// through all of them while they are in the cache. What a layer computes is its step's own.
+/// Steps on whole batches divide them into tiles; sequences of other steps process blocks of a few
+/// examples through all of them while these are in the cache. What a layer computes is defined in
+/// its step.
 ///
-/// exact.cpp plans the work from the steps, exact_passes.cpp takes batches through them.
+/// exact.cpp plans the work from the steps, exact_passes.cpp processes batches.
 class ExactEngine {
  public:
   ExactEngine(const Network& network, const Sources& sources, const Steps& steps,
@@ -77,18 +79,18 @@ class ExactEngine {
   void backward(const Batch& batch, ExactPass& pass, std::span<double> squared_norms) const;
   void make_cells(ExactPass& pass, std::span<const double> scales, std::uint64_t most_cells,
                   std::span<SquaredLength> lengths) const;
-  /// The choice stays until another choice, or other cells.
+  /// The choice stays until another choice, or until other cells are made.
   void choose(ExactPass& pass, std::span<const std::uint8_t> taken) const;
   /// Adds the cells of the chosen examples.
   void add_cells(ExactPass& pass, std::span<std::int64_t> sum) const;
 
-  /// The same in ranges of the parameters, each on the calling thread.
+  /// The same for ranges of the parameters, each on the calling thread.
   std::span<const std::size_t> range_ends() const noexcept { return range_ends_; }
   void add_range(ExactPass& pass, std::size_t range, std::span<std::int64_t> sum) const;
 
  private:
-  /// Steps that are executed together: one on whole batches, with the function after it where there
-  /// is one, or others.
+  /// Steps that are executed together: a step on whole batches, followed by its function if it has
+  /// one, or a sequence of other steps.
   struct Stage {
     std::size_t first = 0, last = 0;  // steps [first, last)
     bool is_batch = false;
@@ -130,7 +132,7 @@ class ExactEngine {
   std::vector<Stage> stages_;
   std::vector<PieceOf> pieces_;            // in the order of their first parameters
   std::vector<std::size_t> range_ends_;    // in parameters
-  std::vector<std::size_t> range_pieces_;  // where the pieces of each range end
+  std::vector<std::size_t> range_pieces_;  // the end of each range's pieces
   std::size_t first_with_parameters_ = 0;
   std::size_t microbatch_rows_ = 0;
 };

@@ -1,4 +1,4 @@
-// A batch on its way through ExactEngine: forwards, backwards, and its cells and their sums.
+// The passes of ExactEngine over a batch: forwards, backwards, cells and their sums.
 #include <algorithm>
 #include <cmath>
 
@@ -118,7 +118,7 @@ float* ExactEngine::step_backward(std::size_t s, ExactPass& pass, std::size_t fi
   if (step.parameter_count() > 0) step.find_norms(first, count, delta, pass.steps_[s], scratch);
   if (s <= first_with_parameters_) return below;
   const std::size_t source = sources_.of[s];
-  // In front of all parameters nobody asks for derivatives.
+  // Before the first parameters no derivatives are needed.
   if (source != s && source > first_with_parameters_) {
     step.add_backward(count, delta, pass.added_[source].get() + first * steps_[source]->inputs(),
                       scratch);
@@ -128,7 +128,7 @@ float* ExactEngine::step_backward(std::size_t s, ExactPass& pass, std::size_t fi
   return step.backward(count, in, out, delta, below, scratch);
 }
 
-/// delta += what shortcuts hand down to what enters step s.
+/// delta += the derivatives that shortcuts pass back to the input of step s.
 void ExactEngine::add_from_shortcuts(std::size_t s, const ExactPass& pass, std::size_t first,
                                      std::size_t count, float* delta) const {
   const std::size_t size = steps_[s]->inputs();
@@ -141,7 +141,7 @@ void ExactEngine::make_cells(ExactPass& pass, std::span<const double> scales,
                              std::uint64_t most_cells, std::span<SquaredLength> lengths) const {
   constexpr std::size_t kPairs = 4;
   const Wide most = Wide{most_cells} * most_cells;
-  pass.taken_.clear();  // of other cells
+  pass.taken_.clear();  // from earlier cells
   tasks_.for_each_block(pass.rows(), 2 * kPairs, [&](std::size_t first, std::size_t count) {
     choose_scales(pass, scales, most_cells, first, count);
     for (std::size_t row = first; row < first + count; row += 2) {
@@ -150,8 +150,8 @@ void ExactEngine::make_cells(ExactPass& pass, std::span<const double> scales,
   });
 }
 
-/// A gradient that is not finite, or none, has no cells; and no group's scale makes it longer than
-/// most_cells, whatever was asked for.
+/// A gradient that is zero or not finite has no cells; and no group's scale makes it longer than
+/// most_cells, whatever was requested.
 void ExactEngine::choose_scales(ExactPass& pass, std::span<const double> scales,
                                 std::uint64_t most_cells, std::size_t first,
                                 std::size_t count) const {
@@ -159,14 +159,14 @@ void ExactEngine::choose_scales(ExactPass& pass, std::span<const double> scales,
     Share& share = pass.shares_[i];
     share.scale = 0.0;
     share.largest_cell = 0;
-    if (!(share.squared_norm > 0.0)) continue;  // a NaN is not
+    if (!(share.squared_norm > 0.0)) continue;  // false for a NaN
     share.scale =
         std::min(scales[i], static_cast<double>(most_cells) / std::sqrt(share.squared_norm));
   }
 }
 
-/// Numbers are rounded to nearest first where their layer does that, and truncated if that makes
-/// them too long; the others are the same either way.
+/// Numbers are first rounded to nearest if their layer does that, and truncated if that makes them
+/// too long; the others are the same either way.
 void ExactEngine::make_pair(ExactPass& pass, std::size_t pair, Wide most,
                             std::span<SquaredLength> lengths) const {
   Wide fixed[2] = {}, squares[2] = {};
@@ -215,7 +215,7 @@ void ExactEngine::add_range(ExactPass& pass, std::size_t range, std::span<std::i
   }
 }
 
-/// \param first  the parameter that the sum begins with.
+/// \param first  the first parameter of the sum.
 void ExactEngine::add_piece(const PieceOf& one, const ExactPass& pass, std::span<std::int64_t> sum,
                             std::size_t first) const {
   const Step& step = *steps_[one.step];

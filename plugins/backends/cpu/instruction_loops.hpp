@@ -5,10 +5,10 @@
 
 // The compiler vectorises the loops: one body, a function for every instruction set, and one that
 // chooses. Bodies must be inlined into those functions, or they would be compiled for the portable
-// instruction set; without fused multiply-adds, so that results are the same with each.
+// instruction set; without fused multiply-add, so that all give the same results.
 #define PRIVGRAD_INLINE [[gnu::always_inline]] inline
 
-// For loops over registers: unrolled before g++ decides which values are kept in registers.
+// For loops over registers: unrolled before g++ decides which values stay in registers.
 #define PRIVGRAD_UNROLLED _Pragma("GCC unroll 16")
 
 #ifdef __x86_64__

@@ -5,8 +5,8 @@
 #include <cstring>
 
 // The loops are compiled for several instruction sets, one of which is chosen at run time. They use
-// no fused multiply-adds, so that elementwise results are the same on every processor; sums add up
-// sixteen lanes, also the same on every processor.
+// no fused multiply-add, so elementwise results are the same on every processor; sums use sixteen
+// lanes, and are also the same on every processor.
 namespace privgrad::cpu {
 
 /// Sum of squares in double. Relative error at most (count / 16 + 20) 2^-53.
@@ -15,7 +15,7 @@ double sum_of_squares(const float* values, std::size_t count);
 /// The largest absolute value; NaN if any value is NaN, 0 for no values.
 float largest_size(const float* values, std::size_t count);
 
-/// Copies arrays that are often so short that a call of memcpy costs more than the copy.
+/// Copies arrays that are often so short that calling memcpy costs more than the copy.
 template <class Number>
 void copy_short(const Number* from, std::size_t count, Number* to) {
   static_assert(sizeof(Number) == 4);
@@ -23,7 +23,7 @@ void copy_short(const Number* from, std::size_t count, Number* to) {
     std::memcpy(to, from, count * sizeof(Number));
     return;
   }
-  // Copies of a size known to the compiler are one or two moves.
+  // Copies of a compile-time size are one or two moves.
   for (; count >= 8; count -= 8, from += 8, to += 8) std::memcpy(to, from, 8 * sizeof(Number));
   for (; count >= 4; count -= 4, from += 4, to += 4) std::memcpy(to, from, 4 * sizeof(Number));
   for (; count >= 1; --count, ++from, ++to) std::memcpy(to, from, sizeof(Number));
@@ -35,22 +35,23 @@ void add(const float* values, std::size_t count, float* sum);
 /// sum += factor * values, each product and each sum rounded to float32.
 void add_scaled(float factor, const float* values, std::size_t count, float* sum);
 
-/// One row of the windows that a pool moves over an image: `columns` of them, `step` floats apart,
+/// One row of the windows that a pool moves over an image: `columns` windows, `step` floats apart,
 /// each with the pixels of `depth` channels at `places` offsets from its corner.
 struct Windows {
   const std::size_t* offsets = nullptr;
   std::size_t places = 0, columns = 0, step = 0, depth = 0;
 };
 
-/// out[column] = the largest of each channel over the window's places; NaN wins.
+/// out[column] = the largest value of each channel over the window's places; a NaN counts as the
+/// largest.
 /// \param corner  of the first window.
 /// \param out  [columns, depth].
 void largest_in_windows(const Windows& windows, const float* corner, float* out);
 
-/// Adds delta to the first place in each window where the channel has its largest value.
-/// \param out, delta  [columns, depth].
+/// Adds delta to the first place in each window at which the channel has its largest value.
+/// \param out, delta [columns, depth].
 /// \param below  laid out as corner.
-/// \param taken       memory for `depth` ints.
+/// \param taken  memory for `depth` ints.
 void hand_down_windows(const Windows& windows, const float* corner, const float* out,
                        const float* delta, float* below, int* taken);
 

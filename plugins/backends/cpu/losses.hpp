@@ -1,4 +1,5 @@
-// The losses of a network: the loss of one example, whether it is right, and its derivative.
+// The losses of a network: the loss of one example, whether it is classified correctly, and the
+// derivative.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +16,12 @@ struct Judgement {
   bool correct = false;
 };
 
-/// Judges one example's outputs. Computed in double, without overflow for finite outputs.
-/// \param outputs   [output_count(network)].
-/// \param target    as in a Batch. A value that is no class index gives NaN: such an example can
-///                  only come from corrupted memory, and must not stop the others.
-/// \returns correct for the largest output at the target's class; ties count for the lowest class,
-///          non-finite losses and real targets for none.
+/// Computes one example's loss and correctness. In double, without overflow for finite outputs.
+/// \param outputs  [output_count(network)].
+/// \param target  as in a Batch. A value that is not a class index gives NaN: such an example can
+///   only come from corrupted memory, and must not stop the others.
+/// \returns correct if the largest output is at the target's class; ties count for the lowest
+///   class, and non-finite losses and real targets are never correct.
 Judgement judge(const Network& network, std::span<const float> outputs, float target);
 
 /// The derivative of the loss with respect to the outputs.

@@ -11,13 +11,13 @@
 namespace privgrad::cpu {
 namespace {
 
-/// The largest whole number whose square, so many times, is within int32.
+/// The largest integer whose square, times the number of places, fits in int32.
 double largest_factor(std::size_t places) {
   const double most = std::numeric_limits<std::int32_t>::max();
   return std::min(std::floor(std::sqrt(most / static_cast<double>(places))), 0x1p14);
 }
 
-/// The factor of a rounding, exactly.
+/// The exact factor of a rounding.
 double factor_of(const Rounding& rounding) {
   return static_cast<double>(rounding.shift) * static_cast<double>(rounding.factor);
 }

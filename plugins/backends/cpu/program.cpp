@@ -13,8 +13,8 @@
 namespace privgrad::cpu {
 namespace {
 
-/// Examples that go through the network together: enough to read the weights seldom, few enough
-/// that what they leave behind stays in the cache.
+/// Examples that are processed together: enough that the weights are read seldom, few enough that
+/// the intermediate values stay in the cache.
 constexpr std::size_t kBlock = 64;
 
 constexpr std::uint64_t kMostCells = std::uint64_t{1} << 28;
@@ -58,7 +58,7 @@ CpuProgram::CpuProgram(Network network, Executor& executor)
   for (auto& step : steps_) step->load(parameters_.data() + step->offset());
   sources_ = Sources(steps_);
   engine_ = std::make_unique<ExactEngine>(network_, sources_, steps_, executor);
-  // Enough for efficient products, few enough that what they leave behind stays in a cache.
+  // Enough for efficient products, few enough that the intermediate values stay in a cache.
   constexpr std::size_t kFloats = std::size_t{1} << 20;
   evaluation_rows_ = std::clamp<std::size_t>(kFloats / (values_per_example_ + 1), 32, 256);
 }
@@ -78,7 +78,7 @@ void CpuProgram::check(const Batch& batch) const {
   check_size("the batch's features", batch.features.size(), batch.rows() * inputs_);
 }
 
-/// Once after each load, by the first call.
+/// Runs once after each load, in the first call.
 void CpuProgram::prepare() const {
   if (ready_) return;
   const std::lock_guard lock(ready_mutex_);
@@ -123,7 +123,7 @@ void CpuProgram::backward(const Batch& batch, Block& block, std::span<float> row
     loss_gradient(network_, {block.values.back() + i * outputs_, outputs_}, batch.targets[i],
                   {delta + i * outputs_, outputs_});
   }
-  std::vector<std::vector<float>> added(steps_.size());  // derivatives that shortcuts hand down
+  std::vector<std::vector<float>> added(steps_.size());  // derivatives that shortcuts pass back
   for (std::size_t s = 0; s < steps_.size(); ++s) {
     if (sources_.is_source[s]) added[s].resize(block.count * steps_[s]->inputs());
   }
@@ -188,7 +188,7 @@ void CpuProgram::evaluate_rows(const Batch& batch, std::span<Evaluation> each) c
 void CpuProgram::outputs(std::span<const float> features, std::size_t rows,
                          std::span<float> outputs) const {
   check_size("the memory for outputs", outputs.size(), rows * outputs_);
-  const std::vector<float> targets(rows);  // a forward pass reads none
+  const std::vector<float> targets(rows);  // not used in a forward pass
   const Batch batch{features, targets};
   check(batch);
   for_each_output(batch, [&](std::size_t row, std::span<const float> output) {

@@ -15,15 +15,15 @@
 namespace privgrad::cpu {
 
 /// A network on the processor, computed in two ways. Both use the same products, chains
-/// (chains.hpp), so that they give the same bits for the same example, whatever surrounds it.
+/// (chains.hpp), so they give the same bits for the same example among any others.
 ///
 /// gradient_rows() is the reference: a block of examples forwards, then backwards, then each
 /// example's gradient into its row, on the calling thread.
 ///
-/// ExactClipping, evaluate() and outputs() are the fast way (ExactEngine), on all threads.
+/// ExactClipping, evaluate() and outputs() use the fast way (ExactEngine), on all threads.
 ///
 /// float32, with the losses and their derivatives in double. Non-finite examples give non-finite
-/// rows, norms and losses, and touch no other example.
+/// rows, norms and losses, and do not affect other examples.
 class CpuProgram final : public Program,
                          public ExactClipping,
                          public CellsInPieces,
@@ -56,8 +56,8 @@ class CpuProgram final : public Program,
   void add_piece(Pass& pass, std::size_t piece, std::span<std::int64_t> sum) const override;
 
  private:
-  /// The values between the steps for some examples: values[s], [count, inputs of step s], enters
-  /// step s; values.back() are the outputs.
+  /// The values between the steps for some examples: values[s], [count, inputs of step s], is the
+  /// input of step s; values.back() contains the outputs.
   struct Block {
     std::size_t count = 0;
     std::vector<const float*> values;
@@ -84,7 +84,7 @@ class CpuProgram final : public Program,
   std::size_t inputs_ = 0;
   std::size_t outputs_ = 0;
   std::size_t values_per_example_ = 0;  // floats that all steps together produce
-  std::size_t widest_ = 0;              // floats that enter or leave one step, at most
+  std::size_t widest_ = 0;              // the most floats that enter or leave one step
   std::size_t first_with_parameters_ = 0;
   std::unique_ptr<ExactEngine> engine_;
   std::size_t evaluation_rows_ = 0;

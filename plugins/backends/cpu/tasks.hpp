@@ -1,4 +1,4 @@
-// The tasks that a batch is cut into.
+// The tasks into which a batch is divided.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace privgrad::cpu {
 
-/// Cuts work by the problem, never by the number of threads.
+/// Divides work by the problem, never by the number of threads.
 class Tasks {
  public:
   explicit Tasks(Executor& executor) : executor_(executor) {}
@@ -43,11 +43,11 @@ class Tasks {
   Executor& executor_;
 };
 
-/// Parameters that one task adds up, about: so many that the operands of a product are read seldom,
-/// so few that there is work for several threads.
+/// The approximate number of parameters that one task adds up: large enough that the operands of a
+/// product are read seldom, small enough that there is work for several threads.
 constexpr std::size_t kProductPiece = 32768;
 
-/// Examples that a task takes through the layers between those on whole batches.
+/// The number of examples that a task processes through the layers between those on whole batches.
 constexpr std::size_t kExactBlock = 8;
 
 }  // namespace privgrad::cpu

@@ -4,7 +4,7 @@
 #include "device_code.hpp"
 #include "privgrad/activations.hpp"
 
-// The same operations in the same order as in the backend `cpu`, which has their error bounds:
+// The same operations in the same order as in the backend `cpu`, where the error bounds are stated:
 // plugins/backends/cpu/layers/activation.cpp.
 namespace privgrad::cuda {
 
@@ -46,8 +46,8 @@ PRIVGRAD_HD float sigmoid_fixed(float x) {
   return (x < 0.0f ? e : 1.0f) / (1.0f + e);
 }
 
-/// The parts of the normal distribution at x: its density times sqrt(2 pi), e^(-z^2/2) with z the
-/// size of x, and how much of it is beyond z, divided by that.
+/// The parts of the normal distribution at x: its density times sqrt(2 pi), e^(-z^2/2) with z =
+/// |x|, and the probability beyond z divided by that.
 struct NormalParts {
   double density, tail;
 };

@@ -1,4 +1,4 @@
-// Kernels that compute norms, round contributions to whole numbers ("cells"), and add them up.
+// Kernels that compute norms, round contributions to integers ("cells"), and add them up.
 #pragma once
 
 #include "layers.hpp"
@@ -6,16 +6,16 @@
 #include "rounding.hpp"
 
 // The roundings are those of the backend `cpu` (plugins/backends/cpu/layers/dense.cpp has the
-// reasons): the same forward pass gives the same cells. The reported length is computed from the
-// whole numbers that are added up, in integers, and there is no atomic addition of floats.
+// reasons): the same forward pass gives the same cells. The reported length is computed in integers
+// from the cells that are added up, and there is no atomic addition of floats.
 namespace privgrad::cuda {
 
-/// The data kept for an example in a group between two calls.
+/// The data kept about an example in a group between two calls.
 struct Share {
   double squared_norm;
-  double scale;        // of make_cells(), 0 where there is nothing to add
-  double step;         // of a convolution's whole numbers
-  float input, error;  // of a dense layer, or a convolution: the largest sizes
+  double scale;        // from make_cells(), 0 if there is nothing to add
+  double step;         // of a convolution's integers
+  float input, error;  // of a dense layer, or a convolution: the largest absolute values
 };
 
 /// The share by which a product is shrunk before its factors are rounded to nearest.
@@ -28,15 +28,15 @@ PRIVGRAD_HD double norm_or_nan(double squared) {
   return is_finite(squared) ? squared : double_of(kDoubleNan);
 }
 
-/// Cells for each of the whole numbers that a convolution's gradient was made of.
+/// Cells per integer of a convolution's kept gradient.
 PRIVGRAD_HD float place_factor(const Share& share) {
   return static_cast<float>(share.scale * (1.0 - kRoundingMargin) * share.step);
 }
 
 // --- Numbers of rows.
 
-/// For each row of values [rows, length]: the largest size (NaN if there is one), and the sum of
-/// squares in double, sixteen lanes at a time.
+/// For each row of values [rows, length]: the largest absolute value (NaN if there is one), and the
+/// sum of squares in double, sixteen lanes at a time.
 struct RowStatistics {
   static constexpr uint32_t kLanes = 16;
   static constexpr uint32_t kRows = kThreads / kLanes;
@@ -92,12 +92,12 @@ struct RowStatistics {
   }
 };
 
-/// For kernels of one block per row: the sum over its threads, each of which adds its own part.
+/// For kernels with one block per row: the sum over its threads, each of which adds its own part.
 struct SumOfBlock {
   uint64_t parts[kThreads];
 };
 
-/// total = the sum of parts, of which each thread has written its own.
+/// total = the sum of the parts that the threads have written.
 PRIVGRAD_HD void add_parts(SumOfBlock& shared) {
   for (uint32_t half = kThreads / 2; half > 0; half /= 2) {
     each_thread([&](uint32_t thread) {
@@ -106,7 +106,7 @@ PRIVGRAD_HD void add_parts(SumOfBlock& shared) {
   }
 }
 
-/// The same for the largest.
+/// The same for the maximum.
 PRIVGRAD_HD void largest_part(SumOfBlock& shared) {
   for (uint32_t half = kThreads / 2; half > 0; half /= 2) {
     each_thread([&](uint32_t thread) {
@@ -117,7 +117,7 @@ PRIVGRAD_HD void largest_part(SumOfBlock& shared) {
   }
 }
 
-// --- Norms. Statistics of the group's inputs and errors come before.
+// --- Norms. The statistics of the group's inputs and errors are computed first.
 
 /// || delta a^T ||^2 + || delta ||^2: the weights and the biases.
 struct DenseNorm {
@@ -143,7 +143,7 @@ struct RowNorm {
   }
 };
 
-/// The norms of a table's gradients: over the tokens that occur, in their order.
+/// The norms of a table's gradients: over the occurring tokens, in order.
 struct TokenNorm {
   uint64_t count, groups, group;
   Table table;
@@ -195,13 +195,14 @@ struct TokenNorm {
   }
 };
 
-// --- Convolutions: sums over places of whole numbers, kept as int16.
+// --- Convolutions: integer sums over places, kept as int16.
 
-/// Rounds delta and the image to whole numbers so small that their sum over the places stays within
-/// int32. If they are not finite, or all 0: rounds to 0.
+/// Rounds delta and the image to integers so small that their sum over the places fits in int32; to
+/// 0 if they are not finite, or all 0.
 struct ChoosePlaceRoundings {
   uint64_t count, groups, group;
-  double largest_factor;  // the largest whole number whose square, so many times, is within int32
+  // the largest integer whose square, times the number of places, fits in int32
+  double largest_factor;
   const float *largest_input, *largest_error;
   Share* shares;
   PlaceRoundings* roundings;
@@ -220,7 +221,8 @@ struct ChoosePlaceRoundings {
   }
 };
 
-/// One example's sums to int16, each to its own largest size; and the norm of its group.
+/// Rounds one example's sums to int16, relative to their largest absolute value, and computes the
+/// norm of its group.
 struct ShrinkPlaceSums {
   using Shared = SumOfBlock;
 
@@ -281,8 +283,8 @@ struct ShrinkPlaceSums {
 
 // --- Cells.
 
-/// A gradient that is not finite, or none, has no cells; and no group's scale makes it longer than
-/// most_cells, whatever was asked for. (count: [rows, groups].)
+/// A gradient that is zero or not finite has no cells; and no group's scale makes it longer than
+/// most_cells, whatever was requested. (count: [rows, groups].)
 struct ChooseScales {
   uint64_t count;
   double most_cells;
@@ -291,7 +293,7 @@ struct ChooseScales {
   PRIVGRAD_HD void operator()(uint64_t i) const {
     Share& share = shares[i];
     share.scale = 0.0;
-    if (share.squared_norm > 0.0) {  // a NaN is not
+    if (share.squared_norm > 0.0) {  // false for a NaN
       share.scale = smaller(scales[i], most_cells / square_root(share.squared_norm));
     }
   }
@@ -324,8 +326,8 @@ struct SquareParts {
   uint64_t inputs, units, others;
 };
 
-/// One example's operands of a dense layer, and their squares: two vectors of whole numbers whose
-/// product are the weights' cells. Every whole number is within int16.
+/// One example's operands of a dense layer, and their squares: two vectors of integers whose
+/// product is the cells of the weights. Every integer is within int16.
 struct RoundOperands {
   using Shared = SumOfBlock;
 
@@ -380,8 +382,8 @@ struct RoundOperands {
   }
 };
 
-/// The squares of an example's cells where these are truncated rows: of floats, or of a
-/// convolution's int16 numbers and its biases.
+/// The squares of an example's cells, for truncated rows: of floats, or of a convolution's int16
+/// numbers and its biases.
 struct RowSquares {
   using Shared = SumOfBlock;
 
@@ -420,7 +422,7 @@ struct RowSquares {
   }
 };
 
-/// The same where they are rows of a table.
+/// The same for rows of a table.
 struct TokenSquares {
   uint64_t count, groups, group;
   Table table;
@@ -444,7 +446,7 @@ struct TokenSquares {
   }
 };
 
-/// Each example's squared length over all groups, and whether it is too long and has to be rounded
+/// Each example's squared length over all groups, and whether it is too long and must be rounded
 /// again.
 struct SumSquares {
   uint64_t count, groups, most_rows;
@@ -521,7 +523,8 @@ struct WholeSums {
   }
 };
 
-/// One thread for each column of the table, over all examples: no two add to one number.
+/// One thread for each column of the table, over all examples, so that no two threads add to the
+/// same number.
 struct TokenSums {
   uint64_t count;  // width
   uint64_t rows, groups, group;

@@ -5,7 +5,7 @@
 static_assert(privgrad::cuda::kThreadsOfBlock == privgrad::cuda::kThreads);
 
 #ifdef PRIVGRAD_CUDA_KERNELS_FILE
-// The file as it is, between two names.
+// The unchanged file, between two symbols.
 asm(".section .rodata\n"
     ".balign 64\n"
     "kPrivgradCudaKernels:\n"

@@ -1,13 +1,13 @@
-// The compiled kernels as the program embeds them, and the driver version that they need.
+// The compiled kernels, embedded in the program, and the driver version that they need.
 #pragma once
 
 namespace privgrad::cuda {
 
-/// The threads of a block, as in device_code.hpp, which need not be included for this.
+/// The threads of a block, as in device_code.hpp, which need not be included for it.
 inline constexpr unsigned kThreadsOfBlock = 256;
 
-/// The least version of CUDA, times 1000, that the driver has to support: that of the compiler that
-/// made the kernels.
+/// The minimum version of CUDA, times 1000, that the driver must support: that of the compiler of
+/// the kernels.
 #ifdef PRIVGRAD_CUDA_MAJOR
 inline constexpr int kNeededDriver = PRIVGRAD_CUDA_MAJOR * 1000;
 #else

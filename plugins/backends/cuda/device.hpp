@@ -13,7 +13,7 @@
 
 namespace privgrad::cuda {
 
-/// The device has too little memory left. The program says what would fit.
+/// The device has too little memory left. The program reports what would fit.
 class OutOfMemory : public std::runtime_error {
  public:
   OutOfMemory() : std::runtime_error("out of memory") {}
@@ -27,8 +27,8 @@ struct Launch {
   void (*run_block)(const void* kernel, std::uint64_t block);
 };
 
-/// A sequence of operations on a device, done one after the other.
-/// Threads: one queue must not be shared.
+/// A sequence of operations on a device, executed one after the other. Threads: one queue must not
+/// be shared.
 class Queue {
  public:
   virtual ~Queue() = default;
@@ -37,10 +37,10 @@ class Queue {
 
   virtual void launch(const Launch& launch) = 0;
   virtual void copy_in(void* to, const void* from, std::size_t bytes) = 0;
-  /// Waits until all earlier operations are done.
+  /// Waits until all earlier operations have finished.
   virtual void copy_out(void* to, const void* from, std::size_t bytes) = 0;
   virtual void zero(void* memory, std::size_t bytes) = 0;
-  /// Waits until all operations are done, before another queue uses their results.
+  /// Waits until all operations have finished, before another queue uses their results.
   virtual void wait() = 0;
 
  protected:
@@ -61,7 +61,7 @@ class Device {
   virtual void* allocate(std::size_t bytes) = 0;
   virtual void free(void* memory) noexcept = 0;
   virtual std::size_t free_bytes() = 0;
-  /// The most memory that a pass should take, if nothing else limits it.
+  /// The most memory that a pass should use if nothing else limits it.
   virtual std::size_t pass_bytes() const = 0;
   virtual std::unique_ptr<Queue> make_queue() = 0;
 
@@ -69,15 +69,15 @@ class Device {
   Device() = default;
 };
 
-/// The GPU of this number.
+/// The GPU with this number.
 /// \throws ConfigError saying why it cannot be used.
 std::shared_ptr<Device> open_gpu(std::size_t number);
 
 /// \returns why open_gpu(number) would throw, in one line; "" if it would not.
 std::string why_no_gpu(std::size_t number);
 
-/// The twin: the processor runs the very same kernels, block by block. New memory is filled with
-/// rubbish, so that nothing can rely on zeros.
+/// The twin: the processor runs exactly the same kernels, block by block. New memory is filled with
+/// arbitrary values, so that code cannot rely on zeros.
 /// \param executor  outlives the device.
 std::shared_ptr<Device> make_host_twin(Executor& executor);
 

@@ -6,13 +6,13 @@
 
 // A kernel is a struct of plain numbers and pointers with a function run(block, shared), which does
 // the work of one block of kThreads threads. nvcc compiles it for the device (kernels.cu); the C++
-// compiler compiles the very same text for the host, where one processor thread takes the threads
-// of a block one after the other ("the twin", launch.hpp): all code that the tests try on the twin
-// is the code that runs on a GPU.
+// compiler compiles the same source for the host, where one processor thread executes the threads
+// of a block one after the other ("the twin", launch.hpp). So tests on the twin test the code that
+// runs on a GPU.
 //
 // Both compile it without contracting products and sums, and without flushing small numbers to
-// zero: additions, multiplications, divisions, square roots and fused multiply-adds are those of
-// IEEE 754 on either, so that they give the same bits.
+// zero: additions, multiplications, divisions, square roots and fused multiply-adds follow IEEE 754
+// on both, so they give the same bits.
 #ifdef __CUDACC__
 #define PRIVGRAD_HD __host__ __device__ __forceinline__
 #define PRIVGRAD_UNROLL _Pragma("unroll")
@@ -26,11 +26,11 @@ namespace privgrad::cuda {
 /// Threads of a block, of every kernel.
 constexpr uint32_t kThreads = 256;
 
-/// The shared memory of kernels whose threads share none.
+/// The shared memory of kernels without shared memory.
 struct Nothing {};
 
 /// Values that each thread of a block keeps from one each_thread() to the next: in registers on the
-/// device, side by side on the host.
+/// device, in an array on the host.
 template <class Value>
 struct PerThread {
 #ifdef __CUDA_ARCH__
@@ -43,8 +43,8 @@ struct PerThread {
 };
 
 /// Calls body(thread) for each thread of the block; afterwards all see what each has written to
-/// shared memory. Every thread of a block must get here: never call it inside a condition on the
-/// thread.
+/// shared memory. Every thread of a block must reach this call, so it must never be inside a
+/// condition on the thread.
 template <class Body>
 PRIVGRAD_HD void each_thread(const Body& body) {
 #ifdef __CUDA_ARCH__
@@ -135,7 +135,7 @@ PRIVGRAD_HD double double_power_of_two(int64_t exponent) {
   return double_of(static_cast<uint64_t>(exponent + 1023) << 52);
 }
 
-// --- Whole numbers of 128 bits: squared lengths.
+// --- 128-bit integers: squared lengths.
 
 struct Wide {
   uint64_t high, low;

@@ -10,7 +10,7 @@
 namespace privgrad::cuda {
 namespace {
 
-// Constants of the trust base's float tier (rounded_gaussian_tiers.hpp says how they were found).
+// Constants of the trust base's float tier (rounded_gaussian_tiers.hpp explains them).
 constexpr double kRadiusSlope = 2.0;
 constexpr double kRadiusOffset = 0.72;
 constexpr double kAngleError = 1.74;
@@ -26,7 +26,7 @@ std::uint8_t multiply(std::uint8_t a, std::uint8_t b) {
   return static_cast<std::uint8_t>(product);
 }
 
-/// The inverse x^254, and FIPS 197's affine map of it.
+/// The inverse x^254, and the affine map of FIPS 197 applied to it.
 std::uint8_t s_box(std::uint8_t x) {
   std::uint8_t inverse = 1;
   for (int i = 0; i < 254; ++i) inverse = multiply(inverse, x);
@@ -81,7 +81,8 @@ NoiseScale make_noise_scale(double sigma, unsigned shift, NoiseTier first) {
   scale.size = std::ilogb(scale.coarse_sigma) + 1;
   scale.first =
       first == NoiseTier::floats && scale.size > kLargestSizeOfFloats ? NoiseTier::doubles : first;
-  if (scale.size > kLargestNoiseSize) scale.first = NoiseTier::wide;  // which then leaves it open
+  // the last tier then leaves it open
+  if (scale.size > kLargestNoiseSize) scale.first = NoiseTier::wide;
   if (scale.first != NoiseTier::floats) return scale;
   constexpr int kMostBits = 24;
   scale.bits = std::min(kMostBits, 27 - scale.size);

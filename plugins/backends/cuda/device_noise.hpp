@@ -17,8 +17,8 @@ AesKeys expand_aes_key(std::span<const std::uint8_t, 16> key);
 /// The table of the middle rounds, by byte (noise.hpp), from the definition of the S-box.
 std::array<std::uint32_t, kAesTable> make_aes_table();
 
-/// \param sigma  in fine cells, in [2^-64, 2^60]; shift at most 62, as the trust base has them.
-/// \param first  the tier to begin with, unless it is too coarse for sigma.
+/// \param sigma  in fine cells, in [2^-64, 2^60]; shift at most 62, as in the trust base.
+/// \param first  the first tier to use, unless it is too coarse for sigma.
 /// \throws ConfigError outside these ranges.
 NoiseScale make_noise_scale(double sigma, unsigned shift, NoiseTier first = NoiseTier::floats);
 
@@ -29,11 +29,11 @@ class DeviceNoise {
   explicit DeviceNoise(const std::shared_ptr<Device>& device);
 
   /// out[i] = round((sums[i] + sigma zeta(1024 first_chunk + i)) / 2^shift), modulo 2^64.
-  /// \param key  the first half of the stream's own key, as the cipher takes it.
+  /// \param key  the first half of the stream's own key, which the cipher uses.
   /// \param sums, out  [count], on the device; they may be the same.
-  /// \param open  out, on the device: [ceil(count / 1024)]: 1 for the chunks that are not all
-  ///   decided and must be made again elsewhere; less than one element in 2^60 for scales that a
-  ///   release has.
+  /// \param open  out, on the device: [ceil(count / 1024)]: 1 for chunks with undecided elements,
+  ///   which must be recomputed elsewhere; fewer than one element in 2^60 for the scales of real
+  ///   releases.
   void release(Queue& queue, std::span<const std::uint8_t, 16> key, const NoiseScale& scale,
                std::uint64_t first_chunk, const std::int64_t* sums, std::int64_t* out,
                std::size_t count, std::uint8_t* open) const;

@@ -3,10 +3,10 @@
 
 #include "device_code.hpp"
 
-// The two doubles do not overlap (Dekker 1971; Hida, Li and Bailey 2001). Each operation below is
-// off by less than 2^-101 of its result, as long as nothing leaves the range of normal numbers:
-// sums by 3 units of 2^-106 (Joldes, Muller and Popescu 2017, algorithm 6), products by 5,
-// quotients by 15 (algorithms 12 and 17), roots by 2^-102.
+// The two doubles do not overlap (Dekker 1971; Hida, Li and Bailey 2001). Each operation below has
+// a relative error below 2^-101, as long as all numbers are normal: sums 3 units of 2^-106 (Joldes,
+// Muller and Popescu 2017, algorithm 6), products 5, quotients 15 (algorithms 12 and 17), roots
+// 2^-102.
 namespace privgrad::cuda {
 
 struct Double2 {
@@ -20,7 +20,7 @@ PRIVGRAD_HD Double2 exact_sum(double a, double b) {
   return {sum, (a - (sum - of_b)) + (b - of_b)};
 }
 
-/// The same if a is the larger of the two.
+/// The same if a has the larger absolute value.
 PRIVGRAD_HD Double2 exact_sum_of_sorted(double a, double b) {
   const double sum = a + b;
   return {sum, b - (sum - a)};
@@ -59,14 +59,14 @@ PRIVGRAD_HD Double2 divide(Double2 a, Double2 b) {
   return add(exact_sum_of_sorted(first, second), {last.high / b.high, 0.0});
 }
 
-/// The root of a > 0: one of Newton's steps from the root of its high part.
+/// The root of a > 0: one Newton step from the root of its high part.
 PRIVGRAD_HD Double2 square_root(Double2 a) {
   const double root = square_root(a.high);
   const Double2 rest = add(a, negative(exact_product(root, root)));
   return exact_sum_of_sorted(root, rest.high / (2.0 * root));
 }
 
-/// A whole number of 96 bits, high 2^64 + low, times 2^-96: exactly.
+/// An integer of 96 bits, high 2^64 + low, times 2^-96: exact.
 PRIVGRAD_HD Double2 fraction_of(uint32_t high, uint64_t low) {
   // 32 + 21 bits, and the other 43.
   const uint64_t upper = (static_cast<uint64_t>(high) << 21) | (low >> 43);
@@ -77,10 +77,10 @@ PRIVGRAD_HD Double2 fraction_of(uint32_t high, uint64_t low) {
 
 /// ln x for x = m 2^exponent with m - 1 = n, m in [sqrt(1/2), sqrt(2)]: 2 atanh(n / (n + 2)).
 ///
-/// With s = n / (n + 2), |s| <= 0.1716, the series is cut after s^45 / 45, less than 2^-119 of the
-/// rest. Off by less than 2^-94 of the result where exponent is 0 (some 24 times five operations,
-/// of positive terms), and by 2^-93 where it is not, because then the result is at least 0.34 and
-/// each of its two parts at most twice as large.
+/// With s = n / (n + 2), |s| <= 0.1716, the series is cut off after s^45 / 45, which leaves less
+/// than a relative 2^-119. The relative error is below 2^-94 if exponent is 0 (some 24 times five
+/// operations, on positive terms), and below 2^-93 otherwise, because the result is then at least
+/// 0.34 and each of its two parts is at most twice as large.
 PRIVGRAD_HD Double2 logarithm(Double2 n, double exponent) {
   const Double2 s = divide(n, add(n, {2.0, 0.0}));
   const Double2 z = multiply(s, s);
@@ -95,8 +95,8 @@ PRIVGRAD_HD Double2 logarithm(Double2 n, double exponent) {
 
 /// sin or cos of pi t / 4, for t in [0, 1].
 ///
-/// Taylor's series, cut after the 31st and the 30th power of an angle below 0.7854: less than
-/// 2^-120. Off by less than 2^-94: absolutely for the cosine, which is at least 0.7, and relatively
+/// Taylor series, cut off after the 31st and the 30th power of an angle below 0.7854: less than
+/// 2^-120. The error is below 2^-94: absolute for the cosine, which is at least 0.7, and relative
 /// for the sine.
 PRIVGRAD_HD Double2 sine_or_cosine(Double2 t, bool sine) {
   const Double2 quarter_pi = {0x1.921fb54442d18p-1, 0x1.1a62633145c07p-55};  // to 2^-109

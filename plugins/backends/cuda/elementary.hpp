@@ -4,8 +4,8 @@
 #include "device_code.hpp"
 
 // The functions consist of additions, multiplications and divisions in the same fixed order as in
-// the backend `cpu` (tests/cuda/programs_test.cpp compares them), which has their error bounds:
-// plugins/backends/cpu/elementary.hpp.
+// the backend `cpu` (tests/cuda/programs_test.cpp compares them), where the error bounds are
+// stated: plugins/backends/cpu/elementary.hpp.
 namespace privgrad::cuda {
 
 constexpr double kLn2High = 0x1.62e42fee00000p-1;

@@ -1,5 +1,5 @@
-// GPUs, by the driver's own interface. The driver is looked for when a GPU is asked for, and not
-// before: the plugin is built, loaded and listed where there is none.
+// GPUs, through the driver's own interface. The driver is loaded only when a GPU is requested, so
+// the plugin can be built, loaded and listed without one.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace privgrad::cuda {
 namespace {
 
-// The part of libcuda.so.1 in use ("CUDA Driver API"); its types have had these sizes since CUDA 4.
+// The used part of libcuda.so.1 ("CUDA Driver API"); its types have had these sizes since CUDA 4.
 using Result = int;
 using DeviceNumber = int;
 using Address = std::uint64_t;
@@ -30,7 +30,7 @@ constexpr Result kOutOfMemory = 2;
 constexpr int kMajorCapability = 75;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
 constexpr int kMinorCapability = 76;
 constexpr unsigned kNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
-constexpr int kLeastMajor = 8;  // of the compute capability: what the kernels are compiled for
+constexpr int kLeastMajor = 8;  // minimum compute capability, for which the kernels are compiled
 
 struct Driver {
   Result (*cuInit)(unsigned) = nullptr;
@@ -58,7 +58,7 @@ struct Driver {
                            unsigned, Stream, void**, void**) = nullptr;
   Result (*cuGetErrorName)(Result, const char**) = nullptr;
 
-  std::string missing;  // why there is no driver; "" if there is one
+  std::string missing;  // why there is no driver; otherwise ""
 };
 
 Driver load_driver() {
@@ -103,7 +103,7 @@ Driver load_driver() {
   return driver;
 }
 
-/// One for the process: a driver cannot be unloaded.
+/// One per process, because a driver cannot be unloaded.
 const Driver& driver() {
   static const Driver loaded = load_driver();
   return loaded;
@@ -119,7 +119,7 @@ std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
-/// \returns why no GPU at all can be used; "" if one might.
+/// \returns why no GPU at all can be used; "" if one might work.
 std::string why_no_driver() {
   if (!driver().missing.empty()) return driver().missing;
   int version = 0;
@@ -133,7 +133,7 @@ std::string why_no_driver() {
   return {};
 }
 
-/// A number's GPU, as far as it can be asked without using it.
+/// The properties of a GPU that can be queried without using it.
 struct Found {
   DeviceNumber number = 0;
   std::string name;
@@ -220,7 +220,7 @@ class Gpu final : public Device, public std::enable_shared_from_this<Gpu> {
 
   std::unique_ptr<Queue> make_queue() override;
 
-  /// Makes this GPU the calling thread's.
+  /// Makes this GPU current on the calling thread.
   void use() const { check(driver().cuCtxSetCurrent(context_), "be used"); }
 
   Function function(const char* name) {
@@ -235,7 +235,7 @@ class Gpu final : public Device, public std::enable_shared_from_this<Gpu> {
 
   bool has_failed() const { return has_failed_; }
 
-  /// After one failure everything fails: the driver returns an error for all later calls.
+  /// After a failure everything fails, because the driver returns an error for all later calls.
   void check(Result result, const std::string& what) const {
     if (result == kSuccess) return;
     has_failed_ = true;
@@ -279,7 +279,7 @@ class GpuQueue final : public Queue {
     gpu_->use();
     gpu_->check(driver().cuMemcpyHtoDAsync_v2(reinterpret_cast<Address>(to), from, bytes, stream_),
                 "take data");
-    // The caller's memory may change when this returns.
+    // The caller may change its memory after this returns.
     wait();
   }
 
@@ -314,18 +314,18 @@ std::unique_ptr<Queue> Gpu::make_queue() { return std::make_unique<GpuQueue>(sha
 
 std::string why_no_gpu(std::size_t number) { return find_gpu(number).why_not; }
 
-/// A GPU stays open until the process ends, since a context and its kernels take some tenths of a
-/// second each time; one that has failed is opened again.
+/// A GPU stays open until the process ends, because creating a context and loading kernels takes
+/// some tenths of a second; a GPU that has failed is reopened.
 std::shared_ptr<Device> open_gpu(std::size_t number) {
   const Found found = find_gpu(number);
   if (!found.why_not.empty()) throw ConfigError("backend cuda: " + found.why_not);
-  // Never destroyed: at the end of the process the driver may be gone before.
+  // Never destroyed, because at the end of the process the driver may already be unloaded.
   static auto& opened = *new std::map<std::size_t, std::shared_ptr<Gpu>>;
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   std::shared_ptr<Gpu>& gpu = opened[number];
   if (gpu == nullptr || gpu->has_failed()) {
-    gpu.reset();  // its context goes with the last program that uses it
+    gpu.reset();  // its context is destroyed with the last program that uses it
     gpu = std::make_shared<Gpu>(found);
   }
   return gpu;

@@ -1,4 +1,4 @@
-// The kernels as the device has them: one entry for each, with its struct as the only argument.
+// The device's entry points: one for each kernel, with its struct as the only argument.
 #include "kernel_list.hpp"
 
 namespace privgrad::cuda {

@@ -23,7 +23,7 @@ PRIVGRAD_CUDA_KERNELS(PRIVGRAD_CUDA_NAME)
 template <class Kernel>
 void run_block(const void* kernel, std::uint64_t block) {
   typename Kernel::Shared shared;
-  // As on the device, where shared memory still holds the last block's data.
+  // As on the device, where shared memory still contains the last block's data.
   if constexpr (!std::is_empty_v<typename Kernel::Shared>) {
     std::memset(static_cast<void*>(&shared), 0xcb, sizeof shared);
   }

@@ -1,4 +1,4 @@
-// Kernels for the layers that are no matrix products, and for the losses.
+// Kernels for the losses, and for the layers that are not matrix products.
 #pragma once
 
 #include "activations.hpp"
@@ -27,8 +27,8 @@ struct AddTo {
 
 // --- Convolutions, backwards.
 
-/// The derivative by each pixel: the sum over the places that see it, in their order. (Each place's
-/// part is a chain over the channels.)
+/// The derivative with respect to each pixel: the sum over the places that see it, in order. (Each
+/// place's part is a chain over the channels.)
 struct ConvBackward {
   uint64_t count;
   Convolution conv;
@@ -58,18 +58,18 @@ struct ConvBackward {
   }
 
  private:
-  /// The first place whose window reaches so far.
+  /// The first place whose window reaches this pixel.
   PRIVGRAD_HD uint64_t first(uint64_t pixel) const {
     return pixel < conv.kernel ? 0 : (pixel - conv.kernel) / conv.stride + 1;
   }
 };
 
-/// Each example's gradient of the biases: the sum of its delta over the places, in their order.
+/// Each example's gradient of the biases: the sum of its delta over the places, in order.
 struct ConvBiases {
   uint64_t count;
   Convolution conv;
   const float* delta;
-  float* biases;  // from one example's to the next: stride
+  float* biases;  // `stride` floats from one example's to the next
   uint64_t stride;
   PRIVGRAD_HD void operator()(uint64_t i) const {
     const uint64_t example = i / conv.channels;
@@ -88,7 +88,7 @@ struct Pooling {
   uint64_t height, width, depth;  // of the input
   uint64_t rows, columns;         // of the output
   uint64_t window, stride;
-  bool largest;  // or else the mean
+  bool largest;  // maximum, otherwise the mean
 
   PRIVGRAD_HD uint64_t inputs() const { return height * width * depth; }
   PRIVGRAD_HD uint64_t outputs() const { return rows * columns * depth; }
@@ -120,7 +120,7 @@ struct PoolForward {
   }
 };
 
-/// The derivative by each pixel: the sum over the windows that it is in, in their order.
+/// The derivative with respect to each pixel: the sum over the windows that contain it, in order.
 struct PoolBackward {
   uint64_t count;
   Pooling pool;
@@ -152,7 +152,7 @@ struct PoolBackward {
     return pixel < pool.window ? 0 : (pixel - pool.window) / pool.stride + 1;
   }
 
-  /// Whether pixel (u, v) of a window is the first that has its largest value.
+  /// Whether pixel (u, v) of a window is the first with its largest value.
   PRIVGRAD_HD bool is_chosen(uint64_t example, uint64_t output, uint64_t u, uint64_t v) const {
     const float* corner = in + example * pool.inputs() + pool.corner(output);
     const float top = out[example * pool.outputs() + output];
@@ -166,8 +166,8 @@ struct PoolBackward {
 
 // --- Norms.
 
-/// Group and layer normalisation: sets of places and channels with a mean and a variance of their
-/// own.
+/// Group and layer normalisation: sets of places and channels that each have their own mean and
+/// variance.
 struct Norm {
   uint64_t places, channels;
   uint64_t places_per_set, channels_per_set;
@@ -177,7 +177,7 @@ struct Norm {
   PRIVGRAD_HD uint64_t members() const { return places_per_set * channels_per_set; }
   PRIVGRAD_HD uint64_t sets_across() const { return channels / channels_per_set; }
   PRIVGRAD_HD uint64_t sets() const { return values() / members(); }
-  /// Member m of a set, as one of the example's values.
+  /// Member m of a set, as an index into the example's values.
   PRIVGRAD_HD uint64_t member(uint64_t set, uint64_t m) const {
     const uint64_t place = set / sets_across() * places_per_set + m / channels_per_set;
     return place * channels + set % sets_across() * channels_per_set + m % channels_per_set;
@@ -272,7 +272,7 @@ struct NormGradient {
   Norm norm;
   const float *in, *delta;
   const Moments* moments;
-  float* gradients;  // from one example's to the next: stride
+  float* gradients;  // `stride` floats from one example's to the next
   uint64_t stride;
   PRIVGRAD_HD void operator()(uint64_t i) const {
     const uint64_t example = i / norm.channels;
@@ -315,8 +315,7 @@ struct Table {
     }
     return true;
   }
-  /// The gradient of column k of the row that token t has, over all its places from t on, in their
-  /// order.
+  /// The gradient of column k of token t's row, over all its places from t on, in order.
   PRIVGRAD_HD float gradient(const float* example, const float* delta, uint64_t t,
                              uint64_t k) const {
     double sum = 0.0;
@@ -340,13 +339,13 @@ struct EmbeddingForward {
   }
 };
 
-/// Writes into rows of zeros; NaN into the first number of an example with values that are no
-/// tokens.
+/// Writes into rows of zeros; writes NaN into the first number of an example whose values are not
+/// all tokens.
 struct EmbeddingGradient {
   uint64_t count;  // [examples, length, width]
   Table table;
   const float *in, *delta;
-  float* gradients;  // from one example's to the next: stride
+  float* gradients;  // `stride` floats from one example's to the next
   uint64_t stride;
   PRIVGRAD_HD void operator()(uint64_t i) const {
     const uint64_t example = i / (table.length * table.width);
@@ -378,7 +377,8 @@ struct LossOf {
            static_cast<float>(static_cast<uint64_t>(target)) == target;
   }
 
-  /// The first of the largest outputs, as if no number were larger or smaller than a NaN in front.
+  /// The index of the first of the largest outputs; a NaN at the start compares as larger than
+  /// everything.
   PRIVGRAD_HD uint64_t top(const float* output) const {
     uint64_t top = 0;
     for (uint64_t j = 1; j < outputs; ++j) {
@@ -410,7 +410,7 @@ struct LossOf {
     return top(output) == label;
   }
 
-  /// The derivatives by the outputs.
+  /// The derivatives with respect to the outputs.
   PRIVGRAD_HD void gradient(const float* output, float target, float* gradient) const {
     if (classes != 0 && !is_class(target)) {
       for (uint64_t j = 0; j < outputs; ++j) gradient[j] = float_of(kFloatNan);
@@ -495,7 +495,7 @@ struct DenseGradient {
   uint64_t count;  // [examples, units * (inputs + 1)]
   uint64_t units, inputs;
   const float *in, *delta;
-  float* gradients;  // from one example's to the next: stride
+  float* gradients;  // `stride` floats from one example's to the next
   uint64_t stride;
   PRIVGRAD_HD void operator()(uint64_t i) const {
     const uint64_t size = units * (inputs + 1);

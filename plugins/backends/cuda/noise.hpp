@@ -4,18 +4,18 @@
 #include "double_double.hpp"
 #include "products.hpp"
 
-// framework/trust/noise/include/privgrad/trust/rounded_gaussian.hpp has the definition and the proof.
-// Element i of a stream is a fixed number under a key. Here it is decided in three tiers: float32,
-// double and double2. Each computes an interval that is certain to hold the true value, and passes
-// the element on if not all of the interval rounds alike. double2 leaves less than one element in
-// 2^60; the caller is told of these, and makes their chunk itself.
+// framework/trust/noise/include/privgrad/trust/rounded_gaussian.hpp has the definition and the
+// proof. A key fixes element i of a stream. Here it is decided in three tiers: float32, double and
+// double2. Each computes an interval that certainly contains the true value, and passes the element
+// on unless the whole interval rounds to the same number. double2 leaves fewer than one element in
+// 2^60 undecided; the caller is notified of these, and recomputes their chunk.
 namespace privgrad::cuda {
 
-// --- AES-128 (FIPS 197), by a table of 256 words for the middle rounds. Its indices are secret:
-// whoever can time the GPU's memory from inside could learn about the key. Nobody else's programs
-// may run on the GPU (SECURITY.md).
+// --- AES-128 (FIPS 197), by a table of 256 words for the middle rounds. Its indices are secret: a
+// program that can time the GPU's memory from inside could learn about the key, so programs of
+// other users must not run on the GPU (SECURITY.md).
 
-/// The round keys, each of four columns, their first byte on top.
+/// The round keys, each of four columns, with their first byte as the most significant.
 struct AesKeys {
   uint32_t words[44];
 };
@@ -53,7 +53,7 @@ PRIVGRAD_HD void aes_block(const AesKeys& keys, const uint32_t* table, uint64_t 
   }
 }
 
-// --- Box and Muller's functions: polynomials and bounds of framework/trust (normal_kernels.hpp,
+// --- Box-Muller: polynomials and bounds of framework/trust (normal_kernels.hpp,
 // rounded_gaussian_tiers.hpp), whose tests try them for every word.
 
 PRIVGRAD_HD float chosen(bool yes, float a, float b) { return yes ? a : b; }
@@ -79,7 +79,7 @@ PRIVGRAD_HD float float_radius(uint32_t word) {
   return square_root(fused(s, p, e * -0x1.62e430p+0f));
 }
 
-/// The cosine or sine of the angle that a word stands for, turned into its octant, times r.
+/// The cosine or sine of the angle that a word encodes, turned into its octant, times r.
 PRIVGRAD_HD float float_turned(uint32_t word, bool sine, float r) {
   const auto k = static_cast<float>(static_cast<int32_t>(word & 0x1fffffff));
   const float t = fused(k, 0x1p-29f, 0x1p-30f);
@@ -166,17 +166,18 @@ enum class NoiseTier : uint32_t { floats, doubles, wide };
 struct NoiseScale {
   double coarse_sigma;  // sigma / 2^shift
   uint32_t shift;
-  int32_t size;  // the least number for which coarse_sigma < 2^size
+  int32_t size;  // the smallest integer for which coarse_sigma < 2^size
   NoiseTier first;
   // For the float tier, in units of 2^-bits coarse cells: sigma, and the bound r * slope + offset.
   int32_t bits;
   float factor, slope, offset;
 };
 
-/// For larger sizes no tier here decides, and double2's whole numbers would not fit.
+/// For larger sizes no tier here can decide, and double2's integers would overflow.
 constexpr int32_t kLargestNoiseSize = 46;
 
-/// An element's words, the further 64 + 64 bits of its pair, and which of the two it is.
+/// An element's words, the further 64 + 64 bits of its pair, and which of the pair's two elements
+/// it is.
 struct NoiseElement {
   uint32_t radius, angle;
   bool sine;
@@ -282,13 +283,13 @@ struct RoundedNoise {
   };
 
   uint64_t chunks, first_chunk;
-  uint64_t count;  // elements, from the first chunk's first on
+  uint64_t count;  // number of elements, from the first chunk's first on
   NoiseScale scale;
   AesKeys keys;
   const uint32_t* table;
   const int64_t* sums;
-  int64_t* out;   // may be sums
-  uint8_t* open;  // [chunks]: 1 where an element is undecided, and the chunk useless
+  int64_t* out;   // may be the memory of sums
+  uint8_t* open;  // [chunks]: 1 if an element is undecided, so that the chunk is invalid
 
   uint64_t blocks() const { return chunks; }
 

@@ -1,4 +1,4 @@
-// Kernels for matrix products, whose results do not depend on the size or the order of a batch.
+// Kernels for matrix products whose results do not depend on the size or the order of a batch.
 #pragma once
 
 #include "device_code.hpp"
@@ -6,14 +6,14 @@
 
 // Each element of each product is one chain,
 //   add(a[n-1], b[n-1], ... add(a[1], b[1], add(a[0], b[0], start))),
-// in the order of k whatever the number of rows and columns, the place of the element and the
-// tiles: an example's results depend on the example alone, and the size of a batch, which is
-// private, decides nothing. For float32, add is a fused multiply-add, and these are the chains of
-// the backend `cpu`; for whole numbers the order does not matter.
+// in the order of k for any number of rows and columns, place of the element, and tiling: an
+// example's results depend only on the example, and not on the size of a batch, which is private.
+// For float32, add is a fused multiply-add, and these are the chains of the backend `cpu`; for
+// integers the order does not matter.
 namespace privgrad::cuda {
 
 /// A product, tile by tile: a block computes kTile rows times kTile columns, in pieces of kInner of
-/// the chain that all its threads load together.
+/// the chain, which its threads load together.
 ///
 /// A Problem has the types Number and Sum, the extents rows, columns and inner and so many batches;
 /// a(batch, row, k), b(batch, k, column), start(batch, row, column), add(a, b, sum) and
@@ -161,7 +161,7 @@ struct Convolution {
   /// Element p of the patch that place t sees: 0 outside the image.
   PRIVGRAD_HD float pixel(const float* image, uint64_t t, uint64_t p) const {
     const uint64_t run = kernel * depth;
-    // Below `padding` they wrap around, and are no less than the extents.
+    // Pixels in the padding wrap around, and so are at least as large as the extents.
     const uint64_t row = t / columns * stride + p / run - padding;
     const uint64_t column = t % columns * stride + p % run / depth - padding;
     if (row >= height || column >= width) return 0.0f;
@@ -191,7 +191,7 @@ struct ConvGradient : FloatProduct {
   static constexpr bool kAByInner = false, kBByInner = false;
   Convolution conv;
   const float *in, *delta;
-  float* gradients;  // from one example's to the next: stride
+  float* gradients;  // `stride` floats from one example's to the next
   uint64_t stride;
   PRIVGRAD_HD float a(uint64_t e, uint64_t c, uint64_t t) const {
     return delta[e * conv.outputs() + t * rows + c];
@@ -205,10 +205,9 @@ struct ConvGradient : FloatProduct {
   }
 };
 
-// --- Products of whole numbers.
+// --- Integer products.
 
-/// The same gradient in whole numbers, from delta and pixels rounded so short that no sum leaves
-/// int32.
+/// The same gradient in integers, from delta and pixels rounded such that no sum overflows int32.
 struct PlaceSums {
   using Number = int32_t;
   using Sum = int32_t;
@@ -231,8 +230,8 @@ struct PlaceSums {
   }
 };
 
-/// sum[u, k] += sum over the chosen examples of units[e, u] inputs[e, k], modulo 2^64.
-/// Products are below 2^28 in size.
+/// sum[u, k] += sum over the chosen examples of units[e, u] inputs[e, k], modulo 2^64. Products are
+/// below 2^28 in absolute value.
 struct CellProduct {
   using Number = int32_t;
   using Sum = uint64_t;

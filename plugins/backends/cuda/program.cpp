@@ -16,12 +16,12 @@ constexpr std::uint64_t kMostCells = std::uint64_t{1} << 28;
 
 /// The most rows in an evaluation or a block of gradient rows.
 constexpr std::size_t kOwnRows = 1024;
-/// As many as the core checks; memory for more is allocated when needed.
+/// As many as the core checks; more memory is allocated when needed.
 constexpr std::size_t kFactorPlaces = 64;
 /// The best number of rows for a pass.
 constexpr std::size_t kPassRows = 4096;
 
-/// A device without memory that counts the bytes requested.
+/// A device without memory that counts the requested bytes.
 class CountingDevice final : public Device {
  public:
   std::string name() const override { return "nothing"; }
@@ -145,7 +145,7 @@ std::unique_ptr<CudaPass> CudaProgram::make(const std::shared_ptr<Device>& devic
     const std::size_t source = s - steps_[s]->reaches_back();
     StepPass& from = pass->steps[source];
     pass->steps[s].earlier = from.in;
-    // In front of all parameters nobody asks for derivatives.
+    // Before the first parameters no derivatives are needed.
     if (use < PassUse::gradients || source <= first_with_parameters_) continue;
     if (from.added.data() == nullptr)
       from.added = {device, most_rows * steps_[source - 1]->outputs()};
@@ -172,7 +172,7 @@ std::size_t CudaProgram::bytes_of_microbatch(std::size_t rows, PassUse use) cons
   return counting->bytes();
 }
 
-/// \returns how many rows a pass of so many bytes can have, at most most_rows; at least 1.
+/// \returns how many rows a pass of this many bytes can have, at most most_rows; at least 1.
 std::size_t CudaProgram::rows_within(std::size_t bytes, std::size_t most_rows, PassUse use) const {
   const std::size_t fixed = bytes_of_microbatch(1, use);
   const std::size_t of_a_row = bytes_of_microbatch(2, use) - fixed;
@@ -188,7 +188,7 @@ std::unique_ptr<CudaPass> CudaProgram::make_if_it_fits(std::size_t most_rows, Pa
     const std::string what = "a pass of " + std::to_string(most_rows) + " examples takes " +
                              mebibytes(bytes_of_microbatch(most_rows, use)) + ", and " +
                              device_->name() + " has " + mebibytes(free) + " free; ";
-    // Memory is given in large pieces: a tenth may be lost.
+    // Memory is allocated in large pieces, so a tenth may be lost.
     const std::size_t fit = rows_within(free / 10 * 9, most_rows, use);
     throw IoError("backend cuda: " + what +
                   (bytes_of_microbatch(fit, use) > free
@@ -197,7 +197,7 @@ std::unique_ptr<CudaPass> CudaProgram::make_if_it_fits(std::size_t most_rows, Pa
   }
 }
 
-/// A pass of the program's own, for evaluations and gradient rows, given back at the end.
+/// A pass of the program itself, for evaluations and gradient rows, returned at the end.
 class CudaProgram::Lease {
  public:
   explicit Lease(const CudaProgram& program) : program_(program) {
@@ -220,7 +220,7 @@ class CudaProgram::Lease {
   CudaPass* operator->() const { return pass_.get(); }
 
  private:
-  /// Makes a pass, with fewer rows where memory is short: results are the same.
+  /// Makes a pass, with fewer rows if memory is short: results are the same.
   std::unique_ptr<CudaPass> make() const {
     std::size_t rows = program_.own_rows_;
     while (rows > 1) {
@@ -254,7 +254,7 @@ void CudaProgram::forward(const Batch& batch, CudaPass& pass) const {
   }
 }
 
-/// From the last layer to the first that has parameters.
+/// From the last layer to the first one with parameters.
 void CudaProgram::backward_to(CudaPass& pass, bool with_norms) const {
   const StepPass& last = pass.steps.back();
   launch_each(*pass.queue,
@@ -329,7 +329,7 @@ Evaluation CudaProgram::evaluate(const Batch& batch) const {
 void CudaProgram::outputs(std::span<const float> features, std::size_t rows,
                           std::span<float> outputs) const {
   check_size("the memory for outputs", outputs.size(), rows * outputs_);
-  const std::vector<float> targets(rows);  // a forward pass reads none
+  const std::vector<float> targets(rows);  // not used in a forward pass
   const Batch batch{features, targets};
   check(batch);
   if (rows == 0) return;
@@ -394,7 +394,7 @@ void CudaProgram::make_cells(Pass& given, std::span<const double> scales, std::u
   launch_each(queue, ChooseScales{scales.size(), static_cast<double>(most_cells),
                                   pass.scales.data(), pass.shares.data()});
   queue.zero(pass.truncates.data(), pass.rows);
-  // The second time, what was too long is rounded towards zero; the others are the same again.
+  // The second time, what was too long is rounded towards zero; the others stay the same.
   for (int time = 0; time < 2; ++time) {
     for (std::size_t group = 0; group < groups(); ++group) {
       const std::size_t s = group_steps_[group];

@@ -15,12 +15,12 @@ namespace privgrad::cuda {
 
 class CudaPass;
 
-/// A network on a device. An example's results are a function of the example and the parameters
-/// alone, bit for bit, and the very bits that the backend `cpu` gives it: outputs, losses,
-/// gradients, norms, cells and their lengths. (One difference: which NaN a NaN is.)
+/// A network on a device. An example's results are a function of only the example and the
+/// parameters, bit for bit, and have the same bits as in the backend `cpu`: outputs, losses,
+/// gradients, norms, cells and their lengths. (Only the bits of NaNs may differ.)
 ///
 /// Parameters stay on the device; each pass has memory and a queue of its own. Non-finite examples
-/// give non-finite rows, norms and losses, and touch no other example.
+/// give non-finite rows, norms and losses, and do not affect other examples.
 class CudaProgram : public Program, public ExactClipping, public ReproducibleRows, public Outputs {
  public:
   /// \throws ConfigError naming the part that cannot be executed here, or saying what does not fit.
@@ -47,7 +47,7 @@ class CudaProgram : public Program, public ExactClipping, public ReproducibleRow
   void add_cells_to(CudaPass& pass, std::span<const std::uint8_t> taken, std::uint64_t* sum) const;
   GroupPass group_pass(CudaPass& pass, std::size_t group) const;
   const std::shared_ptr<Device>& device() const { return device_; }
-  /// The number of a group's layer, and the layer of a number.
+  /// The step of a group.
   std::size_t step_of(std::size_t group) const { return group_steps_[group]; }
   const Step& step(std::size_t number) const { return *steps_[number]; }
   float* parameters() const { return parameters_.data(); }
@@ -75,7 +75,7 @@ class CudaProgram : public Program, public ExactClipping, public ReproducibleRow
   std::size_t microbatch_rows_ = 0, own_rows_ = 0;
   Array<float> parameters_;
   mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<CudaPass>> idle_;  // of own_rows_
+  mutable std::vector<std::unique_ptr<CudaPass>> idle_;  // each with own_rows_ rows
 };
 
 }  // namespace privgrad::cuda

@@ -13,14 +13,15 @@ struct Factors {
   int32_t left, right;
 };
 
-/// The factors of one layer, which has some of the places or none and leaves the others alone.
+/// The factors of one layer, which contains some of the places or none, and leaves the others
+/// unchanged.
 struct FactorsAt {
-  uint64_t places, offset, size;  // of all parameters, those from offset on are the layer's
+  uint64_t places, offset, size;  // among all parameters; the layer's are those from offset on
   const uint64_t* place;          // [places]
   Factors* out;                   // [rows, places]
 
   PRIVGRAD_HD uint64_t row(uint64_t i) const { return i / places; }
-  /// \returns whether the layer has place i; own: which of its parameters that is.
+  /// \returns whether the layer contains place i; own: the index among its parameters.
   PRIVGRAD_HD bool find(uint64_t i, uint64_t& own) const {
     const uint64_t at = place[i % places];
     own = at - offset;
@@ -122,7 +123,7 @@ struct CopyFloats {
   PRIVGRAD_HD void operator()(uint64_t i) const { to[i] = from[i]; }
 };
 
-// --- The optimizer's rule (privgrad/step_rule.hpp has it), with the operations in its order.
+// --- The optimizer's rule (privgrad/step_rule.hpp defines it), with the operations in its order.
 
 enum class RuleCode : uint32_t { descent, momentum, adam };
 
@@ -140,8 +141,8 @@ struct MoveParameters {
   double rate, keep, take, keep_squares, take_squares, root_scale, epsilon;
   double width;  // of a released cell
   const int64_t* released;
-  float *parameters, *previous;  // previous: out, what the parameters were
-  float *first, *second;         // of the state; null where there is none
+  float *parameters, *previous;  // previous: out, the parameters before the step
+  float *first, *second;         // of the state; null if there is none
   uint8_t* bad;                  // [blocks()]
 
   uint64_t blocks() const { return (count + kChunk - 1) / kChunk; }

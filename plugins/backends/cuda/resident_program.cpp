@@ -34,11 +34,11 @@ RuleCode code_of(StepRule::Kind kind) {
   return RuleCode::adam;
 }
 
-/// Memory for so many numbers, larger than before where that is too small.
+/// Makes room for this many numbers, reallocating memory that is too small.
 template <class Value>
 Value* enlarged(Array<Value>& array, const std::shared_ptr<Device>& device, std::size_t size) {
   if (array.size() < size) {
-    array = {};  // before there is more
+    array = {};  // freed before the new allocation
     array = {device, size};
   }
   return array.data();
@@ -61,7 +61,7 @@ class StepMemory final : public ResidentSteps::Memory {
       state.emplace_back(device, parameters);
       queue->zero(state.back().data(), parameters * sizeof(float));
     }
-    // As many as the core usually checks: allocated now, so that no pass is given this memory.
+    // As many as the core usually checks: allocated now, so that passes do not use up this memory.
     const std::size_t looked_at = std::min<std::size_t>(parameters, 64 * ResidentSteps::kChunk);
     places = {device, looked_at};
     cells = {device, looked_at};
@@ -71,7 +71,7 @@ class StepMemory final : public ResidentSteps::Memory {
     queue->wait();
   }
 
-  /// out[i] = from[places[i]], by way of the device.
+  /// out[i] = from[places[i]], computed on the device.
   template <class Number>
   void gather(std::span<const std::uint64_t> at, const Number* from, Array<Number>& room,
               std::span<Number> out) const {

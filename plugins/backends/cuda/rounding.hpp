@@ -1,4 +1,4 @@
-// Rounds floats to whole numbers in kernels, with the same bits as the backend `cpu`.
+// Rounds floats to integers in kernels, with the same bits as the backend `cpu`.
 #pragma once
 
 #include "device_code.hpp"
@@ -10,8 +10,7 @@ namespace privgrad::cuda {
 struct Rounding {
   float shift = 0.0f;   ///< A power of two that brings the largest x near 1, without rounding.
   float factor = 0.0f;  ///< 0: all become 0.
-  float middle = 0.0f;  ///< 1.5 * 2^23, which rounds to nearest as it is added and taken off again;
-                        ///< 0 truncates.
+  float middle = 0.0f;  ///< 1.5 * 2^23: adding and subtracting it rounds to nearest; 0 truncates.
 };
 
 constexpr float kToNearest = 0x1.8p23f;
@@ -26,9 +25,9 @@ PRIVGRAD_HD int32_t binary_exponent(float x) {
 }
 
 /// A rounding to factor * x.
-/// \param factor  >= 0; factor * largest is at most 2^14, up to rounding in double, or 2^28 where
-///   it truncates.
-/// \param largest  of the sizes of x, finite.
+/// \param factor  >= 0; factor * largest is at most 2^14, up to rounding in double, or 2^28 if it
+///   truncates.
+/// \param largest  the largest absolute x, finite.
 PRIVGRAD_HD Rounding make_rounding(double factor, float largest, bool truncates) {
   if (!(largest > 0.0f) || !(factor > 0.0)) return {};
   const int32_t exponent = smaller(larger(-binary_exponent(largest), -126), 127);
@@ -43,17 +42,17 @@ PRIVGRAD_HD int32_t rounded(float x, const Rounding& rounding) {
   return static_cast<int32_t>((product + rounding.middle) - rounding.middle);
 }
 
-/// The factor of a rounding, exactly.
+/// The exact factor of a rounding.
 PRIVGRAD_HD double factor_of(const Rounding& rounding) {
   return static_cast<double>(rounding.shift) * static_cast<double>(rounding.factor);
 }
 
-/// trunc(scale * value), the product rounded to double; below 2^31 in size.
+/// trunc(scale * value), the product rounded to double; below 2^31 in absolute value.
 PRIVGRAD_HD int32_t truncated(double scale, float value) {
   return static_cast<int32_t>(scale * static_cast<double>(value));
 }
 
-/// trunc(factor * value), the product rounded to float32; below 2^31 in size.
+/// trunc(factor * value), the product rounded to float32; below 2^31 in absolute value.
 PRIVGRAD_HD int32_t truncated(float factor, int16_t value) {
   return static_cast<int32_t>(factor * static_cast<float>(value));
 }

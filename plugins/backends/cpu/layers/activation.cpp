@@ -1,4 +1,4 @@
-// Functions of each element by itself, with the same bits on every processor (loops.hpp).
+// Elementwise functions, with the same bits on every processor (loops.hpp).
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace privgrad::cpu {
 namespace {
 
 // Each activation, and the product of delta with its derivative: from its value y, or from its
-// input. A NaN passes through every one.
+// input. Every one preserves NaN.
 
 PRIVGRAD_INLINE void relu_body(const float* in, std::size_t count, float* out) {
   for (std::size_t i = 0; i < count; ++i) out[i] = in[i] <= 0.0f ? 0.0f : in[i];
@@ -45,7 +45,8 @@ PRIVGRAD_INLINE void tanh_body(const float* in, std::size_t count, float* out) {
   for (std::size_t i = 0; i < count; ++i) {
     const float x = in[i];
     const float size = std::abs(x);
-    // Near 0 a Chebyshev fit of (tanh(x) / x - 1) / x^2, with a relative error below 1e-8 of tanh.
+    // Near 0, a Chebyshev fit of (tanh(x) / x - 1) / x^2, with an error below 1e-8 relative to
+    // tanh.
     const float z = x * x;
     float p = 0x1.22c3dap-9f;
     p = p * z - 0x1.0f312ap-7f;
@@ -75,16 +76,16 @@ PRIVGRAD_INLINE void sigmoid_backward_body(const float* y, std::size_t count, fl
   for (std::size_t i = 0; i < count; ++i) delta[i] *= y[i] * (1.0f - y[i]);
 }
 
-/// The parts of the normal distribution at x: its density times sqrt(2 pi), e^(-z^2/2) with z the
-/// size of x, and how much of it is beyond z, divided by that.
+/// The parts of the normal distribution at x: its density times sqrt(2 pi), e^(-z^2/2) with z =
+/// |x|, and the probability beyond z divided by that.
 struct NormalParts {
   double density, tail;
 };
 
-/// z is cut at 16, beyond which nothing is left in float32. The density to 2^-36: z^2/2 = n ln 2 + r
-/// as in exp_of_negative(), e^r by its series up to r^9. The tail, which is e^(z^2/2) erfc(z /
-/// sqrt(2)) / 2 and between 0.5 and 0.02, by t times a Chebyshev fit in t = 1 / (1 + z/3) with a
-/// relative error of 1.3e-9.
+/// z is cut off at 16, beyond which the result vanishes in float32. The density to 2^-36: z^2/2 = n
+/// ln 2 + r as in exp_of_negative(), e^r by its series up to r^9. The tail, e^(z^2/2) erfc(z /
+/// sqrt(2)) / 2, which is between 0.5 and 0.02, by t times a Chebyshev fit in t = 1 / (1 + z/3)
+/// with a relative error of 1.3e-9.
 PRIVGRAD_INLINE NormalParts normal_parts(double x) {
   constexpr double kRound = 0x1.8p52;  // adding it rounds to whole numbers
   double z = x < 0.0 ? -x : x;
@@ -156,7 +157,7 @@ PRIVGRAD_LOOP(void, gelu, (const float* in, std::size_t count, float* out), (in,
 PRIVGRAD_LOOP(void, gelu_backward, (const float* in, std::size_t count, float* delta),
               (in, count, delta))
 
-/// A function whose derivative follows from its value, so that it works in place.
+/// A function whose derivative can be computed from its value, so that it works in place.
 class InPlaceStep final : public Step {
  public:
   InPlaceStep(const Elementwise& function, const Place& place)
@@ -179,7 +180,7 @@ class InPlaceStep final : public Step {
   Elementwise function_;
 };
 
-/// A function whose derivative follows from its input, which is kept.
+/// A function whose derivative needs its input, which is kept.
 class FromInputStep final : public Step {
  public:
   FromInputStep(const Elementwise& function, const Place& place)

@@ -28,7 +28,7 @@ ConvStep::ConvStep(const Conv2d& layer, const Shape& in, const Shape& out)
   zeros_.resize(layer.channels);
 }
 
-/// Calls body(where a row of a patch begins in the padded image, where in the patches), for every
+/// Calls body(beginning of a patch's row in the padded image, beginning in the patches) for every
 /// place and row of the kernel.
 template <class Body>
 void ConvStep::for_each_patch_row(const Body& body) const {
@@ -53,7 +53,7 @@ std::size_t ConvStep::padded_row(std::size_t row) const {
   return ((row + layer_.padding) * (width_ + 2 * layer_.padding) + layer_.padding) * depth_;
 }
 
-/// \returns the image with its padding: itself where there is none.
+/// \returns the padded image; the image itself if there is no padding.
 const float* ConvStep::with_padding(const float* image, std::vector<float>& padded) const {
   if (layer_.padding == 0) return image;
   padded.assign(padded_size(), 0.0f);
@@ -118,8 +118,8 @@ void ConvStep::patches_backward(const float* delta, float* patches) const {
                   patches, patch_);
 }
 
-/// First every pixel beside the one that the next place sees where this one sees it, then runs of
-/// these, cut where a tile of the operand ends.
+/// First pairs every pixel with the one at the same position for the next place, then copies runs
+/// of these pairs, divided where a tile of the operand ends.
 void ConvStep::gather_place_pairs(const float* image, const Rounding& rounding, Scratch& scratch,
                                   std::uint32_t* inputs) const {
   image = with_padding(image, scratch.padded);

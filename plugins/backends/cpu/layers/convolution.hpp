@@ -1,4 +1,4 @@
-// A convolution on the processor, and what is made of one: products over the places of an image.
+// A convolution on the processor, and layers built from one: products over the places of an image.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@
 namespace privgrad::cpu {
 
 /// A convolution as a matrix product. One example's image becomes a matrix of `places` rows, one
-/// for each place of the output, with the `patch` pixels that are seen from there.
+/// for each place of the output, with the `patch` pixels that this place sees.
 ///
-/// An example's gradient is kept as int16 numbers (place_sums.hpp), that of the biases as floats;
-/// both are truncated where they are used.
+/// An example's weight gradient is kept as int16 numbers (place_sums.hpp), the gradient of the
+/// biases as floats; both are truncated when they are used.
 class ConvStep final : public Step {
  public:
   ConvStep(const Conv2d& layer, const Shape& in, const Shape& out);
@@ -38,23 +38,23 @@ class ConvStep final : public Step {
   /// One example's gradient of the biases, [channels()], the sum of its delta over the places.
   void sum_errors(const float* delta, float* biases) const;
 
-  /// The derivatives by one example's patches, from its delta.
+  /// The derivatives with respect to one example's patches, from its delta.
   void patches_backward(const float* delta, float* patches) const;
 
-  /// Pairs of neighbouring places in a row of the output; where the row has an odd number of them,
-  /// the last has one.
+  /// Pairs of neighbouring places in a row of the output; in rows of odd length, the last pair has
+  /// one place.
   std::size_t place_pairs() const noexcept { return rows_ * ((columns_ + 1) / 2); }
 
-  /// The patches of pairs of places as whole numbers.
+  /// The patches of pairs of places as integers.
   /// \param inputs  out: an operand of products (cells.hpp), of place_pairs() pairs.
   void gather_place_pairs(const float* image, const Rounding& rounding, Scratch& scratch,
                           std::uint32_t* inputs) const;
 
-  /// The derivatives at pairs of places as whole numbers.
+  /// The derivatives at pairs of places as integers.
   /// \param units  out: an operand of products (cells.hpp), of place_pairs() pairs.
   void round_errors(const float* delta, const Rounding& rounding, std::uint32_t* units) const;
 
-  /// The transpose of gather_patches(): adds each patch to the pixels that it was taken from.
+  /// The transpose of gather_patches(): adds each patch to the pixels from which it was taken.
   void add_patches(const float* patches, float* image) const;
 
   void prepare() override;
@@ -81,7 +81,7 @@ class ConvStep final : public Step {
   void for_each_patch_row(const Body& body) const;
   const float* with_padding(const float* image, std::vector<float>& padded) const;
   std::size_t padded_size() const;                // floats of the image with its padding
-  std::size_t padded_row(std::size_t row) const;  // where a row of the image begins in it
+  std::size_t padded_row(std::size_t row) const;  // beginning of an image row in it
 
   Conv2d layer_;
   std::size_t height_, width_, depth_;  // of the input

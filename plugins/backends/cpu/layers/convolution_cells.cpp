@@ -10,7 +10,7 @@
 namespace privgrad::cpu {
 namespace {
 
-/// Cells for each of the whole numbers that a gradient was made of.
+/// Cells per integer of a kept gradient.
 float place_factor(const Share& share) {
   return static_cast<float>(truncating_scale(share) * share.step);
 }
@@ -53,7 +53,7 @@ void ConvStep::choose(std::span<const std::uint8_t>, StepPass& pass) const {
   pass.runs = find_runs(pass);
 }
 
-/// The last piece has all biases, which may begin in the one before it.
+/// The last piece has all biases, which may begin in the piece before it.
 std::vector<Piece> ConvStep::pieces() const {
   std::vector<Piece> pieces;
   cut(parameter_count_, kRowPiece, [&](std::size_t first, std::size_t end) {

@@ -1,4 +1,4 @@
-// Dense layers: products of a whole batch, and cells that are products of whole numbers.
+// Dense layers: products for a whole batch, and cells that are products of integers.
 #include "layers/dense.hpp"
 
 #include <algorithm>
@@ -13,18 +13,18 @@
 namespace privgrad::cpu {
 namespace {
 
-/// Units, or inputs, of a product that are one task's.
+/// Units, or inputs, of a product that one task computes.
 constexpr std::size_t kTileColumns = 240;
-/// Examples of a product backwards that are one task's.
+/// Examples of a backward product that one task computes.
 constexpr std::size_t kTileRows = 96;
 /// Biases that one task adds up.
 constexpr std::size_t kBiasPiece = 1024;
 
 /// The share by which a product is shrunk before its factors are rounded to nearest, so that it is
-/// rarely longer than was asked for. Of 2^26 cells, a factor is some 2^13 long (more, the shorter
-/// the other is); where its roundings are as good as random they change that by less than 1, 2^-13
-/// of it. The few whose roundings all go one way (flat ones, or with one number that matters) are
-/// rounded again.
+/// rarely too long. For 2^26 cells, a factor is about 2^13 long (longer if the other is shorter);
+/// if its roundings behave like random ones, they change its length by less than 1, a share of
+/// 2^-13. The few products whose roundings all go in one direction (flat ones, or ones dominated by
+/// one number) are rounded again.
 constexpr double kMargin = 0x1p-11;
 
 /// The rounding of the biases, whose gradient is the error itself.
@@ -44,8 +44,8 @@ void for_each_number(std::size_t units, std::size_t pairs, std::size_t row, std:
 
 }  // namespace
 
-/// At several places a gradient is a sum over them, as that of a convolution of kernel 1 is, with
-/// the same parameters: the places are an image of one row.
+/// At several places a gradient is a sum over them, as for a convolution of kernel 1 with the same
+/// parameters: the places are an image of one row.
 std::unique_ptr<Step> step_of(const Dense& layer, const Place& place) {
   const std::size_t places =
       layer.per_place ? element_count(place.in()) / place.in().back() : std::size_t{1};
@@ -62,7 +62,7 @@ DenseStep::DenseStep(const Dense&, const Shape& in, const Shape& out) : Step(in,
   zeros_.resize(std::max(inputs_, outputs_));
 }
 
-// --- Examples side by side.
+// --- Blocks of examples.
 
 void DenseStep::forward(std::size_t count, const float* in, float* out, Scratch& scratch) const {
   float* panel = at_least(scratch.panel, inputs_ * kPanel);
@@ -189,7 +189,7 @@ void DenseStep::make_cells(std::size_t pair, const bool* truncates, StepPass& pa
   squares[1] += Wide{a.second} * d.second + of[1].bias_squares;
 }
 
-/// Sets the units of examples that are not taken to 0, and notes what they were.
+/// Sets the units of examples that are not taken to 0, and saves their values.
 void DenseStep::choose(std::span<const std::uint8_t> taken, StepPass& pass) const {
   pass.taken_out.clear();
   for (std::size_t row = 0; row < pass.rows; ++row) {
@@ -217,13 +217,13 @@ void DenseStep::undo_choice(std::span<const std::uint8_t> taken, StepPass& pass)
 
 // --- Sums.
 
-/// Of products tiles of units [first, end) and of inputs [left, right); where right is 0, biases
+/// For products, tiles of units [first, end) and of inputs [left, right); if right is 0, biases
 /// [first, end).
 std::vector<Piece> DenseStep::pieces() const {
   std::vector<Piece> pieces;
   const std::size_t units = (outputs_ + kUnitTile - 1) / kUnitTile;
   const std::size_t inputs = (inputs_ + kInputTile - 1) / kInputTile;
-  // Whole rows of weights, unless there are few of them.
+  // Whole rows of weights, unless there are only a few.
   const std::size_t across = units < 8 ? std::min<std::size_t>(inputs, 4) : inputs;
   const std::size_t down =
       std::max<std::size_t>(1, kProductPiece / (across * kUnitTile * kInputTile));

@@ -11,8 +11,8 @@
 
 namespace privgrad::cpu {
 
-/// An example's gradient is a product of two vectors, and so are its cells: of whole numbers for
-/// the inputs and for the errors. Their sum over examples is a matrix product of whole numbers.
+/// An example's gradient is a product of two vectors, and so are its cells: products of integers
+/// for the inputs and for the errors. Their sum over examples is an integer matrix product.
 class DenseStep final : public Step {
  public:
   DenseStep(const Dense& layer, const Shape& in, const Shape& out);
@@ -44,7 +44,7 @@ class DenseStep final : public Step {
                  const Target& target) const override;
 
  private:
-  /// How one example's numbers become whole.
+  /// How one example's numbers become integers.
   struct Roundings {
     Rounding of_inputs, of_units;
     Wide bias_squares = 0;
@@ -54,7 +54,7 @@ class DenseStep final : public Step {
   void add_biases(const Piece& piece, std::span<const std::uint8_t> taken, const StepPass& pass,
                   const Target& target) const;
 
-  std::vector<float> zeros_;  // in place of an example that is not there
+  std::vector<float> zeros_;  // used for an absent example
 };
 
 }  // namespace privgrad::cpu

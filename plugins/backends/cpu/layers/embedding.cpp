@@ -37,7 +37,7 @@ void EmbeddingStep::forward(std::size_t count, const float* in, float* out, Scra
 
 float* EmbeddingStep::backward(std::size_t, const float*, const float*, float*, float* below,
                                Scratch&) const {
-  return below;  // tokens have no derivative; the first layer is not asked for one
+  return below;  // tokens have no derivative; it is never requested from the first layer
 }
 
 bool EmbeddingStep::for_each_row(

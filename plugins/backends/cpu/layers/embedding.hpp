@@ -11,8 +11,8 @@
 
 namespace privgrad::cpu {
 
-/// A gradient has rows for the tokens that occur, and zeros elsewhere: the derivatives by the
-/// outputs are kept, and added up token by token, and truncated, where they are used.
+/// A gradient has rows for the occurring tokens, and zeros elsewhere: the derivatives with respect
+/// to the outputs are kept; when used, they are added up token by token and truncated.
 class EmbeddingStep final : public Step {
  public:
   EmbeddingStep(const Embedding& layer, const Shape& in, const Shape& out);
@@ -32,9 +32,9 @@ class EmbeddingStep final : public Step {
   void add_cells(const Piece& piece, std::span<const std::uint8_t> taken, const StepPass& pass,
                  const Target& target) const override;
 
-  /// Calls body(first element of the row of the table, its gradient [width]) once for each
-  /// different token of one example, in their order.
-  /// \returns whether all of them are tokens; body is not called when not.
+  /// Calls body(first element of the token's row in the table, its gradient [width]) once for each
+  /// distinct token of one example, in order.
+  /// \returns whether all inputs are tokens; if not, body is not called.
   bool for_each_row(const float* in, const float* delta,
                     const std::function<void(std::size_t, std::span<const float>)>& body) const;
 

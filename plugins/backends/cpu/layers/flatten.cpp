@@ -1,4 +1,4 @@
-// One extent instead of several: nothing is computed.
+// Turns several extents into one: nothing is computed.
 #include <algorithm>
 
 #include "layers/make_step.hpp"

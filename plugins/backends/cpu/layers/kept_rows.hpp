@@ -10,7 +10,7 @@
 
 namespace privgrad::cpu {
 
-/// Each example's gradient, as gradient_rows() writes it, is kept as floats, and truncated where it
+/// Keeps each example's gradient, as gradient_rows() writes it, as floats, and truncates it when it
 /// is used. For layers with few parameters.
 class KeptRows : public Step {
  public:

@@ -9,7 +9,7 @@
 namespace privgrad::cpu {
 namespace {
 
-/// Sets of places and channels with a mean and a variance of their own.
+/// Sets of places and channels that each have their own mean and variance.
 class NormStep final : public KeptRows {
  public:
   NormStep(const GroupNorm& layer, const Shape& in, const Shape& out);
@@ -22,7 +22,7 @@ class NormStep final : public KeptRows {
 
  private:
   /// Calls body(element, channel, normalised value) for each element of each set of one example,
-  /// and before a set's first element start(places, channels, 1 / deviation).
+  /// and start(places, channels, 1 / deviation) before a set's first element.
   template <class Start, class Body>
   void for_each_set(const float* in, const Start& start, const Body& body) const;
 

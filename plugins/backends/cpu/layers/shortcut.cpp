@@ -1,4 +1,4 @@
-// Adds what entered an earlier layer, as it is or projected.
+// Adds the input of an earlier layer, directly or projected.
 #include <algorithm>
 #include <vector>
 
@@ -9,7 +9,7 @@
 namespace privgrad::cpu {
 namespace {
 
-/// forward() and backward() are for the direct input; its owner adds the earlier one.
+/// forward() and backward() handle the direct input; the engine adds the earlier one.
 class ShortcutStep : public Step {
  public:
   ShortcutStep(const Shortcut& layer, const Shape& in) : Step(in, in), over_(layer.over) {}
@@ -36,7 +36,7 @@ class ShortcutStep : public Step {
   std::size_t over_;
 };
 
-/// Its parameters are those of a convolution of the earlier value.
+/// Its parameters are those of a convolution that is applied to the earlier value.
 class ProjectedShortcutStep final : public ShortcutStep {
  public:
   /// \param earlier  the shape of the input of the step where the shortcut begins.

@@ -1,4 +1,4 @@
-// What steps have in common, and their defaults: those of a layer without parameters.
+// The common part of steps, with defaults for a layer without parameters.
 #include "layers/step.hpp"
 
 #include <cmath>

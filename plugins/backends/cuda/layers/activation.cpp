@@ -1,4 +1,4 @@
-// Functions of each element by itself, on a device.
+// Elementwise functions, on a device.
 #include "layers/make_step.hpp"
 
 namespace privgrad::cuda {

@@ -1,4 +1,4 @@
-// A convolution on a device, and what is made of one.
+// A convolution on a device, and layers built from one.
 #pragma once
 
 #include <algorithm>
@@ -125,7 +125,7 @@ class ConvStep : public Step {
     launch_each(queue, ConvBiases{rows * conv_.channels, conv_, pass.delta, biases, stride});
   }
 
-  /// The largest whole number whose square, at all places, is within int32.
+  /// The largest integer whose square, at all places, fits in int32.
   double largest_factor() const {
     const double most = std::numeric_limits<std::int32_t>::max();
     return std::min(std::floor(std::sqrt(most / static_cast<double>(conv_.places()))), 0x1p14);

@@ -1,4 +1,4 @@
-// Dense layers on a device: products of a whole batch, and cells that are products.
+// Dense layers on a device: products for a whole batch, and cells that are products.
 #include "layers/convolution.hpp"
 #include "layers/make_step.hpp"
 

@@ -15,7 +15,7 @@ class EmbeddingStep final : public Step {
   void forward(Queue& queue, std::size_t rows, const StepPass& pass) const override {
     launch_each(queue, EmbeddingForward{rows * outputs_, table_, pass.in, own_, pass.out});
   }
-  /// Tokens have no derivative; the first layer is not asked for one.
+  /// Tokens have no derivative; it is never requested from the first layer.
   void backward(Queue&, std::size_t, const StepPass&) const override {}
 
   void gradient_rows(Queue& queue, std::size_t rows, const StepPass& pass, float* gradients,

@@ -1,4 +1,4 @@
-// One extent instead of several: no kernel.
+// Turns several extents into one, without a kernel.
 #include "layers/make_step.hpp"
 
 namespace privgrad::cuda {

@@ -11,12 +11,12 @@
 
 namespace privgrad::cuda {
 
-/// Where a layer lies in its network, and how it is executed.
+/// The place of a layer in its network, and how it is executed.
 struct Place {
-  std::span<const Shape> entering;  ///< The shapes that enter the layers up to this one.
+  std::span<const Shape> entering;  ///< The input shapes of the layers up to this one.
   const Shape& out;
   const Shape& in() const { return entering.back(); }
-  /// What enters the layer `over` layers before this one.
+  /// The input shape of the layer `over` layers before this one.
   const Shape& earlier(std::size_t over) const { return entering[entering.size() - 1 - over]; }
 };
 

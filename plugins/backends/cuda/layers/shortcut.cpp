@@ -1,11 +1,11 @@
-// Adds what entered an earlier layer, as it is or projected, on a device.
+// Adds the input of an earlier layer, directly or projected, on a device.
 #include "layers/convolution.hpp"
 #include "layers/make_step.hpp"
 
 namespace privgrad::cuda {
 namespace {
 
-/// Adds what entered an earlier layer.
+/// Adds the input of an earlier layer.
 class ShortcutStep final : public Step {
  public:
   ShortcutStep(const Shape& shape, std::size_t over) : Step(shape, shape), over_(over) {}
@@ -26,7 +26,7 @@ class ShortcutStep final : public Step {
   std::size_t over_;
 };
 
-/// Adds what entered an earlier layer behind a convolution.
+/// Adds the input of an earlier layer after a convolution.
 class ProjectedShortcutStep final : public ConvStep {
  public:
   ProjectedShortcutStep(const Conv2d& projection, const Shape& earlier, const Shape& out,

@@ -1,4 +1,4 @@
-// One layer of a network on a device, with all of its part in a pass: which kernels it launches.
+// One layer of a network on a device, with its whole part in a pass: the kernels that it launches.
 #pragma once
 
 #include <cstddef>
@@ -17,20 +17,20 @@ enum class PassUse { outputs = 1, gradients, cells };
 struct StepPass {
   const float* in = nullptr;       // [rows, inputs]
   float* out = nullptr;            // [rows, outputs]
-  float* delta = nullptr;          // the loss's derivatives by out
-  float* below = nullptr;          // by in; null if not needed
+  float* delta = nullptr;          // the loss's derivatives with respect to out
+  float* below = nullptr;          // with respect to in; null if not needed
   const float* earlier = nullptr;  // the value that a shortcut adds
   float* earlier_added = nullptr;  // its derivatives are added here
 
   Array<float> outputs, deltas;
   Array<float> kept;                              // gradients that are kept as floats
-  Array<std::int16_t> whole;                      // of a convolution's weights, as whole numbers
+  Array<std::int16_t> whole;                      // of a convolution's weights, as integers
   Array<std::int16_t> whole_inputs, whole_units;  // a dense layer's operands
   Array<DenseRoundings> dense_roundings;          // [rows]
   Array<PlaceRoundings> place_roundings;          // [rows]
   Array<Moments> moments;                         // of norms
-  Array<float> added;      // derivatives by in, as shortcuts hand them down; where one begins here
-  Array<float> projected;  // derivatives by what a shortcut's projection was given
+  Array<float> added;      // derivatives with respect to in from shortcuts that begin here
+  Array<float> projected;  // derivatives with respect to the input of a shortcut's projection
 };
 
 /// The memory that the groups of a pass share.
@@ -56,8 +56,8 @@ struct FactorPlaces {
   }
 };
 
-/// One layer and its kernels. All work is put into a queue and done later, for `rows` examples.
-/// Threads: functions may run concurrently, with passes and queues of their own.
+/// One layer and its kernels. All work is queued and executed later, for `rows` examples. Threads:
+/// functions may run concurrently, with separate passes and queues.
 class Step {
  public:
   Step(const Shape& in, const Shape& out);
@@ -77,12 +77,12 @@ class Step {
 
   /// Whether the output is the input.
   virtual bool passes_on() const { return false; }
-  /// How many steps before this one the value enters that StepPass::earlier is; 0: none.
+  /// How many steps before this one StepPass::earlier is an input; 0 if there is none.
   virtual std::size_t reaches_back() const { return 0; }
-  /// The numbers per example that GroupPass::place_sums must have room for.
+  /// The numbers per example for which GroupPass::place_sums must have room.
   virtual std::size_t place_sums() const { return 0; }
 
-  /// Memory beside outputs and deltas.
+  /// Memory in addition to outputs and deltas.
   virtual void allocate(const std::shared_ptr<Device>&, std::size_t rows, PassUse, StepPass&) const;
 
   virtual void forward(Queue& queue, std::size_t rows, const StepPass& pass) const = 0;
@@ -90,14 +90,14 @@ class Step {
 
   // For steps with parameters to override.
 
-  /// Writes each example's gradient to rows[0], rows[stride], .., parameter_count() floats each,
-  /// which are zeros before.
+  /// Writes each example's gradient to rows[0], rows[stride], ..., parameter_count() floats each,
+  /// which are zero before.
   virtual void gradient_rows(Queue&, std::size_t, const StepPass&, float*, std::size_t) const {}
   /// Writes the squared norm of each example's gradient to its share.
   virtual void find_norms(Queue&, std::size_t, const StepPass&, const GroupPass&) const {}
-  /// Chooses the cells by the shares' scales, and writes their squares.
+  /// Determines the cells by the shares' scales, and writes their squares.
   virtual void make_cells(Queue&, std::size_t, const StepPass&, const GroupPass&) const {}
-  /// Finds the factors of the cells of all examples, at the places that belong to the layer.
+  /// Computes the factors of the cells of all examples, at the places that belong to the layer.
   virtual void find_factors(Queue&, std::size_t, const StepPass&, const GroupPass&,
                             const FactorPlaces&) const {}
   /// sum[parameter_count()] += the cells of the chosen examples.
@@ -113,7 +113,7 @@ class Step {
   std::size_t offset_ = 0;
 };
 
-/// The largest size of each row, and its sum of squares.
+/// The largest absolute value of each row, and its sum of squares.
 inline void find_statistics(Queue& queue, std::size_t rows, std::size_t length, const float* values,
                             float* largest, double* squares) {
   launch(queue, RowStatistics{rows, length, values, largest, squares});
