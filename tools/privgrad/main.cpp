@@ -53,7 +53,7 @@ std::string overview() {
 }
 
 [[noreturn]] void fail_unknown(const Words& given) {
-  // "plugins lst" is as near to "plugins list" as "pln" is to "plan".
+  // The distance counts per word: "plugins lst" is as near to "plugins list" as "pln" is to "plan".
   std::vector<std::string> names;
   const bool is_group = std::any_of(commands().begin(), commands().end(), [&](const Command& c) {
     const Words name = words_of(c.usage.name);
@@ -113,7 +113,8 @@ int dispatch(const Words& given) {
   fail_unknown(given);
 }
 
-/// Threads get as large a stack as the first one may have. Less than this ends in a crash somewhere.
+/// Other threads get the stack size that the first thread may have. A smaller stack leads to a
+/// crash somewhere.
 void check_stack() {
   constexpr rlim_t kLeast = 1 << 20;
   rlimit stack{};
@@ -165,13 +166,14 @@ const std::vector<Command>& commands() {
 
 int main(int argc, char** argv) {
   privgrad::tool::open_standard_streams();
-  // Beyond a file size limit a write fails, as on a full disk, instead of ending the process.
+  // If a file exceeds the size limit, the write fails, as on a full disk, instead of ending the
+  // process.
   std::signal(SIGXFSZ, SIG_IGN);
   privgrad::tool::watch_for_the_end();
   privgrad::tool::say_waits_for_accounts();
   const int code = privgrad::tool::with_exit_code([&] {
     privgrad::tool::check_stack();
-    privgrad::instruction_set();  // a wrong PRIVGRAD_INSTRUCTIONS is refused before anything else
+    privgrad::instruction_set();  // refuse a wrong PRIVGRAD_INSTRUCTIONS before anything else
     return privgrad::tool::dispatch({argv + 1, argv + argc});
   });
   privgrad::tool::conclude();

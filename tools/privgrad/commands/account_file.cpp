@@ -65,8 +65,8 @@ int open_account(const Arguments& arguments) {
   return 0;
 }
 
-/// The largest zCDP cost that the account still pays for, to a relative 1e-12: what is left, in the
-/// currency that adds up. 0 if there is nothing left.
+/// The largest zCDP cost that the account can still pay, to a relative 1e-12: the rest of the
+/// budget as a number that adds up over runs. 0 if nothing is left.
 double left_rho(const DataAccount& account, Accountant& filter) {
   const auto fits = [&](double rho) {
     return account.spent(filter, Event::zcdp(rho)).value <= account.terms().target_epsilon;
@@ -142,8 +142,8 @@ std::string account_page(const Json& account) {
   return text + "\n" + table.text(0);
 }
 
-/// The part of its reservation that a run has spent: the total of its ledger, if the run cannot
-/// have gone on elsewhere, and else all of it.
+/// The part of its reservation that a run has spent: the total of its ledger if the run cannot have
+/// continued elsewhere, otherwise the whole reservation.
 Event spent_by(const fs::path& directory, const AccountEntry& entry) {
   const fs::path file = directory / "ledger.jsonl";
   if (!fs::exists(file)) {

@@ -1,12 +1,12 @@
-// The part of `privgrad account` about a budget file that many runs on the same data share.
+// The part of `privgrad account` for a budget file that many runs on the same data share.
 #pragma once
 
 #include "arguments.hpp"
 
 namespace privgrad::tool {
 
-/// `privgrad account` for a file that many runs share: --open creates one, --ledger shows one, and
-/// --close settles the reservation that a killed run has left open.
+/// `privgrad account` for a shared budget file: --open creates the file, --ledger shows it, and
+/// --close settles the reservation that a killed run left open.
 bool is_about_account_file(const Arguments& arguments);
 int do_account_file(const Arguments& arguments);
 

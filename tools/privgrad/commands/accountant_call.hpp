@@ -13,7 +13,7 @@ namespace privgrad::tool {
 Option accountant_option();
 Option adjacency_option();
 
-/// What --adjacency says, or its default.
+/// The value of --adjacency, or its default.
 Adjacency adjacency_of(const Arguments& arguments);
 
 using api::AccountantCall;
@@ -22,7 +22,7 @@ using api::AccountantCall;
 /// \throws ConfigError for an unknown accountant, parameters that do not fit it, or no adjacency.
 AccountantCall accountant_call(const Arguments& arguments, const Catalog& catalog);
 
-/// The numbers from `low` to `high`, without the ends unless they are said to belong to it.
+/// The numbers from `low` to `high`; each end belongs to the interval only if its flag says so.
 struct Interval {
   double low, high;
   bool with_low = false, with_high = false;

@@ -23,7 +23,8 @@ namespace privgrad::tool {
 namespace {
 
 constexpr auto kGrace = std::chrono::seconds(2);
-/// The wait from one process to the next: the first to report ends the others, which takes time.
+/// The delay between the reports of successive processes. The first process that reports ends the
+/// others, which takes some time.
 constexpr auto kTurn = std::chrono::seconds(3);
 
 struct Asked {
@@ -31,7 +32,7 @@ struct Asked {
   Value params = Value(Value::Object{});
 };
 
-/// "mpi", or "{kind: mpi, timeout_seconds: 60}".
+/// Parses "mpi" or "{kind: mpi, timeout_seconds: 60}".
 /// \throws ConfigError
 Asked asked_cluster(const std::string& text) {
   std::vector<Problem> problems;
@@ -58,7 +59,7 @@ Asked asked_cluster(const std::string& text) {
   return asked;
 }
 
-/// A plugin that is not there was not built, or misses its library.
+/// A missing plugin was not built, or one of its libraries is missing.
 const Component& find_cluster(const Catalog& catalog, const std::string& kind) {
   try {
     return catalog.find<Cluster>(kind);
@@ -75,20 +76,21 @@ RequestedCluster of_several(ComponentPtr<Cluster> cluster, const Component& comp
   return {.cluster = std::move(cluster), .plugin = component.plugin};
 }
 
-/// The number in a variable of the environment; 0 where there is none.
+/// The number in an environment variable; 0 if the variable is not set.
 std::size_t launcher_says(const char* variable) {
   const char* text = std::getenv(variable);
   return text == nullptr ? 0 : std::strtoull(text, nullptr, 10);
 }
 
-/// How many processes the launcher of this one started together, as it says: Open MPI, MPICH and
+/// How many processes the launcher says it started together with this one: Open MPI, MPICH and
 /// others with PMI, Slurm; 1 without a launcher.
 std::size_t launched_together() {
   std::size_t most = 1;
   for (const char* variable :
        {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"})
     most = std::max(most, launcher_says(variable));
-  // A batch script, too, is task 0 of all tasks; others are processes that were started.
+  // Slurm sets SLURM_NTASKS in a batch script too, where the script is task 0. Only tasks with
+  // another number prove that several processes were started.
   if (std::getenv("SLURM_PROCID") != nullptr) most = std::max(most, launcher_says("SLURM_NTASKS"));
   return most;
 }
@@ -106,7 +108,7 @@ Option cluster_option() {
 
 RequestedCluster requested_cluster(const Arguments& arguments) {
   if (!arguments.has("cluster")) return {};
-  // No lock file: a run that began on one process may go on with several, and vice versa.
+  // No lock file: a run that began on one process may continue on several, and vice versa.
   const host::PluginHost host = load_plugins(arguments);
   const Asked asked = asked_cluster(arguments.text("cluster"));
   const Component& component = find_cluster(host.catalog(), asked.kind);
@@ -149,7 +151,7 @@ int with_cluster(Cluster* cluster, const std::function<int()>& action) {
     speak_as("process " + std::to_string(cluster->rank()) + " on " + cluster->host() + ": ");
   }
   const int code = with_exit_code([&]() -> int { std::rethrow_exception(failure); });
-  conclude();  // what carries the numbers ends the process
+  conclude();  // The communication library ends the process.
   cluster->end_all(code);
   return code;
 }

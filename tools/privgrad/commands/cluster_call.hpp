@@ -1,4 +1,4 @@
-// The option --cluster: the processes that share a run, and how all of them fail together.
+// The option --cluster: the processes that share a run, and how they all fail together.
 #pragma once
 
 #include <functional>
@@ -11,35 +11,36 @@
 
 namespace privgrad::tool {
 
-/// --cluster, for subcommands whose work several processes can share.
+/// --cluster, for subcommands that can share their work among several processes.
 Option cluster_option();
 
-/// The processes that share a run, and the plugin whose code carries its sums.
+/// The processes that share a run, and the plugin whose code adds up their sums.
 struct RequestedCluster {
-  ComponentPtr<Cluster> cluster;  ///< Null: this process alone.
+  ComponentPtr<Cluster> cluster;  ///< Null: this process works alone.
   std::shared_ptr<const PluginIdentity> plugin = nullptr;
-  bool is_local = false;  ///< This process was asked to be alone.
+  bool is_local = false;  ///< The user asked for a single process.
 };
 
-/// Refuses a process that a launcher started with others and that shares its work with fewer: each
-/// of them would make the whole run, and release it, by itself.
+/// Refuses a process that a launcher started together with others if fewer processes share the
+/// work: each process would then make and release the whole run by itself.
 /// \throws ConfigError
 void check_launched(const RequestedCluster& processes);
 
-/// The cluster that --cluster names, with its parameters, from all plugins that are found: lock
-/// files do not cover the plugins that carry numbers from one process to another.
-/// \returns nothing without the option, or where there is only one process, which then runs as
-///   without it.
-/// \throws ConfigError for a kind that is missing, with what to install.
+/// Makes the cluster that --cluster names, with its parameters. Every plugin found may provide it,
+/// because lock files do not cover the plugins that carry numbers between processes.
+/// \returns nothing without the option or if there is only one process, which then runs as if the
+///   option had not been given.
+/// \throws ConfigError if the kind is missing; the message says what to install.
 RequestedCluster requested_cluster(const Arguments& arguments);
 
 /// The same for a manifest's key `cluster`, which --cluster overrides.
 RequestedCluster requested_cluster(const core::Manifest& manifest);
 
-/// As with_exit_code(); if the action fails, all processes of the cluster end with its exit code,
-/// after one line about it. A process that does not lead names itself in that line, and waits for a
-/// moment before: a problem that all processes have is for process 0 to report.
-/// \param cluster  null: this process alone.
+/// Like with_exit_code(), for a cluster: if the action fails, all processes of the cluster end with
+/// its exit code, after one line about the failure. A process other than process 0 adds its own
+/// name to that line and waits a moment before it writes it, so that process 0 reports problems
+/// that all processes have.
+/// \param cluster  null: this process works alone.
 int with_cluster(Cluster* cluster, const std::function<int()>& action);
 
 }  // namespace privgrad::tool

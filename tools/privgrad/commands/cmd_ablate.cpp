@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-/// A plan with the time that each of its runs takes.
+/// A plan with the estimated time of each of its runs.
 Json planned(const core::StudyPlan& plan, const std::vector<double>& seconds) {
   Json json = core::to_json(plan);
   for (std::size_t a = 0; a < seconds.size(); ++a)
@@ -82,7 +82,7 @@ int finish_shard(const Shard& shard, const core::StudyPlan& plan,
   return 0;
 }
 
-/// What a shard makes is settled before any run ends.
+/// A shard's runs are fixed before any run ends.
 void check_one_round(const core::Study& study) {
   if (!study.search && !study.seed_rule) return;
   throw ConfigError(study.file.string() +
@@ -90,7 +90,7 @@ void check_one_round(const core::Study& study) {
                     "results, is known only as it goes on; leave --shard out");
 }
 
-/// Makes what is left of the study.
+/// Makes the remaining runs of the study.
 int make_study(api::StudyCourse& course, const Catalog& catalog, int jobs,
                const Arguments& arguments) {
   const Shard shard = shard_of(arguments);

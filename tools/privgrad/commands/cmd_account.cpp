@@ -23,7 +23,7 @@ std::string read_event_text(const std::string& file) {
   return core::read_whole(file, core::kMostEventBytes);
 }
 
-/// A number of the range, or nothing if it was not given.
+/// The value of a numeric option, checked against its range; nothing if it was not given.
 std::optional<double> given(const Arguments& arguments, const char* option, double high,
                             bool include_low = false) {
   if (!arguments.has(option)) return std::nullopt;
@@ -31,7 +31,8 @@ std::optional<double> given(const Arguments& arguments, const char* option, doub
                    {.low = 0.0, .high = high, .with_low = include_low});
 }
 
-/// The trade-off as a table: false positives at most, false negatives at least.
+/// Prints the trade-off function as a table: the highest false-positive rate and the lowest
+/// false-negative rate.
 int show_curve(const Arguments& arguments, const Event& event) {
   for (const char* other : {"delta", "epsilon"}) {
     if (arguments.has(other))
@@ -60,7 +61,7 @@ int show_curve(const Arguments& arguments, const Event& event) {
   return 0;
 }
 
-/// Delta 0 is asked for by those who expect one as it is of a pure guarantee.
+/// Explains why delta 0 is refused. Users ask for it who expect a pure guarantee.
 void refuse_no_delta(const Arguments& arguments) {
   if (!arguments.has("delta") || number_in("delta", arguments.text("delta"),
                                            {.low = 0.0, .high = 1.0, .with_low = true}) > 0.0)

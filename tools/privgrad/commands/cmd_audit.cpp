@@ -51,7 +51,7 @@ core::AuditOptions options_of(const Arguments& arguments) {
 
 std::string percent(double confidence) { return short_number(100.0 * confidence) + " %"; }
 
-/// \param ending  what may be done with it.
+/// \param ending  says what the reader may do with the page.
 std::string page_of(const std::string& name, const core::AuditResult& result,
                     const std::string& ending) {
   const std::string upper = std::isfinite(result.epsilon_upper)
@@ -104,7 +104,7 @@ int audit_manifest(const Arguments& arguments, const core::AuditOptions& options
   return conclude(result);
 }
 
-/// Leaves audit.json, and makes the page again, which shows it.
+/// Writes audit.json, and rewrites report.html, which shows the audit.
 int audit_directory(const Arguments& arguments, const core::AuditOptions& options) {
   if (arguments.has("set"))
     throw UsageError("--set changes a manifest, and that of a run stays as it was");

@@ -25,7 +25,7 @@ using Json = nlohmann::json;
 
 constexpr double kLargest = 1e300;
 
-/// The numbers of a call, each asked for when it is needed.
+/// The numeric options of a call. Each is checked when it is needed.
 class Numbers {
  public:
   explicit Numbers(const Arguments& arguments) : arguments_(arguments) {}
@@ -35,8 +35,8 @@ class Numbers {
     return arguments_.has(option);
   }
 
-  /// \throws UsageError for an option that was given, and that the answer does not depend on: who
-  ///   gave it would take the answer for another.
+  /// \throws UsageError for an option that was given although the answer does not depend on it;
+  ///   otherwise the user would believe that it had been used.
   void refuse_unused(const std::vector<Option>& options) const {
     for (const Option& option : options) {
       if (std::string_view(option.name) == "json" || !arguments_.has(option.name)) continue;
@@ -61,7 +61,7 @@ class Numbers {
                      {.low = 0.0, .high = kLargest, .with_low = true});
   }
 
-  /// R, given or from (epsilon, delta) by the conversion that the paper uses.
+  /// R, either given or converted from (epsilon, delta) as the paper does.
   double budget() const {
     if (has("budget")) return above_zero("budget");
     if (!has("target-epsilon") || !has("target-delta")) {
@@ -71,8 +71,8 @@ class Numbers {
     return 2.0 * core::rho_for(above_zero("target-epsilon"), in("target-delta", 0.0, 1.0));
   }
 
-  /// alpha, given or from what it is made of.
-  /// \param runs  that share the budget.
+  /// alpha, either given or computed from the quantities that define it.
+  /// \param runs  the number of runs that share the budget.
   double alpha(double runs = 1.0) const {
     if (has("alpha")) return runs * above_zero("alpha");
     return core::alpha_of({.parameters = above_zero("parameters"),
@@ -104,7 +104,7 @@ class Numbers {
 
 Json number(double value) { return core::json_number(value); }
 
-/// One schedule's bound, at the given number of steps or the best one.
+/// The bound for one schedule, at the given number of steps or at the best number.
 template <class Bound>
 Json answer(const Bound& bound, BudgetSplit split, std::optional<std::uint64_t> steps) {
   const core::BestSteps at = steps ? core::BestSteps{*steps, bound.bound(*steps, split)}
@@ -380,7 +380,7 @@ std::string page_of(const Json& json) {
   return page;
 }
 
-/// Of every bound that divides a budget among steps.
+/// The premise of every bound that divides a budget among steps.
 constexpr const char* kPremise =
     "a step costs 1/sigma^2, as with full batches; a sampled step does not, so that with sampling "
     "neither the bound nor the number of steps that is best by it holds";

@@ -31,7 +31,8 @@ constexpr const char* kPrivate =
 struct WantedSource {
   std::string kind;
   Value params{Value::Object{}};
-  fs::path folder = {};  ///< Where all its files must be; empty: anywhere.
+  /// The folder that must contain all its files; empty: they may lie anywhere.
+  fs::path folder = {};
 };
 
 Value object(const std::string& key, Value value) {
@@ -56,14 +57,15 @@ bool is_table_name(const std::string& name) {
                      [&](const char* ending) { return name.ends_with(ending); });
 }
 
-/// Whether a missing operand was meant as a file, and not as the name of a data set.
+/// Whether an operand that does not exist was meant as a file rather than as the name of a data
+/// set.
 bool means_file(const std::string& what) {
   return what.find('/') != what.npos || is_table_name(what) || what.ends_with(".npy") ||
          what.ends_with(".gz") || what.find("-ubyte") != what.npos;
 }
 
-/// The kind of source, by the file's first bytes; by its name for gzip, and for tables, which have
-/// no such bytes.
+/// The kind of source, recognised by the first bytes of the file; by the file name for gzip files
+/// and for tables, which have no characteristic first bytes.
 std::string kind_of(const fs::path& file) {
   const std::string bytes = first_bytes(file);
   const std::string name = file.filename().string();
@@ -80,9 +82,8 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return at == text.npos ? "" : text.replace(at, from.size(), to);
 }
 
-/// IDX keeps images and labels in two files, whose names differ in this word and in their extents:
-/// the other one of the pair.
-/// \returns an empty path if it is not there.
+/// IDX keeps images and labels in two files whose names differ in this word and in the number of
+/// dimensions. \returns the path of the other file of the pair; empty if it does not exist.
 fs::path partner(const fs::path& file, const std::string& own, const std::string& other) {
   const std::string renamed = replaced(file.filename().string(), own, other);
   if (renamed.empty()) return {};
@@ -133,8 +134,8 @@ WantedSource file_source(const fs::path& file, const Value& given) {
   return wanted;
 }
 
-/// The folder becomes the place that `dataset` looks in, and the only one: there is one rule for
-/// what files are called.
+/// `folder` becomes the only place where the data source `dataset` looks, so that the rule about
+/// the names of files exists once.
 WantedSource folder_source(const fs::path& folder) {
   const fs::path whole = fs::canonical(folder);
   const auto is_idx = [](const fs::directory_entry& entry) {
@@ -159,7 +160,7 @@ WantedSource wanted_source(const std::string& what, const Value& given) {
   return {"dataset", object("name", Value(what)), {}};
 }
 
-/// --set KEY=VALUE, on the top level of the data source.
+/// The parameters given by --set KEY=VALUE, applied to the top level of the data source.
 Value given_params(const std::vector<std::string>& settings) {
   Value params{Value::Object{}};
   for (const std::string& setting : settings) {
@@ -181,7 +182,7 @@ Value given_params(const std::vector<std::string>& settings) {
   return params;
 }
 
-/// The content of a source, after going through it.
+/// The description of a source, collected in one pass over its rows.
 struct Description {
   std::string kind;
   DataInfo info;
@@ -208,8 +209,8 @@ Description describe(const Catalog& catalog, const WantedSource& wanted) {
   return d;
 }
 
-/// A table of which nothing is declared holds more than numbers, mostly: it is described as it
-/// would be drafted.
+/// A table without declared columns usually holds more than numbers, so it is described with the
+/// columns that a draft would declare.
 Description describe_or_draft(const Catalog& catalog, const WantedSource& wanted) {
   try {
     return describe(catalog, wanted);
@@ -326,7 +327,7 @@ constexpr const char* kLooked =
     "# Release mode refuses read_off_rows: take it out once nothing here was read off private "
     "rows.\n";
 
-/// The section `data` with what the source suggests to declare.
+/// Prints the section `data`, with the declarations that the source suggests.
 int suggest(const Catalog& catalog, const WantedSource& wanted, bool as_json) {
   const OpenedSource opened = open_source(catalog, wanted.kind, wanted.params);
   Value given = object("kind", Value(wanted.kind));

@@ -6,10 +6,10 @@
 namespace privgrad::tool {
 namespace {
 
-/// A program of its own downloads, because libcurl brings some thirty libraries along, which would
-/// make every other command take 35 ms longer to start.
+/// A separate program downloads, because libcurl depends on some thirty libraries, which would
+/// delay the start of every other command by 35 ms.
 int do_data_fetch(const Arguments& arguments) {
-  // A wrong call is told before anything is started.
+  // Report a wrong call before anything is started.
   find_dataset(known_datasets(), arguments.operand(0));
   std::vector<std::string> words;
   if (arguments.has("timeout")) {

@@ -13,7 +13,7 @@
 namespace privgrad::tool {
 namespace {
 
-/// The copy that the data source `dataset` finds under a name, now and here.
+/// The copy that the data source `dataset` finds under a name, as it is now on this machine.
 struct Here {
   std::size_t train_rows = 0;
   std::size_t test_rows = 0;
@@ -45,7 +45,7 @@ std::string rows_text(std::uint64_t train, std::uint64_t test) {
   return std::to_string(train) + " + " + std::to_string(test);
 }
 
-/// A folder of one's own may hold less than was published; its numbers are then worth a word.
+/// A user's own folder may hold fewer files than were published; the list then shows the numbers.
 std::string place(const Row& row) {
   if (!row.here) return "no";
   const bool all = row.here->train_rows == row.dataset->train_rows &&

@@ -6,7 +6,7 @@ namespace privgrad::tool {
 namespace {
 
 int do_export(const Arguments& arguments) {
-  // A wrong call is told before anything is started.
+  // Report a wrong call before anything is started.
   check_export_call(arguments);
   std::vector<std::string> words{"--out=" + arguments.text("out")};
   for (const std::string& directory : arguments.texts("plugin-dir"))

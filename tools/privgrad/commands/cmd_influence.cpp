@@ -33,7 +33,8 @@ constexpr int kMostPoints = 100'000;
 /// The arguments of a call.
 struct Call {
   bool by_retraining = true;
-  bool own_data = false;  ///< The manifest's own rows, which nothing is charged for.
+  /// The influence is estimated on the manifest's own rows, and this is not charged.
+  bool own_data = false;
   std::uint64_t points = 11;
   std::uint64_t repeats = 10;
   std::vector<double> factors{2.0, 4.0};
@@ -90,9 +91,10 @@ Value parsed_auxiliary(const std::string& text) {
       "--auxiliary is not a data source in YAML, as in '{kind: synthetic, rows: 1000}'");
 }
 
-/// Public data of the shape and number that the model sees: unit Gaussians around a mean per class,
-/// or a linear response. They already stand for the private rows after the transforms; transforms
-/// that only set a scale are kept, and are fitted on the public rows.
+/// Public data of the shape and number that the model sees: unit Gaussians around one mean per
+/// class, or a linear response. These rows stand for private rows that have already been
+/// transformed, so only transforms that set a scale are kept, and they are fitted on the public
+/// rows.
 Value auxiliary_data(const core::Manifest& manifest, const core::Plan& plan) {
   const ExampleShape& shape = plan.setting->network.input;
   if (shape.features.size() != 1) {
@@ -129,10 +131,10 @@ std::vector<core::ManifestChange> data_changes(const Call& call, const Arguments
   return {{"data", std::move(data), "--auxiliary"}};
 }
 
-/// The warning if noise hides the differences between estimates; else "".
+/// The warning if noise hides the differences between the estimates; otherwise "".
 std::string noise_of(const Json& record) { return record.value("within_noise", ""); }
 
-/// The answer, as influence.json has it.
+/// The answer, in the format of influence.json.
 Json record_of(const Call& call, const core::Manifest& manifest, std::uint64_t steps,
                const std::vector<double>& noise, const std::vector<InfluenceEstimate>& estimates) {
   Json rows = Json::array();
@@ -202,8 +204,8 @@ std::string page_of(const Json& record, const fs::path& table) {
          table.string() + "}}\n";
 }
 
-/// Writes the table that schedules read. For estimates within noise there is none: a schedule would
-/// spend the budget by chance.
+/// Writes the table that schedules read. If the estimates lie within noise, no table is written,
+/// because a schedule would then divide the budget by chance.
 void write_table(const fs::path& table, const Json& record) {
   if (noise_of(record).empty()) return core::write_atomically(table, table_of(record));
   std::error_code failure;

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t kCurveWidth = 40;
 
-/// In words, with the keys of a manifest that gives it.
+/// Describes the choice of noise in words, with the keys of a manifest that makes it.
 std::string choice_of(const api::NoiseOfMechanisms& noise) {
   const api::NoiseArm& best = noise.best();
   return "\nleast noise in the iterates: " + best.name + "\n  --set 'sampler=" + best.sampler +
@@ -126,7 +126,7 @@ api::NoiseQuestion question_of(const Arguments& arguments) {
   return question;
 }
 
-/// Prints what was found, as it is asked for.
+/// Prints the result in the requested format.
 template <class Noise>
 void print_noise(const Arguments& arguments, const Noise& noise) {
   if (arguments.has("json")) {

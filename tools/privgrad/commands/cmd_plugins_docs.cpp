@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// kind -> name -> summary, of what has a page.
+/// kind -> name -> summary of every component that has a page.
 using Index = std::map<std::string, std::map<std::string, std::string>>;
 
 std::string page_name(const std::string& kind, const std::string& name) {

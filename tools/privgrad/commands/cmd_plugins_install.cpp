@@ -27,8 +27,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder beside the user's plugins, on one file system with them, where none is looked for. While
-/// it is there, no other call installs anything; what a killed call has left is removed.
+/// A folder beside the user's plugins, on the same file system, in which no command looks for
+/// plugins. While it exists, no other call installs anything. A new call removes the folder that a
+/// killed call left behind.
 class StagingFolder {
  public:
   StagingFolder() {
@@ -64,7 +65,7 @@ class StagingFolder {
   int lock_ = -1;
 };
 
-/// A copy of the plugin, which from here on is all that is looked at: nobody else can change it.
+/// A private copy of the plugin, which nobody else can change. All later checks read this copy.
 fs::path staged_copy(const fs::path& plugin, const StagingFolder& folder) {
   fs::path copy = folder.path() / plugin.filename();
   fs::copy_file(plugin, copy);
@@ -73,8 +74,9 @@ fs::path staged_copy(const fs::path& plugin, const StagingFolder& folder) {
   return copy;
 }
 
-/// \returns the public key of who signed the file; nothing: nobody did, and nobody had to.
-/// \throws PluginError if there is a signature of something else, or none by the signer asked for.
+/// \returns the public key of the signer; nothing if there is no signature and none is required.
+/// \throws PluginError if the signature does not fit the file, or if the required signer did not
+///   sign it.
 std::optional<std::string> signer_of(const std::string& plugin, const fs::path& staged,
                                      const std::optional<std::string>& wanted) {
   const fs::path file = signature_of(plugin);
@@ -90,7 +92,7 @@ std::optional<std::string> signer_of(const std::string& plugin, const fs::path& 
   return signer;
 }
 
-/// \returns the last line that the suite complained in, about the file as the user called it.
+/// \returns the last complaint that the suite printed, with the file's name as the user wrote it.
 std::string complaint(const fs::path& errors, const std::string& staged,
                       const std::string& plugin) {
   constexpr std::size_t kMostBytes = std::size_t{1} << 20;
@@ -103,7 +105,8 @@ std::string complaint(const fs::path& errors, const std::string& staged,
   return text.empty() ? plugin + ": did not pass privgrad plugins test" : text;
 }
 
-/// \throws PluginError if a promise is broken, or the suite could not look at all of the plugin.
+/// Examines the plugin and writes the record.
+/// \throws PluginError if the plugin breaks a promise, or if the suite could not examine all of it.
 void put_on_record(const Arguments& arguments, const fs::path& staged) {
   std::vector<std::string> words{"--quiet"};
   for (const std::string& params : arguments.texts("params"))
@@ -121,7 +124,7 @@ void put_on_record(const Arguments& arguments, const fs::path& staged) {
                     "privgrad plugins test says which, and --params how to make it");
 }
 
-/// \throws PluginError about the file as the user called it.
+/// \throws PluginError that names the file as the user wrote it.
 const PluginIdentity& load_staged(host::PluginHost& host, const std::string& plugin,
                                   const fs::path& staged) try {
   return host.load(staged);
@@ -141,7 +144,7 @@ std::string components_of(const Catalog& catalog, const PluginIdentity& plugin) 
   return names;
 }
 
-/// A line for each bare name that another plugin has.
+/// One line for each bare name that belongs to another plugin.
 std::string taken_names(const Catalog& catalog, const PluginIdentity& plugin) {
   std::string lines;
   for (const Component* component : catalog.loaded()) {
@@ -156,7 +159,7 @@ std::string taken_names(const Catalog& catalog, const PluginIdentity& plugin) {
   return lines;
 }
 
-/// Writes down the bare names that the plugin has now, so that it keeps them.
+/// Claims the bare names that the plugin provides now, so that it keeps them.
 void claim_names(const Catalog& catalog, const PluginIdentity& plugin, const fs::path& folder) {
   std::vector<host::ClaimedName> claims = host::read_claims(folder);
   std::erase_if(claims, [&](const auto& claim) { return claim.plugin == plugin.name; });
@@ -169,8 +172,9 @@ void claim_names(const Catalog& catalog, const PluginIdentity& plugin, const fs:
   host::write_claims(folder, claims);
 }
 
-/// Puts the plugin where it is found, as the last and only step that installs it: names and record,
-/// which lies by the hash of the file, mean nothing without it.
+/// Moves the plugin to the folder where commands find it. This is the last step and the only one
+/// that installs anything: the names and the record, which is stored under the hash of the file,
+/// have no effect without the file.
 void place(const fs::path& staged, const fs::path& target, const PluginIdentity& plugin,
            const Catalog& catalog) {
   fs::create_directories(target.parent_path());

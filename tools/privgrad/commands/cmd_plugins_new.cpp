@@ -24,7 +24,7 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /// The name becomes part of file names, C++ identifiers and CMake targets.
 void check_name(const std::string& what, const std::string& name, std::string_view also_allowed) {
-  constexpr std::size_t kLongest = 31;  // "VENDOR.NAME" has 63 characters in a plugin's note
+  constexpr std::size_t kLongest = 31;  // a plugin's note holds 63 characters for "VENDOR.NAME"
   const bool plain = std::all_of(name.begin(), name.end(), [&](char c) {
     return is_letter(c) || is_digit(c) || also_allowed.find(c) != also_allowed.npos;
   });
@@ -61,7 +61,7 @@ std::string pascal_case(const std::string& name) {
   return out;
 }
 
-/// share/privgrad/plugin_template below the prefix that the program itself is in.
+/// share/privgrad/plugin_template below the prefix in which this program is installed.
 fs::path template_folder() {
   std::error_code unknown;
   const fs::path program = fs::read_symlink("/proc/self/exe", unknown);
@@ -100,15 +100,15 @@ std::map<fs::path, std::string> instantiate(const fs::path& from, const Tokens& 
   return files;
 }
 
-/// 0777 as the umask leaves it.
+/// 0777, reduced by the umask.
 fs::perms usual_permissions() {
   const mode_t mask = ::umask(0);
   ::umask(mask);
   return static_cast<fs::perms>(0777 & ~mask);
 }
 
-/// \returns the folder's path without a slash at its end.
-/// \throws IoError if something is there.
+/// \returns the folder's path without a trailing slash.
+/// \throws IoError if the path exists.
 fs::path free_place(const std::string& folder) {
   fs::path place = fs::absolute(folder).lexically_normal();
   if (place.filename().empty()) place = place.parent_path();
@@ -119,7 +119,7 @@ fs::path free_place(const std::string& folder) {
   return place;
 }
 
-/// All files or none: they are written into a folder beside the new one, which then takes its name.
+/// Writes all files or none: the files go into a temporary folder, which is then renamed.
 void write_folder(const fs::path& folder, const std::map<fs::path, std::string>& files) {
   fs::create_directories(folder.parent_path());
   std::string unfinished = (folder.parent_path() / ".privgrad-new-XXXXXX").string();

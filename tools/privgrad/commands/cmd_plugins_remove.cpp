@@ -16,13 +16,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// An installed file and the names that it can be removed by.
+/// An installed file and the names by which it can be removed.
 struct Installed {
   fs::path file;
   std::set<std::string> names;
 };
 
-/// The file's name is one of them, for plugins that cannot be loaded any more.
+/// Each file can also be removed by its file name, because some plugins can no longer be loaded.
 std::vector<Installed> installed_plugins(const Catalog& catalog) {
   std::vector<Installed> all;
   const fs::path folder = host::user_plugin_directory();
@@ -48,7 +48,7 @@ std::vector<Installed> installed_plugins(const Catalog& catalog) {
                    (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
 }
 
-/// Removes the file first: without it, its records and names mean nothing.
+/// Removes the file first: without it, its records and names have no effect.
 void remove_plugin(const fs::path& file, const Catalog& catalog) {
   const fs::path resolved = fs::canonical(file);
   const PluginIdentity* plugin = nullptr;

@@ -5,8 +5,8 @@
 namespace privgrad::tool {
 namespace {
 
-/// A program of its own examines plugins, because it can make released values out of nothing, to
-/// hand them to components. The command must not be able to.
+/// A separate program examines plugins, because the examination must create released values without
+/// paying for them. The command itself must not have that ability.
 int do_plugins_test(const Arguments& arguments) {
   std::vector<std::string> words;
   for (const std::string& params : arguments.texts("params")) {

@@ -23,7 +23,7 @@ using core::Predictions;
 
 constexpr std::size_t kShownRows = 50;
 
-/// Probabilities where the loss makes them, else the outputs.
+/// Probabilities if the loss defines them, otherwise the model's outputs.
 std::vector<double> numbers_of(const Predictions& predictions, std::size_t row) {
   if (predictions.has_probabilities()) return predictions.probabilities(row);
   const auto values = predictions.of(row);
@@ -36,7 +36,7 @@ Json numbers_json(const Predictions& predictions, std::size_t row) {
   return list;
 }
 
-/// A regression has one number for each example.
+/// For a regression, one number per example.
 Json value_json(const Predictions& predictions, std::size_t row) {
   Json list = numbers_json(predictions, row);
   return predictions.classes == 0 && list.size() == 1 ? list[0] : list;
@@ -81,7 +81,7 @@ std::string json_lines(const Predictions& predictions, const std::vector<std::st
   return text;
 }
 
-/// RFC 4180.
+/// A CSV cell, quoted as RFC 4180 requires.
 std::string csv_cell(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == text.npos) return text;
   std::string quoted = "\"";
@@ -101,7 +101,7 @@ std::vector<std::string> columns(const Predictions& predictions,
   return names;
 }
 
-/// \throws ConfigError  a column that is kept has the name of another.
+/// \throws ConfigError if a kept column has the name of another column.
 std::string csv_head(const Predictions& predictions, const std::vector<std::string>& classes,
                      const std::vector<KeptColumn>& kept) {
   std::vector<std::string> names{"row"};
@@ -162,7 +162,7 @@ std::string npy(const Predictions& predictions, const std::vector<std::string>&,
 using Writer = std::string (*)(const Predictions&, const std::vector<std::string>&,
                                const std::vector<KeptColumn>&);
 
-/// \throws UsageError before anything was computed.
+/// \throws UsageError before anything is computed.
 Writer writer_for(const std::string& file, bool keeps) {
   const std::string ending = std::filesystem::path(file).extension().string();
   if (ending == ".csv") return csv;

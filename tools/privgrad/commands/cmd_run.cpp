@@ -37,7 +37,8 @@ std::optional<host::LockFile> requested_lock(const Arguments& arguments) {
   return host::read_lock_file(named.empty() ? beside : fs::path(named));
 }
 
-/// The directory's name goes into the summary, which is JSON; better to say so before training.
+/// The directory's name is stored in the summary, which is JSON. Report a name that is not UTF-8
+/// before training.
 void check_utf8(const std::string& option, const std::string& directory) {
   try {
     (void)nlohmann::json(directory).dump();
@@ -46,8 +47,8 @@ void check_utf8(const std::string& option, const std::string& directory) {
   }
 }
 
-/// Reports what no ledger holds and what could not be resumed, so that nothing is left out
-/// silently.
+/// Warns about what is missing from the ledger and about a state that could not be resumed, so that
+/// the user learns of both.
 void complain_about(const core::RunResult& result) {
   if (!result.data.why_not.empty())
     complain("note", "the run is bound to no data: " + result.data.why_not);
@@ -76,7 +77,7 @@ core::RunResult train_in_directory(const core::Plan& plan, core::RunOptions opti
   return train(plan, std::move(options), quiet);
 }
 
-/// \returns the exit code, after saying why a run ended before its last step.
+/// Explains why a run ended before its last step. \returns the exit code.
 int conclude(const core::Plan& plan, const core::RunResult& result, const Arguments& arguments) {
   const std::string reached =
       "step " + std::to_string(result.steps) + " of " + std::to_string(plan.steps());
@@ -113,7 +114,7 @@ int conclude(const core::Plan& plan, const core::RunResult& result, const Argume
                             "; the model is the one before the first round, and what clients paid "
                             "is spent");
       return 1;
-    case core::RunStatus::unfinished:  // never returned by a run
+    case core::RunStatus::unfinished:  // a run never returns this status
       break;
     case core::RunStatus::diverged:
       complain("error",
@@ -145,7 +146,7 @@ int show(const core::Plan& plan, const core::RunResult& result, const Arguments&
   if (!result.can_be_resumed) write_result_page(directory_of(result), "run");
   if (arguments.has("json")) {
     nlohmann::json json = result.summary;
-    json.erase("test_evaluation");  // long; summary.json has it, and privgrad evaluate
+    json.erase("test_evaluation");  // too long to print; summary.json and privgrad evaluate show it
     if (result.resumed_at) json["resumed_at"] = *result.resumed_at;
     print_json(json);
   } else if (!result.can_be_resumed) {
@@ -154,15 +155,16 @@ int show(const core::Plan& plan, const core::RunResult& result, const Arguments&
   return conclude(plan, result, arguments);
 }
 
-/// Makes sure that the plugin that carries private sums between processes has passed its tests, or
-/// is allowed.
+/// Makes sure that the plugin that carries private sums between processes has passed its tests or
+/// has been allowed explicitly.
 /// \throws PrivacyError
 void check_tested(const core::Manifest& manifest, const RequestedCluster& processes) {
   if (processes.plugin == nullptr) return;
   if (const auto why = core::why_refused(manifest, *processes.plugin)) throw PrivacyError(*why);
 }
 
-/// The work of a process that does not lead. It ignores signals to stop: process 0 ends the others.
+/// The work of every process but process 0. These processes ignore stop signals: process 0 ends
+/// them.
 int work(const core::Manifest& manifest, const core::RunOptions& options) {
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGTERM, SIG_IGN);
@@ -170,7 +172,7 @@ int work(const core::Manifest& manifest, const core::RunOptions& options) {
   return 0;
 }
 
-/// Goes on with a run as it began: by its own manifest, with the plugins of its lock file.
+/// Continues a run as it began: with its own manifest and the plugins of its lock file.
 int do_resume(const Arguments& arguments) {
   for (const char* option : {"set", "out", "locked"}) {
     if (arguments.has(option)) {
@@ -185,7 +187,7 @@ int do_resume(const Arguments& arguments) {
   options.directory = arguments.text("resume");
   options.resume = true;
   options.finish = arguments.has("finish");
-  // A kill, or a full disk, between the summary and the page.
+  // The process was killed, or the disk was full, between the summary and the page.
   if (fs::exists(options.directory / "summary.json") &&
       !fs::exists(options.directory / "report.html"))
     write_result_page(options.directory, "run");

@@ -25,7 +25,7 @@ int do_validate(const Arguments& arguments) {
         core::load_manifest(arguments.operand(0), arguments.texts("set"), host.catalog()));
   } catch (const Error& problem) {
     if (as_json) print_json(answer(api::lines_of(problem)));
-    throw;  // said on standard error too, and decides the exit code
+    throw;  // The error is also printed on standard error, and decides the exit code.
   }
   if (as_json) print_json(answer({}));
   return 0;

@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 
 constexpr int kNotVerified = 3;
 
-/// The thing to verify: a run or a study, or one client of a run.
+/// What to verify: a run, a study, or one client of a federated run.
 struct Target {
   fs::path directory;
   std::optional<std::size_t> client;
@@ -26,7 +26,7 @@ struct Target {
 Target target_of(const Arguments& arguments) {
   Target target{arguments.operand(0), {}};
   std::error_code failure;
-  // DIR/ledgers/client-3.jsonl is client 3 of DIR.
+  // DIR/ledgers/client-3.jsonl belongs to client 3 of DIR.
   const std::string name = target.directory.filename().string();
   constexpr std::string_view kBegin = "client-", kEnd = ".jsonl";
   if (!fs::is_directory(target.directory, failure) && name.starts_with(kBegin) &&

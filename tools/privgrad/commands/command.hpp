@@ -1,4 +1,4 @@
-// The table of all subcommands. A new one is declared here and defined in a file cmd_*.cpp.
+// The table of all subcommands. Declare a new one here and define it in a file cmd_*.cpp.
 #pragma once
 
 #include <vector>
@@ -11,10 +11,10 @@ namespace privgrad::tool {
 /// A subcommand: its syntax and its function.
 struct Command {
   Usage usage;
-  int (*run)(const Arguments&) = nullptr;  ///< \returns the exit code; throws for failures.
+  int (*run)(const Arguments&) = nullptr;  ///< \returns the exit code; failures are thrown.
 };
 
-/// One file each: cmd_*.cpp.
+/// Each is defined in its own file cmd_*.cpp.
 Command run_command();
 Command plan_command();
 Command ablate_command();
@@ -48,7 +48,7 @@ Command cache_delete_command();
 Command completion_command();
 Command man_command();
 
-/// All of them, in the order in which help lists them.
+/// All subcommands, in the order in which help lists them.
 const std::vector<Command>& commands();
 
 }  // namespace privgrad::tool

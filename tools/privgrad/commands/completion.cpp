@@ -9,9 +9,9 @@
 namespace privgrad::tool {
 namespace {
 
-// Both scripts are the same function between a few primitives of the shell: _privgrad_words
-// WORD..., _privgrad_files, _privgrad_folders. It is called with the words behind the program's
-// name, the one that is being written last, and knows the program as $program.
+// Both scripts contain the same function, which uses a few primitives of the shell: _privgrad_words
+// WORD..., _privgrad_files, _privgrad_folders. It is called with the words after the program's
+// name, including the unfinished last word, and calls the program as $program.
 
 constexpr const char* kComponents = R"sh(
 # KIND/NAME of every component that there is; with a kind, the names of that kind.
@@ -44,7 +44,7 @@ _privgrad_folders() {
 }
 )sh";
 
-// bash makes three words of --option=value.
+// bash splits --option=value into three words.
 constexpr const char* kBashTail = R"sh(
 _privgrad() {
   local program=$1 current=${COMP_WORDS[COMP_CWORD]} i
@@ -100,7 +100,7 @@ std::string datasets() {
   return offer_words(names);
 }
 
-/// The completion for a value that help calls `meta`; "" if only the user can know.
+/// The completion for a value that help calls `meta`; "" if nothing can be suggested.
 std::string offer(const std::string& meta) {
   if (meta == "KIND/NAME") return "_privgrad_words $(_privgrad_components '')";
   if (meta == "KIND") return offer_words({kComponentKinds.begin(), kComponentKinds.end()});
@@ -118,10 +118,10 @@ std::string offer(const Option& option) {
   return offer(option.value);
 }
 
-/// An option that takes its value from the next word.
+/// Whether the option takes its value from the next word.
 bool takes_word(const Option& option) { return !option.value.empty() && !option.implied; }
 
-/// First words, in the order of help, each with the second words that it may have.
+/// The first words, in the order of help, each with the possible second words.
 std::vector<std::pair<std::string, std::vector<std::string>>> groups(
     const std::vector<Command>& commands) {
   std::vector<std::pair<std::string, std::vector<std::string>>> out;

@@ -17,12 +17,12 @@ struct OpenedSource {
   std::string kind;
   ComponentPtr<DataSource> source;
 
-  /// \returns the files that it reads; none if it does not list them.
+  /// \returns the files that the source reads; empty if it does not list them.
   std::vector<std::filesystem::path> files() const;
 };
 
-/// \param params  an object, without `kind`.
-/// \throws ConfigError naming the parameters that do not fit.
+/// \param params  an object without `kind`.
+/// \throws ConfigError that names the parameters that do not fit.
 OpenedSource open_source(const Catalog& catalog, const std::string& kind, const Value& params);
 
 }  // namespace privgrad::tool

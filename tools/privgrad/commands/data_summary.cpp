@@ -42,7 +42,7 @@ DataSummary summarise(const Dataset& data) {
 
 namespace {
 
-/// Calls `take` with a hash of each row, features and target.
+/// Calls `take` with a hash of each row (features and target).
 template <class Take>
 void for_each_hash(const Dataset& data, const Take& take) {
   std::vector<float> row(data.row_size() + 1);

@@ -20,19 +20,18 @@ struct Spread {
   double mean() const { return sum / static_cast<double>(count); }
 };
 
-/// A summary of the examples of a split. As private as the examples.
+/// A summary of the examples of a split. It is as private as the examples themselves.
 struct DataSummary {
   std::uint64_t rows = 0;
   Spread features;
   Spread targets;
-  std::vector<std::uint64_t> class_counts;  ///< [classes]; empty if the targets are reals.
+  std::vector<std::uint64_t> class_counts;  ///< [classes]; empty if the targets are real numbers.
 };
 
-/// Goes over the examples once, in blocks, so that byte data are never all expanded in memory.
+/// Reads the examples once, in blocks, so that byte data are never expanded in memory all at once.
 DataSummary summarise(const Dataset& data);
 
-/// \returns how many of the rows have features and target equal, bit for bit, to those of one of
-///   the others.
+/// \returns how many rows occur in `others` too, with features and target equal bit for bit.
 std::uint64_t rows_in_common(const Dataset& rows, const Dataset& others);
 
 }  // namespace privgrad::tool

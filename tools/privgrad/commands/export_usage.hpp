@@ -5,11 +5,11 @@
 
 namespace privgrad::tool {
 
-/// The syntax of `export`. Two programs use it: privgrad, which explains and checks the call, and
-/// its companion, which does the work.
+/// The syntax of `export`. Two programs use it: privgrad explains and checks the call, and the
+/// companion program writes the file.
 Usage export_usage();
 
-/// \throws UsageError if the call asks for an unknown format, or names no file to write.
+/// \throws UsageError if the call asks for an unknown format or names no output file.
 void check_export_call(const Arguments& arguments);
 
 }  // namespace privgrad::tool

@@ -1,4 +1,4 @@
-// The options --cache and --dir: where computed features are kept, and how they are listed.
+// The options --cache and --dir: where computed features are stored, and how they are listed.
 #pragma once
 
 #include <filesystem>
@@ -15,17 +15,16 @@ namespace privgrad::tool {
 /// --cache, for every subcommand that makes runs.
 Option cache_option();
 
-/// --dir, for the subcommands about kept features.
+/// --dir, for the subcommands about stored features.
 Option cache_folder_option();
 
-/// The folder that the option names, or the user's own folder for such files (XDG Base Directory
-/// Specification).
-/// \param option  "cache" or "dir"; not given, or given without a value: the user's own folder.
+/// The folder that the option names, or the user's cache folder (XDG Base Directory Specification).
+/// \param option  "cache" or "dir"; if it is not given, or has no value: the user's cache folder.
 /// \returns an absolute path.
 /// \throws UsageError if there is no such folder.
 std::filesystem::path feature_folder(const Arguments& arguments, const std::string& option);
 
-/// The cache of a run, whose notes go to standard error.
+/// The feature cache of a run. Its notes go to standard error.
 /// \returns null without --cache.
 std::unique_ptr<const core::FeatureCache> requested_cache(const Arguments& arguments);
 
@@ -33,7 +32,7 @@ std::unique_ptr<const core::FeatureCache> requested_cache(const Arguments& argum
 std::string features_words(std::span<const core::KeptFeatures> kept);
 
 /// {"folder", "bytes", "features": [{"rows", "row_size", "bytes", "used"}]}; rows and row_size are
-/// null where a file does not give them.
+/// null if a file does not contain them.
 nlohmann::json features_json(const std::filesystem::path& folder,
                              std::span<const core::KeptFeatures> kept);
 

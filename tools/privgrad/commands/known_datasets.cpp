@@ -17,17 +17,17 @@ using Json = nlohmann::json;
 
 // Where the figures come from.
 //
-// mnist: the SHA-256 sums of the .gz files are those that download scripts of many projects pin for
-// both addresses; the IDX files inside have the MD5 sums that the same sources list for the
-// originals, and were compared with an independent, lossless copy of the images.
+// mnist: the download scripts of many projects pin these SHA-256 sums of the .gz files, for both
+// addresses. The IDX files inside have the MD5 sums that the same projects list for the originals,
+// and were compared with an independent, lossless copy of the images.
 //
-// fashion-mnist: computed from files whose git blob ids are those in Zalando's repository and whose
-// MD5 sums are those in its README.
+// fashion-mnist: the sums were computed from files with the git blob ids of Zalando's repository
+// and the MD5 sums of its README.
 //
 // cifar10: the page of the data set (www.cs.toronto.edu/~kriz/cifar.html) gives the MD5 sum
-// c32a1d4ab5d03f1284b67883e8d87530 for the binary version. The SHA-256 sum is the one that several
-// projects pin for the archive (the Go and Ruby readers of CIFAR-10 among them), one of which lists
-// it beside that MD5 sum and the size. We have not had the archive itself in hand.
+// c32a1d4ab5d03f1284b67883e8d87530 for the binary version. Several projects pin this SHA-256 sum
+// for the archive (among them the Go and Ruby readers of CIFAR-10), and one of them lists it beside
+// that MD5 sum and the size. We have not seen the archive itself.
 constexpr std::string_view kBuiltIn = R"json([
 {
   "name": "mnist",
@@ -157,7 +157,7 @@ class Reader {
     fail(json.dump() + " is not a number of rows, bytes or classes");
   }
 
-  /// A name of a file or folder that stays where it is put.
+  /// A file or folder name without a path, so that nothing is written outside its folder.
   std::string plain_name(const Json& json) const {
     auto name = json.get<std::string>();
     if (name.empty() || name.front() == '.' || name.find('/') != name.npos ||

@@ -15,7 +15,7 @@ struct DatasetFile {
   std::string name;
   std::uint64_t bytes = 0;
   std::string sha256;                  ///< 64 lower-case hex digits.
-  std::vector<std::string> addresses;  ///< Tried in this order.
+  std::vector<std::string> addresses;  ///< The addresses to try, in this order.
 };
 
 /// How downloads become files that the data source `dataset` reads.
@@ -37,18 +37,18 @@ struct KnownDataset {
   std::uint64_t bytes() const;  ///< The total size of all downloads.
 };
 
-/// The data sets that this program knows or, if the environment variable PRIVGRAD_DATASETS names a
-/// file, those of the list in that file, in the same JSON.
-/// \throws IoError, ConfigError naming the file and what is wrong with it.
+/// The data sets that this program knows. If the environment variable PRIVGRAD_DATASETS names a
+/// file, the data sets of that file instead, which has the same JSON format.
+/// \throws IoError, ConfigError that names the file and the mistake in it.
 std::vector<KnownDataset> known_datasets();
 
-/// \param source  the text's name in errors.
-/// \param local_http  whether addresses on this machine may be plain http.
+/// \param source  the name of the text in errors.
+/// \param local_http  whether addresses on this machine may use plain http.
 /// \throws ConfigError
 std::vector<KnownDataset> datasets_from_json(std::string_view text, const std::string& source,
                                              bool local_http);
 
-/// \throws ConfigError with the nearest name.
+/// \throws ConfigError that suggests the nearest name.
 const KnownDataset& find_dataset(const std::vector<KnownDataset>& datasets,
                                  const std::string& name);
 

@@ -9,7 +9,8 @@
 namespace privgrad::tool {
 namespace {
 
-/// A line of text that roff shows as it is: no escape, no request, and dashes that can be copied.
+/// A line of text that roff shows unchanged: without escapes or requests, and with dashes that can
+/// be copied.
 std::string shown(std::string_view line) {
   std::string text = line.starts_with('.') || line.starts_with('\'') ? "\\&" : "";
   for (const char c : line) {
@@ -34,7 +35,7 @@ void each_line(std::string_view text, const Body& body) {
   }
 }
 
-/// An empty line begins a paragraph; what is indented stays line by line.
+/// An empty line begins a paragraph; indented lines keep their line breaks.
 std::string paragraphs(std::string_view text) {
   std::string page;
   each_line(text, [&](std::string_view line) {

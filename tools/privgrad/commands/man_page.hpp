@@ -8,10 +8,10 @@
 
 namespace privgrad::tool {
 
-/// The manual page of a command, in the macros of man(7), with the content of its --help.
+/// The manual page of a command in the macros of man(7), with the content of its --help.
 std::string man_page(const Usage& usage);
 
-/// The page privgrad(1): all commands, a line each.
+/// The page privgrad(1), with one line for each command.
 std::string man_page(const std::vector<Command>& all);
 
 /// "privgrad-plugins-list" for "plugins list".

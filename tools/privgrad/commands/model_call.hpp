@@ -1,4 +1,5 @@
-// The options and the opening of a model and its rows, for commands that apply a trained model.
+// The options of commands that apply a trained model, and how such a command opens its model and
+// rows.
 #pragma once
 
 #include <cstddef>
@@ -18,17 +19,17 @@ using api::ModelCall;
 /// --data, --split, --threads, --json, --plugin-dir and --quiet.
 std::vector<Option> model_call_options();
 
-/// Reads the model and the rows: those of --data, or the test rows of the run.
-/// \param catalog  outlives the call. \param keep  columns that come along.
+/// Reads the model and the rows: the rows of --data, or the test rows of the run.
+/// \param catalog  must outlive the call. \param keep  the columns to copy to the output.
 /// \throws UsageError, ConfigError, IoError
 ModelCall open_model_call(const Arguments& arguments, const Catalog& catalog,
                           std::vector<std::string> keep = {});
 
 /// Shows on a terminal how many rows are done.
-/// \param status  outlives the result.
+/// \param status  must outlive the result.
 std::function<void(std::size_t)> row_display(const ModelCall& call, StatusLine& status, bool quiet);
 
-/// Says on standard error which rows the numbers are about, if those are private.
+/// Says on standard error which rows were used, if those rows are private.
 void tell_if_private(const ModelCall& call, const std::string& what);
 
 }  // namespace privgrad::tool

@@ -38,7 +38,7 @@ std::string components_section(const core::Manifest& manifest) {
   return section("components", table);
 }
 
-/// How good the noise is by the influence that it was made from.
+/// How good the noise is under the influence from which it was computed.
 std::string influence_text(const core::Plan& plan) {
   const auto facts = core::influence_facts(plan);
   if (!facts) return "";
@@ -48,7 +48,7 @@ std::string influence_text(const core::Plan& plan) {
   return text + "; uniform noise of this guarantee has " + short_number(facts->uniform, 5) + "\n";
 }
 
-/// The rule that adaptive noise follows, and the facts known beforehand.
+/// The rule of adaptive noise, and the facts that are known in advance.
 std::string adaptive_text(const core::Plan& plan) {
   if (!plan.noise_adapts) return "";
   const core::AdaptiveNoisePlan& adapts = *plan.noise_adapts;
@@ -93,7 +93,7 @@ std::string in_a_row(const std::vector<std::string>& names) {
   return all;
 }
 
-/// The weights that the model begins from, tensor by tensor, and which of them stay frozen.
+/// The initial weights of the model, tensor by tensor, and which of them are frozen.
 void add_weights(const core::Plan& plan, Table& table) {
   const core::Setting& setting = *plan.setting;
   if (!setting.weights) return;
@@ -195,7 +195,7 @@ std::string federated_section(const core::Plan& plan) {
   return text;
 }
 
-/// The cost of the drawn order to its examples.
+/// What the order of the batches costs an example.
 std::string participation_text(const core::Plan& plan) {
   const core::RhoOfExamples rho = plan.rho_of_examples();
   if (const auto& rule = plan.public_order()->separation) {
@@ -261,7 +261,7 @@ std::string privacy_section(const core::Plan& plan) {
   return section("privacy", table);
 }
 
-/// The facts that rest on the word of the manifest's author.
+/// The facts for which the author of the manifest vouches.
 std::string declared_section(const core::Plan& plan) {
   constexpr std::size_t kLongest = 240;
   Table table({Align::left, Align::left});
@@ -291,7 +291,7 @@ std::string sparkline(std::span<const double> values, std::size_t width, bool ut
   const std::size_t columns = std::min(width, values.size());
   std::string line;
   for (std::size_t column = 0; column < columns; ++column) {
-    // The first column is the first value and the last the last, whatever lies between.
+    // The first column shows the first value and the last column the last value.
     const std::size_t at =
         columns == 1 ? 0 : (column * (values.size() - 1) + (columns - 1) / 2) / (columns - 1);
     const double height = (values[at] - *low) / (*high - *low);

@@ -16,8 +16,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::seconds;
 
-/// Shows what it counts until it is gone. The plan is made on the caller's thread, which one trial may
-/// keep for minutes; what is shown comes from a thread of its own.
+/// Shows the number of trials until it is destroyed. The plan is made on the caller's thread, where
+/// a single trial may take minutes, so a separate thread writes the output.
 class PlanningDisplay {
  public:
   explicit PlanningDisplay(bool quiet) : status_(quiet) {
@@ -51,7 +51,7 @@ class PlanningDisplay {
     }
   }
 
-  StatusLine status_;  // of thread_, and after it of whoever ends this
+  StatusLine status_;  // used by thread_ and, after it has ended, by the destructor
   std::atomic<std::uint64_t> trials_ = 0;
   std::mutex mutex_;
   std::condition_variable wake_;

@@ -1,4 +1,4 @@
-// Signatures of plugin files: FILE.sig, by which an author says that a file is the author's.
+// Signatures of plugin files: with FILE.sig an author states that a file is the author's.
 #pragma once
 
 #include <filesystem>
@@ -10,12 +10,13 @@ namespace privgrad::tool {
 /// FILE.sig.
 std::filesystem::path signature_of(const std::filesystem::path& plugin);
 
-/// \returns the text of a signature of that file by that key.
+/// \returns the text of a signature of that file, made with that key.
 std::string sign_plugin(const std::filesystem::path& plugin, const std::filesystem::path& key);
 
 /// \param content  the file to check, which may be a copy.
 /// \param signature  the text of a FILE.sig.
-/// \returns the public key whose owner signed exactly this file; nothing: nobody did.
+/// \returns the public key whose owner signed exactly this file; nothing if the signature does not
+///   fit.
 std::optional<std::string> plugin_signer(const std::filesystem::path& content,
                                          const std::filesystem::path& signature);
 

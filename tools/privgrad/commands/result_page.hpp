@@ -1,4 +1,4 @@
-// Writes report.html once a run or a study is finished.
+// Writes report.html when a run or a study is finished.
 #pragma once
 
 #include <filesystem>
@@ -6,8 +6,8 @@
 
 namespace privgrad::tool {
 
-/// Writes report.html into the directory of a finished and recorded run or study. A page that
-/// cannot be made is only worth a warning, since the record is complete without it.
+/// Writes report.html into the directory of a finished and recorded run or study. If this fails, a
+/// warning is enough, because the record is complete without the page.
 /// \param what  "run" or "study", for the warning.
 void write_result_page(const std::filesystem::path& directory, std::string_view what);
 

@@ -1,4 +1,4 @@
-// The summary that `privgrad run` prints at its end, and its warnings about weak guarantees.
+// The summary that `privgrad run` prints at the end, and its warnings about weak guarantees.
 #pragma once
 
 #include <string>
@@ -7,17 +7,19 @@
 
 namespace privgrad::tool {
 
-/// Prints the summary of a run at its end, for people.
+/// Prints the summary of a finished run for people.
 /// \throws IoError
 void print_run_report(const core::Plan& plan, const core::RunResult& result);
 
 /// Warns on standard error if the guarantee promises little.
 void warn_of(const core::Plan& plan);
 
-/// Everything computed from private rows and charged nowhere, as one line; "nothing" for none.
+/// All results that were computed from private rows without being charged, as one line; "nothing"
+/// if there are none.
 std::string unaccounted_text(const core::Plan& plan);
 
-/// "4.0000 (upper bound by zcdp)": never below the value, however many digits are shown.
+/// "4.0000 (upper bound by zcdp)". The printed value is never below the true one, however many
+/// digits are shown.
 std::string epsilon_text(const core::AccountantReport& report);
 
 }  // namespace privgrad::tool

@@ -10,7 +10,7 @@
 namespace privgrad::tool {
 namespace {
 
-/// One line that is rewritten on a terminal; elsewhere a line for every quarter.
+/// On a terminal one line that is rewritten; elsewhere one line for each quarter of the rows.
 class ReadingDisplay {
  public:
   explicit ReadingDisplay(bool quiet) : status_(quiet) {}

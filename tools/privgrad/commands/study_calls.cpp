@@ -11,7 +11,7 @@
 namespace privgrad::tool {
 namespace {
 
-/// The options that every run of the study takes over from the study's call.
+/// The options that the call of the study passes on to every run.
 void add_common_options(ChildCall& call, const Arguments& arguments) {
   if (arguments.has("cache"))
     call.words.push_back("--cache=" + feature_folder(arguments, "cache").string());
@@ -19,8 +19,8 @@ void add_common_options(ChildCall& call, const Arguments& arguments) {
     call.words.insert(call.words.end(), {"--plugin-dir", folder});
 }
 
-/// Removes the files of an unfinished run. Its seed makes the same releases again, number for
-/// number, so that its payments do not add to those of the new run.
+/// Removes the files of an unfinished run. The new run has the same seed and therefore makes
+/// exactly the same releases, so the costs of the two runs do not add up.
 void clear(const std::filesystem::path& directory) {
   std::error_code failure;
   std::filesystem::remove_all(directory, failure);
@@ -69,7 +69,7 @@ ChildCall call_for(const RunPlace& place, const OpenRun& run, const Arguments& a
                   "--locked=" + place.lock.string()};
   }
   call.words.insert(call.words.end(), {"--threads", "1", "--quiet"});
-  // A run of a study is one process, whatever its manifest would ask for.
+  // A run of a study always uses one process, whatever its manifest says.
   call.words.insert(call.words.end(), {"--cluster", "local"});
   add_common_options(call, arguments);
   return call;

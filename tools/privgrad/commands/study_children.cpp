@@ -10,7 +10,7 @@
 namespace privgrad::tool {
 namespace {
 
-/// A round of a federated run may take longer.
+/// A round of a federated run may take longer than a step.
 constexpr int kLongestStopMs = 10'000;
 
 }  // namespace
@@ -33,7 +33,7 @@ std::vector<ChildRuns::Ended> StudyChildren::wait(int most_ms) {
   return ended;
 }
 
-/// Does what is to be done about a run that failed.
+/// Decides what to do about a run that failed. \returns whether it begins anew.
 bool StudyChildren::begins_anew(std::size_t number, const ChildEnd& end) {
   Begun& begun = begun_.at(number);
   if (end.by_signal || std::filesystem::exists(begun.place.directory / "summary.json"))

@@ -1,4 +1,4 @@
-// The runs of a study that this process makes, each in a process of its own.
+// The runs of a study that this process makes, each in its own child process.
 #pragma once
 
 #include <cstddef>
@@ -13,32 +13,31 @@
 
 namespace privgrad::tool {
 
-/// Runs of a study as child processes. One that was cut off goes on where it was. If it is refused
-/// for that, it begins anew at once: a run whose steps have not the same bits again cannot go on
-/// from a kill.
+/// Runs of a study as child processes. An interrupted run is resumed. If it refuses to be resumed
+/// because its steps are not reproducible bit for bit, it begins anew at once.
 class StudyChildren {
  public:
   /// Options read: those of call_for().
   StudyChildren(const core::StudyPlan& plan, const Arguments& arguments)
       : plan_(plan), arguments_(arguments) {}
 
-  /// \param number  its name in wait(); not the number of one that was started before.
+  /// \param number  identifies the run in wait(); each number may be used only once.
   /// \throws IoError
   void start(std::size_t number, const OpenRun& run, RunPlace place);
   std::size_t running() const noexcept { return runs_.running(); }
-  /// Waits as ChildRuns does.
-  /// \returns those that have ended. The private state of those that failed is gone by then, so that
-  ///   they begin anew in the next call of the study: their noise has a seed.
+  /// Waits like ChildRuns.
+  /// \returns the runs that have ended. The private state of failed runs has been deleted by then,
+  ///   so that they begin anew in the next call of the study; their noise is seeded.
   std::vector<ChildRuns::Ended> wait(int most_ms);
-  /// Lets the runs end behind a step, so that the next call of the study goes on with them. Those
-  /// that take too long for that are killed.
+  /// Asks the runs to end after their current step, so that the next call of the study can resume
+  /// them. Runs that take too long are killed.
   void stop();
 
  private:
   struct Begun {
     OpenRun run;
     RunPlace place;
-    bool goes_on = false;  ///< It had been cut off.
+    bool goes_on = false;  ///< The run was interrupted earlier.
   };
 
   void start(std::size_t number, Begun& begun);

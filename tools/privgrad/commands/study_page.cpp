@@ -17,7 +17,7 @@ std::string number_or_dash(const Json& value, int decimals) {
   return value.is_number() ? fixed_text(value.get<double>(), decimals) : "-";
 }
 
-/// Never smaller than it is.
+/// Rounded up: the text never shows less than the value.
 std::string p_text(const Json& p) {
   if (!p.is_number()) return "-";
   if (p.get<double>() < 1e-4) return "<0.0001";
@@ -42,7 +42,7 @@ std::string counted(std::size_t number, const std::string& what) {
   return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
 }
 
-/// Whether it is the search of a study, whose levels are the arms that it is for.
+/// Whether this is the search of a study, whose levels are the arms of that study.
 bool is_search(const core::Study& study) {
   return study.levels && study.levels->keys.front() == "for_arm";
 }
@@ -61,14 +61,14 @@ std::string guarantee_text(const core::StudyPlan& plan) {
          ", per " + std::string(to_text(PrivacyUnit::example));
 }
 
-/// How equal privacy changed an arm's noise schedule.
+/// How the condition of equal privacy changed an arm's noise schedule.
 std::string schedule_text(const core::Plan& plan) {
   if (plan.noise_adapts) return "ADAPTS within epsilon: a run may end early, or spend less";
   if (!plan.noise_is_rescaled) return "";
   return "RESCALED by " + short_number(plan.noise_factor) + " to meet epsilon";
 }
 
-/// How many there may be in the end, where the results decide.
+/// The largest number of seeds, if the results decide how many there are.
 std::string more_seeds_text(const core::Study& study) {
   if (!study.seed_rule || study.seeds.size() == study.seed_rule->at_most) return "";
   return " (at most " + std::to_string(study.seed_rule->at_most) + " seeds)";

@@ -13,11 +13,11 @@ namespace privgrad::tool {
 /// terminal, one line per finished run elsewhere.
 class StudyProgress {
  public:
-  /// \param runs  their number in all; `done` of them were made before this call.
-  /// \param work  the estimated seconds of computing for the others.
+  /// \param runs  the number of all runs, of which `done` were made before this call.
+  /// \param work  the estimated seconds of computing for the other runs.
   StudyProgress(std::size_t runs, std::size_t done, double work, bool quiet);
   void started(const std::string& run);
-  /// \param outcome  "test_accuracy 0.9512 in 1.2 s".
+  /// \param outcome  such as "test_accuracy 0.9512 in 1.2 s".
   /// \param work  the run's estimated seconds.
   void ended(const std::string& run, const std::string& outcome, double work);
   void draw(bool at_once = false);

@@ -1,4 +1,4 @@
-// Counts the finished and failed runs of a study while they are made.
+// Counts the finished and failed runs of a study during the call.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace privgrad::tool {
 
-/// Keeps count of the runs of a study while they are made, and shows its progress.
+/// Counts the runs of a study during the call, and shows the progress.
 class StudyRecorder {
  public:
-  /// \param open  the runs that are left, of `all` runs.
+  /// \param open  the remaining runs, out of `all` runs.
   /// \param seconds  the estimated time of a run of each arm.
   StudyRecorder(const core::StudyPlan& plan, const core::StudyDirectory& directory,
                 const std::vector<OpenRun>& open, std::size_t all,
@@ -21,7 +21,7 @@ class StudyRecorder {
   void started(const OpenRun& run);
   void ended(const OpenRun& run, const ChildEnd& end);
   void waiting() { progress_.draw(); }
-  /// The runs that failed, each as a line.
+  /// The failed runs, one line for each.
   const std::vector<std::string>& failed() const noexcept { return failed_; }
 
  private:

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kMostJobs = 4096;
 
-/// The runs' own notes are heard by nobody.
+/// Says where features are stored, because the notes of the runs themselves are not shown.
 void tell_of_cache(const core::StudyPlan& plan, const Arguments& arguments) {
   const auto cache = requested_cache(arguments);
   if (cache == nullptr) return;
@@ -42,7 +42,7 @@ std::vector<OpenRun> left_of(const core::StudyPlan& plan, const core::StudyDirec
 }
 
 /// Makes these runs.
-/// \returns the failed ones, each as a line.
+/// \returns the failed runs, one line for each.
 std::vector<std::string> run_all(const core::StudyPlan& plan, const core::StudyDirectory& directory,
                                  const std::vector<OpenRun>& open, int jobs,
                                  const Arguments& arguments, const StopSignals& signals,

@@ -17,8 +17,8 @@ Option jobs_option();
 /// \throws UsageError
 int jobs_of(const Arguments& arguments);
 
-/// The runs of a study that one machine makes: of all runs, numbered arm by arm, every `of`-th from the
-/// `number`-th on, so that each shard has runs of each arm.
+/// The runs of a study that one machine makes. Of all runs, numbered arm by arm, these are every
+/// `of`-th from the `number`-th on, so that each shard contains runs of each arm.
 struct Shard {
   std::size_t number = 1;  ///< 1 to `of`.
   std::size_t of = 1;      ///< 1: the whole study.
@@ -34,19 +34,19 @@ Shard shard_of(const Arguments& arguments);
 /// The estimated seconds of a run of each arm.
 std::vector<double> run_seconds(const core::StudyPlan& plan);
 
-/// Makes the shard's remaining runs in a prepared directory, each in a process of its own, and reports
-/// those that failed on standard error. Options read: --cache, --plugin-dir, --quiet.
-/// \param seconds  as run_seconds().
-/// \param jobs  at a time.
+/// Makes the shard's remaining runs in a prepared directory, each in its own process, and reports
+/// failed runs on standard error. Options read: --cache, --plugin-dir, --quiet.
+/// \param seconds  as returned by run_seconds().
+/// \param jobs  the number of runs at a time.
 /// \returns whether all runs of the shard are done.
 bool make_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory,
                const std::vector<double>& seconds, int jobs, const Arguments& arguments,
                const Shard& shard = {});
 
-/// How many runs of the shard are left.
+/// The number of remaining runs of the shard.
 std::size_t open_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory,
                       const Shard& shard = {});
-/// How many it has.
+/// The number of all runs of the shard.
 std::size_t all_runs(const core::StudyPlan& plan, const Shard& shard = {});
 
 }  // namespace privgrad::tool

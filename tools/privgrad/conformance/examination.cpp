@@ -21,10 +21,11 @@ using Json = nlohmann::json;
 using privgrad::testing::Finding;
 using privgrad::testing::Verdict;
 
-/// No component has so many; a list that grew for ever would never end.
+/// No component has this many rules; the limit ends the examination if the list grows for ever.
 constexpr std::size_t kMostRules = 1000;
 
-/// Parses the lines that were said, a document each. Text of a plugin need not be UTF-8.
+/// Parses the lines that the child process sent, one document per line. Text that comes from a
+/// plugin may not be UTF-8.
 std::vector<Json> documents(const std::string& said) {
   std::vector<Json> all;
   std::istringstream lines(said);
@@ -52,7 +53,7 @@ host::PluginHost load_here(const fs::path& file) {
   return host;
 }
 
-/// Finds the rule that follows after those in `done`, and says what became of it.
+/// Finds the first rule that is not in `done`, checks it, and reports the result.
 void check_here(const LoadedPlugin& plugin, std::size_t index,
                 const privgrad::testing::Setup& setup, const std::vector<Finding>& done,
                 const Say& say) {
@@ -74,7 +75,7 @@ void check_here(const LoadedPlugin& plugin, std::size_t index,
       });
 }
 
-/// The finding about a process that died before it concluded.
+/// The finding about a process that died before it finished.
 Finding finding_of_death(const std::vector<Json>& all, const std::string& death) {
   if (const auto rule = last_with(all, "begins"))
     return {rule->get<std::string>(), Verdict::failed, death};
@@ -82,7 +83,7 @@ Finding finding_of_death(const std::vector<Json>& all, const std::string& death)
           "between two rules, or in what earlier ones had prepared, " + death};
 }
 
-/// \returns the finding on the next rule, or nothing: there is none.
+/// \returns the finding on the next rule; nothing if there is no further rule.
 std::optional<Finding> next_finding(const LoadedPlugin& plugin, std::size_t index,
                                     const privgrad::testing::Setup& setup,
                                     const std::vector<Finding>& done, const Limits& limits) {

@@ -1,4 +1,4 @@
-// Examines a plugin: loads it and checks the rules on each component, always in child processes.
+// Examines a plugin: loads it and checks every rule on each component, always in child processes.
 #pragma once
 
 #include <filesystem>
@@ -12,37 +12,37 @@
 
 namespace privgrad::tool {
 
-/// The description of a plugin, as its loaded file gives it.
+/// The description of a plugin, as the loaded file gives it.
 struct LoadedPlugin {
   struct Offer {
     std::string kind, name, full_name;
   };
   std::string name, version, sha256, abi;
-  std::filesystem::path file;  ///< Without links.
+  std::filesystem::path file;  ///< The path with all links resolved.
   std::vector<Offer> components;
 };
 
 /// The findings about one component.
 struct Examined {
   LoadedPlugin::Offer component;
-  std::string params;  ///< The given parameters, as YAML; "" if the suite chose them.
+  std::string params;  ///< The given parameters as YAML; "" if the suite chose them.
   std::vector<privgrad::testing::Finding> findings;
 };
 
-/// Loads a plugin, in a process of its own.
-/// \throws PluginError if it is refused, or does not survive being loaded.
+/// Loads a plugin in its own process.
+/// \throws PluginError if the plugin is refused, or if the process does not survive loading it.
 LoadedPlugin load_once(const std::filesystem::path& file, const Limits& limits);
 
-/// Checks every rule on every component, each in a process of its own, which loads the plugin anew:
-/// this process never runs a single instruction of the plugin.
-/// \param params  by component name, as YAML; already known to be YAML objects.
-/// \param rules  the only ones to check; empty: all.
-/// \throws PluginError if the file changes meanwhile.
+/// Checks every rule on every component. Each check runs in its own process, which loads the plugin
+/// anew, so that this process never executes any instruction of the plugin.
+/// \param params  YAML by component name; the texts have been checked to be YAML objects.
+/// \param rules  the only rules to check; empty: all rules.
+/// \throws PluginError if the file changes during the examination.
 std::vector<Examined> examine(const LoadedPlugin& plugin,
                               const std::map<std::string, std::string>& params,
                               const std::vector<std::string>& rules, const Limits& limits);
 
-/// A parameter object from YAML.
+/// A parameter object, parsed from YAML.
 /// \throws UsageError
 Value parse_params(const std::string& text);
 

@@ -1,4 +1,4 @@
-// privgrad-conformance: what `privgrad plugins test` starts. It is called with the same words.
+// privgrad-conformance: the program that `privgrad plugins test` starts, with the same arguments.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -59,7 +59,7 @@ std::string text_of(const std::vector<Examined>& all, const Recorded& recorded) 
          "\n";
 }
 
-/// "COMPONENT: RULE: DETAIL" of each broken promise.
+/// "COMPONENT: RULE: DETAIL" for each broken promise.
 std::string broken_text(const std::vector<Examined>& all) {
   std::string text;
   for (const Examined& examined : all) {
@@ -91,9 +91,9 @@ nlohmann::json json_of(const std::vector<Examined>& all, bool conforms, const Re
                                            : nlohmann::json(recorded.file.string())}};
 }
 
-/// Checks the call: its mistakes are not the plugin's fault, which exit code 1 would mean.
-/// A rule of another name than was meant would pass by not being there. (Those that a broken one
-/// prepares are not there either.)
+/// Checks the names of rules in the call. A wrong name is not the plugin's fault, so it must not
+/// lead to exit code 1, and a misspelt rule must not count as passed because it does not exist.
+/// (Rules that depend on a broken rule do not exist either.)
 void check_rules(const std::vector<std::string>& rules, const std::vector<Examined>& all) {
   for (const std::string& rule : rules) {
     const bool is_known = std::any_of(all.begin(), all.end(), [&](const Examined& examined) {
@@ -148,7 +148,8 @@ int run(const Arguments& arguments) {
 int main(int argc, char** argv) {
   using namespace privgrad::tool;
   open_standard_streams();
-  // Beyond a file size limit a write fails, as on a full disk, instead of ending the process.
+  // If a file exceeds the size limit, the write fails, as on a full disk, instead of ending the
+  // process.
   std::signal(SIGXFSZ, SIG_IGN);
   return with_exit_code([&] { return run(parse(plugins_test_usage(), {argv + 1, argv + argc})); });
 }

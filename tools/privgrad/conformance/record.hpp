@@ -1,4 +1,4 @@
-// Records that a plugin passed its examination, where later runs look for such records.
+// Records that a plugin passed its examination, in a folder where later runs look for such records.
 #pragma once
 
 #include <filesystem>
@@ -9,20 +9,20 @@
 
 namespace privgrad::tool {
 
-/// Where the record of an examination was written, or why it was not.
+/// Where the record of an examination was written, or why it was not written.
 struct Recorded {
-  std::filesystem::path file;  ///< Empty: none was written.
-  std::string why_not;         ///< One line, if none was written.
+  std::filesystem::path file;  ///< Empty: no record was written.
+  std::string why_not;         ///< One line that says why, if no record was written.
 };
 
-/// Whether all rules held or were skipped, and the component could be made at all.
+/// Whether all rules held or were skipped, and the component could be created.
 bool is_examined(const Examined& examined);
 
 /// Records that the plugin passed: beside its file or, if that folder cannot be written, in the
-/// user's data folder (host::record_places()). If a rule is broken, removes the records of earlier
-/// examinations; if a component was not examined, leaves things as they are.
-/// \param is_whole  false: only some rules were checked, which does not count as passing.
-/// \throws IoError if there is no place that can be written.
+/// user's data folder (host::record_places()). If a rule is broken, the records of earlier
+/// examinations are removed; if a component was not examined, nothing changes.
+/// \param is_whole  false: only some rules were checked, so that the plugin has not passed.
+/// \throws IoError if no folder for records can be written.
 Recorded write_record(const LoadedPlugin& plugin, const std::vector<Examined>& all, bool is_whole);
 
 }  // namespace privgrad::tool

@@ -30,9 +30,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Limits on what a process says and writes; more would only fill the listener's memory.
+/// Limits on what a process sends and writes; more would only fill the memory of the listening
+/// process.
 constexpr std::size_t kMostSaid = 1 << 20;
-constexpr std::size_t kMostWritten = 4096;  // the last ones
+constexpr std::size_t kMostWritten = 4096;  // only the last bytes are kept
 constexpr std::string_view kConcluded = "\x04\n";
 
 [[noreturn]] void fail(const char* what) {
@@ -40,7 +41,7 @@ constexpr std::string_view kConcluded = "\x04\n";
                 std::generic_category().message(errno));
 }
 
-/// Both ends of a pipe, closed when it goes.
+/// Both ends of a pipe; the destructor closes them.
 class Pipe {
  public:
   Pipe() {
@@ -69,7 +70,7 @@ void write_all(int to, std::string_view text) {
   while (!text.empty()) {
     const ssize_t count = ::write(to, text.data(), text.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) ::_exit(1);  // nobody listens any more
+    if (count <= 0) ::_exit(1);  // nobody reads the pipe any more
     text.remove_prefix(static_cast<std::size_t>(count));
   }
 }
@@ -80,10 +81,11 @@ void limit(__rlimit_resource what, rlim_t most) {
 }
 
 void confine(const Limits& limits) {
-  ::setpgid(0, 0);  // so that what it starts can be ended with it
+  ::setpgid(0, 0);  // so that the processes it starts can be ended together with it
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   limit(RLIMIT_CORE, 0);
-  // For all threads together, and only in case nobody is left to watch the clock.
+  // The limit covers all threads together. It only matters if the process that watches the clock is
+  // gone.
   limit(RLIMIT_CPU, 16 * static_cast<rlim_t>(limits.time.count()) + 16);
 #ifndef PRIVGRAD_SANITIZED
   limit(RLIMIT_AS, limits.memory);
@@ -146,7 +148,7 @@ std::string death_of(int status, const std::string& written) {
   return line.empty() ? death : death + "; its last words: " + line;
 }
 
-/// A process that is listened to.
+/// A child process whose messages this process reads.
 class Listened {
  public:
   Listened(pid_t pid, int said, int written, const Limits& limits)
@@ -170,14 +172,15 @@ class Listened {
       }
       listen(std::chrono::milliseconds(20));
     }
-    ::kill(-pid_, SIGKILL);  // also what it started
+    ::kill(-pid_, SIGKILL);  // this also kills the processes it started
     if (!status_) {
       int status = 0;
       while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
       }
       status_ = status;
     }
-    // Read the rest of the pipes; all other holders of their ends are dead, so this does not wait.
+    // Read the rest of the pipes. All other processes that held the write ends are dead, so this
+    // does not wait.
     while (said_.size() <= kMostSaid && listen(std::chrono::milliseconds(0))) {
     }
     const std::size_t whole = said_.find_last_of('\n');
@@ -200,9 +203,9 @@ class Listened {
     return true;
   }
 
-  /// \returns whether there was something, if only an end.
+  /// \returns whether anything was read, including the end of a stream.
   bool listen(std::chrono::milliseconds most) {
-    // At the end of both there is nothing to poll but the time, until the process is gone.
+    // Once both streams have ended, only the time is left to wait for, until the process is gone.
     const bool closed = pipes_[0].fd < 0 && pipes_[1].fd < 0;
     if (::poll(pipes_.data(), pipes_.size(), closed ? 1 : static_cast<int>(most.count())) <= 0)
       return false;
@@ -211,7 +214,7 @@ class Listened {
       if (pipes_[i].fd < 0 || pipes_[i].revents == 0) continue;
       std::string& text = i == 0 ? said_ : written_;
       any = true;
-      if (!read_some(pipes_[i].fd, text)) pipes_[i].fd = -1;  // poll() passes over it
+      if (!read_some(pipes_[i].fd, text)) pipes_[i].fd = -1;  // poll() ignores it
       if (i == 1 && text.size() > 2 * kMostWritten) text.erase(0, text.size() - kMostWritten);
     }
     return any;
@@ -234,7 +237,7 @@ Ending in_sandbox(const Limits& limits, const std::function<void(const Say&)>& b
   const pid_t pid = ::fork();
   if (pid < 0) fail("fork");
   if (pid == 0) become(limits, body, said.in(), written.in(), parent);
-  ::setpgid(pid, pid);  // whichever of the two comes first
+  ::setpgid(pid, pid);  // parent and child both make this call, whichever comes first
   said.close_in();
   written.close_in();
   return Listened(pid, said.out(), written.out(), limits).finish();

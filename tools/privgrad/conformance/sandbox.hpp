@@ -16,22 +16,22 @@ struct Limits {
   std::uint64_t memory = std::uint64_t{4} << 30;
 };
 
-/// Sends a line to the process outside; lines arrive in the order in which they are sent.
+/// Sends a line to the parent process; lines arrive in the order in which they were sent.
 using Say = std::function<void(std::string_view line)>;
 
 /// How a process ended.
 struct Ending {
-  std::string said;  ///< All whole lines that were said, each with its end.
+  std::string said;  ///< All complete lines that were sent, each with its line break.
   bool concluded = false;
-  /// The cause of death, if it did not conclude: "it crashed: Segmentation fault", and the last
-  /// output on standard error; one line.
+  /// The cause of death if the process did not finish, as one line: "it crashed: Segmentation
+  /// fault" and the last output on standard error.
   std::string death;
 };
 
-/// Calls `body` in a process of its own, with the caller's memory as it is now. Standard output and
-/// standard error of that process go nowhere else; its standard input is empty; it ends with the
-/// caller at the latest. When it has ended, this call ends the other processes of its group. It
-/// concludes when `body` returns: not by exit(), whatever the code, nor by an exception.
+/// Calls `body` in a child process, which starts with a copy of the caller's memory. Its standard
+/// output and standard error go nowhere else; its standard input is empty; it ends with the caller
+/// at the latest. When it has ended, this call kills the other processes of its group. The process
+/// finishes when `body` returns; exit() does not count, whatever the code, nor does an exception.
 /// \pre the caller has one thread.
 /// \throws IoError if no process can be created.
 Ending in_sandbox(const Limits& limits, const std::function<void(const Say&)>& body);

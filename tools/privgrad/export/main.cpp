@@ -1,4 +1,4 @@
-// privgrad-export: what `privgrad export` starts. It is called with the same words.
+// privgrad-export: the program that `privgrad export` starts, with the same arguments.
 #include <csignal>
 #include <cstdint>
 #include <filesystem>
@@ -22,9 +22,9 @@
 namespace privgrad::tool {
 namespace {
 
-/// While a run can be resumed, its keys are kept somewhere, by which the noise of the steps to come
-/// could be taken away. A model is handed on when they are gone.
-/// \throws PrivacyError if the model lies beside the sign of such a run.
+/// While a run can be resumed, its keys are stored somewhere, and with the keys the noise of the
+/// remaining steps could be removed. A model may be passed on only when these keys are gone.
+/// \throws PrivacyError if the marker of such a run lies beside the model.
 void check_is_over(const std::filesystem::path& model) {
   const std::filesystem::path sign =
       std::filesystem::absolute(model).parent_path() / core::kResumeFile;
@@ -40,7 +40,7 @@ int run(const Arguments& arguments) {
   check_is_over(file);
   std::error_code unknown;
   const std::uintmax_t size = std::filesystem::file_size(file, unknown);
-  if (!unknown) check_size(size);  // before gigabytes are read for nothing
+  if (!unknown) check_size(size);  // before gigabytes are read in vain
   core::ModelFile saved = core::read_model_file(file);
   std::optional<Estimator> estimator;
   if (arguments.has("estimator")) {
@@ -64,7 +64,8 @@ int run(const Arguments& arguments) {
 int main(int argc, char** argv) {
   using namespace privgrad::tool;
   open_standard_streams();
-  // Beyond a file size limit a write fails, as on a full disk, instead of ending the process.
+  // If a file exceeds the size limit, the write fails, as on a full disk, instead of ending the
+  // process.
   std::signal(SIGXFSZ, SIG_IGN);
   return with_exit_code([&] { return run(parse(export_usage(), {argv + 1, argv + argc})); });
 }

@@ -19,7 +19,7 @@
 namespace privgrad::tool {
 namespace {
 
-/// NaN where such a row ends a call of predict.
+/// The features of a text, NaN for a row at which predict would end.
 std::vector<float> features_of(const Column& column, const std::string& text) {
   std::vector<float> features(column.width());
   if (column.encode(text, features.data()) == Column::Found::none && !column.rule().is_total())
@@ -27,7 +27,7 @@ std::vector<float> features_of(const Column& column, const std::string& text) {
   return features;
 }
 
-/// A text that no column declares.
+/// A text that the column does not declare.
 std::string unheard_of(const Column& column) {
   std::size_t longest = 0;
   for (const std::string& text : column.texts()) longest = std::max(longest, text.size());
@@ -51,11 +51,11 @@ class ColumnGraph {
   }
 
  private:
-  /// What float32 holds of it, in double, as the data source computes.
+  /// The number that the data source computes: rounded to float32, then used in double.
   std::string number() {
     const ColumnRule& rule = column_.rule();
     std::string value = column_.name();
-    // Half of the last bit beyond float32's largest number: from there on it is none.
+    // float32's largest number plus half of its last bit: larger numbers round to infinity.
     const double beyond = std::ldexp(2.0 - std::ldexp(1.0, -24), 127);
     std::string is_there = graph_.add("Less", {graph_.add("Abs", {value}), number(beyond)});
     value = graph_.cast(graph_.cast(value, onnx::TensorProto::FLOAT), onnx::TensorProto::DOUBLE);
@@ -78,7 +78,7 @@ class ColumnGraph {
   }
   std::string number(double value) { return graph_.constant(std::span(&value, 1), {}); }
 
-  /// A place for each text; one beyond the last feature means that none is 1.
+  /// Gives each text an index; an index beyond the last feature sets no feature to 1.
   std::string category() {
     const auto place_of = [&](const std::string& text) {
       const std::vector<float> features = features_of(column_, text);
@@ -95,7 +95,8 @@ class ColumnGraph {
     return graph_.reshape(hot, {column_.width()});
   }
 
-  /// Booleans, dates: the features of each text, in a table with a row for all that are alike.
+  /// Booleans and dates: the features of each text, from a table in which texts with equal features
+  /// share a row.
   std::string looked_up() {
     std::vector<float> table;
     std::map<std::string, std::int64_t> row_of_text, row_of_bytes;
@@ -121,9 +122,9 @@ class ColumnGraph {
     return graph_.reshape(graph_.add("Gather", {rows, row}), {column_.width()});
   }
 
-  /// ONNX has no operation that takes a text apart, so that all days that the column knows are in a
-  /// list, in all ways in which they can be written.
-  /// \param take  receives the texts of days, and their features.
+  /// ONNX has no operation that splits a text, so all days that the column accepts are listed, in
+  /// every spelling.
+  /// \param take  receives the texts of days and their features.
   template <class Take>
   void add_days(const Take& take) const {
     using namespace std::chrono;
@@ -162,7 +163,7 @@ class ColumnGraph {
   std::vector<std::string>& refused_;
 };
 
-/// The declaration of those parameters that say how a column is read.
+/// The declarations of the parameters that say how a column is read.
 std::vector<ParamSpec> reading_specs() {
   std::vector<ParamSpec> specs;
   specs.push_back(param::list("columns", "", param::object("column", "", column_params())));
@@ -197,7 +198,8 @@ std::vector<Column> saved_columns(const core::ModelFile& file) {
   try {
     const Params params = Params::make("data", specs, chosen);
     std::vector<std::string> missing = params.texts("missing");
-    if (file.data->name == memory) missing.emplace_back();  // as which it is lent
+    // the name under which the file is passed on
+    if (file.data->name == memory) missing.emplace_back();
     for (const Params& entry : params.objects("columns")) {
       const ColumnRule rule = column_rule(entry);
       if (rule.is_feature())

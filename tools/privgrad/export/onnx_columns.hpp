@@ -10,15 +10,17 @@
 
 namespace privgrad::tool {
 
-/// \returns the columns that a model's rows are read from; none where its examples are arrays.
-/// \throws IoError  they do not make the model's features.
+/// \returns the columns from which a model's rows are read; none if its examples are arrays.
+/// \throws IoError if the columns do not yield the model's features.
 std::vector<Column> saved_columns(const core::ModelFile& file);
 
-/// Adds an input for each column, [n, 1]: float64 of a number, NaN where it is missing, and a text
-/// of all else; and what a data source makes of them.
-/// \param refused  receives the names of boolean values, [n, 1]: rows that end a call of predict.
+/// Adds an input [n, 1] for each column (float64 for numbers, NaN if missing; text for everything
+/// else) and the operations that turn the inputs into features as the data source does.
+/// \param refused  receives the names of boolean values [n, 1], which mark the rows at which
+///   predict would end.
 /// \returns the value of the features, float32, [n, features].
-/// \throws ConfigError  a column has a name that no input can have, or dates with a time of day.
+/// \throws ConfigError if a column's name cannot be the name of an input, or if a column has dates
+///   with a time of day.
 std::string add_columns(OnnxGraph& graph, const std::vector<Column>& columns,
                         std::vector<std::string>& refused);
 

@@ -16,7 +16,7 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kMostEstimatorBytes = std::size_t{1} << 30;
 
-/// \returns what is wrong; "" if nothing is.
+/// \returns what is wrong with the estimator; "" if nothing is.
 std::string problem_of(const Estimator& estimator, const core::ModelFile& model) {
   const std::size_t width = estimator.low.size();
   if (model.input.features != Shape{width} || estimator.high.size() != width)

@@ -1,4 +1,4 @@
-// What an estimator for scikit-learn does around its model, as part of the model's graph.
+// The steps that an estimator for scikit-learn adds around its model, as part of the model's graph.
 #pragma once
 
 #include <filesystem>
@@ -12,25 +12,28 @@
 
 namespace privgrad::tool {
 
-/// What `--estimator` names, as JSON: {"low", "high", "otherwise", "values", "classes"}.
+/// The file that `--estimator` names, as JSON: {"low", "high", "otherwise", "values", "classes"}.
 struct Estimator {
   std::vector<double> low,
-      high;  ///< Of each feature: it is clipped to them, and they become -1 and 1.
-  /// What a feature that is not finite becomes, for each; none: such a row has no prediction.
+      high;  ///< Bounds of each feature: values are clipped to them and then mapped to -1 and 1.
+  /// What replaces a value that is not finite, for each feature; empty: a row with such a value
+  /// gets no prediction.
   std::vector<double> otherwise;
-  /// Of real targets: what an output of -1 means, and by how much more one of 1 does.
+  /// For real targets: the target that an output of -1 means, and the difference to the target that
+  /// an output of 1 means.
   std::optional<std::pair<double, double>> values;
-  std::vector<std::string> classes;  ///< Their names; of real targets none.
+  std::vector<std::string> classes;  ///< The names of the classes; empty for real targets.
 };
 
-/// \throws IoError  the file cannot be read; ConfigError  it is not that of an estimator of this model.
+/// \throws IoError if the file cannot be read; ConfigError if it does not describe an estimator of
+///   this model.
 Estimator read_estimator(const std::filesystem::path& file, const core::ModelFile& model);
 
-/// \param features  the value of rows as the estimator is given them, float32, [n, features].
-/// \returns what its model is given, float32, [n, features].
+/// \param features  the rows as the estimator receives them, float32, [n, features].
+/// \returns the rows as its model receives them, float32, [n, features].
 std::string add_scaling(OnnxGraph& graph, const Estimator& estimator, const std::string& features);
 
-/// \param values  of the model, float32, [n, 1]. \returns those of the estimator.
+/// \param values  the model's outputs, float32, [n, 1]. \returns the estimator's predictions.
 std::string add_unscaling(OnnxGraph& graph, const Estimator& estimator, const std::string& values);
 
 }  // namespace privgrad::tool

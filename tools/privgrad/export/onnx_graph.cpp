@@ -47,7 +47,7 @@ std::string OnnxGraph::cast(const std::string& value, onnx::TensorProto::DataTyp
 }
 
 std::string OnnxGraph::reshape(const std::string& value, const Shape& shape) {
-  std::vector<std::int64_t> extents{0};  // 0: as it was
+  std::vector<std::int64_t> extents{0};  // 0: the extent stays as it was
   for (const std::size_t extent : shape) extents.push_back(static_cast<std::int64_t>(extent));
   return add("Reshape", {value, constant(extents, {extents.size()})});
 }

@@ -1,4 +1,4 @@
-// A builder for ONNX graphs: adds operations and constants and takes care of their names.
+// A builder for ONNX graphs: adds operations and constants and chooses their names.
 #pragma once
 
 #include <onnx/onnx_pb.h>
@@ -15,8 +15,8 @@
 
 namespace privgrad::tool {
 
-/// Adds nodes and constants to a graph of ONNX operations, each under a name of its own. A node may
-/// use anything added before it, which is the order that the format requires.
+/// Adds nodes and constants to a graph of ONNX operations, each under a unique name. A node may use
+/// everything that was added before it; this is the order that the format requires.
 class OnnxGraph {
  public:
   using Attribute =
@@ -25,16 +25,18 @@ class OnnxGraph {
 
   explicit OnnxGraph(onnx::GraphProto& graph) : graph_(graph) {}
 
-  /// An operation with one output.
-  /// \param operation  in ONNX's default domain, "Gemm", or with its domain in front.
-  /// \param inputs  names of values. \param name  of the output, if it is free; else any that is.
+  /// Adds an operation with one output.
+  /// \param operation  an operation of ONNX's default domain such as "Gemm", or one with its domain
+  ///   in front.
+  /// \param inputs  names of values. \param name  the preferred name of the output; if it is taken,
+  ///   another name is chosen.
   /// \returns the name of its output.
   std::string add(const std::string& operation, const std::vector<std::string>& inputs,
                   const std::vector<Attribute>& attributes = {}, const std::string& name = "");
 
   /// A cast to a type of onnx::TensorProto.
   std::string cast(const std::string& value, onnx::TensorProto::DataType type);
-  /// \param shape  of one example; the dimension of rows stays.
+  /// \param shape  the shape of one example; the dimension of rows is kept.
   std::string reshape(const std::string& value, const Shape& shape);
 
   /// Adds constants of a shape, row-major; an empty shape makes a scalar.
@@ -48,8 +50,8 @@ class OnnxGraph {
   std::string constant(const std::vector<std::string>& values, const Shape& shape);
   std::string scalar(float value) { return constant(std::span(&value, 1), {}); }
 
-  /// Inputs come first: their names are taken from then on.
-  /// \param shape  of one example.
+  /// Inputs must be added first, because their names cannot be changed.
+  /// \param shape  the shape of one example.
   void add_input(const std::string& name, const Shape& shape,
                  onnx::TensorProto::DataType type = onnx::TensorProto::FLOAT) {
     names_.insert(name);
@@ -64,7 +66,7 @@ class OnnxGraph {
   std::string free_name(const std::string& name, const char* kind);
   std::string add_tensor(std::string name, onnx::TensorProto::DataType type, const Shape& shape,
                          const void* bytes, std::size_t count);
-  /// [n, shape...].
+  /// Declares a value of the shape [n, shape...].
   static void add_value(onnx::ValueInfoProto& value, const std::string& name, const Shape& shape,
                         onnx::TensorProto::DataType type);
 

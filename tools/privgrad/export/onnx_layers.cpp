@@ -15,9 +15,9 @@ using Extents = std::vector<std::int64_t>;
 
 Extents twice(std::size_t extent) { return Extents(2, static_cast<std::int64_t>(extent)); }
 
-/// The value that goes through the layers. Here channels are the last extent of an example, for
-/// ONNX's convolutions the first: it is transposed where a layer needs the other order, and stays
-/// so for those that do not care.
+/// The value as it passes through the layers. Here the channels are the last extent of an example,
+/// but ONNX's convolutions expect them first: the value is transposed where a layer needs the other
+/// order, and keeps that order for layers that accept both.
 class LayerGraph {
  public:
   LayerGraph(OnnxGraph& graph, const Network& network, const std::vector<float>& parameters,
@@ -59,7 +59,7 @@ class LayerGraph {
       case ActivationKind::sigmoid:
         value_ = graph_.add("Sigmoid", {value_});
         return;
-      case ActivationKind::gelu: {  // Gelu itself needs opset 20
+      case ActivationKind::gelu: {  // The Gelu operation itself needs opset 20.
         const std::string scaled = graph_.add("Div", {value_, graph_.scalar(std::sqrt(2.0f))});
         const std::string above =
             graph_.add("Add", {graph_.add("Erf", {scaled}), graph_.scalar(1.0f)});
@@ -78,7 +78,8 @@ class LayerGraph {
                         {{"kernel_shape", twice(layer.window)}, {"strides", twice(layer.stride)}});
   }
   void add_layer(const Flatten&) { flatten(); }
-  /// As instance normalization with a channel per group, made of the group's channels and places.
+  /// Expressed as instance normalization with one channel per group, which consists of the group's
+  /// channels and places.
   void add_layer(const GroupNorm& layer) {
     channels_first();
     const Shape shape = ordered(before());
@@ -101,8 +102,8 @@ class LayerGraph {
         graph_.add("LayerNormalization", {value_, parameter("weight"), parameter("bias")},
                    {{"axis", std::int64_t{-1}}, {"epsilon", static_cast<float>(layer.epsilon)}});
   }
-  /// A token that is no row of the table would end some runtimes' calls, and count from the end in
-  /// others: it takes row 0, and its example is refused.
+  /// A token outside the table would end the call in some runtimes and count from the end in
+  /// others. It is replaced by row 0, and its example is refused.
   void add_layer(const Embedding& layer) {
     const std::string last = graph_.scalar(static_cast<float>(layer.vocabulary - 1));
     const std::string zero = graph_.scalar(0.0f);
@@ -127,7 +128,7 @@ class LayerGraph {
     if (projection) convolve(*projection);
     value_ = graph_.add("Add", {direct, value_});
   }
-  /// A dense layer on the last extent.
+  /// Adds a dense layer on the last extent.
   void add_at_each_place() {
     channels_last();
     const ParameterBlock& one = block("weight");
@@ -140,7 +141,7 @@ class LayerGraph {
     value_ = graph_.add("MatMul", {value_, graph_.constant(turned, {width, units}, one.name)});
     value_ = graph_.add("Add", {value_, parameter("bias")});
   }
-  /// Convolves with the parameters of the layer that is being added.
+  /// Convolves with the parameters of the current layer.
   void convolve(const Conv2d& layer) {
     value_ = graph_.add("Conv", {value_, kernels(layer), parameter("bias")},
                         {{"kernel_shape", twice(layer.kernel)},
@@ -148,10 +149,10 @@ class LayerGraph {
                          {"pads", Extents(4, static_cast<std::int64_t>(layer.padding))}});
   }
 
-  /// The shape that enters the layer that is being added.
+  /// The shape of the current layer's input.
   const Shape& before() const { return shapes_[layer_]; }
 
-  /// `shape` with the channels in front.
+  /// `shape` with the channels first.
   static Shape ordered(const Shape& shape) {
     Shape result{shape.back()};
     result.insert(result.end(), shape.begin(), shape.end() - 1);
@@ -177,7 +178,8 @@ class LayerGraph {
     is_first_ = false;
   }
 
-  /// [n, channels, height, width]; an image of two extents has one channel.
+  /// Makes the value an image [n, channels, height, width]; an image with two extents has one
+  /// channel.
   void to_image() {
     if (before().size() == 3) {
       channels_first();
@@ -209,7 +211,7 @@ class LayerGraph {
     return graph_.constant(values_of(one), shape, one.name);
   }
 
-  /// [channels, kernel, kernel, inputs] as [channels, inputs, kernel, kernel].
+  /// Reorders [channels, kernel, kernel, inputs] to [channels, inputs, kernel, kernel].
   std::string kernels(const Conv2d& layer) {
     const ParameterBlock& one = block("weight");
     const std::span<const float> given = values_of(one);
@@ -233,7 +235,7 @@ class LayerGraph {
   std::vector<std::string>& refused_;
   std::vector<std::pair<std::string, bool>> entering_;  ///< value_ and is_first_ before each layer.
   std::size_t layer_ = 0;
-  bool is_first_ = false;  ///< Whether the channels are in front.
+  bool is_first_ = false;  ///< Whether the channels come first.
 };
 
 }  // namespace

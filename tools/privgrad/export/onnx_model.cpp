@@ -17,10 +17,10 @@
 namespace privgrad::tool {
 namespace {
 
-/// protobuf's limit.
+/// The largest size of a protobuf message.
 constexpr std::size_t kMostBytes = std::numeric_limits<std::int32_t>::max();
 
-/// Rows of `value`, float32 [n, ...], that are not finite: boolean, [n, 1].
+/// Marks the rows of `value`, float32 [n, ...], that are not finite: boolean, [n, 1].
 std::string not_finite(OnnxGraph& graph, const std::string& value, const Shape& shape) {
   const std::string flat = shape.size() == 1 ? value : graph.reshape(value, {element_count(shape)});
   const std::string any = graph.add("Or", {graph.add("IsNaN", {flat}), graph.add("IsInf", {flat})});
@@ -29,7 +29,7 @@ std::string not_finite(OnnxGraph& graph, const std::string& value, const Shape& 
   return graph.add("Greater", {largest, graph.scalar(0.5f)});
 }
 
-/// The loss's probabilities from the outputs, as in Predictions.
+/// The probabilities of the loss, computed from the outputs as in Predictions.
 std::string probabilities(OnnxGraph& graph, Loss loss, const std::string& outputs) {
   const std::int64_t columns = 1;
   if (loss == Loss::cross_entropy) return graph.add("Softmax", {outputs}, {{"axis", columns}});
@@ -37,11 +37,11 @@ std::string probabilities(OnnxGraph& graph, Loss loss, const std::string& output
   return graph.add("Concat", {first, graph.add("Sigmoid", {outputs})}, {{"axis", columns}});
 }
 
-/// Adds the name of each row's class, [n]: "" where it has none.
+/// Adds the name of each row's class, [n]; "" for a row without a class.
 /// \param refused  boolean, [n, 1]: the rows without a prediction.
 void add_class(OnnxGraph& graph, const core::ModelFile& file, const std::string& outputs,
                const std::string& refused) {
-  // As Predictions::predicted().
+  // As in Predictions::predicted().
   const std::string place = file.network.loss == Loss::logistic
                                 ? graph.cast(graph.add("Greater", {outputs, graph.scalar(0.0f)}),
                                              onnx::TensorProto::INT64)
@@ -58,7 +58,7 @@ void add_class(OnnxGraph& graph, const core::ModelFile& file, const std::string&
 
 /// Adds the inputs.
 /// \param refused  as for add_columns().
-/// \returns the value of raw examples, float32.
+/// \returns the raw examples, float32.
 std::string add_inputs(OnnxGraph& graph, const core::ModelFile& file,
                        const std::vector<Column>& saved, const Estimator* estimator,
                        std::vector<std::string>& refused) {
@@ -71,7 +71,7 @@ std::string add_inputs(OnnxGraph& graph, const core::ModelFile& file,
   } else {
     features = add_columns(graph, saved, refused);
   }
-  // Here already: a transform may leave a feature out.
+  // Checked here, because a transform may drop a feature.
   refused.push_back(not_finite(graph, features, shape));
   return features;
 }
@@ -85,7 +85,7 @@ void add_graph(onnx::GraphProto& proto, const core::TrainedModel& model,
   std::vector<std::string> refused;
   const std::string features = add_inputs(graph, model.file(), saved, estimator, refused);
   const std::string entering = add_transforms(graph, model, features);
-  // A runtime's ReLU or maximum may make a number of what is none: such a row is NaN in the end.
+  // A runtime's ReLU or maximum may turn NaN into a number, so such a row is set to NaN at the end.
   refused.push_back(not_finite(graph, entering, network.input.features));
   const std::string outputs =
       add_layers(graph, network, model.file().parameters, entering, refused);
@@ -106,8 +106,8 @@ void add_graph(onnx::GraphProto& proto, const core::TrainedModel& model,
   if (has_class) add_class(graph, model.file(), outputs, any);
 }
 
-/// Adds the model file's entries on its making and its privacy; the graph replaces the entries on
-/// how to apply it.
+/// Adds the model file's entries about how the model was made and about its privacy. The graph
+/// itself replaces the entries about how to apply the model.
 void add_metadata(onnx::ModelProto& proto, const core::ModelFile& file) {
   const std::set<std::string> applied{"model_format", "input", "preprocessing",
                                       "network",      "model", "backend"};
@@ -121,14 +121,15 @@ void add_metadata(onnx::ModelProto& proto, const core::ModelFile& file) {
   if (statement != file.metadata.end()) proto.set_doc_string(statement->second);
 }
 
-/// \throws PluginError if the graph breaks ONNX's own rules, or its shapes are not what was said.
+/// \throws PluginError if the graph breaks ONNX's rules, or if its shapes are not the declared
+///   ones.
 void check_by_onnx(const onnx::ModelProto& proto) {
   try {
     onnx::checker::check_model(proto);
     onnx::ModelProto inferred = proto;
     onnx::ShapeInferenceOptions options;
     options.check_type = true;
-    options.error_mode = 1;  // an error is thrown
+    options.error_mode = 1;  // errors are thrown
     onnx::shape_inference::InferShapes(inferred, onnx::OpSchemaRegistry::Instance(), options);
   } catch (const std::exception& problem) {
     throw PluginError(std::string("the graph is not a valid ONNX model: ") + problem.what());

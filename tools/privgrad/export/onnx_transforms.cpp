@@ -39,7 +39,7 @@ class RowGraph {
   void operator()(const ProjectAxis& one) {
     const std::size_t before = features_ / (one.length * one.after);
     if (one.after == 1) {
-      // One product for all blocks, and not one of a matrix and a vector for each.
+      // One product for all blocks, not one matrix-vector product for each block.
       x_ = graph_.reshape(x_, {before, one.length});
       x_ = graph_.add("MatMul", {x_, columns(one.matrix, one.outputs, one.length)});
     } else {
@@ -79,7 +79,7 @@ class RowGraph {
   }
 
  private:
-  /// A matrix [outputs, inputs] as [inputs, outputs].
+  /// A matrix [outputs, inputs], reordered to [inputs, outputs].
   std::string columns(const std::vector<double>& matrix, std::size_t outputs, std::size_t inputs) {
     std::vector<double> turned(matrix.size());
     for (std::size_t i = 0; i < outputs; ++i) {
@@ -117,8 +117,8 @@ std::string add_transforms(OnnxGraph& graph, const core::TrainedModel& model,
     if (check_row_operations(operations, before) != element_count(stage.after.features))
       throw PluginError(name + ": its operations make other examples than it says");
     if (operations.empty()) continue;
-    // As the transforms themselves: in double, where the difference of large numbers is exact, and
-    // with one rounding at the end of each.
+    // As in the transforms themselves: in double, where differences of large numbers are exact,
+    // with one rounding at the end of each transform.
     RowGraph row(graph, graph.cast(features, onnx::TensorProto::DOUBLE), before);
     for (const RowOperation& operation : operations) std::visit(row, operation);
     features = graph.cast(row.value(), onnx::TensorProto::FLOAT);

@@ -9,9 +9,9 @@
 namespace privgrad::tool {
 
 /// Adds the operations that a model's transforms apply to examples.
-/// \param features  the value of raw examples, float32, [n, ...].
-/// \returns the value that the network sees, float32, [n, ...] of its input.
-/// \throws ConfigError naming a transform that cannot be expressed in operations (RowOperations).
+/// \param features  the raw examples, float32, [n, ...].
+/// \returns the network's input, float32, [n, ...].
+/// \throws ConfigError that names a transform without such operations (RowOperations).
 std::string add_transforms(OnnxGraph& graph, const core::TrainedModel& model, std::string features);
 
 }  // namespace privgrad::tool

@@ -47,7 +47,7 @@ void append_number(std::string& to, std::size_t value) {
   for (int shift = 24; shift >= 0; shift -= 8) to += static_cast<char>(value >> shift & 0xffu);
 }
 
-/// A file that is written at any place in it.
+/// A file that can be written at any offset.
 class Output {
  public:
   Output(fs::path path, const Shape& extents)
@@ -57,7 +57,7 @@ class Output {
     header_ = header.size();
     write(0, header);
   }
-  /// \param at  offset behind the header.
+  /// \param at  the offset after the header.
   void write_elements(std::size_t at, std::string_view bytes) { write(header_ + at, bytes); }
   void close() {
     file_.close();
@@ -75,14 +75,14 @@ class Output {
   std::size_t header_ = 0;
 };
 
-/// One split being written.
+/// A split while it is being written.
 struct Split {
   Split(const SplitFiles& files, std::size_t rows, const Shape& shape)
       : images(files.images, {rows, shape[0], shape[1], shape[2]}), labels(files.labels, {rows}) {}
   Output images, labels;
 };
 
-/// Where a batch of this name belongs: 0..4 for training, 5 for test; nothing for other files.
+/// The index of the batch with this name: 0..4 for training, 5 for test; nothing for other files.
 std::optional<std::size_t> batch_number(const std::string& path) {
   const std::string name = fs::path(path).filename();
   if (name == "test_batch.bin") return kTrainBatches;

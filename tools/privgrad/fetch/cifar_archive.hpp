@@ -17,12 +17,12 @@ struct SplitFiles {
 /// one of test examples, and writes it as IDX files: images [examples, 32, 32, 3], channels last,
 /// as the models expect them (the archive has a plane per channel), and labels [examples].
 ///
-/// A batch is a sequence of records, a label and then height x width pixels of each channel.
-/// Nothing is unpacked by the names in the archive: the six batches are looked for, and everything
-/// else is skipped.
+/// A batch is a sequence of records; a record is a label followed by height x width pixels of each
+/// channel. Names in the archive never become file names: the function looks for the six batches
+/// and skips everything else.
 /// \returns false if it was stopped.
-/// \throws IoError  it is no such archive, or the disk failed; the caller has to remove the files
-///   written so far.
+/// \throws IoError if the file is not such an archive or a write fails; the caller must remove the
+///   files written so far.
 bool convert_cifar10(const std::filesystem::path& archive, const KnownDataset& dataset,
                      const SplitFiles& train, const SplitFiles& test,
                      const std::atomic<bool>* stop);

@@ -24,13 +24,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Slower than this for the whole timeout is as good as nothing, in bytes a second.
+/// In bytes per second. A transfer that stays below this rate for the whole timeout is given up.
 constexpr long kSlowest = 100;
 constexpr long kMostRedirects = 5;
-/// A server that always breaks off is not asked for ever.
+/// The limit of attempts at a server that always breaks off.
 constexpr int kMostResumptions = 50;
 
-/// The file that a download grows in. Its owner is the only one who writes to it.
+/// The file into which a download is written. Only its owner writes to it.
 class PartFile {
  public:
   explicit PartFile(fs::path path) : path_(std::move(path)) {
@@ -105,7 +105,7 @@ class Transfer {
     set(CURLOPT_NOPROGRESS, 0L);
     set(CURLOPT_XFERINFOFUNCTION, &Transfer::on_progress);
     set(CURLOPT_XFERINFODATA, this);
-    // Not CURLOPT_RESUME_FROM: with it curl gives up when a server sends the whole file instead.
+    // Not CURLOPT_RESUME_FROM, because curl then gives up if a server sends the whole file instead.
     if (part.bytes() > 0) {
       range_ = std::to_string(part.bytes()) + "-";
       set(CURLOPT_RANGE, range_.c_str());
@@ -115,7 +115,7 @@ class Transfer {
   Transfer& operator=(const Transfer&) = delete;
   ~Transfer() { ::curl_easy_cleanup(curl_); }
 
-  /// \throws IoError if the disk failed.
+  /// \throws IoError if a write fails.
   End run() {
     const CURLcode code = ::curl_easy_perform(curl_);
     if (failure_) std::rethrow_exception(failure_);
@@ -134,7 +134,7 @@ class Transfer {
       return break_off("sent nothing for " + std::to_string(options_.timeout_s) + " s");
     }
     const std::string what = error_[0] != '\0' ? error_.data() : ::curl_easy_strerror(code);
-    // Errors that a second request can mend, unlike a redirect loop or a wrong certificate.
+    // Errors that a second request may cure, unlike a redirect loop or a wrong certificate.
     const bool passing = code == CURLE_PARTIAL_FILE || code == CURLE_RECV_ERROR ||
                          code == CURLE_GOT_NOTHING || code == CURLE_SEND_ERROR;
     return passing ? break_off(what) : refuse(what);
@@ -165,7 +165,8 @@ class Transfer {
     return End::broken_off;
   }
 
-  /// \returns what is wrong with the answer, before any of it is kept; "" if nothing is.
+  /// Checks the answer before any of it is stored. \returns what is wrong with it; "" if nothing
+  /// is.
   std::string begin() {
     if (status() != 200 && status() != 206) {
       return "answered with status " + std::to_string(status());
@@ -181,7 +182,8 @@ class Transfer {
       return "has a file of " + std::to_string(total) + " bytes, expected " +
              std::to_string(whole_);
     }
-    if (!rest && part_.bytes() > 0) part_.empty();  // it sends the whole file, unasked
+    // the server sends the whole file although only the rest was requested
+    if (!rest && part_.bytes() > 0) part_.empty();
     return "";
   }
 
@@ -206,7 +208,7 @@ class Transfer {
     return count;
   }
 
-  // libcurl is C: no exception may pass through it.
+  // libcurl is written in C, so no exception may pass through it.
   static std::size_t on_data(char* data, std::size_t size, std::size_t count, void* self) {
     auto* transfer = static_cast<Transfer*>(self);
     try {
@@ -250,8 +252,8 @@ void note(const DownloadOptions& options, const std::string& text) {
 
 enum class Result { done = 1, stopped, failed };
 
-/// Everything that one address may give.
-/// \param why  receives what it did wrong.
+/// Downloads as much as one address can provide.
+/// \param why  receives the reason if the address failed.
 Result from_address(const DatasetFile& file, const std::string& address, const fs::path& part_path,
                     const DownloadOptions& options, std::string& why) {
   for (int tries = 0; tries <= kMostResumptions; ++tries) {
@@ -275,7 +277,8 @@ Result from_address(const DatasetFile& file, const std::string& address, const f
     if (sha256 == file.sha256) return Result::done;
     part.empty();
     why = "has other content: its SHA-256 is " + sha256 + ", expected " + file.sha256;
-    // The beginning may have come from elsewhere; then all of it from here is worth a try.
+    // The existing part may have come from elsewhere, so it is worth downloading the whole file
+    // from here.
     if (before == 0) return Result::failed;
     note(options, file.name + ": the part from before does not fit; fetching all of it");
   }

@@ -11,20 +11,22 @@
 namespace privgrad::tool {
 
 struct DownloadOptions {
-  int timeout_s = 30;                       ///< An address is given up after so long a silence.
-  const std::atomic<bool>* stop = nullptr;  ///< Once true, the download ends.
-  /// Called with the number of the file's bytes that have arrived.
+  /// An address is given up after a silence of this length.
+  int timeout_s = 30;
+  const std::atomic<bool>* stop = nullptr;  ///< The download ends once this is true.
+  /// Called with the number of bytes of the file that have arrived.
   std::function<void(std::uint64_t)> on_bytes;
-  /// Called with notes for the user, such as why another address is tried.
+  /// Called with notes for the user, such as the reason for trying another address.
   std::function<void(const std::string&)> on_note;
 };
 
-/// Downloads a file to `to`, which then holds exactly the bytes that its SHA-256 promises: it
-/// arrives as `to`.part, is checked, flushed and renamed. An existing part is continued.
-/// Addresses are tried in order; one that was interrupted after it sent something is asked again
-/// for the rest.
-/// \returns false if it was stopped; the part is kept for the next time.
-/// \throws IoError  no address gave the file (with each one's failure), or the disk failed.
+/// Downloads a file to `to`, which then holds exactly the bytes with the given SHA-256: the
+/// download is written to `to`.part, checked, flushed and renamed. An existing part is continued.
+/// Addresses are tried in order; an address that was interrupted after it had sent something is
+/// asked again for the rest.
+/// \returns false if the download was stopped; the part is kept for the next time.
+/// \throws IoError if no address provided the file (with the failure of each address), or if a
+///   write fails.
 bool download(const DatasetFile& file, const std::filesystem::path& to,
               const DownloadOptions& options);
 

@@ -28,7 +28,8 @@ bool is_stopped(const FetchOptions& options) {
   return options.download.stop != nullptr && options.download.stop->load();
 }
 
-/// Held while a folder is worked on; the system lets go of it however the process ends.
+/// A lock that is held while a folder is being changed; the system releases it however the process
+/// ends.
 class FolderLock {
  public:
   explicit FolderLock(const fs::path& folder)
@@ -40,7 +41,7 @@ class FolderLock {
   FolderLock& operator=(const FolderLock&) = delete;
   ~FolderLock() { ::close(descriptor_); }
 
-  /// \returns whether it is held now.
+  /// \returns whether the lock is held now.
   bool try_lock() {
     if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return true;
     if (errno != EWOULDBLOCK && errno != EINTR) fail();
@@ -55,7 +56,7 @@ class FolderLock {
   int descriptor_;
 };
 
-/// \returns false if it was stopped while it waited.
+/// \returns false if the call was stopped while it waited.
 bool wait_for(FolderLock& lock, const std::string& name, const FetchOptions& options) {
   constexpr auto kPause = std::chrono::milliseconds(100);
   if (lock.try_lock()) return true;
@@ -120,8 +121,8 @@ void remove_file(const fs::path& file) {
   if (problem) throw IoError(file.string() + ": cannot be removed: " + problem.message());
 }
 
-/// The checksums of a complete folder: as published, or, for files that were converted here, as
-/// they were written. Empty: it was never complete.
+/// The checksums of a complete folder: the published ones, or, for files that were converted here,
+/// those of the written files. Empty if the folder was never complete.
 Sums expected_sums(const KnownDataset& dataset, const fs::path& folder) {
   const fs::path recorded = folder / kChecksumFile;
   std::error_code absent;
@@ -141,7 +142,7 @@ bool bring(const DatasetFile& file, const fs::path& folder, const FetchOptions& 
   return download(file, to, options.download);
 }
 
-/// \returns the converted files, none if it was stopped.
+/// \returns the sums of the converted files; none if it was stopped.
 Sums convert(const KnownDataset& dataset, const fs::path& folder, const FetchOptions& options) {
   const fs::path archive = folder / dataset.files.front().name;
   const std::vector<std::string> names{"train-images-idx4-ubyte", "train-labels-idx1-ubyte",
@@ -185,7 +186,7 @@ Fetched fetch(const KnownDataset& dataset, const FetchOptions& options) {
 
   const Sums here = expected_sums(dataset, folder);
   if (holds_all(folder, here)) {
-    // An earlier fetch may have ended before it put the archive away.
+    // An earlier fetch may have ended before it removed the archive.
     if (dataset.unpack != Unpack::nothing) remove_file(folder / dataset.files.front().name);
     return {.folder = folder, .files = names_of(here)};
   }

@@ -20,13 +20,13 @@ struct FetchOptions {
 struct Fetched {
   std::filesystem::path folder;
   std::vector<std::string> files;
-  bool stopped = false;     ///< Not complete yet; the next fetch goes on.
-  bool downloaded = false;  ///< False: it was complete and unchanged.
+  bool stopped = false;     ///< The data set is not complete yet; the next fetch continues.
+  bool downloaded = false;  ///< False: the copy was already complete and unchanged.
 };
 
-/// Fetches a data set into the cache, or checks the one that is there. Simultaneous fetches wait
-/// for each other. Every file appears under its name only when it is whole and checked; SHA256SUMS
-/// comes last and marks the data set as complete.
+/// Fetches a data set into the cache, or checks the existing copy. Simultaneous fetches wait for
+/// each other. Every file appears under its name only when it is complete and checked; SHA256SUMS
+/// is written last and marks the data set as complete.
 /// \throws IoError
 Fetched fetch(const KnownDataset& dataset, const FetchOptions& options);
 

@@ -8,7 +8,7 @@ namespace privgrad::tool {
 namespace {
 
 constexpr std::size_t kBarCells = 24;
-/// Plain lines go to logs, where one every so often is enough.
+/// Plain lines go to logs, where one line per interval is enough.
 constexpr auto kPlainInterval = std::chrono::seconds(10);
 
 std::string percent(std::uint64_t here, std::uint64_t whole) {

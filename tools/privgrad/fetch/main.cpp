@@ -1,4 +1,4 @@
-// privgrad-fetch: what `privgrad data fetch` starts. It is called with the same words.
+// privgrad-fetch: the program that `privgrad data fetch` starts, with the same arguments.
 #include <csignal>
 #include <nlohmann/json.hpp>
 
@@ -62,7 +62,8 @@ int run(const Arguments& arguments) {
 int main(int argc, char** argv) {
   using namespace privgrad::tool;
   open_standard_streams();
-  // Beyond a file size limit a write fails, as on a full disk, instead of ending the process.
+  // If a file exceeds the size limit, the write fails, as on a full disk, instead of ending the
+  // process.
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
   return with_exit_code([&] { return run(parse(data_fetch_usage(), {argv + 1, argv + argc})); });

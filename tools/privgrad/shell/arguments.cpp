@@ -46,7 +46,8 @@ std::vector<po::option> tokens(const Usage& usage, const std::vector<std::string
   namespace style = po::command_line_style;
   const po::options_description description = described(usage);
   try {
-    // No guessing: an abbreviation that works today is ambiguous once an option is added.
+    // Abbreviations are not accepted: one that works today becomes ambiguous when an option is
+    // added.
     return po::command_line_parser(given)
         .options(description)
         .style(style::allow_long | style::long_allow_adjacent | style::long_allow_next |
@@ -64,7 +65,8 @@ std::vector<po::option> tokens(const Usage& usage, const std::vector<std::string
   }
 }
 
-/// Breaks `text` into lines of at most `width` characters, the later ones indented by `indent`.
+/// Breaks `text` into lines of at most `width` characters; all lines but the first are indented by
+/// `indent`.
 std::string wrapped(const std::string& text, std::size_t indent, std::size_t width) {
   std::string out;
   std::size_t column = 0;

@@ -11,7 +11,7 @@
 
 namespace privgrad::tool {
 
-/// An error in the call itself, and not in the files that it names.
+/// An error in the call itself, not in the files that it names.
 class UsageError : public ConfigError {
  public:
   using ConfigError::ConfigError;
@@ -19,30 +19,31 @@ class UsageError : public ConfigError {
 
 /// An option of a subcommand.
 struct Option {
-  std::string name;   ///< Without the dashes: "out".
-  std::string value;  ///< Its value's name in help: "DIR"; "": it takes none.
+  std::string name;   ///< The name without dashes: "out".
+  std::string value;  ///< The name of its value in help, such as "DIR"; "" if it takes no value.
   std::string doc;
   bool repeatable = false;
-  std::optional<std::string> implied = {};  ///< The value of a bare --name; then a value needs '='.
-  char letter = '\0';                       ///< Its short form: 'q' for -q.
+  /// The value of a bare --name; an explicit value then needs '='.
+  std::optional<std::string> implied = {};
+  char letter = '\0';  ///< Its short form: 'q' for -q.
 };
 
 /// --quiet and -q, for every subcommand that shows its progress.
 Option quiet_option();
 
-/// The syntax of a subcommand, which is parsed and which --help prints.
+/// The syntax of a subcommand. The parser uses it and --help prints it.
 struct Usage {
   std::string name;                   ///< "plugins list".
   std::string summary;                ///< One line.
-  std::vector<std::string> operands;  ///< "MANIFEST"; all are required, but for the last ones:
-  std::size_t optional_operands = 0;  ///< so many of them may be left out.
+  std::vector<std::string> operands;  ///< "MANIFEST"; all operands are required except the last
+  std::size_t optional_operands = 0;  ///< `optional_operands` of them, which may be left out.
   std::vector<Option> options;
   std::string details = {};  ///< Paragraphs after the options; ends without a line break.
   std::vector<std::string> examples;
   std::string instead = {};  ///< An option that replaces the operands: "resume".
 };
 
-/// The parsed arguments of one call. Asking for an option that the Usage lacks is a bug.
+/// The parsed arguments of one call. Reading an option that the Usage does not declare is a bug.
 class Arguments {
  public:
   bool has(const std::string& option) const { return options_.contains(option); }
@@ -60,7 +61,7 @@ class Arguments {
   std::vector<std::string> operands_;
 };
 
-/// \throws UsageError naming the mistake, with the nearest right name.
+/// \throws UsageError that names the mistake and the nearest valid name.
 Arguments parse(const Usage& usage, const std::vector<std::string>& given);
 
 /// "privgrad run MANIFEST [OPTION]..."
@@ -72,14 +73,14 @@ std::string option_head(const Option& option);
 /// The description of an option in help.
 std::string option_doc(const Option& option);
 
-/// The options of the usage, and --help.
+/// The options of the usage, plus --help.
 std::vector<Option> all_options(const Usage& usage);
 
 /// The page that --help prints.
 std::string help_text(const Usage& usage);
 
 /// \returns `text` as a whole number in [low, high].
-/// \throws UsageError naming the option.
+/// \throws UsageError that names the option.
 int whole_number(const std::string& option, const std::string& text, int low, int high);
 
 }  // namespace privgrad::tool

@@ -31,14 +31,15 @@ constexpr std::size_t kMostError = 16384;
 
 }  // namespace
 
-/// A process whose standard error comes here; the end of that text is its end.
+/// A child process whose standard error this process reads; the child has ended when that stream
+/// ends.
 class ChildRuns::Child {
  public:
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
   explicit Child(const ChildCall& call) {
-    // Everything that needs memory comes before the fork: plugins may have threads.
+    // Everything that allocates memory comes before the fork, because plugins may have threads.
     std::vector<char*> words{const_cast<char*>("privgrad")};
     for (const std::string& word : call.words) words.push_back(const_cast<char*>(word.c_str()));
     words.push_back(nullptr);
@@ -68,7 +69,7 @@ class ChildRuns::Child {
   int pipe() const { return pipe_; }
   void ask_to_end() const { ::kill(pid_, SIGTERM); }
 
-  /// \returns false once there is no more: then finish().
+  /// \returns false at the end of the stream; then call finish().
   bool read() {
     std::array<char, 4096> buffer{};
     const ssize_t count = ::read(pipe_, buffer.data(), buffer.size());
@@ -89,7 +90,7 @@ class ChildRuns::Child {
   }
 
  private:
-  /// Async-signal-safe calls only.
+  /// Makes only async-signal-safe calls.
   [[noreturn]] static void become(char* const* words, int error, pid_t parent) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(1);

@@ -9,9 +9,9 @@
 
 namespace privgrad::tool {
 
-/// One call of this program, in a process of its own.
+/// One call of this program, to be made in its own process.
 struct ChildCall {
-  std::vector<std::string> words;  ///< Without the program.
+  std::vector<std::string> words;  ///< The arguments without the program's name.
 };
 
 /// How a call ended.
@@ -23,9 +23,9 @@ struct ChildEnd {
 
 /// Child processes that run at the same time.
 ///
-/// Processes, not threads: a plugin that crashes ends only its own run, and plugins need not
-/// support several runs in one process. A child dies with this process, however that ends (Linux,
-/// PR_SET_PDEATHSIG), and signals that a terminal sends reach this process only.
+/// Processes and not threads, because a plugin that crashes then ends only its own run, and plugins
+/// need not support several runs in one process. A child dies with this process, however this
+/// process ends (Linux, PR_SET_PDEATHSIG), and signals from a terminal reach this process only.
 class ChildRuns {
  public:
   struct Ended {
@@ -36,17 +36,18 @@ class ChildRuns {
   ChildRuns();
   ChildRuns(const ChildRuns&) = delete;
   ChildRuns& operator=(const ChildRuns&) = delete;
-  /// Kills those that run.
+  /// Kills the children that are still running.
   ~ChildRuns();
 
-  /// \param number  its name in wait(); not the number of a running one.
+  /// \param number  identifies the child in wait(); must not be the number of a running child.
   /// \throws IoError if no process can be created.
   void start(std::size_t number, const ChildCall& call);
   std::size_t running() const noexcept { return running_.size(); }
-  /// Waits until one writes something or ends, or until that time has passed.
-  /// \returns those that have ended.
+  /// Waits until a child writes something or ends, or until that time has passed.
+  /// \returns the children that have ended.
   std::vector<Ended> wait(int most_ms);
-  /// Asks all to end in an orderly way (SIGTERM), and kills those that have not after that time.
+  /// Asks all children to end in an orderly way (SIGTERM), and kills those that are still running
+  /// after that time.
   void stop(int most_ms);
 
  private:

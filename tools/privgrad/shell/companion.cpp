@@ -43,7 +43,7 @@ void become_companion(const std::string& name, std::vector<std::string> words,
 int run_companion(const std::string& name, std::vector<std::string> words, const fs::path& errors) {
   const int file = ::open(errors.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0) throw IoError(errors.string() + ": " + std::generic_category().message(errno));
-  std::cout.flush();  // or the child prints it, too
+  std::cout.flush();  // otherwise the child would print it too
   const pid_t child = ::fork();
   if (child == 0) {
     ::dup2(file, STDERR_FILENO);

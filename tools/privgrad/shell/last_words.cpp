@@ -24,8 +24,8 @@
 namespace privgrad::tool {
 namespace {
 
-/// Executable memory of a plugin. Plain memory that is made beforehand: what reads it may run in a
-/// process with a broken heap.
+/// Executable memory of a plugin. The table is plain memory, allocated in advance, because the
+/// process that reads it may have a broken heap.
 struct Code {
   std::uintptr_t begin = 0, end = 0;
   char name[96] = "";
@@ -37,7 +37,7 @@ std::size_t code_count = 0;
 std::atomic<const Code*> thrower = nullptr;
 
 Silence silent = Silence::never;
-pid_t watched = 0;  // the process that has not concluded yet; 0: none
+pid_t watched = 0;  // the process that has not finished yet; 0: none
 
 const Code* code_at(std::uintptr_t address) {
   for (std::size_t i = 0; i < code_count; ++i) {
@@ -46,7 +46,7 @@ const Code* code_at(std::uintptr_t address) {
   return nullptr;
 }
 
-/// One line, from parts, by one write() each: no memory, no locks.
+/// A line made of parts and written by one write(). It uses no allocation and no locks.
 class Line {
  public:
   Line() : silent_(silent == Silence::while_loading && *host::loading_now() != '\0') {}
@@ -57,7 +57,7 @@ class Line {
   ~Line() {
     if (silent_) return;
     text_[size_++] = '\n';
-    // If this fails there is nobody to tell.
+    // A failure here cannot be reported.
     if (::write(STDERR_FILENO, text_.data(), size_) < 0) return;
   }
 
@@ -74,23 +74,24 @@ struct Search {
 
 _Unwind_Reason_Code look_at(_Unwind_Context* frame, void* given) {
   auto& search = *static_cast<Search*>(given);
-  // A return address may be the first one behind its function.
+  // A return address may point to the first byte after its function.
   search.found = code_at(_Unwind_GetIP(frame) - 1);
   constexpr int kMostFrames = 200;
   return search.found != nullptr || ++search.frames > kMostFrames ? _URC_END_OF_STACK
                                                                   : _URC_NO_REASON;
 }
 
-/// The innermost code of a plugin on this thread's stack. The unwinder takes no memory and, since
-/// glibc 2.35 has _dl_find_object, no lock.
+/// The innermost frame of a plugin on this thread's stack. The unwinder allocates no memory and,
+/// since glibc 2.35 has _dl_find_object, takes no lock.
 const Code* innermost() {
   Search search;
   _Unwind_Backtrace(look_at, &search);
   return search.found;
 }
 
-/// The place of a thread when a signal came, and its caller in case that place is nowhere: a call
-/// through a null pointer has left its return address, and nothing that could be unwound.
+/// Where a thread was when a signal came, and the caller's address. The caller's address is needed
+/// after a call through a null pointer: such a call leaves its return address but nothing that can
+/// be unwound.
 std::array<std::uintptr_t, 2> places(const ucontext_t& context) {
 #if defined(__x86_64__)
   const auto at = static_cast<std::uintptr_t>(context.uc_mcontext.gregs[REG_RIP]);
@@ -130,14 +131,16 @@ extern "C" void on_crash(int signal, siginfo_t*, void* context) {
     line << "privgrad: error: " << (name != nullptr ? name : "a signal");
     blame(line, own, caller);
   }
-  ::raise(signal);  // SA_RESETHAND: by default now, so that the exit code and the core are its own
+  // SA_RESETHAND has restored the default action, so that the exit code and the core are those of
+  // the signal
+  ::raise(signal);
 }
 
 [[noreturn]] void leave(int code) {
   for (;;) ::syscall(SYS_exit_group, code);
 }
 
-/// How long a plugin's code may take to be loaded.
+/// The time limit for loading the code of a plugin.
 unsigned loading_seconds() {
   constexpr unsigned kDefault = 60, kMost = 86'400;
   const char* const given = std::getenv("PRIVGRAD_LOADING_SECONDS");
@@ -162,10 +165,10 @@ extern "C" void on_alarm(int) {
   leave(1);
 }
 
-/// An alarm for the time that a plugin's code is loaded.
+/// Sets an alarm while the code of a plugin is being loaded.
 void watch_loading(bool begins) { ::alarm(begins ? kMostLoadingSeconds : 0); }
 
-/// Called at an exit() that is not the command's own.
+/// Called if exit() is called by anyone but the command.
 void on_exit_too_early() {
   if (watched == 0 || watched != ::getpid()) return;
   {
@@ -177,7 +180,7 @@ void on_exit_too_early() {
   leave(1);
 }
 
-/// Only what stands there is used when the stack itself has overflowed.
+/// After a stack overflow, only this stack can be used.
 void give_signals_a_stack() {
   static std::array<char, 1 << 16> memory;
   stack_t stack{};
@@ -205,16 +208,17 @@ int add_code(dl_phdr_info* object, std::size_t, void* given) {
 
 void watch_for_the_end(Silence silence) {
   silent = silence;
-  if (watched == 0) {  // a child process has inherited them
+  if (watched == 0) {  // a child process has inherited the handlers
     std::atexit(on_exit_too_early);
     std::at_quick_exit(on_exit_too_early);
   }
   watched = ::getpid();
   std::signal(SIGALRM, on_alarm);
   host::tell_of_loading(watch_loading);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they have more to say
+// the sanitizers' own reports say more
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   give_signals_a_stack();
-  innermost();  // the unwinder's own first time may ask for memory
+  innermost();  // the unwinder may allocate memory the first time it is used
   struct sigaction action {};
   action.sa_sigaction = on_crash;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESETHAND | SA_NODEFER;
@@ -234,15 +238,15 @@ std::string plugin_that_threw() {
   return code == nullptr ? "" : code->name;
 }
 
-/// Remembers whose code throws, which nothing tells whoever catches it.
+/// Remembers whose code throws, because the code that catches the exception cannot find out.
 void note_throw(const std::type_info& type, void* thrown) {
   if (!typeid(std::exception).__do_catch(&type, &thrown, 1)) thrower = innermost();
 }
 
 }  // namespace privgrad::tool
 
-// Stands before the C++ library's function, for plugins and the command. `type` is a std::type_info*;
-// the compiler's own declaration says void*.
+// Takes precedence over the C++ library's function, for plugins and the command. `type` is a
+// std::type_info*; the compiler's own declaration says void*.
 // NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming): the ABI's name
 extern "C" [[noreturn, gnu::visibility("default")]] void __cxa_throw(void* thrown, void* type,
                                                                      void (*destroy)(void*)) {
@@ -253,8 +257,8 @@ extern "C" [[noreturn, gnu::visibility("default")]] void __cxa_throw(void* throw
   __builtin_unreachable();
 }
 
-// Replaces the C library's _exit(), for plugins and the command: it runs no handlers, so there is
-// no other way to notice a call.
+// Replaces the C library's _exit(), for plugins and the command: it runs no handlers, so a call
+// could not be noticed otherwise.
 extern "C" {
 [[gnu::visibility("default")]] void _exit(int code) {
   privgrad::tool::on_exit_too_early();

@@ -1,4 +1,5 @@
-// Makes a process that dies in a plugin's code name that plugin, and not exit as if it succeeded.
+// If a process dies in a plugin's code, names that plugin and does not let the process exit as if
+// it had succeeded.
 #pragma once
 
 #include <string>
@@ -9,26 +10,26 @@ namespace privgrad::tool {
 
 /// From now on:
 /// - a crash (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT) writes one line to standard error, which
-///   names the plugin whose code crashed, or had called the code that crashed; the process then
-///   ends as by that signal;
+///   names the plugin whose code crashed or had called the code that crashed; the process then ends
+///   by that signal;
 /// - exit(), quick_exit() and _exit() end the process with code 1, after a line that names the
 ///   plugin that called it, until conclude() is called. Child processes are not affected.
-/// - a plugin that does not come back from being loaded ends the process with code 1 after a minute
-///   (PRIVGRAD_LOADING_SECONDS), with a line that names its file.
+/// - if loading a plugin takes more than a minute (PRIVGRAD_LOADING_SECONDS), the process ends with
+///   code 1 and a line that names the plugin's file.
 /// A plugin that makes the system call itself cannot be noticed from within. A stack overflow on
 /// any thread but the main one kills the process without a line.
-/// \param silence  whether there is a line also while a plugin is loaded.
+/// \param silence  whether the line is suppressed while a plugin is being loaded.
 enum class Silence { never, while_loading };
 void watch_for_the_end(Silence silence = Silence::never);
 
-/// Marks the end of the command: from now on exit codes are its own again.
+/// Marks the end of the command: from now on exit codes are no longer changed.
 void conclude() noexcept;
 
 /// Remembers where the code of a loaded plugin is.
 void name_code_of(const PluginIdentity& plugin);
 
-/// The plugin whose code threw, or had called the code that threw, what is no std::exception; of
-/// several, the last. "" if there is none.
+/// The plugin whose code threw, or had called the code that threw, something other than a
+/// std::exception; if there are several, the last one. "" if there is none.
 std::string plugin_that_threw();
 
 }  // namespace privgrad::tool

@@ -19,7 +19,7 @@
 namespace privgrad::tool {
 namespace {
 
-/// Memory that child processes share with this one, all zeros.
+/// Zeroed memory that this process shares with its children.
 char* shared_memory(std::size_t size) {
   void* const memory =
       ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -56,7 +56,7 @@ int load_in_child(const std::function<int(const host::RefusedFiles&)>& action) {
   char* const loading = shared_memory(host::kMostLoading);
   host::keep_loading_in(loading);
   for (host::RefusedFiles refused;;) {
-    std::cout.flush();  // or the child prints it, too
+    std::cout.flush();  // otherwise the child would print it too
     const pid_t child = ::fork();
     if (child < 0) throw IoError(std::string("no child process: ") + std::strerror(errno));
     if (child == 0) be_child([&] { return action(refused); });
@@ -66,7 +66,7 @@ int load_in_child(const std::function<int(const host::RefusedFiles&)>& action) {
       if (WIFSIGNALED(status)) ::raise(WTERMSIG(status));
       return WEXITSTATUS(status);
     }
-    // loading_now() shows a path in printable letters, which may not be the path.
+    // loading_now() shows a path in printable characters, which may differ from the real path.
     if (!refused.emplace(loading, ending(status)).second)
       throw PluginError(std::string(loading) + ": " + ending(status));
     loading[0] = '\0';

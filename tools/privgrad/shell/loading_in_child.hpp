@@ -1,4 +1,5 @@
-// Loads plugins in a child process, for a command that is to end well whatever a plugin does then.
+// Loads plugins in a child process, for a command that must succeed whatever a plugin does while it
+// is loaded.
 #pragma once
 
 #include <functional>
@@ -7,12 +8,12 @@
 
 namespace privgrad::tool {
 
-/// Calls `action`, which loads plugins and prints what the command prints, in a child process. Where
-/// the child ends while a plugin is loaded, that plugin's file is refused and the call made again, so
-/// that a plugin that crashes in its constructors, or a damaged file that the dynamic linker does not
-/// survive, is one line of the catalog's refusals.
-/// \param action  is given the files to refuse; prints nothing before all plugins are loaded.
-/// \returns what it returns.
+/// Calls `action`, which loads plugins and prints the command's output, in a child process. If the
+/// child ends while a plugin is being loaded, that plugin's file is refused and the call is
+/// repeated. A plugin that crashes in its constructors, or a damaged file that crashes the dynamic
+/// linker, thus becomes one line among the catalog's refusals.
+/// \param action  receives the files to refuse; it prints nothing before all plugins are loaded.
+/// \returns the result of `action`.
 int load_in_child(const std::function<int(const host::RefusedFiles&)>& action);
 
 }  // namespace privgrad::tool

@@ -27,7 +27,7 @@ host::PluginHost find_plugins(const Arguments& arguments, host::SearchRequest re
 
 void warn_of_refused(const host::PluginHost& host, bool has_lock) {
   for (const Catalog::Refusal& refusal : host.catalog().refused()) {
-    // With a lock file it is no news that all other plugins are left out.
+    // With a lock file, the user expects that all other plugins are left out.
     if (has_lock && refusal.why.starts_with("not in the lock file")) continue;
     complain("warning", refusal.file + ": not loaded: " + refusal.why);
   }

@@ -1,4 +1,4 @@
-// Loads plugins for a command, from the usual places and those of --plugin-dir.
+// Loads plugins for a command, from the usual places and from the folders of --plugin-dir.
 #pragma once
 
 #include <optional>
@@ -12,14 +12,14 @@ namespace privgrad::tool {
 /// --plugin-dir, for every subcommand that loads plugins.
 Option plugin_dir_option();
 
-/// Finds the plugins that the call may use, which are loaded as they are asked for, and warns about
-/// those that are refused by what their files say.
-/// \param lock  its plugins are loaded at once, and no others are.
+/// Finds the plugins that the call may use, and warns about files that are refused because of their
+/// notes. A plugin is loaded when it is needed.
+/// \param lock  if given, its plugins are loaded at once, and no others are.
 /// \throws ConfigError, PluginError
 host::PluginHost load_plugins(const Arguments& arguments,
                               const std::optional<host::LockFile>& lock = std::nullopt);
 
-/// Loads all of them, and warns about those that cannot be loaded, too.
+/// Loads all plugins, and also warns about those that cannot be loaded.
 /// \throws ConfigError
 host::PluginHost load_every_plugin(const Arguments& arguments, const host::RefusedFiles& refused);
 

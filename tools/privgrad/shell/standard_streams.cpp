@@ -22,10 +22,12 @@ bool is_closed(int descriptor) { return ::fcntl(descriptor, F_GETFD) < 0 && errn
 }  // namespace
 
 void open_standard_streams() {
-  // In this order: each open() takes the lowest number that is free, and those below are not.
+  // This order matters: each open() takes the lowest free number, so all smaller numbers must be
+  // taken already.
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (!is_closed(descriptor)) continue;
-    // The wrong way round on purpose. Without O_CLOEXEC: a companion inherits them.
+    // The direction is wrong on purpose, so that using the stream fails. Without O_CLOEXEC, so that
+    // a companion inherits it.
     const int flags = descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY;
     if (::open("/dev/null", flags) != descriptor) fail();
   }

@@ -5,7 +5,7 @@
 namespace privgrad::tool {
 namespace {
 
-// A signal handler can reach nothing but what is static.
+// A signal handler can only use static objects.
 std::atomic<bool> stop{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets it");
 
@@ -15,13 +15,13 @@ void install(void (*handler)(int)) {
   struct sigaction action {};
   action.sa_handler = handler;
   sigemptyset(&action.sa_mask);
-  // RESETHAND: the second signal finds the default action. RESTART: the first one does not make
-  // a write of the ledger fail with EINTR.
+  // SA_RESETHAND: the second signal meets the default action. SA_RESTART: the first signal does not
+  // make a write of the ledger fail with EINTR.
   action.sa_flags = handler == SIG_DFL ? 0 : static_cast<int>(SA_RESETHAND | SA_RESTART);
   for (const int signal : {SIGINT, SIGTERM}) {
     struct sigaction old {};
     ::sigaction(signal, nullptr, &old);
-    // Ignored by whoever started us (nohup, a script's background job): then it stays ignored.
+    // A signal that the parent process ignores (nohup, a script's background job) stays ignored.
     if (old.sa_handler != SIG_IGN) ::sigaction(signal, &action, nullptr);
   }
 }

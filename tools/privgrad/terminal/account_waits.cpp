@@ -19,8 +19,8 @@
 namespace privgrad::tool {
 namespace {
 
-/// \returns the number of the process that has locked a file; "" where the system does not tell,
-///   such as for one on another machine.
+/// \returns the number of the process that has locked a file; "" if the system does not say, for
+///   example if the process runs on another machine.
 std::string holder_of(const std::filesystem::path& file) {
   struct stat facts {};
   if (::stat(file.c_str(), &facts) != 0) return "";
@@ -29,7 +29,8 @@ std::string holder_of(const std::filesystem::path& file) {
                 ::minor(facts.st_dev), static_cast<unsigned long long>(facts.st_ino));
   std::ifstream locks("/proc/locks");
   for (std::string line; std::getline(locks, line);) {
-    // 1: FLOCK  ADVISORY  WRITE 4711 08:01:1234 0 EOF; with "->" behind the number, one that waits.
+    // Format: "1: FLOCK ADVISORY WRITE 4711 08:01:1234 0 EOF"; a process that waits has "->" after
+    // the first number.
     std::istringstream words(line);
     std::string number, kind, how, what, process, where;
     words >> number >> kind >> how >> what >> process >> where;
@@ -38,7 +39,7 @@ std::string holder_of(const std::filesystem::path& file) {
   return "";
 }
 
-/// How a process was called, in one line.
+/// The command line of a process, as one line.
 std::string call_of(const std::string& process) {
   constexpr std::size_t kShown = 160;
   std::ifstream in("/proc/" + process + "/cmdline", std::ios::binary);

@@ -1,10 +1,10 @@
-// Says on standard error whom a call waits for at an account that another process holds.
+// Says on standard error which process holds an account that a call is waiting for.
 #pragma once
 
 namespace privgrad::tool {
 
-/// From now on, whatever this process waits for an account for more than a second, a line says who
-/// holds it.
+/// From now on, whenever this process waits for an account for more than a second, a line says
+/// which process holds the account.
 void say_waits_for_accounts();
 
 }  // namespace privgrad::tool

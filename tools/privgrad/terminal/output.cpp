@@ -32,7 +32,7 @@ std::vector<std::string_view> lines_of(std::string_view text) {
 }
 
 void write_error(const std::string& text) {
-  std::fwrite(text.data(), 1, text.size(), stderr);  // if this fails there is nobody to tell
+  std::fwrite(text.data(), 1, text.size(), stderr);  // a failure here cannot be reported
 }
 
 void write_out(const std::string& text) {
@@ -63,14 +63,14 @@ void print_coloured(std::string_view text, std::string_view colour) {
 }
 
 void print_json(const nlohmann::json& document) {
-  // replace: file names need not be UTF-8.
+  // replace, because file names need not be UTF-8.
   write_out(terminal_json(document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace)) +
             "\n");
 }
 
 namespace {
 
-/// The name of this process in complaints; "" for the only process.
+/// The prefix of this process in complaints; "" if there is only one process.
 std::string& speaker() {
   static std::string who;
   return who;
@@ -89,7 +89,7 @@ void complain(std::string_view kind, std::string_view text) {
 void report_failure(std::string_view text) {
   const std::vector<std::string_view> lines = lines_of(text);
   for (const std::string_view line : lines) {
-    const bool is_row = line.starts_with("  ") && &line != &lines.front();  // of a table
+    const bool is_row = line.starts_with("  ") && &line != &lines.front();  // a row of a table
     if (!is_positioned(line) && !is_row) return complain("error", text);
   }
   for (const std::string_view line : lines) write_error(terminal_line(line) + "\n");
@@ -117,7 +117,8 @@ std::string fixed_text(double value, int decimals) {
 }
 
 std::string duration_text(double seconds) {
-  constexpr double kMost = 359999.0;  // 99:59:59, about four days: a guess beyond it tells nothing
+  // 99:59:59, about four days; a longer estimate is not informative
+  constexpr double kMost = 359999.0;
   const auto whole = static_cast<long>(std::ceil(std::clamp(seconds, 0.0, kMost)));
   char text[32];
   if (whole < 3600) {

@@ -9,29 +9,29 @@
 
 namespace privgrad::tool {
 
-/// Writes to standard output and makes sure that it got there: scripts must read all or fail.
-/// Characters that would steer a terminal become '?' (terminal_text()).
+/// Writes to standard output and makes sure that everything was written: scripts must read all of
+/// it or fail. Characters that would steer a terminal become '?' (terminal_text()).
 /// \throws IoError
 void print(std::string_view text);
 
-/// The same, in colour where that is wanted.
+/// Prints like print(), in colour if colour is wanted.
 /// \param colour  the number of the ECMA-48 sequence: "32" is green.
 void print_coloured(std::string_view text, std::string_view colour);
 
-/// As indented JSON and a line break.
+/// Prints indented JSON and a line break.
 void print_json(const nlohmann::json& document);
 
 /// One line "privgrad: KIND: TEXT" on standard error; KIND is error, warning or note. Characters
 /// that would break the line or steer the terminal become '?'.
 void complain(std::string_view kind, std::string_view text);
 
-/// Puts this in front of the text of every later line of complain(): "process 2 on alpha: ", where
+/// Prefixes the text of every later line of complain(), such as with "process 2 on alpha: " if
 /// several processes write.
 void speak_as(std::string who);
 
-/// Lines that already begin with a position ("FILE:LINE:COLUMN: error: ...") as they are, with the
-/// rows of a table below them, which begin with two blanks; anything else as one line with the
-/// program's name in front.
+/// Prints lines that already begin with a position ("FILE:LINE:COLUMN: error: ...") unchanged,
+/// together with the table rows below them, which begin with two blanks. Prints any other text as
+/// one line with the program's name in front.
 void report_failure(std::string_view text);
 
 /// Whether standard error (standard output) is a terminal that understands cursor movement.
@@ -41,13 +41,13 @@ bool is_terminal(int descriptor);
 /// (https://no-color.org).
 bool use_colour(int descriptor);
 
-/// Whether the user's locale says that the terminal shows UTF-8.
+/// Whether the user's locale says that the terminal displays UTF-8.
 bool speaks_utf8();
 
 /// \returns a number with that many digits after the point: "0.5000". \pre |value| < 1e40
 std::string fixed_text(double value, int decimals);
 
-/// \returns a time as one reads it on a clock: "0:07", "12:34", "3:05:00" (hours in front).
+/// \returns a time in the format of a clock: "0:07", "12:34", "3:05:00" (hours first).
 std::string duration_text(double seconds);
 
 /// \returns a size in decimal units: "512 B", "9.9 MB".

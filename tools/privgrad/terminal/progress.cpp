@@ -13,13 +13,13 @@ std::string padded_left(const std::string& text, std::size_t width) {
   return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
 }
 
-/// Losses have no natural size, so small ones keep their digits.
+/// Losses have no natural scale, so small losses are shown with more digits.
 std::string loss_text(double loss) {
   return std::isfinite(loss) && loss >= 1e-3 && loss < 1e4 ? fixed_text(loss, 4)
                                                            : short_number(loss);
 }
 
-/// Never below the value: it is read as what was spent at most.
+/// Rounded up, because readers take the number as the most that was spent.
 std::string spent_text(double epsilon) {
   return std::isfinite(epsilon) ? fixed_text(std::ceil(epsilon * 1e4) / 1e4, 4) : "inf";
 }

@@ -12,22 +12,23 @@
 
 namespace privgrad::tool {
 
-/// Shows the progress of a run on standard error: one line that is rewritten in place on a
-/// terminal, with the time that is left; one line per measurement elsewhere.
+/// Shows the progress of a run on standard error: on a terminal one line that is rewritten in place
+/// and includes the remaining time; elsewhere one line per measurement.
 class ProgressDisplay {
  public:
-  /// \param target_epsilon  nothing: the run has no budget.
+  /// \param target_epsilon  nothing if the run has no budget.
   ProgressDisplay(std::optional<double> target_epsilon, bool quiet);
   void show(const core::Progress& progress);
 
  private:
-  /// The metrics that fit: those of both splits, those of one, or the loss alone.
+  /// The metrics that fit into the line: those of both splits, those of one split, or the loss
+  /// alone.
   enum class Detail { all = 1, one_split, one_metric };
 
   std::string line(const core::Progress& progress, Detail detail) const;
 
-  /// The time that the remaining steps will take, judging by those since the first measurement; ""
-  /// before there are any and after the last.
+  /// The time that the remaining steps will take, estimated from the steps since the first
+  /// measurement; "" before the first measurement and after the last.
   std::string remaining(const core::Progress& progress);
 
   std::optional<double> target_epsilon_;

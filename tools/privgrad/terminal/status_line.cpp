@@ -14,7 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// More often than this nobody can read it, and a terminal over a network would slow the work.
+/// Nobody can read faster changes, and a terminal over a network would slow the work.
 constexpr auto kRedrawInterval = std::chrono::milliseconds(50);
 
 std::size_t terminal_width() {

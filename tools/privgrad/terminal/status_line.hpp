@@ -1,4 +1,4 @@
-// A status line on standard error, rewritten in place on a terminal, for tasks that take long.
+// A status line on standard error for tasks that take long; on a terminal it is rewritten in place.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@ namespace privgrad::tool {
 class StatusLine {
  public:
   explicit StatusLine(bool quiet);
-  /// Removes the rewritten line, so that further output begins on a clean one.
+  /// Removes the rewritten line, so that further output begins on an empty line.
   ~StatusLine();
   StatusLine(const StatusLine&) = delete;
   StatusLine& operator=(const StatusLine&) = delete;
@@ -21,15 +21,15 @@ class StatusLine {
   bool quiet() const noexcept { return quiet_; }
   /// Whether standard error is a terminal on which lines can be rewritten.
   bool rewrites() const noexcept { return rewrites_; }
-  /// How many characters fit into the rewritten line: one that wraps could not be rewritten.
+  /// How many characters fit into the rewritten line. A line that wraps could not be rewritten.
   std::size_t room() const;
 
-  /// Whether a rewrite now would be drawn, and not come too soon after the last.
+  /// Whether enough time has passed since the last rewrite for the next one to be drawn.
   bool is_due() const;
-  /// Replaces the line, cut to the room there is.
+  /// Replaces the line, cut to room() characters.
   /// \pre rewrites()
   void rewrite(const std::string& text);
-  /// Prints a line of its own that stays.
+  /// Prints a separate line that stays on the screen.
   void print(const std::string& text);
   /// Removes the rewritten line.
   void clear();

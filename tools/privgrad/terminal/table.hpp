@@ -12,14 +12,14 @@ class Table {
  public:
   enum class Align { left = 1, right };
 
-  /// \param columns  how each is aligned; rows may have fewer cells, never more.
+  /// \param columns  the alignment of each column; a row may have fewer cells but never more.
   explicit Table(std::vector<Align> columns) : columns_(std::move(columns)) {}
 
-  /// Cells are one line each: characters that steer a terminal become '?' (terminal_line()).
+  /// Each cell is one line: characters that steer a terminal become '?' (terminal_line()).
   void add(std::vector<std::string> cells);
   bool empty() const noexcept { return rows_.empty(); }
 
-  /// The rows, each after `indent` spaces and without trailing blanks.
+  /// The rows, each indented by `indent` spaces and without trailing blanks.
   std::string text(std::size_t indent = 0) const;
 
  private:

@@ -12,8 +12,8 @@ bool is_harmless(std::uint32_t code) {
   return code == '\n' || code == '\t' || core::is_shown(code);
 }
 
-/// Calls `harmless` with the bytes of each harmless character, and `harmful` with the code of each
-/// other one; of bytes that are no UTF-8 with the replacement character's.
+/// Calls `harmless` with the bytes of each harmless character, and `harmful` with the code point of
+/// every other character; bytes that are not UTF-8 count as the replacement character.
 template <class Harmless, class Harmful>
 void each_character(std::string_view text, const Harmless& harmless, const Harmful& harmful) {
   constexpr std::uint32_t kReplacement = 0xfffd;
