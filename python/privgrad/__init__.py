@@ -1,8 +1,8 @@
-"""Training under differential privacy, from plugins that a manifest puts together.
+"""Training under differential privacy, with plugins that a manifest combines.
 
-The functions are the command's: ``account``, ``calibrate``, ``plan``, ``run``,
-``ablate``, ``suggest``, ``predict``, ``evaluate``, ``verify``, ``audit``, ``plugins``.
-docs/python.md has the whole.
+The functions are those of the command: ``account``, ``calibrate``, ``plan``, ``run``, ``ablate``,
+``suggest``, ``predict``, ``evaluate``, ``verify``, ``audit``, ``plugins``. docs/python.md describes
+them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Arguments of the wrong type, as errors that name them: what compiled code would say names none."""
+"""Checks the types of arguments, because errors of the compiled code do not name the argument."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def _is_real(value: Any) -> bool:
 
 
 def _are(kind: type | tuple[type, ...]) -> Callable[[Any], bool]:
-    """Whether a value is a list of these, and not a text, which is one of texts; a generator is left alone."""
+    """Whether a value is a list of such values. A text does not count as a list of texts."""
     return lambda value: (isinstance(value, Iterable) and not isinstance(value, (str, bytes))
                           and (not hasattr(value, "__len__") or all(isinstance(one, kind) for one in value)))
 
 
 _PATH = (str, os.PathLike)
-#: By how a signature has it: what it is called, and whether a value is one.
+#: By the type in a signature: its name in messages, and whether a value has the type.
 _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "None": ("None", lambda value: value is None),
     "bool": ("True or False", lambda value: isinstance(value, bool)),
@@ -49,7 +49,7 @@ _KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """Hold the arguments of a call to the types of its signature, as far as these are plain ones."""
+    """Check the arguments of a call against the types of its signature, if these are plain types."""
     signature = inspect.signature(function)
     plain = {name: kinds for name, parameter in signature.parameters.items()
              if set(kinds := str(parameter.annotation).split(" | ")) <= set(_KINDS)}

@@ -1,10 +1,11 @@
-"""What a cell is, whatever holds it: a number, a text, or one of declared labels.
+"""The value of a cell, whatever the container: a number, a text, or one of the declared labels.
 
-Each is a function of the cell alone. One row decides the type of a whole container: beside a text,
-NumPy makes 'True' of true and '2.0' of 2; beside a complex number all are complex, beside a duration
-whole numbers are durations; a missing cell makes 2.0 of 2, and float32 becomes float64. So a number has
-one text in all of them: whole ones below 2**53 by their digits, those from there on as a double has
-them, others as the shortest digits of their float32, which is what features are.
+The value is a function of the cell alone, although a single row may decide the type of a whole
+container: if one cell is a text, NumPy turns true into 'True' and 2 into '2.0'; if one is complex,
+all become complex; if one is a duration, whole numbers become durations; a missing cell turns 2
+into 2.0 and float32 into float64. Therefore a number has the same text in all containers: whole
+numbers below 2**53 have their digits, larger ones those of a double, and all others the shortest
+digits of their float32, which is the type of features.
 """
 
 from __future__ import annotations
@@ -26,36 +27,38 @@ __all__ = ["UNLIKE_ALL", "check_labels", "column", "common_text", "finite_or", "
 
 _MISSING = {"NAType", "NaTType", "NoneType"}
 _NUMBERS = (int, float, complex, np.bool_, np.number, decimal.Decimal, fractions.Fraction)
-#: The grammar of numbers in files, too; float() takes "1_000" and blanks.
+#: Also the grammar of numbers in files; float() would accept "1_000" and blanks.
 _GRAMMAR = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _WORDS = {"true": 1.0, "True": 1.0, "TRUE": 1.0, "false": 0.0, "False": 0.0, "FALSE": 0.0}
 _MOST_EXACT = 2.0**53
-UNLIKE_ALL = "\ufffd"  # what no declared text is
-#: A day, or a time of day, with what pandas writes behind it beside another one with a time, or a fraction of a second.
+UNLIKE_ALL = "\ufffd"  # a text that no declared text equals
+#: A day, or a time of day, followed by the fraction that pandas appends if another cell has a time
+#: or a fraction of a second.
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)( \d\d:\d\d:\d\d)(?:\.(?:0{3}|0{6}|0{9}))?", re.ASCII)
 
 
 def _text(cell: Any) -> str | None:
-    """The text that a cell is; None if it is none. Bytes are UTF-8, as which NumPy reads them beside a text."""
+    """The text of a cell that is a text; None for other cells. Bytes are decoded as UTF-8, as NumPy does."""
     if issubclass(type(cell), str):
         return str.__str__(cell)
     return bytes.decode(cell, "utf-8", "replace") if issubclass(type(cell), bytes) else None
 
 
 def number_of(cell: Any) -> float:
-    """The number that a cell is, or its text; NaN if it is none."""
+    """The number in a cell, or written in its text; NaN if there is none."""
     text = _text(cell)
     if text is not None:
         return float(text) if _GRAMMAR.fullmatch(text) else _WORDS.get(text, math.nan)
     if not issubclass(type(cell), _NUMBERS):
         return math.nan
     try:
-        if issubclass(type(cell), np.timedelta64):  # NumPy counts whole numbers beside one in its unit
+        if issubclass(type(cell), np.timedelta64):  # in a container with a duration, NumPy counts
+                                                    # whole numbers in its unit
             return math.nan if np.isnat(cell) else float(cell.astype(np.int64))
         if issubclass(type(cell), (complex, np.complexfloating)):
             return float(cell.real) if cell.imag == 0 else math.nan
         return float(cell)
-    except Exception:  # a class of numbers of somebody else may raise anything, and no row ends a call
+    except Exception:  # a foreign class of numbers may raise anything, but no row may end a call
         return math.nan
 
 
@@ -69,24 +72,24 @@ def _number_text(value: float) -> str:
 
 
 def _day(cell: Any, form: str) -> str:
-    """A date, or the day of a time, by a declared form; empty where it is missing."""
+    """A date, or the day of a time, in a declared format; empty if it is missing."""
     if issubclass(type(cell), np.datetime64):
         cell = None if np.isnat(cell) else cell.astype("datetime64[D]").item()
     if cell is None:
         return ""
-    if not hasattr(cell, "year"):  # beyond the years of Python
+    if not hasattr(cell, "year"):  # outside the years that Python supports
         return UNLIKE_ALL
     parts = {"%Y": f"{cell.year:04}", "%m": f"{cell.month:02}", "%d": f"{cell.day:02}"}
     return re.sub("%.", lambda part: parts.get(part[0], "0"), form)
 
 
 def text_of(cell: Any, form: str = "%Y-%m-%d") -> str:
-    """The one text of a cell: empty where it is missing, and one that is like no other where it has none.
+    """The text of a cell: empty if the cell is missing, and a reserved text if the cell has no text.
 
     Parameters
     ----------
     form : str
-        How dates are declared; times of day, which no column keeps, are 0.
+        The declared format of dates; times of day, which no column keeps, are 0.
     """
     text, kind = _text(cell), type(cell)
     if text is not None:
@@ -107,10 +110,10 @@ def text_of(cell: Any, form: str = "%Y-%m-%d") -> str:
 
 
 def common_text(text: str) -> str:
-    """Of a number as NumPy or Python write it, the one text of that number; other texts are themselves.
+    """The standard text of a number that NumPy or Python wrote; other texts are unchanged.
 
-    So 2.0 is 2, and True is 1; but 01 and 1.10, which no number is written as, are codes. A day is without
-    the midnight that pandas writes behind it, where another row has a time of day.
+    So 2.0 becomes 2, and True becomes 1, but 01 and 1.10 are codes, because no number is written
+    like this. A day loses the midnight that pandas appends if another row has a time of day.
     """
     value = number_of(text)
     if not math.isfinite(value):
@@ -121,16 +124,17 @@ def common_text(text: str) -> str:
     usual = {*_WORDS, repr(value), str(single), repr(float(single))}
     if value.is_integer():
         usual.add(str(int(value)))
-    return _number_text(value + 0.0) if text in usual else text  # of -0.0, too, that of 0
+    return _number_text(value + 0.0) if text in usual else text  # -0.0 has the text of 0
 
 
 def numbers(array: np.ndarray) -> np.ndarray:
-    """The numbers of an array, float64, of its shape; not finite where there are none.
+    """The numbers of an array as float64, in the same shape; not finite where a cell is not a number.
 
-    Whole numbers beside a duration are durations, for NumPy, so that those are counts of the array's unit.
+    NumPy turns whole numbers in a container with a duration into durations, so durations count as
+    numbers of the array's unit.
     """
     kind = array.dtype.kind
-    with np.errstate(all="ignore"):  # beyond float64
+    with np.errstate(all="ignore"):  # larger than float64 can hold
         if kind in "biuf":
             return array.astype(np.float64)
         if kind == "m":
@@ -140,7 +144,7 @@ def numbers(array: np.ndarray) -> np.ndarray:
 
 
 def finite_or(array: np.ndarray, fill: Any) -> np.ndarray:
-    """The numbers, with `fill` in place of those that are not finite."""
+    """The numbers, with `fill` instead of those that are not finite."""
     return np.where(np.isfinite(array), array, fill)
 
 
@@ -150,8 +154,8 @@ def table(X: Any) -> np.ndarray:
     Raises
     ------
     ConfigError
-        If X is none. A list of rows is as wide as its rows are; how wide an array or a table is, is no row's
-        to tell.
+        If X is not one. The width of a list follows from its rows, but no row may decide how wide
+        an array or a table is.
     """
     axes = len(getattr(X, "shape", ()))
     array = held(X) if axes == 2 else None
@@ -164,14 +168,14 @@ def table(X: Any) -> np.ndarray:
 
 
 def held(values: Any) -> np.ndarray:
-    """The array of a container: of times and durations of pandas their cells, which are no numbers in it."""
+    """The array of a container; objects for times and durations of pandas, which are not numbers."""
     array = np.asarray(values)
     are_times = hasattr(values, "iloc") and array.dtype.kind in "mM"
     return np.asarray(values.astype(object)) if are_times else array
 
 
 def listed(values: Iterable[Any]) -> np.ndarray:
-    """A list as an array of objects, each as it is: NumPy would make texts of all, for one of them."""
+    """A list as an array of unchanged objects: NumPy would turn all into texts because of a single text."""
     held = list(values)
     array = np.empty(len(held), dtype=object)
     for row, value in enumerate(held):
@@ -189,7 +193,7 @@ def column(y: Any, rows: int) -> np.ndarray:
     Raises
     ------
     ConfigError
-        If y is none, or not of as many rows as X.
+        If y is not one, or has another number of rows than X.
     """
     array = listed(y) if isinstance(y, (list, tuple)) else held(y)
     if array.ndim == 2 and array.shape[1] == 1:
@@ -202,7 +206,7 @@ def column(y: Any, rows: int) -> np.ndarray:
 
 
 def check_labels(kind: Any, labels: Iterable[Any], what: str) -> None:
-    """Refuse a container of numbers by its type where no label is one.
+    """Refuse a container of numbers, because of its type, if no label is a number.
 
     Raises
     ------
@@ -216,9 +220,10 @@ def check_labels(kind: Any, labels: Iterable[Any], what: str) -> None:
 
 
 def places(cells: Sequence[Any] | np.ndarray, labels: Iterable[Any], other: float = math.nan) -> np.ndarray:
-    """The place of each cell among the labels, float32; `other` for what is none of them.
+    """The index of each cell among the labels, float32; `other` for a cell that is not a label.
 
-    A label is found by its text, and one that is a number by each common text of that number.
+    A label is found by its text; a label that is a number is found by each common text of that
+    number.
     """
     exact: dict[str, int] = {}
     by_number: dict[str, set[int]] = {}

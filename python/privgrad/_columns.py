@@ -1,7 +1,7 @@
-"""Columns of a table as the texts that a file would hold of them.
+"""Columns of a table as the texts that a file would contain.
 
-What the text of a cell is follows from that cell and from what is declared of its column alone, so that a
-row decides about its own features, as a line of a file does.
+The text of a cell depends only on that cell and on the declaration of its column, so that each row
+determines only its own features, as a line of a file does.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from .errors import ConfigError, DataError
 
 __all__ = ["arrow", "as_declared", "day_texts", "plain_column", "text_columns"]
 
-#: A name, where each text begins, their bytes, what the type says of all cells (texts, numbers, days,
-#: unreadable), and the type.
+#: The name, the offset of each text, the bytes of the texts, what the type says about all cells
+#: (texts, numbers, days, unreadable), and the type.
 Column = tuple[str, Any, Any, str, str]
 
 _ISO = "%Y-%m-%d"
@@ -24,12 +24,12 @@ _MOST_EXACT = 2.0**53
 
 
 def arrow() -> Any:
-    """PyArrow, which reads the columns of every kind of table where they lie.
+    """PyArrow, which reads the columns of every kind of table in place.
 
     Raises
     ------
     DataError
-        It is not installed.
+        If it is not installed.
     """
     try:
         import pyarrow
@@ -41,7 +41,7 @@ def arrow() -> Any:
 
 
 def as_declared(section: Mapping[str, Any]) -> dict[str, Any]:
-    """The section, whose labels and values of columns are texts, as those of rows are."""
+    """The section with the texts of labels and of column values, as for rows."""
     made = dict(section)
     if section.get("labels") is not None:
         made["labels"] = [text_of(label) for label in section["labels"]]
@@ -64,7 +64,7 @@ def _entry(entry: Any) -> Any:
 
 
 def _form_of(name: str, columns: Any) -> str:
-    """How the dates of a column are declared, by the first entry that fits."""
+    """The declared format of a column's dates, from the first entry that fits."""
     for entry in columns if isinstance(columns, Sequence) else ():
         pattern = str(entry.get("name", "")) if isinstance(entry, Mapping) else ""
         if re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), name, re.DOTALL):
@@ -85,7 +85,7 @@ def _of_cells(cells: Iterable[Any], form: str) -> tuple[Any, Any]:
 
 
 def plain_column(column: Any) -> Any:
-    """A column of Arrow without what wraps its values: extensions of Arrow's own, and dictionaries."""
+    """An Arrow column without the types that wrap its values: Arrow's own extensions, and dictionaries."""
     pyarrow = arrow()
     kind = column.type
     if isinstance(kind, pyarrow.BaseExtensionType) and kind.extension_name.startswith("arrow."):
@@ -96,7 +96,7 @@ def plain_column(column: Any) -> Any:
 
 
 def _looked_up(chunk: Any) -> Any:
-    """The values of a chunk of a dictionary, by a kernel that each type of values has."""
+    """The values of a chunk of a dictionary, taken by a kernel that exists for each type of values."""
     pyarrow = arrow()
     is_view = pyarrow.types.is_string_view(chunk.type.value_type)
     values = chunk.dictionary.cast(pyarrow.large_string()) if is_view else chunk.dictionary
@@ -104,7 +104,7 @@ def _looked_up(chunk: Any) -> Any:
 
 
 def day_texts(column: Any, form: str = _ISO) -> Any:
-    """The days of dates and times as texts of a declared form."""
+    """The days of dates and times as texts in a declared format."""
     pyarrow = arrow()
     try:
         return pyarrow.compute.strftime(column, format=re.sub("%[HMSf]", "0", form))
@@ -167,7 +167,8 @@ def _column(name: str, values: Any, form: str) -> Column:
     kind: Any = getattr(values, "dtype", None)
     if isinstance(values, pyarrow.ChunkedArray):
         return _of_arrow(name, values, form)
-    if hasattr(kind, "categories") and hasattr(values, "iloc"):  # of pandas; those of Polars are Arrow's
+    if hasattr(kind, "categories") and hasattr(values, "iloc"):  # a pandas column; those of Polars
+                                                                 # are Arrow columns
         texts = [text_of(value, form).encode("utf-8", "replace") for value in kind.categories]
         return name, *_joined([*map([*texts, b""].__getitem__, values.cat.codes)]), "texts", str(kind)
     cells_by_kind = "OUSc" if hasattr(values, "iloc") else "OUScmMV"
@@ -177,29 +178,31 @@ def _column(name: str, values: Any, form: str) -> Column:
         return name, *_of_cells(values, form), holds, str(kind)
     if hasattr(values, "__arrow_c_stream__") and not hasattr(values, "iloc"):
         return _of_arrow(name, pyarrow.chunked_array(values), form)
-    if getattr(kind, "tz", None) is not None:  # the day where it was, which Arrow does not know of every zone
+    if getattr(kind, "tz", None) is not None:  # the local day, because Arrow does not know every
+                                               # time zone
         values = values.dt.tz_localize(None)
     try:
         made = pyarrow.array(np.asarray(values) if hasattr(kind, "subtype") else values, from_pandas=True)
-    except (pyarrow.ArrowException, TypeError, ValueError):  # a type of pandas that Arrow has not
+    except (pyarrow.ArrowException, TypeError, ValueError):  # a pandas type that Arrow does not
+                                                             # have
         return name, *_of_cells(values.astype(object), form), "unreadable", str(kind)
     chunked = made if isinstance(made, pyarrow.ChunkedArray) else pyarrow.chunked_array([made])
     return *_of_arrow(name, chunked, form)[:4], str(kind)
 
 
 def text_columns(table: Any, targets: Any, section: Mapping[str, Any], where: str) -> list[Column]:
-    """All columns of a table, and the targets as one more.
+    """All columns of a table, and the targets as one more column.
 
     Parameters
     ----------
     table
         A frame of pandas, or a table of PyArrow.
     targets
-        None where they are a column of the table.
+        None if they are a column of the table.
     section : dict
-        What is declared of them: ``columns``, and as ``target`` what the targets' column is called.
+        The declarations: ``columns``, and the name of the column of targets as ``target``.
     where : str
-        What errors call the table.
+        The name of the table in errors.
     """
     if hasattr(table, "iloc"):
         named = [(str(name), series) for name, series in table.items()]
@@ -217,5 +220,6 @@ def text_columns(table: Any, targets: Any, section: Mapping[str, Any], where: st
 def _read(name: str, values: Any, form: str, where: str) -> Column:
     try:
         return _column(name, values, form)
-    except (TypeError, ValueError, OverflowError, arrow().ArrowException):  # which may tell of cells
+    except (TypeError, ValueError, OverflowError, arrow().ArrowException):  # because the message
+                                                                            # may contain cells
         raise DataError(f"{where}: the column '{name}' cannot be read") from None

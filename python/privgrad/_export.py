@@ -1,4 +1,4 @@
-"""Models for programs of others."""
+"""Exports models for other programs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .runs import Run
 
 __all__ = ["export"]
 
-#: By the command's exit codes.
+#: The exception for each exit code of the command.
 _ERRORS: dict[int, type[PrivgradError]] = {1: PluginError, 2: ConfigError, 3: PrivacyError, 4: DataError}
 
 
@@ -25,44 +25,44 @@ def export(
     format: str = "onnx",
     plugin_dirs: Iterable[str | os.PathLike[str]] = (),
 ) -> None:
-    """Write a trained model, with its preprocessing, for programs of others.
+    """Write a trained model, with its preprocessing, for other programs.
 
-    Of a table the graph takes each column by its name, raw, [n, 1]: float64 for numbers, NaN where one is
-    missing, and texts for all else. Of arrays and images it takes ``features``, float32, [n, ...]. It gives
-    ``probabilities``, or ``values`` where the loss makes none, and of a table the name of each row's
-    ``class``.
+    For a table, the inputs of the graph are the raw columns under their names, [n, 1]: float64 for
+    numbers, NaN if one is missing, and texts for everything else. For arrays and images, the input
+    is ``features``, float32, [n, ...]. The outputs are ``probabilities``, or ``values`` if the loss
+    has no probabilities, and for a table the name of each row's ``class``.
 
     Parameters
     ----------
     model : path or Run
         A run (or its directory), or the file of a model.
     out : path
-        Written there; replaced if it exists.
+        The file to write; replaced if it exists.
     format : str
         ``"onnx"``.
     plugin_dirs : iterable of path
-        Looked through for plugins first.
+        Folders to search for plugins first.
 
     Raises
     ------
     ConfigError
-        The call is wrong, or ONNX has no operations for a part of the model.
+        If the call is wrong, or ONNX has no operations for a part of the model.
     PrivacyError
-        The run is not over, and its keys are kept.
+        If the run is not over, so that its keys still exist.
     DataError
-        The model cannot be read, or the file not written.
+        If the model cannot be read, or the file cannot be written.
     """
     directory = model.run_dir if isinstance(model, Run) else model
     write([os.fspath(directory), f"--format={format}"], out, plugin_dirs)
 
 
 def write(words: Sequence[str], out: str | os.PathLike[str], plugin_dirs: Iterable[str | os.PathLike[str]]) -> None:
-    """Have the command export a model.
+    """Call the command to export a model.
 
     Raises
     ------
     PrivgradError
-        As its exit code says.
+        The type follows from the command's exit code.
     """
     places = [f"--plugin-dir={os.fspath(directory)}" for directory in plugin_dirs]
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""The loaded plugins, once for each search path."""
+"""The loaded plugins, once per search path."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from . import _core
 from .errors import _DICT, ConfigError, PrivgradWarning
 
-#: What the package brings, in the layout of an installation.
+#: The files of the package, in the layout of an installation.
 HOME = Path(__file__).parent / "_home"
 
 ManifestLike = Mapping[str, Any] | str | os.PathLike[str]
@@ -24,7 +24,7 @@ _loaded: dict[tuple[str, ...], _core.Framework] = {}
 
 
 def framework(plugin_dirs: Iterable[str | os.PathLike[str]] = ()) -> _core.Framework:
-    """Load the plugins, or give those that were loaded before from the same places."""
+    """Load the plugins, or return those that were loaded before from the same places."""
     directories = [os.fspath(directory) for directory in plugin_dirs]
     key = (*directories, "", os.environ.get("PRIVGRAD_PLUGIN_PATH", ""))
     with _lock:
@@ -39,7 +39,7 @@ def framework(plugin_dirs: Iterable[str | os.PathLike[str]] = ()) -> _core.Frame
 
 
 def plain(value: Any, key: str = "") -> Any:
-    """A manifest's value as JSON has it: NumPy scalars and paths become numbers and texts."""
+    """A manifest's value as JSON types: NumPy scalars and paths become numbers and texts."""
     if isinstance(value, Mapping):
         return {str(k): plain(v, f"{key}.{k}" if key else str(k)) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
@@ -61,12 +61,12 @@ def plain(value: Any, key: str = "") -> Any:
 
 
 def yaml_text(value: Any) -> str:
-    """A value as YAML, of which JSON is a part."""
+    """A value as YAML, of which JSON is a subset."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 def override_lines(overrides: Mapping[str, Any] | Iterable[str]) -> list[str]:
-    """``--set`` lines: of a dict of dotted keys, or as they are."""
+    """``--set`` lines: made from a dict of dotted keys, or unchanged."""
     if isinstance(overrides, str):
         raise ConfigError("overrides is a text, expected a dict {KEY: VALUE} or a list of KEY=VALUE")
     if isinstance(overrides, Mapping):
@@ -77,10 +77,10 @@ def override_lines(overrides: Mapping[str, Any] | Iterable[str]) -> list[str]:
 def manifest_text(
     manifest: ManifestLike, overrides: Mapping[str, Any] | Iterable[str] = ()
 ) -> _core.ManifestText:
-    """What the module takes for a manifest: a dict, a path, or the text itself."""
+    """The module's argument for a manifest that is given as a dict, a path, or the text itself."""
     lines = override_lines(overrides)
     if isinstance(manifest, Mapping):
-        named = {"name": "run", **plain(manifest)}  # else its name would be that of a file
+        named = {"name": "run", **plain(manifest)}  # otherwise its name would be that of a file
         return _core.ManifestText(False, yaml_text(named), _DICT, lines)
     if isinstance(manifest, str) and ("\n" in manifest or manifest.lstrip().startswith("{")):
         return _core.ManifestText(False, manifest, "<text>", lines)

@@ -1,4 +1,4 @@
-"""What notebooks show of plans, runs and studies: HTML without scripts, every text escaped."""
+"""Plans, runs and studies as HTML for notebooks, without scripts and with every text escaped."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ def _table(rows: Sequence[Sequence[Any]], head: Sequence[str] = ()) -> str:
 
 
 class _Html(str):
-    """A cell that is HTML already."""
+    """A cell that already is HTML."""
 
 
 def _line(values: Sequence[float], title: str) -> str:
-    """A line chart; of one value for all steps, a line of text."""
+    """A line chart; a line of text if all steps have the same value."""
     finite = [value for value in values if math.isfinite(value)]
     if not finite or min(finite) == max(finite):
         return f"<div>{escape(title)}: {_text(finite[0] if finite else None)}</div>"
     low, high = min(finite), max(finite)
     last = max(len(values) - 1, 1)
-    # At most one point a pixel: the least and the largest stay.
+    # At most one point per pixel; the smallest and the largest value are kept.
     stride = max(1, len(values) // _WIDTH)
     shown = [i for i in range(len(values)) if i % stride == 0 or values[i] in (low, high)]
     points = " ".join(
@@ -61,7 +61,7 @@ def _line(values: Sequence[float], title: str) -> str:
 
 
 def plan_html(plan: Plan) -> str:
-    """A plan: what it costs, by whom, and its schedules."""
+    """A plan: its cost, by accountant, and its schedules."""
     facts = _table([
         ("epsilon", plan.epsilon), ("delta", plan.delta), ("steps", plan.steps),
         ("parameters", plan.parameters), ("unaccounted", ", ".join(plan.unaccounted) or "nothing"),
@@ -80,7 +80,7 @@ def plan_html(plan: Plan) -> str:
 
 
 def run_html(run: Run) -> str:
-    """A run: its guarantee, its metrics, and how they went."""
+    """A run: its guarantee, its metrics, and their course."""
     facts = _table([
         ("status", run.status), ("epsilon", run.epsilon), ("delta", run.delta),
         ("steps", run.steps), ("mode", run.mode),
@@ -100,7 +100,7 @@ def run_html(run: Run) -> str:
 
 
 def study_html(study: Study) -> str:
-    """A study: each arm's means with their intervals, on one axis for each metric."""
+    """A study: each arm's means with their intervals, on one axis per metric."""
     names = list(study.arms[0].metrics) if study.arms else []
     rows = []
     for arm in study.arms:

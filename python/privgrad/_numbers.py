@@ -1,8 +1,9 @@
 """Rows in memory as numbers: arrays, lists, and the columns of tables.
 
-Where a cell that is no number is to count as another (`fills`), each cell is read by itself, whatever
-stands in it and in the others, and no container is refused by its type, which one row may decide;
-elsewhere one whose type is not one of numbers is. No error shows a cell or tells of its type.
+If a cell that is not a number is replaced by a fill (`fills`), each cell is read by itself,
+whatever it and the others contain, and no container is refused because of its type, which a single
+row may decide. Without fills, a container is refused if its type is not numeric. No error shows a
+cell or reveals its type.
 """
 
 from __future__ import annotations
@@ -25,41 +26,42 @@ _NAMES = {"O": "objects", "U": "texts", "S": "bytes"}
 
 
 def _held(kind: np.dtype) -> str:
-    """What an array holds, without how long its longest text is."""
+    """The kind of values in an array, without the length of its longest text."""
     return _NAMES.get(kind.kind, f"{kind} values")
 
 
 def _lying(values: Any, what: str) -> np.ndarray:
-    """The array of what has one, where it lies."""
-    if hasattr(values, "detach"):  # a tensor of PyTorch
+    """The array of an object that has one, without a copy."""
+    if hasattr(values, "detach"):  # a PyTorch tensor
         values = values.detach().cpu()
     if isinstance(values, np.ndarray):
         return values
     try:
         return np.from_dlpack(values) if hasattr(values, "__dlpack__") else np.asarray(values)
-    except (BufferError, RuntimeError) as problem:  # on a device, or of a type that NumPy has not
+    except (BufferError, RuntimeError) as problem:  # on a device, or of a type that NumPy does not
+                                                    # have
         raise DataError(f"{what}: cannot be read: {problem}") from problem
-    except (TypeError, ValueError, OverflowError):  # which tells of cells
+    except (TypeError, ValueError, OverflowError):  # because the message contains cells
         raise DataError(f"{what}: is no array of numbers, with rows of one length") from None
 
 
 def as_float32(array: np.ndarray) -> np.ndarray:
-    """Features in C order: bytes and float32 where they lie, others by way of float64, as numbers in files."""
+    """Features in C order: bytes and float32 in place; others are rounded to float64 first, as in files."""
     if array.dtype not in (np.float32, np.uint8):
-        with np.errstate(all="ignore"):  # what does not fit is found, and named, by the source
+        with np.errstate(all="ignore"):  # the source finds and names values that do not fit
             array = array.astype(np.float64, copy=False).astype(np.float32)
     return np.ascontiguousarray(array)
 
 
 def features_of(values: Any, fills: bool, what: str) -> np.ndarray:
-    """Features of an array or a list: numbers, uint8 or float32 where they lie, or float64.
+    """Features of an array or a list: numbers; uint8 and float32 in place, others as float64.
 
     Raises
     ------
     ConfigError
-        Where `fills`, and a row would tell how many features there are.
+        With `fills`, if a row would decide how many features there are.
     DataError
-        Where not `fills`, and these are no numbers.
+        Without `fills`, if these are not numbers.
     """
     has_type = hasattr(values, "dtype")
     if isinstance(values, (str, os.PathLike)) or hasattr(values, "collect"):
@@ -82,10 +84,11 @@ def features_of(values: Any, fills: bool, what: str) -> np.ndarray:
 
 
 def _of_arrow(column: Any, fills: bool) -> np.ndarray | None:
-    """The cells of a column: numbers, NaN where one is missing, or objects; None of a type that is refused.
+    """The cells of a column: numbers, with NaN for missing ones, or objects; None for a refused type.
 
-    That is one without numbers, but where `fills`: Arrow may have taken the type from what the rows hold. A
-    list of fixed size it takes from nothing, so that somebody has declared it.
+    Without `fills`, types other than numbers are refused. With `fills` they are not, because Arrow
+    may have inferred the type from the rows. Lists of fixed size are always declared, never
+    inferred.
     """
     pyarrow = arrow()
     types = pyarrow.types
@@ -112,15 +115,17 @@ def _of_arrow(column: Any, fills: bool) -> np.ndarray | None:
 
 
 def _of_series(series: Any, fills: bool) -> np.ndarray | None:
-    """The same of a column of pandas."""
+    """The cells of a pandas column, likewise."""
     kind = series.dtype
     if hasattr(kind, "pyarrow_dtype"):
         return _of_arrow(arrow().chunked_array(series), fills)
     if not isinstance(kind, np.dtype):
-        if kind.kind in _NUMBERS:  # whose missing values are pandas.NA
+        if kind.kind in _NUMBERS:  # its missing values are pandas.NA
             numbers: np.ndarray = series.to_numpy(dtype=np.float64, na_value=np.nan)
             return numbers
-        if not hasattr(kind, "categories") and str(kind) not in ("string", "str"):  # times, periods, intervals
+        if not hasattr(kind, "categories") and str(kind) not in ("string", "str"):  # times,
+                                                                                    # periods,
+                                                                                    # intervals
             return np.asarray(series.astype(object)) if fills else None
     array = np.asarray(series)
     if array.dtype.kind not in _NO_NUMBERS:
@@ -129,20 +134,20 @@ def _of_series(series: Any, fills: bool) -> np.ndarray | None:
 
 
 def numbers_of(column: Any, fills: bool, where: str) -> np.ndarray:
-    """The numbers of a table's column, [rows]: NaN where there is none.
+    """The numbers of a table's column, [rows]; NaN where there is none.
 
     Parameters
     ----------
     column
-        Of pandas or of Arrow.
+        A column of pandas or Arrow.
     where : str
         What errors call it.
 
     Raises
     ------
     DataError
-        By the type of the column: where not `fills`, and that is none of numbers; where it is a list of fixed
-        size. Where not `fills`, and a number is missing.
+        If the column is a list of fixed size; without `fills`, also if its type is not numeric, or
+        a number is missing.
     """
     is_pandas = hasattr(column, "iloc")
     kind = column.dtype if is_pandas else column.type
@@ -164,12 +169,12 @@ def numbers_of(column: Any, fills: bool, where: str) -> np.ndarray:
 
 
 def lists_of(whole: Any) -> np.ndarray:
-    """The numbers of lists of fixed size, or numbers, some of which are missing: [rows, size], NaN there.
+    """Numbers, or lists of fixed size, as [rows, size]; NaN where one is missing.
 
     Parameters
     ----------
     whole
-        An array of Arrow, of float32 or uint8.
+        An Arrow array of float32 or uint8.
     """
     pyarrow = arrow()
     width, values = 1, whole
@@ -189,7 +194,7 @@ def _targets(values: Any, fills: bool, what: str) -> np.ndarray:
         return _cells.listed(values)
     if hasattr(values, "iloc"):
         found = _of_series(values if values.ndim == 1 else values.iloc[:, 0], fills)
-    elif hasattr(values, "combine_chunks"):  # a column of Arrow
+    elif hasattr(values, "combine_chunks"):  # an Arrow column
         found = _of_arrow(values, fills)
     else:
         found = _lying(values, what)
@@ -205,20 +210,20 @@ def _targets(values: Any, fills: bool, what: str) -> np.ndarray:
 
 
 def targets_of(values: Any, labels: Sequence[Any] | None, fills: bool, what: str) -> np.ndarray:
-    """Targets as float32: numbers as they are, labels as their places.
+    """Targets as float32: numbers unchanged, labels as their indices.
 
-    Where a target that is none counts as another (`fills`), the source puts that in place of NaN.
+    With `fills`, invalid targets become NaN, which the source replaces by its fill.
 
     Parameters
     ----------
     values
-        A list, an array, a column of pandas or of Arrow.
+        A list, an array, or a column of pandas or Arrow.
 
     Raises
     ------
     DataError
-        Where they are not in a column, or in lists of fixed size. Where not `fills`: by a type that has none,
-        or naming the first row that does not fit.
+        If they are not a column, or are lists of fixed size. Without `fills`, also if their type
+        cannot be a target, or a row does not fit; the error names the first such row.
     """
     cells = _targets(values, fills, what)
     if labels is not None:

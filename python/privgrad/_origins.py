@@ -1,6 +1,7 @@
-"""Whether rows in memory are some of others: by the memory and the files that hold them.
+"""Whether some rows in memory are the same as others: compares the memory and the files that hold them.
 
-What rows hold decides nothing: an answer that follows from equal rows would tell who is there.
+The content of rows never decides, because an answer based on equal rows would reveal who is in the
+data.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ import numpy as np
 
 __all__ = ["share_rows"]
 
-#: A space of addresses, and the part of it; None: all of it.
+#: An address space, and a part of it; None: all of it.
 _Piece = tuple[Hashable, "np.ndarray | None"]
 _MEMORY = "memory"
 _BITS = 8
 
 
 class _At:
-    """Addresses laid out as an array, which nobody reads."""
+    """Addresses in the form of an array, which is never read."""
 
     def __init__(self, address: int, shape: tuple[int, ...], strides: tuple[int, ...], size: int) -> None:
         self.__array_interface__ = {
@@ -30,12 +31,12 @@ class _At:
 
 
 def share_rows(some: Iterable[Any], others: Iterable[Any]) -> bool:
-    """Whether some rows are others: parts of one object, one array, one buffer, or one file.
+    """Whether some rows are the same as others: parts of one object, array, buffer, or file.
 
     Parameters
     ----------
     some, others : iterable
-        Features and targets of each.
+        Their features and targets.
     """
     known: dict[Hashable, list[np.ndarray | None]] = {}
     for space, place in itertools.chain.from_iterable(map(_pieces, some)):
@@ -57,12 +58,12 @@ def share_rows(some: Iterable[Any], others: Iterable[Any]) -> bool:
 def _share(one: Any, other: np.ndarray) -> bool:
     try:
         return np.shares_memory(one, other, max_work=1_000_000)  # type: ignore[arg-type]  # its stub knows -1 and 0
-    except RuntimeError:  # too hard to tell
+    except RuntimeError:  # too expensive to decide
         return True
 
 
 def _ends(array: np.ndarray) -> tuple[int, int]:
-    """The first address of an array, and the one behind its last."""
+    """The first address of an array, and the address after its last one."""
     if array.size == 0:
         return 0, 0
     steps = [(extent - 1) * stride for extent, stride in zip(array.shape, array.strides, strict=True)]
@@ -72,7 +73,7 @@ def _ends(array: np.ndarray) -> tuple[int, int]:
 
 
 def _pieces(rows: Any) -> Iterator[_Piece]:
-    """Where rows lie: of whatever can be given as features, targets, or both."""
+    """Where rows are stored, for everything that can be given as features, targets, or both."""
     if rows is None or isinstance(rows, (bool, int, float)):
         return
     if isinstance(rows, (str, os.PathLike)):
@@ -82,11 +83,11 @@ def _pieces(rows: Any) -> Iterator[_Piece]:
     yield ("object", id(rows)), None
     if isinstance(rows, np.ndarray):
         yield _array(rows)
-    elif hasattr(rows, "iloc"):  # of pandas
+    elif hasattr(rows, "iloc"):  # a pandas object
         columns = [rows] if rows.ndim == 1 else [rows.iloc[:, place] for place in range(rows.shape[1])]
         for column in columns:
             yield from _column(column.array)
-    elif hasattr(rows, "data_ptr"):  # a tensor of PyTorch, on any device
+    elif hasattr(rows, "data_ptr"):  # a PyTorch tensor, on any device
         size = rows.element_size()
         at = _At(rows.data_ptr(), tuple(rows.shape), tuple(size * step for step in rows.stride()), size)
         yield _MEMORY, np.asarray(at)
@@ -99,13 +100,14 @@ def _pieces(rows: Any) -> Iterator[_Piece]:
         yield rows.id, None
     elif isinstance(rows, (list, tuple)):
         for row in rows:
-            if isinstance(row, (list, np.ndarray)):  # others, such as numbers, may be one object by their value
+            if isinstance(row, (list, np.ndarray)):  # other objects, such as numbers, may be shared
+                                                     # because they are equal
                 yield (_MEMORY, row) if isinstance(row, np.ndarray) else (("object", id(row)), None)
     else:
         try:
             yield _array(np.from_dlpack(rows) if hasattr(rows, "__dlpack__") else np.asarray(memoryview(rows)))
         except (BufferError, RuntimeError, TypeError, ValueError):
-            return  # it is read by a copy, and known by itself alone
+            return  # it is read through a copy, so only the object itself can be compared
 
 
 def _file(path: Any) -> Hashable:
@@ -114,7 +116,7 @@ def _file(path: Any) -> Hashable:
 
 
 def _array(array: np.ndarray) -> _Piece:
-    """An array in memory; of a file that is mapped, where it lies there: two maps have two addresses."""
+    """An array in memory; for a mapped file, its place in the file (each mapping has its own address)."""
     root: Any = array
     while isinstance(root.base, np.ndarray):
         root = root.base
@@ -126,7 +128,7 @@ def _array(array: np.ndarray) -> _Piece:
 
 
 def _column(values: Any) -> Iterator[_Piece]:
-    """A column of pandas. Its kinds keep what they hold in arrays of NumPy, or of Arrow."""
+    """A pandas column. All kinds store their content in arrays of NumPy or Arrow."""
     for name in ("_ndarray", "_data"):
         held = getattr(values, name, None)
         if isinstance(held, np.ndarray):
@@ -137,7 +139,7 @@ def _column(values: Any) -> Iterator[_Piece]:
 
 
 def _arrow(values: Any) -> Iterator[_Piece]:
-    """A column of Arrow. What is missing lies apart, and so do the letters of texts."""
+    """An Arrow column. The flags of missing values and the letters of texts are stored separately."""
     import pyarrow
 
     types = pyarrow.types
@@ -157,9 +159,11 @@ def _arrow(values: Any) -> Iterator[_Piece]:
     elif len(values.buffers()) > 1 and values.buffers()[1] is not None:
         try:
             width = kind.bit_width
-        except ValueError:  # of its places in the letters, or elements
+        except ValueError:  # an array of offsets into letters or elements
             width = 64 if str(kind).startswith("large_") else 128 if str(kind).endswith("_view") else 32
         begin = values.buffers()[1].address * _BITS + values.offset * width
-        first, end = -(-begin // _BITS), (begin + len(values) * width) // _BITS  # whole bytes of it alone
+        first, end = -(-begin // _BITS), (begin + len(values) * width) // _BITS  # only the whole
+                                                                                 # bytes that belong
+                                                                                 # to it
         if end > first:
             yield _MEMORY, np.asarray(_At(first, (end - first,), (1,), 1))

@@ -1,4 +1,4 @@
-"""The command, which the package brings along."""
+"""The command that the package contains."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ _PROGRAM = Path(__file__).parent / "_home" / "bin" / "privgrad"
 
 
 def main() -> None:
-    """Become the command."""
+    """Replace this process by the command."""
     os.execv(_PROGRAM, ["privgrad", *sys.argv[1:]])

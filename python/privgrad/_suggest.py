@@ -1,4 +1,4 @@
-"""Drafts of what a manifest declares of rows."""
+"""Drafts of a manifest's declarations about rows."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def suggest(
     plugin_dirs: Iterable[Path] = (),
     **section: Any,
 ) -> dict[str, Any]:
-    """Draft a section ``data`` by looking at all rows, as ``privgrad data describe --suggest`` does.
+    """Draft a section ``data`` from all rows, as ``privgrad data describe --suggest`` does.
 
-    Types, ranges, values and classes are facts about the rows, which a model made with them gives
-    away. The section has the key ``read_off_rows``: every output lists it as unaccounted, and release
-    mode refuses it, until you take it out, once nothing in the section was read off private rows.
+    Types, ranges, values and classes are facts about the rows, and a model that uses them reveals
+    them. The section has the key ``read_off_rows``: every output lists it as unaccounted, and
+    release mode refuses it. Remove the key only if nothing in the section comes from private rows.
 
     Parameters
     ----------
@@ -38,9 +38,9 @@ def suggest(
         A table (pandas, Polars, PyArrow, a path ``*.parquet``), with its targets in a column or as
         (table, targets); (features, targets); or the path of a CSV file.
     target : str, optional
-        Of a table: the column to predict.
+        For a table: the column to predict.
     plugin_dirs : iterable of path
-        Looked through for plugins first.
+        Folders to search for plugins first.
     **section
         Other keys of the section, such as ``missing`` or ``delimiter``.
 

@@ -46,7 +46,7 @@ def _path(path: Path | None) -> str | None:
 
 
 def _cache(cache: bool | Path) -> str | None:
-    """The folder of private copies: None for none, "" for the user's own place."""
+    """The folder of private copies: None for no copies, "" for the user's own folder."""
     if isinstance(cache, bool):
         return "" if cache else None
     return os.fspath(cache)
@@ -60,7 +60,7 @@ def _number(value: int | None, what: str) -> int:
 
 
 def _is_alone(cluster: str | Mapping[str, Any] | None, call: str) -> bool:
-    """Whether this process was asked to be alone; several are for the command."""
+    """Whether the caller asked for a single process; several processes need the command."""
     if cluster is None:
         return False
     kind = cluster.get("kind") if isinstance(cluster, Mapping) else cluster
@@ -87,15 +87,15 @@ def account(
     adjacency: str = "add_or_remove_one",
     plugin_dirs: Iterable[Path] = (),
 ) -> Account:
-    """Tell what an event costs: epsilon at a delta, or delta at an epsilon.
+    """Compute the cost of an event: epsilon at a delta, or delta at an epsilon.
 
     Parameters
     ----------
     event : dict or str
         What a mechanism did to the data, e.g. 1000 steps of DP-SGD: ``{"event": "self_composed",
         "count": 1000, "of": {"event": "poisson_sampled", "sampling_probability": 0.01, "of":
-        {"event": "gaussian", "noise_multiplier": 1.1}}}``;
-        ``Plan.event`` is one. A text is JSON.
+        {"event": "gaussian", "noise_multiplier": 1.1}}}``; ``Plan.event`` is such a dict. A text is
+        parsed as JSON.
     accountant : str or dict, optional
         Its name, or with parameters ``{"kind": "zcdp", "conversion": "classic"}``; default the one that
         proves most.
@@ -106,7 +106,7 @@ def account(
     adjacency : str
         ``"add_or_remove_one"``, ``"replace_one"`` or ``"zero_out"``.
     plugin_dirs : iterable of path
-        Looked through for plugins first.
+        Folders to search for plugins first.
 
     Returns
     -------
@@ -115,7 +115,8 @@ def account(
     Raises
     ------
     ConfigError
-        If the event is none, a number is out of range, or not one of the two is given.
+        If the event is invalid, a number is out of range, or not exactly one of delta and epsilon
+        is given.
     PrivacyError
         If the accountant has no proof for the event.
     """
@@ -149,10 +150,10 @@ def calibrate(
     target_epsilon, target_delta : float
         The guarantee: above 0, and in (0, 1).
     sample_rate : float, optional
-        Probability of an example to be in a batch (Poisson sampling), in (0, 1].
+        Probability that an example is in a batch (Poisson sampling), in (0, 1].
     allocation : int, optional
-        Instead of it: the steps of an epoch, in which every example draws its step (random
-        allocation).
+        Instead of ``sample_rate``: the number of steps of an epoch in which every example draws its
+        step (random allocation).
     steps : int, optional
         The noise multiplier is computed.
     noise_multiplier : float, optional
@@ -160,17 +161,17 @@ def calibrate(
     adjacency : str
         ``"add_or_remove_one"``, ``"replace_one"`` or ``"zero_out"``.
     plugin_dirs : iterable of path
-        Looked through for plugins first.
+        Folders to search for plugins first.
 
     Returns
     -------
     Calibration
-        Its epsilon was checked, and is at most the target.
+        Its epsilon has been checked to be at most the target.
 
     Raises
     ------
     ConfigError
-        If a number is out of range, or not one of the two is given.
+        If a number is out of range, or not exactly one of steps and noise_multiplier is given.
     PrivacyError
         If the accountant has no proof, or only estimates.
     """
@@ -188,13 +189,13 @@ def plugins(*, plugin_dirs: Iterable[Path] = ()) -> list[Plugin]:
     Parameters
     ----------
     plugin_dirs : iterable of path
-        Looked through first; then the directories of ``PRIVGRAD_PLUGIN_PATH``, those of the user, and
-        what the package brings.
+        Folders to search first, before the directories of ``PRIVGRAD_PLUGIN_PATH``, the user's own,
+        and those of the package.
 
     Returns
     -------
     list of Plugin
-        By kind and name. Files that were refused are warned about when they are found.
+        Sorted by kind and name. Refused files cause warnings when they are found.
     """
     return [Plugin(**raw) for raw in json.loads(framework(plugin_dirs).plugins())["plugins"]]
 
@@ -206,33 +207,33 @@ def describe(component: str, *, plugin_dirs: Iterable[Path] = ()) -> dict[str, A
     Parameters
     ----------
     component : str
-        ``"optimizer/momentum"``, or its name alone where that is unique.
+        ``"optimizer/momentum"``, or only its name if that is unique.
     plugin_dirs : iterable of path
-        Looked through for plugins first.
+        Folders to search for plugins first.
 
     Returns
     -------
     dict
-        What ``privgrad plugins describe --json`` prints.
+        The output of ``privgrad plugins describe --json``.
 
     Raises
     ------
     ConfigError
-        If there is none (with the nearest name), or more than one.
+        If there is no such component (with the nearest name), or more than one.
     """
     return json.loads(framework(plugin_dirs).describe(component))
 
 
 @checked
 def schema(*, study: bool = False, plugin_dirs: Iterable[Path] = ()) -> dict[str, Any]:
-    """Give a JSON Schema for manifests (or studies), from the plugins that were found.
+    """Return a JSON Schema for manifests (or studies), made from the plugins that were found.
 
     Parameters
     ----------
     study : bool
-        Of studies.
+        Return the schema of studies.
     plugin_dirs : iterable of path
-        Looked through for plugins first.
+        Folders to search for plugins first.
 
     Returns
     -------
@@ -250,18 +251,18 @@ def validate(
     Parameters
     ----------
     manifest : dict, path or str
-        A text with a line break, or in braces, is the manifest itself; another text is a path.
+        A text with a line break, or in braces, is the manifest itself; any other text is a path.
     overrides : dict or iterable of str
         ``{"privacy.target_epsilon": 1}``, or ``["privacy.target_epsilon=1"]``.
     plugin_dirs : iterable of path
-        Looked through for plugins first.
+        Folders to search for plugins first.
 
     Raises
     ------
     ManifestError
-        With all that is wrong as ``problems``: place, key, what is expected, the nearest name.
+        With all mistakes as ``problems``: place, key, what is allowed, the nearest name.
     PrivacyError
-        If it is right, but holds what release mode refuses.
+        If it is valid, but contains something that release mode refuses.
     DataError
         If files that it names are missing.
     """
@@ -285,7 +286,7 @@ def plan(
     manifest, overrides
         As for ``validate``.
     cache : bool or path
-        As for ``run``: rows that are streamed are kept.
+        As for ``run``: streamed rows are stored.
     plugin_dirs : iterable of path
         As for ``validate``.
 
@@ -321,10 +322,10 @@ def run(
     callback: Callable[[Progress], None] | Iterable[Any] | Any = None,
     plugin_dirs: Iterable[Path] = (),
 ) -> Run:
-    """Train the model of a manifest, or go on with a run that was cut off.
+    """Train the model of a manifest, or continue an interrupted run.
 
-    The interpreter is free while it computes. Ctrl-C ends the run after its step, with a checkpoint
-    where the manifest has them.
+    Other Python threads can run meanwhile. Ctrl-C ends the run after its current step, with a
+    checkpoint if the manifest asks for checkpoints.
 
     Parameters
     ----------
@@ -335,41 +336,42 @@ def run(
     out : path, optional
         The run directory, new or empty; default ``runs/NAME-TIME``.
     resume : path, optional
-        The directory of a run that was cut off: go on from its last checkpoint.
+        The directory of an interrupted run, which continues from its last checkpoint.
     finish : bool
-        With `resume`: end the run where it was cut off, with the model so far.
+        With `resume`: end the run where it was interrupted, with the model so far.
     threads : int, optional
         Default all; the result does not depend on it.
     state : path, optional
-        Keep what is private here, outside the run directory; default as the command's.
+        The folder for private files, outside the run directory; default as for the command.
     locked : path, optional
-        Load the plugins of this lock file only, unchanged.
+        Load only the plugins of this lock file, and only if they are unchanged.
     cache : bool or path
-        Keep what frozen layers and costly transforms make of the data in this folder, and rows that
-        are streamed, and take them from there: private copies, readable by you alone, until
-        ``privgrad cache delete``. True is the user's own place, as the command's.
+        Store the outputs of frozen layers and costly transforms, and streamed rows, in this folder,
+        and reuse them: private copies that only you can read, until ``privgrad cache delete``. True
+        means the user's own folder, as for the command.
     cluster : str or dict, optional
-        ``"local"``: this process alone, whatever the manifest says. Several processes make a run by
-        the command alone, ``mpirun -np N privgrad run``; docs/python.md says why.
+        ``"local"``: only this process, whatever the manifest says. A run with several processes
+        needs the command, ``mpirun -np N privgrad run``; docs/python.md says why.
     data : dict, optional
-        With `resume`: the section ``data`` with the rows in memory that the run began with. Other
+        With `resume`: the section ``data`` with the rows in memory with which the run began. Other
         rows are refused.
     callback : callable, or tracker, or several of them
-        Told of the progress, on the calling thread; see ``privgrad.callbacks``. An exception of it
-        ends the run as Ctrl-C does, and is raised; after the last step it is a warning.
+        Called with the progress, on the calling thread; see ``privgrad.callbacks``. If it raises,
+        the run ends as with Ctrl-C, and the exception is raised; after the last step it becomes a
+        warning.
     plugin_dirs : iterable of path
-        Looked through for plugins first.
+        Folders to search for plugins first.
 
     Returns
     -------
     Run
-        Also of a run whose status is ``"budget_exhausted"`` or ``"diverged"``.
+        Also if the status is ``"budget_exhausted"`` or ``"diverged"``.
 
     Raises
     ------
     ManifestError, PrivacyError, DataError, PluginError, NumericError
     Interrupted
-        A ``KeyboardInterrupt`` that says how the run goes on.
+        A ``KeyboardInterrupt`` that says how to continue the run.
     """
     if (manifest is None) == (resume is None):
         raise ConfigError("give a manifest, or resume: the directory of a run that was cut off")
@@ -406,7 +408,7 @@ def run(
 def _rows_of_run(
     loaded: Any, directory: Path | None, data: Mapping[str, Any] | None
 ) -> tuple[dict[str, Any] | None, Mapping[str, Any] | None]:
-    """What ``lent_again`` asks: the run's section ``data``, and the rows."""
+    """The arguments of ``lent_again``: the run's section ``data``, and the rows."""
     if data is None or directory is None:
         return None, None
     manifest = os.path.join(os.fspath(directory), "manifest.yaml")
@@ -430,8 +432,8 @@ def predict(
     model, data, split
         As for ``evaluate``; the rows need no targets.
     keep : str or iterable of str, optional
-        Columns of the rows' table that come along, such as an id. Which columns are features does not
-        change.
+        Columns of the rows' table to copy to the result, such as an id. This does not change which
+        columns are features.
     threads, plugin_dirs
         As for ``evaluate``.
 
@@ -480,28 +482,28 @@ def evaluate(
     threads: int | None = None,
     plugin_dirs: Iterable[Path] = (),
 ) -> dict[str, Any]:
-    """Say how well a trained model does.
+    """Measure how well a trained model performs.
 
     Parameters
     ----------
     model : path or Run
         A run (or its directory), or the file of a model.
     data : dict, path or rows, optional
-        A manifest's section ``data``, or a file that holds one; or rows in memory: features, or
-        (features, targets). Default the test rows of the run.
+        A manifest's section ``data``, or a file that contains one; or rows in memory: features, or
+        (features, targets). Default: the test rows of the run.
     split : str, optional
-        ``"train"`` or ``"test"``; default test where there are test rows, else train.
+        ``"train"`` or ``"test"``; default test if there are test rows, otherwise train.
     threads : int, optional
         Default all; the result does not depend on it.
     plugin_dirs : iterable of path
-        Looked through for plugins first.
+        Folders to search for plugins first.
 
     Returns
     -------
     dict
-        What ``privgrad evaluate --json`` prints: ``rows``, ``loss``, ``accuracy``, ``confusion``,
-        ``per_class``, ``auc``; of a regression ``mse``, ``mae``, ``r2``. ``private`` says whether
-        nobody has declared the rows public.
+        The output of ``privgrad evaluate --json``: ``rows``, ``loss``, ``accuracy``, ``confusion``,
+        ``per_class``, ``auc``; for a regression ``mse``, ``mae``, ``r2``. ``private`` is true
+        unless the rows are declared public.
 
     Raises
     ------
@@ -519,7 +521,7 @@ def _model(model: Path | Run) -> str:
 
 
 def _reading(loaded: Any, model: Path | Run, data: Any) -> dict[str, Any] | None:
-    """How the model's own rows are read, where `data` may need to be read so."""
+    """How the model's own rows are read, in case `data` must be read in the same way."""
     return None if data is None else json.loads(loaded.reading(_model(model)))
 
 
@@ -542,29 +544,29 @@ def verify(
     new_key: bool = False,
     plugin_dirs: Iterable[Path] = (),
 ) -> Verification:
-    """Check a run, or a study, by its files.
+    """Verify a run or a study from its files.
 
     Parameters
     ----------
     directory : path or Run
-        Of the run or study.
+        The directory of the run or study.
     client : int, optional
-        Of a run with a ledger for each client: what it guarantees to this one.
+        For a run with a ledger for each client: verify the guarantee to this client.
     data : bool or dict
-        Read the training data, and compare it with what the ledger is bound to; of a run with rows
-        in memory, the section ``data`` with the rows.
+        Read the training data, and compare them with the commitment in the ledger; for a run with
+        rows in memory, the section ``data`` with the rows.
     opening : path, optional
-        With `data`: the ``opening.json`` that the run left with the data's owner.
+        With `data`: the ``opening.json`` that the run wrote for the owner of the data.
     audit : bool
-        Make the audit of ``audit.json`` again, and compare it.
+        Repeat the audit of ``audit.json``, and compare the result.
     trusted : path, optional
-        Demand a signature of this public key.
+        Require a signature by this public key.
     sign : path, optional
-        Sign what verifies with this key: ``signature.json`` in the directory.
+        If the verification succeeds, sign with this key: ``signature.json`` in the directory.
     new_key : bool
-        Make the key of `sign` first.
+        Create the key of `sign` first.
     plugin_dirs : iterable of path
-        Looked through for plugins first.
+        Folders to search for plugins first.
 
     Returns
     -------
@@ -588,5 +590,5 @@ def verify(
         )
     if stopped_by is not None:
         raise stopped_by
-    assert made is not None  # where nothing stopped it
+    assert made is not None  # nothing stopped it
     return Verification._of(json.loads(made))

@@ -1,4 +1,4 @@
-"""What is told of a run while it goes on, and to whom."""
+"""Callbacks that receive the progress of a run."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = ["Callback", "Progress", "ProgressBar"]
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a run is.
+    """The progress of a run.
 
     Attributes
     ----------
     step, steps : int
-        Steps done, and in all.
+        Number of steps done, and of all steps.
     epsilon : float
-        Spent so far.
+        The epsilon spent so far.
     metrics : dict of str to float
-        ``train_loss``, ``test_accuracy`` and so on, those that may be shown.
+        ``train_loss``, ``test_accuracy`` and others, as far as they may be shown.
     """
 
     step: int
@@ -43,20 +43,20 @@ class Progress:
 
 @runtime_checkable
 class Callback(Protocol):
-    """Whoever wants to know of a run: the one protocol of progress bars and trackers.
+    """The protocol of progress bars and trackers.
 
-    All calls are made on the thread that called ``privgrad.run``. Who has begun is told of the end, whatever
-    others raise.
+    All calls are made on the thread that called ``privgrad.run``. If ``begin`` has succeeded,
+    ``end`` is called, whatever other callbacks raise.
     """
 
     def begin(self) -> None:
-        """Before the data is read: what may be missing, such as a package, is found missing here."""
+        """Prepare, before the data are read: fail here if something is missing, such as a package."""
 
     def __call__(self, progress: Progress) -> None:
-        """At each measurement."""
+        """Receive a measurement."""
 
     def end(self, run: Run | None) -> None:
-        """Be told of the end. What this raises is a warning: the run is over.
+        """Receive the end of the run. An exception becomes a warning, because the run is over.
 
         Parameters
         ----------
@@ -66,12 +66,12 @@ class Callback(Protocol):
 
 
 class _All:
-    """Several callbacks, of which plain functions are told of the progress alone."""
+    """Several callbacks; plain functions only receive the progress."""
 
     def __init__(self, callbacks: Iterable[Any]) -> None:
         self._callbacks = list(callbacks)
         self._begun: list[Any] = []
-        self.step = 0  #: Of the last measurement that they were told of.
+        self.step = 0  #: The step of the last measurement that they received.
 
     def begin(self) -> None:
         try:
@@ -89,7 +89,7 @@ class _All:
         for callback in self._callbacks:
             try:
                 callback(progress)
-            except BaseException as problem:  # the others are told of this step, too
+            except BaseException as problem:  # the others receive this step too
                 raised.append(problem)
         if raised:
             raise raised[0]
@@ -110,7 +110,7 @@ class _All:
 
 
 def as_callback(given: Callable[[Progress], None] | Iterable[Any] | Any) -> _All | None:
-    """One callback of what a caller gives: nothing, one, or several."""
+    """Combine the callbacks of a caller (none, one, or several) into one."""
     if given is None:
         return None
     callbacks = given if isinstance(given, Iterable) and not callable(given) else [given]
@@ -140,7 +140,7 @@ class ProgressBar:
         Raises
         ------
         ConfigError
-            There is no tqdm.
+            If tqdm is not installed.
         """
         try:
             from tqdm.auto import tqdm
@@ -149,7 +149,7 @@ class ProgressBar:
         self._make, self._bar = tqdm, None
 
     def __call__(self, progress: Progress) -> None:
-        """Move on."""
+        """Advance the bar."""
         if self._bar is None:
             self._bar = self._make(total=progress.steps, unit="step", **self._options)
         self._bar.update(progress.step - self._bar.n)
@@ -158,7 +158,7 @@ class ProgressBar:
         self._bar.set_postfix(shown)
 
     def end(self, run: Run | None) -> None:
-        """Stop.
+        """Close the bar.
 
         Parameters
         ----------

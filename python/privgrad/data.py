@@ -1,18 +1,19 @@
-"""Rows in memory as a part of a manifest.
+"""Rows in memory as part of a manifest.
 
-A manifest's section ``data`` of kind ``memory`` may hold arrays and tables where one that is written
-down has the names under which they are lent::
+A manifest's section ``data`` of kind ``memory`` may contain arrays and tables; in a written
+manifest, names stand in their place::
 
     {"kind": "memory", "train": (X, y), "test": {"features": X2, "targets": y2}, "classes": 2}
     {"kind": "memory", "train": frame, "target": "label", "features": ["a", "b"], "labels": [...]}
 
-float32 and uint8 in rows are read where they lie: NumPy arrays, PyTorch tensors, whatever has
-``__dlpack__``; of tables (pandas, Polars, PyArrow, a path of a Parquet file, whatever has
-``__arrow_c_stream__`` or ``__arrow_c_array__``) a column of lists of fixed size, and a frame that is one
-array. Other numbers are copied to float32 once, and so are columns that lie apart from each other.
+Arrays of float32 and uint8 are read in place: NumPy arrays, PyTorch tensors, and objects with
+``__dlpack__``. Of tables (pandas, Polars, PyArrow, the path of a Parquet file, objects with
+``__arrow_c_stream__`` or ``__arrow_c_array__``), a column of lists of fixed size and a frame that
+is a single array are read in place. Other numbers, and columns that are stored separately, are
+copied to float32 once.
 
-With ``columns`` a table may hold categories, texts, booleans, dates and missing values: they are
-declared, and become features, as those of a file are (docs/data.md)::
+With ``columns`` a table may contain categories, texts, booleans, dates and missing values. They are
+declared, and become features, as in a file (docs/data.md)::
 
     {"kind": "memory", "train": frame, "target": "label", "labels": [...], "columns": [...]}
 """
@@ -33,23 +34,23 @@ if TYPE_CHECKING:
 __all__ = ["lent"]
 
 _KINDS = {"memory", "privgrad.memory:memory"}
-#: Keys of the section that say how rows become features and targets, here and nowhere else.
+#: Keys of the section that say how rows become features and targets; they exist only here.
 _HERE = ("target", "features")
-#: Keys that say what a target and a feature count as that do not fit.
+#: Keys that say which value replaces a target or a feature that does not fit.
 _FILLS = ("target_fill", "feature_fill")
-#: Keys that say of a table with columns how it is read.
+#: Keys that say how a table with columns is read.
 _DECLARED = ("columns", "target", "labels", "other_label", "target_fill", "task", "classes", "missing")
 
 
 def is_table(rows: Any) -> bool:
-    """Whether rows are a table with columns: pandas, Polars, PyArrow, a path of a Parquet file."""
+    """Whether rows are a table with columns: pandas, Polars, PyArrow, or the path of a Parquet file."""
     if isinstance(rows, (str, os.PathLike)):
         return os.fspath(rows).lower().endswith(".parquet")
     return any(hasattr(rows, how) for how in ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__"))
 
 
 def _table(rows: Any) -> Any:
-    """A table of PyArrow, which reads the others' columns where they lie."""
+    """The rows as a PyArrow table, which reads the columns of other tables in place."""
     from ._columns import arrow
 
     pyarrow = arrow()
@@ -61,20 +62,21 @@ def _table(rows: Any) -> Any:
     try:
         return pyarrow.table(rows)
     except (TypeError, ValueError, pyarrow.ArrowException):
-        # Not columns with names: one alone, such as a Series, or an array of lists.
+        # Not named columns: a single one, such as a Series, or an array of lists.
         pass
     try:
         column = pyarrow.array(rows) if hasattr(rows, "__arrow_c_array__") else pyarrow.chunked_array(rows)
         return pyarrow.table({"values": column})
-    except (TypeError, ValueError, pyarrow.ArrowException):  # which may tell of cells
+    except (TypeError, ValueError, pyarrow.ArrowException):  # because the message may contain cells
         raise DataError(f"a table of type {type(rows).__name__}: cannot be read by PyArrow") from None
 
 
 def _in_place(column: Any, fills: bool) -> np.ndarray | None:
-    """The numbers of a column that holds all features of a row side by side, where they lie.
+    """The numbers, in place, of a column that holds all features of a row side by side.
 
-    That is a list of fixed size in each row, or a single number. None of other columns. Where some of
-    them are missing, and count as another (`fills`), the numbers are copied, with NaN in their place.
+    Each cell is a list of fixed size, or a single number; for other columns the result is None. If
+    some numbers are missing and `fills` replaces them, the numbers are copied, with NaN for the
+    missing ones.
     """
     import numpy as np
 
@@ -106,7 +108,7 @@ def _in_place(column: Any, fills: bool) -> np.ndarray | None:
 
 
 def _block(rows: Any) -> np.ndarray | None:
-    """What a frame of pandas holds as one array with its rows one after the other; else None."""
+    """The content of a pandas frame that is a single array in row order; otherwise None."""
     import numpy as np
 
     if not hasattr(rows, "dtypes") or not hasattr(rows, "iloc") or getattr(rows, "ndim", 0) != 2:
@@ -121,7 +123,7 @@ def _block(rows: Any) -> np.ndarray | None:
 def _of_table(
     rows: Any, section: Mapping[str, Any], fills: bool, split: str
 ) -> tuple[np.ndarray, Any, list[str] | None]:
-    """Features, the column of targets if there is one, and the names of the features."""
+    """The features, the column of targets if there is one, and the names of the features."""
     import numpy as np
 
     from ._numbers import numbers_of
@@ -154,13 +156,13 @@ def _of_table(
         return array, targets, names if array.shape[1] == 1 else None
     made = np.empty((len(table), len(names)), dtype=np.float32)
     for place, name in enumerate(names):
-        with np.errstate(over="ignore"):  # what does not fit is found by the source
+        with np.errstate(over="ignore"):  # the source finds values that do not fit
             made[:, place] = numbers_of(column(name), fills, f"data.{split}: the column '{name}'")
     return made, targets, names
 
 
 def _lend_columns(given: Any, section: Mapping[str, Any], split: str, shared: str) -> str:
-    """Lend a table as texts, for the source to read as it is declared. Its name."""
+    """Pass a table as texts, which the source reads as declared. Return its name."""
     from ._columns import text_columns
 
     features, targets, name = _parts(given, split)
@@ -176,7 +178,7 @@ def _lend_columns(given: Any, section: Mapping[str, Any], split: str, shared: st
 
 
 def _parts(given: Any, split: str) -> tuple[Any, Any, str]:
-    """Features, targets or None, and the name under which they are lent."""
+    """The features, the targets or None, and the name under which they are passed."""
     if isinstance(given, Mapping):
         unknown = set(given) - {"features", "targets", "table"}
         if unknown or "features" not in given:
@@ -190,9 +192,9 @@ def _parts(given: Any, split: str) -> tuple[Any, Any, str]:
 
 
 class _Rows:
-    """What one split holds: features, and targets if there are any.
+    """The content of one split: features, and targets if there are any.
 
-    `fills` are the keys that say what a cell counts as that does not fit.
+    `fills` are the keys that say which value replaces a cell that does not fit.
     """
 
     def __init__(self, given: Any, section: Mapping[str, Any], split: str, fills: Container[str] = ()) -> None:
@@ -213,7 +215,7 @@ class _Rows:
 
 
 def _is_lent(data: Any) -> bool:
-    """Whether a section data holds rows, not only names of them."""
+    """Whether a section data contains rows, not only their names."""
     if not isinstance(data, Mapping) or data.get("kind") not in _KINDS:
         return False
     return any(
@@ -224,21 +226,21 @@ def _is_lent(data: Any) -> bool:
 
 @contextmanager
 def lent(data: Any, as_columns: bool = False, fills: Iterable[str] = ()) -> Iterator[Any]:
-    """Lend the rows of a section ``data`` while a call lasts.
+    """Pass the rows of a section ``data`` for the duration of a call.
 
     Parameters
     ----------
     data : dict or anything
-        A section of kind ``memory`` with rows; anything else is left as it is.
+        A section of kind ``memory`` with rows; anything else is unchanged.
     as_columns : bool
-        Lend tables as columns of texts even though the section declares none.
+        Pass tables as columns of texts even if the section declares no columns.
     fills : iterable of str
-        Of ``target_fill`` and ``feature_fill`` those that are said elsewhere than in the section.
+        Those of ``target_fill`` and ``feature_fill`` that are given outside the section.
 
     Yields
     ------
     dict or anything
-        The section with the names of the rows in their place.
+        The section with names instead of the rows.
     """
     if not _is_lent(data):
         yield data
@@ -255,10 +257,10 @@ def lent(data: Any, as_columns: bool = False, fills: Iterable[str] = ()) -> Iter
 
 
 def _shared(data: Mapping[str, Any], split: str) -> str:
-    """Name the training table if `split` are test rows that lie in the same memory or file; else ""."""
+    """Name the training table if `split` is test rows in the same memory or file; otherwise ""."""
     if split != "test" or "train" not in data:
         return ""
-    from ._origins import share_rows  # which imports NumPy
+    from ._origins import share_rows  # imported here because it imports NumPy
 
     *train, name = _parts(data["train"], "train")
     *test, _ = _parts(data["test"], "test")
@@ -266,7 +268,7 @@ def _shared(data: Mapping[str, Any], split: str) -> str:
 
 
 def _lend_numbers(data: Mapping[str, Any], names: list[str], fills: Container[str]) -> dict[str, Any]:
-    """Lend rows as they are, and add to `names` what they are called. The section of them."""
+    """Pass rows unchanged, and add their names to `names`. Return their section."""
     from ._cells import text_of
 
     section = {key: value for key, value in data.items() if key not in _HERE}
@@ -285,7 +287,7 @@ def _lend_numbers(data: Mapping[str, Any], names: list[str], fills: Container[st
 
 
 def _lend_declared(data: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
-    """The same of tables whose columns are declared."""
+    """The same for tables with declared columns."""
     from ._columns import as_declared
 
     if data.get("features") is not None:
@@ -304,8 +306,8 @@ def _lend_declared(data: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
 def lent_manifest(manifest: Any, overrides: Sequence[str] = ()) -> Iterator[Any]:
     """The same for a manifest, or a study with a base, that is a dict.
 
-    In release mode, which refuses rows without fills, each cell is read by itself in any case: the type of
-    a container may follow from what one row holds.
+    Release mode refuses rows without fills. It reads each cell by itself in any case, because a
+    single row may decide the type of a container.
     """
     if not isinstance(manifest, Mapping):
         yield manifest
@@ -327,7 +329,7 @@ def declares_columns(reading: Mapping[str, Any] | None) -> bool:
 
 
 def _are_rows(rows: Any) -> bool:
-    """Whether these are rows alone, and no section or file."""
+    """Whether these are only rows, not a section or file."""
     return rows is not None and not isinstance(rows, Mapping) and (
         isinstance(rows, tuple) or not isinstance(rows, (str, os.PathLike)) or is_table(rows)
     )
@@ -335,15 +337,15 @@ def _are_rows(rows: Any) -> bool:
 
 @contextmanager
 def lent_rows(rows: Any, reading: Mapping[str, Any] | None, needs_targets: bool) -> Iterator[Any]:
-    """The same for the rows that a model is applied to: a section, or rows alone.
+    """The same for the rows to which a model is applied: a section, or only rows.
 
     Parameters
     ----------
     reading : dict, optional
-        How the model's own rows are read: a table is declared as that of the model, which may have
-        been a file.
+        How the model's own rows are read: a table gets the declarations of the model's table, which
+        may have been a file.
     needs_targets : bool
-        Of a table, take the column of targets, too, if it has one.
+        For a table, use the column of targets too, if it has one.
     """
     is_rows = _are_rows(rows)
     section = {"kind": "memory", "train": rows} if is_rows else rows
@@ -358,21 +360,21 @@ def lent_rows(rows: Any, reading: Mapping[str, Any] | None, needs_targets: bool)
             if is_rows and needs_targets and targets is None:
                 section["unlabelled"] = section["target"] not in _names(features)
     elif is_rows and is_table(_parts(rows, "train")[0]) and reading is not None:
-        # A table of numbers may have other columns, too.
+        # The table may have other numeric columns too.
         section.setdefault("features", reading["params"].get("feature_names"))
-    # To predict as to learn.
+    # The same fills for prediction as for training.
     fills = [] if reading is None else [key for key in _FILLS if key in reading["params"]]
     with lent(section, fills=fills) as named:
         yield named
 
 
 def kept_in_memory(rows: Any, names: Sequence[str]) -> dict[str, dict[str, np.ndarray]] | None:
-    """Columns of tables in memory, as they are, by the split and by their names.
+    """Unchanged columns of tables in memory, by split and name.
 
     Parameters
     ----------
     rows
-        As for ``lent_rows``; None of rows that lie elsewhere, such as in files.
+        As for ``lent_rows``; None for rows that are stored elsewhere, such as in files.
     """
     section = {"train": rows} if _are_rows(rows) else rows
     if not _are_rows(rows) and not _is_lent(rows):
@@ -407,14 +409,14 @@ def _names(table: Any) -> list[str]:
 
 @contextmanager
 def lent_again(section: Mapping[str, Any] | None, data: Mapping[str, Any] | None) -> Iterator[None]:
-    """Lend rows under the names that a run knows them by.
+    """Pass rows under the names by which a run knows them.
 
     Parameters
     ----------
     section : dict
         The run's section ``data``, as resolved.
     data : dict, optional
-        The section with rows that the run began with.
+        The section with the rows with which the run began.
     """
     if data is None:
         yield

@@ -1,4 +1,4 @@
-"""What goes wrong, as exceptions."""
+"""The exceptions of the package."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong.
+    """One mistake.
 
     Attributes
     ----------
     message : str
-        What is wrong, in a line.
+        What is wrong, in one line.
     key : str or None
-        The dotted key of the manifest that it is about.
+        The dotted key of the manifest that has the mistake.
     file, line, column : str, int, int or None
-        Where it stands; counted from 1. None for what has no place, such as an entry of a ``dict``.
+        Its position, counted from 1. None if there is no position, as for an entry of a ``dict``.
     expected : str or None
         What is allowed.
     suggestion : str or None
-        The nearest right name.
+        The nearest valid name.
     """
 
     message: str
@@ -65,7 +65,7 @@ class PrivgradError(Exception):
     Attributes
     ----------
     problems : tuple of Problem
-        All that is wrong; at least one.
+        All mistakes; at least one.
     """
 
     def __init__(self, message: str, problems: tuple[Problem, ...] = ()) -> None:
@@ -74,17 +74,17 @@ class PrivgradError(Exception):
 
     @property
     def place(self) -> str | None:
-        """Where the first problem stands."""
+        """The position of the first problem."""
         return self.problems[0].place
 
     @property
     def key(self) -> str | None:
-        """The dotted key that the first problem is about."""
+        """The dotted key of the first problem."""
         return self.problems[0].key
 
     @property
     def suggestion(self) -> str | None:
-        """The nearest right name, of the first problem that has one."""
+        """The nearest valid name, from the first problem that has one."""
         return next((p.suggestion for p in self.problems if p.suggestion), None)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -92,7 +92,7 @@ class PrivgradError(Exception):
 
 
 class ConfigError(PrivgradError, ValueError):
-    """The call is wrong: an unknown name, a value out of range, something missing."""
+    """The call is wrong: an unknown name, a value out of range, or a missing argument."""
 
 
 class ManifestError(ConfigError):
@@ -104,7 +104,7 @@ class PrivacyError(PrivgradError):
 
 
 class DataError(PrivgradError):
-    """Rows or a file cannot be read or written, or hold something else than promised."""
+    """Rows or a file cannot be read or written, or have unexpected content."""
 
 
 class PluginError(PrivgradError):
@@ -112,11 +112,11 @@ class PluginError(PrivgradError):
 
 
 class NumericError(PrivgradError):
-    """A computation gave a number that must not be used."""
+    """A computation produced an unusable number."""
 
 
 class StudyError(PrivgradError):
-    """Some runs of a study failed; the same call tries them again.
+    """Some runs of a study failed; the same call repeats them.
 
     Attributes
     ----------
@@ -128,16 +128,17 @@ class StudyError(PrivgradError):
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C has ended a run after its step.
+    """Ctrl-C has ended a run after a step.
 
     Attributes
     ----------
     run_dir : str
-        What the run has left.
+        The directory of the run.
     steps : int
-        Steps that were made.
+        Number of completed steps.
     can_be_resumed : bool
-        Whether ``run(resume=run_dir)`` goes on; else the directory holds the model so far.
+        Whether ``run(resume=run_dir)`` can continue it; otherwise the directory contains the model
+        so far.
     """
 
     def __init__(self, message: str, run_dir: str, steps: int, can_be_resumed: bool) -> None:
@@ -152,7 +153,7 @@ _KINDS: dict[str, type[PrivgradError]] = {
     for kind in (ConfigError, ManifestError, PrivacyError, DataError, PluginError, NumericError)
 }
 
-#: What errors call a manifest that is a dict: its lines mean nothing to anybody.
+#: The name of a manifest given as a dict in errors; its line numbers would be meaningless.
 _DICT = "<dict>"
 
 
@@ -170,7 +171,7 @@ def _problem(raw: dict[str, Any]) -> Problem:
 
 
 def _from_core(kind: str, message: str, problems: str) -> PrivgradError:
-    """What the module raises for an error of the framework."""
+    """The exception for an error of the framework."""
     found = tuple(_problem(raw) for raw in json.loads(problems))
     if any(raw.file is None for raw in found):
         message = "\n".join(f"{p.key}: {p.message}" if p.key and p.file is None else

@@ -1,8 +1,8 @@
-"""Federated runs whose clients are programs of their own, by whatever carries bytes between them.
+"""Federated runs with clients as separate programs, over any transport that carries bytes.
 
-A ``Client`` has its examples, its noise and its ledger, and answers orders; ``serve`` makes the
-run and hands orders out. What both sides say is bytes, which anybody may carry: ``privgrad.flower``
-does so by Flower. docs/flower.md says who sees what, and who is charged.
+A ``Client`` has its examples, its noise and its ledger, and answers orders; ``serve`` makes the run
+and sends the orders. Both sides exchange bytes, over any transport: ``privgrad.flower`` uses
+Flower. docs/flower.md says who sees what, and who is charged.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .runs import Run, _ended
 
 __all__ = ["Client", "common_ground", "serve"]
 
-#: What sets two sides apart: what is compared, and what a side has where it differs.
+#: What may differ between the two sides: the compared key, and its description in messages.
 _GROUND = {
     "protocol": "another protocol",
     "program": "another PrivGrad",
@@ -31,36 +31,36 @@ _GROUND = {
 
 
 class Client:
-    """One client of a federated run, as a program of its own.
+    """One client of a federated run, as a separate program.
 
-    Its ledger is charged before an example is looked at; noise is drawn from a key that never leaves its
-    machine (but for manifests with a seed, which are for research). A round that was cut off is paid for
-    and not made again. With ``aggregation: dp_fed_avg`` the server sees exact changes, and adds the
-    noise: such a run needs `trust_server`.
+    Its ledger is charged before an example is read; noise is drawn from a key that never leaves its
+    machine (except with a seed in the manifest, which is for research). An interrupted round stays
+    charged and is not repeated. With ``aggregation: dp_fed_avg`` the server sees exact updates, and
+    adds the noise: such a run requires `trust_server`.
 
     Parameters
     ----------
     manifest : dict, path or str
-        Of the run. The server has the same, but for its section ``data``.
+        The manifest of the run. The server's may only differ in the section ``data``.
     client : int
         The client's number, from 0.
     directory : path
-        The client's part in this run, new or its own: its ledger, and what it is bound to. A directory
-        takes part in one run.
+        The client's directory for this run, either new or used by it before: its ledger, and the
+        commitments. Each directory belongs to a single run.
     data : dict or path, optional
-        A section ``data`` with this client's own examples and no others; ``federated.sizes`` of the
-        manifest declares how many each client has. Default the manifest's, which then holds the
+        A section ``data`` with only this client's own examples; ``federated.sizes`` of the manifest
+        declares how many each client has. Default: that of the manifest, which then contains the
         examples of all clients, as in a run on one machine.
     overrides : dict or iterable of str
-        As for ``privgrad.run``, of the manifest.
+        As for ``privgrad.run``.
     state : path, optional
-        Keep what is private here; default as the command's.
+        The folder for private files; default as for the command.
     threads : int, optional
         Default all; the result does not depend on it.
     trust_server : bool
-        Let the server of ``dp_fed_avg`` see what this client's examples do to the model.
+        Let the server of ``dp_fed_avg`` see this client's exact updates.
     plugin_dirs : iterable of path
-        Looked through for plugins first.
+        Folders to search for plugins first.
 
     Raises
     ------
@@ -90,13 +90,13 @@ class Client:
         )
 
     def introduction(self) -> dict[str, Any]:
-        """Say what the server must know before the run; all of it is public.
+        """Return what the server must know before the run; all of it is public.
 
         Returns
         -------
         dict
-            ``client``, ``facts`` (shapes and declared sizes), and the hashes of what both sides must
-            have in common.
+            ``client``, ``facts`` (shapes and declared sizes), and hashes of everything in which
+            both sides must agree.
         """
         return json.loads(self._client.introduction())
 
@@ -106,20 +106,21 @@ class Client:
         Parameters
         ----------
         order : bytes
-            Anybody may have written it.
+            It is not trusted: anyone may have written it.
 
         Returns
         -------
         bytes
-            For the server: a release, but with ``dp_fed_avg``. The same order is answered with the same
-            bytes. The server's last word closes the ledger and takes the key away; it is its own answer.
+            The answer for the server: a release, except with ``dp_fed_avg``. The same order always
+            gets the same answer. The server's last word closes the ledger and deletes the key; its
+            answer equals the order.
 
         Raises
         ------
         ConfigError
-            If it is no order of this run.
+            If it is not an order of this run.
         PrivacyError
-            If it is refused: another run, or a round that was made or cut off.
+            If it is refused: another run, or a round that was already made or interrupted.
         """
         return self._client.answer(order)
 
@@ -140,7 +141,7 @@ def _own_data(data: Mapping[str, Any] | Path) -> str:
 def common_ground(
     manifest: ManifestLike, *, overrides: Overrides = (), plugin_dirs: Iterable[Path] = ()
 ) -> dict[str, Any]:
-    """Give the hashes of what a server and its clients must have in common.
+    """Return hashes of everything in which a server and its clients must agree.
 
     Parameters
     ----------
@@ -150,7 +151,7 @@ def common_ground(
     Returns
     -------
     dict
-        ``protocol``, ``program``, ``plugins`` and ``manifest``, which leaves out the section ``data``.
+        ``protocol``, ``program``, ``plugins`` and ``manifest`` (without the section ``data``).
 
     Raises
     ------
@@ -160,7 +161,7 @@ def common_ground(
 
 
 def difference(introduction: Mapping[str, Any], ground: Mapping[str, Any]) -> str | None:
-    """Say in what a client differs from a server; None if it does not."""
+    """Return in what a client differs from a server; None if it does not differ."""
     return next((what for key, what in _GROUND.items() if introduction.get(key) != ground[key]), None)
 
 
@@ -177,7 +178,7 @@ def serve(
     callback: Any = None,
     plugin_dirs: Iterable[Path] = (),
 ) -> Run:
-    """Make a federated run with clients that are programs of their own.
+    """Make a federated run with clients that are separate programs.
 
     The server has no examples, and with ``fed_avg`` no noise and no ledger: it averages releases.
 
@@ -186,14 +187,14 @@ def serve(
     manifest : dict, path or str
         Its section ``data`` is not opened.
     introductions : sequence of dict
-        What the clients say, ``Client.introduction``: one of each.
+        The result of ``Client.introduction`` for each client.
     ask : callable
-        Gets ``(client, order)`` of all that take part in a round; returns their answers in the same
-        order, None where none came: the client is then lost in that round. Called on a thread of the
-        run, and once more when the run is over, with the last word to every client, which closes its
-        ledger.
+        Receives ``(client, order)`` for all clients that take part in a round, and returns their
+        answers in the same order, or None for a missing answer: that client is then lost in the
+        round. Called on a thread of the run, and once more at the end of the run, with the last
+        word to every client, which closes its ledger.
     refused : callable, optional
-        Told of an answer that is none, with the client and the reason.
+        Called with the client and the reason if an answer is invalid.
     overrides, out, threads, state
         As for ``privgrad.run``.
     callback : callable, or tracker, or several of them
@@ -204,13 +205,13 @@ def serve(
     Returns
     -------
     Run
-        Its epsilon is that of the plan, which holds whatever a server asks for; what was charged stands
-        in the clients' ledgers.
+        Its epsilon is that of the plan, which holds whatever a server requests; the actual charges
+        are in the clients' ledgers.
 
     Raises
     ------
     ConfigError
-        If a client is missing, is there twice, or differs from the server or from the others.
+        If a client is missing or duplicated, or differs from the server or from the others.
     ManifestError, PrivacyError
     """
     loaded = framework(plugin_dirs)
@@ -237,7 +238,7 @@ def serve(
 
 
 def _facts(introductions: Sequence[Mapping[str, Any]], ground: Mapping[str, Any]) -> dict[str, Any]:
-    """What all clients say of shapes and sizes."""
+    """The shapes and sizes of all clients."""
     if not introductions:
         raise ConfigError("no client has introduced itself")
     for said in introductions:

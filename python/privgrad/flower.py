@@ -6,10 +6,9 @@ An app of Flower is three lines::
     client = client_app()
     server = server_app()
 
-What each side is to do stands in its own configuration: that of a SuperNode belongs to the owner of the
-examples, and names the manifest that this owner has agreed to, so that no server can ask for another
-guarantee. docs/flower.md goes from nothing to a run on two machines. Needs
-``pip install 'privgrad[flower]'``.
+Each side has its own configuration. That of a SuperNode belongs to the owner of the examples, and
+names the manifest to which this owner has agreed, so that no server can ask for another guarantee.
+docs/flower.md is a tutorial up to a run on two machines. Needs ``pip install 'privgrad[flower]'``.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from .runs import Run
 __all__ = ["client_app", "run_on", "server_app"]
 
 _RECORD = "privgrad"
-#: Seconds between two looks for answers: a tenth of the time waited so far, within these bounds.
+#: Seconds between two polls: a tenth of the time waited so far, within these bounds.
 _LEAST_PAUSE, _MOST_PAUSE = 0.1, 3.0
 
 
@@ -42,14 +41,14 @@ def _content(**values: Any) -> RecordDict:
 
 
 def _said(message: Message, key: str) -> Any:
-    """What a message says under a key; None if it does not."""
+    """The value of a key in a message; None if it is missing."""
     if message.has_error() or _RECORD not in message.content.config_records:
         return None
     return message.content.config_records[_RECORD].get(key)
 
 
 def _setting(config: Mapping[str, Any], key: str, kind: type, default: Any = ...) -> Any:
-    """A value of a configuration of Flower."""
+    """A value of a Flower configuration."""
     if key not in config:
         if default is ...:
             raise ConfigError(f"{key} is missing; there are {', '.join(sorted(config)) or 'no settings'}")
@@ -80,16 +79,16 @@ def _client_of(config: Mapping[str, Any]) -> Client:
 def client_app() -> ClientApp:
     """Make the ``ClientApp``.
 
-    Its SuperNode is configured by the owner of the examples (``flower-supernode --node-config``):
-    ``manifest``, ``client`` and ``directory``, and if wanted ``data`` (the path of a section with this
-    client's own examples), ``state``, ``threads`` and ``trust-server``; see
+    The owner of the examples configures the SuperNode (``flower-supernode --node-config``):
+    ``manifest``, ``client`` and ``directory``, and optionally ``data`` (the path of a section with
+    this client's own examples), ``state``, ``threads`` and ``trust-server``; see
     ``privgrad.federated.Client``.
 
     Returns
     -------
     flwr.clientapp.ClientApp
-        It answers ``query`` with what is public about the client, and ``train`` with a round. What it
-        refuses, it answers with the reason, and goes on.
+        It answers ``query`` with the public facts about the client, and ``train`` with a round. If
+        it refuses a message, it answers with the reason, and continues.
     """
     app = ClientApp()
 
@@ -115,22 +114,23 @@ def client_app() -> ClientApp:
 
 
 def _message(node: int, kind: str, content: RecordDict, seconds: float) -> Message:
-    """What is worth nothing once nobody waits for the answer any more.
+    """Make a message that expires when nobody waits for its answer any more.
 
-    A client that comes back would else be handed the orders that it has missed first, and pay for
-    rounds whose answers count for nothing.
+    Otherwise a client that comes back would first receive the orders that it has missed, and pay
+    for rounds whose answers are ignored.
     """
     return Message(content, dst_node_id=node, message_type=kind, ttl=seconds)
 
 
 def _replies(grid: Grid, messages: list[Message], timeout: float) -> list[Message]:
-    """Send messages, and wait for the answers: as ``Grid.send_and_receive``, which looks every 3 s.
+    """Send messages, and wait for the answers, like ``Grid.send_and_receive``, which polls every 3 s.
 
-    Rounds of a second need not take three; where rounds are long, looking stays seldom, and adds at most
-    a tenth to what they take.
+    Rounds of one second need not take three; for long rounds, polling is rare, and adds at most a
+    tenth to their duration.
     """
     begin = time.monotonic()
-    open_ids = {sent for sent in grid.push_messages(messages) if sent}  # none of what could not be sent
+    open_ids = {sent for sent in grid.push_messages(messages) if sent}  # messages that could not be
+                                                                        # sent have no id
     replies: list[Message] = []
     while open_ids:
         came = list(grid.pull_messages(open_ids))
@@ -144,21 +144,21 @@ def _replies(grid: Grid, messages: list[Message], timeout: float) -> list[Messag
 
 
 class _Nodes:
-    """The SuperNodes that are there, and which client each of them is."""
+    """The available SuperNodes, and which client each of them is."""
 
     def __init__(self, grid: Grid, ground: Mapping[str, Any], patience: float) -> None:
         self._grid = grid
         self._ground = ground
         self._patience = patience
-        self._differ: set[int] = set()  # who is not asked again
+        self._differ: set[int] = set()  # nodes that are not asked again
         self.introductions: dict[int, dict[str, Any]] = {}  # by node
-        self.left_out: dict[int, str] = {}  # by node, why
+        self.left_out: dict[int, str] = {}  # the reason, by node
 
     def meet(self) -> None:
-        """Ask those who are new, and those who may say something else than the last time.
+        """Ask new nodes, and nodes whose answer may have changed.
 
-        A client that comes back may find its directory in use by what is left of it, or, without node
-        authentication, its old node still there: it is asked again until it takes part.
+        A client that comes back may find its directory in use by its old process or, without node
+        authentication, its old node still registered: it is asked again until it takes part.
         """
         there = set(self._grid.get_node_ids())
         for gone in self.introductions.keys() - there:
@@ -212,19 +212,19 @@ def run_on(
     timeout: float = 600.0,
     **serving: Any,
 ) -> Run:
-    """Make a federated run with the SuperNodes of a grid: what ``server_app`` does.
+    """Make a federated run with the SuperNodes of a grid, as ``server_app`` does.
 
     Parameters
     ----------
     grid : flwr.serverapp.Grid
-        Whose nodes run ``client_app``.
+        The grid; its nodes run ``client_app``.
     manifest : dict, path or str
         Of the run.
     wait : float
-        For how long clients may be missing before the first round, in seconds.
+        How long to wait for missing clients before the first round, in seconds.
     timeout : float
-        For how long a round waits for answers, in seconds. Who does not answer is lost in that round,
-        and may come back in another.
+        How long a round waits for answers, in seconds. A client without an answer is lost in that
+        round, and may take part again later.
     **serving
         As for ``privgrad.federated.serve``.
 
@@ -235,7 +235,7 @@ def run_on(
     Raises
     ------
     ConfigError
-        If clients are missing, with the reasons of nodes that were left out.
+        If clients are missing; the message says why nodes were left out.
     ManifestError, PrivacyError
     """
     shared = {key: serving[key] for key in ("overrides", "plugin_dirs") if key in serving}
@@ -289,8 +289,8 @@ def _warn_of(client: int, why: str) -> None:
 def server_app(callback: Any = None) -> ServerApp:
     """Make the ``ServerApp``.
 
-    It is configured by the run (``tool.flwr.app.config``, or ``flwr run --run-config``): ``manifest``,
-    and if wanted ``out``, ``state``, ``threads``, ``wait`` and ``timeout``; see ``run_on``.
+    The run configures it (``tool.flwr.app.config``, or ``flwr run --run-config``): ``manifest``,
+    and optionally ``out``, ``state``, ``threads``, ``wait`` and ``timeout``; see ``run_on``.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What mechanisms of correlated noise leave in momentum and prefix sums, before any run."""
+"""Predicts the noise in momentum and prefix sums for mechanisms of correlated noise."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ def noise_error(
     Parameters
     ----------
     manifest : dict, path or str
-        As for ``validate``; the mechanisms are compared at its guarantee.
+        As for ``validate``; the mechanisms are compared for its guarantee.
     other : dict, path or str, optional
-        A second manifest of the same guarantee: the two are compared, each with its own aggregator and
-        steps; ``overrides`` are for both.
+        A second manifest with the same guarantee: the two are compared, each with its own
+        aggregator and steps; ``overrides`` apply to both.
     momentum : float, optional
-        In (0, 1]; 1 is prefix sums. Default: that of the manifest's aggregator.
+        In (0, 1]; 1 means prefix sums. Default: that of the manifest's aggregator.
     restart_every : int, optional
-        Trees are compared that are restarted after so many steps, too. For one manifest.
+        Also compare trees that are restarted after this many steps. Only with one manifest.
     smoothness : float, optional
-        Of the loss, for ``tree_reduced``. For one manifest.
+        Smoothness of the loss, for ``tree_reduced``. Only with one manifest.
     windows : iterable of int, optional
-        Lengths in steps: the noise in the mean of so many releases in a row, which is what moves a model.
-        Default: as many as the momentum remembers, and ten times as many.
+        Lengths in steps: the noise in the mean of this many successive releases, which is what
+        affects a model. Default: the memory of the momentum, and ten times as many.
     samplers : bool
-        Samplers of the same expected batch size are compared as well. For one manifest.
+        Also compare samplers with the same expected batch size. Only with one manifest.
     overrides : dict or iterable of str
         As for ``validate``.
     plugin_dirs : iterable of path
@@ -57,12 +57,12 @@ def noise_error(
     Returns
     -------
     dict
-        What ``privgrad noise-error --json`` prints.
+        The output of ``privgrad noise-error --json``.
 
     Raises
     ------
     ConfigError
-        If a manifest has no target, the guarantees differ, or the momentum is said nowhere.
+        If a manifest has no target, the guarantees differ, or no momentum is given.
     PrivacyError
         If nothing is proved for any mechanism under the manifest's sampler.
     """

@@ -1,7 +1,7 @@
 """Schedules and accountants as classes in Python, to try an idea before it becomes a plugin.
 
-They are for research mode alone: release mode refuses them, and every statement names the plugin
-``python`` as untested. An object goes into a manifest where a component would stand::
+They only work in research mode: release mode refuses them, and every statement names the plugin
+``python`` as untested. Put an object into a manifest instead of a component::
 
     class WarmUp(Schedule):
         def value(self, step, steps):
@@ -9,8 +9,8 @@ They are for research mode alone: release mode refuses them, and every statement
 
     manifest["schedules"]["learning_rate"] = WarmUp()
 
-A run with one cannot be resumed, and ``privgrad verify`` of the command cannot derive it again: the
-class is in this process alone.
+A run with a prototype cannot be resumed, and the command ``privgrad verify`` cannot repeat its
+derivation, because the class only exists in this process.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _Prototype(ABC):
     _kind = ""
 
     def component(self) -> dict[str, str]:
-        """Register the object under the name of its class, and give it as manifests name it.
+        """Register the object under the name of its class, and return how a manifest names it.
 
         Returns
         -------
@@ -59,7 +59,7 @@ class _Prototype(ABC):
 def _source_hash(kind: type) -> str:
     try:
         source = inspect.getsource(kind)
-    except (OSError, TypeError):  # typed into an interpreter
+    except (OSError, TypeError):  # defined in an interactive interpreter
         return ""
     return hashlib.sha256(source.encode()).hexdigest()
 
@@ -70,8 +70,8 @@ class Schedule(_Prototype):
     Attributes
     ----------
     is_shape : bool
-        Whether only the proportions are meant, of noise multipliers: the core finds the scale that
-        meets the budget.
+        Whether only the ratios of the values matter (for noise multipliers): the core then finds
+        the scale that meets the budget.
     """
 
     _kind = "schedule"
@@ -79,14 +79,14 @@ class Schedule(_Prototype):
 
     @abstractmethod
     def value(self, step: int, steps: int) -> float:
-        """Give the value of a step.
+        """Return the value of a step.
 
         Parameters
         ----------
         step : int
             From 0.
         steps : int
-            That the plan intends.
+            Number of planned steps.
 
         Returns
         -------
@@ -96,7 +96,7 @@ class Schedule(_Prototype):
 
 
 class Accountant(_Prototype):
-    """What events cost.
+    """The cost of events.
 
     Attributes
     ----------
@@ -109,7 +109,7 @@ class Accountant(_Prototype):
     bound = "estimate"
 
     def refuses(self, event: dict[str, Any], adjacency: str) -> str | None:
-        """Say why there is no proof about an event; None if there is.
+        """Return why nothing is proved about an event; None if there is a proof.
 
         Parameters
         ----------
@@ -124,7 +124,7 @@ class Accountant(_Prototype):
 
     @abstractmethod
     def epsilon(self, event: dict[str, Any], adjacency: str, delta: float) -> float:
-        """Give the smallest epsilon that can be proved.
+        """Return the smallest epsilon that can be proved.
 
         Parameters
         ----------
@@ -137,12 +137,12 @@ class Accountant(_Prototype):
         Returns
         -------
         float
-            Infinite if none can.
+            Infinite if no finite value can be proved.
         """
 
     @abstractmethod
     def delta(self, event: dict[str, Any], adjacency: str, epsilon: float) -> float:
-        """Give the smallest delta that can be proved.
+        """Return the smallest delta that can be proved.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""What the calls return: the command's JSON as objects."""
+"""The results of calls: the command's JSON as objects."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ __all__ = [
 
 
 def number(value: float | None) -> float:
-    """JSON has no infinity: it says null."""
+    """A number from JSON, which has null instead of infinity."""
     return math.inf if value is None else float(value)
 
 
 @dataclass(frozen=True)
 class Account:
-    """What an event costs.
+    """The cost of an event.
 
     Attributes
     ----------
     epsilon, delta : float
-        One was given, the other computed; infinite if nothing finite can be proved.
+        One was given, the other was computed; infinite if no finite value can be proved.
     bound : str
         ``"exact"``, ``"upper"`` or ``"estimate"``.
     lower : float or None
-        What the true value is at least, where the accountant knows.
+        A lower bound on the true value, if the accountant has one.
     accountant, adjacency, note : str
-        Who answered, under which adjacency, and what there is to say about it.
+        The accountant, the adjacency, and a remark about the answer.
     """
 
     accountant: str
@@ -69,9 +69,9 @@ class Calibration:
     noise_multiplier : float
         Standard deviation of the noise over the bound of one example's contribution.
     steps : int
-        0 if not a single step fits; ``note`` says what one costs.
+        0 if not even one step fits; ``note`` then gives the cost of one step.
     epsilon, delta : float
-        What they cost together: at most the target.
+        Their total cost: at most the target.
     """
 
     noise_multiplier: float
@@ -94,7 +94,7 @@ class Calibration:
 
 @dataclass(frozen=True)
 class AccountantAnswer:
-    """What one accountant says of a plan."""
+    """One accountant's answer about a plan."""
 
     epsilon: float
     lower: float | None
@@ -103,20 +103,20 @@ class AccountantAnswer:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run would do and cost.
+    """The steps and the cost of a planned run.
 
     Attributes
     ----------
     steps : int
-        Steps that the budget pays for.
+        Number of steps that the budget can pay for.
     noise_multiplier, clip_norm, learning_rate : tuple of float
         A value for each step.
     epsilon, delta : float
-        What all steps cost; infinite without noise.
+        The cost of all steps; infinite without noise.
     accountants : dict of str to AccountantAnswer
-        All that were asked, the one that guards the budget among them.
+        The answers of all accountants, including the one that guards the budget.
     parameters : int
-        Numbers that are trained.
+        Number of trained parameters.
     unaccounted : tuple of str
         What nobody was charged for.
     event : dict
@@ -124,7 +124,7 @@ class Plan:
     manifest : str
         The manifest with every default filled in, as YAML.
     json : dict
-        All that ``privgrad plan --json`` prints.
+        The output of ``privgrad plan --json``.
     """
 
     name: str
@@ -170,16 +170,16 @@ class Plan:
 
 @dataclass(frozen=True)
 class Plugin:
-    """A component on offer, and the file that brings it.
+    """An available component, and the file that contains it.
 
     Attributes
     ----------
     kind, name : str
-        As manifests call it: ``"optimizer"``, ``"momentum"``.
+        The names in manifests: ``"optimizer"``, ``"momentum"``.
     plugin, version, path, abi, sha256 : str
         Its plugin.
     tested : bool
-        Whether it is on record that this very file passed the conformance suite.
+        Whether there is a record that this exact file passed the conformance suite.
     missing_hardware : str
         Why this machine cannot run it; empty if it can.
     """
@@ -199,16 +199,16 @@ class Plugin:
 
 @dataclass(frozen=True)
 class Verification:
-    """What came of checking a run or a study by its files.
+    """The result of verifying a run or a study from its files.
 
     Attributes
     ----------
     verified : bool
-        Whether there are no problems. The object is true if so.
+        Whether there are no problems. The object itself is then true.
     epsilon, delta : float or None
-        Derived again; None if that could not be done.
+        Derived again; None if this was not possible.
     problems, notes : tuple of str
-        What is wrong, and what was not derived again.
+        What is wrong, and what was not checked.
     """
 
     verified: bool
@@ -230,24 +230,25 @@ class Verification:
 
 @dataclass(frozen=True)
 class Predictions:
-    """What a model says of rows; as private as they are.
+    """A model's predictions for rows; as private as the rows.
 
     Attributes
     ----------
     probabilities : numpy.ndarray or None
-        float64, [rows, classes]; None where the loss makes none. NaN where a row overflowed.
+        float64, [rows, classes]; None if the loss has no probabilities. NaN for a row that
+        overflowed.
     values : numpy.ndarray or None
-        float64, [rows, outputs], where there are no probabilities.
+        float64, [rows, outputs], if there are no probabilities.
     predicted : numpy.ndarray or None
-        int64, [rows]: the class, -1 for none; None of a regression.
+        int64, [rows]: the class, -1 for none; None for a regression.
     classes : tuple of str
-        What the classes are called.
+        The names of the classes.
     split : str
-        Which rows they are of: ``"train"`` or ``"test"``.
+        The split of the rows: ``"train"`` or ``"test"``.
     private : bool
-        Whether nobody has declared the rows public.
+        True unless the rows are declared public.
     kept : dict of str to numpy.ndarray
-        The columns that were to come along, each [rows]: texts of a file, values of a table in memory.
+        The columns to keep, each [rows]: texts from a file, values from a table in memory.
     """
 
     probabilities: np.ndarray | None
@@ -263,21 +264,21 @@ class Predictions:
         return 0 if numbers is None else len(numbers)
 
     def columns(self) -> dict[str, np.ndarray]:
-        """Give the predictions by name, as the columns of ``privgrad predict --out FILE.csv``.
+        """Return the predictions by name, like the columns of ``privgrad predict --out FILE.csv``.
 
-        A table of them is ``pandas.DataFrame(made.columns())``.
+        ``pandas.DataFrame(made.columns())`` turns them into a table.
 
         Returns
         -------
         dict of str to numpy.ndarray
-            What was kept; ``prediction``, ``class`` (what it is called; None for none) and
-            ``probability_NAME`` for each class; ``value``, or ``value_0`` and so on, where there are no
-            probabilities.
+            The kept columns; ``prediction``, ``class`` (the class's name; None for none) and
+            ``probability_NAME`` for each class; ``value``, or ``value_0`` and so on, if there are
+            no probabilities.
 
         Raises
         ------
         ConfigError
-            A column that was kept has the name of another.
+            If a kept column has the name of another column.
         """
         made = self._predicted_columns()
         for name in self.kept:
@@ -292,7 +293,7 @@ class Predictions:
         if self.predicted is not None:
             named["prediction"] = self.predicted
             names = np.array([*self.classes, None], dtype=object)
-            named["class"] = names[self.predicted]  # -1, for none, is the last
+            named["class"] = names[self.predicted]  # -1, for no class, selects the last element
         numbers, begin = (self.values, "value") if self.probabilities is None else (self.probabilities, "probability")
         assert numbers is not None
         width = numbers.shape[1]
@@ -311,13 +312,13 @@ class Audit:
     Attributes
     ----------
     epsilon_lower : float
-        At least this, with the confidence.
+        The lower bound, which holds with the given confidence.
     epsilon_upper : float
-        What was proved; infinite without noise.
+        The proved bound; infinite without noise.
     contradicts : bool
-        Whether the two contradict each other: what runs is less private than what was proved.
+        Whether the two bounds contradict each other, so that the run is less private than proved.
     json : dict
-        All that ``privgrad audit --json`` prints.
+        The output of ``privgrad audit --json``.
     """
 
     epsilon_lower: float
@@ -342,17 +343,17 @@ class Arm:
     Attributes
     ----------
     name : str
-        Of the arm.
+        The name of the arm.
     set : dict
-        What it changes.
+        The changes that define it.
     runs : int
-        Finished ones, a seed each.
+        Number of finished runs, each with its own seed.
     epsilon, delta : float
-        What each of its runs guarantees.
+        The guarantee of each of its runs.
     metrics : dict
-        Of each metric ``mean``, ``std`` and ``ci95``.
+        For each metric ``mean``, ``std`` and ``ci95``.
     versus_baseline : dict
-        Of each metric ``difference``, ``ci95`` and ``p``, paired by seed.
+        For each metric ``difference``, ``ci95`` and ``p``, paired by seed.
     """
 
     name: str
@@ -371,13 +372,13 @@ class Study:
     Attributes
     ----------
     name : str
-        Of the study.
+        The name of the study.
     arms : tuple of Arm
         In the study's order.
     study_dir : pathlib.Path
-        What the study has left.
+        The directory of the study.
     json : dict
-        All that ``privgrad ablate --json`` prints.
+        The output of ``privgrad ablate --json``.
     """
 
     name: str

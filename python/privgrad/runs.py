@@ -1,4 +1,4 @@
-"""A run that was made, by the files of its directory."""
+"""A finished run, read from the files of its directory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Run"]
 
 @dataclass(frozen=True)
 class Run:
-    """What came of a run.
+    """The result of a run.
 
     Attributes
     ----------
@@ -25,27 +25,27 @@ class Run:
         ``"completed"``, ``"budget_exhausted"``, ``"stopped_early"``, ``"diverged"``,
         ``"interrupted"`` or ``"untrained"`` (no client's model ever arrived).
     steps : int
-        Steps that were made.
+        Number of steps that were made.
     epsilon, delta : float
         The guarantee; infinite without noise.
     accountant : str
-        Who proves it.
+        The accountant that proves it.
     metrics : dict of str to float or None
-        ``train_loss``, ``train_accuracy``, ``test_loss``, ``test_accuracy``; None where there is
-        none, or it may not be shown. With ``gradient_norm: true`` also ``gradient_norm``, of the
-        final model, and ``mean_gradient_norm``, along the run.
+        ``train_loss``, ``train_accuracy``, ``test_loss``, ``test_accuracy``; None if there is no
+        value, or it may not be shown. With ``gradient_norm: true`` also ``gradient_norm``, for the
+        final model, and ``mean_gradient_norm``, over the run.
     unaccounted : tuple of str
-        What nobody was charged for.
+        Uses of private rows that were not charged.
     mode : str
         ``"research"`` or ``"release"``.
     reproducible : bool
-        Whether randomness came from a seed, which can take the noise away again.
+        Whether the randomness came from a seed, with which the noise could be removed.
     seconds : float or None
-        Of the training loop; None where it would tell of private sizes.
+        Duration of the training loop; None if it would reveal private sizes.
     run_dir : pathlib.Path
-        What the run has left.
+        The directory of the run.
     json : dict
-        All that ``privgrad run --json`` prints.
+        The output of ``privgrad run --json``.
     """
 
     status: str
@@ -80,12 +80,12 @@ class Run:
 
     @classmethod
     def open(cls, directory: str | os.PathLike[str]) -> Run:
-        """Read a run that was made before.
+        """Read an earlier run.
 
         Parameters
         ----------
         directory : path
-            Of the run.
+            The directory of the run.
 
         Returns
         -------
@@ -94,7 +94,7 @@ class Run:
         Raises
         ------
         DataError
-            If there is no summary: there is no run, or it was cut off.
+            If there is no summary, because there is no run or it was interrupted.
         """
         file = Path(directory) / "summary.json"
         try:
@@ -104,18 +104,18 @@ class Run:
             raise DataError(f"{file}: is not a summary of a run: {problem}") from problem
 
     def history(self) -> list[dict[str, Any]]:
-        """Give what was measured as the run went on.
+        """Return the measurements made during the run.
 
         Returns
         -------
         list of dict
-            One for each line of ``metrics.jsonl``.
+            One dict for each line of ``metrics.jsonl``.
         """
         lines = (self.run_dir / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
         return [json.loads(line) for line in lines]
 
     def manifest(self) -> str:
-        """Give the manifest with every default filled in.
+        """Return the manifest with all defaults filled in.
 
         Returns
         -------
@@ -125,33 +125,34 @@ class Run:
         return (self.run_dir / "manifest.yaml").read_text(encoding="utf-8")
 
     def statement(self) -> dict[str, Any]:
-        """Give the privacy statement.
+        """Return the privacy statement.
 
         Returns
         -------
         dict
-            As ``statement.json`` has it.
+            The content of ``statement.json``.
         """
         return json.loads((self.run_dir / "statement.json").read_text(encoding="utf-8"))
 
     def event(self) -> dict[str, Any]:
-        """Give the event whose cost is the run's epsilon.
+        """Return the event whose cost is the run's epsilon.
 
-        That is what its ledger was charged; but where releases decided what the run went on to do (it
-        stopped by its reports, it diverged, its noise adapts), all that it could have come to do.
+        This is the event that was charged to its ledger. If releases decided how the run continued
+        (it stopped because of its reports, it diverged, or its noise adapts), it is everything that
+        the run could have done.
 
         Returns
         -------
         dict
-            An event, as ``privgrad.account`` takes it: of several runs on the same rows, chosen
-            beforehand, ``{"event": "composed", "of": [...]}`` is what they cost together.
+            An event for ``privgrad.account``. For several runs on the same rows that were chosen in
+            advance, ``{"event": "composed", "of": [...]}`` gives their total cost.
 
         Raises
         ------
         DataError
-            If there is no single ledger: a federated run has one for each client, and one without
-            noise has none. If an earlier version made the run, whose summary does not say which of
-            the two it is.
+            If there is no single ledger: a federated run has one for each client, and a run without
+            noise has none. Also if the run was made by an earlier version, whose summaries do not
+            contain the event.
         """
         if "accounted_event" not in self.json:
             raise DataError(
@@ -183,10 +184,10 @@ class Run:
 
 
 def _ended(made: str | None, stopped_by: BaseException | None, told: int) -> tuple[Run, list[str]]:
-    """A run of whose call this came, and what the command would say beside it; or what stopped it is raised.
+    """Turn the result of a call into a Run, with warnings; raise the exception that stopped it.
 
-    What a callback raises when it is `told` of the last step has nothing to stop; of an earlier one it is raised,
-    whether or not the run was faster.
+    If a callback raises at the last step (`told`), there is nothing to stop. At an earlier step its
+    exception is raised, even if the run has meanwhile finished.
     """
     answer: Any = None if made is None else json.loads(made)
     if stopped_by is None:
@@ -205,6 +206,6 @@ def _ended(made: str | None, stopped_by: BaseException | None, told: int) -> tup
     )
     if isinstance(stopped_by, KeyboardInterrupt):
         raise Interrupted(message, directory, steps, answer["can_be_resumed"]) from stopped_by
-    if hasattr(stopped_by, "add_note"):  # from Python 3.11 on
+    if hasattr(stopped_by, "add_note"):  # since Python 3.11
         stopped_by.add_note(f"privgrad: {message}")
     raise stopped_by

@@ -1,11 +1,12 @@
 """Estimators for scikit-learn, trained under differential privacy.
 
-They need what the data must not tell: bounds, class labels, the number of rows where it matters. What
-is not declared is read off the rows and listed as unaccounted; release mode refuses that, and there
-no row decides whether ``fit`` raises.
+They need facts that must not come from the data: bounds, class labels, and in some cases the number
+of rows. Undeclared facts are computed from the rows and listed as unaccounted; release mode refuses
+this, and there no row decides whether ``fit`` raises.
 """
 
-# File length: estimators that share what decides which facts are public; scikit-learn looks for them in one module.
+# File length: the estimators share the code that decides which facts are public, and scikit-learn
+# expects them in one module.
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ from .runs import Run
 
 __all__ = ["EXPECTED_FAILED_CHECKS", "DPClassifier", "DPGridSearch", "DPRegressor"]
 
-#: Checks of ``check_estimator`` that privacy forbids, each with its reason.
+#: Checks of ``check_estimator`` that contradict privacy, each with the reason.
 EXPECTED_FAILED_CHECKS: dict[str, dict[str, str]] = {
     "DPClassifier": {},
     "DPRegressor": {
@@ -53,12 +54,13 @@ EXPECTED_FAILED_CHECKS: dict[str, dict[str, str]] = {
 
 _counter = itertools.count()
 
-#: What ``manifest`` may say of the data; the rest is said by the parameters, and by the rows of fit().
+#: The keys about the data that ``manifest`` may contain; all others follow from the parameters and
+#: the rows of fit().
 _OF_DATA = ("feature_names", "read_off_rows", "size", "streaming", "transforms")
 
 
 class _Folder:
-    """A temporary folder that is gone with this object."""
+    """A temporary folder that is deleted with this object."""
 
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="privgrad-"))
@@ -66,19 +68,20 @@ class _Folder:
 
 
 class _DPEstimator(BaseEstimator):
-    """What both estimators share: the manifest that they make, and the run."""
+    """The common part of both estimators: the manifest that they make, and the run."""
 
-    #: Parameters that are read off the rows where they are not declared, and what is read.
+    #: Parameters that are computed from the rows if they are not declared, with a name for the
+    #: fact.
     _facts = {"bounds": "bounds of the features"}
     _loss: str
 
     @abstractmethod
     def _task(self, y: Any) -> dict[str, Any]:
-        """What the section ``data`` says of the targets."""
+        """The entries of the section ``data`` about the targets."""
 
     @abstractmethod
     def _rows_of_fit(self, X: Any, y: Any) -> Any:
-        """Features and targets of fit(), checked."""
+        """The checked features and targets of fit()."""
 
     def __init__(
         self,
@@ -130,7 +133,7 @@ class _DPEstimator(BaseEstimator):
         return {"loss": self._loss, **model}
 
     def _manifest(self) -> dict[str, Any]:
-        """The manifest that fit() runs, without its rows; ``manifest`` goes first, key by key."""
+        """The manifest that fit() runs, without its rows; keys of ``manifest`` take precedence."""
         _check_epsilon(self.epsilon)
         made: dict[str, Any] = {
             "privgrad": 1,
@@ -181,12 +184,12 @@ class _DPEstimator(BaseEstimator):
         return bool(_merged({"mode": self.mode}, self._more())["mode"] == "release")
 
     def _read(self, manifest: Mapping[str, Any]) -> list[str]:
-        """What nobody has declared, so that it is read off the rows.
+        """The undeclared facts, which are computed from the rows.
 
         Raises
         ------
         PrivacyError
-            In release mode, before any row is looked at.
+            In release mode, before any row is read.
         """
         missing = [name for name in self._facts if getattr(self, name) is None]
         if self._is_release():
@@ -208,10 +211,10 @@ class _DPEstimator(BaseEstimator):
 
     def _lent(self, manifest: Mapping[str, Any], features: np.ndarray, targets: np.ndarray,
               of_task: Mapping[str, Any], read: Sequence[str]) -> dict[str, Any]:
-        """The manifest with the rows, and with what was read off them.
+        """The manifest with the rows, and with the facts computed from them.
 
-        A row that does not fit has been made to (_validated, _scaled), so that none counts as the source's
-        fill; in release mode one is asked for, since no error may tell of a row.
+        Rows that do not fit have already been replaced (_validated, _scaled), so the source's fill
+        is never used; release mode requires one anyway, because no error may reveal a row.
         """
         self._check_size(manifest, len(features))
         data = {**manifest["data"], "kind": "memory", **of_task, "train": {
@@ -223,7 +226,7 @@ class _DPEstimator(BaseEstimator):
 
     @staticmethod
     def _check_size(manifest: Mapping[str, Any], rows: int) -> None:
-        """Say what to do where a declared size is that of the whole, and these are the rows of a fold."""
+        """Explain what to do if the declared size is that of all rows, but these are the rows of a fold."""
         size = manifest["data"].get("size")
         adjacency = manifest["privacy"].get("adjacency")
         if adjacency == "add_or_remove_one" or not isinstance(size, int) or size == rows:
@@ -240,9 +243,9 @@ class _DPEstimator(BaseEstimator):
         return tags
 
     def _validated(self, X: Any, *y: Any, **how: Any) -> Any:
-        """Features, with their fill if there is one, and targets as they are.
+        """Features, with their fill if there is one, and unchanged targets.
 
-        Out of release mode, what validate_data() refuses is refused.
+        Outside release mode, rows that validate_data() refuses are refused.
         """
         fill = self.feature_fill
         if fill is not None and not _is_finite(fill):
@@ -265,9 +268,9 @@ class _DPEstimator(BaseEstimator):
         return (features, *others) if y else features
 
     def _scaled(self, X: np.ndarray) -> np.ndarray:
-        """Features in [-1, 1] of their bounds, and inside: a function of one row alone.
+        """Features scaled from their bounds to [-1, 1] and clipped: a function of each row alone.
 
-        What is not finite, and has no fill, is in the middle.
+        A value that is not finite becomes the middle if there is no fill.
         """
         low, high = self._low, self._high
         width = np.where(high > low, high - low, 1.0)
@@ -275,7 +278,7 @@ class _DPEstimator(BaseEstimator):
         return np.where(np.isfinite(X), inside, 0.0).astype(np.float32)
 
     def _set_bounds(self, X: np.ndarray) -> None:
-        """Take the declared bounds, or read them off the rows."""
+        """Use the declared bounds, or compute them from the rows."""
         if self.bounds is None:
             self._low, self._high = X.min(axis=0), X.max(axis=0)
         else:
@@ -290,14 +293,15 @@ class _DPEstimator(BaseEstimator):
         was_there = not isinstance(out, (str, os.PathLike)) or os.path.exists(os.path.join(out, "ledger.jsonl"))
         try:
             self._keep(api.run(manifest, out=out, state=state, threads=self.threads, callback=self.callback))
-        except BaseException:  # of a callback, or Ctrl-C: what was charged before has a ledger and a model
+        except BaseException:  # from a callback, or Ctrl-C: what was charged before has a ledger
+                               # and a model
             if not was_there:
                 with contextlib.suppress(OSError, DataError):
                     self.ledger_ = (Path(out) / "ledger.jsonl").read_text(encoding="utf-8")
                     self._keep(Run.open(out))
             raise
         finally:
-            if state is not None:  # private, and of no use to a run that is not resumed
+            if state is not None:  # private, and useless for a run that is not resumed
                 shutil.rmtree(state, ignore_errors=True)
         if read:
             warnings.warn(
@@ -306,7 +310,7 @@ class _DPEstimator(BaseEstimator):
             )
 
     def _keep(self, run: Run) -> None:
-        """Take over what a run has left."""
+        """Take over the results of a run."""
         self.run_ = run
         self.ledger_ = (run.run_dir / "ledger.jsonl").read_text(encoding="utf-8")
         self.epsilon_ = run.epsilon
@@ -318,12 +322,12 @@ class _DPEstimator(BaseEstimator):
         self.unaccounted_ = run.unaccounted
 
     def _check_public(self, X: Any, y: Any, width: int | None, of_fit: Any) -> None:
-        """Refuse public rows on which no score can be made, before anything is charged.
+        """Refuse public rows on which no score can be computed, before anything is charged.
 
         Parameters
         ----------
         width : int, optional
-            Features that a model takes; None where other steps make them.
+            Number of the model's features; None if other steps compute them.
         of_fit
             The targets of fit().
         """
@@ -337,14 +341,14 @@ class _DPEstimator(BaseEstimator):
         self._check_targets(_cells.column(y, shape[0]), of_fit)
 
     def _check_type(self, kind: Any) -> None:
-        """Refuse targets by their type."""
+        """Refuse targets because of their type."""
 
     @abstractmethod
     def _check_targets(self, targets: np.ndarray, of_fit: Any) -> None:
-        """Refuse targets on which no score can be made."""
+        """Refuse targets on which no score can be computed."""
 
     def _plan(self, X: Any, y: Any) -> Any:
-        """What a training is planned to be: it needs the number of rows, and none of their values."""
+        """The plan of a training: it depends on the number of rows, but not on their values."""
         manifest = self._manifest()
         read = self._read(manifest)
         rows, width = _shape(_cells.table(X) if self._is_release() else X)
@@ -359,7 +363,7 @@ class _DPEstimator(BaseEstimator):
         return self._applied(api.predict, {"unlabelled": True}, {"features": self._scaled(X)})
 
     def _applied(self, call: Any, section: Mapping[str, Any], rows: Mapping[str, Any]) -> Any:
-        """What a call says of the model and rows."""
+        """The result of a call for the model and rows."""
         with tempfile.NamedTemporaryFile(suffix=".safetensors") as file:
             file.write(self.model_)
             file.flush()
@@ -369,28 +373,28 @@ class _DPEstimator(BaseEstimator):
                 return call(file.name, data, threads=self.threads)
 
     def export(self, out: str | os.PathLike[str], *, plugin_dirs: Iterable[str | os.PathLike[str]] = ()) -> None:
-        """Write the estimator as ONNX, for programs of others: from the rows that predict() takes.
+        """Write the estimator as ONNX, for other programs; its input are the rows of predict().
 
-        The graph takes ``features``, float32, [n, features], which it brings into their bounds, and gives
-        ``probabilities``, in the order of ``classes_``, and the name of each row's ``class``; or ``values``, in
-        the units of the targets.
+        The input of the graph is ``features``, float32, [n, features], which it clips to their
+        bounds. Its outputs are ``probabilities``, in the order of ``classes_``, and the name of
+        each row's ``class``; or ``values``, in the units of the targets.
 
         Parameters
         ----------
         out : path
-            Written there; replaced if it exists.
+            The file to write; replaced if it exists.
         plugin_dirs : iterable of path
-            Looked through for plugins first.
+            Folders to search for plugins first.
 
         Raises
         ------
         ConfigError
-            ONNX has no operations for a part of the model.
+            If ONNX has no operations for a part of the model.
         DataError
-            The file cannot be written.
+            If the file cannot be written.
         """
         check_is_fitted(self)
-        otherwise = np.zeros((0, len(self._low)))  # a row has no prediction
+        otherwise = np.zeros((0, len(self._low)))  # such a row has no prediction
         if self.feature_fill is not None or self._is_release():
             fill = np.nan if self.feature_fill is None else float(self.feature_fill)
             otherwise = self._scaled(np.full((1, len(self._low)), fill))
@@ -404,15 +408,15 @@ class _DPEstimator(BaseEstimator):
 
     @abstractmethod
     def _around(self) -> dict[str, Any]:
-        """What is done to outputs, as ``privgrad export --estimator`` has it."""
+        """The mapping of outputs, in the format of ``privgrad export --estimator``."""
 
     def verify(self, **how: Any) -> Verification:
-        """Check the run by its files, as ``privgrad.verify`` does.
+        """Verify the run from its files, as ``privgrad.verify`` does.
 
         Parameters
         ----------
         **how
-            What ``privgrad.verify`` takes.
+            The arguments of ``privgrad.verify``.
 
         Returns
         -------
@@ -422,7 +426,7 @@ class _DPEstimator(BaseEstimator):
         Raises
         ------
         DataError
-            If the run lay in a temporary folder, and the estimator that was fitted is gone.
+            If the run was in a temporary folder, and the fitted estimator no longer exists.
         """
         check_is_fitted(self)
         if not self.run_.run_dir.exists():
@@ -433,7 +437,7 @@ class _DPEstimator(BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
-        state.pop("_folder", None)  # it goes with this object, and not with a copy
+        state.pop("_folder", None)  # it belongs to this object, not to its copies
         return state
 
 
@@ -455,7 +459,7 @@ def _check_epsilon(epsilon: Any) -> None:
 
 
 def _bounds(name: str, given: Any, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Declared bounds: finite, with a width that is, and the lower ones below the upper ones."""
+    """Declared bounds: finite, with finite widths, and the lower ones below the upper ones."""
     try:
         low, high = (np.broadcast_to(np.asarray(bound, dtype=float), shape) for bound in given)
     except (TypeError, ValueError):
@@ -468,7 +472,7 @@ def _bounds(name: str, given: Any, shape: tuple[int, ...]) -> tuple[np.ndarray, 
 
 
 def _within(values: np.ndarray, low: Any, high: Any) -> np.ndarray:
-    """What float32, which features and targets are, holds of values, inside of their bounds."""
+    """The values rounded to float32, the type of features and targets, within their bounds."""
     with np.errstate(over="ignore"):
         return np.clip(np.clip(values, low, high).astype(np.float32).astype(np.float64), low, high)
 
@@ -482,9 +486,10 @@ def _seed(random_state: Any) -> int:
 
 
 def _steps_around(estimator: Any) -> list[str]:
-    """The steps of the pipeline that calls fit() of an estimator, which it has fitted on all rows.
+    """The steps of the pipeline that calls fit() of an estimator; it has fitted them on all rows.
 
-    Pipelines do not tell their last step about the others, so that they are looked for among the callers.
+    Pipelines do not tell their last step about the others, so this looks for them among the
+    callers.
     """
     names: list[str] = []
     frame = sys._getframe(1)
@@ -616,7 +621,7 @@ class DPClassifier(ClassifierMixin, _DPEstimator):
         ----------
         X : array-like, [rows, features]
         y : array-like, [rows]
-            Labels. In release mode, what is none of ``classes`` counts as the first of them.
+            Labels. In release mode, a label that is not in ``classes`` counts as the first class.
 
         Returns
         -------
@@ -670,9 +675,10 @@ class DPClassifier(ClassifierMixin, _DPEstimator):
         return self._applied(api.evaluate, self._task(y), rows)
 
     def _check_type(self, kind: Any) -> None:
-        """Refuse targets by their type, where it can hold none of the classes, and such a label is an error.
+        """Refuse targets of a type that can contain none of the classes, if such labels are errors.
 
-        Numbers beside a text are texts for NumPy, beside bytes bytes, and beside a duration durations.
+        NumPy turns numbers into texts if the array contains a text, and likewise into bytes or
+        durations.
         """
         no_label = {**dict.fromkeys("biufc", "USM"), "S": "UM", "M": "USbiufc"}.get(getattr(kind, "kind", "O"), "")
         kinds = {np.asarray(label).dtype for label in (() if self.classes is None else self._classes(None))}
@@ -701,7 +707,7 @@ class DPClassifier(ClassifierMixin, _DPEstimator):
         return {"classes": len(self._classes(y))}
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Give the probability of each class.
+        """Return the probability of each class.
 
         Parameters
         ----------
@@ -716,7 +722,7 @@ class DPClassifier(ClassifierMixin, _DPEstimator):
         return self._predictions(X).probabilities
 
     def predict(self, X: Any) -> np.ndarray:
-        """Give the most probable class of each row.
+        """Return the most probable class of each row.
 
         Parameters
         ----------
@@ -778,8 +784,8 @@ class DPRegressor(RegressorMixin, _DPEstimator):
         ----------
         X : array-like, [rows, features]
         y : array-like, [rows]
-            Reals; clipped to ``target_bounds``. In release mode, what is no finite number is in
-            their middle.
+            Real numbers; clipped to ``target_bounds``. In release mode, anything but a finite
+            number becomes the middle of the bounds.
 
         Returns
         -------
@@ -822,13 +828,13 @@ class DPRegressor(RegressorMixin, _DPEstimator):
         ----------
         X : array-like, [rows, features]
         y : array-like, [rows]
-            Reals, as they are: none is clipped to ``target_bounds``.
+            Real numbers, which are not clipped to ``target_bounds``.
 
         Returns
         -------
         dict
-            ``rows``; ``mse``, ``mae`` and ``r2`` in the units of the targets; ``loss`` in those of the
-            training, to which ``target_bounds`` are -1 and 1.
+            ``rows``; ``mse``, ``mae`` and ``r2`` in the units of the targets; ``loss`` in the units
+            of the training, in which ``target_bounds`` are -1 and 1.
         """
         check_is_fitted(self)
         targets = _cells.numbers(_cells.column(y, len(X)))
@@ -838,12 +844,12 @@ class DPRegressor(RegressorMixin, _DPEstimator):
         rows = {"features": self._scaled(self._validated(X, reset=False)), "targets": 2 * (targets - low) / width - 1}
         made = self._applied(api.evaluate, self._task(y), rows)
         for name, unit in (("mse", width * width / 4), ("mae", width / 2)):
-            if made[name] is not None:  # not of rows that overflow
+            if made[name] is not None:  # undefined if rows overflow
                 made[name] *= unit
         return made
 
     def predict(self, X: Any) -> np.ndarray:
-        """Give the value of each row.
+        """Return the predicted value of each row.
 
         Parameters
         ----------
@@ -861,39 +867,39 @@ class DPRegressor(RegressorMixin, _DPEstimator):
 
 
 class DPGridSearch(MetaEstimatorMixin, BaseEstimator):
-    """Choose among parameters under one budget: all candidates together cost what is declared.
+    """Choose among parameters under one budget: all candidates together cost the declared epsilon.
 
-    Each candidate is trained once, with the largest epsilon of its own at which the accountant proves
-    the total for all trainings together. They are compared on rows that are declared public, which
-    costs nothing: what is chosen is a function of released models and public rows.
+    Each candidate is trained once, with the largest epsilon for which the accountant proves the
+    total cost of all trainings. The candidates are compared on rows that are declared public, which
+    costs nothing: the choice is a function of released models and public rows.
 
     Parameters
     ----------
     estimator : DPClassifier or DPRegressor
-        Its ``epsilon`` and ``delta`` are replaced; its adjacency and its accountant are the search's. Or
-        a pipeline that ends in one: what its other steps make of the rows is unaccounted, and refused
-        in release mode.
+        Its ``epsilon`` and ``delta`` are replaced; its adjacency and accountant apply to the
+        search. Or a pipeline that ends in such an estimator: its other steps are unaccounted, and
+        refused in release mode.
     param_grid : dict or list of dict
         As for ``sklearn.model_selection.GridSearchCV``. The budget cannot be searched.
     epsilon, delta : float
-        Of the whole search.
+        The budget of the whole search.
     validation : (X, y)
-        Public rows, which are in no training.
+        Public rows, which are not used for training.
 
     Attributes
     ----------
     best_estimator_, best_params_, best_score_, best_index_
-        Of the candidate with the highest score on the public rows.
+        The candidate with the highest score on the public rows.
     candidates_ : list
-        All candidates, fitted. If a training raises, those before it are; ``epsilon_`` is then what all
-        would have cost.
+        All fitted candidates. If a training raises, only the earlier ones; ``epsilon_`` is then
+        what all would have cost.
     cv_results_ : dict
-        ``params``, ``score`` and ``epsilon`` of each candidate. The score of one that has none, such as of
-        infinite predictions, is NaN, and it is not chosen.
+        ``params``, ``score`` and ``epsilon`` of each candidate. If no score can be computed, for
+        example because of infinite predictions, it is NaN, and the candidate is not chosen.
     epsilon_ : float
-        What all trainings cost together.
+        The total cost of all trainings.
     unaccounted_ : tuple of str
-        What no epsilon covers, of any training.
+        Everything that no epsilon covers, in any training.
     ledgers_ : list of str
         The ledgers of all trainings.
     """
@@ -929,11 +935,12 @@ class DPGridSearch(MetaEstimatorMixin, BaseEstimator):
         Raises
         ------
         ConfigError
-            Before anything is charged: also where no score can be made on the public rows.
+            Before anything is charged; also if no score can be computed on the public rows.
         PrivacyError
-            Before anything is charged: the public rows are training rows, by where they lie.
+            Before anything is charged, if the public rows are training rows (judged by their
+            memory).
         DataError
-            No candidate has a score; all that was trained is kept.
+            If no candidate has a score; all trained models are kept.
         """
         from sklearn.model_selection import ParameterGrid
 
@@ -974,7 +981,7 @@ class DPGridSearch(MetaEstimatorMixin, BaseEstimator):
         return self
 
     def _public_rows(self, made: Sequence[Any], X: Any, y: Any) -> tuple[Any, Any]:
-        """The rows of ``validation``, on which each candidate can have a score.
+        """The rows of ``validation``, on which each candidate can be scored.
 
         Raises
         ------
@@ -995,12 +1002,12 @@ class DPGridSearch(MetaEstimatorMixin, BaseEstimator):
         return public
 
     def _choose(self, candidates: Sequence[Mapping[str, Any]], public: tuple[Any, Any]) -> None:
-        """Compare the candidates on public rows. What has no score is not chosen, and loses nothing."""
+        """Compare the candidates on public rows. Those without a score are not chosen, but are kept."""
         scores, problems = [], []
         for one in self.candidates_:
             try:
                 scores.append(float(one.score(*public)))
-            except Exception as problem:  # of the predictions of a model that diverged
+            except Exception as problem:  # raised by the predictions of a model that diverged
                 scores.append(np.nan)
                 problems.append(f"{candidates[len(scores) - 1]} has no score: {type(problem).__name__}: {problem}")
         self.cv_results_ = {
@@ -1033,12 +1040,12 @@ class DPGridSearch(MetaEstimatorMixin, BaseEstimator):
 
     @property
     def n_features_in_(self) -> int:
-        """Columns of the rows of fit()."""
+        """Number of columns of the rows of fit()."""
         return self.best_estimator_.n_features_in_
 
     @property
     def feature_names_in_(self) -> Any:
-        """Their names, where they have some."""
+        """The names of these columns, if they have names."""
         return self.best_estimator_.feature_names_in_
 
     def _candidate(self, place: int, params: Mapping[str, Any], epsilon: float) -> Any:
@@ -1062,7 +1069,8 @@ class DPGridSearch(MetaEstimatorMixin, BaseEstimator):
             facts = [f"what the step {name} makes of all rows" for name in steps]
             more["data"] = _with_facts(more.get("data", {}), facts)
         if manifest.get("seed") is not None:
-            # Noise of its own for each candidate: of the same noise, the difference of two has none.
+            # Separate noise for each candidate: with the same noise, the difference of two models
+            # would have none.
             inner.set_params(random_state=manifest["seed"] + place)
             more.pop("seed", None)
         if steps or "seed" in inner._more():
@@ -1071,9 +1079,10 @@ class DPGridSearch(MetaEstimatorMixin, BaseEstimator):
 
     def _cost(self, inner: Sequence[Any], said: Sequence[Mapping[str, Any]],
               events: Sequence[Mapping[str, Any]]) -> float:
-        """What the events cost together: they are on the same rows, chosen beforehand.
+        """The total cost of events on the same rows that were chosen in advance.
 
-        Every accountant of the runs is asked, and who proves what it finds; the largest answer counts.
+        Every accountant of the runs answers, together with its certifier; the largest answer
+        counts.
         """
         adjacencies = {one["adjacency"] for one in said}
         if len(adjacencies) > 1:
@@ -1086,7 +1095,7 @@ class DPGridSearch(MetaEstimatorMixin, BaseEstimator):
         )
 
     def _share(self, candidates: Sequence[Mapping[str, Any]], X: Any, y: Any) -> tuple[float, float]:
-        """The largest epsilon for each at which all cost no more than the budget, to 1 in 1000; and that cost."""
+        """The largest epsilon per training within the total budget, to 1 in 1000; and the total cost."""
 
         def total(share: float) -> float:
             inner = [_estimator_of(self._candidate(place, params, share))
@@ -1109,7 +1118,7 @@ class DPGridSearch(MetaEstimatorMixin, BaseEstimator):
         return low, spent
 
     def predict(self, X: Any) -> np.ndarray:
-        """Predict by the best estimator.
+        """Predict with the best estimator.
 
         Parameters
         ----------
@@ -1124,7 +1133,7 @@ class DPGridSearch(MetaEstimatorMixin, BaseEstimator):
 
     @available_if(lambda search: hasattr(search.estimator, "predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Give the best estimator's probabilities.
+        """Return the best estimator's probabilities.
 
         Parameters
         ----------
@@ -1138,7 +1147,7 @@ class DPGridSearch(MetaEstimatorMixin, BaseEstimator):
         return self.best_estimator_.predict_proba(X)
 
     def score(self, X: Any, y: Any) -> float:
-        """Give the best estimator's score.
+        """Return the best estimator's score.
 
         Parameters
         ----------
@@ -1153,7 +1162,7 @@ class DPGridSearch(MetaEstimatorMixin, BaseEstimator):
 
 
 def _with_facts(data: Mapping[str, Any], read: Sequence[str]) -> dict[str, Any]:
-    """A section ``data`` that says, too, what was read off its rows."""
+    """A section ``data`` that also lists the facts computed from its rows."""
     if not read:
         return dict(data)
     given = data.get("read_off_rows") or []
@@ -1161,11 +1170,11 @@ def _with_facts(data: Mapping[str, Any], read: Sequence[str]) -> dict[str, Any]:
 
 
 def _accountants(named: Iterable[Any]) -> list[Any]:
-    """Each of the accountants once, and those that certify them."""
+    """The accountants without duplicates, and those that certify them."""
     asked: dict[str, Any] = {}
     for one in named:
         asked[yaml_text(plain(one))] = one
-        if not hasattr(one, "component"):  # a prototype has none
+        if not hasattr(one, "component"):  # a prototype does not have it
             name = one if isinstance(one, str) else one["kind"]
             prover = api.describe(f"accountant/{name}").get("certified_by")
             if prover is not None:
@@ -1174,13 +1183,13 @@ def _accountants(named: Iterable[Any]) -> list[Any]:
 
 
 def _steps_before(candidate: Any) -> list[str]:
-    """The names of what makes other rows of a pipeline's, and is given all of them at once."""
+    """The names of a pipeline's steps that change rows, and are fitted on all of them."""
     steps = candidate.steps[:-1] if isinstance(candidate, Pipeline) else []
     return [name for name, step in steps if step is not None and not isinstance(step, str)]
 
 
 def _estimator_of(candidate: Any) -> Any:
-    """The private estimator of a candidate: itself, or the last step of a pipeline."""
+    """The private estimator of a candidate: the candidate itself, or the last step of a pipeline."""
     last = candidate.steps[-1][1] if isinstance(candidate, Pipeline) else candidate
     if not isinstance(last, _DPEstimator):
         raise ConfigError("estimator: neither a private estimator nor a pipeline that ends in one")

@@ -33,28 +33,30 @@ def ablate(
 ) -> Study:
     """Compare variants of a manifest at the same privacy.
 
-    The runs are made in this process, where rows in memory and prototypes are; the command makes each
-    in a process of its own. What they leave is the same, and each goes on with what the other has begun.
+    The runs are made in this process, which has the rows in memory and the prototypes; the command
+    makes each run in its own process. The results are the same, and each can continue a study that
+    the other began.
 
     Parameters
     ----------
     study : dict, path or str
-        As manifests are given; its format is that of docs/studies.md.
+        Given like a manifest; docs/studies.md describes the format.
     overrides : dict or iterable of str
-        Changes of the base.
+        Changes to the base.
     out : path, optional
-        The study's directory; default ``studies/NAME``. One that was begun is continued.
+        The study's directory; default ``studies/NAME``. An unfinished study is continued.
     jobs : int, optional
-        Runs at a time; default as many as the cores have room for. The results do not depend on it.
+        Number of runs at a time; default: as many as fit on the cores. The results do not depend on
+        it.
     threads : int, optional
-        Of each run; default the cores, shared out among the runs at a time. The results do not depend
-        on it.
+        Threads of each run; default: the cores divided by the runs at a time. The results do not
+        depend on it.
     cache : bool or path
-        As for ``privgrad.run``, of all runs.
+        As for ``privgrad.run``, for all runs.
     callback : callable, optional
-        Told ``{"run", "done", "runs"}`` after each run, on the calling thread.
+        Called with ``{"run", "done", "runs"}`` after each run, on the calling thread.
     plugin_dirs : iterable of path
-        Looked through for plugins first.
+        Folders to search for plugins first.
 
     Returns
     -------
@@ -64,7 +66,7 @@ def ablate(
     ------
     ManifestError, PrivacyError, DataError
     StudyError
-        If runs failed; the same call tries them again.
+        If runs failed; the same call repeats them.
     Interrupted
         A ``KeyboardInterrupt``; the same call continues the study.
     """
@@ -107,8 +109,8 @@ def plan_study(
     Returns
     -------
     dict
-        What ``privgrad ablate --dry-run --json`` prints: of each of ``arms`` the plan, and about how
-        many seconds a run takes on one thread.
+        The output of ``privgrad ablate --dry-run --json``: for each of ``arms`` the plan, and the
+        estimated seconds of a run on one thread.
 
     Raises
     ------
@@ -121,7 +123,7 @@ def plan_study(
         )
     if stopped_by is not None:
         raise stopped_by
-    assert made is not None  # where nothing stopped it
+    assert made is not None  # nothing stopped it
     answer = json.loads(made)
     _warn(answer["notes"])
     planned: dict[str, Any] = answer["plan"]
@@ -149,29 +151,30 @@ def audit(
     callback: Callable[[dict[str, Any]], None] | None = None,
     plugin_dirs: Iterable[Path] = (),
 ) -> Audit:
-    """Bound epsilon from below, by attacking a manifest, or a run that was made.
+    """Bound epsilon from below by attacking a manifest, or a finished run.
 
     Parameters
     ----------
     manifest : dict, path, str or Run
-        A manifest trains on its private rows, and charges nothing: do not publish the result. Of a
-        run (or its directory) rows are drawn from a public law, and ``audit.json`` is left there.
+        With a manifest, the attack trains on the private rows without charging them: do not publish
+        the result. For a run (or its directory), rows are drawn from a public distribution, and
+        ``audit.json`` is written there.
     overrides : dict or iterable of str
-        As for ``privgrad.validate``; not of a run.
+        As for ``privgrad.validate``; not for a run.
     canaries : int, optional
-        Of one run; default 1000, or all rows.
+        Number of canaries in a single run; default 1000, or all rows.
     runs : int, optional
-        Train so often instead, with one canary that is there in half of the runs.
+        Instead, train this often, with one canary that is present in half of the runs.
     confidence : float, optional
-        Of the lower bound, in (0, 1); default 0.99.
+        The confidence of the lower bound, in (0, 1); default 0.99.
     neighbours : str, optional
-        Of repeated runs: ``"canary"``, ``"rounding"`` or ``"lattice"``.
+        For repeated runs: ``"canary"``, ``"rounding"`` or ``"lattice"``.
     threads : int, optional
         Default all; the result does not depend on it.
     callback : callable, optional
-        Told ``{"run", "runs"}``, on the calling thread.
+        Called with ``{"run", "runs"}``, on the calling thread.
     plugin_dirs : iterable of path
-        Looked through for plugins first.
+        Folders to search for plugins first.
 
     Returns
     -------
@@ -193,7 +196,7 @@ def audit(
         )
     if stopped_by is not None:
         raise stopped_by
-    assert made is not None  # where nothing stopped it
+    assert made is not None  # nothing stopped it
     return Audit._of(json.loads(made))
 
 

@@ -1,7 +1,7 @@
-"""The networks of the house in PyTorch: the same numbers under the same names, as a ``state_dict``.
+"""PrivGrad's networks in PyTorch: the same numbers under the same names, as a ``state_dict``.
 
-``network`` makes a plain ``torch.nn.Sequential`` whose one child is ``layers``, so that a tensor is
-called in PyTorch what it is called in a model file: ``layers.0.weight``. Layouts are each side's own:
+``network`` makes a plain ``torch.nn.Sequential`` with the single child ``layers``, so that a tensor
+has the same name in PyTorch and in a model file: ``layers.0.weight``. The layouts differ:
 
 ==================  ====================================  ================================
 tensor              in a model file                       in PyTorch
@@ -13,12 +13,13 @@ dense               [units, inputs]                       the same
 norms, biases       [channels]                            the same
 ==================  ====================================  ================================
 
-Where an image is flattened, its values are in the order height, width, channels here and channels,
-height, width there; the weights of what follows are put in order. So a ``state_dict`` of a network of
-one's own, with the same layers, fits once its tensors have these names.
+If an image is flattened, the order of its values is height, width, channels in PrivGrad and
+channels, height, width in PyTorch; the weights of the next layer are permuted accordingly. The
+``state_dict`` of your own network with the same layers therefore fits once its tensors have these
+names.
 
-What is between a raw row and the network (the transforms of the manifest) stays with PrivGrad. Needs
-``pip install 'privgrad[torch]'``.
+The transforms of the manifest, which turn a raw row into the network's input, stay with PrivGrad.
+Needs ``pip install 'privgrad[torch]'``.
 """
 
 from __future__ import annotations
@@ -44,12 +45,13 @@ __all__ = ["as_input", "loss", "network", "save_weights", "state_dict"]
 
 Source = Run | Plan | str | os.PathLike[str]
 
-#: What a file of weights says of the model that they came from: who reads it can tell how private it is.
+#: What a file of weights says about the model from which they come, so that its readers know how
+#: private it is.
 _ORIGIN = ("name", "mode", "epsilon", "delta", "unit", "adjacency", "unaccounted", "account")
 
 _ACTIVATIONS: dict[str, Callable[[], torch.nn.Module]] = {
     "relu": torch.nn.ReLU, "tanh": torch.nn.Tanh, "sigmoid": torch.nn.Sigmoid,
-    "gelu": torch.nn.GELU,  # exact: approximate="none"
+    "gelu": torch.nn.GELU,  # the exact function: approximate="none"
 }
 _POOLS: dict[str, Callable[[int, int], torch.nn.Module]] = {
     "max": torch.nn.MaxPool2d, "average": torch.nn.AvgPool2d,
@@ -57,7 +59,7 @@ _POOLS: dict[str, Callable[[int, int], torch.nn.Module]] = {
 
 
 class ChannelNorm(torch.nn.LayerNorm):
-    """Layer normalisation of [n, channels, height, width] over the channels of each place."""
+    """Layer normalisation of [n, channels, height, width] over the channels at each place."""
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """Normalise."""
@@ -65,7 +67,7 @@ class ChannelNorm(torch.nn.LayerNorm):
 
 
 class ChannelLinear(torch.nn.Linear):
-    """A dense layer on the channels of each place of [n, channels, height, width]."""
+    """A dense layer on the channels at each place of [n, channels, height, width]."""
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """Multiply."""
@@ -74,9 +76,9 @@ class ChannelLinear(torch.nn.Linear):
 
 @dataclass(frozen=True)
 class _Block:
-    """A tensor: its shape in a model file, and how the axes of what is in PyTorch come from there.
+    """A tensor: its shape in a model file, and how PyTorch orders its axes.
 
-    `split` is a shape that its elements are seen in first, and `axes` the order of its axes then.
+    The elements are first seen in the shape `split`, and then transposed by `axes`.
     """
 
     shape: tuple[int, ...]
@@ -105,9 +107,10 @@ class _Layers:
         self.modules: list[torch.nn.Module] = []
         self.blocks: dict[str, _Block] = {}
         self._shape = tuple(described["input"])
-        # The image whose values are flattened in another order than in PyTorch.
+        # The image shape, if the flattened values are in another order than in PyTorch.
         self._flattened: tuple[int, int, int] | None = None
-        # What enters each layer, and whether its values are in another order than in PyTorch.
+        # The input shape of each layer, and the image shape if its values are in another order than
+        # in PyTorch.
         self._entering: list[tuple[tuple[int, ...], tuple[int, int, int] | None]] = []
         for number, layer in enumerate(described["layers"]):
             self._entering.append((self._shape, self._flattened))
@@ -125,7 +128,7 @@ class _Layers:
         return height, width, channels[0] if channels else 1
 
     def _order(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Of values that are flat, or about to be: how they are split, and in which order PyTorch has it."""
+        """For flat values, or those about to be flattened: their shape, and PyTorch's order of its axes."""
         image = self._flattened or (self._shape if len(self._shape) == 3 else None)
         return ((math.prod(self._shape),), (0,)) if image is None else (tuple(image), (2, 0, 1))
 
@@ -193,7 +196,7 @@ class _Layers:
 
     def _add_shortcut(self, layer: Mapping[str, Any]) -> torch.nn.Module:
         over, stride = layer["over"], layer["stride"]
-        shape, flattened = self._entering[-1 - over]  # its own is the last
+        shape, flattened = self._entering[-1 - over]  # the last entry is the layer's own input
         if flattened != self._flattened:
             raise ConfigError(
                 f"{self._name}: shortcut adds values that are in another order in PyTorch, where only one of "
@@ -218,7 +221,7 @@ class _Layers:
 
 
 class _Shortcut(torch.nn.Module):
-    """The end of a residual block: adds what entered it, through `projection`."""
+    """The end of a residual block: adds the block's input, through `projection`."""
 
     def __init__(self, over: int) -> None:
         super().__init__()
@@ -229,7 +232,7 @@ class _Shortcut(torch.nn.Module):
 
 
 class _Projection(torch.nn.Conv2d):
-    """A shortcut whose two ends have other shapes."""
+    """A shortcut whose two ends have different shapes."""
 
     over: int
 
@@ -238,7 +241,7 @@ class _Projection(torch.nn.Conv2d):
 
 
 class _Chain(torch.nn.Sequential):
-    """Layers one after the other, and shortcuts that reach back."""
+    """Layers in sequence, and shortcuts that refer to earlier ones."""
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         entering = [input]
@@ -252,7 +255,7 @@ class _Chain(torch.nn.Sequential):
 
 
 class _FlatLinear(torch.nn.Linear):
-    """A dense layer that flattens what enters it."""
+    """A dense layer that flattens its input."""
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         return super().forward(input.flatten(1))
@@ -284,19 +287,19 @@ def _described(source: Source) -> dict[str, Any]:
 
 
 def network(source: Source) -> torch.nn.Sequential:
-    """Make the network of a run, or of a plan, in PyTorch.
+    """Build the network of a run, or of a plan, in PyTorch.
 
     Parameters
     ----------
     source : Run, Plan or path
-        A run, its directory, or the file of a model, whose weights it gets; of a plan, which has none,
-        it begins as PyTorch's layers do.
+        A run, its directory, or the file of a model, whose weights the network gets; for a plan,
+        which has none, it has PyTorch's initial weights.
 
     Returns
     -------
     torch.nn.Sequential
-        On the CPU, float32. It takes what ``as_input`` makes of rows, and gives the outputs before
-        any softmax, [n, outputs].
+        On the CPU, float32. Its input is the result of ``as_input``, and its outputs are those
+        before any softmax, [n, outputs].
 
     Raises
     ------
@@ -313,10 +316,10 @@ def network(source: Source) -> torch.nn.Sequential:
 
 
 def state_dict(model: Run | str | os.PathLike[str]) -> OrderedDict[str, torch.Tensor]:
-    """Give the weights of a trained model as PyTorch has them.
+    """Return the weights of a trained model in PyTorch's layout.
 
-    They are released: to use them costs nothing more than what the run's statement says, which stays
-    with the file and does not travel with the tensors.
+    They are released: using them costs nothing beyond the run's statement, which stays with the
+    file and is not part of the tensors.
 
     Parameters
     ----------
@@ -326,7 +329,7 @@ def state_dict(model: Run | str | os.PathLike[str]) -> OrderedDict[str, torch.Te
     Returns
     -------
     OrderedDict of str to torch.Tensor
-        For ``load_state_dict`` of ``network``, or of one's own network with the same layers.
+        For ``load_state_dict`` of ``network``, or of your own network with the same layers.
 
     Raises
     ------
@@ -353,17 +356,18 @@ def save_weights(
     Parameters
     ----------
     weights : torch.nn.Module or state_dict
-        With the names of ``network``. Float32, or float16 or bfloat16, each of which is a float32.
+        With the names of ``network``. Float32, float16 or bfloat16; the last two are converted
+        exactly.
     file : path
-        Written whole or not at all.
+        The file to write, completely or not at all.
     like : Run, Plan or path
-        What has the same network. Of a model the file repeats what it says of its privacy, so that
-        weights which came from private rows are not taken for public ones.
+        Something with the same network. From a model, the new file takes over the facts about its
+        privacy, so that weights from private rows are not mistaken for public ones.
 
     Raises
     ------
     ConfigError
-        If a tensor is missing, too many, of another shape, or of a type that would be rounded.
+        If a tensor is missing or superfluous, or has another shape or a type that would be rounded.
     DataError
         If the file cannot be written.
     """
@@ -401,19 +405,19 @@ def _values(name: str, tensor: torch.Tensor, shape: tuple[int, ...]) -> np.ndarr
 
 
 def as_input(features: Any) -> torch.Tensor:
-    """Turn rows into what ``network`` takes.
+    """Turn rows into the input of ``network``.
 
     Parameters
     ----------
     features : array
-        [n, ...] as the network of a model file has them, which is as the data source gives them where
-        the manifest has no transforms.
+        [n, ...] in the layout of a model file, which is that of the data source if the manifest has
+        no transforms.
 
     Returns
     -------
     torch.Tensor
         float32. [n, height, width] and [n, height, width, channels] become [n, channels, height,
-        width]; others stay as they are.
+        width]; other shapes are unchanged.
     """
     rows = np.ascontiguousarray(features, dtype=np.float32)
     if rows.ndim == 3:
@@ -424,7 +428,7 @@ def as_input(features: Any) -> torch.Tensor:
 
 
 def loss(source: Source) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
-    """Give the loss that training makes small, of each example by itself.
+    """Return the loss that training minimises, for each example separately.
 
     Parameters
     ----------
@@ -434,7 +438,7 @@ def loss(source: Source) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
     Returns
     -------
     callable
-        Of outputs [n, outputs] and targets [n] (classes, or reals): losses [n].
+        Maps outputs [n, outputs] and targets [n] (classes, or real numbers) to losses [n].
     """
     described = _described(source)
     classes = described["classes"]

@@ -43,7 +43,7 @@ bool have_equal_transforms(const core::Manifest& a, const core::Manifest& b) {
       });
 }
 
-/// A client with all that it refers to.
+/// A client together with everything to which it refers.
 class ClientCall {
  public:
   ClientCall(const Framework& framework, const ManifestText& manifest,
@@ -76,7 +76,7 @@ class ClientCall {
   std::optional<core::RemoteClient> client_;
 };
 
-/// Hands orders to a function of Python, on the thread that the run is made on.
+/// Passes orders to a Python function, on the thread that makes the run.
 class ClientsInPython final : public core::RemoteClients {
  public:
   ClientsInPython(nb::callable ask, nb::callable refused)

@@ -39,8 +39,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-/// Python's own libraries have an OpenBLAS each, which reads these variables when it is loaded:
-/// what the plugins need is set while they are, and no longer.
+/// Each of Python's own libraries contains an OpenBLAS, which reads these variables when it is
+/// loaded. The values that the plugins need are therefore set only while the plugins are loaded.
 class BlasVariables {
  public:
   BlasVariables() {
@@ -93,7 +93,7 @@ core::RunResult train(const core::Plan& plan, core::RunOptions options, const Wa
   return core::run(plan, options);
 }
 
-/// The notes that the command prints beside its result, a line each.
+/// The notes that the command would print beside its result, one per line.
 Json notes_of(const core::Plan& plan, const core::RunResult& result) {
   Json notes = core::remarks(plan, plan.epsilon().value);
   if (plan.manifest->mode == core::Mode::research) {
@@ -109,7 +109,7 @@ Json notes_of(const core::Plan& plan, const core::RunResult& result) {
 std::string conclude(const core::Plan& plan, const core::RunResult& result,
                      const Keeping& keeping) {
   Json json = result.summary;
-  json.erase("test_evaluation");  // as `privgrad run --json`
+  json.erase("test_evaluation");  // as in `privgrad run --json`
   if (result.resumed_at) json["resumed_at"] = *result.resumed_at;
   Json notes = notes_of(plan, result);
   for (const std::string& note : keeping.notes()) notes.push_back(note);
@@ -143,7 +143,8 @@ namespace {
 
 void refuse_prototypes(const core::Manifest& loaded) {
   if (loaded.mode == core::Mode::research) return;
-  // Release mode asks for a record of tests already; nor may allow.plugins let them in.
+  // Release mode already requires a record of tests, and allow.plugins may not replace it for these
+  // components.
   for (const core::ComponentUse* use : core::components_of(loaded)) {
     if (use->component->plugin->name == kPrototypes) {
       throw core::privacy_error_at(loaded, use->where,
@@ -280,8 +281,8 @@ std::string Framework::reading(const std::string& model) const {
 
 namespace {
 
-/// A call is one process. Where a manifest asks for several and several were started, each of them
-/// would make the whole run, into the same directory.
+/// A call uses one process. If a manifest asks for several and a launcher started several, each of
+/// them would make the whole run, in the same directory.
 void refuse_processes(const core::Manifest& manifest) {
   if (!manifest.cluster.is_given()) return;
   const std::size_t processes = manifest.cluster.make<Cluster>()->size();
@@ -295,7 +296,7 @@ void refuse_processes(const core::Manifest& manifest) {
                     "alone");
 }
 
-/// Notes that there is nothing to keep, as the command does.
+/// Notes, like the command, that there is nothing to store.
 void note_what_is_not_kept(const core::Plan& plan, const Keeping& keeping) {
   if (keeping.features() == nullptr || plan.manifest->streaming ||
       core::has_features_to_keep(*plan.setting))
@@ -320,7 +321,8 @@ std::string Framework::resumed(const RunCall& call, core::RunOptions options,
   core::Manifest manifest = core::with_own_files([&] {
     return core::load_manifest(options.directory / "manifest.yaml", {}, locked.catalog());
   });
-  // As the command: whatever processes began the run, it goes on with those of this call.
+  // As in the command: a run continues with the processes of this call, whichever processes began
+  // it.
   keeping.of_streamed_rows(manifest);
   options.lock = api::lock_text({&manifest});
   const core::Plan plan = core::with_own_files(
@@ -406,7 +408,7 @@ PredictedRows Framework::predict(const std::string& model, const std::optional<s
   Json json = api::model_call_json(call);
   json["classes"] = call.model->file().classes;
   json["remarks"] = call.remarks;
-  // replace: the texts of a table need not be UTF-8.
+  // replace, because the texts of a table need not be UTF-8.
   result.json = json.dump(-1, ' ', false, Json::error_handler_t::replace);
   return result;
 }

@@ -19,15 +19,15 @@
 
 namespace privgrad::python {
 
-/// A manifest as Python gives it.
+/// A manifest as passed from Python.
 struct ManifestText {
   bool is_file = false;
   std::string text;                    ///< The path, or the text itself.
-  std::string name;                    ///< A text's name in errors.
+  std::string name;                    ///< The name of a text in errors.
   std::vector<std::string> overrides;  ///< KEY=VALUE.
 };
 
-/// Called with reports on a run while it goes on, as JSON.
+/// Receives progress reports of a run, as JSON.
 using Listener = std::function<void(const std::string&)>;
 
 /// The stop flag and the listener of a long call.
@@ -39,18 +39,18 @@ struct Watch {
 class Keeping;
 
 struct RunCall {
-  std::optional<ManifestText> manifest;  ///< Nothing: `directory` is resumed.
+  std::optional<ManifestText> manifest;  ///< Nothing: resume `directory`.
   std::optional<std::filesystem::path> directory;
-  std::optional<std::filesystem::path> state;  ///< Nothing: the user's own; empty: none.
+  std::optional<std::filesystem::path> state;  ///< Nothing: the user's own folder; empty: none.
   std::optional<std::filesystem::path> locked;
-  std::optional<std::string> cache;  ///< As for Keeping.
+  std::optional<std::string> cache;  ///< As in Keeping.
   int threads = 0;                   ///< 0: all.
   bool finish = false;
-  bool alone = false;  ///< Whatever the manifest's key `cluster` says.
+  bool alone = false;  ///< Use one process, whatever the manifest's key `cluster` says.
 };
 
 struct AuditCall {
-  std::optional<ManifestText> manifest;  ///< Nothing: `directory` is audited.
+  std::optional<ManifestText> manifest;  ///< Nothing: audit `directory`.
   std::string directory;
   std::optional<std::uint64_t> canaries, runs;
   std::optional<double> confidence;
@@ -61,12 +61,12 @@ struct AuditCall {
 struct StudyCall {
   bool is_file = false;
   std::string text;  ///< The path, or the text itself.
-  std::string name;  ///< A text's name in errors.
+  std::string name;  ///< The name of a text in errors.
   std::vector<std::string> overrides;
   std::optional<std::string> directory;  ///< Nothing: studies/NAME.
-  std::optional<std::string> cache;      ///< As for Keeping.
-  int jobs = 0;                          ///< Runs at a time; 0: as many as the cores have room for.
-  int threads = 0;  ///< Per run; 0: the cores, shared out among the runs at a time.
+  std::optional<std::string> cache;      ///< As in Keeping.
+  int jobs = 0;                          ///< Runs at a time; 0: as many as fit on the cores.
+  int threads = 0;  ///< Threads per run; 0: the cores divided by the runs at a time.
   bool dry_run = false;
 };
 
@@ -86,24 +86,24 @@ struct VerifyCall {
   std::optional<std::string> opening, trusted, sign;
 };
 
-/// The arguments of a server whose clients are programs of their own.
+/// The arguments of a server whose clients are separate programs.
 struct ServeCall {
   ManifestText manifest;
   std::string facts;  ///< The clients' facts, as in facts.json.
   std::optional<std::filesystem::path> directory;
-  std::optional<std::filesystem::path> state;  ///< Nothing: the user's own; empty: none.
+  std::optional<std::filesystem::path> state;  ///< Nothing: the user's own folder; empty: none.
   int threads = 0;                             ///< 0: all.
 };
 
-/// The loaded plugins, and the calls of the command as functions: texts in, JSON out.
-/// Threads: calls may overlap; loading may not.
+/// The loaded plugins, and the command's calls as functions: texts in, JSON out. Threads: calls may
+/// overlap, except with loading.
 class Framework {
  public:
-  /// \param program  the path of the package's own command.
+  /// \param program  the path of the command in the package.
   /// \throws ConfigError, PluginError
   Framework(const std::vector<std::string>& plugin_dirs, std::string program);
 
-  /// \param accountant  nothing: the one that proves most.
+  /// \param accountant  nothing: the accountant with the best proof.
   std::string account(const std::optional<std::string>& accountant, const std::string& adjacency,
                       const std::string& event, std::optional<double> delta,
                       std::optional<double> epsilon) const;
@@ -113,38 +113,39 @@ class Framework {
   std::string noise_error(const std::vector<ManifestText>& manifests,
                           const api::NoiseQuestion& question) const;
   std::string plugins() const;
-  /// The files that were refused so far; loads nothing.
+  /// The files that have been refused so far; loads nothing.
   std::string refused() const;
   std::string describe(const std::string& component) const;
   std::string schema(bool of_studies) const;
   void validate(const ManifestText& manifest) const;
-  /// \param cache  as for Keeping: rows that are streamed are kept.
+  /// \param cache  as in Keeping: streamed rows are stored.
   std::string plan(const ManifestText& manifest, const std::optional<std::string>& cache) const;
-  /// The section data, as resolved.
+  /// The resolved section data.
   std::string data_section(const ManifestText& manifest) const;
-  /// A section data with what its source suggests to declare.
+  /// A section data with the declarations that its source suggests.
   std::string suggest(const std::string& section) const;
-  /// How a model's rows are read: its source's name, and parameters; "null" if it does not say.
+  /// How a model's rows are read: the name of its source, and the parameters; "null" if it does not
+  /// say.
   std::string reading(const std::string& model) const;
   std::string run(const RunCall& call, const Watch& watch) const;
   std::string verify(const VerifyCall& call) const;
   std::string evaluate(const std::string& model, const std::optional<std::string>& data,
                        const std::optional<std::string>& split, int threads) const;
-  /// \param keep  columns of the rows' table that come along.
+  /// \param keep  columns of the rows' table to copy to the result.
   PredictedRows predict(const std::string& model, const std::optional<std::string>& data,
                         const std::optional<std::string>& split, std::vector<std::string> keep,
                         int threads) const;
   std::string audit(const AuditCall& call, const Watch& watch) const;
   std::string ablate(const StudyCall& call, const Watch& watch) const;
 
-  /// The facts that server and clients must agree on (core::common_ground_of()).
+  /// The facts on which server and clients must agree (core::common_ground_of()).
   std::string common_ground(const ManifestText& manifest) const;
-  /// As run(), for a federated run.
+  /// Like run(), for a federated run.
   std::string serve(const ServeCall& call, core::RemoteClients& clients, const Watch& watch) const;
 
   const Catalog& catalog() const { return catalog_; }
 
-  /// A manifest for a process that need not have its data.
+  /// Loads a manifest for a process that may lack its data.
   core::Manifest load_without_data(const ManifestText& manifest) const;
   core::Manifest load_with_data(const ManifestText& manifest) const {
     return load(manifest, catalog());
@@ -159,8 +160,8 @@ class Framework {
   std::vector<std::filesystem::path> plugin_dirs_;
   std::filesystem::path program_;
   host::PluginHost host_;
-  host::PluginHost with_prototypes_;  ///< The same plugins, with another catalog.
-  Catalog catalog_;                   ///< The loaded plugins and the prototypes in Python.
+  host::PluginHost with_prototypes_;  ///< The same plugins with another catalog.
+  Catalog catalog_;                   ///< The loaded plugins and the Python prototypes.
 };
 
 }  // namespace privgrad::python

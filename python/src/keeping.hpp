@@ -1,4 +1,4 @@
-// The argument `cache` of Python calls: which private copies of data are kept, and where.
+// The argument `cache` of Python calls: which private copies of data are stored, and where.
 #pragma once
 
 #include <filesystem>
@@ -12,24 +12,24 @@
 
 namespace privgrad::python {
 
-/// The counterpart of the command's --cache: the private copies of data that a call keeps and
-/// reuses, if any; and the notes about copies, whether kept or gone with the process.
-/// Threads: the runs of a study may share one.
+/// The counterpart of the command's --cache: the private copies of data that a call stores and
+/// reuses, if any, and the notes about copies, whether they are stored or deleted at the end.
+/// Threads: the runs of a study may share one object.
 class Keeping {
  public:
-  /// \param folder  nothing: nothing is kept; "": the user's own folder for such files.
-  /// \throws ConfigError, IoError as core::FeatureCache; ConfigError if no such folder is known.
+  /// \param folder  nothing: nothing is stored; "": the user's cache folder.
+  /// \throws ConfigError, IoError like core::FeatureCache; ConfigError if no cache folder is known.
   explicit Keeping(const std::optional<std::string>& folder);
 
-  /// \returns null where nothing is kept.
+  /// \returns null if nothing is stored.
   const core::FeatureCache* features() const { return features_.get(); }
 
   const std::filesystem::path& folder() const { return folder_; }
 
-  /// Makes the manifest keep streamed rows (data.streaming) as well, or not.
+  /// Sets whether the manifest stores streamed rows (data.streaming) too.
   void of_streamed_rows(core::Manifest& manifest) const;
 
-  /// Notes for the user, a line each, like the command's.
+  /// Notes for the user, one per line, like those of the command.
   std::vector<std::string> notes() const;
   void note(const std::string& text) const;
 

@@ -25,7 +25,7 @@ namespace {
 
 namespace nb = nanobind;
 
-/// Read in place, by the buffer protocol or DLPack.
+/// Read in place, through the buffer protocol or DLPack.
 using Array = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 
 struct Arrays {
@@ -33,14 +33,15 @@ struct Arrays {
   std::optional<Array> targets;
 };
 
-/// A column's name, where its texts begin, their bytes, what its type says of them, and the type.
+/// A column's name, the offsets of its texts, their bytes, what its type says about them, and the
+/// type.
 using TextColumn = std::tuple<std::string, Array, Array, std::string, std::string>;
 
-/// Arrays that a data set may let go of on any thread, and after the interpreter is gone.
+/// Arrays that a data set may release on any thread, even after the interpreter has ended.
 template <class Held>
 std::shared_ptr<const void> owner_of(Held&& arrays) {
   return {new Held(std::move(arrays)), [](const void* pointer) {
-            if (Py_IsInitialized() == 0) return;  // the process is ending; the rows go with it
+            if (Py_IsInitialized() == 0) return;  // the process is ending; the rows end with it
             const nb::gil_scoped_acquire acquire;
             delete static_cast<const Held*>(pointer);
           }};

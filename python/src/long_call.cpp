@@ -15,7 +15,7 @@ namespace {
 
 namespace nb = nanobind;
 
-/// The state that the two threads share.
+/// The state shared by the two threads.
 struct Exchange {
   std::mutex mutex;
   std::condition_variable changed;
@@ -37,7 +37,7 @@ struct Exchange {
     }
     changed.notify_one();
   }
-  /// Waits for a while. \returns whether the call is over and all reports were taken.
+  /// Waits for a while. \returns whether the call has ended and all reports were taken.
   bool take(std::deque<std::string>& to) {
     std::unique_lock hold(mutex);
     changed.wait_for(hold, std::chrono::milliseconds(50),

@@ -18,15 +18,15 @@
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/manifest.hpp"
 
-// The module privgrad._core: the rooms' functions for the package around it, which makes objects of
-// their JSON. Python code calls it only from there.
+// The module privgrad._core: functions for the surrounding package, which turns their JSON into
+// objects. Only the package calls them.
 namespace privgrad::python {
 namespace {
 
 namespace nb = nanobind;
 using namespace nb::literals;
 
-/// Raises the exception that privgrad.errors makes of an error.
+/// Raises the exception that privgrad.errors creates from an error.
 void raise(const char* kind, const std::exception& problem) {
   auto problems = nlohmann::json::array();
   for (const std::string& line : api::lines_of(problem))
@@ -65,7 +65,7 @@ ManifestText manifest_text(bool is_file, std::string text, std::string name,
   return {is_file, std::move(text), std::move(name), std::move(overrides)};
 }
 
-/// A call that computes without the interpreter's lock.
+/// Makes a call without the interpreter's lock.
 template <class Action>
 auto unlocked(Action action) {
   const nb::gil_scoped_release release;
@@ -223,7 +223,7 @@ void add_studies(nb::class_<Framework>& framework) {
           "jobs"_a, "threads"_a, "dry_run"_a, "callback"_a.none());
 }
 
-/// Numbers that an array of Python's own keeps.
+/// Numbers owned by a Python array.
 template <class T>
 nb::ndarray<nb::numpy, T> as_array(std::vector<T>&& numbers,
                                    std::initializer_list<std::size_t> shape) {

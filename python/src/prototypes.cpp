@@ -25,7 +25,7 @@ namespace {
 namespace nb = nanobind;
 namespace param = privgrad::param;
 
-/// Calls into the interpreter, which may be on any thread; its exceptions become errors of a plugin.
+/// Calls into the interpreter, from any thread; Python exceptions become errors of a plugin.
 template <class Action>
 auto ask(const std::string& who, Action action) {
   const nb::gil_scoped_acquire acquire;
@@ -42,8 +42,8 @@ nb::object find(const char* kind, const std::string& name) {
   return nb::module_::import_("privgrad.prototypes").attr("_find")(kind, name);
 }
 
-/// All values are asked for at the start: later ones are the same on every thread, and need no
-/// interpreter.
+/// All values are computed at the start, so that later calls give the same values on every thread,
+/// without the interpreter.
 class PythonSchedule final : public Schedule {
  public:
   explicit PythonSchedule(const Params& params)
@@ -76,7 +76,7 @@ class PythonSchedule final : public Schedule {
   std::vector<double> values_;
 };
 
-/// Keeps what was composed; each answer asks the object anew about all of it.
+/// Stores what was composed; each answer is computed by the Python object from the whole list.
 class PythonAccountant final : public Accountant {
  public:
   explicit PythonAccountant(const Params& params)
@@ -154,7 +154,8 @@ void add_prototypes(Catalog& catalog) {
   auto plugin = std::make_shared<PluginIdentity>();
   plugin->name = kPrototypes;
   plugin->version = "0";
-  plugin->sha256 = std::string(64, '0');  // of no file: nothing can be loaded, or allowed, by it
+  // not the hash of any file, so nothing can be loaded or allowed with it
+  plugin->sha256 = std::string(64, '0');
   plugin->abi_tag = PRIVGRAD_ABI_TAG;
   plugin->file = "python.privgrad.so";
   plugin->record_problem = "it is a class in Python, for research";

@@ -5,11 +5,11 @@
 
 namespace privgrad::python {
 
-/// The plugin of prototypes in Python; it is in no file, has no record of tests, and never runs in
+/// The plugin of the Python prototypes. It has no file and no record of tests, and never runs in
 /// release mode.
 inline constexpr const char* kPrototypes = "python";
 
-/// Adds schedule/python and accountant/python, which call objects of the interpreter by their names
+/// Adds schedule/python and accountant/python, which call Python objects by their names
 /// (privgrad.prototypes).
 void add_prototypes(Catalog& catalog);
 

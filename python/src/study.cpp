@@ -31,12 +31,11 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-/// The runs of a study in this process, some at a time, each on threads of its own: rows that are
-/// in memory are there for all of them. The command makes each run in a process of its own; what
-/// they leave is the same.
+/// The runs of a study in this process, several at a time, each with its own threads; all of them
+/// can use rows in memory. The command makes each run in its own process; the results are the same.
 class StudyRunner {
  public:
-  /// \param threads  of each run.
+  /// \param threads  the threads of each run.
   StudyRunner(const core::StudyPlan& plan, const core::StudyDirectory& directory,
               const Catalog& catalog, int threads, const Keeping& keeping, const Watch& watch)
       : plan_(plan),
@@ -47,8 +46,8 @@ class StudyRunner {
         watch_(watch) {}
 
   /// \param jobs  runs at a time.
-  /// \returns what failed, each a line, in the order of the runs; nothing that was left when it was
-  ///   asked to stop.
+  /// \returns the failures, one line each, in the order of the runs; runs that were left out
+  ///   because of a stop are not failures.
   std::vector<std::string> make(const std::vector<api::OpenRun>& open, int jobs) {
     std::vector<std::string> problems(open.size());
     std::atomic<std::size_t> next{0};
@@ -69,7 +68,7 @@ class StudyRunner {
  private:
   std::size_t all() const { return plan_.arms.size() * plan_.study->seeds.size(); }
 
-  /// Makes a run, and tells of it. \returns why it failed; "" if it did not.
+  /// Makes a run and reports it. \returns why it failed; "" if it did not.
   std::string problem_of(const api::OpenRun& run) {
     const std::string who = plan_.arms[run.arm].arm->name + " seed " + std::to_string(run.seed);
     std::string problem;
@@ -85,7 +84,7 @@ class StudyRunner {
     return problem;
   }
 
-  /// A run that was cut off, and is refused for that, begins anew: its noise has a seed.
+  /// An interrupted run that refuses to be resumed begins anew: its noise is seeded.
   void make(const api::OpenRun& run) const {
     const std::string& arm = plan_.arms[run.arm].arm->name;
     core::RunOptions options;
@@ -129,15 +128,15 @@ class StudyRunner {
   std::size_t done_ = 0;
 };
 
-/// How the cores are shared out.
+/// How the cores are divided.
 struct Shares {
   int jobs;     ///< Runs at a time.
-  int threads;  ///< Per run.
+  int threads;  ///< Threads per run.
 };
 
-/// By default as many runs at a time as there are cores: the serial parts of a run then keep no
-/// core waiting.
-/// \param open  runs to make, at least 1.
+/// By default there are as many runs at a time as cores, so that no core waits during the serial
+/// parts of a run.
+/// \param open  the number of runs to make, at least 1.
 Shares shares_of(const StudyCall& call, std::size_t open) {
   const int cores = core::available_threads();
   const int most = static_cast<int>(std::min<std::size_t>(open, 4096));
@@ -146,7 +145,7 @@ Shares shares_of(const StudyCall& call, std::size_t open) {
   return {jobs, call.threads > 0 ? call.threads : std::max(1, cores / jobs)};
 }
 
-/// Adds notes on copies once for all runs, whose own notes on them would all be the same.
+/// Adds notes on copies once, because the notes of all runs would be the same.
 void tell_of(const Keeping& keeping, const core::StudyPlan& plan, Json& notes) {
   if (keeping.features() == nullptr) return;
   const bool any = std::any_of(plan.arms.begin(), plan.arms.end(), [](const core::PlannedArm& arm) {

@@ -1,4 +1,4 @@
-"""What the tests share: the example manifests, and the command that the package brings."""
+"""Shared fixtures: the example manifests, and the command in the package."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def quickstart() -> Path:
 
 @pytest.fixture
 def small() -> dict[str, Any]:
-    """A manifest as a dict, which takes a moment to run."""
+    """A manifest as a dict, for a short run."""
     return {
         "privgrad": 1,
         "data": {"kind": "synthetic", "rows": 200, "dimensions": 4, "distance": 4},
@@ -51,7 +51,7 @@ def small() -> dict[str, Any]:
 
 
 class Command:
-    """The command of the package, to compare with."""
+    """The command of the package, for comparison."""
 
     program = HOME / "bin" / "privgrad"
 
@@ -65,7 +65,7 @@ class Command:
         return json.loads(done.stdout)
 
     def fails(self, *words: str | os.PathLike[str]) -> tuple[int, str]:
-        """The exit code and what it said."""
+        """The exit code and the output."""
         done = subprocess.run(
             [os.fspath(word) for word in (self.program, *words)],
             capture_output=True, text=True, check=False, timeout=120,

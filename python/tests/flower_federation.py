@@ -1,7 +1,7 @@
-"""A federation of Flower on this machine: a SuperLink, and SuperNodes in processes of their own.
+"""A Flower federation on this machine: a SuperLink, and SuperNodes in separate processes.
 
-TLS with a certificate authority made for the purpose, and SuperNodes that are known by their keys. All
-traffic stays on the loopback interface.
+It uses TLS with its own certificate authority, and SuperNodes that are identified by their keys.
+All traffic stays on the loopback interface.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def free_port() -> int:
 
 
 def _certify(folder: Path) -> None:
-    """A certificate authority, and a certificate of 127.0.0.1 by it."""
+    """A certificate authority, and its certificate for 127.0.0.1."""
     now = datetime.datetime.now(datetime.UTC)
 
     def certificate(name: str, key: Any, by: str, by_key: Any, is_ca: bool) -> x509.Certificate:
@@ -107,7 +107,7 @@ def _certify(folder: Path) -> None:
 
 
 def _key_pair(file: Path) -> None:
-    """Of a SuperNode: `file`, and `file`.pub."""
+    """The key pair of a SuperNode: `file`, and `file`.pub."""
     key = ec.generate_private_key(ec.SECP384R1())
     file.write_bytes(key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()))
@@ -118,7 +118,7 @@ def _key_pair(file: Path) -> None:
 class Federation:
     """A SuperLink with TLS and node authentication; `node()` starts SuperNodes.
 
-    Ends all that it has started.
+    Ends all processes that it has started.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -159,7 +159,7 @@ class Federation:
             self._end(process, signal.SIGTERM)
 
     def register(self, name: str) -> None:
-        """Make a key for a SuperNode, and tell the SuperLink."""
+        """Make a key for a SuperNode, and register it with the SuperLink."""
         _key_pair(self.folder / name)
         self.flwr("supernode", "register", str(self.folder / f"{name}.pub"), "test")
 
@@ -173,13 +173,13 @@ class Federation:
         )
 
     def kill(self, name: str) -> None:
-        """End a SuperNode, with all that it has started, at once."""
+        """Kill a SuperNode with all processes that it has started."""
         self._end(self.processes.pop(name), signal.SIGKILL)
 
     def node_again(self, name: str, **config: Any) -> None:
-        """Start a SuperNode that was killed, as a service manager does: until the SuperLink takes it.
+        """Restart a killed SuperNode repeatedly, like a service manager, until the SuperLink accepts it.
 
-        It refuses a key whose node it still takes for alive, which is so for a minute.
+        For a minute the SuperLink believes that the old node is alive, and refuses its key.
         """
         deadline = time.monotonic() + 180
         greetings = self.log(name).count("SuperNode ID:")
@@ -195,7 +195,7 @@ class Federation:
             time.sleep(2)
 
     def run(self, manifest: Path, out: Path, **config: Any) -> str:
-        """Hand in the app, and wait until it is over. Gives the log."""
+        """Submit the app, and wait until it ends. Returns the log."""
         settings = {"manifest": str(manifest), "out": str(out), **config}
         done = self.flwr(
             "run", str(self.folder / "app"), "test", "--stream", "--run-config",
@@ -203,13 +203,13 @@ class Federation:
         return done + self.log("superlink")
 
     def start_run(self, manifest: Path, out: Path, **config: Any) -> None:
-        """Hand in the app, and do not wait."""
+        """Submit the app without waiting."""
         settings = {"manifest": str(manifest), "out": str(out), **config}
         self.flwr("run", str(self.folder / "app"), "test", "--run-config",
                   " ".join(f"{key}={json.dumps(value)}" for key, value in settings.items()))
 
     def wait_for(self, condition: Callable[[], bool], seconds: float = 300) -> None:
-        """Until it holds."""
+        """Wait until the condition holds."""
         deadline = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < deadline, self.logs()

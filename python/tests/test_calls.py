@@ -1,4 +1,4 @@
-"""Calls that compute without data: what they return is what the command prints."""
+"""Calls that compute without data return what the command prints."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_account_is_the_commands(command: Any, accountant: str) -> None:
 
 
 def test_account_of_a_gaussian_is_the_closed_form() -> None:
-    # zCDP of noise multiplier s: rho = 1 / (2 s^2) (Bun and Steinke 2016, proposition 1.6).
+    # Noise multiplier s is rho-zCDP with rho = 1 / (2 s^2) (Bun and Steinke 2016, proposition 1.6).
     event = {"event": "gaussian", "noise_multiplier": 5.0}
     twice = {"event": "zcdp", "rho": 1 / 50}
     zcdp = {"kind": "zcdp"}
@@ -153,7 +153,7 @@ steps: 60
 
 
 def test_noise_of_prefix_sums_grows_with_the_root_of_the_steps() -> None:
-    """Independent noise: t releases added up have t times the variance of one."""
+    """Independent noise: the sum of t releases has t times the variance of one."""
     answer = privgrad.noise_error(SHUFFLED, momentum=1)
     independent = next(one for one in answer["mechanisms"] if one["name"] == "independent")
     first = 2.0 / 5 * independent["noise_multiplier"]
@@ -255,7 +255,7 @@ def test_without_an_accountant_the_least_proved_answer_counts() -> None:
                          delta=1e-5)
 
 
-#: What an argument may be by mistake.
+#: Values that an argument may be given by mistake.
 ODD = ["x", "", math.inf, math.nan, -1, 0, 10**400, 1j, object(), [], {}, {"kind": 3}, (1,), b"x", np.array([[1.0]]), 3.5, True, None]
 
 

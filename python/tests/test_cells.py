@@ -1,4 +1,4 @@
-"""What a cell is, is a function of that cell: for every kind of column and every odd cell, no other row is read otherwise."""
+"""The value of a cell depends on that cell alone: an odd cell never changes how other rows are read."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Hostile:
 
 
 class Liar(float):
-    """A number that is none."""
+    """An object that looks like a number but is not one."""
 
     def __float__(self) -> float:
         raise AssertionError("somebody read a cell")
@@ -65,15 +65,16 @@ of_columns = pytest.mark.parametrize("kind", COLUMNS)
 
 
 def containers(kind: str, cells: list[Any]) -> dict[str, Any]:
-    """What NumPy and pandas make of a list of cells; several do not take some."""
+    """The containers that NumPy and pandas can make from a list of cells; some types reject some cells."""
     made = {}
     for name, make in (("array", np.array), ("series", pandas.Series), ("frame", lambda held: pandas.DataFrame({"a": held})["a"]),
                        ("category", lambda held: pandas.Series(pandas.Categorical(held)))):
-        if name == "array" and kind == "halves":  # NumPy's texts of which are those of other numbers
+        if name == "array" and kind == "halves":  # NumPy's texts of these numbers are those of
+                                                  # other numbers
             cells = [float(cell) for cell in cells[:5]] + cells[5:]
         try:
             made[name] = make(cells)
-        except Exception:  # not a container at all
+        except Exception:  # cannot be made as this container
             continue
         if getattr(made[name], "ndim", 1) != 1:
             del made[name]
@@ -81,7 +82,7 @@ def containers(kind: str, cells: list[Any]) -> dict[str, Any]:
 
 
 def common(text: str) -> tuple[str, float | None]:
-    """A text, or the number that it is: PyArrow writes 0.00001, Python 1e-05."""
+    """A text, or the number it contains: PyArrow writes 0.00001, Python 1e-05."""
     value = number_of(text)
     return (text, None) if np.isnan(value) else ("", value)
 
@@ -99,7 +100,7 @@ def test_no_odd_cell_changes_the_text_of_another_row(kind: str, odd: int) -> Non
     for name, column in containers(kind, cells).items():
         assert texts(column) == expected, name
     for name, column in containers(kind, [*cells, ODD[odd]]).items():
-        if name == "array" and column.dtype.kind in "mUS":  # as NumPy writes them: see below
+        if name == "array" and column.dtype.kind in "mUS":  # in NumPy's format: see below
             continue
         assert texts(column)[: len(cells)] == expected, name
 

@@ -1,4 +1,4 @@
-"""What a client that is a program of its own may say of its data: nothing that the run's manifest says otherwise."""
+"""The data section of a separate client must not contradict the run's manifest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCALED = {"kind": "max_norm", "to": 1}
 
 
 def client_of(small: dict[str, Any], transforms: list[Any], directory: str) -> federated.Client:
-    """A client with transforms of its own, where the run's are SCALED."""
+    """A client with its own transforms, in a run with the transforms SCALED."""
     np.save("x.npy", np.random.default_rng(1).normal(size=(50, 4)).astype(np.float32))
     np.save("y.npy", np.arange(50, dtype=np.float32) % 2)
     own = {"kind": "npy", "train": {"features": "x.npy", "targets": "y.npy"}, "classes": 2}

@@ -1,4 +1,4 @@
-"""The Python fragments of pages, one after the other, as a reader would run them."""
+"""The Python fragments of the pages, in order, as a reader would run them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def test_the_page_runs(page: Path) -> None:
     names: dict[str, object] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", "Failed to initialize NumPy")  # Debian's PyTorch, of another one
+        warnings.filterwarnings("ignore", "Failed to initialize NumPy")  # Debian's PyTorch was
+                                                                         # built for another NumPy
         for fragment in fragments:
             if "privgrad.torch" in fragment and importlib.util.find_spec("torch") is None:
                 continue
@@ -40,6 +41,7 @@ def test_the_tutorial_of_a_table_runs() -> None:
     names: dict[str, object] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", category=privgrad.PrivgradWarning)  # of rows that were looked at
+        warnings.filterwarnings("ignore", category=privgrad.PrivgradWarning)  # about rows that were
+                                                                              # read
         for fragment in fragments:
             exec(compile(fragment, str(page), "exec"), names)  # noqa: S102

@@ -1,4 +1,4 @@
-"""The event of a run: what costs its epsilon, however the run ended, alone and beside others."""
+"""The event of a run: its cost is the run's epsilon, however the run ended, alone and with others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::privgrad.PrivgradWarning")
 
 LABELS = np.random.default_rng(0).integers(0, 2, size=160)
 ROWS = np.random.default_rng(1).normal(size=(160, 3)) + np.outer(LABELS, [2, 2, 2])
-#: How a run ends, or what becomes of its noise, and what makes it do so.
+#: How a run ends, or how its noise changes, and the entries that cause it.
 ENDS: dict[str, dict[str, Any]] = {
     "completed": {},
     "stopped_early": {"learning_rate": 1e-9,
@@ -46,7 +46,7 @@ def test_the_event_of_a_run_costs_its_epsilon(how: str) -> None:
     assert fitted.run_.status == ("completed" if how == "adapted" else how)
     said = privgrad.account(fitted.event_, accountant="zcdp", delta=1e-5, adjacency="zero_out")
     assert said.epsilon == pytest.approx(fitted.epsilon_, rel=1e-9)
-    assert said.epsilon == pytest.approx(2, rel=1e-6)  # what the noise was found for
+    assert said.epsilon == pytest.approx(2, rel=1e-6)  # the value for which the noise was found
     assert fitted.run_.json["statement"]["epsilon"] == fitted.epsilon_
     total, releases = ledger_of(fitted.ledger_)
     if how == "completed":

@@ -1,4 +1,4 @@
-"""Models as others execute them, by onnxruntime, on the rows that their users have."""
+"""Exported models in onnxruntime, on the rows that users have."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 
 
 def execute(file: str | Path, columns: dict[str, Any]) -> dict[str, np.ndarray]:
-    """What a graph gives for columns, each [n] or, of features, [n, ...]."""
+    """The outputs of a graph for columns, each [n], or features, [n, ...]."""
     session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
     types = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(string)": object}
     fed = {}
@@ -62,7 +62,7 @@ def test_the_graph_of_a_frame_takes_what_the_frame_holds(small: dict[str, Any], 
     assert np.abs(given["probabilities"] - made.probabilities).max() < 1e-6
     assert given["class"].tolist() == made.columns()["class"].tolist()
     assert np.ptp(given["probabilities"][:, 0]) > 0.01
-    # The command writes the same, and a matrix of numbers is not taken.
+    # The command writes the same file, and does not accept a matrix of numbers.
     assert command.fails("export", run.run_dir, "--out", "again.onnx") == (0, "")
     assert Path("again.onnx").read_bytes() == Path("model.onnx").read_bytes()
     session = onnxruntime.InferenceSession("model.onnx")
@@ -107,7 +107,7 @@ def test_the_graph_of_an_estimator_takes_what_predict_takes() -> None:
     random = np.random.default_rng(0)
     y = random.integers(0, 2, size=300)
     X = (random.normal(size=(300, 3)) * [1, 10, 100] + np.outer(y, [2, 20, 200])).astype(np.float32)
-    X[0] = [-1e6, 1e6, 0]  # beyond the bounds
+    X[0] = [-1e6, 1e6, 0]  # outside the bounds
     bounds = ([-4, -40, -400], [6, 60, 600])
     names = np.array(["no", "yes, of course"])[y]
     classifier = DPClassifier(epsilon=8, bounds=bounds, classes=["no", "yes, of course"], learning_rate=1.0).fit(X, names)
@@ -145,7 +145,11 @@ def test_a_regressor_is_evaluated_in_the_units_of_its_targets() -> None:
     random = np.random.default_rng(0)
     X = random.uniform(-1, 1, size=(400, 2))
     y = 1000 + 80 * X[:, 0] + random.normal(size=400)
-    regressor = DPRegressor(epsilon=8, bounds=(-1, 1), target_bounds=(900, 1050)).fit(X, y)  # some are beyond
+    regressor = DPRegressor(epsilon=8, bounds=(-1, 1), target_bounds=(900, 1050)).fit(X, y)  # some
+                                                                                             # are
+                                                                                             # outside
+                                                                                             # the
+                                                                                             # bounds
     said, predicted = regressor.evaluate(X, y), regressor.predict(X)
     assert said["rows"] == 400
     assert said["mse"] == pytest.approx(metrics.mean_squared_error(y, predicted), rel=1e-5)

@@ -1,6 +1,6 @@
-"""Clients that are programs of their own: the same bits as in one process, and never a step twice.
+"""Clients as separate programs: the same bits as in one process, and never the same step twice.
 
-Bytes are carried by function calls here; test_flower.py carries them by Flower.
+Function calls carry the bytes here; test_flower.py uses Flower.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Order = tuple[int, bytes]
 
 pytestmark = pytest.mark.filterwarnings("ignore::privgrad.PrivgradWarning")
 
-# Column 0 says whose an example is.
+# Column 0 says to which client an example belongs.
 BY_COLUMN = {"kind": "by_column", "column": 0, "values": [0, 1, 2, 3]}
 
 
 def manifest_of(small: dict[str, Any], **changed: Any) -> dict[str, Any]:
-    """Four clients with ledgers of their own."""
+    """Four clients with their own ledgers."""
     return {
         **small,
         "name": "federation",
@@ -66,7 +66,7 @@ def serve(manifest: dict[str, Any], clients: list[federated.Client], **options: 
 
 
 def orders_of(manifest: dict[str, Any], clients: list[federated.Client]) -> list[list[Order]]:
-    """The orders of a run in which all clients are lost: each round's model is the first one.
+    """The orders of a run in which all clients are lost: each round has the initial model.
 
     Without the last words.
     """
@@ -81,7 +81,7 @@ def orders_of(manifest: dict[str, Any], clients: list[federated.Client]) -> list
 
 
 def last_words(manifest: dict[str, Any], clients: list[federated.Client], out: str) -> list[Order]:
-    """Makes a run, and gives its server's last words, which nobody has heard."""
+    """Makes a run, and returns its server's last words, which no client has received."""
     seen: list[list[Order]] = []
 
     def ask(orders: list[Order]) -> list[bytes | None]:
@@ -115,7 +115,7 @@ def test_the_same_bits_as_in_one_process(
     run = serve(manifest, clients_of(manifest, trust_server=trusted), out="server")
     assert weights(run) == weights(alone)
     assert (run.status, run.steps) == (alone.status, alone.steps)
-    # Where no ledger is at hand, all that the budgets pay for is stated.
+    # Without a ledger, the stated cost is that of everything the budgets can pay for.
     assert run.epsilon == (alone if trusted else privgrad.plan(manifest)).epsilon >= alone.epsilon
 
     def rounds(one: privgrad.Run) -> list[Any]:
@@ -126,7 +126,7 @@ def test_the_same_bits_as_in_one_process(
     for i in range(4):
         own, theirs = (Path(place, "ledgers", f"client-{i}.jsonl") for place in (f"client-{i}", "alone"))
         assert theirs.exists() == (not trusted)
-        if theirs.exists():  # a client that never takes part begins no ledger
+        if theirs.exists():  # a client that never takes part has no ledger
             assert (releases(own) if own.exists() else []) == releases(theirs)
     assert Path("server/ledger.jsonl").exists() == trusted
     assert not Path("server/ledgers").exists()
@@ -160,7 +160,7 @@ def test_a_client_that_comes_early_is_refused_and_told_of(small: dict[str, Any])
 
 
 def test_each_client_has_its_own_examples_and_no_others(small: dict[str, Any]) -> None:
-    # As in one process, where column 0 says whose an example is.
+    # As in one process, where column 0 says to which client an example belongs.
     random = np.random.default_rng(4)
     owners = np.repeat(np.arange(4), [30, 40, 50, 60]).astype(np.float32)
     targets = random.integers(0, 2, size=180).astype(np.float32)
@@ -193,11 +193,12 @@ def test_without_a_seed_each_client_has_a_key_of_its_own(small: dict[str, Any]) 
     rows = np.random.default_rng(1).normal(size=(50, 4)).astype(np.float32)
     own = {"kind": "memory", "train": (rows, (rows[:, 0] > 0).astype(np.float32)), "classes": 2}
     with pytest.raises(privgrad.PrivgradError):
-        federated.Client(manifest, 0, "a", data=own)  # rows in memory are not lent to it
+        federated.Client(manifest, 0, "a", data=own)  # rows in memory are not available to it
     np.save("x.npy", rows)
     np.save("y.npy", (rows[:, 0] > 0).astype(np.float32))
     section = {"kind": "npy", "train": {"features": "x.npy", "targets": "y.npy"}, "classes": 2}
-    # The same examples at all of them, and one model: what differs is the noise.
+    # All clients have the same examples and the same model, so their answers differ only in the
+    # noise.
     clients = [federated.Client(manifest, i, f"client-{i}", data=section) for i in range(4)]
     first = orders_of(manifest, clients)[0]
     answers = {clients[who].answer(order) for who, order in first}
@@ -215,13 +216,13 @@ def test_an_order_is_answered_once(small: dict[str, Any]) -> None:
     answer = client.answer(first)
     charged = releases(Path("client-1/ledgers/client-1.jsonl"))
     assert client.answer(first) == answer
-    # Also by another process, which finds what this one has left.
+    # Another process, which finds this one's files, can do it too.
     del client
     clients[who] = None  # type: ignore[call-overload]
     client = federated.Client(manifest, who, "client-1")
     assert client.answer(first) == answer
     assert releases(Path("client-1/ledgers/client-1.jsonl")) == charged
-    # The same round from another model is another release of the same noise.
+    # The same round with another model would be another release with the same noise.
     other = bytearray(first)
     other[-1] ^= 1
     with pytest.raises(privgrad.PrivacyError, match="round 0 was made by another order"):
@@ -232,7 +233,7 @@ def test_an_order_is_answered_once(small: dict[str, Any]) -> None:
 
 
 def test_an_older_state_that_is_brought_back_is_refused(small: dict[str, Any]) -> None:
-    # Its steps would be made anew, from another model, with noise that was released already.
+    # Its steps would be repeated from another model, with noise that was already released.
     manifest = manifest_of(small)
     clients = clients_of(manifest, state=Path("state"))
     rounds = orders_of(manifest, clients)
@@ -267,10 +268,10 @@ def test_the_last_word_closes_a_ledger_and_the_directory_verifies(small: dict[st
         line = last_line(Path(f"client-{i}/ledgers/client-{i}.jsonl"))
         assert (line["type"], line["status"], line["steps_done"]) == ("close", "completed", 12)
         assert said.epsilon == pytest.approx(line["epsilon"])
-        # The others' and the model lie elsewhere, and that is said.
+        # The ledgers of the other clients and the model are elsewhere, and the result says so.
         assert any("that of one client" in note for note in said.notes)
     assert releases(Path("client-2/ledgers/client-2.jsonl")) == charged
-    # Whoever has changed it since, is found out.
+    # A later change is detected.
     ledger = Path("client-2/ledgers/client-2.jsonl")
     lines = ledger.read_text().splitlines(keepends=True)
     ledger.write_text("".join(lines[:-2] + lines[-1:]))
@@ -278,7 +279,7 @@ def test_the_last_word_closes_a_ledger_and_the_directory_verifies(small: dict[st
     statement = Path("client-1/statement.json")
     statement.write_text(statement.read_text().replace('"target_epsilon": 3', '"target_epsilon": 2'))
     assert not privgrad.verify("client-1")
-    # A ledger that names a client alone does not stand for those of a run on one machine.
+    # A ledger for a single client does not replace those of a run on one machine.
     shutil.rmtree("client-3/ledgers")
     assert not privgrad.verify("client-3")
 
@@ -300,14 +301,14 @@ def test_after_the_last_word_there_is_nothing_more(small: dict[str, Any]) -> Non
     serve(manifest, clients, ask=ask, out="server")
     (who, first), (_, word) = seen[0][1], seen[-1][1]
     ledger = Path("client-1/ledgers/client-1.jsonl").read_bytes()
-    assert clients[who].answer(word) == word  # it may come twice
+    assert clients[who].answer(word) == word  # it may arrive twice
     clients[who] = None  # type: ignore[call-overload]
     client = federated.Client(manifest, who, "client-1", state=Path("state"))
     assert client.answer(word) == word
     with pytest.raises(privgrad.PrivacyError, match="the run is over"):
         client.answer(first)
     assert Path("client-1/ledgers/client-1.jsonl").read_bytes() == ledger
-    # Nothing is kept but which run it was: the key is gone, in both places for checkpoints.
+    # Only the identity of the run is kept: the key is deleted in both checkpoint files.
     assert len(sizes()) == 8
     assert max(sizes()) < 600 < min(with_keys)
 
@@ -340,7 +341,7 @@ def test_a_last_word_that_is_none_changes_nothing(small: dict[str, Any]) -> None
             clients[who].answer(changed)
     foreign = bytearray(word)
     at = bytes(word).index(b"privgrad farewell") + len(b"privgrad farewell") + 16
-    foreign[at] ^= 1  # of the run's name
+    foreign[at] ^= 1  # a byte of the run's name
     with pytest.raises(privgrad.PrivgradError):
         clients[who].answer(bytes(foreign))
     assert Path("client-1/ledgers/client-1.jsonl").read_bytes() == ledger
@@ -375,7 +376,7 @@ client.answer(Path("order").read_bytes())
 
 
 def killed_in_a_round() -> None:
-    """The client of m.json and its order, killed once its ledger was charged, long before the end."""
+    """The client of m.json and its order, killed after its ledger was charged, long before the end."""
     process = subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.DEVNULL,
                                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
     ledger = Path("killed/ledgers/client-0.jsonl")
@@ -404,15 +405,16 @@ def test_a_client_that_is_killed_pays_for_its_round_and_does_not_make_it_again(
     with pytest.raises(privgrad.PrivacyError, match="was cut off, and is not made again"):
         client.answer(first)
     assert [step for step, *_ in releases(ledger)] == list(range(1000))
-    # What comes then is what a client does that was not killed: the next steps, with their own noise.
+    # The client then does what it would have done without the kill: the next steps, with their own
+    # noise.
     whole.answer(first)
     assert client.answer(second) == whole.answer(second)
     assert releases(ledger) == releases(Path("whole/ledgers/client-0.jsonl"))
 
 
 def test_an_older_state_in_a_round_that_is_brought_back_is_refused(small: dict[str, Any]) -> None:
-    # What it would pay for again stands in the ledger, but so does the round after it, whose noise it
-    # would draw again.
+    # The ledger lists the steps that it would charge again, and also the round after them, whose
+    # noise it would draw again.
     manifest = manifest_of(small, steps=2000, sampler={"kind": "poisson", "batch_size": 100},
                            federated={"clients": 1, "rounds": 2, "local_iterations": 1000})
     Path("m.json").write_text(json.dumps(manifest))
@@ -486,7 +488,8 @@ def test_an_answer_that_is_none_counts_as_lost_and_is_told(small: dict[str, Any]
         honest = answers[2]
         assert honest is not None
         nan = np.float32(np.nan).tobytes()
-        body = len(honest) - 32  # behind the model: two reals, whether there are estimates, two of them
+        body = len(honest) - 32  # after the model: two real numbers, the flag of estimates, and two
+                                 # estimates
         answers[2] = [
             b"I am no answer",
             honest[:-8],

@@ -1,6 +1,6 @@
-"""Over Flower: a SuperLink and SuperNodes in processes of their own, with TLS and known keys.
+"""Runs over Flower: a SuperLink and SuperNodes in separate processes, with TLS and known keys.
 
-PRIVGRAD_TEST_LONG=1 makes 100 rounds, elsewhere a few: each message to a client starts a process.
+PRIVGRAD_TEST_LONG=1 makes 100 rounds, otherwise a few: each message to a client starts a process.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ from flower_federation import BIN, LIMIT, Federation, free_port
 from test_federated import manifest_of, releases, weights
 
 def charged(client: int) -> list[tuple[Any, ...]]:
-    """What the ledger of a client of this run lists so far."""
+    """The entries so far in the ledger of a client of this run."""
     ledger = Path(f"client-{client}", "ledgers", f"client-{client}.jsonl")
     return releases(ledger) if ledger.exists() else []
 
 
 def lines(client: int) -> int:
-    """How many lines of a client's ledger are whole: the last may be half written while the client works."""
+    """The number of complete lines of a client's ledger; the last line may be half written."""
     ledger = Path(f"client-{client}", "ledgers", f"client-{client}.jsonl")
     return ledger.read_bytes().count(b"\n") if ledger.exists() else 0
 
 
-# The call of flwr, and what is before and after it: a SuperLink takes a killed node back after a minute only.
+# The time of the flwr call and of what comes before and after it: a SuperLink accepts a killed node
+# again only after a minute.
 pytestmark = pytest.mark.timeout(LIMIT + 360)
 
 ROUNDS = 100 if "PRIVGRAD_TEST_LONG" in os.environ else 3
@@ -74,7 +75,7 @@ def test_the_same_bits_over_flower_and_a_client_that_lies_is_left_out(
 
 @pytest.mark.long
 def test_a_client_that_is_killed_in_a_round_takes_part_again(small: dict[str, Any], tmp_path: Path) -> None:
-    # Long rounds, so that there is a time to be killed in.
+    # Long rounds, so that there is time to kill a client.
     manifest = manifest_of(small, steps=1800, sampler={"kind": "poisson", "batch_size": 40},
                            federated={"rounds": 6, "local_iterations": 300})
     Path("m.yaml").write_text(privgrad.plan(manifest).manifest)
@@ -85,7 +86,7 @@ def test_a_client_that_is_killed_in_a_round_takes_part_again(small: dict[str, An
             federation.register(f"node-{i}")
             federation.node(f"node-{i}", **node)
         federation.start_run(tmp_path / "m.yaml", tmp_path / "server")
-        federation.wait_for(lambda: lines(2) > 302)  # of the second round
+        federation.wait_for(lambda: lines(2) > 302)  # in the second round
         federation.kill("node-2")
         federation.node_again("node-2", **nodes[2])
         federation.wait_for(lambda: Path("server/summary.json").exists())
@@ -95,8 +96,9 @@ def test_a_client_that_is_killed_in_a_round_takes_part_again(small: dict[str, An
     assert lost and [one["clients"] for one in rounds] == [3 if i in lost else 4 for i in range(6)], log
     assert max(lost) < 5, log  # it took part again
 
-    # The same by function calls: what the client made of a lost round is lost, and it hears nothing of those that it
-    # was away for. Its ledger says of how many it heard: of none, if it was killed between two rounds.
+    # The same run by function calls. The client's result of a lost round is lost, and it does not
+    # receive the rounds that it missed. Its ledger shows how many it missed: none, if it was killed
+    # between two rounds.
     paid, cut_off = divmod(len(charged(2)), 300)
     assert cut_off == 0, log
     heard = lost[:paid - (6 - len(lost))]
@@ -117,7 +119,7 @@ def test_a_client_that_is_killed_in_a_round_takes_part_again(small: dict[str, An
 
 
 class Slow:
-    """A grid whose nodes take a while, by a clock that only waiting moves."""
+    """A grid whose nodes take some time, with a clock that only advances during waits."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, takes: float) -> None:
         self.now, self.takes, self.looks = 0.0, takes, 0
@@ -128,7 +130,7 @@ class Slow:
         self.now += seconds
 
     def push_messages(self, messages: list[Any]) -> list[str | None]:
-        return ["a", "b", None]  # the last could not be sent
+        return ["a", "b", None]  # the last message could not be sent
 
     def pull_messages(self, ids: set[str]) -> list[Any]:
         self.looks += 1

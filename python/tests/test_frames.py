@@ -1,4 +1,4 @@
-"""Tables with declared columns: what a file becomes, a frame becomes, whoever made it."""
+"""Tables with declared columns: a frame of any library gives the same as a file."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_frame_is_the_file_of_it(small: dict[str, Any]) -> None:
         assert weights(here) == weights(of_file), kind
         assert (here.metrics, here.unaccounted) == (of_file.metrics, of_file.unaccounted), kind
         assert privgrad.verify(here, data={"train": rows}), kind
-    # Targets beside the table, and test rows in a table of their own or split off.
+    # Targets in a separate table, and test rows in another table or split off.
     apart = privgrad.run(manifest(small, kind="memory", target="y", train=(table.drop(columns="outcome"), table["outcome"])))
     assert weights(apart) == weights(of_file)
     split = {"split": {"test": 0.3, "by": "notes"}}
@@ -128,7 +128,8 @@ def test_tables_without_rows(small: dict[str, Any]) -> None:
 
 
 def test_a_cell_is_read_by_itself(small: dict[str, Any]) -> None:
-    # A text among numbers makes objects of the whole column; what the others count as stays.
+    # A text among numbers gives the whole column the type object; the other cells are still
+    # numbers.
     table = frame()
     numbered = [{**entry, "values": [1, 2.0]} if entry["name"] == "ward" else entry for entry in COLUMNS]
     plain = privgrad.run(manifest(small, kind="memory", train=table, columns=numbered))
@@ -200,7 +201,7 @@ def test_columns_come_along_with_predictions(small: dict[str, Any]) -> None:
         assert list(made.columns()) == ["notes", "age", *plain.columns()]
         assert list(made.kept["notes"]) == list(table["notes"])
         np.testing.assert_array_equal(made.kept["age"].astype(float), table["age"])  # as numbers
-    # Of files as texts, of frames as values.
+    # From files as texts, from frames as values.
     csv = {"kind": "csv", "train": write_csv(table), "unlabelled": True}
     texts = pandas.read_csv(csv["train"], dtype=str, keep_default_na=False)
     assert privgrad.predict(run, csv, keep="age").kept["age"].tolist() == list(texts["age"])

@@ -24,7 +24,7 @@ TIME = pandas.Timestamp("2024-03-01 10:00")
 
 
 class Far(datetime.tzinfo):
-    """A zone of one's own, which Arrow takes for UTC."""
+    """A custom time zone, which Arrow mistakes for UTC."""
 
     def utcoffset(self, _: Any) -> datetime.timedelta:
         return datetime.timedelta(hours=-11)
@@ -36,7 +36,8 @@ class Far(datetime.tzinfo):
         return "UTC"
 
 
-#: By name: cells, an odd one with which they are of another type, and what makes the container.
+#: By name: cells, an odd cell that gives the container another type, and the function that makes
+#: the container.
 ONE_ROW: dict[str, tuple[list[Any], Any, Make]] = {
     "all missing": ([math.nan] * 3, "x", pandas.Series), "whole numbers": ([1, 2, 1], math.nan, pandas.Series),
     "whole numbers beside a text": ([1, 2, 1], "x", pandas.Series), "reals beside a text": ([0.5, 2.0, 1.0], "x", pandas.Series),
@@ -63,7 +64,7 @@ of_one_row = pytest.mark.parametrize("kind", ONE_ROW)
 
 
 def released(**data: Any) -> tuple[Any, ...]:
-    """How a call in release mode ends: with whatever says so, and nothing that noise decides."""
+    """The outcome of a call in release mode, without anything that depends on noise."""
     try:
         run = privgrad.run({
             "privgrad": 1, "mode": "release", "data": {"kind": "memory", **data}, "model": {"kind": "linear", "loss": "cross_entropy"},
@@ -78,7 +79,7 @@ def released(**data: Any) -> tuple[Any, ...]:
 
 @pytest.fixture
 def lent(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What the engine is lent: features and targets of numbers, or of each column the texts."""
+    """The rows that the engine receives: numeric features and targets, or the texts of each column."""
     seen: list[Any] = []
     core = privgrad.data._core
     lend, lend_columns = core.lend, core.lend_columns
@@ -101,14 +102,14 @@ def lent(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def ten_with(kind: str, row: int) -> list[Any]:
-    """Two containers of as many rows: of cells of one kind, and the same with an odd one in a row."""
+    """Two containers of equal length: with cells of one kind, and the same with one odd cell."""
     cells, odd, make = ONE_ROW[kind]
     whole = [cells[place % len(cells)] for place in range(10)]
     return [make(whole), make([*whole[:row], odd, *whole[row + 1 :]])]
 
 
 def table_of(column: Any) -> Any:
-    """A table with it as one of two columns; pandas itself has no column of an array of some types."""
+    """A table with it as one of two columns; pandas has no columns for arrays of some types."""
     own = np.arange(10.0) if isinstance(column, np.ndarray) else column
     return (pyarrow.table if isinstance(column, pyarrow.Array) else pandas.DataFrame)({"a": own, "n": np.arange(10.0)})
 
@@ -204,7 +205,7 @@ def test_without_a_fill_a_type_without_numbers_is_refused_by_name(small: dict[st
 
 
 def test_a_type_that_no_row_decides_is_refused_in_release_mode_too() -> None:
-    """Arrow infers no list of fixed size, and a file of NumPy names its type in front of its rows."""
+    """Arrow never infers lists of fixed size, and a NumPy file states its type before its rows."""
     lists = [[[1.0, 2.0]] * 10, [*[[1.0, 2.0]] * 9, None]]
     fills = {"feature_fill": 0, "target_fill": 0, "classes": 2}
     outcomes = [released(train=(pyarrow.table({"a": pyarrow.array(cells, pyarrow.list_(pyarrow.float64(), 2)), "n": range(10)}), [0, 1] * 5), **fills)
@@ -233,7 +234,8 @@ def test_bytes_need_a_fill_as_the_reals_that_one_missing_cell_makes_of_them(lent
 
 @pytest.mark.parametrize("label", ["2024-03-01", "2024-03-01 00:00:00"])
 def test_a_label_that_is_a_day_is_found_with_midnight_and_without(lent: Any, label: str) -> None:
-    # As pandas writes days into a file where one row has a time of day, and reads them as texts.
+    # pandas writes days like this into a file if one row has a time of day, and reads them as
+    # texts.
     texts = ["2024-03-01", "2024-03-01 00:00:00", "2024-03-01 00:00:00.000000", "2024-03-01 10:00:00", "x"] * 2
     released(train=(np.zeros((10, 1), np.float32), texts), labels=[label, "x"], feature_fill=0, target_fill=1)
     np.testing.assert_array_equal(lent[0][1], np.array([0, 0, 0, np.nan, 1] * 2, np.float32))
@@ -273,7 +275,7 @@ def test_a_fill_of_an_estimator_means_in_research_mode_what_it_means_in_release_
 
 
 DAYS = [pandas.Timestamp("2024-03-01") + pandas.Timedelta(day, "D") for day in range(19)]
-#: Cells of 19 rows, and one of a twentieth with which pandas writes most of them otherwise.
+#: 19 cells, and one more because of which pandas writes most of them differently.
 WRITTEN: dict[str, tuple[list[Any], Any]] = {
     "whole numbers": (list(range(19)), None), "reals": ([0.5 * place for place in range(19)], "x"), "identifiers": ([10**17 + 1000 * place for place in range(19)], None),
     "booleans": ([place % 2 == 0 for place in range(19)], None), "days": (DAYS, DAY), "days and a time": (DAYS, TIME), "days and a text": (DAYS, "x"),
@@ -292,7 +294,7 @@ WRITTEN: dict[str, tuple[list[Any], Any]] = {
     {"type": "date", "parts": ["day"], "other": True}, {"type": "date", "format": "%Y-%m-%d %H:%M:%S", "parts": ["day"], "other": True},
 ], ids=lambda entry: str(entry.get("format", entry["type"])))
 def test_a_row_of_a_file_of_pandas_changes_no_other(small: dict[str, Any], kind: str, entry: dict[str, Any]) -> None:
-    """The same lines, whether pandas writes the odd row beside the others, or apart from them."""
+    """The same lines, whether pandas writes the odd row with the others, or separately."""
     cells, odd = WRITTEN[kind]
     dialects = [{}, {"sep": ";", "decimal": ","}] if odd is None else [{}]
     for how in dialects:

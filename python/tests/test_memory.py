@@ -45,7 +45,7 @@ def test_rows_in_memory_are_the_rows_of_files(small: dict[str, Any], rows: Any) 
 
 
 def test_public_test_rows_are_not_training_rows(small: dict[str, Any], rows: Any) -> None:
-    """The same object or memory is refused; that rows are equal decides nothing."""
+    """The same object or memory is refused; whether rows are equal does not matter."""
     features, labels = rows
     for test in (rows, (features, labels), (features[100:], labels[100:])):
         with pytest.raises(privgrad.PrivacyError, match="they are training rows"):
@@ -83,7 +83,7 @@ def test_rows_are_read_where_they_lie(rows: Any) -> None:
 
 
 def test_large_rows_are_not_copied(small: dict[str, Any]) -> None:
-    # 80 MB of bytes, 320 MB as reals: neither is made again beside them.
+    # 80 MB as bytes, 320 MB as real numbers: neither is copied in addition.
     import resource
 
     features = np.zeros((20_000, 4000), dtype=np.uint8)
@@ -238,7 +238,7 @@ def test_a_table_says_what_does_not_fit(small: dict[str, Any], rows: Any) -> Non
 
 def test_a_tensor_is_read_by_dlpack(small: dict[str, Any], rows: Any) -> None:
     class Tensor:
-        """What has DLPack and nothing else."""
+        """An object that only supports DLPack."""
 
         def __init__(self, array: np.ndarray) -> None:
             self._array = array
@@ -260,7 +260,7 @@ def test_a_tensor_is_read_by_dlpack(small: dict[str, Any], rows: Any) -> None:
 
 
 def kept(given: Any, **section: Any) -> np.ndarray:
-    """The array that is lent."""
+    """The array that is passed on."""
     return _Rows(given, {"kind": "memory", **section}, "train").features
 
 
@@ -314,7 +314,7 @@ def test_what_lies_otherwise_is_copied_once(rows: Any) -> None:
 
 
 class Capsules:
-    """What has ``__arrow_c_stream__`` and nothing else."""
+    """An object that only has ``__arrow_c_stream__``."""
 
     def __init__(self, table: Any) -> None:
         self._table = table
@@ -324,7 +324,7 @@ class Capsules:
 
 
 class Capsule:
-    """What has ``__arrow_c_array__`` and nothing else."""
+    """An object that only has ``__arrow_c_array__``."""
 
     def __init__(self, array: Any) -> None:
         self._array = array

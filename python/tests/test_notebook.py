@@ -1,4 +1,4 @@
-"""What notebooks show, and trackers are told."""
+"""What notebooks show, and what trackers receive."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from privgrad.trackers import MLflow, TensorBoard
 
 
 def shown(thing: Any) -> str:
-    """The HTML, after a look whether every tag is closed."""
+    """The HTML, after a check that every tag is closed."""
     html = thing._repr_html_()
     xml.dom.minidom.parseString(html)
     assert "<script" not in html
@@ -24,7 +24,7 @@ def test_plans_and_runs_and_studies_are_shown(small: dict[str, Any]) -> None:
     small["schedules"]["learning_rate"] = {"kind": "exponential", "initial": 0.5, "rate": 0.1}
     plan = privgrad.plan(small)
     html = shown(plan)
-    assert html.count("<polyline") == 1  # what is the same in all steps is a line of text
+    assert html.count("<polyline") == 1  # a value that is the same in all steps is a line of text
     assert "noise multiplier: " in html
     run = privgrad.run(small)
     html = shown(run)
@@ -54,7 +54,7 @@ def test_the_progress_bar_has_epsilon(small: dict[str, Any]) -> None:
 
 
 class Recorded:
-    """A client of MLflow that writes down what it is told."""
+    """An MLflow client that records its calls."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
@@ -84,7 +84,7 @@ def test_mlflow_against_a_local_store(small: dict[str, Any], tmp_path: Any) -> N
 
 
 def test_an_infinite_epsilon_is_no_metric(small: dict[str, Any], tmp_path: Any) -> None:
-    # A store of SQL keeps it as 1.8e308, which would be a guarantee.
+    # SQL databases store it as 1.8e308, which would look like a guarantee.
     mlflow = pytest.importorskip("mlflow")
     small["privacy"]["noise"] = "off"
     tracker = MLflow(mlflow.MlflowClient(tracking_uri=f"sqlite:///{tmp_path}/store.db"), artifacts=False)

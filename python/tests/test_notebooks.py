@@ -14,7 +14,7 @@ NOTEBOOKS = sorted((SOURCES / "docs" / "notebooks").glob("*.ipynb"))
 
 
 def show(thing: Any) -> None:
-    """What a notebook does with the last value of a cell."""
+    """Displays the last value of a cell, like a notebook."""
     if hasattr(thing, "_repr_html_"):
         assert thing._repr_html_().startswith("<div>")
 

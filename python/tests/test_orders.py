@@ -1,4 +1,4 @@
-"""What an order may not be: clients that are programs of their own do not trust their server."""
+"""Invalid orders are refused: separate clients do not trust their server."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ def test_a_server_that_asks_for_too_much_gets_what_the_budget_pays_for(small: di
     manifest = manifest_of(small, federated={"clients": 1})
     client = federated.Client(manifest, 0, "client")
     order = bytearray(orders_of(manifest, [client])[0][0][1])
-    # The steps are the third of three numbers in front of "is there a first step", and the model.
+    # The number of steps is the third of three numbers before the flag "is there a first step" and
+    # the model.
     parameters = privgrad.plan(manifest).parameters
     at = len(order) - 4 * parameters - 8 - 16 - 8
     assert int.from_bytes(order[at : at + 8], "little") == 2
@@ -66,7 +67,7 @@ def test_a_round_that_the_plan_has_not_charges_nothing(small: dict[str, Any]) ->
     manifest = manifest_of(small, federated={"clients": 1})
     client = federated.Client(manifest, 0, "client")
     order = bytearray(orders_of(manifest, [client])[0][0][1])
-    # The round is the second of the three numbers.
+    # The round is the second of three numbers.
     at = len(order) - 4 * privgrad.plan(manifest).parameters - 8 - 16 - 16
     assert int.from_bytes(order[at : at + 8], "little") == 0
     order[at : at + 8] = manifest["federated"]["rounds"].to_bytes(8, "little")

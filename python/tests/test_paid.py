@@ -1,4 +1,4 @@
-"""What was charged is not lost: whatever raises after the first charge leaves ledger, epsilon and model."""
+"""Charges are never lost: an exception after the first charge leaves ledger, epsilon and model."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ X = np.random.default_rng(1).normal(size=(160, 3)) + np.outer(Y, [2, 2, 2])
 
 
 class Down(Exception):
-    """What a tracker raises that cannot be reached."""
+    """The exception of a tracker that cannot be reached."""
 
 
 class Tracker:
-    """A tracker, which raises in one of its calls, at one of its steps."""
+    """A tracker that raises in one of its calls, at one of its steps."""
 
     def __init__(self, fails: str = "", at: int = 0, raises: type[BaseException] = Down) -> None:
         self.fails, self.at, self.raises = fails, at, raises
@@ -59,7 +59,8 @@ def test_who_has_begun_is_told_of_the_end(small: dict[str, Any], is_first: bool)
         assert good.calls()[-1:] == ([] if is_first and fails == "begin" else ["end"])
         assert good.calls().count("end") <= 1
         assert bad.calls().count("end") == (fails != "begin")
-        assert Path(f"run-{fails}").exists() == (fails != "begin")  # nothing was charged before everybody had begun
+        assert Path(f"run-{fails}").exists() == (fails != "begin")  # nothing was charged before all
+                                                                    # callbacks had begun
         if fails == "step":
             assert good.calls().count("step") == bad.calls().count("step")
 
@@ -140,9 +141,9 @@ def test_public_rows_are_looked_at_before_anything_is_charged(mode: Any, estimat
     one = estimator(**{"bounds": (-4, 6), "steps": 5, "random_state": 0, "callback": spent.append, **facts, **mode})
     for whole, key in ((one, "learning_rate"), (make_pipeline(FunctionTransformer(np.abs), one), f"dp{estimator.__name__[2:].lower()}__learning_rate")):
         if "mode" in mode and whole is not one:
-            continue  # refused with its steps
+            continue  # its steps refuse it
         if whole is not one and "shape (40, 2)" in says.replace("\\", ""):
-            continue  # how wide rows are behind other steps is known to them
+            continue  # other steps know the width of the rows
         searched = DPGridSearch(whole, {key: [0.1, 0.5]}, epsilon=3, delta=1e-5, validation=validation)
         with pytest.raises(privgrad.ConfigError, match=f"^validation: (?:{says})"):
             searched.fit(X[40:], Y[40:])

@@ -1,4 +1,4 @@
-"""Schedules and accountants in Python: for research, and named so."""
+"""Schedules and accountants in Python: only for research, which the outputs say."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Falling(Schedule):
     is_shape = True
 
     def value(self, step: int, steps: int) -> float:
-        """Twice as much in the first step as in the last."""
+        """Twice as much noise in the first step as in the last."""
         return 2 - step / (steps - 1)
 
 
 class PureGaussian(Accountant):
-    """zCDP by hand, of Gaussian events alone (Bun and Steinke 2016, lemma 3.5)."""
+    """zCDP by hand, only for Gaussian events (Bun and Steinke 2016, lemma 3.5)."""
 
     bound = "upper"
 
@@ -45,7 +45,7 @@ class PureGaussian(Accountant):
         return sum(self._rho(part) for part in event["of"])
 
     def refuses(self, event: dict[str, Any], adjacency: str) -> str | None:
-        """What is sampled has no proof here."""
+        """Refuses sampled events, for which it has no proof."""
         known = {"gaussian", "self_composed", "composed"}
         return None if event["event"] in known else f"{event['event']} has no proof here"
 
@@ -85,7 +85,7 @@ def test_an_accountant_guards_a_budget(small: dict[str, Any]) -> None:
     assert plan.epsilon <= 3
     rho = 20 * 0.5 / plan.noise_multiplier[0] ** 2
     assert plan.epsilon == pytest.approx(rho + 2 * math.sqrt(rho * math.log(1e5)), rel=1e-12)
-    # The house's own accountant proves no more than that: the conversion by hand is the weaker one.
+    # The framework's own accountant gives a smaller epsilon: the manual conversion is weaker.
     exact = privgrad.account(plan.event, accountant="zcdp", delta=1e-5, adjacency="zero_out")
     assert exact.epsilon < plan.epsilon
     assert privgrad.run(small).epsilon == pytest.approx(plan.epsilon)

@@ -1,4 +1,4 @@
-"""Test rows that are declared public and are training rows: refused by where they lie, and only by that."""
+"""Public test rows that are training rows are refused because of their memory, and only because of it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def frame(rows: np.ndarray) -> Any:
 
 
 def mixed(rows: np.ndarray) -> Any:
-    """Columns of several types, each of which lies elsewhere."""
+    """Columns of several types, each stored in its own memory."""
     made = frame(rows)
     made["b"] = made["b"].astype("float32")
     made["c"] = made["c"].round().astype("Int16")
@@ -49,7 +49,7 @@ def of_polars(rows: np.ndarray) -> Any:
 
 
 def tensor(rows: np.ndarray) -> Any:
-    """With gradients, as which no other library reads it where it lies."""
+    """A tensor with gradients, which no other library can read in place."""
     torch = pytest.importorskip("torch")
     return torch.tensor(rows.tolist(), dtype=torch.float64, requires_grad=True)
 
@@ -78,13 +78,13 @@ def part(rows: Any, first: int, end: int) -> Any:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_parts_of_the_training_rows_are_refused_whatever_holds_them(small: dict[str, Any], kind: str) -> None:
-    """Rows of float64 are copied to float32: what is compared is where they were."""
+    """Rows of float64 are copied to float32; the comparison uses the original memory."""
     rows = KINDS[kind](X)
     for test in (rows, part(rows, 100, 300), part(rows, 140, 160)):
         with pytest.raises(privgrad.PrivacyError, match=REFUSED):
             planned(small, in_memory(rows, test))
     planned(small, in_memory(part(rows, 0, 150), part(rows, 150, 300)))
-    planned(small, in_memory(rows, KINDS[kind](X)))  # equal, and elsewhere
+    planned(small, in_memory(rows, KINDS[kind](X)))  # equal rows, but in another place
 
 
 def test_rows_between_others_are_not_these(small: dict[str, Any]) -> None:

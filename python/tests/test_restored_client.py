@@ -1,4 +1,4 @@
-"""A client on another machine that was restored from a snapshot, its ledger with it."""
+"""A client on another machine, restored from a snapshot together with its ledger."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::privgrad.PrivgradWarning")
 
 def client_after_a_round(small: dict[str, Any], privacy: dict[str, Any],
                          noise: Any) -> tuple[dict[str, Any], dict[str, Any], int, bytes]:
-    """A client that has answered one order, and a copy of all that it has, in ``older``.
+    """A client that has answered one order, and a copy of all its files in ``older``.
 
     Returns:
         The manifest, the client's data, its number, and an order for its next round.
@@ -47,7 +47,7 @@ def client_after_a_round(small: dict[str, Any], privacy: dict[str, Any],
 
 
 def restore(who: int) -> None:
-    """As if the whole machine had been restored: state, ledger and account are older together."""
+    """Restores the whole machine: state, ledger and account are all older."""
     for folder in ["state", f"client-{who}"]:
         shutil.rmtree(folder)
         shutil.copytree(f"older/{folder}", folder)
@@ -56,15 +56,16 @@ def restore(who: int) -> None:
 @pytest.mark.parametrize("noise", [20.0, 0.01], ids=["noise", "batches"])
 def test_a_restored_client_answers_another_order_with_other_noise_and_batches(
         small: dict[str, Any], noise: float) -> None:
-    # The two orders differ by the last bit of one weight, so that with the same noise and the same batches the answers
-    # would, too. Noise of 20 clip norms hides the batches, and noise of 0.01 shows them.
+    # The two orders differ in the last bit of one weight, so with the same noise and batches the
+    # answers would differ only in that. Noise of 20 clip norms hides the batches; noise of 0.01
+    # reveals them.
     manifest, section, who, second = client_after_a_round(small, {"accountant": "rdp"}, noise)
     changed = bytearray(second)
     changed[-4] ^= 1
     parameters = 4 * 5 + 5 + 5 * 2 + 2
 
     def answer_to(order: bytes) -> np.ndarray:
-        """How far what the client sends is from the model of the order."""
+        """The distance of the client's answer from the model of the order."""
         restore(who)
         client = federated.Client(manifest, who, f"client-{who}", data=section, state=Path("state"))
         text = client.answer(order)
@@ -87,8 +88,9 @@ pathlib.Path("answer").write_bytes(client.answer(pathlib.Path("order").read_byte
 
 
 def test_a_client_goes_on_on_a_processor_that_rounds_otherwise(small: dict[str, Any]) -> None:
-    # To the C library the other processor cannot multiply and add in one instruction, so that exp, log and pow have
-    # other last digits, and the search for a scale ends elsewhere.
+    # The C library treats the other processor as one that cannot multiply and add in one
+    # instruction, so exp, log and pow have other last digits, and the search for a scale ends at
+    # another number.
     manifest, section, who, second = client_after_a_round(
         small, {"target_epsilon": 2, "accountant": "pld"}, "uniform")
     Path("call.json").write_text(json.dumps([manifest, section, who]))

@@ -16,10 +16,10 @@ import privgrad
 ROWS = 40
 FEATURES = np.random.default_rng(0).uniform(-1, 1, (ROWS, 2)).astype(np.float32)
 CLASSES = np.arange(ROWS) % 2
-#: Cells that are no numbers.
+#: Cells that are not numbers.
 CELLS = [np.nan, np.inf, -np.inf, None, "secret", "", b"x", 1j, [1, 2], ["a"], {}, object(), 10**400, -1e300,
          np.datetime64("2020-01-01"), np.array([1, 2])]
-#: Cells that are numbers, however they are written.
+#: Cells that are numbers, in whatever notation.
 NUMBERS = [(1, 1), ("0.5", 0.5), (True, 1), (np.float32(0.25), 0.25), (decimal.Decimal("0.5"), 0.5)]
 
 
@@ -29,7 +29,7 @@ def named(value: Any) -> str:
 
 @pytest.fixture
 def lent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[np.ndarray, Any]]:
-    """The features and the targets that the engine is lent."""
+    """The features and targets that the engine receives."""
     seen = []
 
     def lend(name: str, features: np.ndarray, targets: Any, shares_rows_with: str) -> None:
@@ -42,7 +42,7 @@ def lent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[np.ndarray, Any]]:
 
 
 def released(**data: Any) -> privgrad.Run:
-    """A run in release mode, of rows of which every cell counts as something."""
+    """A run in release mode on rows for which every cell has a fill."""
     data = {"kind": "memory", "classes": 2, "feature_fill": 0, "target_fill": 0, **data}
     return privgrad.run({
         "privgrad": 1, "mode": "release", "data": {key: value for key, value in data.items() if value is not None},
@@ -54,7 +54,7 @@ def released(**data: Any) -> privgrad.Run:
 
 
 def objects(values: Any, row: int, cell: Any) -> np.ndarray:
-    """The values, one of which is this cell."""
+    """The values, with this cell among them."""
     array = np.empty(len(values), dtype=object)
     array[:] = list(values)
     array[row] = cell
@@ -62,7 +62,7 @@ def objects(values: Any, row: int, cell: Any) -> np.ndarray:
 
 
 def as_array(spoilt: np.ndarray) -> Any:
-    """Features, whose second column is given."""
+    """Features with the given second column."""
     array = np.empty((ROWS, 2), dtype=object)
     array[:, 0], array[:, 1] = FEATURES[:, 0], spoilt
     return array
@@ -162,7 +162,7 @@ def tables_of(columns: dict[str, list[Any]]) -> list[Any]:
 
 @pytest.mark.parametrize("cell", ["secret", "", None])
 def test_a_text_that_makes_texts_of_its_column_changes_its_own_row(lent: Any, cell: Any) -> None:
-    # As a file is read, where one field that is no number makes texts of the whole column.
+    # As when a file is read in which one non-numeric field turns the whole column into texts.
     texts = [repr(float(number)) for number in FEATURES[:, 1]]
     targets = [str(place) for place in CLASSES]
     texts[3], targets[5] = cell, cell
@@ -203,7 +203,7 @@ def test_bytes_and_reals_of_the_same_numbers_train_the_same_model(small: dict[st
     expected = privgrad.predict(plain, scaled).probabilities
     for rows in forms:
         run = privgrad.run({**small, "data": {"kind": "memory", "train": (rows, CLASSES), "classes": 2, "scale": 1 / 255}})
-        for others in forms:  # scaled as the training's, without being told again
+        for others in forms:  # scaled like the training rows, without a new declaration
             np.testing.assert_array_equal(privgrad.predict(run, others).probabilities, expected)
             assert privgrad.verify(run, data={"train": (others, CLASSES)})
         assert privgrad.evaluate(run, (rows, CLASSES))["loss"] == privgrad.evaluate(plain, (scaled, CLASSES))["loss"]
@@ -234,7 +234,8 @@ def test_what_is_missing_in_a_column_of_lists_changes_its_own_row(lent: Any) -> 
 
 
 def test_a_large_whole_number_is_the_same_beside_a_text(lent: Any) -> None:
-    # Between float32 and float64: rounded once or twice, it is not the same, so that every way goes by float64.
+    # Between float32 and float64, rounding once or twice gives different results, so every path
+    # rounds to float64 first.
     large = np.full((ROWS, 2), 2**60 + 2**36 + 1)
     spoilt = large.astype(object)
     spoilt[0, 0] = "secret"
@@ -245,7 +246,7 @@ def test_a_large_whole_number_is_the_same_beside_a_text(lent: Any) -> None:
 
 
 def messages(call: Callable[[], Any]) -> str:
-    """What is said of an error, and of what led to it."""
+    """The text of an error and of its causes."""
     with pytest.raises(privgrad.PrivgradError) as raised:
         call()
     assert raised.value.__cause__ is None
@@ -282,7 +283,7 @@ def test_fills_of_overrides_are_fills(small: dict[str, Any], lent: Any) -> None:
         privgrad.plan(small)
     assert privgrad.plan(small, overrides={"data.feature_fill": 0})
     assert np.isnan(lent[-1][0][7, 1])
-    # Release mode says the same of all rows, whatever stands in them.
+    # In release mode the outcome is the same for all rows, whatever they contain.
     del small["seed"]
     said = []
     for train in (small["data"]["train"], (FEATURES, CLASSES)):

@@ -1,4 +1,4 @@
-"""Runs: the same files as the command's, callbacks, Ctrl-C, going on."""
+"""Runs: the same files as from the command, callbacks, Ctrl-C, resuming."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def weights(directory: Path) -> bytes:
 
 
 def undated(summary: dict[str, Any]) -> dict[str, Any]:
-    """What two runs have in common: not the time, and not the place."""
+    """What two equal runs have in common: everything but the time and the place."""
     statement = {k: v for k, v in summary["statement"].items() if k != "date"}
     kept = {k: v for k, v in summary.items() if k not in {"seconds", "run_dir", "date"}}
     return {**kept, "statement": statement}

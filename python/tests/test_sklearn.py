@@ -71,12 +71,12 @@ def regressor(**changed: Any) -> DPRegressor:
 
 
 def released(make: Any, **changed: Any) -> Any:
-    """An estimator in release mode, by its parameter."""
+    """An estimator in release mode, set by its parameter."""
     return make(**{"mode": "release", "random_state": None, "steps": 3, **changed})
 
 
 def released_by_manifest(make: Any, **changed: Any) -> Any:
-    """The same, by its manifest alone."""
+    """The same, set only by its manifest."""
     return make(**{"manifest": {"mode": "release"}, "random_state": None, "steps": 3, **changed})
 
 
@@ -103,7 +103,7 @@ def test_all_files_of_a_run_list_what_the_estimator_read(rows: Any, make: Any, m
 
 
 class NeverLookedAt:
-    """Rows that end the test that looks at them."""
+    """Rows that fail the test if they are read."""
 
     shape = (600, 2)
 
@@ -123,7 +123,7 @@ class NeverLookedAt:
      (classifier, ["size"], {"manifest": {"mode": "release", "privacy": {"adjacency": "add_or_remove_one"}}})])
 def test_release_mode_asks_for_declarations_before_it_looks_at_a_row(
         release: Any, make: Any, missing: Any, more: Any) -> None:
-    # Here a row could not even be looked at, so that what was refused was refused by the declarations alone.
+    # The rows raise if they are read, so the refusal can only come from the declarations.
     estimator = release(make, **dict.fromkeys(missing), **more)
     refusal = f"^{', '.join(missing)}: not declared, and release mode reads nothing off the rows"
     with pytest.raises(privgrad.PrivacyError, match=refusal):
@@ -180,7 +180,7 @@ def test_bounds_are_finite_and_in_order(rows: Any, bounds: Any) -> None:
 
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """The manifests that the estimators give the engine, with the rows that they lend it."""
+    """The manifests that the estimators pass to the engine, with their rows."""
     seen = []
 
     def run(manifest: Any, **options: Any) -> Any:
@@ -193,15 +193,15 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 
 def lent(manifest: dict[str, Any], what: str) -> np.ndarray:
-    """The features or the targets that a manifest holds."""
+    """The features or the targets in a manifest."""
     return manifest["data"]["train"][what]
 
 
 MIDDLE = sum(BOUNDS) / 2
-#: Cells that are no numbers, and what they count as.
+#: Cells that are not numbers, and the values that replace them.
 CELLS = [np.nan, np.inf, -np.inf, None, "text", "", b"x", 1j, [1, 2], {}, object(), 10**400,
          np.datetime64("2020-01-01"), np.complex128(1 + 2j)]
-#: Cells that are numbers, however they are written.
+#: Cells that are numbers, in whatever notation.
 NUMBERS = [(2, 2), ("2.5", 2.5), (True, 1), (np.float32(0.1), float(np.float32(0.1))), (1.7e308, BOUNDS[1]),
            (-1.7e308, BOUNDS[0])]
 
@@ -232,7 +232,7 @@ def test_a_cell_in_release_mode_changes_its_own_feature_and_nothing_else(
     for what in ("features", "targets"):
         np.testing.assert_array_equal(lent(runs[0], what), lent(runs[1], what))
     assert fitted.unaccounted_ == ()
-    # To predict as to learn.
+    # The same for prediction as for training.
     np.testing.assert_array_equal(fitted.predict_proba(kind(spoilt)), fitted.predict_proba(expected))
 
 
@@ -278,7 +278,7 @@ def test_a_target_in_release_mode_counts_as_the_middle_and_changes_no_other(
     spoilt = y.astype(object)
     spoilt[8] = target
     fitted = release(regressor).fit(X, list(spoilt) if kind is list else spoilt)
-    expected = y.astype(np.float32).astype(np.float64)  # what float32 holds of them
+    expected = y.astype(np.float32).astype(np.float64)  # the values rounded to float32
     expected[8] = counts_as
     np.testing.assert_array_equal(lent(runs[0], "targets"), (expected - 1).astype(np.float32))
     assert fitted.unaccounted_ == ()
@@ -334,7 +334,8 @@ def test_labels_of_a_type_that_no_class_has_are_refused_where_such_a_label_is(ru
     with pytest.raises(privgrad.ConfigError, match=f"^y: holds {re.escape(held)}.* values, none of which can be one of classes, which are"):
         classifier(classes=classes).fit(NeverLookedAt(), y)
     assert runs == []
-    # One row could be of another type, and so would all be: in release mode each counts as the first class.
+    # A single row could have another type, and would change the type of all; in release mode each
+    # such cell counts as the first class.
     assert released(classifier, classes=classes).fit(np.zeros((40, 2)), y).unaccounted_ == ()
 
 
@@ -424,7 +425,7 @@ def test_a_search_costs_what_is_declared(rows: Any) -> None:
         validation=(public, public_labels),
     ).fit(private, labels)
     assert 0.97 * 3 < search.epsilon_ <= 3
-    # Four trainings: what one of them may cost is far below the budget, and all together are it.
+    # Four trainings: each costs far less than the budget, and together they cost all of it.
     assert max(search.cv_results_["epsilon"]) < 2
     assert len(search.cv_results_["score"]) == 4
     assert search.best_estimator_.random_state == 1 + search.best_index_
@@ -442,7 +443,7 @@ def of_two(estimator: Any, rows: Any, **changed: Any) -> DPGridSearch:
 
 
 def charged(ledger: str) -> list[Any]:
-    """The events that a ledger was charged for, one after the other."""
+    """The events that were charged to a ledger, in order."""
     lines = [json.loads(line) for line in ledger.splitlines()]
     return [line["event"] for line in lines if line["type"] == "release"]
 
@@ -475,7 +476,7 @@ def test_a_search_states_no_less_than_the_accountant_says_of_its_ledgers(
 
 @pytest.mark.parametrize("asked", [["rdp"], ["saddle_point", "pld"]], ids=str)
 def test_sampled_candidates_cost_what_is_proved_of_their_ledgers(rows: Any, command: Any, asked: Any) -> None:
-    # pld proves what saddle_point finds, and proves a little more than that.
+    # pld proves the epsilon that saddle_point finds, or a slightly smaller one.
     search = of_two(classifier(steps=30, batch_size=12, accountant=asked[0]), rows,
                     param_grid={"learning_rate": [0.5, 1.0], "steps": [20, 40]})
     together = {"event": "composed", "of": [event for ledger in search.ledgers_ for event in charged(ledger)]}
@@ -567,7 +568,7 @@ def test_a_feature_that_is_not_finite_counts_as_declared(rows: Any, bad: float) 
     values = (y == "a").astype(float)
     assert np.isfinite(regressor.fit(spoiled, values).predict(spoiled)).all()
     assert regressor.__sklearn_tags__().input_tags.allow_nan
-    with pytest.raises(ValueError, match="NaN"):  # of the targets, always
+    with pytest.raises(ValueError, match="NaN"):  # in the targets, always
         regressor.fit(X, np.where(np.arange(len(y)) == 3, np.nan, values))
     with pytest.raises(privgrad.ConfigError, match="feature_fill: is nan"):
         classifier(feature_fill=np.nan).fit(X, y)
@@ -580,6 +581,6 @@ def test_in_release_mode_no_feature_ends_a_fit(rows: Any) -> None:
     for fill in (None, 0.5):
         fitted = classifier(feature_fill=fill, **release).fit(X, y)
         assert fitted.unaccounted_ == ()
-        # In the middle of its bounds, or as declared; to predict as to learn.
+        # The middle of its bounds, or the declared fill; the same for prediction as for training.
         middle = sum(BOUNDS) / 2 if fill is None else fill
         assert np.array_equal(fitted.predict_proba(X[7:8]), fitted.predict_proba(np.array([[middle, middle]])))

@@ -1,4 +1,4 @@
-"""The checks of scikit-learn for estimators of others."""
+"""The checks of scikit-learn for third-party estimators."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from privgrad.sklearn import EXPECTED_FAILED_CHECKS, DPClassifier, DPGridSearch,
 
 
 class OfItsRows(DPGridSearch):
-    """A search whose public rows are those of fit(), since the checks have rows of many forms."""
+    """A search whose public rows are those of fit(), because the checks use many forms of rows."""
 
     def _public_rows(self, made: Any, X: Any, y: Any) -> Any:
         return X, y
@@ -24,7 +24,7 @@ def search(estimator: Any) -> OfItsRows:
     return OfItsRows(estimator, {"learning_rate": [0.3, 0.5]}, epsilon=estimator.epsilon, delta=1e-5, validation=(None, None))
 
 
-#: Checks that the search fails which of the estimators do not.
+#: Checks that the search fails but the estimators pass.
 OF_A_SEARCH = {"check_fit2d_1sample": "R2 of one public row is none"}
 
 
@@ -39,12 +39,12 @@ def test_the_checks_of_scikit_learn(estimator: Any, listed: Any) -> None:
         results = check_estimator(estimator, expected_failed_checks=listed, on_fail=None)
     broken = {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}
     assert broken == {}
-    # What is listed really fails: nothing hides behind the list.
+    # Every listed check really fails, so the list hides nothing.
     assert {r["check_name"] for r in results if r["status"] == "xfail"} == set(listed)
     assert sum(r["status"] == "passed" for r in results) > 40
 
 
-#: What a parameter may be given by mistake.
+#: Values that a parameter may be given by mistake.
 ODD = [None, "x", "", float("inf"), float("nan"), -1, 0, 10**400, 1j, object(), [], {}, {"kind": 3}, (1,), ("a", "b"), b"x", np.random.default_rng(0),
        np.array([[1.0]]), np.datetime64("2020"), lambda *_: None]
 

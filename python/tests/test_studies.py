@@ -1,4 +1,4 @@
-"""Predictions, studies and audits: the same as the command's."""
+"""Predictions, studies and audits: the same results as from the command."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def weights_of(file: Path) -> bytes:
 
 
 def without_time(directory: str) -> dict[str, bytes]:
-    """What a study has left, but for what says when it was made, and how long it took."""
+    """The results of a study, without its date and duration."""
     return {
         str(file.relative_to(directory)): (
             weights_of(file) if file.suffix == ".safetensors" else file.read_bytes())
@@ -108,7 +108,7 @@ def test_as_many_runs_are_made_at_a_time_as_jobs(study: dict[str, Any], jobs: in
         def value(self, step: int, steps: int) -> float:
             if step == 0:
                 makers.add(threading.get_ident())
-                time.sleep(0.2)  # so that no thread can take all runs
+                time.sleep(0.2)  # so that a single thread cannot take all runs
             return 0.25
 
     study["base"]["schedules"] = {**study["base"]["schedules"], "learning_rate": Slow()}
@@ -136,7 +136,7 @@ def test_jobs_and_threads_have_bounds(study: dict[str, Any], number: int) -> Non
 
 
 def frozen(study: dict[str, Any]) -> dict[str, Any]:
-    """The same of the last layer of a network, whose first is frozen: outputs of it are kept."""
+    """A study of the last layer of a network whose first layer is frozen: its outputs are stored."""
     privgrad.run({**study["base"], "seed": 9, "model": NETWORK}, out="before")
     base = {**study["base"], "model": {**NETWORK, "train": ["last"], "weights": {
         "file": str(Path("before/model.safetensors").absolute()), "public": True}}}
@@ -161,7 +161,7 @@ def test_what_frozen_layers_make_is_kept(study: dict[str, Any]) -> None:
     assert made[0] == made[1] == made[2]
     with pytest.warns(privgrad.PrivgradWarning, match="are kept in .*shared, as private as the data"):
         privgrad.ablate(study, out="study", cache="shared")
-    # All runs have the same frozen layers, and the same rows: one file for each split.
+    # All runs have the same frozen layers and the same rows, so there is one file per split.
     assert {file.name for file in Path("shared").glob("*.features")} == {file.name for file in files}
     privgrad.ablate(study, out="plain")
     assert without_time("study") == without_time("plain")

@@ -1,9 +1,9 @@
-"""PyTorch: the networks of the house compute there what they compute here.
+"""PrivGrad's networks compute the same in PyTorch as in PrivGrad.
 
-Logits are those of a run's model applied to rows; an example's gradient is read off one step of plain
-gradient descent on that example alone, as anybody could. PyTorch is the independent source of both.
-Gradients are compared in floating point (``arithmetic: float``); the whole numbers that a private step
-adds up are made of factors of 13 bits (docs/exactness.md), and are compared to that.
+Logits come from a run's model applied to rows; an example's gradient comes from one step of plain
+gradient descent on that example alone, as any user could do it. PyTorch is the independent source
+of both. Gradients are compared in floating point (``arithmetic: float``); the whole numbers of a
+private step consist of factors of 13 bits (docs/exactness.md), and are compared to that precision.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def rows_of(shape: tuple[int, ...], classes: int, rows: int = 24) -> tuple[np.nd
 def manifest_of(
     model: dict[str, Any], rows: tuple[np.ndarray, np.ndarray], classes: int, **changed: Any
 ) -> dict[str, Any]:
-    """Plain gradient descent on all rows, without noise and with next to no clipping."""
+    """Plain gradient descent on all rows, without noise and with almost no clipping."""
     return {
         "privgrad": 1,
         "data": {"kind": "memory", "train": rows, "classes": classes},
@@ -137,14 +137,14 @@ def parameters(run: privgrad.Run) -> dict[str, Any]:
 
 
 def distance(ours: dict[str, Any], theirs: dict[str, Any]) -> float:
-    """Between two vectors of parameters, relative to the norm of the second."""
+    """The distance between two parameter vectors, relative to the norm of the second."""
     assert ours.keys() == theirs.keys()
     square = sum((ours[n] - theirs[n]).square().sum() for n in theirs)
     return float((square / sum(t.square().sum() for t in theirs.values())).sqrt())
 
 
 def gradient_of(model: Any, loss: Any, features: np.ndarray, targets: np.ndarray) -> dict[str, Any]:
-    """PyTorch's, in double precision, of the loss's sum over the rows."""
+    """PyTorch's gradient of the summed loss over the rows, in double precision."""
     model = model.double()
     model.zero_grad()
     loss(model(privgrad_torch.as_input(features).double()), torch.tensor(targets.tolist())).sum().backward()
@@ -158,7 +158,7 @@ def test_the_same_outputs(name: str, loss: str) -> None:
     rows = rows_of(shape, 3)
     run = privgrad.run(manifest_of({**model, "loss": loss}, rows, 3))
     there = privgrad_torch.network(run)(privgrad_torch.as_input(rows[0])).detach().double()
-    if loss == "cross_entropy":  # the model gives probabilities
+    if loss == "cross_entropy":  # the model returns probabilities
         ours = privgrad.predict(run, rows[0]).probabilities
         there = torch.softmax(there, dim=1)
     else:
@@ -178,8 +178,8 @@ def test_the_same_gradient_of_each_example(name: str, loss: str) -> None:
     privgrad_torch.save_weights(privgrad_torch.state_dict(begun), "begun.safetensors", begun)
     weighted = {**model, "loss": loss, "weights": WEIGHTS}
     before = parameters(begun)
-    # A large step, so that the difference of two float32 models shows the gradient to float32; and
-    # noise that float32 does not see.
+    # A large step, so that the difference of two float32 models shows the gradient to float32
+    # precision; and noise below float32 precision.
     step = {
         "steps": 1,
         "aggregator": {"kind": "gaussian", "arithmetic": "float"},
@@ -196,7 +196,7 @@ def test_the_same_gradient_of_each_example(name: str, loss: str) -> None:
 
 @pytest.mark.parametrize("name", ["mlp", "norms of channels", "lenet"])
 def test_a_private_step_is_the_mean_of_clipped_gradients(name: str) -> None:
-    # In whole numbers, with so little noise that it is not seen: sigma = 1e-9.
+    # In whole numbers, with noise too small to be visible: sigma = 1e-9.
     shape, model = NETWORKS[name]
     features, targets = rows_of(shape, 3, rows=8)
     begun = privgrad.run(manifest_of(model, (features, targets), 3))

@@ -1,4 +1,4 @@
-"""Types and docstrings: mypy --strict, the stub beside the compiled module, numpydoc."""
+"""Types and docstrings: mypy --strict, the stub of the compiled module, numpydoc."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import pytest
 import privgrad
 from conftest import SOURCES
 
-# Types are in the signatures, examples in docs/python.md, and what several functions share is described
-# at one of them.
+# Types are in the signatures, examples are in docs/python.md, and parameters common to several
+# functions are described at one of them.
 NOT_ASKED_FOR = {
     "ES01",  # no extended summary
     "EX01",  # no examples
@@ -26,7 +26,7 @@ NOT_ASKED_FOR = {
     "PR04",  # a parameter without a type
     "PR07",  # a parameter without a description
     "RT03",  # a returned value without a description: its type has one
-    "RT04",  # which begins with a small letter
+    "RT04",  # a description that begins with a lower-case letter
 }
 
 
@@ -43,7 +43,7 @@ def test_the_stub_has_what_the_compiled_module_has() -> None:
     pytest.importorskip("mypy")
     done = subprocess.run([sys.executable, "-m", "mypy.stubtest", "privgrad._core", "--concise"],
                           capture_output=True, text=True, check=False, timeout=240)
-    # How nanobind makes classes and functions says nothing of how they are called.
+    # nanobind's own representation of classes and functions says nothing about how to call them.
     missing = [line for line in done.stdout.splitlines()
                if "is not present" in line or "stub argument" in line]
     assert "privgrad._core" in done.stdout, done.stdout + done.stderr
@@ -51,13 +51,13 @@ def test_the_stub_has_what_the_compiled_module_has() -> None:
 
 
 def public() -> Iterator[tuple[str, Any]]:
-    """Whatever a user may call, by its full name."""
+    """Everything that a user may call, by full name."""
     for module in pkgutil.walk_packages(privgrad.__path__, "privgrad."):
         if any(part.startswith("_") for part in module.name.split(".")):
             continue
         try:
             loaded = importlib.import_module(module.name)
-        except ModuleNotFoundError as missing:  # of an extra
+        except ModuleNotFoundError as missing:  # belongs to an extra
             assert not str(missing.name).startswith("privgrad")
             continue
         for name in loaded.__all__:
@@ -79,7 +79,8 @@ def test_docstrings_are_numpydoc() -> None:
     wrong = []
     for name, thing in public():
         seen += 1
-        # What is made by the package itself describes its attributes.
+        # Objects that only the package creates describe their attributes instead of their
+        # parameters.
         more = {"PR01"} if inspect.isclass(thing) else set()
         wrong += [f"{name}: {code} {what}" for code, what in validate(name)["errors"]
                   if code not in NOT_ASKED_FOR | more]

@@ -1,7 +1,8 @@
-"""The table of kinds: values by types of those who write them, read through every source, to the same bits.
+"""The table of kinds: values of many types, from several libraries, have the same bits in every source.
 
-What a value counts as is that of a file of texts (tests/plugins/data_sources_values_test.cpp has those in closed form); whoever else
-writes it is read alike, by training, ``predict``, ``evaluate`` and ONNX; or its type is refused, where a row that does not fit is.
+A value counts as it does in a text file (tests/plugins/data_sources_values_test.cpp has closed
+forms). Every other way to write it is read in the same way by training, ``predict``, ``evaluate``
+and ONNX, or its type is refused if rows that do not fit are refused.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ TIMES: dict[str, dict[str, Any]] = {
 
 
 def text_of(value: Any) -> str:
-    """As a file has it."""
+    """The value as a file contains it."""
     if value is None or value != value:
         return ""
     return value if isinstance(value, str) else str(value) if isinstance(value, int) else repr(float(value))
@@ -66,7 +67,7 @@ def is_real(value: Any) -> bool:
 
 
 def is_any_number(value: Any) -> bool:
-    """Of those that float64 holds exactly, or as close as every reader of a text comes."""
+    """Whether float64 holds the value as exactly as every reader of a text does."""
     return type(value) in (int, float) or value is None
 
 
@@ -95,7 +96,7 @@ def is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-#: By name: which values a type takes, and what makes a column of them.
+#: By name: which values a type can hold, and the function that makes a column of them.
 TYPES: dict[str, tuple[Callable[[Any], bool], Callable[[list[Any]], Any]]] = {
     **{f"numpy {name}": (fits(np.iinfo(name).min, np.iinfo(name).max), lambda values, name=name: pandas.Series(np.array(values, dtype=name)))
        for name in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")},
@@ -131,7 +132,7 @@ DAY_TYPES: dict[str, Callable[[list[Any]], Any]] = {
     "timestamps": lambda values: pandas.Series([None if value is None else datetime.datetime(value.year, value.month, value.day, 23, 59) for value in values],
                                                dtype=object),
 }
-#: Of which no cell is anything that can be declared.
+#: Columns in which no cell has a declarable value.
 UNREADABLE: dict[str, Any] = {
     "timedelta": pandas.Series(pandas.to_timedelta([1, 2], unit="D")), "period": pandas.Series(pandas.period_range("2020", periods=2, freq="Y")),
     "interval": pandas.Series(pandas.interval_range(0, 2)), "list": pyarrow.array([[1], [2]]), "struct": pyarrow.array([{"a": 1}, {"a": 2}]),
@@ -140,7 +141,7 @@ UNREADABLE: dict[str, Any] = {
 
 
 def table_of(column: Any, names: Any) -> Any:
-    """A table of the program that made the column, which has it under each of some names."""
+    """A table of the column's own library that contains the column under several names."""
     if isinstance(column, pandas.Series):
         return pandas.DataFrame(dict.fromkeys(names, column))
     return polars.DataFrame({name: column for name in names}) if isinstance(column, polars.Series) else pyarrow.table(dict.fromkeys(names, column))
@@ -164,7 +165,7 @@ def declared(kinds: dict[str, dict[str, Any]], **more: Any) -> dict[str, Any]:
 
 
 def rows_of(run: privgrad.Run) -> str:
-    """The hash of all features and targets, bit for bit: of a seeded run it has no other secret."""
+    """The hash of all features and targets, bit for bit; in a seeded run it depends on no other secret."""
     first = json.loads((run.run_dir / "ledger.jsonl").read_text().splitlines()[0])
     commitment: str = first["data_commitment"]
     return commitment
@@ -256,7 +257,7 @@ def test_an_array_is_read_as_the_column_of_a_file(small: dict[str, Any], kind: s
 
 
 def strict(entry: dict[str, Any]) -> dict[str, Any]:
-    """The entry, of which a row that does not fit is an error."""
+    """The entry without fills, so that a row that does not fit is an error."""
     return {key: value for key, value in entry.items() if key not in ("fill", "other", "indicator")}
 
 

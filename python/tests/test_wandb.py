@@ -1,4 +1,4 @@
-"""Weights & Biases: what its own local files hold of a run, offline."""
+"""Weights & Biases: the content of its own local files after an offline run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytest.importorskip("wandb", reason="wandb is not installed")
 
 @pytest.fixture(autouse=True)
 def _offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Nothing leaves this machine: no key, no server that could be asked, no news of crashes.
+    # Nothing leaves this machine: there is no key and no server, and no crash reports are sent.
     for name, value in [("WANDB_SILENT", "true"),
                         ("WANDB_CONFIG_DIR", str(tmp_path / "config")), ("WANDB_ERROR_REPORTING", "false"),
                         ("WANDB_CACHE_DIR", str(tmp_path / "cache")), ("WANDB_CONSOLE", "off"),
@@ -29,16 +29,16 @@ def _offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def tracker() -> WeightsAndBiases:
-    # The variables of the environment are read once in a process; these options are this run's.
+    # Environment variables are read once per process; these options belong to this run.
     return WeightsAndBiases(project="privgrad", mode="offline", dir=os.getcwd())
 
 
 def pieces(raw: bytes) -> Iterator[tuple[int, bytes]]:
-    """The log is LevelDB's, in blocks of 32 KiB, after a head of seven bytes."""
+    """The log has LevelDB's format: blocks of 32 KiB after a header of seven bytes."""
     assert raw[:4] == b":W&B"
     at = 7
     while at + 7 <= len(raw):
-        if 32768 - at % 32768 < 7:  # no room for another head in this block
+        if 32768 - at % 32768 < 7:  # this block has no room for another header
             at += 32768 - at % 32768
             continue
         _, size, kind = struct.unpack_from("<IHB", raw, at)
@@ -47,7 +47,7 @@ def pieces(raw: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def records() -> list[Any]:
-    """What the run's log has, in order, once its last record is there: a process of its own writes it."""
+    """The records of the run's log, in order, once the last one is there: a separate process writes them."""
     deadline = time.monotonic() + 30
     while True:
         found = read()
@@ -64,7 +64,7 @@ def read() -> list[Any]:
     found, whole = [], b""
     for kind, piece in pieces(file.read_bytes()):
         whole += piece
-        if kind not in (1, 4):  # the record goes on
+        if kind not in (1, 4):  # the record continues
             continue
         record = wandb_internal_pb2.Record()
         record.ParseFromString(whole)

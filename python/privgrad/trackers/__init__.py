@@ -1,7 +1,7 @@
-"""Callbacks that hand a run on to whoever tracks experiments.
+"""Callbacks that report a run to an experiment tracker.
 
-Each of them is told what a callback is told, and nothing else: what release mode does not show never
-reaches a tracker. They need their packages: ``pip install 'privgrad[mlflow]'`` and so on.
+Each of them receives only what any callback receives: values that release mode does not show never
+reach a tracker. They need their packages: ``pip install 'privgrad[mlflow]'`` and so on.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["MLflow", "TensorBoard", "WeightsAndBiases"]
 
 
 def _numbers(progress: Progress) -> dict[str, float]:
-    """The metrics that are finite: stores of SQL keep an infinite epsilon as 1.8e308, which is a guarantee."""
+    """The finite metrics: databases store an infinite epsilon as 1.8e308, which looks like a guarantee."""
     named = {**progress.metrics, "epsilon": progress.epsilon}
     return {name: value for name, value in named.items() if math.isfinite(value)}
 
@@ -41,12 +41,12 @@ class MLflow:
     Parameters
     ----------
     client : mlflow.MlflowClient, optional
-        Default one of the tracking address in force.
+        Default: a client for the current tracking address.
     experiment : str
-        Made if it is not there.
+        The experiment's name; created if it does not exist.
     artifacts : bool
-        Hand on the statement, the summary and the manifest, too. Never the ledger's opening or keys,
-        which lie elsewhere.
+        Also log the statement, the summary and the manifest, but never the ledger's opening or
+        keys, which are stored elsewhere.
     """
 
     def __init__(self, client: Any = None, experiment: str = "privgrad", *,
@@ -75,7 +75,7 @@ class MLflow:
             self._client.log_metric(self.run_id, name, value, step=progress.step)
 
     def end(self, run: Run | None) -> None:
-        """Log the guarantee and what the run has left, and close the run.
+        """Log the guarantee and the files of the run, and close the run.
 
         Parameters
         ----------
@@ -98,7 +98,7 @@ class TensorBoard:
     Parameters
     ----------
     log_dir : str
-        Of the event files.
+        The directory of the event files.
     """
 
     def __init__(self, log_dir: str) -> None:
