@@ -59,6 +59,20 @@ TEST_CASE("run: plugins that nobody names are not loaded, whatever they would do
   CHECK(outcome.err == "");
 }
 
+TEST_CASE("an accountant that cannot be loaded is warned about where all of them are asked") {
+  const Cli cli;
+  const Words words = with_fixture(cli, "needs_newer_library");
+  write_file(cli.out("event.json"), R"({"event": "gaussian", "noise_multiplier": 1})");
+  const Outcome outcome =
+      cli({"account", "--event", "event.json", "--delta", "1e-5", words[0], words[1]});
+  CHECK(outcome.exit_code == 0);
+  CHECK(line_count(outcome.err) == 1);
+  CHECK_THAT(outcome.err, Catch::Matchers::StartsWith(
+                              "privgrad: warning: " +
+                              cli.out("plugins/test_needs_newer_library.privgrad.so").string() +
+                              ": not loaded: needs GLIBCXX_9.4.21 of libstdc++.so.6"));
+}
+
 TEST_CASE("a plugin that does not come back from being loaded is named, and the command ends") {
   const Cli cli;
   Words words = with_fixture(cli, "hangs_when_loaded");

@@ -1,7 +1,10 @@
 // `privgrad plugins install`, `remove` and `sign`: a plugin of somebody else's, for one user.
+#include <sys/stat.h>
+
 #include <set>
 
 #include "cli.hpp"
+#include "trials.hpp"
 
 using Catch::Matchers::StartsWith;
 
@@ -12,11 +15,12 @@ namespace {
 /// A user with a data folder of their own, and plugins that somebody sent.
 class User {
  public:
-  Outcome operator()(const Words& words) const {
+  Call prepare(const Words& words) const {
     Call asked = cli_.prepare(words);
     asked.environment["XDG_DATA_HOME"] = cli_.out("data");
-    return call(asked);
+    return asked;
   }
+  Outcome operator()(const Words& words) const { return call(prepare(words)); }
 
   /// The name of a copy, which others may write as a download may be.
   std::string sent(const std::string& fixture) const {
@@ -99,14 +103,13 @@ TEST_CASE("what a killed call of plugins install has left goes with the next, an
   fs::create_directories(left);
   write_file(left / kName, "half a file");
   const std::string one = user.sent("tells_no_operations"), other = user.sent("second_constant");
-  const auto begin = [&](const std::string& file) {
-    Call asked = user.cli().prepare({"plugins", "install", file});
-    asked.environment["XDG_DATA_HOME"] = user.cli().out("data");
-    return std::make_unique<Process>(asked);
-  };
-  const auto first = begin(one), second = begin(other);
-  CHECK(first->finish().exit_code == 0);
-  CHECK(second->finish().exit_code == 0);
+  Process first(user.prepare({"plugins", "install", one}));
+  Process second(user.prepare({"plugins", "install", other}));
+  Process again(user.prepare({"plugins", "install", other}));
+  CHECK(first.finish().exit_code == 0);
+  // Of two calls for one file one installs it.
+  const std::set<int> codes{second.finish().exit_code, again.finish().exit_code};
+  CHECK(codes == std::set<int>{0, 2});
   CHECK_FALSE(fs::exists(left));
   CHECK(user.lists(kComponent));
   CHECK(user.lists("test.second_constant:constant"));
@@ -196,4 +199,172 @@ TEST_CASE("plugins remove takes out what was installed, by component or file, an
   CHECK(user.files() == std::set<std::string>{"privgrad", "privgrad/plugins", "privgrad/tested"});
   CHECK_FALSE(user.lists(kComponent));
   check_one_error_line(user({"plugins", "remove", name}), 2);
+}
+
+namespace {
+
+/// A call to install, replace or remove kName, whose disk calls are counted.
+enum class Change { install = 1, replace, remove };
+
+/// The user's plugins before and after a call of which a call to the disk fails or kills.
+class Disturbed {
+ public:
+  Disturbed(Change change, long at, const char* how) : change_(change) {
+    const std::string file = user_.sent("tells_no_operations");
+    if (change != Change::install) REQUIRE(user_.install(file).exit_code == 0);
+    // Another file of this name: one byte more, behind all sections.
+    if (change == Change::replace)
+      write_file(user_.cli().out(file), read_file(user_.cli().out(file)) + "x");
+    Words words{"plugins", "install", file};
+    if (change == Change::replace) words.push_back("--replace");
+    if (change == Change::remove) words = {"plugins", "remove", kName};
+    Call disturbed = user_.prepare(words);
+    disturbed.environment["LD_PRELOAD"] = PRIVGRAD_TEST_FAILING_DISK;
+    disturbed.environment["PRIVGRAD_TEST_FROM_START"] = "1";
+    disturbed.environment["PRIVGRAD_TEST_FAILS_AT"] = std::to_string(at);
+    disturbed.environment[how] = "1";
+    disturbed.environment["PRIVGRAD_TEST_FAILED"] = mark().string();
+    outcome_ = call(disturbed);
+  }
+
+  bool has_failed() const { return fs::exists(mark()); }
+  const Outcome& outcome() const { return outcome_; }
+
+  /// The next call settles what was left: the plugin is installed with its name and its record, or
+  /// not at all.
+  void check_whole() const {
+    INFO(outcome_.out << outcome_.err);
+    CHECK(user_({"plugins", "remove", "schedule/none"}).exit_code == 2);
+    const std::set<std::string> files = user_.files();
+    const bool installed = is_installed();
+    std::size_t records = 0;
+    for (const std::string& name : files) {
+      INFO(name);
+      records += name.starts_with("privgrad/tested/") ? 1 : 0;
+      CHECK((name == "privgrad" || name == "privgrad/plugins" || name == "privgrad/tested" ||
+             name.starts_with("privgrad/tested/") || name == "privgrad/plugins/names" ||
+             name == "privgrad/plugins/" + kName));
+    }
+    CHECK(records == (installed ? 1 : 0));
+    CHECK(files.contains("privgrad/plugins/names") == installed);
+    CHECK(user_.lists(kComponent) == installed);
+    if (outcome_.exit_code == 0) CHECK(installed == (change_ != Change::remove));
+    if (change_ == Change::replace) CHECK(installed);
+  }
+
+ private:
+  fs::path mark() const { return user_.cli().dir() / "failed"; }
+  bool is_installed() const { return fs::exists(user_.installed(kName)); }
+
+  User user_;
+  Change change_;
+  Outcome outcome_;
+};
+
+}  // namespace
+
+TEST_CASE("whichever call to the disk fails or kills, a plugin is installed whole or not at all",
+          "[slow][long]") {
+  const long stride = trials(10, "strides of calls to the disk that fail") == 10 ? 1 : 4;
+  for (const char* how : {"PRIVGRAD_TEST_KILLS", "PRIVGRAD_TEST_STAYS_FULL", "PRIVGRAD_TEST_ONE"}) {
+    for (const Change change : {Change::install, Change::replace, Change::remove}) {
+      for (long at = 1;; at += stride) {
+        CAPTURE(how, static_cast<int>(change), at);
+        const Disturbed call(change, at, how);
+        call.check_whole();
+        if (!call.has_failed()) {
+          CHECK(at > 5);
+          break;
+        }
+        if (std::string(how) == "PRIVGRAD_TEST_KILLS") continue;
+        CHECK((call.outcome().exit_code == 0 || call.outcome().exit_code == 4));
+        CHECK(line_count(call.outcome().err) == (call.outcome().exit_code == 0 ? 0 : 1));
+      }
+    }
+  }
+}
+
+TEST_CASE("a call of plugins install that is ended leaves nothing, also without a next call") {
+  const User user;
+  const std::string file = user.sent("tells_no_operations");
+  const auto [signal, ms] = GENERATE(table<int, int>(
+      {{SIGINT, 20}, {SIGTERM, 60}, {SIGKILL, 100}, {SIGHUP, 200}, {SIGKILL, 400}}));
+  Process call(user.prepare({"plugins", "install", file}));
+  const auto is_begun = [&] {
+    for (const std::string& name : user.files())
+      if (name.find(".install-") != name.npos) return true;
+    return false;
+  };
+  REQUIRE(Process::wait_for(is_begun));
+  std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+  call.send(signal);
+  call.finish();
+  CHECK(Process::wait_for([&] { return !is_begun(); }));
+  const bool installed = fs::exists(user.installed(kName));
+  CHECK(user.lists(kComponent) == installed);
+  CHECK(user.files().size() == (installed ? 6 : 3));
+}
+
+TEST_CASE("plugins install and remove refuse a place that others may write to, or that is taken") {
+  const User user;
+  const std::string file = user.sent("tells_no_operations");
+  const fs::path privgrad = user.cli().out("data/privgrad");
+  const auto [what, code, why] = GENERATE(table<std::string, int, std::string>(
+      {{"others", 1, "others may write to it or to a directory above it; run: chmod go-w"},
+       {"others' records", 1, "others may write to it"},
+       {"a file for plugins", 4, "data/privgrad/plugins: Not a directory"},
+       {"a file for records", 4, "data/privgrad/tested: Not a directory"},
+       {"a folder for names", 4, "plugins/names: is a folder"},
+       {"a folder for it", 4, kName + ": is a folder, not a plugin"}}));
+  CAPTURE(what);
+  fs::create_directories(what == "others' records" ? privgrad / "tested" : privgrad);
+  if (what == "others") fs::permissions(privgrad, fs::perms::all);
+  if (what == "others' records") fs::permissions(privgrad / "tested", fs::perms::all);
+  if (what == "a file for plugins") write_file(privgrad / "plugins", "");
+  if (what == "a file for records") write_file(privgrad / "tested", "");
+  if (what == "a folder for names") fs::create_directories(user.installed("names"));
+  if (what == "a folder for it") fs::create_directories(user.installed(kName));
+  const std::set<std::string> before = user.files();
+  const Outcome outcome = user.install(file, {"--replace"});
+  check_one_error_line(outcome, code);
+  CHECK_THAT(outcome.err, ContainsSubstring(why));
+  for (const std::string& name : user.files()) {
+    INFO(name);
+    CHECK((before.contains(name) || name == "privgrad/plugins" || name == "privgrad/tested"));
+  }
+}
+
+TEST_CASE("plugins install takes a name of any length, and regular files alone") {
+  const User user;
+  const std::string sent = user.sent("tells_no_operations");
+  const std::string ending = ".privgrad.so";
+  const std::string longest = std::string(255 - ending.size(), 'n') + ending;
+  fs::rename(user.cli().out(sent), user.cli().out(longest));
+  CHECK(user.install(longest).exit_code == 0);
+  CHECK(user.lists(kComponent));
+  CHECK(user({"plugins", "remove", "transform/negate"}).exit_code == 0);
+  CHECK(user.files().size() == 3);
+
+  REQUIRE(::mkfifo(user.cli().out("pipe.privgrad.so").c_str(), 0600) == 0);
+  fs::create_symlink("/dev/zero", user.cli().out("zero.privgrad.so"));
+  fs::create_directory(user.cli().out("folder.privgrad.so"));
+  for (const char* odd : {"pipe.privgrad.so", "zero.privgrad.so", "folder.privgrad.so"}) {
+    const Outcome outcome = user.install(odd);
+    check_one_error_line(outcome, 4);
+    CHECK_THAT(outcome.err, ContainsSubstring(odd));
+  }
+  CHECK(user.files().size() == 3);
+}
+
+TEST_CASE("plugins install works with a umask of 002, and takes the record of what it replaces") {
+  const User user;
+  const std::string file = user.sent("tells_no_operations");
+  Call asked = user.prepare({"plugins", "install", file});
+  asked.words.insert(asked.words.begin(), {"/bin/sh", "-c", "umask 002; exec \"$0\" \"$@\""});
+  REQUIRE(call(asked).exit_code == 0);
+  CHECK(user.lists(kComponent));
+  write_file(user.cli().out(file), read_file(user.cli().out(file)) + "x");
+  REQUIRE(user.install(file, {"--replace"}).exit_code == 0);
+  CHECK(user.lists(kComponent));
+  CHECK(user.files().size() == 6);  // one record
 }

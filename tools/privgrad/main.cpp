@@ -8,6 +8,7 @@
 #include "exit_code.hpp"
 #include "last_words.hpp"
 #include "output.hpp"
+#include "plugins.hpp"
 #include "privgrad/abi.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/instruction_set.hpp"
@@ -176,6 +177,7 @@ int main(int argc, char** argv) {
     privgrad::instruction_set();  // refuse a wrong PRIVGRAD_INSTRUCTIONS before anything else
     return privgrad::tool::dispatch({argv + 1, argv + argc});
   });
+  if (code == 0) privgrad::tool::warn_of_refused();
   privgrad::tool::conclude();
   return code;
 }

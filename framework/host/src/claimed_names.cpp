@@ -3,24 +3,20 @@
 #include <fstream>
 #include <sstream>
 #include <string>
-#include <system_error>
 
 #include "privgrad/error.hpp"
-#include "trust.hpp"
+#include "privgrad/host/trust.hpp"
 
 namespace privgrad::host {
-namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kFile = "names";
-
-}  // namespace
+fs::path claims_file(const fs::path& folder) { return folder / "names"; }
 
 std::vector<ClaimedName> read_claims(const fs::path& folder) {
   std::vector<ClaimedName> claims;
   try {
-    std::ifstream file(resolve_trusted(folder / kFile));
+    std::ifstream file(resolve_trusted(claims_file(folder)));
     for (std::string line; std::getline(file, line);) {
       std::istringstream words(line);
       std::string id, plugin;
@@ -35,20 +31,11 @@ std::vector<ClaimedName> read_claims(const fs::path& folder) {
   return claims;
 }
 
-void write_claims(const fs::path& folder, const std::vector<ClaimedName>& claims) {
-  if (claims.empty()) {
-    fs::remove(folder / kFile);
-    return;
-  }
-  const fs::path draft = folder / (std::string(kFile) + ".new");
-  std::ofstream file(draft);
-  for (const ClaimedName& claim : claims) {
-    file << claim.component.kind << '/' << claim.component.name << ' ' << claim.plugin << '\n';
-  }
-  file.close();
-  std::error_code failure;
-  if (file) fs::rename(draft, folder / kFile, failure);
-  if (!file || failure) throw IoError((folder / kFile).string() + ": cannot be written");
+std::string claims_text(const std::vector<ClaimedName>& claims) {
+  std::string text;
+  for (const ClaimedName& claim : claims)
+    text += claim.component.kind + "/" + claim.component.name + " " + claim.plugin + "\n";
+  return text;
 }
 
 }  // namespace privgrad::host

@@ -18,8 +18,9 @@
 #include "privgrad/host/loading.hpp"
 #include "privgrad/host/sha256.hpp"
 #include "privgrad/host/test_record.hpp"
+#include "privgrad/host/trust.hpp"
 #include "text.hpp"
-#include "trust.hpp"
+#include "version_needs.hpp"
 
 namespace privgrad::host {
 namespace {
@@ -96,13 +97,8 @@ class Library {
     std::string why = said != nullptr ? said : failure.message();
     const std::string prefix = file.string() + ": ";
     if (why.starts_with(prefix)) why.erase(0, prefix.size());
-    // Symbol versions are compared before any code of the library runs.
-    throw PluginError(
-        "cannot be loaded: " + why +
-        (why.find("version `GLIBCXX_") != why.npos
-             ? "; it was built with a newer C++ library than this machine has: build it "
-               "here, or with an older compiler"
-             : "; rebuild the plugin, or install the library that it needs"));
+    throw PluginError("cannot be loaded: " + why +
+                      "; rebuild the plugin, or install the library that it needs");
   }
 
   void register_into(Registrar& registrar) const {
@@ -260,6 +256,7 @@ class PluginHost::Loader {
       throw PluginError("was exchanged after this process found it; start the process again");
     const std::string sha256 = sha256_of_file(opened);
     if (policy_.pins) check_pinned(checked.path.filename().string(), sha256, *policy_.pins);
+    check_version_needs(opened);
     Registrar registrar;
     std::shared_ptr<const Library> library;
     {

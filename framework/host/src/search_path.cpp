@@ -8,8 +8,8 @@
 #include "data_home.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/host/claimed_names.hpp"
+#include "privgrad/host/trust.hpp"
 #include "text.hpp"
-#include "trust.hpp"
 
 namespace privgrad::host {
 namespace {

@@ -10,8 +10,8 @@
 #include "data_home.hpp"
 #include "open_file.hpp"
 #include "privgrad/error.hpp"
+#include "privgrad/host/trust.hpp"
 #include "text.hpp"
-#include "trust.hpp"
 
 namespace privgrad::host {
 namespace {

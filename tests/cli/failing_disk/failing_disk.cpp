@@ -1,10 +1,13 @@
-// For LD_PRELOAD, by tests alone: after the first charge, the call to the disk of a given number
-// fails, or that and all later ones.
+// For LD_PRELOAD, by tests alone: after the first charge, or from the start, the call to the disk of
+// a given number fails, or that and all later ones; or it kills its process.
 //
 // PRIVGRAD_TEST_FAILS_AT: the number, counted from 1. PRIVGRAD_TEST_STAYS_FULL: there if all later
 // ones fail, too. PRIVGRAD_TEST_FAILED: the file that is made when one fails.
+// PRIVGRAD_TEST_FROM_START: there if calls before a charge count, too. PRIVGRAD_TEST_KILLS: there if
+// the process is killed instead.
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
@@ -20,7 +23,7 @@ namespace {
 
 constexpr std::string_view kCharge = "\"type\":\"release\"";
 
-std::atomic<bool> is_charged{false};
+std::atomic<bool> is_charged{std::getenv("PRIVGRAD_TEST_FROM_START") != nullptr};
 std::atomic<long> calls{0};
 
 template <class Function>
@@ -44,6 +47,7 @@ bool fails(int why) {
   const long made = ::syscall(SYS_openat, AT_FDCWD, std::getenv("PRIVGRAD_TEST_FAILED"),
                               O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
   ::syscall(SYS_close, made);
+  if (std::getenv("PRIVGRAD_TEST_KILLS") != nullptr) ::kill(::getpid(), SIGKILL);
   errno = why;
   return true;
 }

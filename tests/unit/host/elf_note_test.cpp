@@ -8,8 +8,10 @@
 #include <limits>
 #include <random>
 
+#include "elf_sections.hpp"
 #include "host_support.hpp"
 #include "trials.hpp"
+#include "version_needs.hpp"
 
 using privgrad::AbiNote;
 using privgrad::PluginError;
@@ -29,6 +31,7 @@ class Subject {
       // What is accepted can be printed.
       REQUIRE(std::memchr(note.plugin_name, 0, sizeof note.plugin_name) != nullptr);
       REQUIRE(std::memchr(note.abi_tag, 0, sizeof note.abi_tag) != nullptr);
+      privgrad::host::check_version_needs(OpenFile(file_));
       return true;
     } catch (const PluginError& problem) {
       return false;
@@ -67,6 +70,18 @@ TEST_CASE("the note of a plugin is read from its file", "[elf]") {
   const AbiNote note = read_plugin_note(OpenFile(kConstant)).abi;
   CHECK(std::string(note.plugin_name) == "privgrad.constant");
   CHECK(std::string(note.abi_tag) == PRIVGRAD_ABI_TAG);
+}
+
+TEST_CASE("the versions of libraries that a plugin needs are read from its file", "[elf]") {
+  const auto needs = privgrad::host::read_version_needs(OpenFile(fixture("needs_newer_library")));
+  const auto has = [&](const char* library, const char* version) {
+    return std::any_of(needs.begin(), needs.end(), [&](const auto& need) {
+      return need.library == library && need.version == version;
+    });
+  };
+  CHECK(has("libstdc++.so.6", "GLIBCXX_9.4.21"));
+  CHECK(has("libstdc++.so.6", "CXXABI_1.3"));
+  CHECK_FALSE(has("libc.so.6", "GLIBCXX_9.4.21"));
 }
 
 TEST_CASE("files that are not plugins say what they lack", "[elf]") {
@@ -170,6 +185,8 @@ TEST_CASE("no flipped bytes crash the reader", "[elf][security][long]") {
   const std::string good = read_file(kConstant);
   const Elf64_Ehdr header = header_of(good);
   const std::size_t note = offset_of_note(good);
+  const Elf64_Shdr needs =
+      *privgrad::host::Sections(OpenFile(kConstant)).find(std::uint32_t{SHT_GNU_verneed});
   std::mt19937_64 random(20240229);
   const auto below = [&](std::size_t limit) { return static_cast<std::size_t>(random() % limit); };
   int refused = 0;
@@ -177,9 +194,9 @@ TEST_CASE("no flipped bytes crash the reader", "[elf][security][long]") {
   for (int round = 0; round < count; ++round) {
     std::string bytes = good;
     for (std::size_t flips = 1 + below(8); flips > 0; --flips) {
-      // Mostly where the reader looks: header, section table, note; sometimes anywhere.
+      // Mostly where the reader looks: header, section table, note, versions; sometimes anywhere.
       std::size_t at = below(good.size());
-      switch (below(4)) {
+      switch (below(5)) {
         case 0:
           at = below(sizeof header);
           break;
@@ -188,6 +205,9 @@ TEST_CASE("no flipped bytes crash the reader", "[elf][security][long]") {
           break;
         case 2:
           at = note + below(sizeof(AbiNote));
+          break;
+        case 3:
+          at = needs.sh_offset + below(needs.sh_size);
           break;
         default:
           break;

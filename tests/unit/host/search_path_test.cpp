@@ -281,7 +281,8 @@ TEST_CASE("the program's plugins have the first claim to a name, then those that
   };
   CHECK(owner(SearchDirectory::Origin::program) == "privgrad.constant");
   CHECK(owner(SearchDirectory::Origin::option).empty());
-  privgrad::host::write_claims(user.path(), {{{"schedule", "constant"}, "test.misbehaving"}});
+  write_file(privgrad::host::claims_file(user.path()),
+             privgrad::host::claims_text({{{"schedule", "constant"}, "test.misbehaving"}}));
   CHECK(owner(SearchDirectory::Origin::option) == "test.misbehaving");
   CHECK(owner(SearchDirectory::Origin::program) == "privgrad.constant");
   // Claims that others may write are nobody's.

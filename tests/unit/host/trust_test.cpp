@@ -1,5 +1,5 @@
 // Who may be loaded: every door that is tried here has somebody who would come in by it.
-#include "trust.hpp"
+#include "privgrad/host/trust.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,10 +1,4 @@
-#include <fcntl.h>
-#include <stdlib.h>  // mkdtemp is not in <cstdlib>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -14,11 +8,10 @@
 #include "exit_code.hpp"
 #include "loading_in_child.hpp"
 #include "output.hpp"
+#include "plugin_change.hpp"
 #include "plugin_signature.hpp"
-#include "plugins.hpp"
 #include "plugins_test_usage.hpp"
 #include "privgrad/host/search_path.hpp"
-#include "privgrad/host/test_record.hpp"
 #include "privgrad/record/signature.hpp"
 #include "privgrad/trust/files.hpp"
 
@@ -27,51 +20,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder beside the user's plugins, on the same file system, in which no command looks for
-/// plugins. While it exists, no other call installs anything. A new call removes the folder that a
-/// killed call left behind.
-class StagingFolder {
- public:
-  StagingFolder() {
-    const fs::path parent = host::user_plugin_directory().parent_path();
-    fs::create_directories(parent);
-    lock_ = ::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (lock_ < 0 || ::flock(lock_, LOCK_EX) != 0) {
-      throw IoError(parent.string() +
-                    ": cannot be locked: " + std::generic_category().message(errno));
-    }
-    for (const auto& entry : fs::directory_iterator(parent)) {
-      if (entry.path().filename().string().starts_with(kPrefix)) fs::remove_all(entry.path());
-    }
-    std::string path = (parent / (kPrefix + std::string("XXXXXX"))).string();
-    if (::mkdtemp(path.data()) == nullptr) {
-      throw IoError(parent.string() +
-                    ": cannot be written: " + std::generic_category().message(errno));
-    }
-    path_ = path;
-  }
-  StagingFolder(const StagingFolder&) = delete;
-  StagingFolder& operator=(const StagingFolder&) = delete;
-  ~StagingFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-    ::close(lock_);
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  static constexpr const char* kPrefix = ".install-";
-  fs::path path_;
-  int lock_ = -1;
-};
-
-/// A private copy of the plugin, which nobody else can change. All later checks read this copy.
-fs::path staged_copy(const fs::path& plugin, const StagingFolder& folder) {
-  fs::path copy = folder.path() / plugin.filename();
-  fs::copy_file(plugin, copy);
-  constexpr auto kOwnerWrites = static_cast<fs::perms>(0644);
-  fs::permissions(copy, kOwnerWrites);
-  return copy;
+/// Makes a private copy of the plugin, which nobody else can change. All later checks read this copy.
+void copy_plugin(const fs::path& plugin, const fs::path& staged) {
+  constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+  core::write_atomically(staged, core::read_whole(plugin, kMostBytes));
 }
 
 /// \returns the public key of the signer; nothing if there is no signature and none is required.
@@ -80,7 +32,8 @@ fs::path staged_copy(const fs::path& plugin, const StagingFolder& folder) {
 std::optional<std::string> signer_of(const std::string& plugin, const fs::path& staged,
                                      const std::optional<std::string>& wanted) {
   const fs::path file = signature_of(plugin);
-  if (!fs::exists(file)) {
+  std::error_code too_long;  // then no such signature exists
+  if (!fs::exists(file, too_long)) {
     if (!wanted) return std::nullopt;
     throw PluginError(file.string() + ": is missing; --signer asks for a signature");
   }
@@ -106,7 +59,7 @@ std::string complaint(const fs::path& errors, const std::string& staged,
 }
 
 /// Examines the plugin and writes the record.
-/// \throws PluginError if the plugin breaks a promise, or if the suite could not examine all of it.
+/// \throws PluginError if the plugin breaks a promise.
 void put_on_record(const Arguments& arguments, const fs::path& staged) {
   std::vector<std::string> words{"--quiet"};
   for (const std::string& params : arguments.texts("params"))
@@ -118,16 +71,17 @@ void put_on_record(const Arguments& arguments, const fs::path& staged) {
   if (code == kWrongCall) throw UsageError(complaint(errors, staged, plugin));
   if (code == kInputOutput) throw IoError(complaint(errors, staged, plugin));
   if (code != 0) throw PluginError(complaint(errors, staged, plugin));
-  if (fs::exists(staged.string() + ".tested.json")) return;
-  throw PluginError(plugin +
-                    ": not installed, because a component was not examined; "
-                    "privgrad plugins test says which, and --params how to make it");
 }
 
-/// \throws PluginError that names the file as the user wrote it.
+/// \throws PluginError that names the file as the user wrote it, also if the suite could not examine
+///   all of the plugin.
 const PluginIdentity& load_staged(host::PluginHost& host, const std::string& plugin,
                                   const fs::path& staged) try {
-  return host.load(staged);
+  const PluginIdentity& loaded = host.load(staged);
+  if (loaded.is_tested()) return loaded;
+  throw PluginError(staged.string() +
+                    ": a component was not examined; privgrad plugins test says which, and "
+                    "--params how to make it");
 } catch (const PluginError& problem) {
   const std::string_view why = problem.what();
   throw PluginError(plugin + ": not installed: " +
@@ -159,30 +113,26 @@ std::string taken_names(const Catalog& catalog, const PluginIdentity& plugin) {
   return lines;
 }
 
-/// Claims the bare names that the plugin provides now, so that it keeps them.
-void claim_names(const Catalog& catalog, const PluginIdentity& plugin, const fs::path& folder) {
-  std::vector<host::ClaimedName> claims = host::read_claims(folder);
+/// \returns all claims, with those to the bare names that the plugin provides now.
+std::vector<host::ClaimedName> with_names_of(const PluginIdentity& plugin, const Catalog& catalog) {
+  std::vector<host::ClaimedName> claims = host::read_claims(host::user_plugin_directory());
   std::erase_if(claims, [&](const auto& claim) { return claim.plugin == plugin.name; });
   for (const Component* component : catalog.loaded()) {
     if (component->plugin.get() != &plugin) continue;
-    const Factory& factory = component->factory;
-    if (catalog.owner_of(factory.kind, factory.info.name) == plugin.name)
-      claims.push_back({{factory.kind, factory.info.name}, plugin.name});
+    const OfferedComponent name{component->factory.kind, component->factory.info.name};
+    if (catalog.owner_of(name.kind, name.name) != plugin.name) continue;
+    std::erase_if(claims, [&](const auto& claim) { return claim.component == name; });
+    claims.push_back({name, plugin.name});
   }
-  host::write_claims(folder, claims);
+  return claims;
 }
 
-/// Moves the plugin to the folder where commands find it. This is the last step and the only one
-/// that installs anything: the names and the record, which is stored under the hash of the file,
-/// have no effect without the file.
-void place(const fs::path& staged, const fs::path& target, const PluginIdentity& plugin,
-           const Catalog& catalog) {
-  fs::create_directories(target.parent_path());
-  claim_names(catalog, plugin, target.parent_path());
-  const fs::path record = host::record_places(target, plugin.sha256).back();
-  fs::create_directories(record.parent_path());
-  fs::rename(staged.string() + ".tested.json", record);
-  fs::rename(staged, target);
+/// \throws UsageError, IoError
+void check_place(const fs::path& target, bool replaces) {
+  const fs::file_status status = fs::symlink_status(target);
+  if (fs::is_directory(status)) throw IoError(target.string() + ": is a folder, not a plugin");
+  if (fs::exists(status) && !replaces)
+    throw UsageError(target.string() + ": is installed already; --replace takes it out first");
 }
 
 int do_plugins_install(const Arguments& arguments) {
@@ -191,28 +141,30 @@ int do_plugins_install(const Arguments& arguments) {
   std::optional<std::string> wanted;
   if (arguments.has("signer")) wanted = core::read_public_key(arguments.text("signer"));
   const fs::path target = host::user_plugin_directory() / fs::path(plugin).filename();
-  const StagingFolder folder;
-  if (fs::exists(target) && !arguments.has("replace"))
-    throw UsageError(target.string() + ": is installed already; --replace takes it out first");
-  const fs::path staged =
-      fs::canonical(staged_copy(plugin, folder).parent_path()) / fs::path(plugin).filename();
+  PluginChange change;
+  const fs::path& staged = change.staged();
+  check_place(target, arguments.has("replace"));
+  copy_plugin(plugin, staged);
   const std::optional<std::string> signer = signer_of(plugin, staged, wanted);
   put_on_record(arguments, staged);
-  return load_in_child([&](const host::RefusedFiles& refused_before) {
+  const int code = load_in_child([&](const host::RefusedFiles& refused_before) {
     host::RefusedFiles refused = refused_before;
     if (fs::exists(target)) refused.emplace(fs::canonical(target), "is being replaced");
     host::PluginHost host =
-        host::find_plugins({.refused = refused, .also_trusted = {folder.path()}});
+        host::find_plugins({.refused = refused, .also_trusted = {staged.parent_path()}});
     const PluginIdentity& loaded = load_staged(host, plugin, staged);
-    place(staged, target, loaded, host.catalog());
+    const Catalog& catalog = host.catalog();
+    change.install(target, loaded.sha256, with_names_of(loaded, catalog));
     print("installed " + loaded.name + " " + loaded.version + ": " +
-          components_of(host.catalog(), loaded) + "\n" + target.string() + "\n" +
-          taken_names(host.catalog(), loaded) +
+          components_of(catalog, loaded) + "\n" + target.string() + "\n" +
+          taken_names(catalog, loaded) +
           (!signer  ? "signed by nobody\n"
            : wanted ? "signed by the key asked for\n"
                     : "signed by the key " + *signer + "; whose that is, --signer would say\n"));
     return 0;
   });
+  change.finish();
+  return code;
 }
 
 }  // namespace

@@ -4,11 +4,9 @@
 #include "command.hpp"
 #include "loading_in_child.hpp"
 #include "output.hpp"
-#include "plugins.hpp"
+#include "plugin_change.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/host/claimed_names.hpp"
 #include "privgrad/host/search_path.hpp"
-#include "privgrad/host/test_record.hpp"
 #include "privgrad/params.hpp"
 
 namespace privgrad::tool {
@@ -25,9 +23,7 @@ struct Installed {
 /// Each file can also be removed by its file name, because some plugins can no longer be loaded.
 std::vector<Installed> installed_plugins(const Catalog& catalog) {
   std::vector<Installed> all;
-  const fs::path folder = host::user_plugin_directory();
-  if (!fs::is_directory(folder)) return all;
-  for (const fs::path& file : host::find_plugin_files(folder)) {
+  for (const fs::path& file : host::find_plugin_files(host::user_plugin_directory())) {
     Installed one{.file = file, .names = {file.filename().string()}};
     std::error_code broken;
     const fs::path resolved = fs::canonical(file, broken);
@@ -48,37 +44,37 @@ std::vector<Installed> installed_plugins(const Catalog& catalog) {
                    (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
 }
 
-/// Removes the file first: without it, its records and names have no effect.
-void remove_plugin(const fs::path& file, const Catalog& catalog) {
-  const fs::path resolved = fs::canonical(file);
-  const PluginIdentity* plugin = nullptr;
-  for (const Component* component : catalog.loaded()) {
-    if (component->plugin->file == resolved) plugin = component->plugin.get();
-  }
-  fs::remove(file);
-  fs::remove(file.string() + ".tested.json");
-  if (plugin == nullptr) return;
-  fs::remove(host::record_places(file, plugin->sha256).back());
+/// \returns all claims except those of the plugin in this file.
+std::vector<host::ClaimedName> without_names_of(const fs::path& file, const Catalog& catalog) {
+  const fs::path resolved = fs::weakly_canonical(file);
   std::vector<host::ClaimedName> claims = host::read_claims(host::user_plugin_directory());
-  std::erase_if(claims, [&](const auto& claim) { return claim.plugin == plugin->name; });
-  host::write_claims(host::user_plugin_directory(), claims);
+  for (const Component* component : catalog.loaded()) {
+    if (component->plugin->file != resolved) continue;
+    const std::string& plugin = component->plugin->name;
+    std::erase_if(claims, [&](const auto& claim) { return claim.plugin == plugin; });
+  }
+  return claims;
 }
 
 int do_plugins_remove(const Arguments& arguments) {
   const std::string& given = arguments.operand(0);
-  return load_in_child([&](const host::RefusedFiles& refused) {
+  if (!fs::is_directory(host::user_plugin_directory())) fail_unknown(given, {});
+  PluginChange change;
+  const int code = load_in_child([&](const host::RefusedFiles& refused) {
     const host::PluginHost host = host::find_plugins({.refused = refused});
     const std::vector<Installed> all = installed_plugins(host.catalog());
     const auto found = std::find_if(
         all.begin(), all.end(), [&](const Installed& one) { return one.names.contains(given); });
     if (found == all.end()) fail_unknown(given, all);
-    remove_plugin(found->file, host.catalog());
+    change.remove(found->file, without_names_of(found->file, host.catalog()));
     std::string names;
     for (const std::string& name : found->names)
       if (name != found->file.filename()) names += (names.empty() ? ": " : ", ") + name;
     print("removed " + found->file.string() + names + "\n");
     return 0;
   });
+  change.finish();
+  return code;
 }
 
 }  // namespace

@@ -1,10 +1,12 @@
 #include "companion.hpp"
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <filesystem>
 #include <iostream>
 #include <system_error>
@@ -18,16 +20,14 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string path_of(const std::string& name, const std::string& remedy) {
-  std::error_code unknown;
-  const fs::path command = fs::read_symlink("/proc/self/exe", unknown);
-  const fs::path companion = command.parent_path().parent_path() / "lib/privgrad" / name;
-  if (unknown || !fs::exists(companion, unknown)) {
-    throw IoError(companion.string() + ": is missing; " + remedy);
-  }
+  const fs::path companion = installation() / "lib/privgrad" / name;
+  if (!fs::exists(companion)) throw IoError(companion.string() + ": is missing; " + remedy);
   return companion.string();
 }
 
 }  // namespace
+
+fs::path installation() { return fs::read_symlink("/proc/self/exe").parent_path().parent_path(); }
 
 void become_companion(const std::string& name, std::vector<std::string> words,
                       const std::string& remedy) {
@@ -46,6 +46,7 @@ int run_companion(const std::string& name, std::vector<std::string> words, const
   std::cout.flush();  // otherwise the child would print it too
   const pid_t child = ::fork();
   if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     ::dup2(file, STDERR_FILENO);
     ::_exit(with_exit_code([&]() -> int { become_companion(name, std::move(words)); }));
   }

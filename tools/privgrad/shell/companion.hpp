@@ -1,4 +1,4 @@
-// Hands the process over to a companion program in lib/privgrad/.
+// Where the command is installed, and the companion programs that it starts from there.
 #pragma once
 
 #include <filesystem>
@@ -6,6 +6,11 @@
 #include <vector>
 
 namespace privgrad::tool {
+
+/// The folder that contains the command's bin/, lib/ and share/: the prefix of an installation, or a
+/// build folder.
+/// \throws std::filesystem::filesystem_error if the process cannot find itself.
+std::filesystem::path installation();
 
 /// Replaces this process by a companion program in lib/privgrad/. Companion programs have libraries
 /// and abilities that other commands should not carry. The companion has the same input and output,
@@ -17,7 +22,8 @@ namespace privgrad::tool {
     const std::string& name, std::vector<std::string> words,
     const std::string& remedy = "build all of PrivGrad (make build), or install it again");
 
-/// Runs a companion as a child process with the same input and output, and waits for it.
+/// Runs a companion as a child process with the same input and output, and waits for it. The
+/// companion is killed when this process ends.
 /// \param errors  a new file for its standard error.
 /// \returns its exit code.
 /// \throws IoError as above; PluginError if a signal ended it.

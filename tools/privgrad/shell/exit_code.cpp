@@ -36,7 +36,9 @@ int with_exit_code(const std::function<int()>& action) {
   } catch (const IoError& problem) {
     return report(problem, kInputOutput);
   } catch (const std::filesystem::filesystem_error& problem) {
-    return report(problem, kInputOutput);
+    const auto& path = problem.path2().empty() ? problem.path1() : problem.path2();
+    report_failure(path.string() + ": " + problem.code().message());
+    return kInputOutput;
   } catch (const std::bad_alloc&) {
     report_failure("out of memory");
     return kOther;

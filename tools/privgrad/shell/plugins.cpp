@@ -25,27 +25,36 @@ host::PluginHost find_plugins(const Arguments& arguments, host::SearchRequest re
   return host::find_plugins(request);
 }
 
-void warn_of_refused(const host::PluginHost& host, bool has_lock) {
-  for (const Catalog::Refusal& refusal : host.catalog().refused()) {
-    // With a lock file, the user expects that all other plugins are left out.
-    if (has_lock && refusal.why.starts_with("not in the lock file")) continue;
-    complain("warning", refusal.file + ": not loaded: " + refusal.why);
-  }
-}
+/// The catalog of this process, and how many of its refusals were reported.
+std::optional<std::pair<Catalog, std::size_t>> warned;
 
 }  // namespace
+
+void warn_of_refused() {
+  if (!warned) return;
+  auto& [catalog, count] = *warned;
+  const std::vector<Catalog::Refusal> refused = catalog.refused();
+  for (; count < refused.size(); ++count) {
+    const auto& [file, why] = refused[count];
+    // With a lock file, the user expects that all other plugins are left out.
+    if (!why.starts_with("not in the lock file"))
+      complain("warning", file + ": not loaded: " + why);
+  }
+}
 
 host::PluginHost load_plugins(const Arguments& arguments,
                               const std::optional<host::LockFile>& lock) {
   host::PluginHost host = find_plugins(arguments, {.lock = lock});
-  warn_of_refused(host, lock.has_value());
+  warned.emplace(host.catalog(), 0);
+  warn_of_refused();
   return host;
 }
 
 host::PluginHost load_every_plugin(const Arguments& arguments, const host::RefusedFiles& refused) {
   host::PluginHost host = find_plugins(arguments, {.refused = refused});
   host.load_offered();
-  warn_of_refused(host, false);
+  warned.emplace(host.catalog(), 0);
+  warn_of_refused();
   return host;
 }
 

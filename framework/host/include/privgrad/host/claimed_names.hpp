@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "privgrad/catalog.hpp"
@@ -20,8 +21,10 @@ struct ClaimedName {
 /// \returns none if there is no such file, or if others may write it.
 std::vector<ClaimedName> read_claims(const std::filesystem::path& folder);
 
-/// Replaces the claims atomically; without claims the file is removed.
-/// \throws IoError
-void write_claims(const std::filesystem::path& folder, const std::vector<ClaimedName>& claims);
+/// The file in which the claims are recorded.
+std::filesystem::path claims_file(const std::filesystem::path& folder);
+
+/// \returns the claims as the content of that file.
+std::string claims_text(const std::vector<ClaimedName>& claims);
 
 }  // namespace privgrad::host

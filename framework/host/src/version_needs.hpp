@@ -1,0 +1,25 @@
+// Reads from a plugin's file which versions of the platform's libraries it needs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "open_file.hpp"
+
+namespace privgrad::host {
+
+/// A version of a library: "libstdc++.so.6", "GLIBCXX_3.4.30".
+struct VersionNeed {
+  std::string library, version;
+};
+
+/// The library versions without which a shared object cannot be loaded.
+/// \throws PluginError if the file's list of them is malformed.
+std::vector<VersionNeed> read_version_needs(const OpenFile& file);
+
+/// Compares these versions with the libraries of this process. Libraries that are not loaded yet are
+/// left to the dynamic linker.
+/// \throws PluginError, with a remedy, if a library lacks a version.
+void check_version_needs(const OpenFile& file);
+
+}  // namespace privgrad::host
