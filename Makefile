@@ -46,6 +46,7 @@ presubmit: test-dependencies ## Before you submit: form, lint, types, a build as
 	@scripts/presubmit.sh $(JOBS)
 
 test-long: test-dependencies $(BUILD)/.configured ## Every trial of the long tests, with a log of what ran in BUILD/test-long.log
+	@scripts/install-dependencies.sh --compilers
 	@$(BUILD_ALONE)
 	@scripts/test-long.sh $(BUILD) $(JOBS)
 

@@ -59,6 +59,20 @@ def tell(**line):
     print(json.dumps(line), flush=True)
 
 
+def tell_plainly(row, missing):
+    """A network's last line for people: our step, and how many times as long it takes as each other one."""
+    ours = row["privgrad_private_ms"]
+    if ours is None:
+        print(f"step         not measured: {missing.get('privgrad_private')}")
+        return
+    print(f"step         {ours:.3g} ms: {row['network']}, {row['batch']} examples, private")
+    for key, what in (("torch", "a plain step of PyTorch, compiled"), ("opacus_ghost", "a private one of Opacus, ghost norms"),
+                      ("jax_privacy", "a private one of JAX Privacy")):
+        theirs = row[key + "_ms"]
+        print(f"ratio        {ours / theirs:.3g} times {what} ({theirs:.3g} ms)" if theirs else
+              f"ratio        to {what}: not measured: {missing.get(key)}")
+
+
 def in_short(error):
     return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
 
@@ -370,9 +384,12 @@ def measure(name, options):
             ours = best["privgrad_private"]
             for key in rivals():
                 row[key + "_over_privgrad_private"] = best[key] / ours if ours and best[key] else None
-            tell(**row, missing=missing)
+            if not options.plain:
+                tell(**row, missing=missing)
             if time.monotonic() > until:
-                return
+                break
+        if options.plain:
+            tell_plainly(row, missing)
 
 
 def main():
@@ -385,6 +402,7 @@ def main():
     parser.add_argument("--budget", type=float, default=120, help="seconds of one network")
     parser.add_argument("--microbatch", type=int, default=128, help="examples that JAX Privacy takes at a time")
     parser.add_argument("--networks", default="mlp,cnn,wrn")
+    parser.add_argument("--plain", action="store_true", help="print lines for people, at the end of each network")
     options = parser.parse_args()
     if not os.access(options.program, os.X_OK):
         sys.exit(f"compare_gpu: {options.program} is no program; build the project, or name it with --program")
@@ -392,14 +410,15 @@ def main():
     unknown = [name for name in names if name not in NETWORKS]
     if unknown:
         sys.exit(f"compare_gpu: --networks: {unknown[0]!r} is none of {', '.join(NETWORKS)}")
-    try:
-        with at_most(options.budget):
-            reached = ceilings(options)
-    except Exception as error:
-        reached = {"missing": in_short(error)}
-    tell(device=options.device, torch=getattr(torch, "__version__", None),
-         opacus=getattr(opacus, "__version__", None),
-         jax_privacy=importlib.metadata.version("jax-privacy") if jax_privacy else None, **reached)
+    if not options.plain:
+        try:
+            with at_most(options.budget):
+                reached = ceilings(options)
+        except Exception as error:
+            reached = {"missing": in_short(error)}
+        tell(device=options.device, torch=getattr(torch, "__version__", None),
+             opacus=getattr(opacus, "__version__", None),
+             jax_privacy=importlib.metadata.version("jax-privacy") if jax_privacy else None, **reached)
     for name in names:
         measure(name, options)
 

@@ -13,20 +13,31 @@ if(TARGET privgrad-export) # libonnx and protobuf may be missing
   install(TARGETS privgrad-export RUNTIME DESTINATION lib/privgrad COMPONENT program)
 endif()
 
-set(package_dir lib/cmake/privgrad)
-install(EXPORT privgradTargets NAMESPACE privgrad:: DESTINATION ${package_dir} COMPONENT dev)
-set(PRIVGRAD_CXX_COMPILER "${CMAKE_CXX_COMPILER_ID}-${CMAKE_CXX_COMPILER_VERSION}")
-cmake_path(GET CMAKE_CXX_COMPILER FILENAME PRIVGRAD_CXX_COMPILER_NAME)
-configure_package_config_file(cmake/privgradConfig.cmake.in privgradConfig.cmake INSTALL_DESTINATION ${package_dir}
+configure_package_config_file(cmake/privgradConfig.cmake.in privgradConfig.cmake INSTALL_DESTINATION lib/cmake/privgrad
                               NO_SET_AND_CHECK_MACRO)
 # Before 1.0 a minor release may break the ABI, so 0.1 does not answer for 0.2.
 write_basic_package_version_file(privgradConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_CURRENT_BINARY_DIR}/privgradConfig.cmake
-              ${CMAKE_CURRENT_BINARY_DIR}/privgradConfigVersion.cmake
-              cmake/PrivGradPlugin.cmake cmake/privgrad_plugin.lds
-        DESTINATION ${package_dir} COMPONENT dev)
 
-install(DIRECTORY examples/plugin_template DESTINATION share/privgrad COMPONENT dev)
+# What `privgrad gpu check` starts; the build tree has it, too, at the same place.
+set(PRIVGRAD_GPU_CHECK ${PROJECT_SOURCE_DIR}/scripts/check-cuda.sh ${PROJECT_SOURCE_DIR}/bench/compare_gpu.py)
+install(PROGRAMS ${PRIVGRAD_GPU_CHECK} DESTINATION lib/privgrad COMPONENT program)
+file(COPY ${PRIVGRAD_GPU_CHECK} DESTINATION ${PROJECT_BINARY_DIR}/lib/privgrad)
+
+# privgrad_install_sdk(<component> <export> <prefix>): what authors of plugins build with, below the prefix. What the
+# export set installs is in it as well.
+function(privgrad_install_sdk component export prefix)
+  install(EXPORT ${export} FILE privgradTargets.cmake NAMESPACE privgrad:: DESTINATION ${prefix}lib/cmake/privgrad
+          COMPONENT ${component})
+  install(FILES ${PROJECT_BINARY_DIR}/privgradConfig.cmake ${PROJECT_BINARY_DIR}/privgradConfigVersion.cmake
+                ${PROJECT_SOURCE_DIR}/cmake/PrivGradPlugin.cmake ${PROJECT_SOURCE_DIR}/cmake/privgrad_plugin.lds
+          DESTINATION ${prefix}lib/cmake/privgrad COMPONENT ${component})
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/framework/sdk/include/privgrad DESTINATION ${prefix}include
+          COMPONENT ${component})
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples/plugin_template DESTINATION ${prefix}share/privgrad
+          COMPONENT ${component})
+endfunction()
+privgrad_install_sdk(dev privgradTargets "")
+
 install(FILES LICENSE NOTICE README.md CONTRIBUTING.md SECURITY.md CHANGELOG.md DESTINATION share/doc/privgrad
         COMPONENT program)
 install(DIRECTORY docs DESTINATION share/doc/privgrad COMPONENT program)

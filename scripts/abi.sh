@@ -6,7 +6,7 @@
 #   scripts/abi.sh check   fails if something that plugins use has changed, and says what
 #
 # The interface is what libabigail reads from the debug information of libprivgrad_sdk, as far as installed headers declare
-# it. The other half, a plugin that was built then, is in tests/abi, too: tests/packaging runs it.
+# it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 action=$1

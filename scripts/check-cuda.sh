@@ -1,6 +1,9 @@
 #!/bin/sh
 # Tries the backend `cuda` on a machine with a GPU, which need not have the project's libraries, nor a compiler.
 #
+#   check-cuda.sh here PROGRAM       what `privgrad gpu check` starts, where PROGRAM is installed: whether the GPU computes the
+#                                    bits that the processor does, and how long a step takes, in lines for people. Exit
+#                                    code 0: right; 1: wrong; 2: there is no GPU that can be used; 4: a run failed
 #   scripts/check-cuda.sh pack DIR   builds what is needed and puts it in DIR, below 64 MiB (BUILD=build-ci names a
 #                                    build folder other than build)
 #   DIR/check-cuda.sh run            there: prints lines of JSON as they are made; also kept in DIR/check.jsonl
@@ -36,7 +39,6 @@ pack() {
   rm -rf "$1/lib/privgrad/plugins/transforms" "$1/lib/privgrad/plugins/clusters"
   rm -f "$1"/lib/privgrad/plugins/data_sources/hdf5.* "$1"/lib/privgrad/plugins/data_sources/npy.*
   cp "$here/check-cuda.sh" "$root/bench/compare_gpu.py" "$1/"
-  cp "$root/examples/manifests/quickstart.yaml" "$1/"
   echo "$build" >"$1/built-in"
   # Whatever they are linked with, the C library and its loader too: that machine's may be older.
   for file in "$1/bin/"* "$1/lib/privgrad/privgrad-conformance" "$1"/lib/privgrad/plugins/*/*.so; do
@@ -87,6 +89,17 @@ check() {
   tell "{\"check\": \"$name\", \"passed\": $result, \"seconds\": $(($(date +%s) - begin))}"
 }
 
+# Why $program cannot use a GPU; empty if it can.
+missing_hardware() {
+  "$program" plugins list --json >"$work/plugins.json" || return 1
+  grep -q '"full_name": *"privgrad.cuda:cuda"' "$work/plugins.json" || echo "the plugin of the backend cuda is not installed"
+  sed -nE 's/.*"missing_hardware": ?"([^"]+)".*/\1/p' "$work/plugins.json" | head -n 1
+}
+
+device() {
+  nvidia-smi --query-gpu=name,driver_version,compute_cap --format=csv,noheader 2>/dev/null | head -n 1 || true
+}
+
 # The bytes of a model behind its header, whose length its first eight bytes tell.
 tensors() {
   header=$(od -An -tu8 -N8 "$1" | tr -d ' ')
@@ -96,18 +109,57 @@ tensors() {
 # train BACKEND OUT [--set KEY=VALUE]
 train() {
   set -- "$1" "$2" "${3:-}" "${4:-}"
-  "$here/privgrad-here" run "$here/quickstart.yaml" --quiet --set seed=5 --set steps=30 \
-    --set "model={kind: mlp, hidden: [64, 32], loss: cross_entropy}" --set "backend=$1" --out "$2" --state "$2.state" $3 $4
+  "$program" run "$work/small.yaml" --quiet --set "backend=$1" --out "$2" --state "$2.state" $3 $4 >"$2.said"
 }
 
+# Whether a run leaves the same model on the processor, on the GPU, and there in other passes. A run that fails says so itself.
 same_model() {
-  rm -rf "$here/runs"
-  mkdir "$here/runs"
-  train '{kind: cpu}' "$here/runs/cpu" || return 1
-  train '{kind: cuda, device: 0}' "$here/runs/gpu" || return 1
-  train '{kind: cuda, device: 0}' "$here/runs/again" --set microbatch_size=77 || return 1
-  [ "$(tensors "$here/runs/cpu/model.safetensors")" = "$(tensors "$here/runs/gpu/model.safetensors")" ] || return 1
-  [ "$(tensors "$here/runs/cpu/model.safetensors")" = "$(tensors "$here/runs/again/model.safetensors")" ]
+  rm -rf "$work/runs"
+  mkdir "$work/runs"
+  cat >"$work/small.yaml" <<'YAML'
+privgrad: 1
+seed: 5
+data: {kind: synthetic, rows: 2000, test_rows: 500, dimensions: 20}
+model: {kind: mlp, hidden: [64, 32], loss: cross_entropy}
+sampler: full_batch
+optimizer: {kind: momentum, beta: 0.9}
+schedules: {clip_norm: 1, learning_rate: 0.5, noise_multiplier: uniform}
+privacy: {target_epsilon: 3, target_delta: 1e-5, adjacency: zero_out, accountant: zcdp}
+steps: 30
+YAML
+  train '{kind: cpu}' "$work/runs/cpu" || return
+  train '{kind: cuda, device: 0}' "$work/runs/gpu" || return
+  train '{kind: cuda, device: 0}' "$work/runs/again" --set microbatch_size=77 || return
+  right=$(tensors "$work/runs/cpu/model.safetensors")
+  for run in gpu again; do
+    [ "$(tensors "$work/runs/$run/model.safetensors")" != "$right" ] || continue
+    echo "privgrad: error: the backend cuda leaves another model than the backend cpu" >&2
+    return 1
+  done
+}
+
+here() {
+  program=$1
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+  missing=$(missing_hardware)
+  if [ -n "$missing" ]; then
+    echo "privgrad: error: there is no GPU to check: $missing" >&2
+    exit 2
+  fi
+  echo "device       $(device)"
+  same_model || {
+    result=$?
+    [ "$result" != 1 ] || echo "bits         WRONG"
+    exit "$result"
+  }
+  echo "bits         right: 30 steps leave the model that the processor trains, byte for byte"
+  if command -v python3 >/dev/null; then
+    # COMPARE is words of options.
+    python3 "$here/compare_gpu.py" --program "$program" --networks cnn --budget 60 --plain ${COMPARE:-}
+  else
+    echo "step         not measured: python3 is not installed"
+  fi
 }
 
 # compare NETWORK SECONDS OPTIONS...: lines of figures. Python keeps this machine's libraries; privgrad is started
@@ -136,6 +188,8 @@ sanitize() {
 run() {
   [ -e "$here/built-in" ] || stop "run is for a folder that pack made"
   choose_libraries
+  program=$here/privgrad-here
+  work=$here
   rm -f "$here/failed" "$here/check.jsonl"
   # The tests look for plugins where they were built.
   plugins=$(cat "$here/built-in")/lib/privgrad/plugins
@@ -148,9 +202,8 @@ run() {
 LD_LIBRARY_PATH="$here/lib:$own_libraries\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}" exec "$here/bin/privgrad" "\$@"
 EOF
   chmod +x "$here/privgrad-here"
-  missing=$("$here/privgrad-here" plugins list --json | sed -nE 's/.*"missing_hardware": ?"([^"]+)".*/\1/p' | head -n 1)
-  device=$(nvidia-smi --query-gpu=name,driver_version,compute_cap --format=csv,noheader 2>/dev/null | head -n 1 || true)
-  tell "{\"device\": \"$device\", \"missing_hardware\": \"$missing\"}"
+  missing=$(missing_hardware)
+  tell "{\"device\": \"$(device)\", \"missing_hardware\": \"$missing\"}"
   [ -z "$missing" ] || exit 1
   check programs env PRIVGRAD_TEST_GPU=1 "$here/bin/cuda_test" 'cuda: *' &
   check noise env PRIVGRAD_TEST_GPU=1 "$here/bin/cuda_test" 'cuda noise*' &
@@ -171,6 +224,7 @@ EOF
 case "${1:-}" in
   pack) [ $# = 2 ] || stop "usage: check-cuda.sh pack DIR"; pack "$2" ;;
   run) run ;;
-  same_model) same_model ;;
-  *) stop "usage: check-cuda.sh pack DIR, and there: check-cuda.sh run" ;;
+  same_model) program=$here/privgrad-here work=$here; same_model ;;
+  here) [ $# = 2 ] || stop "usage: check-cuda.sh here PROGRAM"; here "$2" ;;
+  *) stop "usage: check-cuda.sh pack DIR, and there: check-cuda.sh run; or check-cuda.sh here PROGRAM" ;;
 esac

@@ -39,6 +39,15 @@ inside man -w privgrad-run 2>/dev/null || inside test -e /usr/share/man/man1/pri
 if ls "$dist"/python3-privgrad_*.deb >/dev/null 2>&1; then
   inside python3 -c 'import privgrad; print("python", privgrad.account({"event": "gaussian", "noise_multiplier": 1.0}, delta=1e-5))'
 fi
+# An author's plugin, by what the packages have and each compiler.
+inside apt-get install -y -q --no-install-recommends make g++ clang >"$2/compilers.log" 2>&1
+for compiler in g++ clang++; do
+  inside sh -ec "cd && privgrad plugins new suite schedule accountant/by_$(echo $compiler | tr -d +) aggregator --dir $compiler
+    cmake -S $compiler -B $compiler/build -DCMAKE_CXX_COMPILER=$compiler && cmake --build $compiler/build
+    ctest --test-dir $compiler/build --output-on-failure
+    privgrad plugins install $compiler/build/lib/privgrad/plugins/suites/suite.privgrad.so
+    privgrad plugins remove suite.privgrad.so" >"$2/$compiler.log" 2>&1 || { cat "$2/$compiler.log" >&2; exit 1; }
+done
 inside apt-get purge -y -q 'privgrad*' python3-privgrad >"$2/remove.log" 2>&1
 left=$(inside find / -xdev -path /proc -prune -o -name '*privgrad*' -print | grep -v '^/root/\|^/var/log\|^/var/cache' || true)
 [ -z "$left" ] || { echo "left behind after purge: $left" >&2; exit 1; }

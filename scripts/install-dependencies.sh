@@ -12,6 +12,7 @@
 #   scripts/install-dependencies.sh --cuda     and, where PyPI can be reached, the compiler of CUDA 13 in a folder of
 #                                              its own (100 MB), with which the kernels for GPUs are compiled; Debian
 #                                              12's own is of CUDA 11, too old for C++20
+#   scripts/install-dependencies.sh --compilers   and all compilers that plugins are built by in make test-long
 #   scripts/install-dependencies.sh --docs     and what make docs starts; what PyPI has of it, make docs installs in a
 #                                              folder of its own
 #   scripts/install-dependencies.sh --release   and what make release-check starts
@@ -70,6 +71,12 @@ LIST
     echo 'python3-venv                  a folder for the packages from PyPI that make the site'
     echo 'doxygen                       its pages of the C++ interface (GPL-2.0-only, a program)'
   fi
+  if [ "$with_compilers" = 1 ]; then
+    echo 'g++-11                        the oldest compiler of Debian 12 that plugins are built by'
+    echo 'g++-12                        its default'
+    echo 'clang-14                      its other default'
+    echo 'clang-16                      the newest'
+  fi
   if [ "$with_python" = 1 ]; then
     echo 'python3                       the interpreter that the package is for'
     echo 'python3-dev                   its headers'
@@ -105,6 +112,7 @@ with_lint=0
 with_sanitizers=0
 with_python=0
 with_cuda=0
+with_compilers=0
 with_docs=0
 with_release=0
 list_only=0
@@ -116,10 +124,11 @@ for argument in "$@"; do
     --sanitizers) with_sanitizers=1 ;;
     --python) with_python=1 ;;
     --cuda) with_cuda=1 ;;
+    --compilers) with_compilers=1 ;;
     --docs) with_docs=1 ;;
     --release) with_release=1 ;;
     --list) list_only=1 ;;
-    *) stop "unknown argument '$argument'; allowed are --cuda, --docs, --format, --lint, --list, --python, --release, --sanitizers and --test" ;;
+    *) stop "unknown argument '$argument'; allowed are --compilers, --cuda, --docs, --format, --lint, --list, --python, --release, --sanitizers and --test" ;;
   esac
 done
 

@@ -81,13 +81,14 @@ const Case kCases[] = {
     {{"account", "--accountant", "z"}, {"zcdp"}},
     {{"account", "--adjacency", "r"}, {"replace_one"}},
     {{"plugins", "new", "o"}, {"optimizer"}},
-    {{"plugins", "new", "optimizer", "o"}, {}},  // a name of one's own
+    {{"plugins", "new", "suite", "schedule", "o"}, {"optimizer"}},
     {{"run", "--qu"}, {"--quiet"}},
     {{"run", "-q", "sm"}, {"small.yaml"}},
     {{"run", "--set", "a=b", "sm"}, {"small.yaml"}},
     {{"run", "--out", "f"}, {"folder"}},
     {{"run", "--threads", "s"}, {}},
     {{"run", "small.yaml", "sm"}, {}},  // it takes one manifest
+    {{"--pre"}, {"--prefix"}},
     {{"no-such-command", ""}, {}},
 };
 

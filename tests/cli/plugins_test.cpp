@@ -163,20 +163,47 @@ TEST_CASE("run --locked without a lock file is exit code 4") {
 
 TEST_CASE("plugins new writes a project without a token left in it") {
   const Cli cli;
-  for (const char* kind : {"accountant", "aggregator", "backend", "clipping", "data_source",
-                           "model", "optimizer", "sampler", "schedule", "transform"}) {
-    const std::string name = std::string("my_") + kind;
-    const Outcome outcome = cli({"plugins", "new", kind, name, "--vendor", "acme"});
+  Words suite{"plugins", "new", "all", "--vendor", "ac-me"};
+  std::string list;
+  const auto check = [&](const Words& words, const std::string& name, const std::string& room) {
+    const Outcome outcome = cli(words);
     INFO(outcome.err);
     REQUIRE(outcome.exit_code == 0);
-    const std::string source = read_file(cli.out(name) / (name + ".cpp"));
-    CHECK_THAT(source, ContainsSubstring("PRIVGRAD_PLUGIN(\"acme." + name + "\""));
-    CHECK_THAT(read_file(cli.out(name) / "CMakeLists.txt"),
-               ContainsSubstring("KIND " + std::string(kind) + "s"));
+    CHECK_THAT(read_file(cli.out(name) / "CMakeLists.txt"), ContainsSubstring("KIND " + room));
     for (const auto& entry : fs::recursive_directory_iterator(cli.out(name))) {
       if (entry.is_regular_file()) CHECK(read_file(entry.path()).find('@') == std::string::npos);
     }
+    return read_file(cli.out(name) / (name + ".cpp"));
+  };
+  for (const std::string kind : {"accountant", "aggregator", "backend", "clipping", "data_source",
+                                 "model", "optimizer", "sampler", "schedule", "transform"}) {
+    const std::string name = "my_" + kind;
+    CHECK_THAT(check({"plugins", "new", kind, name, "--vendor", "acme"}, name, kind + "s"),
+               ContainsSubstring("PRIVGRAD_PLUGIN(\"acme." + name + "\", \"0.1.0\",\n" +
+                                 std::string(16, ' ') + "\"" + kind + "/" + name + "\","));
+    suite.push_back(kind);
+    list += kind + "/all_" + kind + "\"\n" + std::string(16, ' ') + "\" ";
   }
+  suite.push_back("schedule/my_own");
+  CHECK_THAT(check(suite, "all", "suites"), ContainsSubstring("\"" + list + "schedule/my_own\","));
+  CHECK(read_file(cli.out("all/my_own.hpp")).find("class MyOwn final") != std::string::npos);
+}
+
+TEST_CASE("plugins new says what is wrong with kinds and names") {
+  const Cli cli;
+  const auto [words, why] = GENERATE(table<Words, std::string>(
+      {{{"shedule", "x"}, "did you mean 'schedule'?"},
+       {{"suite", "shedule", "model"}, "did you mean 'schedule'?"},
+       {{"accountant", "schedule", "model"}, "the name of the plugin comes before its kinds"},
+       {{"suite", "model", "model"}, "two components are called 'suite_model'"},
+       {{"suite", "model/", "schedule"}, "NAME of model/ is ''"},
+       {{"Suite", "model", "schedule"}, "NAME is 'Suite'"},
+       {{"schedule"}, "is missing"}}));
+  Words call{"plugins", "new"};
+  call.insert(call.end(), words.begin(), words.end());
+  const Outcome outcome = cli(call);
+  check_one_error_line(outcome, 2);
+  CHECK_THAT(outcome.err, ContainsSubstring(why));
 }
 
 TEST_CASE("plugins new overwrites nothing and leaves nothing half-written") {

@@ -168,6 +168,57 @@ TEST_CASE("what a machine lacks is said in one line, by the list and by a run", 
   }
 }
 
+TEST_CASE("gpu check says whether the bits are right, what a step takes, and what is missing",
+          "[cuda]") {
+  const Cli cli;
+  const Outcome without = over_driver(cli, {"gpu", "check"}, "devices 0");
+  check_refused(without, 2);
+  CHECK_THAT(without.err,
+             ContainsSubstring("there is no GPU to check: the NVIDIA driver finds no"));
+  if (!has_kernels()) return skip();
+  Call checked = cli.prepare({"gpu", "check"});
+  checked.environment["LD_LIBRARY_PATH"] = kBuild / "tests/fake_driver";
+  checked.environment["COMPARE"] = "--batch 4 --steps 1 --rounds 1";
+  const Outcome outcome = call(checked);
+  INFO(outcome.out << outcome.err);
+  CHECK(outcome.exit_code == 0);
+  CHECK_THAT(outcome.out, ContainsSubstring("\nbits         right: ") &&
+                              ContainsSubstring(" ms: fedavg_cnn, 4 examples, private\nratio   ") &&
+                              ContainsSubstring("a plain step of PyTorch"));
+}
+
+TEST_CASE("gpu check fails where the models differ, or where a run fails", "[cuda]") {
+  const Cli cli;
+  // Stands for the command: its model has the backend's name for its numbers.
+  const auto check = [&](const std::string& at_gpu) {
+    const fs::path program = cli.out("privgrad");
+    write_file(program,
+               "#!/bin/sh\n"
+               "if [ \"$1\" = plugins ]; then\n"
+               "  echo '\"full_name\": \"privgrad.cuda:cuda\", \"missing_hardware\": \"\"'\n"
+               "  exit\nfi\n"
+               "for word in \"$@\"; do\n"
+               "  case $last in --out) out=$word ;; --set) set=${set:-$word} ;; esac\n"
+               "  last=$word\ndone\n"
+               "mkdir $out\n"
+               "case $set in *cuda*) " +
+                   at_gpu +
+                   " ;; *) model=right ;; esac\n"
+                   "printf '\\0\\0\\0\\0\\0\\0\\0\\0%s' $model >$out/model.safetensors\n");
+    fs::permissions(program, fs::perms::owner_all);
+    return call({.words = {"/bin/sh", kSource / "scripts/check-cuda.sh", "here", program}});
+  };
+  const Outcome wrong = check("model=wrong");
+  CHECK(wrong.exit_code == 1);
+  CHECK_THAT(wrong.out, ContainsSubstring("bits         WRONG\n"));
+  CHECK(wrong.err ==
+        "privgrad: error: the backend cuda leaves another model than the backend cpu\n");
+  const Outcome failing = check("echo 'privgrad: error: out of memory' >&2; exit 4");
+  CHECK(failing.exit_code == 4);
+  CHECK(failing.err == "privgrad: error: out of memory\n");
+  CHECK(failing.out.find("bits") == failing.out.npos);
+}
+
 TEST_CASE("a GPU that there is not is refused with those that there are", "[cuda]") {
   const Cli cli;
   const Outcome outcome = over_driver(

@@ -97,11 +97,54 @@ case_install() {
   expect_text "$prefix/share/man/man1/privgrad.1" "privgrad\\-plugins\\-list"
 }
 
-case_new() {
-  new_plugin "$1" "my_$1"
+# The Debian package privgrad-dev is the component dev of the installation.
+case_sdk() {
+  fresh sdk
+  expect_exit 0 "$CMAKE" --install "$BUILD" --component dev --prefix "$folder"
+  diff -r "$SOURCE/framework/sdk/include/privgrad" "$folder/include/privgrad" -x inference -x testing ||
+    fail "the headers are not those of the sources"
+  diff -r "$SOURCE/examples/plugin_template" "$folder/share/privgrad/plugin_template" ||
+    fail "the template is not that of the sources"
+  for file in privgradConfig.cmake privgradConfigVersion.cmake privgradTargets.cmake PrivGradPlugin.cmake privgrad_plugin.lds; do
+    [ -f "$folder/lib/cmake/privgrad/$file" ] || fail "$file is not installed"
+  done
+}
+
+# suite [COMPILER]   A component of each kind in one plugin, by this compiler or the framework's own: it keeps the contracts
+# of its kinds, and a run uses them.
+case_suite() {
+  compiler=${1:-$CXX}
+  command -v "$compiler" >/dev/null || { echo "SKIPPED: $compiler is not installed"; exit 0; }
+  [ -z "${1:-}" ] || case "$CXXFLAGS" in *-fsanitize*) echo "SKIPPED: $compiler has another sanitizer"; exit 0 ;; esac
+  fresh "suite_$(basename "$compiler")"
+  expect_exit 0 "$privgrad" plugins new suite accountant aggregator backend clipping data_source model optimizer sampler \
+    schedule transform schedule/slower --dir "$folder" --vendor acme
+  CXXFLAGS=${1:+} configure "$folder" -DCMAKE_CXX_COMPILER="$compiler"
+  expect_exit 0 "$CMAKE" --build "$folder/build"
+  # Whatever the author's own flags, a fresh plugin compiles without warnings.
+  ! grep -q 'warning:' "$log" || fail "the template compiles with warnings: $(cat "$log")"
   expect_exit 0 "$CTEST" --test-dir "$folder/build" --output-on-failure
-  expect_text "$log" "my_$1-conformance"
+  expect_text "$log" "suite-conformance"
   expect_text "$log" "100% tests passed, 0 tests failed out of 1"
+  cat >"$folder/manifest.yaml" <<'YAML'
+privgrad: 1
+data: {kind: suite_data_source, transforms: [{kind: suite_transform, statistic: public}]}
+model: {kind: suite_model, hidden: 4}
+backend: suite_backend
+sampler: {kind: suite_sampler, groups: 4}
+aggregator: suite_aggregator
+clipping: {kind: suite_clipping, floor: 0.1}
+optimizer: suite_optimizer
+schedules:
+  noise_multiplier: uniform
+  clip_norm: {kind: slower, from: 1, to: 0.5}
+  learning_rate: {kind: suite_schedule, from: 0.5, to: 0.1}
+privacy: {target_epsilon: 1, target_delta: 1e-5, adjacency: zero_out, accountant: suite_accountant}
+steps: 8
+YAML
+  expect_exit 0 env PRIVGRAD_PLUGIN_PATH="$folder/build/lib/privgrad/plugins" \
+    "$privgrad" run "$folder/manifest.yaml" --quiet --out "$folder/run"
+  expect_text "$folder/run/privgrad.lock" 'name = "acme.suite"'
 }
 
 case_story() {
@@ -228,24 +271,6 @@ case_use() {
   fi
   nm -DC --defined-only "$prefix/lib/libprivgrad_inference.so" >"$log"
   ! grep -F "privgrad::core::" "$log" || fail "the library shows what is inside it"
-}
-
-# Plugins that were built for the first release of this minor version, one of each kind: with the compiler ABI that they
-# were built with they keep every promise still.
-case_kept() {
-  fresh kept
-  mkdir -p "$folder"
-  abi=$("$privgrad" --version | sed -n 's/^ABI //p')
-  built_for='privgrad=0.1;arch=x86_64;cxx=gcc12;cxxabi=1017;std=libstdc++12/cxx11=1;lib=plain'
-  [ "$abi" = "$built_for" ] || {
-    echo "SKIPPED: this build is for $abi, the kept plugins for $built_for"
-    exit 0
-  }
-  tar -xJf "$SOURCE/tests/abi/plugins-0.1.tar.xz" -C "$folder"
-  [ "$(ls "$folder" | wc -l)" = 8 ] || fail "expected eight kept plugins"
-  for plugin in "$folder"/*.privgrad.so; do
-    expect_exit 0 "$privgrad" plugins test --quiet "$plugin"
-  done
 }
 
 command=$1

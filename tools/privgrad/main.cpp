@@ -5,6 +5,7 @@
 
 #include "account_waits.hpp"
 #include "command.hpp"
+#include "companion.hpp"
 #include "exit_code.hpp"
 #include "last_words.hpp"
 #include "output.hpp"
@@ -47,6 +48,7 @@ std::string overview() {
          "  --help            Print this page; after a command, the command's.\n"
          "  --version         Print the version, the ABI that plugins need and the\n"
          "                    instructions in use (PRIVGRAD_INSTRUCTIONS).\n"
+         "  --prefix          Print where PrivGrad is installed, for CMAKE_PREFIX_PATH.\n"
          "\nexamples:\n"
          "  privgrad run examples/manifests/quickstart.yaml\n"
          "  privgrad plan examples/manifests/quickstart.yaml --set privacy.target_epsilon=1\n"
@@ -111,6 +113,10 @@ int dispatch(const Words& given) {
           std::string(name_of(instruction_set())) + "\n");
     return 0;
   }
+  if (given.front() == "--prefix") {
+    print(installation().string() + "\n");
+    return 0;
+  }
   fail_unknown(given);
 }
 
@@ -158,6 +164,7 @@ const std::vector<Command>& commands() {
                                         data_describe_command(),
                                         cache_list_command(),
                                         cache_delete_command(),
+                                        gpu_check_command(),
                                         completion_command(),
                                         man_command()};
   return all;

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "command.hpp"
+#include "companion.hpp"
 #include "component_kinds.hpp"
 #include "output.hpp"
 #include "privgrad/trust/files.hpp"
@@ -35,9 +36,12 @@ void check_name(const std::string& what, const std::string& name, std::string_vi
   }
 }
 
+bool is_kind(const std::string& word) {
+  return std::find(kComponentKinds.begin(), kComponentKinds.end(), word) != kComponentKinds.end();
+}
+
 void check_kind(const std::string& kind) {
-  if (std::find(kComponentKinds.begin(), kComponentKinds.end(), kind) != kComponentKinds.end())
-    return;
+  if (is_kind(kind)) return;
   const std::vector<std::string> kinds(kComponentKinds.begin(), kComponentKinds.end());
   const std::string nearest = nearest_name(kind, kinds);
   std::string all;
@@ -61,15 +65,12 @@ std::string pascal_case(const std::string& name) {
   return out;
 }
 
-/// share/privgrad/plugin_template below the prefix in which this program is installed.
 fs::path template_folder() {
-  std::error_code unknown;
-  const fs::path program = fs::read_symlink("/proc/self/exe", unknown);
-  fs::path folder = program.parent_path().parent_path() / "share/privgrad/plugin_template";
-  if (unknown || !fs::is_directory(folder / kCommon, unknown)) {
-    throw IoError(folder.string() + ": the plugin template is missing; install PrivGrad again");
-  }
-  return folder;
+  fs::path folder = installation() / "share/privgrad/plugin_template";
+  if (fs::is_directory(folder / kCommon)) return folder;
+  throw IoError(folder.string() +
+                ": the plugin template is missing; install PrivGrad again, of Debian's packages "
+                "privgrad-dev");
 }
 
 using Tokens = std::map<std::string, std::string>;
@@ -141,26 +142,75 @@ void write_folder(const fs::path& folder, const std::map<fs::path, std::string>&
   }
 }
 
+struct NewComponent {
+  std::string kind, name;
+};
+
+/// Reads KIND NAME as one component, and NAME KIND... or NAME KIND/NAME... as one for each kind.
+/// \returns the plugin's name, and its components.
+std::pair<std::string, std::vector<NewComponent>> wanted(const Arguments& arguments) {
+  const std::string& first = arguments.operand(0);
+  const auto kind_of = [](const std::string& word) { return word.substr(0, word.find('/')); };
+  const bool is_pair = arguments.operand_count() == 2;
+  if (is_pair && (is_kind(first) || !is_kind(kind_of(arguments.operand(1))))) {
+    check_kind(first);
+    check_name("NAME", arguments.operand(1), "_");
+    return {arguments.operand(1), {{first, arguments.operand(1)}}};
+  }
+  if (is_kind(first))
+    throw UsageError("'" + first + "' is a kind; the name of the plugin comes before its kinds");
+  check_name("NAME", first, "_");
+  std::vector<NewComponent> components;
+  for (std::size_t i = 1; i < arguments.operand_count(); ++i) {
+    const std::string& word = arguments.operand(i);
+    NewComponent one{.kind = kind_of(word), .name = first + (is_pair ? "" : "_" + kind_of(word))};
+    check_kind(one.kind);
+    if (word != one.kind) {
+      one.name = word.substr(one.kind.size() + 1);
+      check_name("NAME of " + word, one.name, "_");
+    }
+    for (const NewComponent& other : components) {
+      if (other.name == one.name)
+        throw UsageError("two components are called '" + one.name + "'; write KIND/NAME for one");
+    }
+    components.push_back(std::move(one));
+  }
+  return {first, components};
+}
+
 int do_plugins_new(const Arguments& arguments) {
-  const std::string& kind = arguments.operand(0);
-  const std::string& name = arguments.operand(1);
+  const auto [plugin, components] = wanted(arguments);
   const std::string vendor = arguments.has("vendor") ? arguments.text("vendor") : "example";
-  check_kind(kind);
-  check_name("NAME", name, "_");
   check_name("--vendor", vendor, "_-");
-  const Tokens tokens{{"@NAME@", name},
-                      {"@CLASS@", pascal_case(name)},
-                      {"@KIND@", kind},
-                      {"@ROOM@", kind + "s"},
-                      {"@VENDOR@", vendor}};
+  std::string space = vendor + "_" + plugin;
+  std::replace(space.begin(), space.end(), '-', '_');
+  Tokens tokens{{"@PLUGIN@", plugin},
+                {"@ROOM@", components.size() == 1 ? components.front().kind + "s" : "suites"},
+                {"@VENDOR@", vendor},
+                {"@NAMESPACE@", space}};
 
   const fs::path source = template_folder();
-  std::map<fs::path, std::string> files = instantiate(source / kind, tokens);
+  std::map<fs::path, std::string> files;
+  std::string &includes = tokens["@INCLUDES@"], &lines = tokens["@REGISTRATIONS@"],
+              &names = tokens["@COMPONENTS@"], &list = tokens["@LIST@"];
+  for (const NewComponent& one : components) {
+    const std::string type = pascal_case(one.name);
+    Tokens of_one = tokens;
+    of_one.insert({{"@NAME@", one.name}, {"@CLASS@", type}, {"@KIND@", one.kind}});
+    files.merge(instantiate(source / one.kind, of_one));
+    includes += "#include \"" + one.name + ".hpp\"\n";
+    lines += "  registrar.add<privgrad::" + pascal_case(one.kind) + ", " + type + ">(" + type +
+             "::declaration());\n";
+    const std::string id = one.kind + "/" + one.name;
+    names += (names.empty() ? "" : ", ") + id;
+    list += (list.empty() ? "\"" : "\n                \" ") + id + "\"";
+  }
   files.merge(instantiate(source / kCommon, tokens));
 
-  const std::string folder = arguments.has("dir") ? arguments.text("dir") : name;
+  const std::string folder = arguments.has("dir") ? arguments.text("dir") : plugin;
   write_folder(free_place(folder), files);
-  print("a new " + kind + " is in " + folder + "; its README.md says how to build it\n");
+  print("a new plugin with " + names + " is in " + folder +
+        "; its README.md says how to build it\n");
   return 0;
 }
 
@@ -170,18 +220,21 @@ Command plugins_new_command() {
   return {.usage = {.name = "plugins new",
                     .summary = "Writes a small, working plugin with its build files and its test, "
                                "as a start for your own.",
-                    .operands = {"KIND", "NAME"},
+                    .operands = {"KIND|NAME", "NAME|KIND..."},
+                    .repeats_operand = true,
                     .options = {{.name = "dir",
                                  .value = "DIR",
                                  .doc = "The folder to make, new or empty; default NAME."},
                                 {.name = "vendor",
                                  .value = "NAME",
                                  .doc = "Its author, for its full name; default example."}},
-                    .details = "KIND is accountant, aggregator, backend, clipping, data_source, "
-                               "model, optimizer, sampler,\nschedule or transform.",
+                    .details = "KIND NAME makes one component; NAME KIND KIND... makes several in "
+                               "one plugin, named NAME_KIND each,\nor as KIND/NAME says. KIND is "
+                               "accountant, aggregator, backend, clipping, data_source, model,\n"
+                               "optimizer, sampler, schedule or transform.",
                     .examples = {"privgrad plugins new schedule warm_up",
-                                 "privgrad plugins new accountant tight --dir plugins/tight "
-                                 "--vendor acme"}},
+                                 "privgrad plugins new suite accountant schedule/warm_up "
+                                 "aggregator --vendor acme"}},
           .run = do_plugins_new};
 }
 

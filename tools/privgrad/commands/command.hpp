@@ -24,6 +24,7 @@ Command calibrate_command();
 Command noise_error_command();
 Command bound_command();
 Command falsify_command();
+Command gpu_check_command();
 Command influence_command();
 Command audit_command();
 Command plugins_list_command();

@@ -103,7 +103,8 @@ std::string datasets() {
 /// The completion for a value that help calls `meta`; "" if nothing can be suggested.
 std::string offer(const std::string& meta) {
   if (meta == "KIND/NAME") return "_privgrad_words $(_privgrad_components '')";
-  if (meta == "KIND") return offer_words({kComponentKinds.begin(), kComponentKinds.end()});
+  if (meta.find("KIND") != meta.npos)
+    return offer_words({kComponentKinds.begin(), kComponentKinds.end()});
   if (meta == "DATASET") return datasets();
   if (meta == "SHELL") return offer_words({"bash", "zsh"});
   if (meta == "A") return offer_words({"add_or_remove_one", "replace_one", "zero_out"});
@@ -162,7 +163,9 @@ std::string operand_cases(const Usage& usage) {
   for (std::size_t i = 0; i < usage.operands.size(); ++i) {
     const std::string action = offer(usage.operands[i]);
     if (action.empty()) continue;
-    text += "    '" + usage.name + " " + std::to_string(i) + "') " + action + " ;;\n";
+    const bool repeats = usage.repeats_operand && i + 1 == usage.operands.size();
+    text +=
+        "    '" + usage.name + " '" + (repeats ? "*" : std::to_string(i)) + ") " + action + " ;;\n";
   }
   return text;
 }
@@ -176,7 +179,7 @@ std::string body(const std::vector<Command>& commands) {
     subcommands += "    " + name + ")\n      shift\n      [ $# -gt 1 ] || { " +
                    offer_words(seconds) + "; return; }\n      command=\"$command $1\"\n      ;;\n";
   }
-  first.insert(first.end(), {"--help", "--version"});
+  first.insert(first.end(), {"--help", "--version", "--prefix"});
   std::string values, options, operands;
   for (const Command& command : commands) {
     values += value_cases(command.usage);

@@ -142,7 +142,7 @@ Arguments parse(const Usage& usage, const std::vector<std::string>& given) {
   if (!is_replaced && arguments.operands_.size() < most - usage.optional_operands) {
     fail(usage, usage.operands[arguments.operands_.size()] + " is missing: " + call_line(usage));
   }
-  if (arguments.operands_.size() > most) {
+  if (arguments.operands_.size() > most && !usage.repeats_operand) {
     fail(usage, "'" + arguments.operands_[most] + "' is one too many: " + call_line(usage));
   }
   return arguments;

@@ -37,6 +37,7 @@ struct Usage {
   std::string summary;                ///< One line.
   std::vector<std::string> operands;  ///< "MANIFEST"; all operands are required except the last
   std::size_t optional_operands = 0;  ///< `optional_operands` of them, which may be left out.
+  bool repeats_operand = false;       ///< Whether the last operand may be repeated.
   std::vector<Option> options;
   std::string details = {};  ///< Paragraphs after the options; ends without a line break.
   std::vector<std::string> examples;

@@ -1,11 +1,25 @@
+// The @KIND@ @NAME@.
+#pragma once
+
 #include "privgrad/plugin.hpp"
 #include "privgrad/schedule.hpp"
 
-namespace {
+namespace @NAMESPACE@ {
 
 /// A straight line from `from` at the first step to `to` at the last.
 class @CLASS@ final : public privgrad::Schedule {
  public:
+  static privgrad::ComponentInfo declaration() {
+    namespace param = privgrad::param;
+    return {
+        .name = "@NAME@",
+        .summary = "A straight line over training.",
+        .reference = "none: a definition",
+        .params = {param::real("from", "Value at the first step.").at_least(0).example(0.2),
+                   param::real("to", "Value at the last step.").at_least(0).example(0.05)},
+    };
+  }
+
   explicit @CLASS@(const privgrad::Params& params)
       : from_(params.real("from")), to_(params.real("to")) {}
 
@@ -28,17 +42,4 @@ class @CLASS@ final : public privgrad::Schedule {
   std::uint64_t steps_ = 1;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  namespace param = privgrad::param;
-  registrar.add<privgrad::Schedule, @CLASS@>({
-      .name = "@NAME@",
-      .summary = "A straight line over training.",
-      .reference = "none: a definition",
-      .params = {param::real("from", "Value at the first step.").at_least(0).example(0.2),
-                 param::real("to", "Value at the last step.").at_least(0).example(0.05)},
-  });
-}
-
-}  // namespace
-
-PRIVGRAD_PLUGIN("@VENDOR@.@NAME@", "0.1.0", "schedule/@NAME@", register_components)
+}  // namespace @NAMESPACE@

@@ -1,3 +1,6 @@
+// The @KIND@ @NAME@.
+#pragma once
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -5,7 +8,7 @@
 #include "privgrad/clipping.hpp"
 #include "privgrad/plugin.hpp"
 
-namespace {
+namespace @NAMESPACE@ {
 
 /// g -> g C / max(||g||, floor): gradients above the floor all get norm C, the others are scaled by
 /// one factor.
@@ -13,6 +16,18 @@ namespace {
 /// One factor for all groups here; factors may also differ from layer to layer.
 class @CLASS@ final : public privgrad::Clipping {
  public:
+  static privgrad::ComponentInfo declaration() {
+    namespace param = privgrad::param;
+    return {
+        .name = "@NAME@",
+        .summary = "Gradients longer than a floor all get norm clip_norm.",
+        .reference = "none: an example",
+        .params = {param::real("floor", "Norm up to which gradients keep their proportions.")
+                       .at_least(1e-12)
+                       .example(0.1)},
+    };
+  }
+
   explicit @CLASS@(const privgrad::Params& params) : floor_(params.real("floor")) {}
 
   void start(std::span<const privgrad::ParameterGroup>) override {}
@@ -28,18 +43,4 @@ class @CLASS@ final : public privgrad::Clipping {
   double floor_;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  namespace param = privgrad::param;
-  registrar.add<privgrad::Clipping, @CLASS@>({
-      .name = "@NAME@",
-      .summary = "Gradients longer than a floor all get norm clip_norm.",
-      .reference = "none: an example",
-      .params = {param::real("floor", "Norm up to which gradients keep their proportions.")
-                     .at_least(1e-12)
-                     .example(0.1)},
-  });
-}
-
-}  // namespace
-
-PRIVGRAD_PLUGIN("@VENDOR@.@NAME@", "0.1.0", "clipping/@NAME@", register_components)
+}  // namespace @NAMESPACE@

@@ -1,3 +1,6 @@
+// The @KIND@ @NAME@.
+#pragma once
+
 #include <cmath>
 #include <numbers>
 #include <utility>
@@ -6,13 +9,31 @@
 #include "privgrad/data_source.hpp"
 #include "privgrad/plugin.hpp"
 
-namespace {
+namespace @NAMESPACE@ {
 
 /// Two rings around the origin: class 0 at radius 1, class 1 at radius 2, each `width` wide. No
 /// straight line separates them. The points follow from their row numbers, so there is nothing
 /// private in them.
 class @CLASS@ final : public privgrad::DataSource {
  public:
+  static privgrad::ComponentInfo declaration() {
+    namespace param = privgrad::param;
+    return {
+        .name = "@NAME@",
+        .summary = "Two rings in the plane, one per class.",
+        .reference = "none: a definition",
+        .params = {param::integer("train_rows", "Number of training examples.")
+                       .at_least(1)
+                       .at_most(10000000)
+                       .defaults_to(400),
+                   param::integer("test_rows", "Number of test examples; 0 for none.")
+                       .at_least(0)
+                       .at_most(10000000)
+                       .defaults_to(100),
+                   param::real("width", "Width of each ring.").at_least(0).below(1).defaults_to(0.5)},
+    };
+  }
+
   explicit @CLASS@(const privgrad::Params& params)
       : train_rows_(static_cast<std::size_t>(params.integer("train_rows"))),
         test_rows_(static_cast<std::size_t>(params.integer("test_rows"))),
@@ -62,24 +83,4 @@ class @CLASS@ final : public privgrad::DataSource {
   double width_;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  namespace param = privgrad::param;
-  registrar.add<privgrad::DataSource, @CLASS@>({
-      .name = "@NAME@",
-      .summary = "Two rings in the plane, one per class.",
-      .reference = "none: a definition",
-      .params = {param::integer("train_rows", "Number of training examples.")
-                     .at_least(1)
-                     .at_most(10000000)
-                     .defaults_to(400),
-                 param::integer("test_rows", "Number of test examples; 0 for none.")
-                     .at_least(0)
-                     .at_most(10000000)
-                     .defaults_to(100),
-                 param::real("width", "Width of each ring.").at_least(0).below(1).defaults_to(0.5)},
-  });
-}
-
-}  // namespace
-
-PRIVGRAD_PLUGIN("@VENDOR@.@NAME@", "0.1.0", "data_source/@NAME@", register_components)
+}  // namespace @NAMESPACE@

@@ -1,14 +1,30 @@
+// The @KIND@ @NAME@.
+#pragma once
+
 #include <string>
 #include <vector>
 
 #include "privgrad/optimizer.hpp"
 #include "privgrad/plugin.hpp"
 
-namespace {
+namespace @NAMESPACE@ {
 
 /// Gradient descent with heavy-ball momentum: v <- beta v + g, theta <- theta - eta v.
 class @CLASS@ final : public privgrad::Optimizer {
  public:
+  static privgrad::ComponentInfo declaration() {
+    namespace param = privgrad::param;
+    return {
+        .name = "@NAME@",
+        .summary = "Gradient descent with heavy-ball momentum.",
+        .reference = "Polyak 1964, Some methods of speeding up the convergence of iteration methods",
+        .params = {param::real("beta", "Share of the last velocity that is kept.")
+                       .at_least(0)
+                       .below(1)
+                       .defaults_to(0.9)},
+    };
+  }
+
   explicit @CLASS@(const privgrad::Params& params)
       : beta_(static_cast<float>(params.real("beta"))) {}
 
@@ -37,19 +53,4 @@ class @CLASS@ final : public privgrad::Optimizer {
   std::vector<float> velocity_;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  namespace param = privgrad::param;
-  registrar.add<privgrad::Optimizer, @CLASS@>({
-      .name = "@NAME@",
-      .summary = "Gradient descent with heavy-ball momentum.",
-      .reference = "Polyak 1964, Some methods of speeding up the convergence of iteration methods",
-      .params = {param::real("beta", "Share of the last velocity that is kept.")
-                     .at_least(0)
-                     .below(1)
-                     .defaults_to(0.9)},
-  });
-}
-
-}  // namespace
-
-PRIVGRAD_PLUGIN("@VENDOR@.@NAME@", "0.1.0", "optimizer/@NAME@", register_components)
+}  // namespace @NAMESPACE@

@@ -1,3 +1,6 @@
+// The @KIND@ @NAME@.
+#pragma once
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -8,9 +11,7 @@
 #include "privgrad/plugin.hpp"
 #include "privgrad/upward.hpp"
 
-namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+namespace @NAMESPACE@ {
 
 /// Zero-concentrated differential privacy of Gaussian releases. They add up: one of noise
 /// multiplier sigma and sensitivity s (in units of the L2 bound) is rho-zCDP with rho = s^2 / (2
@@ -20,6 +21,15 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// conversion to (epsilon, delta) Proposition 1.3.
 class @CLASS@ final : public privgrad::Accountant {
  public:
+  static privgrad::ComponentInfo declaration() {
+    return {
+        .name = "@NAME@",
+        .summary = "zCDP of Gaussian releases.",
+        .reference = "Bun and Steinke 2016, Propositions 1.3 and 1.6, Lemma 1.7",
+        .params = {},
+    };
+  }
+
   explicit @CLASS@(const privgrad::Params&) {}
 
   void start(privgrad::Adjacency adjacency) override {
@@ -89,22 +99,11 @@ class @CLASS@ final : public privgrad::Accountant {
       return privgrad::round_up(0.5 * ratio * ratio, 4.0);
     }
     if (const auto* zcdp = std::get_if<privgrad::ZcdpEvent>(&event.kind())) return zcdp->rho;
-    return kInfinity;
+    return std::numeric_limits<double>::infinity();
   }
 
   double sensitivity_ = 1.0;
   privgrad::UpwardSum rho_;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  registrar.add<privgrad::Accountant, @CLASS@>({
-      .name = "@NAME@",
-      .summary = "zCDP of Gaussian releases.",
-      .reference = "Bun and Steinke 2016, Propositions 1.3 and 1.6, Lemma 1.7",
-      .params = {},
-  });
-}
-
-}  // namespace
-
-PRIVGRAD_PLUGIN("@VENDOR@.@NAME@", "0.1.0", "accountant/@NAME@", register_components)
+}  // namespace @NAMESPACE@

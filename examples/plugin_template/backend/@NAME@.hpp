@@ -1,3 +1,6 @@
+// The @KIND@ @NAME@.
+#pragma once
+
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -8,47 +11,12 @@
 #include "privgrad/backend.hpp"
 #include "privgrad/plugin.hpp"
 
-namespace {
-
-/// The values of each layer for one example, input first; scratch space of one thread.
-using Activations = std::vector<std::vector<double>>;
-
-double activate(privgrad::ActivationKind kind, double x) {
-  switch (kind) {
-    case privgrad::ActivationKind::relu:
-      return std::max(x, 0.0);
-    case privgrad::ActivationKind::tanh:
-      return std::tanh(x);
-    case privgrad::ActivationKind::sigmoid:
-      return 1.0 / (1.0 + std::exp(-x));
-    default:
-      break;
-  }
-  throw privgrad::ConfigError("@NAME@: unknown activation");
-}
-
-/// The derivative, from the value y = activate(kind, x).
-double slope(privgrad::ActivationKind kind, double y) {
-  switch (kind) {
-    case privgrad::ActivationKind::relu:
-      return y > 0.0 ? 1.0 : 0.0;
-    case privgrad::ActivationKind::tanh:
-      return 1.0 - y * y;
-    case privgrad::ActivationKind::sigmoid:
-      return y * (1.0 - y);
-    default:
-      break;
-  }
-  throw privgrad::ConfigError("@NAME@: unknown activation");
-}
-
-/// ln(1 + exp(x)) without overflow.
-double softplus(double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }
+namespace @NAMESPACE@ {
 
 /// One example at a time, in double, with plain loops: slow and easy to check.
-class LoopProgram final : public privgrad::Program {
+class @CLASS@Program final : public privgrad::Program {
  public:
-  LoopProgram(privgrad::Network network, privgrad::Executor& executor)
+  @CLASS@Program(privgrad::Network network, privgrad::Executor& executor)
       : network_(std::move(network)),
         executor_(executor),
         input_size_(privgrad::element_count(network_.input.features)),
@@ -104,6 +72,43 @@ class LoopProgram final : public privgrad::Program {
   }
 
  private:
+  /// The values of each layer for one example, input first; scratch space of one thread.
+  using Activations = std::vector<std::vector<double>>;
+
+  static double activate(privgrad::ActivationKind kind, double x) {
+    switch (kind) {
+      case privgrad::ActivationKind::relu:
+        return std::max(x, 0.0);
+      case privgrad::ActivationKind::tanh:
+        return std::tanh(x);
+      case privgrad::ActivationKind::sigmoid:
+        return 1.0 / (1.0 + std::exp(-x));
+      default:
+        break;
+    }
+    throw privgrad::ConfigError("@NAME@: unknown activation");
+  }
+
+  /// The derivative, from the value y = activate(kind, x).
+  static double slope(privgrad::ActivationKind kind, double y) {
+    switch (kind) {
+      case privgrad::ActivationKind::relu:
+        return y > 0.0 ? 1.0 : 0.0;
+      case privgrad::ActivationKind::tanh:
+        return 1.0 - y * y;
+      case privgrad::ActivationKind::sigmoid:
+        return y * (1.0 - y);
+      default:
+        break;
+    }
+    throw privgrad::ConfigError("@NAME@: unknown activation");
+  }
+
+  /// ln(1 + exp(x)) without overflow.
+  static double softplus(double x) {
+    return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x)));
+  }
+
   struct Step {
     privgrad::Layer layer;
     std::size_t inputs = 0;
@@ -243,6 +248,15 @@ class LoopProgram final : public privgrad::Program {
 
 class @CLASS@ final : public privgrad::Backend {
  public:
+  static privgrad::ComponentInfo declaration() {
+    return {
+        .name = "@NAME@",
+        .summary = "Plain loops in double precision, one example at a time.",
+        .reference = "Rumelhart, Hinton and Williams 1986 (back-propagation)",
+        .params = {},
+    };
+  }
+
   explicit @CLASS@(const privgrad::Params&) {}
 
   std::unique_ptr<privgrad::Program> compile(const privgrad::Network& network,
@@ -257,7 +271,7 @@ class @CLASS@ final : public privgrad::Backend {
                                     "sigmoid");
       }
     }
-    return std::make_unique<LoopProgram>(network, executor);
+    return std::make_unique<@CLASS@Program>(network, executor);
   }
 
  private:
@@ -276,15 +290,4 @@ class @CLASS@ final : public privgrad::Backend {
   }
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  registrar.add<privgrad::Backend, @CLASS@>({
-      .name = "@NAME@",
-      .summary = "Plain loops in double precision, one example at a time.",
-      .reference = "Rumelhart, Hinton and Williams 1986 (back-propagation)",
-      .params = {},
-  });
-}
-
-}  // namespace
-
-PRIVGRAD_PLUGIN("@VENDOR@.@NAME@", "0.1.0", "backend/@NAME@", register_components)
+}  // namespace @NAMESPACE@

@@ -1,14 +1,28 @@
+// The @KIND@ @NAME@.
+#pragma once
+
 #include <cmath>
 
 #include "privgrad/model.hpp"
 #include "privgrad/plugin.hpp"
 
-namespace {
+namespace @NAMESPACE@ {
 
 /// One hidden tanh layer, then a softmax over the classes; or, for real targets, one output and the
 /// squared loss.
 class @CLASS@ final : public privgrad::Model {
  public:
+  static privgrad::ComponentInfo declaration() {
+    namespace param = privgrad::param;
+    return {
+        .name = "@NAME@",
+        .summary = "A network with one hidden tanh layer.",
+        .reference =
+            "LeCun, Bottou, Orr and Mueller 1998, Efficient BackProp, section 4.6 (initial weights)",
+        .params = {param::integer("hidden", "Units of the hidden layer.").at_least(1).example(16)},
+    };
+  }
+
   explicit @CLASS@(const privgrad::Params& params)
       : hidden_(static_cast<std::size_t>(params.integer("hidden"))) {}
 
@@ -44,17 +58,4 @@ class @CLASS@ final : public privgrad::Model {
   std::size_t hidden_;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  namespace param = privgrad::param;
-  registrar.add<privgrad::Model, @CLASS@>({
-      .name = "@NAME@",
-      .summary = "A network with one hidden tanh layer.",
-      .reference =
-          "LeCun, Bottou, Orr and Mueller 1998, Efficient BackProp, section 4.6 (initial weights)",
-      .params = {param::integer("hidden", "Units of the hidden layer.").at_least(1).example(16)},
-  });
-}
-
-}  // namespace
-
-PRIVGRAD_PLUGIN("@VENDOR@.@NAME@", "0.1.0", "model/@NAME@", register_components)
+}  // namespace @NAMESPACE@

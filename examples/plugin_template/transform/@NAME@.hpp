@@ -1,3 +1,6 @@
+// The @KIND@ @NAME@.
+#pragma once
+
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -7,7 +10,7 @@
 #include "privgrad/row_operation.hpp"
 #include "privgrad/transform.hpp"
 
-namespace {
+namespace @NAMESPACE@ {
 
 /// Moves every feature so that its mean over the training examples is 0.
 class @CLASS@ final : public privgrad::Transform,
@@ -15,6 +18,15 @@ class @CLASS@ final : public privgrad::Transform,
                 public privgrad::FittedValues,
                 public privgrad::RowOperations {
  public:
+  static privgrad::ComponentInfo declaration() {
+    return {
+        .name = "@NAME@",
+        .summary = "Subtracts the training mean from every feature.",
+        .reference = "none: a definition",
+        .params = {privgrad::statistics_param()},
+    };
+  }
+
   explicit @CLASS@(const privgrad::Params& params) : statistic_(privgrad::statistic_from(params)) {}
 
   privgrad::ExampleShape output_shape(const privgrad::ExampleShape& input) const override {
@@ -69,15 +81,4 @@ class @CLASS@ final : public privgrad::Transform,
   std::vector<float> mean_;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  registrar.add<privgrad::Transform, @CLASS@>({
-      .name = "@NAME@",
-      .summary = "Subtracts the training mean from every feature.",
-      .reference = "none: a definition",
-      .params = {privgrad::statistics_param()},
-  });
-}
-
-}  // namespace
-
-PRIVGRAD_PLUGIN("@VENDOR@.@NAME@", "0.1.0", "transform/@NAME@", register_components)
+}  // namespace @NAMESPACE@

@@ -1,3 +1,6 @@
+// The @KIND@ @NAME@.
+#pragma once
+
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -7,7 +10,7 @@
 #include "privgrad/plugin.hpp"
 #include "privgrad/sampler.hpp"
 
-namespace {
+namespace @NAMESPACE@ {
 
 /// Deals the examples into fixed groups by row number (row i into group i mod groups), and gives
 /// one group to each step, in turn.
@@ -19,6 +22,20 @@ namespace {
 /// public size: under add_or_remove_one there is no such proof and the sampler refuses.
 class @CLASS@ final : public privgrad::Sampler {
  public:
+  static privgrad::ComponentInfo declaration() {
+    namespace param = privgrad::param;
+    return {
+        .name = "@NAME@",
+        .summary = "Fixed groups of examples in turn, each used once per round.",
+        .reference = "McSherry 2009, Privacy Integrated Queries, Theorem 4 (parallel composition)",
+        .params = {param::integer("groups", "Number of groups; a round has this many steps.")
+                       .at_least(1)
+                       .example(4)},
+        // Behind the parameters, if charges() has random_allocation:
+        // .traits = {std::string(privgrad::trait::epoch_coins)},
+    };
+  }
+
   explicit @CLASS@(const privgrad::Params& params)
       : groups_(static_cast<std::uint64_t>(params.integer("groups"))) {}
 
@@ -83,18 +100,4 @@ class @CLASS@ final : public privgrad::Sampler {
   privgrad::SamplingPlan plan_;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  namespace param = privgrad::param;
-  registrar.add<privgrad::Sampler, @CLASS@>({
-      .name = "@NAME@",
-      .summary = "Fixed groups of examples in turn, each used once per round.",
-      .reference = "McSherry 2009, Privacy Integrated Queries, Theorem 4 (parallel composition)",
-      .params = {param::integer("groups", "Number of groups; a round has this many steps.")
-                     .at_least(1)
-                     .example(4)},
-  });
-}
-
-}  // namespace
-
-PRIVGRAD_PLUGIN("@VENDOR@.@NAME@", "0.1.0", "sampler/@NAME@", register_components)
+}  // namespace @NAMESPACE@

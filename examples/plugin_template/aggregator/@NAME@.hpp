@@ -1,9 +1,12 @@
+// The @KIND@ @NAME@.
+#pragma once
+
 #include <vector>
 
 #include "privgrad/aggregator.hpp"
 #include "privgrad/plugin.hpp"
 
-namespace {
+namespace @NAMESPACE@ {
 
 /// Fresh Gaussian noise in every step: released_t = (x_t + l2_bound sigma_t zeta_t) / divisor.
 ///
@@ -11,6 +14,17 @@ namespace {
 /// from the recipe.
 class @CLASS@ final : public privgrad::Aggregator {
  public:
+  static privgrad::ComponentInfo declaration() {
+    return {
+        .name = "@NAME@",
+        .summary = "Independent Gaussian noise in every step.",
+        .reference = "Dwork and Roth 2014, Appendix A (the Gaussian mechanism)",
+        .params = {},
+        // Behind the parameters, if a release depends on sums or noise of earlier steps:
+        // .traits = {std::string(privgrad::trait::correlated)},
+    };
+  }
+
   explicit @CLASS@(const privgrad::Params&) {}
 
   void start(const privgrad::AggregationPlan& plan) override {
@@ -27,15 +41,4 @@ class @CLASS@ final : public privgrad::Aggregator {
   std::vector<double> multipliers_;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  registrar.add<privgrad::Aggregator, @CLASS@>({
-      .name = "@NAME@",
-      .summary = "Independent Gaussian noise in every step.",
-      .reference = "Dwork and Roth 2014, Appendix A (the Gaussian mechanism)",
-      .params = {},
-  });
-}
-
-}  // namespace
-
-PRIVGRAD_PLUGIN("@VENDOR@.@NAME@", "0.1.0", "aggregator/@NAME@", register_components)
+}  // namespace @NAMESPACE@
