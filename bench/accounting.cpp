@@ -30,7 +30,7 @@ constexpr double kDelta = 1e-5;
 /// DP-SGD's step: Poisson sampling with rate q, Gaussian noise.
 Event step(double q, double sigma) { return Event::poisson_sampled(q, Event::gaussian(sigma)); }
 
-/// `count` steps whose noise falls in equal steps from 2.0 to 0.8, each different, at q = 0.01.
+/// `count` steps with noise that falls evenly from 2.0 to 0.8, different in each step, at q = 0.01.
 std::vector<Event> falling_noise(int count) {
   std::vector<Event> events;
   events.reserve(static_cast<std::size_t>(count));
@@ -40,7 +40,7 @@ std::vector<Event> falling_noise(int count) {
   return events;
 }
 
-/// The noise of so many full batches together (Balle and Wang 2018, Theorem 8), by bisection.
+/// The noise of this many full batches together (Balle and Wang 2018, Theorem 8), by bisection.
 double exact_sigma(double epsilon, double steps) {
   const auto above = [](double z) { return 0.5 * std::erfc(z / std::numbers::sqrt2); };
   double low = 1e-3;
@@ -63,7 +63,7 @@ class Bench {
     Json result;
     result["one_setting_14063_steps"] = measured({{step(256.0 / 60000.0, 1.1), 14063}});
     if (result["one_setting_14063_steps"].contains("refused"))
-      return result;  // no sampling, nothing more to ask
+      return result;  // without sampling there are no further answers
     result["distinct_sigma"] = Json::object();
     for (const int count : {1, 10, 100, 1000}) {
       Events events;
@@ -90,7 +90,8 @@ class Bench {
     return accountant->epsilon(kDelta);
   }
 
-  /// The time of the one thread that works: other work of the machine is not counted.
+  /// The processor time of the single working thread, so that other work on the machine does not
+  /// count.
   static double processor_ms() {
     timespec now{};
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -123,7 +124,7 @@ class Bench {
     return {{"refused", problem.what()}};
   }
 
-  /// Who estimates what this accountant proves, or itself.
+  /// The name of the estimator for which this accountant gives the proof, or its own name.
   std::string estimator() const {
     for (const privgrad::Component& component : catalog_.components()) {
       if (component.factory.info.certified_by == name_) return component.factory.info.name;
@@ -131,7 +132,7 @@ class Bench {
     return name_;
   }
 
-  /// As `privgrad calibrate` does it.
+  /// As in `privgrad calibrate`.
   Json calibrated() const try {
     double sigma = 0.0;
     Json result;
@@ -162,7 +163,7 @@ int main() try {
   const std::filesystem::path folder = privgrad::places::plugins() / "accountants";
   privgrad::host::PluginHost host({.directories = {privgrad::places::plugins()}, .pins = {}});
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    // Records of tests lie beside the plugins.
+    // Records of tests lie in the same folder.
     if (entry.path().string().ends_with(".privgrad.so")) host.load(entry.path());
   }
   Json result;

@@ -1,4 +1,4 @@
-// The time of each part of an exact clipped sum, beside a plain step. See README.md.
+// The time of each part of an exact clipped sum, compared with a plain step. See README.md.
 
 #include <algorithm>
 #include <cmath>
@@ -26,7 +26,7 @@ struct Parts {
   double all() const { return backward + make + add; }
 };
 
-/// A program with random parameters and examples, and the same for plain sums.
+/// A program with random parameters and examples, for exact and for plain sums.
 class Sums {
  public:
   Sums(const Catalog& catalog, const Case& one, int threads)
@@ -107,7 +107,8 @@ class Sums {
   std::vector<std::uint8_t> taken_;
 };
 
-/// Measures in turns, so that a disturbance affects all, and takes the fastest of each.
+/// Alternates the measurements, so that a disturbance affects all of them, and takes the fastest of
+/// each.
 Json report(const Catalog& catalog, const Case& one, int threads) {
   used_clock = threads == 1 ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC;
   Sums sums(catalog, one, threads);

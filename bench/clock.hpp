@@ -1,4 +1,4 @@
-// The clock of the benchmarks, and what is made of its times.
+// The clock of the benchmarks, and statistics of its times.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 
 namespace privgrad::bench {
 
-/// Time on one thread is processor time, which other programs disturb less; on several threads it
-/// is wall-clock time.
+/// On one thread, processor time, which other programs disturb less; on several threads, wall-clock
+/// time.
 inline clockid_t used_clock = CLOCK_PROCESS_CPUTIME_ID;
 
 inline double now() {
@@ -25,8 +25,8 @@ inline double seconds_of(const std::function<void()>& work) {
   return now() - begin;
 }
 
-/// The fastest of `repeats` runs after one that is not counted: the others waited for something
-/// else.
+/// The time of the fastest of `repeats` runs, after one run that does not count. Slower runs were
+/// disturbed.
 inline double best_seconds(int repeats, const std::function<void()>& work) {
   work();
   double best = 1e300;

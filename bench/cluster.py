@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""A run that several processes make together, beside the same run on threads of one.
+"""Compares a run of several processes with the same run on the threads of one process.
 
     bench/cluster.py [--program build/bin/privgrad] [--data ../data/mnist] [--rounds 5]
 
-Steps of FedAvg's convolution network and of 784-1000-10, Poisson batches of 1024, on MNIST: by one process with two
-threads and by two processes with one, in turns, for two numbers of steps whose difference is timed, so that reading,
-planning and measuring cancel out. The median over the rounds counts. It wants an otherwise idle machine, and ends without
-figures where they cannot be: a step that takes no time, or one of two cores that is less than half of one's.
+Steps of FedAvg's convolution network and of 784-1000-10, Poisson batches of 1024, on MNIST: one
+process with two threads and two processes with one thread alternate, for two numbers of steps whose
+difference is timed, so that reading, planning and measuring cancel out. The result is the median
+over the rounds. It requires an otherwise idle machine, and ends without figures if they are
+impossible: a step that takes no time, or two cores that are more than twice as fast as one.
 
-The kernel counts the bytes on the loopback device, with MPI over TCP, so that they are those of a network. What 64
-machines would do is computed, not measured: by the model that bench/README.md describes. Prints one JSON document.
+The kernel counts the bytes on the loopback device, with MPI over TCP, so that they equal those on a
+network. The figures for 64 machines are computed, not measured, with the model that bench/README.md
+describes. Prints one JSON document.
 """
 
 import argparse
@@ -27,7 +29,8 @@ PARAMETERS = {"mlp": 784 * 1000 + 1000 + 1000 * 10 + 10,
 STEPS = {"mlp": (20, 120), "cnn": (4, 16)}
 BATCH = 1024
 SUM_BYTES, PARAMETER_BYTES = 8, 4
-# The network of the model: 25 Gb/s each way, how long a message is on its way, and what it takes of its sender's time.
+# The network of the model: 25 Gb/s in each direction, the latency of a message, and the time that a
+# message costs its sender.
 BANDWIDTH, LATENCY, MESSAGE = 25e9 / 8, 50e-6, 5e-6
 
 
@@ -58,7 +61,7 @@ class Runs:
         self.count = 0
 
     def seconds(self, model, steps, processes=1, threads=1, batch=BATCH, mpi=()):
-        """Of a run's own clock, from the first step on."""
+        """The seconds of a run by its own clock, from the first step on."""
         self.count += 1
         file = self.folder / f"{model}.yaml"
         file.write_text(manifest(model, self.data, steps, batch))
@@ -76,7 +79,7 @@ class Runs:
         return (self.seconds(model, many, **how) - self.seconds(model, few, **how)) / (many - few)
 
     def medians(self, model, rounds, ways):
-        """Of each way, all of them in turns."""
+        """The seconds of each way; the ways alternate."""
         times = {name: [] for name in ways}
         for _ in range(rounds):
             for name, how in ways.items():
@@ -85,7 +88,7 @@ class Runs:
 
 
 def refuse_what_cannot_be(model, times):
-    """Ends where other programs, and not the steps, made the times."""
+    """Ends if the times were dominated by other programs."""
     for name, seconds in times.items():
         if seconds <= 0:
             sys.exit(f"cluster: {model}: a step of {name} took {seconds:.4f} s: other programs were at work; no figures")
@@ -116,15 +119,16 @@ def bytes_per_step(runs, model, processes):
 
 
 def least_bytes(model, processes):
-    """Of all processes: each sends the others' slices of its sum once, and its own slice of the parameters to each."""
+    """The bytes of all processes: each sends the others' slices of its sum once, and its own slice of
+    the parameters to each."""
     return PARAMETERS[model] * (processes - 1) * (SUM_BYTES + PARAMETER_BYTES)
 
 
 def modelled(model, fixed, per_row, processes, batch):
-    """Seconds of a step, as bench/README.md has them."""
+    """Seconds of a step, as bench/README.md defines them."""
     share = PARAMETERS[model] * (processes - 1) / processes
     sent = share * (SUM_BYTES + PARAMETER_BYTES) / BANDWIDTH
-    # The order goes down a tree; sums and parameters go from each to each.
+    # The order is passed down a tree; sums and parameters are exchanged between all pairs.
     waits = LATENCY * (processes - 1).bit_length() + 2 * (LATENCY + MESSAGE * (processes - 1)) if processes > 1 else 0
     return fixed + per_row * batch / processes + sent + waits
 

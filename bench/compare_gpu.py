@@ -1,18 +1,21 @@
 #!/usr/bin/python3
-"""Private steps of the backend `cuda` beside PyTorch's plain ones and private ones of Opacus and JAX Privacy.
+"""Compares private steps of the backend `cuda` with PyTorch's plain steps and private steps of Opacus
+and JAX Privacy.
 
     pip install torch opacus jax-privacy        # those that are there are measured
     bench/compare_gpu.py [--program build/bin/privgrad] [--rounds 3]
     bench/compare_gpu.py --device cpu --batch 8 --steps 4 --networks cnn    # only to see that it works
 
-The networks of docs/performance.md: 784-4096-4096-10, the CNN of FedAvg, and WRN-16-4 with group norms; batches of 4096.
-A step of PrivGrad's is what a run of more than 16 steps takes longer than one of 16, for each of them: reading, planning,
-evaluating and the 16 looks that every run takes at contributions (docs/trust.md) cancel out. PyTorch's are compiled, and all compute in float32; Opacus clips by ghost norms. All
-private ones clip to 1 and add noise of multiplier 1. All alternate in rounds, and the fastest step of each counts.
+The networks of docs/performance.md: 784-4096-4096-10, the CNN of FedAvg, and WRN-16-4 with group
+norms; batches of 4096. The time of a PrivGrad step is the extra time per step of a run with more
+than 16 steps over one with 16: reading, planning, evaluating and the 16 checks of contributions in
+every run (docs/trust.md) cancel out. PyTorch's steps are compiled, and all compute in float32;
+Opacus clips by ghost norms. All private steps clip to 1 and add noise with multiplier 1. All
+alternate in rounds, and the fastest step of each counts.
 
-Prints lines of JSON as they are made: what the device can do at most, as PyTorch finds it; then for each network a line a
-round, the last of which counts. A network has `--budget` seconds. What could not be measured is null, and `missing` says
-why.
+Prints lines of JSON as they become available: the peak rates of the device, measured by PyTorch;
+then for each network one line per round, of which the last counts. Each network has `--budget`
+seconds. A value that could not be measured is null, and `missing` says why.
 """
 
 import argparse
@@ -29,7 +32,7 @@ import sys
 import tempfile
 import time
 
-os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the others need memory, too
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # other libraries need memory too
 
 try:
     import torch
@@ -48,7 +51,7 @@ except ImportError:
 
 CLASSES = 10
 LOOKS = 16
-NETWORKS = {  # with the steps of one measurement
+NETWORKS = {  # with the steps per measurement
     "mlp": ("784-4096-4096-10", (784,), "{kind: mlp, hidden: [4096, 4096], loss: cross_entropy}", 24),
     "cnn": ("fedavg_cnn", (28, 28), "{kind: cnn, preset: fedavg_cnn}", 64),
     "wrn": ("wrn_16_4", (32, 32, 3), "{kind: cnn, preset: wrn_16_4}", 8),
@@ -78,12 +81,12 @@ def in_short(error):
 
 
 def idx(path, extents, numbers):
-    """The format of MNIST's files, of bytes."""
+    """Writes bytes in the format of MNIST's files."""
     path.write_bytes(bytes((0, 0, 8, len(extents))) + struct.pack(f">{len(extents)}I", *extents) + bytes(numbers))
 
 
 class PrivGrad:
-    """Runs of the command on a batch of images that are noise."""
+    """Runs of the command on a batch of random images."""
 
     def __init__(self, program, model, shape, options, folder):
         self.program, self.options, self.folder = program, options, folder
@@ -132,7 +135,8 @@ def torch_network(name):
                              nn.Flatten(), nn.Linear(1024, 512), nn.ReLU(), nn.Linear(512, CLASSES))
 
     class Block(nn.Module):
-        """Norms and activations in front of the convolutions; where the shape changes, the shortcut is behind the first."""
+        """Norms and activations before the convolutions; if the shape changes, the shortcut follows the
+        first pair."""
 
         def __init__(self, before, after, stride):
             super().__init__()
@@ -196,7 +200,7 @@ class OpacusGhost(Torch):
 
 
 def jax_layers(name):
-    """Of each network: how its parameters are made, and what it makes of one image, channels last."""
+    """For each network: its initial parameters, and its outputs for one image, channels last."""
     numpy, lax, nn = jax.numpy, jax.lax, jax.nn
     shapes = []
 
@@ -263,11 +267,13 @@ def jax_layers(name):
 
 
 class JaxPrivacy:
-    """Clipped gradients, as many examples at a time as is said, and Gaussian noise, in one compiled function."""
+    """Clipped gradients, for the given number of examples at a time, and Gaussian noise, in one
+    compiled function."""
 
     def __init__(self, name, shape, options):
         jax.config.update("jax_default_matmul_precision", "float32")
-        jax.config.update("jax_default_device", jax.devices(options.device)[0])  # or says that there is none
+        jax.config.update("jax_default_device", jax.devices(options.device)[0])  # or reports that
+                                                                                 # it is missing
         self.options = options
         image = (*shape, 1) if len(shape) == 2 else shape
         self.parameters, network = jax_layers(name)
@@ -301,7 +307,7 @@ class JaxPrivacy:
 
 
 def rivals():
-    """Of each: what makes it, or why there is none."""
+    """For each library: the function that makes a step, or why there is none."""
     torch_or = "PyTorch is not installed"
     return {
         "torch": Torch if torch is not None else torch_or,
@@ -312,7 +318,7 @@ def rivals():
 
 @contextlib.contextmanager
 def at_most(seconds):
-    """What is within ends with TimeoutError after so many seconds."""
+    """Ends the enclosed code with TimeoutError after the given seconds."""
 
     def end(*_):
         raise TimeoutError(f"its budget was over after {seconds:.0f} s")
@@ -326,7 +332,8 @@ def at_most(seconds):
 
 
 def ceilings(options):
-    """What the device's memory and units for products reach, by PyTorch: TB/s of a copy, TFLOP/s of 8192 x 8192 x 8192."""
+    """The peak rates of the device, measured by PyTorch: TB/s of a copy, TFLOP/s of a product 8192 x
+    8192 x 8192."""
     if torch is None or options.device != "cuda":
         return {}
 
@@ -353,7 +360,7 @@ def ceilings(options):
 
 
 def measure(name, options):
-    """A line a round, within the network's budget."""
+    """Prints one line per round, within the network's budget."""
     title, shape, model, steps = NETWORKS[name]
     options.steps = options.steps_wanted or steps
     until = time.monotonic() + options.budget
@@ -364,7 +371,7 @@ def measure(name, options):
                 raise TimeoutError("its network's budget was over")
             with at_most(until - time.monotonic()):
                 return work()
-        except Exception as error:  # one library's trouble is its own
+        except Exception as error:  # a problem of one library must not affect the others
             missing[key] = in_short(error)
             return None
 

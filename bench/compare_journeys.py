@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""From files to a private model and predictions: by PrivGrad and by its peers, a mixed table or the images of MNIST.
+"""From files to a private model and predictions, with PrivGrad and its peers: a mixed table or the
+images of MNIST.
 
     scripts/environment.sh journey-opacus bench/journey/opacus-packages.txt             # prints the folder that it makes
     scripts/environment.sh journey-jax-privacy bench/journey/jax-privacy-packages.txt
@@ -7,14 +8,16 @@
     bench/compare_journeys.py table --python PYTHON --opacus PYTHON --jax-privacy PYTHON --diffprivlib PYTHON
     PRIVGRAD_DATA_DIR=~/data bench/compare_journeys.py images --repeats 1 ...
 
-Each PYTHON is an interpreter: one that has the package privgrad, pandas and onnxruntime, and those of the three
-environments. Without one its rows are left empty. `table` is made here: 6000 rows to train on and 2000 for testing, with an
-id, numbers, categories, yes and no, dates and missing values; a linear model at epsilon 1, and an ONNX file where the library
-makes one. `images`: the files of MNIST in PRIVGRAD_DATA_DIR/mnist; a network of 26 010 parameters at epsilon 3, and of
-diffprivlib, which has no networks, a linear model. All are told the same about the data, and leave predictions.csv; delta is
-1e-5, but of diffprivlib, which needs none. Lines are those of journey/ that a user writes, without empty lines and comments;
-what all peers need counts for each. Seconds are the fastest repeat's, by the clock, with everything that a program does when
-it starts. Prints a Markdown table.
+Each PYTHON is an interpreter: one with the packages privgrad, pandas and onnxruntime, and those of
+the three environments. Without an interpreter, its rows are left empty. `table` is generated: 6000
+rows for training and 2000 for testing, with an id, numbers, categories, yes and no, dates and
+missing values; a linear model at epsilon 1, and an ONNX file if the library can make one. `images`:
+the files of MNIST in PRIVGRAD_DATA_DIR/mnist; a network of 26 010 parameters at epsilon 3, or a
+linear model for diffprivlib, which has no networks. All receive the same facts about the data, and
+write predictions.csv; delta is 1e-5, except for diffprivlib, which needs none. Lines are those in
+journey/ that a user writes, without empty lines and comments; lines that all peers need count for
+each. Seconds are those of the fastest repeat, by the clock, including the start of each program.
+Prints a Markdown table.
 """
 
 import argparse
@@ -40,7 +43,7 @@ IMAGES = ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz", "t10k-imag
 
 
 def row(number, dice):
-    """A made-up patient, as texts; some of them missing."""
+    """An invented patient, as texts; some of them are missing."""
     age, bmi = dice.randint(18, 95), min(max(dice.gauss(27, 5), 15), 55)
     city = dice.choice(("Basel", "Bern", "Geneva", "Zurich"))
     smokes, month = dice.random() < 0.3, dice.randint(1, 12)
@@ -92,8 +95,8 @@ def lines(folder, *names):
 
 
 def score(folder, truth):
-    """The share of right classes in predictions.csv, and whether each row of the test has its id there: what has none, has
-    its number."""
+    """The share of correct classes in predictions.csv, and whether each test row has its id there; rows
+    without an id have their number."""
     with open(folder / "predictions.csv", newline="") as file:
         given = {entry.get("id", number): entry["class"] for number, entry in enumerate(csv.DictReader(file))}
     return sum(given.get(who) == label for who, label in truth.items()) / len(truth), set(given) == set(truth)
@@ -108,7 +111,7 @@ def interval(values):
 
 
 def left_behind(folder, program, python):
-    """What three of the last four columns say of a folder in which a journey has ended."""
+    """Three of the last four columns, for the folder of a finished journey."""
     statement = "yes" if (folder / "run/statement.json").exists() else "no"
     ledger = (folder / "run/ledger.jsonl").exists() and subprocess.run(
         [program, "verify", folder / "run"], stdout=subprocess.DEVNULL, check=False).returncode == 0
@@ -122,9 +125,10 @@ def left_behind(folder, program, python):
 
 
 def go(files, command, made, truth, args):
-    """Makes a journey as often as asked, each time in a folder of its own; returns its row of the table, without its name.
+    """Makes a journey the given number of times, each in its own folder; returns its row of the table,
+    without its name.
 
-    made: the folder with the data; files: the journey's own, in JOURNEY/TASK."""
+    made: the folder with the data; files: the journey's own files, in JOURNEY/TASK."""
     seconds, right = [], []
     for _ in range(args.repeats):
         with tempfile.TemporaryDirectory() as name:
@@ -143,13 +147,14 @@ def go(files, command, made, truth, args):
 
 
 def by_command(program):
-    """The files of PrivGrad's journey by command, and what starts it."""
+    """The files of PrivGrad's journey with the command, and the command line."""
     path = f"PATH={pathlib.Path(program).resolve().parent}:/usr/bin:/bin"
     return ("manifest.yaml", "by_command.sh"), ["env", path, "sh", "by_command.sh"]
 
 
 def peers(args):
-    """Of each journey of a peer: who, its files, and what starts it, which is None without an interpreter."""
+    """For each journey of a peer: its name, its files, and the command line, which is None without an
+    interpreter."""
     common = {"table": "features.py", "images": "images.py"}[args.task]
     for who, file, python in (("Opacus", "by_opacus.py", args.opacus), ("JAX Privacy", "by_jax_privacy.py", args.jax_privacy),
                               ("diffprivlib", "by_diffprivlib.py", args.diffprivlib)):

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Scattering coefficients by PrivGrad beside kymatio's, on one thread.
+"""Compares PrivGrad's scattering coefficients with kymatio's, on one thread.
 
     pip install kymatio 'scipy<1.15' torch    # torch is left out where it is missing
     bench/compare_kymatio.py [--program build/bench/scattering] [--rounds 5]
 
-The same images and parameters, one thread (OMP and BLAS too). All alternate in rounds, time is the processor's and not the
-clock's, and the fastest round of each counts; kymatio is given a batch, as it prefers. Prints one JSON document.
+Both have the same images and parameters, and one thread (also for OMP and BLAS). All alternate in
+rounds, the time is processor time, and the fastest round of each counts; kymatio receives a batch,
+as it prefers. Prints one JSON document.
 """
 
 import argparse

@@ -1,22 +1,25 @@
 #!/usr/bin/env python3
-"""Logistic regression on tables by PrivGrad beside diffprivlib's and Opacus's, at equal epsilon.
+"""Compares logistic regression on tables by PrivGrad, diffprivlib and Opacus, at equal epsilon.
 
     scripts/environment.sh journey-diffprivlib bench/journey/diffprivlib-packages.txt   # prints the folder that it makes
     scripts/environment.sh journey-opacus bench/journey/opacus-packages.txt
     PYTHON bench/compare_tables.py --opacus PYTHON [--program build/bin/privgrad] [--splits 10] [--epsilons 1 3]
 
-The first PYTHON is the interpreter of diffprivlib's environment, the other that of Opacus's, whose column is left empty
-without it. Breast cancer and digits of scikit-learn, and a table made here that is like a census: ages, hours, categories.
-A fifth of the rows is for testing, another one for each split. Every feature is brought to [-1, 1] by bounds that all three
-are told, and every row to length 1, so that all have the same public bound.
+The first PYTHON is the interpreter of diffprivlib's environment, the second that of Opacus's
+environment; without it, its column is left empty. The tables are breast cancer and digits of
+scikit-learn, and a generated table like a census: ages, hours, categories. A fifth of the rows is
+for testing, a different fifth in each split. Every feature is scaled to [-1, 1] by bounds that all
+three receive, and every row to length 1, so that all have the same public bound.
 
-PrivGrad and Opacus give (epsilon, 1e-5), diffprivlib gives epsilon alone (pure), which costs more; a row that is added or
-removed is the neighbour. Each library has one number chosen for each table and epsilon, all in the same way: the learning
-rate, or diffprivlib's C, which says how little weights are drawn to 0. Of five values a factor of 4 apart (C: of 10) the
-one that does best on a fifth of the training rows, which is not trained on then, in the mean of three other splits; some
-of these rows are test rows of the ten. The search is not charged. PrivGrad makes 30 steps, and 100 from 5000 rows on,
-Opacus 20 epochs of 16 batches or fewer, with momentum 0.9 in both. Prints a Markdown table of accuracies in percent,
-means over the splits with Student's 95 % intervals, and a line on what was chosen.
+PrivGrad and Opacus guarantee (epsilon, 1e-5), diffprivlib a pure epsilon, which costs more;
+neighbours differ by one added or removed row. For each library, table and epsilon, one number is
+chosen in the same way: the learning rate, or diffprivlib's C, the inverse of the regularisation.
+Among five values a factor of 4 apart (C: 10), the choice is the one with the best mean over three
+other splits on a fifth of the training rows, which is not used for training then; some of these
+rows are test rows of the ten. The search is not charged. PrivGrad makes 30 steps, and 100 from 5000
+rows on, Opacus 20 epochs of 16 batches or fewer, with momentum 0.9 in both. Prints a Markdown table
+of accuracies in percent, means over the splits with Student's 95 % intervals, and a line on what
+was chosen.
 """
 
 import argparse
@@ -35,7 +38,7 @@ from sklearn.model_selection import train_test_split
 
 BY_OPACUS = pathlib.Path(__file__).resolve().parent / "tables_by_opacus.py"
 DELTA = 1e-5
-SEARCH = range(101, 104)  # the splits that choose
+SEARCH = range(101, 104)  # the splits used for the choice
 VALUES = {
     "PrivGrad": [0.001 * 4**power for power in range(5)],
     "diffprivlib": [0.01 * 10**power for power in range(5)],
@@ -114,7 +117,8 @@ def by_diffprivlib(_, split, epsilon, c, seed):
 
 
 class Opacus:
-    """A process of its own, with its own packages: a line of JSON asks for a run, a line answers with the accuracy."""
+    """A separate process with its own packages: a line of JSON asks for a run, and a line with the
+    accuracy is the answer."""
 
     def __init__(self, python):
         self.process = subprocess.Popen([python, "-W", "ignore", BY_OPACUS], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -147,7 +151,7 @@ class Table:
 
 
 def accuracies(run, values, table, epsilon, splits):
-    """The value that does best on training rows alone, and the accuracies on the test rows of each split."""
+    """The value chosen on training rows only, and its accuracies on the test rows of each split."""
     chosen = max(values, key=lambda value: np.mean(
         [run(table, table.split_of_training_rows(number), epsilon, value, number) for number in SEARCH]))
     return chosen, [run(table, table.split(number), epsilon, chosen, number) for number in splits]

@@ -1,13 +1,14 @@
 #!/usr/bin/python3
-"""Training steps of PrivGrad's engine beside PyTorch's, and private ones beside Opacus's.
+"""Compares training steps of PrivGrad's engine with PyTorch's, and private steps with Opacus's.
 
     pip install torch opacus
     bench/compare_torch.py [--program build/bench/training] [--rounds 5]
 
-Plain and private steps on one thread (OMP and BLAS too), on the same shapes: forwards, backwards and the update by plain
-gradient descent; private ones clip to 1 and add noise of multiplier 1. Opacus clips by ghost norms and by its hooks; without
-it, private steps of PyTorch are left empty. All alternate in rounds, time is the processor's and not the clock's, and the
-fastest step of each counts. Prints one JSON document.
+Plain and private steps on one thread (also for OMP and BLAS), with the same shapes: forward and
+backward passes and the update by plain gradient descent; private steps clip to 1 and add noise with
+multiplier 1. Opacus clips by ghost norms and by its hooks; without it, private steps of PyTorch are
+left empty. All alternate in rounds, the time is processor time, and the fastest step of each
+counts. Prints one JSON document.
 """
 
 import argparse
@@ -41,7 +42,7 @@ def conv():
 
 
 class Torch:
-    """One network of PyTorch's with the batch that it is measured on."""
+    """A PyTorch network with the batch for its measurement."""
 
     def __init__(self, make, batch, repeats):
         torch.manual_seed(1)

@@ -1,6 +1,6 @@
-// The cost of correlated noise: a step of a tree beside a step with independent noise, the memory
-// that a long tree holds, the accounting of a long run, and a late step of the reduced variant
-// beside an early one. See README.md.
+// The cost of correlated noise: a step of a tree compared with a step with independent noise, the
+// memory of a long tree, the accounting of a long run, and a late step of the reduced variant
+// compared with an early one. See README.md.
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -40,7 +40,7 @@ double peak_megabytes() {
   return static_cast<double>(usage.ru_maxrss) / 1024.0;
 }
 
-/// A program whose empty batches have sums of any length.
+/// A program that accepts empty batches, so that sums can have any length.
 class NoProgram final : public Program {
  public:
   explicit NoProgram(std::size_t parameters) : parameters_(parameters) {}
@@ -68,7 +68,7 @@ class Bench {
  public:
   explicit Bench(const Catalog& catalog) : catalog_(catalog) {}
 
-  /// Releases with a tree's noise and with independent noise in turns, each over sums of zeros.
+  /// Releases with a tree's noise and with independent noise, alternately, each over sums of zeros.
   Json steps(std::size_t size, std::uint64_t steps, int threads) const {
     used_clock = threads == 1 ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC;
     const auto executor = core::make_executor(threads);
@@ -108,8 +108,8 @@ class Bench {
     return result;
   }
 
-  /// The releases of tree_reduced and what it makes of them, over sums of zeros, in epochs of 100
-  /// steps: medians over 200 steps around an early one and a late one.
+  /// The releases of tree_reduced and the resulting gradients, over sums of zeros, in epochs of 100
+  /// steps: medians over 200 steps around an early step and a late one.
   Json reduced(std::size_t size, std::uint64_t early, std::uint64_t late) const {
     const std::uint64_t steps = late + 100;
     used_clock = CLOCK_PROCESS_CPUTIME_ID;
@@ -177,13 +177,13 @@ class Bench {
             {"seconds_of_cost", of_cost},
             {"peak_megabytes", peak_megabytes()},
             {"squared_sensitivity", cost.worst_after.back()},
-            // Single precision: kept noise, one more while a step is made, and the sum s, which is
-            // double.
+            // In single precision: the stored noise, one more vector during a step, and the sum s,
+            // which is double.
             {"vectors_held_by_mechanism", recipes->most_kept() + 1 + 2}};
   }
 
  private:
-  /// Paid for by a built-in accountant, into a ledger of its own.
+  /// Receipts of a built-in accountant, charged to their own ledger.
   class Receipts {
    public:
     Receipts(const Catalog& catalog, const std::vector<double>& multipliers)

@@ -1,4 +1,4 @@
-// The cost of a client's local step beside a step of a central run. See README.md.
+// The cost of a client's local step compared with a step of a central run. See README.md.
 
 #include <unistd.h>
 
@@ -31,8 +31,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::uint64_t kSteps = 2000;
 
-/// The network of Ling et al.; ten clients of 500 images, or one owner of as many, and batches of
-/// 75.
+/// The network of Ling et al., with ten clients of 500 images or one owner of as many images as one
+/// client, and batches of 75.
 /// \param folder  where the images are.
 std::string manifest_text(bool federated, const std::filesystem::path& folder) {
   const std::string rows = federated ? "5000" : "500";
@@ -59,7 +59,7 @@ void write_npy(const std::filesystem::path& file, const std::string& shape,
       << bytes;
 }
 
-/// Images whose pixels differ: what they show does not matter here.
+/// Images with different pixels; their content does not matter here.
 void write_images(const std::filesystem::path& folder, std::size_t rows) {
   std::string pixels(rows * 28 * 28, '\0'), labels(rows, '\0');
   for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<char>((i * i / 7) % 2);
@@ -80,7 +80,7 @@ struct Setting {
   Dataset data;
 };
 
-/// `rounds` rounds of `tau` local steps, and as many central steps, in turns.
+/// `rounds` rounds of `tau` local steps, and as many central steps, alternately.
 Json measure(const Setting& central, const Setting& federated, std::uint64_t tau,
              std::uint64_t rounds, const std::filesystem::path& folder) {
   const auto executor = core::make_executor(1);

@@ -18,19 +18,19 @@ namespace {
 
 using cpu::at_least;
 
-/// Examples that a task takes through the layers between dense ones.
+/// The number of examples that a task takes through the layers between dense ones.
 constexpr std::size_t kBlock = 8;
-/// Extents of the tiles of dense products.
+/// The size of the tiles of dense products.
 constexpr std::size_t kTileColumns = 256;
 constexpr std::size_t kTileUnits = 256;
 constexpr std::size_t kTileInputs = 1024;
-/// Parameters whose kept gradients are added up by one task.
+/// The number of parameters whose stored gradients one task adds up.
 constexpr std::size_t kRowPiece = 4096;
 
 /// A row-major matrix, or its transpose.
 struct MatrixView {
   const float* data = nullptr;
-  std::size_t stride = 0;  // from one stored row to the next, in floats
+  std::size_t stride = 0;  // distance between stored rows, in floats
   bool transposed = false;
 };
 
@@ -44,8 +44,8 @@ void multiply(std::size_t rows, std::size_t columns, std::size_t inner, MatrixVi
               size(stride));
 }
 
-/// Examples of a block whose patches are multiplied together: so many that a product has 256 rows
-/// of patches, if the block does.
+/// The number of examples of a block whose patches are multiplied together: enough for a product of
+/// 256 rows of patches, if the block has that many.
 std::size_t examples_together(const cpu::ConvStep& step, std::size_t count) {
   constexpr std::size_t kPatchRows = 256;
   return std::min(count, (kPatchRows + step.places() - 1) / step.places());
@@ -53,7 +53,7 @@ std::size_t examples_together(const cpu::ConvStep& step, std::size_t count) {
 
 }  // namespace
 
-/// A task's memory, given back at the end.
+/// A task's memory, returned by the destructor.
 class PlainSum::Lease {
  public:
   explicit Lease(PlainSum& sum) : sum_(sum) {
@@ -79,7 +79,7 @@ class PlainSum::Lease {
   std::unique_ptr<cpu::Scratch> scratch_;
 };
 
-// --- What depends on the network alone.
+// --- Parts that depend only on the network.
 
 PlainSum::PlainSum(const Network& network, Executor& executor)
     : network_(network), executor_(executor) {
@@ -148,7 +148,7 @@ void PlainSum::choose_sums() {
   }
 }
 
-/// Chooses enough rows for large products, as long as a pass stays below 64 MiB or so.
+/// Chooses enough rows for large products, as long as a pass stays below about 64 MiB.
 void PlainSum::choose_rows() {
   constexpr std::size_t kFloats = std::size_t{16} << 20;
   std::size_t floats = 1;
@@ -212,7 +212,7 @@ void PlainSum::make_memory() {
   };
   for (std::size_t s = 0; s < steps_.size(); ++s) {
     storage_.push_back(shares_memory(s) ? nullptr : make(steps_[s]->outputs()));
-    // Flatten in front of everything passes the features on, which nobody writes to.
+    // A first Flatten passes the features on; nobody writes to them.
     leaving_.push_back(storage_[s] != nullptr ? storage_[s].get()
                        : s > 0                ? leaving_[s - 1]
                                               : nullptr);
@@ -235,7 +235,7 @@ void PlainSum::for_each_block(std::size_t rows, std::size_t block,
 void PlainSum::for_each_tile(
     std::size_t rows, std::size_t columns,
     const std::function<void(std::size_t, std::size_t, std::size_t, std::size_t)>& body) const {
-  // Few columns: more rows apart, so that there is work for several threads.
+  // With few columns, use more and smaller row tiles, so that there is work for several threads.
   const std::size_t tile_rows =
       columns < kTileColumns ? std::min<std::size_t>(chunk_rows_, 32) : chunk_rows_;
   const std::size_t across = (columns + kTileColumns - 1) / kTileColumns;

@@ -1,4 +1,4 @@
-// A training step without privacy, the yardstick that private steps are measured against.
+// A training step without privacy, the reference for private steps.
 #pragma once
 
 #include <cstddef>
@@ -15,23 +15,24 @@
 namespace privgrad::bench {
 
 /// The sum of a batch's gradients by one forward and one backward pass, through OpenBLAS in
-/// float32. Layers without products are the backend's own (plugins/backends/cpu); so are the tiles
-/// and blocks that work is cut into.
+/// float32. Layers without products use the backend's own code (plugins/backends/cpu), and so does
+/// the division of work into tiles and blocks.
 ///
-/// Dense layers work on the whole batch in tiles; the layers between them take blocks of a few
-/// examples through all of them while they are in the cache. For a convolution with few weights, a
-/// block's gradients are added up as they are made; for one with many weights that sees few places,
-/// by a matrix product over the batch, after both passes.
+/// Dense layers process the whole batch in tiles; blocks of a few examples pass through all layers
+/// between them while they are in the cache. For a convolution with few weights, a block's
+/// gradients are added up immediately; for one with many weights and few places, a matrix product
+/// over the batch adds them up after both passes.
 ///
-/// Threads: an object is used by one thread at a time, and spreads its work over the executor.
+/// Threads: an object is used by one thread at a time, and divides its work among the threads of
+/// the executor.
 class PlainSum {
  public:
   PlainSum(const Network& network, Executor& executor);
 
-  /// The best number of examples for a call, if there are as many.
+  /// The best number of examples per call, if that many are available.
   std::size_t microbatch_rows() const noexcept { return microbatch_rows_; }
 
-  /// \param parameters  must stay in place until the next call.
+  /// \param parameters  must stay valid until the next call.
   void load_parameters(std::span<const float> parameters);
 
   /// sum += the sum of the gradients of the batch's losses.
@@ -41,14 +42,14 @@ class PlainSum {
  private:
   enum class SumBy { nothing = 1, product, rows, places, tokens };
 
-  /// Steps that are executed together: a dense layer with the activation after it, or others.
+  /// Steps that are executed together: a dense layer with its activation, or others.
   struct Stage {
     std::size_t first = 0, last = 0;  // steps [first, last)
     bool is_dense = false;
     const cpu::Elementwise* function = nullptr;  // after a dense layer, in place
   };
 
-  /// One piece of the sum: of step s, columns of units [first, end), inputs [left, right).
+  /// One piece of the sum: for step s, columns of units [first, end) and inputs [left, right).
   struct Piece {
     std::size_t step, first, end, left, right;
   };
@@ -97,11 +98,11 @@ class PlainSum {
   std::size_t chunk_rows_ = 0, microbatch_rows_ = 0;
 
   Batch batch_;
-  std::vector<Memory> storage_;         // of step s's outputs; empty where they share memory
+  std::vector<Memory> storage_;         // of step s's outputs; empty if they share memory
   std::vector<const float*> entering_;  // [steps + 1]; the last are the outputs
   std::vector<float*> leaving_;         // [steps]
-  std::vector<Memory> deltas_;          // by the outputs of stage k
-  std::vector<Memory> kept_;            // of step s: its blocks' gradients, or its deltas
+  std::vector<Memory> deltas_;          // for the outputs of stage k
+  std::vector<Memory> kept_;            // for step s: the gradients of its blocks, or its deltas
   std::mutex mutex_;
   std::vector<std::unique_ptr<cpu::Scratch>> scratch_;
 };

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""The Python package: calls beside dp_accounting's, a run beside the command's, and the import.
+"""The Python package: compares calls with dp_accounting's, a run with the command's, and times the import.
 
     pip install . dp-accounting
     bench/python.py [--rounds 5] [--steps 400]
 
-Time is the processor's and not the clock's; both sides alternate in rounds, and the fastest of each counts. Calls of
-dp_accounting are those of its documentation: an accountant by its defaults, compose(), get_epsilon(), and
-calibrate_dp_mechanism(). A run is made by a process of its own, on one thread: its whole processor time counts, that of
-starting the interpreter and of loading plugins included, and beside it the training loop alone, by its own clock. Prints one
-JSON document; beside every number of seconds there is epsilon, which says whether both answered the same question.
+Times are processor times; both sides alternate in rounds, and the fastest of each counts. Calls of
+dp_accounting are those of its documentation: an accountant with its defaults, compose(),
+get_epsilon(), and calibrate_dp_mechanism(). A run is made by a separate process, on one thread: its
+whole processor time is reported, including the start of the interpreter and the loading of plugins,
+and also the training loop alone, by its own clock. Prints one JSON document; every number of
+seconds comes with epsilon, which shows whether both answered the same question.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ THEIRS = {"rdp": RdpAccountant, "pld": PLDAccountant}
 
 
 def fastest(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, tuple[float, Any]]:
-    """Seconds of the processor, and what came of it; each call is made once beforehand."""
+    """Processor seconds and results of calls; each call is first made once without measuring."""
     found = {name: (float("inf"), call()) for name, call in calls.items()}
     for _ in range(rounds):
         for name, call in calls.items():

@@ -29,11 +29,11 @@ namespace {
 using namespace privgrad;
 using namespace privgrad::bench;
 
-/// The share of the processors that other programs may take while strict figures are measured.
+/// The largest share of processor time of other programs for which strict figures are valid.
 constexpr double kQuiet = 0.05;
 
-/// The median, over pairs taken in turns, of `time` over `reference`: what disturbs one of a pair
-/// disturbs the other. Both return seconds; the first pair is not counted.
+/// The median of `time` / `reference` over alternating pairs, because a disturbance affects both of
+/// a pair. Both return seconds; the first pair does not count.
 double ratio(int repeats, const std::function<double()>& time,
              const std::function<double()>& reference) {
   std::vector<double> ratios;
@@ -45,7 +45,7 @@ double ratio(int repeats, const std::function<double()>& time,
   return median(std::move(ratios));
 }
 
-/// The share of the machine's processor time that other programs took since this was constructed.
+/// The share of the machine's processor time that other programs have used since construction.
 class OtherPrograms {
  public:
   double share() const {
@@ -54,7 +54,8 @@ class OtherPrograms {
   }
 
  private:
-  /// Seconds of all processors, since the machine started; `own`: of this process and its children.
+  /// Seconds of all processors since the machine started; `own`: those of this process and its
+  /// children.
   struct Times {
     double all = 0.0, busy = 0.0, own = 0.0;
   };
@@ -92,7 +93,8 @@ double private_over_plain(const Catalog& catalog, const Case& one) {
       one.repeats, [&] { return seconds_of_step(bench); }, [&] { return bench.plain_step(); });
 }
 
-/// A step whose noise takes that of the three steps before it back, over one with independent noise.
+/// The time of a step whose noise subtracts that of the three previous steps, divided by that of a
+/// step with independent noise.
 double matrix_over_independent(const Catalog& catalog) {
   const Case independent{"784-1000-10", dense_network(), 1024, 25};
   Case matrix = independent;
@@ -105,8 +107,8 @@ double matrix_over_independent(const Catalog& catalog) {
       [&] { return seconds_of_step(without); });
 }
 
-/// The cost of contribution checks per step of a long run: the extra time of checked steps, of which
-/// one in sixteen looks at all of a pass, shared out among all steps.
+/// The cost of contribution checks per step of a long run: the extra time of checked steps, one in
+/// sixteen of which checks all of a pass, spread over all steps.
 double contribution_checks_over_step(const Catalog& catalog, const Case& one) {
   const std::vector<std::uint64_t> others =
       core::ContributionChecks(core::RandomKey::from_seed(1), 1, "", "").draw(0, one.batch)->others;
@@ -127,7 +129,7 @@ double contribution_checks_over_step(const Catalog& catalog, const Case& one) {
          static_cast<double>(core::ContributionChecks::kLongestPeriod);
 }
 
-/// Batches of 256 and a little, of 60 000 rows, held against their law.
+/// Batches of about 256 of 60 000 rows, tested against their distribution.
 double sampling_watch_over_step(const Catalog& catalog, const Case& one) {
   constexpr std::size_t kRows = 60'000;
   constexpr std::uint64_t kSteps = 100;
@@ -156,7 +158,7 @@ double sampling_watch_over_step(const Catalog& catalog, const Case& one) {
       [&] { return seconds_of_step(bench); });
 }
 
-/// Draws epochs of 234 batches of 256 from 60 000 rows, and holds them against their law.
+/// Draws epochs of 234 batches of 256 from 60 000 rows, and tests them against their distribution.
 class Draws {
  public:
   static constexpr std::uint64_t kSteps = 234;
@@ -190,8 +192,8 @@ class Draws {
   std::vector<std::uint32_t> batch_;
 };
 
-/// What a sampler's draws, and holding them against their law, take of a step. Random allocation draws
-/// an epoch at its first step, so that whole epochs are measured.
+/// The share of a step that a sampler's draws and their test take. Random allocation draws an epoch
+/// at its first step, so whole epochs are measured.
 double draws_over_step(const Catalog& catalog, const Case& one, const std::string& sampler,
                        const Value::Object& params) {
   Bench bench(catalog, one, 1);
@@ -201,9 +203,9 @@ double draws_over_step(const Catalog& catalog, const Case& one, const std::strin
       [&] { return static_cast<double>(Draws::kSteps) * seconds_of_step(bench); });
 }
 
-/// The keys of a step of a run that can be resumed: one in the chain, those of what is drawn, and
-/// that of the noise, by what was paid for it. What the noise is prepared with beside its key is in
-/// it, too.
+/// The cost of the keys of a step of a run that can be resumed: one key in the chain, those of the
+/// draws, and that of the noise, derived from the charge. This includes the preparation of the
+/// noise from its key.
 double keys_over_step(const Catalog& catalog, const Case& one) {
   Bench bench(catalog, one, 1);
   const std::vector<double> multipliers(100, 1.0);
@@ -212,7 +214,7 @@ double keys_over_step(const Catalog& catalog, const Case& one) {
   Payments payments(catalog, std::vector<Event>(multipliers.size(), Event::gaussian(1.0)));
   const auto executor = core::make_executor(1);
   core::Mechanism mechanism(*aggregator, core::RandomKey::from_seed(1), *executor);
-  // As long as seven hashes, which is what a run is bound to.
+  // As long as the seven hashes to which a run is bound.
   core::RunKeys keys =
       core::RunKeys::chain(core::RandomKey::from_seed(1), std::string(std::size_t{7} * 65, 'a'));
   return ratio(
@@ -232,7 +234,7 @@ double keys_over_step(const Catalog& catalog, const Case& one) {
       [&] { return seconds_of_step(bench); });
 }
 
-/// The yardstick for accountants: a million exponentials and square roots, one after the other.
+/// The reference for accountants: a million exponentials and square roots in sequence.
 double reference_loop() {
   return seconds_of([] {
     double sum = 0.0;
@@ -241,7 +243,7 @@ double reference_loop() {
   });
 }
 
-/// An accountant's epsilon of these releases, over the loop.
+/// The time for an accountant's epsilon of these releases, divided by that of the loop.
 double accountant_over_loop(const Catalog& catalog, const std::string& name,
                             const Value::Object& params, std::span<const CountedEvent> releases) {
   return ratio(
@@ -257,7 +259,7 @@ double accountant_over_loop(const Catalog& catalog, const std::string& name,
       reference_loop);
 }
 
-/// A whole training run with noise that falls: 100 settings, each taken 100 times.
+/// A whole training run with falling noise: 100 noise levels, each used 100 times.
 std::vector<CountedEvent> falling_noise() {
   std::vector<CountedEvent> releases;
   releases.reserve(100);
@@ -266,7 +268,7 @@ std::vector<CountedEvent> falling_noise() {
   return releases;
 }
 
-/// Processor seconds of a program, output thrown away.
+/// Processor seconds of a program whose output is discarded.
 double seconds_of_program(std::vector<std::string> words) {
   std::vector<char*> arguments;
   arguments.reserve(words.size() + 1);
@@ -290,8 +292,8 @@ double seconds_of_program(std::vector<std::string> words) {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-/// Releases of exact noise over the cipher's bytes that they are made of: 2^20 elements, in pieces
-/// that stay in the cache.
+/// The time of releases of exact noise divided by that of the cipher's bytes that they need: 2^20
+/// elements, in pieces that stay in the cache.
 double rounded_over_cipher() {
   constexpr std::size_t kSize = std::size_t{1} << 14;
   constexpr std::uint64_t kEnd = std::uint64_t{1} << 20;
@@ -327,7 +329,7 @@ double start_up_over_true(const std::string& program) {
       [] { return seconds_of_program({"/bin/true"}); });
 }
 
-/// Measures, prints a line and says whether the ratio is within the bound that the file has.
+/// Measures a ratio, prints a line and says whether the ratio is within its bound in the file.
 class Gate {
  public:
   Gate(const nlohmann::json& bounds, double slack) : bounds_(bounds), slack_(slack) {
@@ -347,8 +349,8 @@ class Gate {
     std::fflush(stdout);
   }
 
-  /// \throws std::runtime_error if a bound was not checked: a gate that nobody passes guards
-  /// nothing
+  /// \throws std::runtime_error if a bound was not checked, because a gate without checks guards
+  ///   nothing
   bool passed() const {
     if (checked_ != bounds_.size()) throw std::runtime_error("a bound has no ratio of its name");
     return beyond_ == 0;
@@ -361,7 +363,7 @@ class Gate {
   int beyond_ = 0;
 };
 
-/// One line of what the machine's products reach.
+/// Prints one line about the rate of the machine's products.
 void print(const nlohmann::json& machine) {
   std::printf("%s, %s; OpenBLAS's kernels %s: %.0f GFLOP/s of %.0f, oneDNN %s\n",
               machine.at("cpu").get<std::string>().c_str(),
@@ -384,7 +386,7 @@ int main(int argc, char** argv) try {
   std::ifstream file(argv[1]);
   const auto bounds = nlohmann::json::parse(file);
   const std::string program = argv[2];
-  // Machines differ from the one where the bounds were set, and other programs may be at work.
+  // Machines differ from the one for which the bounds were set, and other programs may be running.
   const double slack = strict ? 1.0 : 2.0;
   const OtherPrograms others;
 
@@ -433,7 +435,7 @@ int main(int argc, char** argv) try {
   gate.check("keys_over_small_step", [&] {
     return keys_over_step(catalog, {"784-1000-10", dense_network(), 16, 40});
   });
-  // Finer intervals of pld cost more; the bound is for the width that it was set at.
+  // Finer intervals of pld cost more; the bound holds for the width with which it was set.
   const Value::Object coarse{{"relative_width", 0.0003, {}}};
   gate.check("pld_over_loop",
              [&] { return accountant_over_loop(catalog, "pld", coarse, falling_noise()); });

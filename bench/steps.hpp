@@ -72,7 +72,8 @@ inline Network conv_network() {
                                Dense{512}, Activation{}, Dense{10}});
 }
 
-/// A ledger that has been charged for many steps, so that benchmarks of other parts can release.
+/// A ledger that has been charged for many steps, so that benchmarks of other parts can make
+/// releases.
 class Payments {
  public:
   Payments(const Catalog& catalog, std::span<const Event> releases)
@@ -103,7 +104,7 @@ class Payments {
   std::deque<core::Receipt> receipts_;
 };
 
-/// One training set-up: the same program, data and optimizer with and without privacy.
+/// A training set-up: the same program, data and optimizer with and without privacy.
 class Bench {
  public:
   Bench(const Catalog& catalog, const Case& one, int threads)
@@ -137,7 +138,7 @@ class Bench {
     std::shuffle(batch_.begin(), batch_.end(), random);
   }
 
-  /// Clips and sums up.
+  /// Clips and sums.
   /// \param check  checks one contribution; may be null.
   void clip(core::ContributionCheck* check = nullptr) {
     sum_.emplace(core::deferred_exact_sum(*program_, data_, batch_,
@@ -161,7 +162,7 @@ class Bench {
     return seconds;
   }
 
-  /// The same without privacy, through OpenBLAS: see PlainSum.
+  /// A step without privacy, through OpenBLAS: see PlainSum.
   double plain_step() {
     return seconds_of([&] {
       const std::size_t rows = std::min(plain_.microbatch_rows(), batch_.size());
@@ -220,7 +221,7 @@ class Bench {
   std::vector<ParameterGroup> groups_;
   ComponentPtr<Optimizer> optimizer_;
   ComponentPtr<Aggregator> aggregator_;
-  std::optional<core::CorrelatedRecipes> recipes_;  // of noise that steps share
+  std::optional<core::CorrelatedRecipes> recipes_;  // for noise that several steps share
   Payments payments_;
   core::Mechanism mechanism_;
   Floats parameters_;

@@ -1,4 +1,5 @@
-"""Logistic regression by Opacus, for compare_tables.py: a line of JSON on the standard input asks for a run, with the file of
+"""Logistic regression by Opacus, for compare_tables.py: a line of JSON on the standard input asks for a
+run, with the file of
 its split, and a line of the standard output answers with the accuracy on the split's test rows."""
 
 import functools
@@ -15,7 +16,8 @@ EPOCHS = 20
 
 @functools.cache
 def noise_multiplier(epsilon, delta, batches):
-    """What Opacus needs: it draws each row with probability 1 / batches, in so many steps an epoch."""
+    """The noise that Opacus needs: it draws each row with probability 1 / batches, in as many steps per
+    epoch."""
     return get_noise_multiplier(target_epsilon=epsilon, target_delta=delta, sample_rate=1 / batches, steps=EPOCHS * batches,
                                 accountant="prv")
 

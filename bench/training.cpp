@@ -1,5 +1,5 @@
-// How long private training steps take, beside steps of the same engine without privacy and beside
-// what the machine could do at best. See README.md.
+// How long private training steps take, compared with steps of the same engine without privacy and
+// with the best that the machine could do. See README.md.
 
 #include <cblas.h>
 #include <sys/resource.h>
@@ -28,7 +28,7 @@ using Json = nlohmann::ordered_json;
 using namespace privgrad;
 using namespace privgrad::bench;
 
-/// Bytes per second at which one thread reads memory that no cache holds.
+/// Bytes per second at which one thread reads memory that is not in any cache.
 double read_rate() {
   const std::vector<double> memory(std::size_t{32} << 20, 1.0);
   const double seconds = best_seconds(5, [&] {
@@ -63,7 +63,7 @@ double flops_per_example(const Network& network) {
   return flops;
 }
 
-/// Peak resident memory in bytes of `work` in a process of its own.
+/// Peak resident memory in bytes of `work`, run in a separate process.
 double peak_memory(const std::function<void()>& work) {
   const pid_t child = ::fork();
   if (child < 0) throw std::runtime_error("fork failed");
@@ -92,7 +92,7 @@ struct Times {
   double plain = 1e300, clip = 1e300, release = 1e300, update = 1e300, step = 1e300;
 };
 
-/// Private and plain steps in turns, so that what disturbs one disturbs the other.
+/// Private and plain steps alternate, so that a disturbance affects both.
 Times measure(const Catalog& catalog, const Case& one, int threads) {
   Bench bench(catalog, one, threads);
   Times best;
@@ -156,7 +156,8 @@ Json memory_of(const Catalog& catalog, const Case& one) {
           {"private_over_plain", priv / plain}};
 }
 
-/// The large products of the dense network's step, alone: their rate over that of a plain product.
+/// Only the large products of the dense network's step: their rate divided by that of a plain
+/// product.
 Json product_rate(double sgemm) {
   const auto rate = [&](CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k) {
     const Floats a(static_cast<std::size_t>(m) * static_cast<std::size_t>(k), 0.5f);
@@ -172,7 +173,7 @@ Json product_rate(double sgemm) {
           {"gradient_tile_128x784x128", rate(CblasTrans, CblasNoTrans, 128, 784, 128)}};
 }
 
-/// Plain steps on one thread alone: for comparisons with other programs, which alternate with it.
+/// Only plain steps on one thread, for comparisons with other programs that run alternately.
 Json plain_report(const Catalog& catalog, const std::vector<Case>& cases) {
   Json report = Json::array();
   for (const Case& one : cases) {
@@ -185,8 +186,8 @@ Json plain_report(const Catalog& catalog, const std::vector<Case>& cases) {
   return report;
 }
 
-/// One row of a table of growth: a private and a plain step on one thread, and what the private one
-/// costs for each example beside the products' floor.
+/// One row of a table of growth: a private and a plain step on one thread, and the cost of the
+/// private step per example compared with the minimum for its products.
 Json growth_row(const Catalog& catalog, const Case& one, const Floors& floors) {
   const Times best = measure(catalog, one, 1);
   const double floor =
@@ -229,13 +230,13 @@ Json growth_report(const Catalog& catalog, const Floors& floors) {
           {"by_depth", depths}};
 }
 
-/// The parts of steps of one thread where what is done for each parameter counts: small batches.
+/// The parts of steps on one thread for small batches, for which work per parameter matters.
 Json batches_report(const Catalog& catalog) {
   std::vector<Case> cases;
   for (const auto& [batch, repeats] : {std::pair<std::size_t, int>{16, 100}, {64, 60}, {256, 30}}) {
     cases.push_back({"784-1000-10", dense_network(), batch, repeats});
   }
-  // First: a process inherits the memory of the one that starts it.
+  // This comes first, because a process inherits the memory of its parent.
   Json memory = Json::array(), steps = Json::array();
   for (const Case& one : cases) memory.push_back(memory_of(catalog, one));
   for (const Case& one : cases) {
@@ -285,7 +286,7 @@ int main(int argc, char** argv) {
       std::cout << batches_report(host.catalog()).dump(2) << '\n';
       return EXIT_SUCCESS;
     }
-    // Before any thread starts, because they are measured in processes of their own.
+    // Before any thread starts, because these are measured in separate processes.
     const Json memory{memory_of(host.catalog(), dense), memory_of(host.catalog(), wide)};
     const Floors floors{1e9 * machine.at("openblas_gflops").get<double>(), read_rate()};
     Json report{{"machine", machine},

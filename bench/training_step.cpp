@@ -1,4 +1,5 @@
-// How long per-example gradients take, beside what the machine could do at best. See README.md.
+// How long per-example gradients take, compared with the best that the machine could do. See
+// README.md.
 
 #include <algorithm>
 #include <cstdlib>
@@ -31,7 +32,7 @@ class InlineExecutor final : public privgrad::Executor {
   }
 };
 
-/// Weights drawn for their size only: the time does not depend on their distribution.
+/// Weights that only need a realistic size: the time does not depend on their distribution.
 class BenchStream final : public privgrad::RandomStream {
  public:
   std::uint64_t uniform_below(std::uint64_t bound) override { return generator_() % bound; }
@@ -45,7 +46,7 @@ class BenchStream final : public privgrad::RandomStream {
   std::mt19937_64 generator_{1};
 };
 
-/// Bytes per second at which one thread fills as much memory as a chunk of gradient rows takes.
+/// Bytes per second at which one thread fills as much memory as a chunk of gradient rows.
 double fill_rate() {
   Floats memory(std::size_t{4} << 20);
   float value = 0;
@@ -61,7 +62,7 @@ struct Floors {
   double fill_rate = 0;
 };
 
-/// One step's gradient_rows, on one thread, in chunks as the core makes them.
+/// The gradient_rows of one step, on one thread, in the chunks that the core uses.
 Json measure_step(const privgrad::Catalog& catalog, std::size_t inputs, std::size_t hidden,
                   std::size_t classes, std::size_t batch_rows, const Floors& floors) {
   using privgrad::Value;
@@ -94,8 +95,8 @@ Json measure_step(const privgrad::Catalog& catalog, std::size_t inputs, std::siz
   });
   const double evaluate_seconds = best_seconds(5, [&] { program->evaluate({features, targets}); });
 
-  // The three products of a step without privacy: forwards, backwards (not below the first layer)
-  // and the gradient of the weights.
+  // The three products of a step without privacy: forward, backward (not below the first layer) and
+  // the gradient of the weights.
   const auto examples = static_cast<double>(batch_rows);
   const auto first_layer = static_cast<double>(inputs * hidden);
   const auto last_layer = static_cast<double>(hidden * classes);

@@ -24,7 +24,7 @@ constexpr int kExtent = 1024;
 constexpr double kOperations = 2.0 * kExtent * kExtent * kExtent;
 constexpr const char* kVariable = "OPENBLAS_CORETYPE";
 
-/// OpenBLAS's names of the kernels for a level, the first of which any OpenBLAS has.
+/// OpenBLAS's names for the kernels of a level; every OpenBLAS knows the first name.
 std::vector<std::string> kernels_of(InstructionSet level) {
   switch (level) {
     case InstructionSet::avx512:
@@ -37,7 +37,7 @@ std::vector<std::string> kernels_of(InstructionSet level) {
   return {"Prescott", "Core2"};
 }
 
-/// Multiply-adds in chains that do not wait for each other, as many as hide their latency.
+/// Independent chains of multiply-adds, enough to hide their latency.
 constexpr int kChains = 12;
 constexpr int kRounds = 400'000;
 
@@ -76,7 +76,8 @@ nlohmann::json peak() {
   return 2.0 * (is_wide ? 16 : 8) * kChains * kRounds / seconds * 1e-9;
 }
 
-/// The rate of oneDNN's product by its C interface, so that nobody needs it to build.
+/// The rate of oneDNN's product through its C interface, loaded at run time so that the build does
+/// not need it.
 nlohmann::json rate_of_onednn(const float* a, const float* b, float* c) {
   using Extent = std::int64_t;
   using Sgemm = int (*)(char, char, Extent, Extent, Extent, float, const float*, Extent,

@@ -26,7 +26,7 @@ function(privgrad_add_plugin name)
     set(arg_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib/privgrad/plugins/${arg_KIND}")
   endif()
 
-  # The target carries a prefix because plugins are named after what they do, and so are other targets.
+  # The target has a prefix, because other targets may have the same name as a plugin.
   set(target privgrad_plugin_${name})
   add_library(${target} MODULE ${arg_SOURCES})
   if(COMMAND privgrad_together)  # in this repository
@@ -37,7 +37,7 @@ function(privgrad_add_plugin name)
   if(COMMAND privgrad_warnings)
     privgrad_warnings(${target})
   endif()
-  # gcc: no STB_GNU_UNIQUE symbols, which would merge statics of different plugins.
+  # gcc: no STB_GNU_UNIQUE symbols, which would merge the statics of different plugins.
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fno-gnu-unique>)
   target_link_options(${target} PRIVATE LINKER:-z,nodelete LINKER:-z,now LINKER:--version-script=${PRIVGRAD_PLUGIN_EXPORTS})
   if(NOT "${CMAKE_CXX_FLAGS}" MATCHES "-fsanitize")  # clang's sanitizer runtimes are in the program, not here
@@ -49,7 +49,7 @@ function(privgrad_add_plugin name)
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
     LIBRARY_OUTPUT_DIRECTORY "${arg_OUTPUT_DIRECTORY}"
     INSTALL_RPATH "$ORIGIN;$ORIGIN/../../..")
-  # The loader refuses files that others may write, which is what a umask of 002 makes.
+  # The loader refuses files that other users may write, which a umask of 002 would allow.
   add_custom_command(TARGET ${target} POST_BUILD COMMAND chmod go-w $<TARGET_FILE:${target}> VERBATIM)
   if(NOT arg_NO_INSTALL)
     set_property(GLOBAL APPEND PROPERTY PRIVGRAD_PLUGIN_TARGETS ${target})
@@ -60,10 +60,10 @@ endfunction()
 
 # privgrad_add_conformance_test(<name>)
 #
-# Adds the test <name>-conformance: everything that the interface of each component in the plugin <name> promises
-# (repeatable values, finite results, unchanged outputs on errors, ...), checked on the built file by
-# `privgrad plugins test`. The built-in plugins pass the same suite. It is ended after ten minutes; set its property
-# TIMEOUT where a component needs more.
+# Adds the test <name>-conformance, in which `privgrad plugins test` checks the built file for
+# everything that the interfaces of the components in the plugin <name> promise (repeatable values,
+# finite results, unchanged outputs on errors, ...). The built-in plugins pass the same suite. The
+# test is ended after ten minutes; set its property TIMEOUT if a component needs more.
 function(privgrad_add_conformance_test name)
   if(NOT TARGET privgrad_plugin_${name})
     message(FATAL_ERROR "privgrad_add_conformance_test(${name}): there is no plugin of that name; call privgrad_add_plugin(${name} ...) first")

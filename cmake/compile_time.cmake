@@ -1,12 +1,14 @@
-# How long a build takes. Most of that is headers, read again and again, and half of it is the JSON library's.
+# Settings for the time of a build. Most of it is spent on reading headers repeatedly, and half of
+# that on the JSON library's.
 option(PRIVGRAD_UNITY_BUILD "Compile cold code several sources at a time: quicker from nothing, slower after an edit" OFF)
 option(PRIVGRAD_CCACHE "Compile through ccache, where it is installed" ON)
-# Whoever edits one source waits for that many, not for a room. Of 6 at a time, tests would take a quarter longer to
-# compile, on two cores too, and an edit 9 s in place of 12.
+# After an edit, this many sources are compiled together instead of a whole room. With 6 at a time,
+# tests would take a quarter longer to compile, also on two cores, and an edit would take 9 s
+# instead of 12.
 set(privgrad_batch 12)
 
-# Checkouts in different folders share what was compiled: names of files are hashed relative to the sources, and the
-# folder that the compiler runs in is not hashed at all.
+# Checkouts in different folders share compiled objects: file names are hashed relative to the
+# sources, and the compiler's working directory is not hashed.
 find_program(PRIVGRAD_CCACHE_PROGRAM ccache)
 if(PRIVGRAD_CCACHE AND PRIVGRAD_CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(launcher env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${PRIVGRAD_CCACHE_PROGRAM})
@@ -14,8 +16,8 @@ if(PRIVGRAD_CCACHE AND PRIVGRAD_CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCH
   set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
 endif()
 
-# privgrad_environment(<variable> <name> <pins>): the name of the folder, below the user's cache, that
-# scripts/environment.sh makes of these pins.
+# privgrad_environment(<variable> <name> <pins>): the name of the folder below the user's cache that
+# scripts/environment.sh makes from these pins.
 function(privgrad_environment variable name pins)
   set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${pins})
   file(SHA256 ${pins} hash)
@@ -23,7 +25,7 @@ function(privgrad_environment variable name pins)
   set(${variable} privgrad/${name}-${hash} PARENT_SCOPE)
 endfunction()
 
-# The one object that holds paths of this machine.
+# The only object that contains paths of this machine.
 privgrad_environment(test_python test-python ${PROJECT_SOURCE_DIR}/tests/support/python-packages.txt)
 add_library(privgrad_places STATIC cmake/places/places.cpp)
 target_compile_definitions(privgrad_places PRIVATE
@@ -31,9 +33,9 @@ target_compile_definitions(privgrad_places PRIVATE
   PRIVGRAD_TEST_PYTHON="${test_python}")
 target_include_directories(privgrad_places PUBLIC ${PROJECT_SOURCE_DIR}/cmake/places)
 
-# privgrad_together(<target> <source>...): compiles these sources of the target a dozen at a time, where the build is
-# made for that; each call begins another dozen. CMake's own UNITY_BUILD names sources by absolute paths, which no cache
-# could share.
+# privgrad_together(<target> <source>...): compiles these sources of the target a dozen at a time,
+# if the build is configured for that; each call begins a new dozen. CMake's own UNITY_BUILD names
+# sources by absolute paths, which no cache could share.
 function(privgrad_together target)
   if(NOT PRIVGRAD_UNITY_BUILD)
     return()
@@ -67,8 +69,8 @@ endfunction()
 
 # privgrad_cold(<target> [EXCEPT <source>...])
 #
-# For code that is not on the way of a training step, of noise, or of an accountant's bounds: what the optimizer could
-# do for it, nobody would notice. Sources after EXCEPT are compiled as everything else.
+# For code that is not part of a training step, of the noise, or of an accountant's bounds, so that
+# its optimization would not be noticeable. Sources after EXCEPT are compiled normally.
 function(privgrad_cold target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "EXCEPT")
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
@@ -88,7 +90,8 @@ function(privgrad_cold target)
   endif()
 endfunction()
 
-# Whoever sets the options of such a source anew takes the optimizer from it, which nothing but a clock would show.
+# Setting the options of such a source again would remove the optimizer's flags, which only a time
+# measurement would show.
 function(privgrad_check_hot)
   foreach(source IN LISTS ARGN)
     get_source_file_property(options ${source} COMPILE_OPTIONS)
@@ -98,9 +101,10 @@ function(privgrad_check_hot)
   endforeach()
 endfunction()
 
-# privgrad_add_room(<name> [HOT <source>...] LINKS <word>...): a room of the framework. A static library of the sources in
-# src/, compiled as privgrad_cold() says but for the hot ones, whose headers in include/ are for whoever links it.
-# LINKS: as target_link_libraries() takes them.
+# privgrad_add_room(<name> [HOT <source>...] LINKS <word>...): a room of the framework. This is a
+# static library of the sources in src/, compiled as described at privgrad_cold() except for the hot
+# ones; its headers in include/ are available to targets that link it. LINKS: as for
+# target_link_libraries().
 function(privgrad_add_room name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "HOT;LINKS")
   file(GLOB sources CONFIGURE_DEPENDS src/*.cpp)

@@ -15,7 +15,7 @@ endif()
 
 configure_package_config_file(cmake/privgradConfig.cmake.in privgradConfig.cmake INSTALL_DESTINATION lib/cmake/privgrad
                               NO_SET_AND_CHECK_MACRO)
-# Before 1.0 a minor release may break the ABI, so 0.1 does not answer for 0.2.
+# Before 1.0 a minor release may break the ABI, so 0.1 is not compatible with 0.2.
 write_basic_package_version_file(privgradConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 
 # What `privgrad gpu check` starts; the build tree has it, too, at the same place.
@@ -43,7 +43,7 @@ install(FILES LICENSE NOTICE README.md CONTRIBUTING.md SECURITY.md CHANGELOG.md 
 install(DIRECTORY docs DESTINATION share/doc/privgrad COMPONENT program)
 install(DIRECTORY examples DESTINATION share/doc/privgrad COMPONENT program PATTERN plugin_template EXCLUDE)
 
-# The manual pages say what --help says.
+# The manual pages have the text of --help.
 set(man_pages ${PROJECT_BINARY_DIR}/share/man/man1)
 add_custom_command(OUTPUT ${man_pages}/privgrad.1
   COMMAND ${CMAKE_COMMAND} -E rm -rf ${man_pages}
@@ -52,8 +52,8 @@ add_custom_command(OUTPUT ${man_pages}/privgrad.1
 add_custom_target(privgrad_man_pages ALL DEPENDS ${man_pages}/privgrad.1)
 install(DIRECTORY ${man_pages} DESTINATION share/man COMPONENT program)
 
-# The shells look for completions in these folders below /usr and /usr/local; under another prefix the user
-# points them there.
+# Shells look for completions in these folders below /usr and /usr/local; with another prefix the
+# user must configure the path.
 foreach(shell bash zsh)
   add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/completion.${shell}
     COMMAND privgrad completion ${shell} > ${PROJECT_BINARY_DIR}/completion.${shell}
@@ -64,7 +64,7 @@ add_custom_target(privgrad_completions ALL
 install(FILES ${PROJECT_BINARY_DIR}/completion.bash DESTINATION share/bash-completion/completions RENAME privgrad COMPONENT program)
 install(FILES ${PROJECT_BINARY_DIR}/completion.zsh DESTINATION share/zsh/site-functions RENAME _privgrad COMPONENT program)
 
-# The build tree has the plugin template too, at the same place relative to the program.
+# The build tree contains the plugin template too, at the same place relative to the program.
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/share/privgrad)
 file(CREATE_LINK ${PROJECT_SOURCE_DIR}/examples/plugin_template
      ${PROJECT_BINARY_DIR}/share/privgrad/plugin_template SYMBOLIC)

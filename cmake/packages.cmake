@@ -13,9 +13,9 @@ set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_COMPONENTS_ALL program plugins dev)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
-# A stripped plugin has another hash than the one that its test is on record for.
+# A stripped plugin would have another hash than in the record of its test.
 set(CPACK_STRIP_FILES OFF)
-# Whatever the umask of who makes the package: the loader refuses files that others may write.
+# Independent of the umask of the packager: the loader refuses files that other users may write.
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE
                                                 WORLD_READ WORLD_EXECUTE)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)

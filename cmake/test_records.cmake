@@ -1,16 +1,17 @@
-# The built-in plugins are put on record as tested when they are built, by the one way that there is for any plugin:
-# `privgrad plugins test`. Release mode asks for these records.
+# When the built-in plugins are built, their tests are recorded in the same way as for any plugin:
+# by `privgrad plugins test`. Release mode requires these records.
 set(privgrad_samples ${CMAKE_CURRENT_LIST_DIR}/../plugins/data_sources/sample)
 
 set(privgrad_suite_version ${CMAKE_CURRENT_LIST_DIR}/../framework/host/include/privgrad/host/test_record.hpp)
 
-# privgrad_test_params(<name> <NAME=YAML>): what the suite makes a component of the plugin <name> from, where its
-# declaration cannot say; paths are those of plugins/data_sources/sample.
+# privgrad_test_params(<name> <NAME=YAML>): the parameters from which the suite makes a component of
+# the plugin <name>, if its declaration does not give them; paths are relative to
+# plugins/data_sources/sample.
 function(privgrad_test_params name)
   set_property(TARGET privgrad_plugin_${name} APPEND PROPERTY PRIVGRAD_TEST_PARAMS ${ARGN})
 endfunction()
 
-# privgrad_record_tests(<target> <plugin target>...): a target that makes the records, and installs them.
+# privgrad_record_tests(<target> <plugin target>...): a target that makes and installs the records.
 function(privgrad_record_tests target)
   set(records "")
   foreach(plugin IN LISTS ARGN)
@@ -25,8 +26,9 @@ function(privgrad_record_tests target)
       endforeach()
     endif()
     set(record ${folder}/${name}.privgrad.so.tested.json)
-    # The time is for sanitizers on a busy machine. A new suite makes new records when its version says so, not
-    # whenever something that it links was edited: the test of the built-in plugins then runs it.
+    # The time limit allows for sanitizers on a busy machine. A new suite makes new records if its
+    # version changes, not whenever something that it links is edited: the test of the built-in
+    # plugins then runs it.
     add_custom_command(OUTPUT ${record}
       COMMAND ${CMAKE_COMMAND} -E env PRIVGRAD_DATA_DIR=${privgrad_samples}
               $<TARGET_FILE:privgrad-conformance> --quiet --time-limit 600 ${params} $<TARGET_FILE:${plugin}>

@@ -1,11 +1,11 @@
-# No test hangs: each has a time limit, after which CTest ends it. The test "time limits of tests" fails where one has
-# none. Limits are for a busy machine.
+# No test can hang: each has a time limit, after which CTest ends it. The test "time limits of
+# tests" fails if a test has none. The limits allow for a busy machine.
 set(PRIVGRAD_TEST_SLOWNESS "" CACHE STRING
   "How many times as long tests may take; empty: 10 with a sanitizer, else 1 (valgrind, which nobody sees here: 50)")
 set(privgrad_test_timeout 120)       # seconds
 set(privgrad_slow_test_timeout 600)  # seconds, of test cases with the tag [slow]
 
-# privgrad_limit(<seconds> <variable>): as CTest is to be told.
+# privgrad_limit(<seconds> <variable>): the limit in the form that CTest expects.
 function(privgrad_limit seconds variable)
   set(slowness 1)
   if(PRIVGRAD_TEST_SLOWNESS)

@@ -77,11 +77,11 @@ core::RunOptions options_for(const fs::path& place) {
           .on_progress = {}};
 }
 
-/// A run that was stopped behind its second step.
+/// A run that was stopped after its second step.
 struct Stopped {
   fs::path place;
   core::Manifest manifest;
-  std::string newest;   ///< Name of its last checkpoint: the other one is removed.
+  std::string newest;   ///< Name of its last checkpoint; the other one is removed.
   std::string head;     ///< The part of that file before the content.
   std::string content;  ///< The checkpoint's.
 

@@ -1,4 +1,4 @@
-// The note of a plugin, read from a file that nobody has any reason to trust yet.
+// The note of a plugin, read from a file that is not trusted yet.
 #include "elf_note.hpp"
 
 #include "harness/fuzz.hpp"

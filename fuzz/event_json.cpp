@@ -1,4 +1,4 @@
-// Privacy events as `privgrad account` reads them.
+// Privacy events, read as by `privgrad account`.
 #include <nlohmann/json.hpp>
 
 #include "harness/fuzz.hpp"
@@ -14,6 +14,6 @@ void read_input(std::string_view input) {
   try {
     fuzz::require(!to_dp_accounting(event).empty(), "an expression for dp_accounting has words");
   } catch (const privgrad::ConfigError&) {
-    // dp_accounting has no event for it, which the message says.
+    // dp_accounting has no such event, as the message says.
   }
 }

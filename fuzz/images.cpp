@@ -1,5 +1,5 @@
-// PNG and JPEG files. The first byte says what they become: '1', one channel; '3', three; 'r', three of
-// another size. Images of corpus/images have 2 x 3 pixels.
+// PNG and JPEG files. The first byte chooses their form: '1', one channel; '3', three; 'r', three
+// of another size. Images of corpus/images have 2 x 3 pixels.
 #include "harness/data_source.hpp"
 #include "harness/fuzz.hpp"
 

@@ -1,5 +1,5 @@
-// Ledgers. Hashes keep a fuzzer out of all that is behind them, so each input is read twice: as it
-// is, and sealed.
+// Ledgers. A fuzzer cannot get past their hashes, so each input is read twice: unchanged, and
+// sealed with valid hashes.
 #include "privgrad/trust/ledger_reader.hpp"
 
 #include <cmath>
@@ -21,7 +21,7 @@ void read_input(std::string_view input) {
   try {
     read(input);
   } catch (const privgrad::IoError&) {
-    // Nearly always: no hash fits.
+    // The usual case: no hash fits.
   }
   read(fuzz::sealed_ledger(input));
 }

@@ -1,4 +1,4 @@
-// privgrad.lock, which `run --locked` takes from wherever the manifest came from.
+// privgrad.lock, which `run --locked` reads from wherever the manifest comes from.
 #include "privgrad/host/lock_file.hpp"
 
 #include "harness/fuzz.hpp"

@@ -1,6 +1,6 @@
-// Model files. An input is a header and, after its first line break, the data: the eight bytes of the
-// header's length are put before it, which would keep a fuzzer out of all that is behind them. Each
-// input is also read as it is.
+// Model files. An input is a header and, after its first line break, the data. The harness adds the
+// eight bytes of the header's length, because a fuzzer would not get past them. Each input is also
+// read unchanged.
 #include "privgrad/model/model_file.hpp"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ void read_input(std::string_view input) {
   try {
     read(input);
   } catch (const privgrad::IoError&) {
-    // Nearly always: its first eight bytes are no length.
+    // The usual case: the first eight bytes are not a length.
   }
   const std::size_t end = std::min(input.find('\n'), input.size());
   const std::uint64_t length = end;

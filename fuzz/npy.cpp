@@ -1,6 +1,6 @@
 // NumPy array files. The first byte says which of the two files the rest is: 'f', the features, or
-// 't', the targets; either may be an archive (.npz) of one. The other one fits those of corpus/npy:
-// two examples, of shape (2, 2) and (2,).
+// 't', the targets; either may be an archive (.npz) of one. The other file fits those of
+// corpus/npy: two examples, of shape (2, 2) and (2,).
 #include <string>
 
 #include "harness/data_source.hpp"

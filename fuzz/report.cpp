@@ -1,5 +1,5 @@
 // The files of a run, a study or an estimate of influence, read for its page and its statement. An
-// input is several files:
+// input contains several files:
 //
 //   ==== summary.json
 //   {"status": "completed"}
@@ -41,7 +41,7 @@ constexpr std::array<std::string_view, 18> kFiles{"manifest.yaml",
                                                   "runs/a/seed-1/metrics.jsonl",
                                                   "runs/a/seed-1/summary.json"};
 
-/// Takes the first section off the input. \returns its name and its content.
+/// Removes the first section of the input. \returns its name and its content.
 std::pair<std::string_view, std::string_view> take_section(std::string_view& input) {
   constexpr std::string_view kMark = "==== ";
   const std::size_t name_end = std::min(input.find('\n'), input.size());

@@ -1,4 +1,4 @@
-// Weights that a run begins from, which anybody may have written.
+// Initial weights of a run, which may come from anyone.
 #include "privgrad/model/safetensors.hpp"
 
 #include "harness/fuzz.hpp"

@@ -1,4 +1,4 @@
-// Studies; their base manifests are not read with them.
+// Studies, without their base manifests.
 #include "privgrad/studies/study.hpp"
 
 #include "harness/fuzz.hpp"

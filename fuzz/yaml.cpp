@@ -1,4 +1,4 @@
-// The YAML of manifests and studies, before anybody asks what it means.
+// The YAML of manifests and studies, without regard to its meaning.
 #include "privgrad/manifest/yaml.hpp"
 #include "harness/fuzz.hpp"
 #include "privgrad/error.hpp"

@@ -1,12 +1,13 @@
 #!/bin/bash
-# Whether plugins that were built for a release still load: the SDK's interface beside the one that was kept.
+# Checks that plugins built for a release still load, by comparing the SDK's interface with the
+# stored one.
 #
 #   scripts/abi.sh keep    writes tests/abi/sdk-MAJOR.MINOR.abi.xz: with a release 0.N.0, and before it with each change of
 #                          the interface
 #   scripts/abi.sh check   fails if something that plugins use has changed, and says what
 #
-# The interface is what libabigail reads from the debug information of libprivgrad_sdk, as far as installed headers declare
-# it.
+# libabigail reads the interface from the debug information of libprivgrad_sdk, as far as installed
+# headers declare it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 action=$1
@@ -32,7 +33,7 @@ case $action in
   check)
     [ -e "$kept" ] || { echo "$kept: is missing; no interface of $version was kept" >&2; exit 1; }
     xz -dc "$kept" >"$work/then.abi"
-    # Additions are allowed: a plugin that was built before does not ask for them.
+    # Additions are allowed, because older plugins do not use them.
     abidiff --no-added-syms "$work/then.abi" "$work/now.abi" && echo "the interface is that of $kept"
     ;;
   *)

@@ -3,9 +3,10 @@
 #
 #   PRIVGRAD_DATA_DIR=~/data scripts/ali-dpfl.sh [PROGRAM [FOLDER [STUDY...]]]
 #
-# PROGRAM: build/bin/privgrad by default. FOLDER: where the runs go, studies/ali-dpfl by default; what is finished
-# there is kept, so that an interrupted call is continued by the same call. STUDY: these alone. All of them train the
-# network of convolutions some 350 times, about 18 hours on one core.
+# PROGRAM: build/bin/privgrad by default. FOLDER: where the runs are written, studies/ali-dpfl by
+# default; finished runs are kept, so repeating an interrupted call continues it. STUDY: only these
+# studies. All studies together train the convolutional network some 350 times, about 18 hours on
+# one core.
 set -eu
 cd "$(dirname "$0")/.."
 program=${1:-build/bin/privgrad}
@@ -22,7 +23,7 @@ ablate() {
   echo "$study: done"
 }
 
-# The data of the authors' code: both splits merged, split anew, and pixels from -1 to 1.
+# The data of the authors' code: both splits merged and divided again, and pixels from -1 to 1.
 published() {
   merged=$(realpath "$folder")/merged
   [ -d "$merged" ] || scripts/merged_images.py "$PRIVGRAD_DATA_DIR/fashion-mnist" "$merged"

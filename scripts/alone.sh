@@ -1,12 +1,14 @@
 #!/bin/sh
-# Runs a build while no other build of this user runs on this machine: two at once on two cores starve each other.
+# Runs a build only while no other build of this user runs on this machine, because two builds on
+# two cores slow each other down.
 #
 #   scripts/alone.sh JOBS COMMAND...
 #
-# COMMAND gets CMAKE_BUILD_PARALLEL_LEVEL=JOBS, which cmake --build goes by. The lock goes with the last process that
-# holds it, however that ends; whoever runs inside it does not take it again. A wait is said, and after 20 minutes the
-# command runs all the same, with one job. PRIVGRAD_ALONE=off takes no lock. Seconds waited are added to
-# the file that PRIVGRAD_WAITED names, so that the continuous checks leave them out of a part's budget.
+# COMMAND receives CMAKE_BUILD_PARALLEL_LEVEL=JOBS, which cmake --build uses. The lock is released
+# when the last process that holds it ends, however it ends; calls inside the lock do not take it
+# again. The script says when it waits, and after 20 minutes it runs the command anyway, with one
+# job. PRIVGRAD_ALONE=off takes no lock. The seconds of waiting are added to the file that
+# PRIVGRAD_WAITED names, so that the continuous checks can leave them out of a part's budget.
 set -eu
 CMAKE_BUILD_PARALLEL_LEVEL=$1
 export CMAKE_BUILD_PARALLEL_LEVEL

@@ -1,13 +1,13 @@
 #!/bin/sh
-# Measures what people wait for: start-up, and training steps per second. Usage: scripts/bench.sh PROGRAM
-# Prints one JSON document, with the machine and the commit that the numbers belong to.
+# Measures what users wait for: start-up, and training steps per second. Usage: scripts/bench.sh PROGRAM
+# Prints one JSON document, which names the machine and the commit.
 set -eu
 program=$1
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# best_ms COMMAND...   the shortest of 10 runs, in milliseconds: the others waited for something else
+# best_ms COMMAND...   the shortest of 10 runs, in milliseconds, because slower runs were disturbed
 best_ms() {
   best=
   for _ in 1 2 3 4 5 6 7 8 9 10; do
@@ -32,7 +32,7 @@ plan_ms=$(best_ms "$program" plan "$quickstart")
 steps=$(number "$work/run/summary.json" steps)
 seconds=$(number "$work/run/summary.json" seconds)
 
-# A study of eight equal runs, on one core and on two, in turns; the ratio of the shortest times.
+# A study of eight equal runs, alternately on one core and on two; the ratio of the shortest times.
 printf 'study: 1\nbase: %s\nseeds: 8\nset: {steps: 600}\n' "$PWD/$quickstart" >"$work/study.yaml"
 study_ms() {
   rm -rf "$work/study"

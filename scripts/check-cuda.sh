@@ -1,5 +1,6 @@
 #!/bin/sh
-# Tries the backend `cuda` on a machine with a GPU, which need not have the project's libraries, nor a compiler.
+# Tests the backend `cuda` on a machine with a GPU, which needs neither the project's libraries nor
+# a compiler.
 #
 #   check-cuda.sh here PROGRAM       what `privgrad gpu check` starts, where PROGRAM is installed: whether the GPU computes the
 #                                    bits that the processor does, and how long a step takes, in lines for people. Exit
@@ -8,11 +9,15 @@
 #                                    build folder other than build)
 #   DIR/check-cuda.sh run            there: prints lines of JSON as they are made; also kept in DIR/check.jsonl
 #
-# First the driver is asked. Then are tried on the GPU: every network beside the backend cpu, bit by bit; the noise beside the
-# trust base's, bit by bit; whole runs beside those of the backend cpu; every rule of the conformance suite
-# (alone: beside others, which share the GPU by turns, it took four times as long); and a part of the first under compute-sanitizer, where there is one. Exit code 0 if all is well, and each within 120 s. Steps are then measured alone (bench/compare_gpu.py), those of a network
-# within its budget: private ones beside those of PyTorch, Opacus and JAX Privacy, whichever are installed there.
-# All ends within 10 minutes where the checks take what they took on an H200 (2 minutes). COMPARE="--rounds 1" makes less of it.
+# The script first queries the driver. Then it tests on the GPU: every network against the backend
+# cpu, bit by bit; the noise against that of the trust base, bit by bit; whole runs against those of
+# the backend cpu; every rule of the conformance suite (by itself, because it took four times as
+# long while others used the GPU); and some of the networks under compute-sanitizer, if that is
+# installed. The exit code is 0 if everything passes, each test within 120 s. Then the script
+# measures steps by themselves (bench/compare_gpu.py), within a time budget for each network:
+# private steps against those of PyTorch, Opacus and JAX Privacy, as far as these are installed.
+# Everything ends within 10 minutes if the tests take as long as on an H200 (2 minutes).
+# COMPARE="--rounds 1" shortens the measurement.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -34,13 +39,14 @@ pack() {
   cp -P "$build"/lib/libprivgrad_sdk.so* "$1/lib/"
   cp "$build/lib/privgrad/privgrad-conformance" "$1/lib/privgrad/"
   cp -r "$build/lib/privgrad/plugins" "$1/lib/privgrad/"
-  # None of these is used, and what they are linked with (linear algebra; HDF5 with curl; archives with Unicode) is most of
-  # all that there is.
+  # These are not used, and their libraries (linear algebra; HDF5 with curl; archives with Unicode)
+  # are most of the size.
   rm -rf "$1/lib/privgrad/plugins/transforms" "$1/lib/privgrad/plugins/clusters"
   rm -f "$1"/lib/privgrad/plugins/data_sources/hdf5.* "$1"/lib/privgrad/plugins/data_sources/npy.*
   cp "$here/check-cuda.sh" "$root/bench/compare_gpu.py" "$1/"
   echo "$build" >"$1/built-in"
-  # Whatever they are linked with, the C library and its loader too: that machine's may be older.
+  # All libraries that they link, including the C library and its loader, because those of the other
+  # machine may be older.
   for file in "$1/bin/"* "$1/lib/privgrad/privgrad-conformance" "$1"/lib/privgrad/plugins/*/*.so; do
     ldd "$file" | sed -nE 's/.*=> (\/[^ ]*) .*/\1/p; s/^[[:space:]]*(\/[^ ]*ld-linux[^ ]*) .*/\1/p'
   done | sort -u | grep -v libprivgrad_sdk | while read -r library; do
@@ -51,13 +57,14 @@ pack() {
   echo "$1: $size MiB"
 }
 
-# started PROGRAM WORDS...: with the libraries that came along, but the driver of this machine. (Not the loader that came
-# along: a program that asks for itself must find itself.)
+# started PROGRAM WORDS...: starts it with the packed libraries, but with this machine's driver.
+# (Without the packed loader as the command: a program that looks up its own path must find itself.)
 started() {
   LD_LIBRARY_PATH="$here/lib:$own_libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$@"
 }
 
-# Those that this machine has not are taken from here; a C library of another version than the loader would not start.
+# Libraries that this machine lacks are taken from here; a C library of another version than the
+# loader would not start.
 choose_libraries() {
   own_libraries=$here/chosen
   rm -rf "$own_libraries"
@@ -75,7 +82,7 @@ tell() {
   printf '%s\n' "$1" | tee -a "$here/check.jsonl"
 }
 
-# check NAME COMMAND...: a line; its last lines where it fails.
+# check NAME COMMAND...: prints one line; also the last lines of output if the command fails.
 check() {
   name=$1
   shift
@@ -100,7 +107,7 @@ device() {
   nvidia-smi --query-gpu=name,driver_version,compute_cap --format=csv,noheader 2>/dev/null | head -n 1 || true
 }
 
-# The bytes of a model behind its header, whose length its first eight bytes tell.
+# The bytes of a model after its header, whose length is in the first eight bytes.
 tensors() {
   header=$(od -An -tu8 -N8 "$1" | tr -d ' ')
   tail -c "+$((header + 9))" "$1" | sha256sum | cut -d' ' -f1
@@ -162,20 +169,21 @@ here() {
   fi
 }
 
-# compare NETWORK SECONDS OPTIONS...: lines of figures. Python keeps this machine's libraries; privgrad is started
-# with those that came along.
+# compare NETWORK SECONDS OPTIONS...: prints lines of figures. Python uses this machine's libraries;
+# privgrad is started with the packed ones.
 compare() {
   network=$1 seconds=$2
   shift 2
   log=$here/compare_$network.log
-  # COMPARE is words of options.
+  # COMPARE contains options.
   timeout "$((seconds + 5))" python3 "$here/compare_gpu.py" --program "$here/privgrad-here" --networks "$network" \
     --budget "$seconds" "$@" ${COMPARE:-} 2>"$log" |
     tee -a "$here/check.jsonl" | grep . ||
     tell "{\"network\": \"$network\", \"missing\": \"$(tail -n 1 "$log" | tr -d '"\\')\"}"
 }
 
-# What two threads write at once, or what lies outside of an array, is seen by no result that is right by chance.
+# Simultaneous writes and accesses outside an array may give a correct result by chance, so results
+# do not reveal them.
 sanitize() {
   if command -v compute-sanitizer >/dev/null; then
     check "$1" env PRIVGRAD_TEST_GPU=1 compute-sanitizer --tool "$1" --error-exitcode 1 "$here/bin/cuda_test" \
@@ -191,7 +199,7 @@ run() {
   program=$here/privgrad-here
   work=$here
   rm -f "$here/failed" "$here/check.jsonl"
-  # The tests look for plugins where they were built.
+  # The tests look for plugins in the place where they were built.
   plugins=$(cat "$here/built-in")/lib/privgrad/plugins
   if [ ! -e "$plugins" ]; then
     mkdir -p "$(dirname "$plugins")"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What can be told of the form of the sources and pages without compiling anything.
+# Checks the form of sources and pages, as far as this is possible without compiling.
 #
 #   scripts/check-form.sh      exits with 1, and says each place, if something is not as CONTRIBUTING.md has it:
 #     C++ as clang-format 14 lays it out
@@ -23,7 +23,7 @@ git ls-files '*.hpp' ':!examples/plugin_template' | xargs awk '
   END { exit bad }
 ' || status=1
 
-# Columns are counted in characters: the bytes that continue one (UTF-8) do not count.
+# Columns are counted in characters: bytes that continue a UTF-8 character do not count.
 LC_ALL=C awk '
   FNR == 1      { fenced = indented = 0; before = "" }
   /^ *```/      { fenced = !fenced; next }

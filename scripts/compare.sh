@@ -3,9 +3,9 @@
 #
 #   PRIVGRAD_DATA_DIR=~/data scripts/compare.sh NAME [PROGRAM [FOLDER]]
 #
-# NAME: allocation, some forty minutes on two cores, or matrix or accuracy, some three hours each. PROGRAM:
-# build/bin/privgrad by default. FOLDER: where the runs go, studies/NAME by default; what is finished there is kept, so
-# that an interrupted call is continued by the same call.
+# NAME: allocation, some forty minutes on two cores, or matrix or accuracy, some three hours each.
+# PROGRAM: build/bin/privgrad by default. FOLDER: where the runs are written, studies/NAME by
+# default; finished runs are kept, so repeating an interrupted call continues it.
 set -eu
 cd "$(dirname "$0")/.."
 name=$1

@@ -1,9 +1,10 @@
 #!/bin/sh
-# Installs the Debian packages of dist/ into a Debian tree in which nothing else is, uses them, and removes them.
+# Installs the Debian packages of dist/ into a minimal Debian tree, uses them, and removes them.
 #
 #   scripts/debian-test.sh DIST WORK
 #
-# Needs root, debootstrap and Debian's mirror. Where one of them is missing, it says so and ends with 77.
+# Needs root, debootstrap and Debian's mirror. If one of them is missing, the script says so and
+# exits with 77.
 set -eu
 dist=$(cd "$1" && pwd)
 tree=$2/tree

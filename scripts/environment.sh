@@ -1,11 +1,13 @@
 #!/bin/sh
-# Makes a Python environment with packages from PyPI, once for all checkouts, and prints where it is.
+# Makes a Python environment with packages from PyPI, shared by all checkouts, and prints its
+# folder.
 #
 #   scripts/environment.sh NAME PINS [PIP_ARG...]     PINS: a file with a package and its version a line
 #
-# The folder is named by a hash of the pins, and by the interpreter if that is another than Debian's, so that other pins
-# make another folder and nothing that a checkout uses changes under it. It is made under a lock, and complete or made
-# anew. Prints nothing and exits with 1 where PyPI cannot be reached. PYTHON: the interpreter, /usr/bin/python3 by default.
+# The folder's name contains a hash of the pins, and the interpreter if it is not Debian's. Other
+# pins therefore give another folder, and an environment in use never changes. It is made under a
+# lock; an incomplete one is made again. Prints nothing and exits with 1 if PyPI cannot be reached.
+# PYTHON: the interpreter, /usr/bin/python3 by default.
 set -eu
 name=$1
 pins=$2

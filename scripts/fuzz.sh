@@ -1,14 +1,15 @@
 #!/bin/bash
-# Runs every fuzz target of a build for a while: scripts/fuzz.sh BUILD SECONDS JOBS
-# Prints a line for each. Inputs that found new code go to BUILD/fuzz/new/, which the next run goes on from; one that crashes,
-# hangs or takes too much memory goes to BUILD/fuzz/findings/, is named, and makes the exit code 1.
+# Runs every fuzz target of a build for some time: scripts/fuzz.sh BUILD SECONDS JOBS
+# Prints one line for each. Inputs that reached new code are stored in BUILD/fuzz/new/, from which
+# the next run continues. An input that crashes, hangs or takes too much memory is stored in
+# BUILD/fuzz/findings/ and named, and the exit code is 1.
 set -euo pipefail
 build=$(realpath "$1")
 export build seconds=$2
 jobs=$3
 cd "$(dirname "$0")/../fuzz"
 
-# Targets write their input to files before they read it: in memory, where there is such a place.
+# Targets write their input to files before they read it; the files are in memory if possible.
 scratch=$(mktemp -d -p "$([ -w /dev/shm ] && echo /dev/shm || echo /tmp)" privgrad-fuzz.XXXXXX)
 trap 'rm -rf "$scratch"' EXIT
 export TMPDIR=$scratch
@@ -17,7 +18,8 @@ run_target() {
   local name=$1 dictionary=() log=$build/fuzz/$1.log findings=$build/fuzz/findings/$1 result=ok exit_code=0
   mkdir -p "$build/fuzz/new/$name" "$findings"
   [ -e "dictionaries/$name.dict" ] && dictionary=("-dict=dictionaries/$name.dict")
-  # Inputs take milliseconds; what takes a minute, also on a busy machine, or memory that only a lying header could ask for, is a finding.
+  # Inputs take milliseconds. An input that takes a minute, even on a busy machine, or memory that
+  # only a wrong header could ask for, is a finding.
   "$build/fuzz/$name" -max_total_time="$seconds" -timeout=60 -malloc_limit_mb=256 -rss_limit_mb=1024 \
     -print_final_stats=1 -artifact_prefix="$findings/" "${dictionary[@]}" \
     "$build/fuzz/new/$name" "corpus/$name" >"$log" 2>&1 || exit_code=$?
@@ -30,7 +32,7 @@ run_target() {
 }
 export -f run_target
 
-# xargs goes on after a target that failed, and then fails itself.
+# xargs continues after a target that failed, and then fails itself.
 printf '%s\n' corpus/* | xargs -n 1 basename | xargs -P "$jobs" -I{} bash -c 'run_target {} || exit 1' && exit 0
 echo "fuzz: run a finding again with $build/fuzz/TARGET FILE" >&2
 exit 1

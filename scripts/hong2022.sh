@@ -4,8 +4,8 @@
 #
 #   PRIVGRAD_DATA_DIR=~/data scripts/hong2022.sh [PROGRAM [FOLDER]]
 #
-# PROGRAM: build/bin/privgrad by default. FOLDER: where the runs go, studies/hong2022 by default; what
-# is finished there is kept, so that an interrupted call is continued by the same call.
+# PROGRAM: build/bin/privgrad by default. FOLDER: where the runs are written, studies/hong2022 by
+# default; finished runs are kept, so repeating an interrupted call continues it.
 set -eu
 cd "$(dirname "$0")/.."
 program=${1:-build/bin/privgrad}
@@ -15,7 +15,7 @@ began=$(date +%s)
 mkdir -p "$folder"
 [ -f "$folder/commit" ] || git rev-parse HEAD >"$folder/commit"
 
-# Influence by step, on auxiliary data: nothing private is looked at.
+# Influence by step, on auxiliary data: private rows are not read.
 "$program" influence $manifest --method hessian --quiet --out "$folder/influence-squared" \
   --set 'model={kind: linear, loss: squared}'
 "$program" influence $manifest --method hessian --quiet --out "$folder/influence-momentum" \

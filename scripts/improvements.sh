@@ -4,8 +4,8 @@
 #
 #   PRIVGRAD_DATA_DIR=~/data scripts/improvements.sh [PROGRAM [FOLDER]]
 #
-# PROGRAM: build/bin/privgrad by default. FOLDER: where the runs go, studies/improvements by default; what is finished
-# there is kept, so that an interrupted call is continued by the same call.
+# PROGRAM: build/bin/privgrad by default. FOLDER: where the runs are written, studies/improvements
+# by default; finished runs are kept, so repeating an interrupted call continues it.
 set -eu
 cd "$(dirname "$0")/.."
 program=${1:-build/bin/privgrad}

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the Debian packages that PrivGrad is built from, those that are missing and no others.
+# Installs the missing Debian packages of those that are needed to build PrivGrad.
 #
 #   scripts/install-dependencies.sh            what building needs
 #   scripts/install-dependencies.sh --test     and what the tests start: Python, gnuplot, and a browser for reports;
@@ -18,7 +18,7 @@
 #   scripts/install-dependencies.sh --release   and what make release-check starts
 #   scripts/install-dependencies.sh --list     prints the packages and installs nothing
 #
-# With everything in place it asks dpkg once and touches neither the network nor the system.
+# If nothing is missing, it calls dpkg once, and uses neither the network nor changes the system.
 # PRIVGRAD_SKIP_DEPENDENCIES=1 makes it do nothing, for machines whose packages come from elsewhere.
 set -eu
 here=$(dirname "$0")
@@ -138,15 +138,17 @@ if [ "$list_only" = 1 ]; then
 fi
 [ "${PRIVGRAD_SKIP_DEPENDENCIES:-0}" = 1 ] && exit 0
 
-# What `privgrad export` and examples/use are compared with, which Debian does not have. Tests find it there
-# (tests/support/test_python.hpp), and those that need it are skipped by name where it is missing.
+# Packages with which `privgrad export` and examples/use are compared, and which Debian does not
+# have. Tests find them there (tests/support/test_python.hpp), and are skipped by name if they are
+# missing.
 install_python_packages() {
   [ "$with_test" = 1 ] || return 0
   "$here/environment.sh" test-python "$here/../tests/support/python-packages.txt" >/dev/null ||
     echo "install-dependencies: could not install them; the tests that compare with onnxruntime will be skipped" >&2
 }
 
-# NVIDIA's own packages: nvcc with what it starts (nvvm), and the headers that it includes by itself (crt, runtime).
+# NVIDIA's own packages: nvcc with the programs it starts (nvvm) and the headers it always includes
+# (crt, runtime).
 install_cuda() {
   [ "$with_cuda" = 1 ] || return 0
   place=$("$here/environment.sh" cuda "$here/../plugins/backends/cuda/compiler-packages.txt" --no-deps) || {
@@ -161,7 +163,8 @@ if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
 $(packages)"
 fi
 
-# dpkg-query fails when it does not know a package at all, which here only means that it is missing.
+# dpkg-query fails if it does not know a package at all, which here only means that the package is
+# missing.
 installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' $(packages | cut -d' ' -f1) 2>/dev/null |
             sed -n 's/^installed //p') || true
 missing=""
@@ -194,7 +197,8 @@ if [ "$(id -u)" != 0 ]; then
     stop "this needs root and there is no sudo; as root, run: apt-get install --no-install-recommends$missing"
   as_root="sudo"
 fi
-# Waits for a lock that another installation holds. Not `sudo VARIABLE=value`, which many sudo configurations refuse.
+# Waits for a lock that another installation holds. Does not use `sudo VARIABLE=value`, which many
+# sudo configurations refuse.
 apt() { $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=600 "$@"; }
 
 apt update || stop "apt-get update failed: is there a network and a package mirror in /etc/apt?"

@@ -1,24 +1,28 @@
 #!/usr/bin/env python3
-"""Runs clang-tidy on what a change touches, by the include graph.
+"""Runs clang-tidy on the sources that a change affects, according to the include graph.
 
     scripts/lint.py BUILD JOBS [--all | --quick | FILE...]    BUILD holds compile_commands.json (the preset lint); exits
                                                               with 1 on a finding
 
-scripts/changed.sh says what a change is. --all looks at every source (make test-long). --quick leaves out the analyzer of
-paths (clang-analyzer-*), which takes two thirds of the time: for the continuous checks.
+scripts/changed.sh defines the change. --all checks every source (make test-long). --quick leaves
+out the path analyzer (clang-analyzer-*), which takes two thirds of the time, for the continuous
+checks.
 
-What was found clean is not looked at again on this machine: the user's cache has an empty file for each clean text, named
-by a hash of its code, of .clang-tidy and of the version of clang-tidy. Comments and the paths of includes are no part of
-the code, so that nothing is looked at again because it was moved or explained better. A header is looked at through a
-source that includes it, because findings in headers are reported there; so a header that changed is looked at once and
-not from every source that sees it. FILE... are looked at whatever the cache says.
+Clean sources are not checked again on this machine: the user's cache has an empty file for each
+clean text, named by a hash of its code, of .clang-tidy and of the version of clang-tidy. Comments
+and the paths of includes are not part of the code, so that moving a file or improving its comments
+causes no new check. A header is checked through a source that includes it, because findings in
+headers are reported there; a changed header is thus checked once, and not from every source that
+includes it. FILE... are checked whatever the cache says.
 
-Most of the time goes into headers. Sources of one folder that are compiled alike are therefore looked at together; only
-where they do not compile because two of them use one name, or a header has a finding, each is looked at alone.
+Most of the time is spent on headers. Sources of one folder with the same compiler options are
+therefore checked together; each is checked alone only if they do not compile together because two
+of them use the same name, or if a header has a finding.
 
-Of tests it is only asked whether Clang compiles them, which the sanitizers are built with.
+Tests are only compiled with Clang, the compiler of the sanitizer builds.
 
-PRIVGRAD_LINT_SECONDS: after these no more are begun, and how many are left is said.
+PRIVGRAD_LINT_SECONDS: after this time no further checks begin, and the number of remaining ones is
+printed.
 """
 
 import concurrent.futures
@@ -50,8 +54,8 @@ def tracked(*patterns):
 
 
 def code_of(text):
-    """What findings depend on. A comment inside a function keeps its lines, which count for the function's length; one
-    that speaks to clang-tidy stays."""
+    """The text on which findings depend. A comment inside a function keeps its lines, which count for
+    the function's length; comments for clang-tidy stay."""
     outside = r"^(?:[ \t]*///|//)(?![^\n]*NOLINT)[^\n]*\n"
     includes = r'^#include "[^\n]*\n'
     text = re.sub(f"{outside}|{includes}", "", text, flags=re.M)
@@ -65,7 +69,7 @@ def hashes(files, tool, left_out):
 
 
 def seen_by(files):
-    """{source: headers that it includes, also through others}, of the files given."""
+    """{source: headers that it includes, directly or indirectly}, for the given files."""
     named = {}
     for name in files:
         parts = name.split("/")
@@ -91,7 +95,7 @@ def seen_by(files):
 
 
 def what_to_run(stale, compiled, includes):
-    """The stale sources, and sources through which the stale headers are seen: few of them."""
+    """The stale sources, and a few sources that include the stale headers."""
     sources = {name for name in stale if name in compiled}
     headers = {name for name in stale if name.endswith(".hpp")}
     for source in sources:
@@ -107,7 +111,7 @@ def what_to_run(stale, compiled, includes):
 
 
 def flags_of(commands):
-    """{source: how it is compiled, without what is about this one file}."""
+    """{source: its compiler options, without those about this one file}."""
     flags = {}
     for entry in commands:
         path = pathlib.Path(entry["file"]).resolve()
@@ -119,7 +123,7 @@ def flags_of(commands):
 
 
 def batches_of(sources, flags):
-    """Sources that can be looked at together: of one folder, compiled alike."""
+    """Sources that can be checked together: from one folder, with the same compiler options."""
     groups = {}
     for source in sources:
         groups.setdefault((str(pathlib.PurePosixPath(source).parent), *flags[source]), []).append(source)
@@ -127,7 +131,7 @@ def batches_of(sources, flags):
 
 
 def tidy(tool, *words):
-    """What clang-tidy has to say; empty if nothing."""
+    """The findings of clang-tidy; empty if there are none."""
     try:
         done = subprocess.run([tool, "--quiet", *words], cwd=ROOT, capture_output=True, text=True, timeout=LIMIT)
     except subprocess.TimeoutExpired:
@@ -136,7 +140,7 @@ def tidy(tool, *words):
 
 
 def compiled_by_clang(source, flags):
-    """What Clang has to say of a source that does not compile; empty if it does."""
+    """The errors of Clang for a source that does not compile; empty if it does."""
     try:
         done = subprocess.run([COMPILER, *flags[source], "-w", "-fsyntax-only", source], cwd=ROOT, capture_output=True,
                               text=True, timeout=LIMIT)
@@ -146,7 +150,7 @@ def compiled_by_clang(source, flags):
 
 
 def look_at(tool, left_out, build, batch, flags):
-    """{source: what is to be said of it; empty if nothing}; nothing after the deadline."""
+    """{source: its findings; empty if there are none}; nothing after the deadline."""
     if time.monotonic() > DEADLINE:
         return {}
     if batch[0].startswith("tests/"):
@@ -161,7 +165,7 @@ def look_at(tool, left_out, build, batch, flags):
         found = {str(pathlib.Path(path).resolve().relative_to(ROOT))
                  for path in re.findall(r"^(/\S+?):\d+:\d+: error:", said, flags=re.M)
                  if pathlib.Path(path).resolve().is_relative_to(ROOT)}
-        # What is found in a header, or does not compile, may be any source's.
+        # A finding in a header, or a compilation error, may come from any of the sources.
         if not said or (found and found <= set(batch) and "clang-diagnostic-error" not in said):
             return {source: said if source in found else "" for source in batch}
     return {source: tidy(tool, *left_out, "-p", build, source) for source in batch}

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Merges the training and test images of an IDX data set, and splits them anew.
+"""Merges the training and test images of an IDX data set, and divides them again.
 
     scripts/merged_images.py FOLDER OUT
 
-FOLDER holds the four files of MNIST's names, plain or gzip. Of all images, in an order drawn with a fixed seed, the first
-three quarters become OUT/train-images and OUT/train-labels, a fifth of the rest OUT/test-images and OUT/test-labels: the
-split of the code that the authors of ALI-DPFL published. Nothing else is changed.
+FOLDER contains four files with MNIST's names, plain or gzip. All images are shuffled with a fixed
+seed; the first three quarters become OUT/train-images and OUT/train-labels, a fifth of the rest
+OUT/test-images and OUT/test-labels, as in the code that the authors of ALI-DPFL published. Nothing
+else is changed.
 """
 
 import gzip
@@ -23,7 +24,7 @@ def contents(folder, name):
 
 
 def extents(data):
-    """The extents of an IDX file of unsigned bytes, and where its values begin."""
+    """The extents of an IDX file of unsigned bytes, and the offset of its values."""
     count = data[3]
     return struct.unpack_from(f">{count}I", data, 4), 4 + 4 * count
 

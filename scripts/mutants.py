@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Makes each mutant of tests/mutants, and looks whether the test that should fall does (tests/mutants/README.md).
+"""Makes each mutant of tests/mutants, and checks that the intended test fails (tests/mutants/README.md).
 
     scripts/mutants.py BUILD JOBS [--check | ID...]    --check: only whether each change finds its place
 
-Works in a checkout of its own, BUILD/mutants/source, of the last commit. BUILD/mutants/results.jsonl has a line for each
-mutant that was tried: a call that is made again tries those without one, those whose record or source has changed, and
-those that were not caught. Exits with 1 if one was not caught, and says which.
+Works in its own checkout of the last commit, BUILD/mutants/source. BUILD/mutants/results.jsonl has
+a line for each mutant that was tried: a repeated call tries mutants without a line, mutants whose
+record or source has changed, and mutants that were not caught. Exits with 1 if a mutant was not
+caught, and names it.
 """
 
 import fnmatch
@@ -41,7 +42,7 @@ def mutants():
 
 
 def run(words, cwd, limit):
-    """Its exit code, or "late", and the end of what it said."""
+    """The exit code of a command, or "late", and the end of its output."""
     try:
         done = subprocess.run(words, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
                               text=True, errors="replace", timeout=limit)
@@ -75,17 +76,17 @@ class Workshop:
         return run([str(self.build / "tests" / program), one["test"]], self.source, TEST_LIMIT)
 
     def targets(self, one):
-        """The plugins, with their records, are built once: a mutant of one names that one."""
+        """The plugins and their records are built once; a mutant of a plugin names that plugin."""
         words = {"privgrad_runtime": "privgrad", "python": "privgrad"}
         return [words.get(word, word) for word in one["target"].split()]
 
     def try_one(self, one):
-        """What became of it: "caught", or why not."""
+        """The result of a mutant: "caught", or why not."""
         which = (one["target"], one["test"])
         if which not in self.baseline:
             made, said = self.make(self.targets(one))
             passed, said = self.test(one) if made == 0 else (made, said)
-            # Catch2 2 succeeds where no test has the name.
+            # Catch2 2 exits with success if no test has the name.
             self.baseline[which] = passed == 0 and "No test cases matched" not in said and "no tests ran" not in said
         if not self.baseline[which]:
             return "its test does not pass without it, or there is none of that name"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints what the tests that CTest ran last did not look at, and why: a line for each reason, "not run: WHAT: WHY".
+"""Prints what the last tests of CTest did not check, and why: a line for each reason, "not run: WHAT: WHY".
 
     scripts/not-run.py BUILD
 """

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Redoes what docs/experiments says of the three papers, and of improvements on them.
+# Repeats the experiments of docs/experiments on the three papers and on improvements of them.
 #
 #   PRIVGRAD_DATA_DIR=~/data scripts/papers.sh [--quick] [PROGRAM [FOLDER]]
 #
-# Without --quick: everything, and writes the pages anew (most of a day on two cores; what is finished in FOLDER is
-# kept). With --quick: the part that scripts/quick_papers.py lists, in ten minutes, and fails if an effect has another
-# sign than on its page. PROGRAM: build/bin/privgrad by default. FOLDER: studies by default, studies/papers-quick with
-# --quick.
+# Without --quick: all experiments, and rewrites the pages (most of a day on two cores; finished
+# runs in FOLDER are kept). With --quick: the part that scripts/quick_papers.py lists, in ten
+# minutes; fails if an effect has another sign than on its page. PROGRAM: build/bin/privgrad by
+# default. FOLDER: studies by default, studies/papers-quick with --quick.
 set -eu
 cd "$(dirname "$0")/.."
 if [ "${1:-}" = --quick ]; then

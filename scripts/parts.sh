@@ -1,4 +1,5 @@
-# Parts of a series of checks, each with a budget: what .ci/run and scripts/presubmit.sh share; they read it ('.').
+# Parts of a series of checks, each with a time budget. .ci/run and scripts/presubmit.sh both source
+# this file ('.').
 #
 #   part MINUTES NAME COMMAND...           runs COMMAND, which may be a function; all parts run, also after a failure
 #   part_if_time MINUTES NAME COMMAND...   the same, for a part that a slow machine need not finish
@@ -7,12 +8,13 @@
 #   whole_limit=MINUTES                    set before the first part
 #   short_limit=MINUTES                    when a part_if_time is ended; the whole limit if it is not set
 #
-# A budget is printed beside what a part took, and ends nothing: how long a part takes depends on the machine and on what
-# its caches hold, and each test has a limit of its own. A part that is still running at the whole limit is ended, with all
-# that it started, and the tests that were running are named; later parts do not begin. Both are failures, but a
-# part_if_time, which is ended at the short limit, counts as skipped if none of its tests has failed by then. A line "not run: WHAT: WHY" of a part is printed
-# again at the end, so that nothing is left out silently. Waiting for another checkout's build
-# (scripts/alone.sh) does not count.
+# A budget is printed beside the actual time of a part, but exceeding it has no consequence: the
+# time depends on the machine and its caches, and each test has its own limit. A part that is still
+# running at the whole limit is ended together with all processes that it started, and the running
+# tests are named; later parts do not begin. Both are failures. A part_if_time is ended at the short
+# limit instead, and counts as skipped if none of its tests has failed by then. A line "not run:
+# WHAT: WHY" of a part is printed again at the end, so that nothing is left out silently. Waiting
+# for another checkout's build (scripts/alone.sh) does not count.
 begin_all=$SECONDS
 whole_limit=${whole_limit:-60}
 short_limit=${short_limit:-$whole_limit}
@@ -34,7 +36,7 @@ failed=0
 skipped=0
 budgets=0
 
-# Seconds that builds have waited for others so far.
+# The seconds that builds have waited for other builds so far.
 waited() { awk '{ all += $1 } END { print all + 0 }' "$PRIVGRAD_WAITED"; }
 
 # failures   of ctest's output, which gives a test that failed and, up to the next test, what it said: 40 lines of each,
@@ -90,7 +92,8 @@ part() { run_part failed "$@"; }
 
 part_if_time() { run_part skipped "$@"; }
 
-# run_part failed|skipped MINUTES NAME COMMAND...   the first word is what the part counts as if its time is over
+# run_part failed|skipped MINUTES NAME COMMAND...   the first word is the result if the part runs out
+# of time
 run_part() {
   local cut_off=$1 budget=$2 name=$3 begin=$SECONDS before status=124 result=passed note="" tests broken left took
   local limit=$whole_limit

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Puts what the parts of .ci/run took into CONTRIBUTING.md.
+"""Writes the times of the parts of .ci/run into CONTRIBUTING.md.
 
     .ci/run >log 2>&1; scripts/parts_table.py log "warm, 2 cores, nothing else at work" [COLD_LOG "cold, ..."]
 
-Each log makes a column of minutes; its heading is the text that follows it. The table stands between the two comments
-`<!-- parts -->`.
+Each log gives a column of minutes; its heading is the text that follows it. The table is between
+the two comments `<!-- parts -->`.
 """
 
 import pathlib
@@ -16,7 +16,7 @@ ROW = re.compile(r"^(\S.*?) +(\d+) min +(\d+) min (\d\d) s", re.M)
 
 
 def parts(log):
-    """{name: (budget, took)} of the last table in a log."""
+    """{name: (budget, actual time)} from the last table in a log."""
     table = pathlib.Path(log).read_text().rsplit("\npart   ", 1)[1]
     return {m[1].strip(): (int(m[2]), f"{int(m[3])}:{m[4]}") for m in ROW.finditer(table)}
 

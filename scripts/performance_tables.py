@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Makes the tables of docs/performance.md anew, each with the commit, the date, the machine and its load.
+"""Makes the tables of docs/performance.md, each with the commit, the date, the machine and its load.
 
     scripts/performance_tables.py --build build [--torch PYTHON] [--kymatio PYTHON] [TABLE...]   # all, or these
     scripts/performance_tables.py --stale                    # which tables are older than what they measure
 
-PYTHON: an interpreter with torch and opacus, for the table `torch`, and one with kymatio, for `scattering`.
-A table stands between `<!-- table NAME COMMIT -->` and `<!-- end -->`. One of COMMIT was measured when the code was that of
-COMMIT; the line below it says where. A working tree with changes is refused: nobody could make its figures again. Each
-program's own clocks and ratios count, so that others at work on the machine do little harm, and their load is stated.
+PYTHON: an interpreter with torch and opacus, for the table `torch`, and one with kymatio, for
+`scattering`. A table is between `<!-- table NAME COMMIT -->` and `<!-- end -->`; it was measured
+with the code of COMMIT, and the line below it names the machine. A working tree with changes is
+refused, because nobody could reproduce its figures. The figures come from each program's own clocks
+and ratios, so that other programs on the machine do little harm; their load is stated.
 """
 
 import argparse
@@ -32,14 +33,15 @@ def table(head, rows):
 
 
 def three(value):
-    """Three digits: more are not the same on the next day."""
+    """Three digits, because further digits are not reproducible."""
     if value >= 100:
         return f"{value:.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
-# The project's goals for private over plain on one thread, for each network and batch, set from what was seen on quiet
-# machines. At 16 it is 1.3 times the floor of the draws (docs/performance.md).
+# The project's goals for the ratio of private to plain steps on one thread, for each network and
+# batch, based on measurements on quiet machines. At batch 16 the goal is 1.3 times the minimum set
+# by drawing the noise (docs/performance.md).
 GOALS = {
     "avx512": {("784-1000-10", 16): "2.1", ("784-1000-10", 64): "1.25", ("784-1000-10", 256): "1.05",
                ("784-1000-10", 1024): "0.90", ("conv", 256): "1.00"},
@@ -50,13 +52,13 @@ GOAL_OF_THREADS = 1.88
 
 @functools.cache
 def levels():
-    """The instructions that the processor has, of those that have goals, the best first; else plain ones."""
+    """The instruction levels of the processor that have goals, the best first; otherwise the plain one."""
     flags = set(" ".join(re.findall(r"^flags\s*: (.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.M)).split())
     return [level for level, flag in (("avx512", "avx512f"), ("avx2", "avx2")) if flag in flags] or ["plain"]
 
 
 def yardstick(machine):
-    """One line: what plain steps are made by, and how far that is from what the core can do."""
+    """One line: the kernels of plain steps, and how far they are from the core's peak."""
     other = machine["onednn_gflops"]
     return (f"Instructions {machine['instructions']}; OpenBLAS's {machine['openblas_kernels']} kernels make "
             f"{machine['openblas_gflops']:.0f} of {machine['peak_gflops']:.0f} GFLOP/s, oneDNN "
@@ -177,12 +179,13 @@ def clients(json_of):
     return table(["local steps a round", "central step, ms", "local step, ms", "local over central"], rows)
 
 
-# What makes each table that can be made here.
+# The function for each table that can be made here.
 TABLES = {"floors": floors, "steps": steps, "parts": parts, "growth": growth, "noise_terms": noise_terms, "torch": torch,
           "scattering": scattering, "correlated": correlated, "clients": clients}
-# Of a program of bench/ in Python: the option that names its interpreter, and the program that it is given.
+# For a Python program of bench/: the option that names its interpreter, and the program that it
+# receives.
 PEERS = {"compare_torch.py": ("torch", "training"), "compare_kymatio.py": ("kymatio", "scattering")}
-# The folders whose changes may change a table's figures; of other tables, ALL.
+# The folders whose changes may affect a table's figures; ALL for other tables.
 ALL = ["bench", "framework", "plugins"]
 FOLDERS = {
     **{name: STEPS for name in ("floors", "steps", "parts", "growth", "torch")},
@@ -230,7 +233,7 @@ def main():
 
     @functools.cache
     def run_of(program, *arguments, level):
-        """What a program prints, and the loads before and after. LEVEL: the instructions; None: the best."""
+        """A program's output, and the loads before and after. LEVEL: the instructions; None: the best."""
         bench = words.build.resolve() / "bench"
         command = [bench / program]
         if program in PEERS:

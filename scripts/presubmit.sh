@@ -1,10 +1,12 @@
 #!/bin/bash
 # `make presubmit`: whether the continuous checks would pass, in minutes. Usage: scripts/presubmit.sh JOBS
 #
-# What was seen to pass is not run again as long as nothing that it depends on has changed: a source that clang-tidy found
-# clean (scripts/lint.py); the Python package, by a hash of it and of the program; a test program, by a hash of the program; a page,
-# by a hash of its text. So a first call takes as long as everything does. What programs that call the command test
-# depends on all of it: of these, the changed ones and those that carry the label `fast` run here, the others in .ci/run.
+# A check that has passed is not repeated until something changes on which it depends: a source that
+# clang-tidy found clean (scripts/lint.py); the Python package, by its hash and that of the program;
+# a test program, by its hash; a page, by the hash of its text. The first call therefore takes as
+# long as all checks together. Test programs that call the command depend on the whole of it: of
+# these, only the changed ones and those with the label `fast` run here, and the others run in
+# .ci/run.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 exec </dev/null
@@ -14,12 +16,13 @@ seen=$build/presubmit
 whole_limit=40
 . scripts/parts.sh
 
-# From here on git refuses a commit whose message does not have the form of CONTRIBUTING.md, unless it has hooks already.
+# From now on, git refuses a commit whose message does not have the form of CONTRIBUTING.md, unless
+# the repository already has hooks.
 git config --get core.hooksPath >/dev/null || git config core.hooksPath scripts/hooks
 
 hash_of() { cat "$@" | sha256sum | cut -d' ' -f1; }
 
-# unless_seen NAME HASH COMMAND...   runs it, unless it passed with this hash
+# unless_seen NAME HASH COMMAND...   runs the command, unless it has passed with this hash
 unless_seen() {
   local name=${1//\//_} hash=$2
   shift 2
@@ -32,7 +35,7 @@ unless_seen() {
   echo "$hash" >"$seen/$name"
 }
 
-# What the package says follows from all of the library, which is linked into the program as well.
+# The package's behaviour depends on the whole library, which is linked into the program as well.
 python_package() {
   unless_seen python "$(hash_of pyproject.toml python/packages.txt $(git ls-files python) "$build/bin/privgrad")" \
     scripts/python-test.sh "$build" "$jobs"

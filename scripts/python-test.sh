@@ -10,7 +10,8 @@ shift 2
 . scripts/python-package.sh
 make_environment python/packages.txt
 build_with install --force-reinstall
-# The package brings no plugin mpi; a test of what a call says under mpirun takes the folder's.
+# The package does not contain the plugin mpi; a test of a call under mpirun uses that of the build
+# folder.
 clusters=$(cd "$build" && pwd)/lib/privgrad/plugins/clusters
 [ ! -e "$clusters/mpi.privgrad.so" ] || export PRIVGRAD_TEST_MPI="$clusters"
 exec "$place/bin/python" -m pytest -p no:cacheprovider --numprocesses "$jobs" --dist worksteal "$@"

@@ -1,11 +1,12 @@
 #!/bin/sh
-# Makes a wheel that needs nothing but an interpreter, in dist/ and as the only one in BUILD/wheel/made.
+# Makes a wheel that needs only an interpreter, in dist/ and as the only one in BUILD/wheel/made.
 #
 #   scripts/python-wheel.sh BUILD JOBS
 #
-# PYTHON: the interpreter that it is for, /usr/bin/python3 by default; one of 3.12 makes a wheel for every later version.
-# auditwheel puts the libraries beside, and rewrites those that load them; records of tests name the hashes of plugins,
-# so they are made after that, by the suite of the wheel itself.
+# PYTHON: the interpreter for which the wheel is made, /usr/bin/python3 by default; version 3.12
+# makes a wheel for all later versions. auditwheel adds the libraries and rewrites the files that
+# load them. Records of tests contain the hashes of plugins, so the wheel's own suite makes them
+# after that.
 set -eu
 build=$1
 jobs=$2
@@ -22,7 +23,7 @@ make_environment "$pins"
 build_with wheel --wheel-dir "$work/built"
 
 PATH=$place/bin:$packages/bin:$PATH
-# One SDK in the process: it is inside already, and keeps its name.
+# A process must have a single SDK: the wheel already contains it, under its own name.
 auditwheel repair --exclude "libprivgrad_sdk.so.*" --wheel-dir "$work/repaired" "$work"/built/*.whl
 wheel unpack --dest "$work/records" "$work"/repaired/*.whl
 unpacked=$(echo "$work"/records/privgrad-*)

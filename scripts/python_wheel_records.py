@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Tests the plugins of an unpacked wheel as they are now, and leaves the records beside them.
+"""Tests the plugins of an unpacked wheel in their current form, and writes the records beside them.
 
 usage: python_wheel_records.py WHEEL PARAMS SAMPLES
 
-WHEEL is the unpacked folder, PARAMS a file with lines "PLUGIN NAME=YAML" (what the suite makes a component from, where
-its declaration cannot say), SAMPLES the folder that relative paths in them are of.
+WHEEL is the unpacked folder; PARAMS a file with lines "PLUGIN NAME=YAML" (the parameters of
+components for the suite, if their declarations do not give them); SAMPLES the folder to which
+relative paths in them refer.
 """
 
 import os

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Redoes a part of the studies of docs/experiments, and compares its effects with those of the pages.
+"""Repeats some of the studies of docs/experiments, and compares the effects with those of the pages.
 
     scripts/papers.sh --quick [PROGRAM [FOLDER]]
 
-The results of a study are beside its page, docs/experiments/PAPER/STUDY.json: what each arm was set to, searches
-included, and the value of each run. The arms of PARTS are run again with the first seeds. Runs have the same bits on
-every machine, so that what is compared is no matter of chance: a value that differs was changed by the program, the
-study or the page. An effect counts whose interval on the page excludes 0; one of another sign than there fails.
+The results of a study are stored with its page, docs/experiments/PAPER/STUDY.json: the settings of
+each arm, including those found by searches, and the value of each run. The arms of PARTS are run
+again with the first seeds. Runs have the same bits on every machine, so chance plays no part: if a
+value differs, the program, the study or the page has changed it. An effect counts if its interval
+on the page excludes 0; the check fails if its sign differs from that on the page.
 """
 
 import json
@@ -18,7 +19,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-# Paper, study, level (None: it has none), and how many of its seeds.
+# Paper, study, level (None: the study has none), and the number of its seeds.
 PARTS = [
     ("hong2022", "mnist35", None, 4),
     ("hong2022", "mnist", None, 2),
@@ -36,13 +37,13 @@ PARTS = [
 
 
 def block(text, key):
-    """The lines of a top-level key of a study file; "" if it has none."""
+    """The lines of a top-level key of a study file; "" if the key is missing."""
     found = re.search(rf"^{key}:.*\n(?:[ #].*\n|\n)*", text, flags=re.M)
     return found[0] if found else ""
 
 
 def study_of(paper, results, level, seeds):
-    """A study of the arms at a level, each as the results say that it was set."""
+    """A study of the arms at a level, each with its settings from the results."""
     source = ROOT / "examples/studies" / paper / f"{results['name']}.yaml"
     text = source.read_text()
     base = re.sub(r"^base: (\S.*)$", lambda m: f"base: {source.parent / m[1]}", block(text, "base"), flags=re.M)
@@ -63,7 +64,7 @@ def arms_at(results, level):
 
 
 def sure_effects(results, level):
-    """{(variant, metric): difference} of the page, where the interval excludes 0."""
+    """{(variant, metric): difference} on the page, for intervals that exclude 0."""
     effects = {}
     for arm in arms_at(results, level):
         for metric, versus in arm["versus_baseline"].items():
@@ -74,7 +75,7 @@ def sure_effects(results, level):
 
 
 def equal_values(results, level, again):
-    """How many values of runs are those of the page, and of how many."""
+    """How many values of runs equal those of the page, and how many there are."""
     made = {arm["variant"]: arm["metrics"] for arm in again["arms"]}
     pairs = [
         (old, new)
@@ -86,7 +87,7 @@ def equal_values(results, level, again):
 
 
 def redo(program, folder, paper, name, level, seeds):
-    """Runs one part. \\returns the number of effects of another sign."""
+    """Runs one part. \\returns the number of effects with another sign."""
     began = time.monotonic()
     results = json.loads((ROOT / "docs/experiments" / paper / f"{name}.json").read_text())
     place = folder / paper / (name if level is None else f"{name}-{level}")

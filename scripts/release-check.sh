@@ -8,8 +8,9 @@
 #   dist/sbom.json        what is in them (CycloneDX), with licences
 #   dist/SHA256SUMS       hashes of all of these
 #
-# From a clone of what is committed, at one path and with the times of the commit, so that the same commit makes the same
-# bytes: it is built a second time without any cache, and compared. What cannot be tried on this machine is named.
+# Everything is built from a clone of the last commit, at a fixed path and with the times of the
+# commit, so that the same commit gives the same bytes. It is built a second time without any cache,
+# and compared. The script names everything that cannot be tested on this machine.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 exec </dev/null
@@ -25,7 +26,7 @@ SOURCE_DATE_EPOCH=$(git log -1 --format=%ct "$commit")
 export SOURCE_DATE_EPOCH
 not_tried=""
 
-# make_packages CCACHE   leaves the packages in $work/packages; the path is the same each time
+# make_packages CCACHE   writes the packages to $work/packages; the path is the same each time
 make_packages() {
   rm -rf "$work/source" "$work/packages"
   git clone -q "$repository" "$work/source" && git -C "$work/source" checkout -q "$commit" || return 1
@@ -53,7 +54,7 @@ debian_test() {
   not_tried+="installing the Debian packages; "
 }
 
-# interpreter_of 3.X   prints an interpreter of that version that runs: on the path, or one of pyenv's
+# interpreter_of 3.X   prints a working interpreter of that version: on the path, or one of pyenv's
 interpreter_of() {
   local python
   for python in "$(command -v "python$1")" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$1".*/bin/python3; do
@@ -64,7 +65,8 @@ interpreter_of() {
   return 1
 }
 
-# A wheel for 3.10, one for 3.11, and one for 3.12 and all later versions, from the folder of the Debian packages.
+# A wheel for 3.10, one for 3.11, and one for 3.12 and all later versions, from the build folder of
+# the Debian packages.
 wheels() {
   local python version_of
   rm -f dist/*.whl

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Writes a CycloneDX list of what a release is made of: scripts/sbom.py VERSION FILE...
+"""Writes a CycloneDX list of the parts of a release: scripts/sbom.py VERSION FILE...
 
-Components are the Debian packages that building needs (scripts/install-dependencies.sh --list, without compilers and
-tools), with their versions on this machine; of each FILE, its SHA-256. A package's licence is the one that the list gives;
-where it gives none, all those that the package's copyright file names, which are also those of its build scripts.
+Components are the Debian packages that the build needs (scripts/install-dependencies.sh --list,
+without compilers and tools), with their versions on this machine, and each FILE with its SHA-256. A
+package's licence comes from the list; if the list gives none, all licences in the package's
+copyright file count, which include those of its build scripts.
 """
 
 import hashlib
@@ -13,12 +14,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-#: In the list, and in no file that is handed out.
+#: In the list, but in no released file.
 TOOLS = {"g++", "cmake", "ninja-build", "ccache", "pkg-config", "ca-certificates", "catch2"}
 
 
 def needed() -> dict[str, str]:
-    """Package -> what the list says it is for."""
+    """Package -> its purpose according to the list."""
     listed = subprocess.run(
         ["scripts/install-dependencies.sh", "--list"], check=True, capture_output=True, text=True
     ).stdout

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Builds the site from the repository's pages, and fails for a link that leads nowhere.
+"""Builds the site from the repository's pages, and fails if a link is broken.
 
     scripts/site.py OUT     the environment's Python, with scripts/site-packages.txt
 
-Pages link to each other and to sources by their places in the repository, so that a clone reads as
-well as the site. The site therefore has the same places: this script copies README.md, docs/, and
-whatever they link to, directly or through others, and nothing else. A link to a folder leads to its
-README.md, or to a list of its files. Two pages are made of sources: that of the Python package of
-its docstrings, and that of the SDK of its headers, by Doxygen where it is installed.
+Pages link to each other and to sources by their paths in the repository, so that links work in a
+clone and on the site. The site therefore has the same paths: this script copies README.md, docs/,
+and everything to which they link, directly or indirectly, and nothing else. A link to a folder
+leads to its README.md, or to a list of its files. Two pages are generated from sources: that of the
+Python package from its docstrings, and that of the SDK from its headers, by Doxygen if it is
+installed.
 """
 
 import os
@@ -28,13 +29,13 @@ FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 
 
 def versioned():
-    """The files that git knows, by their places."""
+    """The files that git knows, by their paths."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True)
     return {pathlib.PurePosixPath(name) for name in listed.stdout.decode().split("\0") if name}
 
 
 def links_of(page):
-    """The local targets of a page's links, as written; code is passed over."""
+    """The local targets of a page's links, as written; code is ignored."""
     text = FENCE.sub("", (ROOT / page).read_text(encoding="utf-8"))
     return {found[1] for found in LINK.finditer(text) if "://" not in found[1]}
 
@@ -44,7 +45,7 @@ def target_of(page, link):
 
 
 def closure(files):
-    """All files that the site holds, and the folders that links lead to."""
+    """All files of the site, and the folders to which links lead."""
     folders = {parent for file in files for parent in file.parents}
     held, asked = set(), set()
     left = [file for file in files for begin in BEGINNINGS if file.is_relative_to(begin)]
@@ -67,7 +68,7 @@ def closure(files):
 
 
 def with_folders_as_files(page, text, folders):
-    """A page whose links to folders lead to the file that stands for each."""
+    """A page in which links to folders lead to the folder's index file."""
 
     def replaced(found):
         target = target_of(page, found[1])
@@ -105,7 +106,7 @@ def stage(place):
 
 
 def python_page(place):
-    """The page of the package, which mkdocstrings fills by reading the modules, not importing."""
+    """The page of the package, which mkdocstrings fills by reading the modules without importing them."""
     if not (ROOT / "python").is_dir():
         return
     page = place / "api" / "python.md"
@@ -131,7 +132,7 @@ def doxygen(out):
 
 
 def sdk_page(place, files):
-    """The page of the SDK: what each header is for, as its first line says."""
+    """The page of the SDK: the purpose of each header, from its first line."""
     headers = sorted(file for file in files if file.parent == HEADERS)
     if not headers:
         return

@@ -1,12 +1,13 @@
 #!/bin/sh
-# Copies what a folder of studies found beside a page, and writes tables and figures from the copies into the page,
-# below the line that says so; what stands above is kept.
+# Copies the results of a folder of studies to a page's folder, and writes tables and figures from
+# the copies into the page, below the line that marks this; the text above that line is kept.
 #
 #   scripts/study-page.sh PROGRAM FOLDER PAGE
 #
-# FOLDER: finished studies and estimates of influence, one folder each, and in a file `commit` what they were made
-# with. For PAGE docs/experiments/PAPER.md the copies are docs/experiments/PAPER/STUDY.json and STUDY.csv; what
-# FOLDER has not finished keeps the copies of before. A test compares the page with them.
+# FOLDER: finished studies and estimates of influence, one folder each, and a file `commit` with the
+# commit that made them. For PAGE docs/experiments/PAPER.md the copies are
+# docs/experiments/PAPER/STUDY.json and STUDY.csv; unfinished studies keep their earlier copies. A
+# test compares the page with the copies.
 set -eu
 program=$1 folder=$2 page=$3
 copies=${page%.md}

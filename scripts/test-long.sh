@@ -1,10 +1,12 @@
 #!/bin/bash
-# `make test-long`: what takes too long for the continuous checks. Usage: scripts/test-long.sh BUILD JOBS
+# `make test-long`: tests that take too long for the continuous checks.
+# Usage: scripts/test-long.sh BUILD JOBS
 #
-# The tests with the tag [long], each with all of its trials (elsewhere they make a tenth); the tests with the label `long`;
-# all test programs that the sanitizers can look at; clang-tidy on every source; the wheel; the mutants of tests/mutants.
-# BUILD/test-long.log says what ran of the trials, a line for each test: how many, and what failed. Hours; a program ends
-# after two.
+# These are: the tests with the tag [long], each with all of its trials (elsewhere only a tenth of
+# them); the tests with the label `long`; all test programs that can run under the sanitizers;
+# clang-tidy on every source; the wheel; the mutants of tests/mutants. BUILD/test-long.log has one
+# line for each test with the number of trials and of failures. All this takes hours; each program
+# is ended after two.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=$1
@@ -14,7 +16,8 @@ whole_limit=900
 log_of_trials=$PWD/$build/test-long.log
 out=$PWD/$build/test-long.out
 
-# run PROGRAM   its long tests; adds a line if it did not get to its end, as tests add theirs
+# run PROGRAM   runs its long tests; adds a line if the program did not reach its end, as tests add
+# theirs
 run() {
   local name status=0
   name=$(basename "$1")
@@ -44,7 +47,7 @@ trials() {
   [ "$tests" -gt 0 ] && [ "$failures" = 0 ]
 }
 
-# sanitized PRESET PROGRAMS [NAMES]   NAMES: a pattern of the tests' names; all by default
+# sanitized PRESET PROGRAMS [NAMES]   NAMES: a pattern for the tests' names; default: all
 sanitized() {
   local preset=$1 programs=$2
   shift 2
@@ -52,7 +55,8 @@ sanitized() {
     ctest --preset "$preset" --parallel "$jobs" -R "^(${programs// /|}):$*"
 }
 
-# With the checks of each pointer that the preset leaves out, because they take a third more time to compile.
+# Includes the checks of each pointer, which the preset leaves out because compiling them takes a
+# third longer.
 all_of_memory() {
   local flags
   cmake --preset asan >/dev/null &&

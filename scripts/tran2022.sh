@@ -1,12 +1,13 @@
 #!/bin/sh
-# Runs every study of examples/studies/tran2022 and writes what they found into docs/experiments/tran2022.md. All of it
-# took some five hours on two cores before the studies on images had a search and 20 seeds; most of it is the 250 915 steps
-# of at-size and the searches.
+# Runs every study of examples/studies/tran2022 and writes the results into
+# docs/experiments/tran2022.md. This took some five hours on two cores before the studies on images
+# had a search and 20 seeds; most of the time goes into the 250 915 steps of at-size and into the
+# searches.
 #
 #   PRIVGRAD_DATA_DIR=~/data scripts/tran2022.sh [PROGRAM [FOLDER]]
 #
-# PROGRAM: build/bin/privgrad by default. FOLDER: where the runs go, studies/tran2022 by default; what
-# is finished there is kept, so that an interrupted call is continued by the same call.
+# PROGRAM: build/bin/privgrad by default. FOLDER: where the runs are written, studies/tran2022 by
+# default; finished runs are kept, so repeating an interrupted call continues it.
 set -eu
 cd "$(dirname "$0")/.."
 program=${1:-build/bin/privgrad}

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Means of the gradient norm along runs, which Tran and Cutkosky's Theorems 6 and 9 bound, and how they fall.
+"""Means of the gradient norm over runs, which Tran and Cutkosky's Theorems 6 and 9 bound, and how they fall.
 
     scripts/tran2022_rates.py collect FOLDER COPIES    writes COPIES/STUDY-norms.csv for each finished study in FOLDER
     scripts/tran2022_rates.py tables COPIES            prints the tables of those in Markdown
     scripts/tran2022_rates.py bounds                   prints the theorems' bounds, with their constants
 
-A theorem's expectation is over a step that is drawn uniformly, so it is the mean along a run: of the norms that the
-run measured, one every `evaluate_every` steps. A rate is the slope of a line through the logarithms, by least squares,
-for each seed; its interval is Student's, over seeds.
+A theorem's expectation is over a uniformly drawn step, so it is the mean over a run of the norms
+that the run measured, one every `evaluate_every` steps. A rate is the slope of the least-squares
+line through the logarithms, for each seed; its interval is Student's, over seeds.
 """
 
 import csv
@@ -17,7 +17,7 @@ import pathlib
 import statistics
 import sys
 
-# What a theorem says of the slope in each level, without the term 1/sqrt(N); by variant.
+# The slope that a theorem gives in each level, without the term 1/sqrt(N); by variant.
 RATES = {
     "privacy.target_epsilon": {"tree": -1 / 2, "tree-vr": -1 / 2, "reduced": -2 / 3, "reduced-best": -2 / 3},
     "data.rows": {"tree": -1 / 2, "tree-vr": -1 / 2, "reduced": -2 / 3, "reduced-best": -2 / 3},
@@ -36,7 +36,7 @@ def student_tail(t, freedom):
 
 
 def student_quantile(freedom):
-    """Of 95 % intervals."""
+    """The quantile of Student's t for 95 % intervals."""
     low, high = 0.0, 100.0
     for _ in range(60):
         middle = (low + high) / 2
@@ -54,14 +54,14 @@ def interval(values):
 
 
 def slope(xs, ys):
-    """Of log y over log x."""
+    """The slope of log y over log x."""
     xs, ys = [math.log(x) for x in xs], [math.log(y) for y in ys]
     mx, my = statistics.fmean(xs), statistics.fmean(ys)
     return sum((x - mx) * (y - my) for x, y in zip(xs, ys)) / sum((x - mx) ** 2 for x in xs)
 
 
 def norms_of(run):
-    """The norms that a run measured on its way; its last one."""
+    """The norms that a run measured; the last one."""
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     return [line["gradient_norm"] for line in lines if line["step"] > 0], lines[-1]["step"]
 
@@ -98,7 +98,7 @@ def shown(values, digits=3):
 
 
 def has_mean(rows):
-    """Whether runs measured often enough for a mean along them."""
+    """Whether runs measured often enough for a mean over them."""
     return min(int(row["measured"]) for row in rows.values()) >= 10
 
 
@@ -187,7 +187,7 @@ def printed_9(facts):
 
 
 def by_lemmas(facts, steps, alpha, noise):
-    """Lemmas 5 and 11, mended (docs/algorithms/momentum-aggregation.md), at the theorems' learning rate."""
+    """Lemmas 5 and 11, corrected (docs/algorithms/momentum-aggregation.md), at the theorems' learning rate."""
     n, g, l = facts["N"], facts["G"], facts["L"]
     eta = 1 / math.sqrt(n * steps)
     start, order = g * (1 - alpha) / (alpha * steps), g * math.sqrt(alpha / (2 - alpha))
@@ -216,7 +216,7 @@ def proved_9(facts):
 
 
 def least_examples(facts, holds):
-    """The least 10^(i/50) examples that something holds of."""
+    """The smallest number of examples 10^(i/50) for which a condition holds."""
     return next(n for n in (10 ** (i / 50) for i in range(100, 2000)) if holds({**facts, "N": n}))
 
 

@@ -1,4 +1,4 @@
-"""Asks an ONNX file about the raw rows of a CSV file, by the names of its columns, and compares with predictions.
+"""Runs an ONNX file on the raw rows of a CSV file, by the names of its columns, and compares with predictions.
 
     onnx_answers.py MODEL.onnx [ROWS.csv PREDICTIONS.csv]     prints "raw rows: A of N as predicted", or what the graph takes
 """

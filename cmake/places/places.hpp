@@ -1,5 +1,6 @@
-// Where this build and its sources lie. The tests, the fuzzers and the benches get every path of this machine from
-// here, so that one small object holds them all and a compiler cache serves the others to every checkout.
+// The folders of this build and its sources. Tests, fuzzers and benches take all machine-specific
+// paths from here, so that only one small object contains such paths, and a compiler cache can
+// share all others among checkouts.
 #pragma once
 
 #include <filesystem>
@@ -11,7 +12,7 @@ extern const char* const kSource;  ///< The root of the sources, absolute.
 /// The Python environment of the tests, below the user's cache (scripts/environment.sh).
 extern const char* const kTestPython;
 
-/// The built-in plugins of this build, a folder for each kind.
+/// The built-in plugins of this build, one folder per kind.
 inline std::filesystem::path plugins() {
   return std::filesystem::path(kBuild) / "lib/privgrad/plugins";
 }

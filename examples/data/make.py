@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the small data sets of this folder, all made up, anew: the same numbers each time.
+"""Makes the small, invented data sets of this folder: the same numbers each time.
 
     pip install numpy h5py
     examples/data/make.py [FOLDER]
@@ -28,7 +28,7 @@ def hospitals(folder):
 
     def rows(sizes):
         number = np.repeat(np.arange(len(sizes)), sizes)
-        # Each hospital measures a little differently, and has other patients.
+        # Each hospital measures slightly differently, and has different patients.
         measured = random.normal(0, 1, (len(number), 10)) + random.normal(0, 0.3, (len(sizes), 10))[number]
         ill = (measured @ weights + random.normal(0, 0.5, len(number)) > 0).astype(np.uint8)
         order = random.permutation(len(number))

@@ -1,4 +1,5 @@
-// Applies a model to rows of numbers on standard input, and prints each row's probabilities or values.
+// Applies a model to rows of numbers on standard input, and prints each row's probabilities or
+// values.
 #include <iostream>
 #include <iterator>
 #include <privgrad/inference/loaded_model.hpp>

@@ -13,8 +13,8 @@
 namespace {
 namespace fs = std::filesystem;
 
-/// \returns what is wrong with how the file was read; "" if nothing. The names of the files say
-/// what is expected: good-* is read, bad-* is refused with an Error.
+/// \returns what is wrong with how the file was treated; "" if nothing. The names of the files say
+///   what is expected: good-* is read, bad-* is refused with an Error.
 std::string problem_with(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
   if (!in) return "cannot be opened";
@@ -36,7 +36,7 @@ std::string problem_with(const fs::path& file) {
 
 }  // namespace
 
-/// Gives a target every file of a folder, without libFuzzer: usage: TARGET FOLDER
+/// Passes every file of a folder to a target, without libFuzzer: usage: TARGET FOLDER
 int main(int argc, char** argv) {
   if (argc != 2) {
     std::cerr << "usage: " << argv[0] << " FOLDER\n";

@@ -1,4 +1,4 @@
-// Reads all of a data source, for the fuzz targets of data sources.
+// Reads all rows of a data source, for the fuzz targets of data sources.
 #pragma once
 
 #include <string_view>
@@ -7,7 +7,7 @@
 
 namespace fuzz {
 
-/// Makes the data source as a run does, and reads all of it: the data must be as info() said.
+/// Makes the data source as a run does, and reads all rows: they must agree with info().
 void read_all(std::string_view kind, const privgrad::Value& params);
 
 }  // namespace fuzz

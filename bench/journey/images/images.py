@@ -1,4 +1,5 @@
-# What the scripts of all peers need, written once and counted for each: images of [0, 1], and labels.
+# Code that the scripts of all peers need, written once but counted for each: images in [0, 1], and
+# labels.
 import gzip
 
 import numpy

@@ -5,7 +5,7 @@ from features import features
 
 table = pandas.read_csv("train.csv")
 rows = features(table)
-longest = numpy.sqrt(7.0)  # of each row: seven parts, none of which is longer than 1
+longest = numpy.sqrt(7.0)  # the largest norm of a row: it has seven parts, none longer than 1
 model = LogisticRegression(epsilon=1, data_norm=longest, max_iter=1000)
 model.fit(rows, (table["readmitted"] == "yes").astype(int))
 test = pandas.read_csv("test.csv")

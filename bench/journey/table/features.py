@@ -1,4 +1,5 @@
-# What the scripts of both peers need, written once and counted for each: columns as they are declared, not as they are read.
+# Code that the scripts of both peers need, written once but counted for each: columns follow their
+# declarations, not the data.
 import pandas
 
 

@@ -13,9 +13,9 @@
 
 namespace @NAMESPACE@ {
 
-/// Zero-concentrated differential privacy of Gaussian releases. They add up: one of noise
-/// multiplier sigma and sensitivity s (in units of the L2 bound) is rho-zCDP with rho = s^2 / (2
-/// sigma^2).
+/// Zero-concentrated differential privacy of Gaussian releases. A release with noise multiplier
+/// sigma and sensitivity s (in units of the L2 bound) is rho-zCDP with rho = s^2 / (2 sigma^2), and
+/// the rho of several releases add up.
 ///
 /// Sources (Bun and Steinke 2016): the Gaussian is Proposition 1.6, composition Lemma 1.7, the
 /// conversion to (epsilon, delta) Proposition 1.3.
@@ -66,7 +66,8 @@ class @CLASS@ final : public privgrad::Accountant {
     const double rho = rho_.total();
     if (rho == 0.0) return upper(0.0);
     if (epsilon <= rho || std::isinf(rho)) return upper(1.0);
-    // A factor on the exponent, not on the result: exp() turns relative into absolute errors.
+    // The factor is applied to the exponent, not to the result, because exp() turns relative errors
+    // into absolute ones.
     const double exponent = (epsilon - rho) * (epsilon - rho) / (4.0 * rho);
     return upper(std::min(1.0, privgrad::round_up(std::exp(-exponent * (1.0 - 1e-12)), 8.0)));
   }
@@ -79,7 +80,7 @@ class @CLASS@ final : public privgrad::Accountant {
     return answer;
   }
 
-  /// Of an event that is not a composition.
+  /// For an event that is not a composition.
   static std::optional<std::string> refuses_release(const privgrad::Event& event) {
     const auto& kind = event.kind();
     if (std::holds_alternative<privgrad::GaussianEvent>(kind) ||
@@ -91,8 +92,8 @@ class @CLASS@ final : public privgrad::Accountant {
            "; it accounts gaussian, zcdp and their compositions";
   }
 
-  /// What one release costs, rounded up.
-  /// \param event  one that refuses_release() accepts.
+  /// The cost of one release, rounded up.
+  /// \param event  an event that refuses_release() accepts.
   double rho_of(const privgrad::Event& event) const {
     if (const auto* gaussian = std::get_if<privgrad::GaussianEvent>(&event.kind())) {
       const double ratio = sensitivity_ / gaussian->noise_multiplier;

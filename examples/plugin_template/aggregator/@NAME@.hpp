@@ -10,8 +10,8 @@ namespace @NAMESPACE@ {
 
 /// Fresh Gaussian noise in every step: released_t = (x_t + l2_bound sigma_t zeta_t) / divisor.
 ///
-/// To let steps share data or noise, set keep and continue earlier steps: what is charged follows
-/// from the recipe.
+/// To let steps share data or noise, set keep and continue earlier steps: the charge follows from
+/// the recipe.
 class @CLASS@ final : public privgrad::Aggregator {
  public:
   static privgrad::ComponentInfo declaration() {

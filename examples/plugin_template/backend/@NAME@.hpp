@@ -13,7 +13,7 @@
 
 namespace @NAMESPACE@ {
 
-/// One example at a time, in double, with plain loops: slow and easy to check.
+/// Processes one example at a time, in double, with plain loops: slow and easy to check.
 class @CLASS@Program final : public privgrad::Program {
  public:
   @CLASS@Program(privgrad::Network network, privgrad::Executor& executor)
@@ -56,7 +56,8 @@ class @CLASS@Program final : public privgrad::Program {
   }
 
   privgrad::Evaluation evaluate(const privgrad::Batch& batch) const override {
-    // One sum per chunk, added up in order: the same result on any number of threads.
+    // One sum per chunk, added up in order, so that the result does not depend on the number of
+    // threads.
     std::vector<privgrad::Evaluation> parts(chunk_count(batch));
     for_each_row(batch, [&](std::size_t chunk, std::size_t row) {
       const Activations values = forward(example(batch, row));
@@ -113,10 +114,10 @@ class @CLASS@Program final : public privgrad::Program {
     privgrad::Layer layer;
     std::size_t inputs = 0;
     std::size_t outputs = 0;
-    std::size_t offset = 0;  ///< Of the weights; the biases follow them.
+    std::size_t offset = 0;  ///< Offset of the weights; the biases follow them.
   };
 
-  // From the problem, not from the machine, as Executor asks.
+  // Chosen from the problem, not from the machine, as Executor requires.
   static constexpr std::size_t kRowsPerChunk = 16;
 
   static std::size_t chunk_count(const privgrad::Batch& batch) {
@@ -156,7 +157,8 @@ class @CLASS@Program final : public privgrad::Program {
     return values;
   }
 
-  /// Turns the gradient with respect to the outputs into that with respect to the parameters.
+  /// Turns the gradient with respect to the outputs into the gradient with respect to the
+  /// parameters.
   void backward(const Activations& values, std::vector<double> gradient,
                 std::span<float> out) const {
     for (std::size_t k = steps_.size(); k-- > 0;) {
@@ -263,7 +265,7 @@ class @CLASS@ final : public privgrad::Backend {
                                              privgrad::Executor& executor) override {
     privgrad::check_network(network);
     for (const privgrad::Layer& layer : network.layers) {
-      // What is refused here, by name, is all that a backend may leave out.
+      // A backend may refuse any layer, but it must name it.
       if (!executes(layer)) {
         throw privgrad::ConfigError("@NAME@: cannot execute the layer " +
                                     privgrad::to_text(layer) +

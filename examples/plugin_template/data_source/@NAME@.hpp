@@ -12,8 +12,8 @@
 namespace @NAMESPACE@ {
 
 /// Two rings around the origin: class 0 at radius 1, class 1 at radius 2, each `width` wide. No
-/// straight line separates them. The points follow from their row numbers, so there is nothing
-/// private in them.
+/// straight line separates them. The points depend only on their row numbers, so nothing in them is
+/// private.
 class @CLASS@ final : public privgrad::DataSource {
  public:
   static privgrad::ComponentInfo declaration() {
@@ -49,7 +49,7 @@ class @CLASS@ final : public privgrad::DataSource {
 
   privgrad::Dataset read(privgrad::Split split) override {
     const bool train = split == privgrad::Split::train;
-    // The test points go on where the training points end, so that no point is in both.
+    // The test points continue where the training points end, so that no point is in both splits.
     const std::size_t first = train ? 0 : train_rows_;
     const std::size_t rows = train ? train_rows_ : test_rows_;
     std::vector<float> features;

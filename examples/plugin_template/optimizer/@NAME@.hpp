@@ -33,7 +33,7 @@ class @CLASS@ final : public privgrad::Optimizer {
   void step(std::span<float> parameters, const privgrad::Released& gradient,
             const privgrad::StepContext& context) override {
     const std::span<const float> g = gradient.values();
-    // Checked before anything is written, so that a failed step leaves everything as it was.
+    // Checked before anything is written, so that a failed step changes nothing.
     if (!gradient.is_finite()) {
       throw privgrad::NumericError("@NAME@: the released gradient of step " +
                                    std::to_string(context.step) + " is not finite");
@@ -45,7 +45,7 @@ class @CLASS@ final : public privgrad::Optimizer {
     }
   }
 
-  // All that start() sets and steps change: runs with it can be resumed.
+  // Everything that start() sets and steps change, so that runs with this optimizer can be resumed.
   std::vector<privgrad::StateMember> state() override { return {{"velocity", &velocity_}}; }
 
  private:

@@ -15,11 +15,11 @@ namespace @NAMESPACE@ {
 /// Deals the examples into fixed groups by row number (row i into group i mod groups), and gives
 /// one group to each step, in turn.
 ///
-/// Accounting: a round of `groups` steps works on disjoint data, and an example's group follows
-/// from its row number alone. So whichever example two neighbouring data sets differ in, one step
-/// of the round sees the difference (parallel composition: McSherry 2009, Theorem 4), and the round
-/// costs at most its most expensive release. That needs row numbers that do not move, hence a
-/// public size: under add_or_remove_one there is no such proof and the sampler refuses.
+/// Accounting: the steps of a round of `groups` steps use disjoint data, and an example's group
+/// depends only on its row number. Whichever example differs between two neighbouring data sets,
+/// only one step of the round uses it (parallel composition: McSherry 2009, Theorem 4), so the
+/// round costs at most its most expensive release. This requires fixed row numbers and therefore a
+/// public size: under add_or_remove_one there is no such proof, and the sampler refuses.
 class @CLASS@ final : public privgrad::Sampler {
  public:
   static privgrad::ComponentInfo declaration() {

@@ -32,7 +32,7 @@ class @CLASS@ final : public privgrad::Schedule {
     return (1.0 - way) * from_ + way * to_;
   }
 
-  // The values are meant as they are. Return true if only their proportions are: then, as a
+  // The values are used as they are. Return true if only their ratios matter: then, as a
   // noise_multiplier, they are scaled until the privacy target is met.
   bool is_shape() const override { return false; }
 

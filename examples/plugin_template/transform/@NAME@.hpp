@@ -12,7 +12,7 @@
 
 namespace @NAMESPACE@ {
 
-/// Moves every feature so that its mean over the training examples is 0.
+/// Shifts every feature so that its mean over the training examples is 0.
 class @CLASS@ final : public privgrad::Transform,
                 public privgrad::RowTransform,
                 public privgrad::FittedValues,
@@ -49,14 +49,14 @@ class @CLASS@ final : public privgrad::Transform,
     privgrad::apply_to_each_row(*this, data.shape().features, data);
   }
 
-  // What an example becomes follows from it and the mean alone, to the last bit: sums over features
-  // would need a fixed order, and -ffp-contract=off.
+  // The result depends only on the example and the mean, to the last bit. (Sums over features would
+  // need a fixed order, and -ffp-contract=off.)
   void apply_row(const privgrad::Shape&, std::span<const float> features,
                  std::span<float> out) const override {
     for (std::size_t j = 0; j < features.size(); ++j) out[j] = features[j] - mean_.at(j);
   }
 
-  // The mean is read off the training rows and charged nowhere. Every output says so, unless the
+  // The mean is computed from the training rows without a charge. Every output says so, unless the
   // manifest declares that those rows are public.
   privgrad::Statistic statistic() const override { return statistic_; }
 
