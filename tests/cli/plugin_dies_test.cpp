@@ -86,6 +86,19 @@ TEST_CASE("a plugin that does not come back from being loaded is named, and the 
                                             "from being loaded for 1 seconds"));
 }
 
+TEST_CASE("plugins list continues without a plugin that does not come back from being loaded") {
+  const Cli cli;
+  const Words words = with_fixture(cli, "hangs_when_loaded");
+  Call asked = cli.prepare({"plugins", "list", words[0], words[1]});
+  asked.environment["PRIVGRAD_LOADING_SECONDS"] = "1";
+  const Outcome outcome = call(asked);
+  CHECK(outcome.exit_code == 0);
+  CHECK_THAT(outcome.out, ContainsSubstring("privgrad.zcdp"));
+  CHECK(outcome.err ==
+        "privgrad: warning: " + cli.out("plugins/test_hangs_when_loaded.privgrad.so").string() +
+            ": not loaded: it has not come back from being loaded\n");
+}
+
 TEST_CASE("a plugin that ends the process while it is loaded is named by its file") {
   const Cli cli;
   Words words = with_fixture(cli, "dies_when_loaded");

@@ -143,13 +143,21 @@ std::shared_ptr<const Library> map_forever(const fs::path& path, const OpenFile&
   return all->back().library;
 }
 
+/// \returns the directories that exist, without links on their way.
+std::vector<fs::path> resolved(const std::vector<fs::path>& directories) {
+  std::vector<fs::path> all;
+  for (const fs::path& directory : directories) {
+    std::error_code missing;
+    all.push_back(fs::canonical(directory, missing));
+    if (missing) all.pop_back();
+  }
+  return all;
+}
+
 bool is_below(const fs::path& path, const std::vector<fs::path>& directories) {
   return std::any_of(directories.begin(), directories.end(), [&](const fs::path& directory) {
-    std::error_code missing;
-    const fs::path resolved = fs::canonical(directory, missing);
-    if (missing) return false;
-    return std::mismatch(resolved.begin(), resolved.end(), path.begin(), path.end()).first ==
-           resolved.end();
+    return std::mismatch(directory.begin(), directory.end(), path.begin(), path.end()).first ==
+           directory.end();
   });
 }
 
@@ -197,7 +205,10 @@ void tell_of_loading(void (*told)(bool begins)) noexcept { told_of_loading = tol
 /// The common state of a host's offers.
 class PluginHost::Loader {
  public:
-  explicit Loader(TrustPolicy policy) : policy_(std::move(policy)) {}
+  explicit Loader(TrustPolicy policy) : policy_(std::move(policy)) {
+    policy_.directories = resolved(policy_.directories);
+    policy_.program_directories = resolved(policy_.program_directories);
+  }
 
   /// A checked file, and its description of itself.
   struct Checked {

@@ -20,7 +20,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Makes a private copy of the plugin, which nobody else can change. All later checks read this copy.
+/// Makes a private copy of the plugin, which nobody else can change. All later checks read this
+/// copy.
 void copy_plugin(const fs::path& plugin, const fs::path& staged) {
   constexpr std::size_t kMostBytes = std::size_t{1} << 30;
   core::write_atomically(staged, core::read_whole(plugin, kMostBytes));
@@ -73,8 +74,8 @@ void put_on_record(const Arguments& arguments, const fs::path& staged) {
   if (code != 0) throw PluginError(complaint(errors, staged, plugin));
 }
 
-/// \throws PluginError that names the file as the user wrote it, also if the suite could not examine
-///   all of the plugin.
+/// \throws PluginError that names the file as the user wrote it, also if the suite could not
+///   examine all of the plugin.
 const PluginIdentity& load_staged(host::PluginHost& host, const std::string& plugin,
                                   const fs::path& staged) try {
   const PluginIdentity& loaded = host.load(staged);

@@ -7,8 +7,8 @@
 
 namespace privgrad::tool {
 
-/// The folder that contains the command's bin/, lib/ and share/: the prefix of an installation, or a
-/// build folder.
+/// The folder that contains the command's bin/, lib/ and share/: the prefix of an installation, or
+/// a build folder.
 /// \throws std::filesystem::filesystem_error if the process cannot find itself.
 std::filesystem::path installation();
 

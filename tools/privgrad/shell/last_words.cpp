@@ -140,33 +140,38 @@ extern "C" void on_crash(int signal, siginfo_t*, void* context) {
   for (;;) ::syscall(SYS_exit_group, code);
 }
 
-/// The time limit for loading the code of a plugin.
-unsigned loading_seconds() {
-  constexpr unsigned kDefault = 60, kMost = 86'400;
+/// The time limit for loading a plugin that the environment sets; 0 if it sets none.
+unsigned given_seconds() {
+  constexpr long kMost = 86'400;
   const char* const given = std::getenv("PRIVGRAD_LOADING_SECONDS");
   const long seconds = given == nullptr ? 0 : std::strtol(given, nullptr, 10);
-  return seconds < 1 || seconds > static_cast<long>(kMost) ? kDefault
-                                                           : static_cast<unsigned>(seconds);
+  return seconds < 1 || seconds > kMost ? 0 : static_cast<unsigned>(seconds);
 }
 
-const unsigned kMostLoadingSeconds = loading_seconds();
+const unsigned kGivenSeconds = given_seconds();
+
+/// A command that continues without the plugin waits for a shorter time.
+unsigned loading_seconds() {
+  if (kGivenSeconds > 0) return kGivenSeconds;
+  return silent == Silence::while_loading ? 10 : 60;
+}
 
 extern "C" void on_alarm(int) {
   {
     std::array<char, 12> digits{};
     std::size_t at = digits.size() - 1;
-    for (unsigned rest = kMostLoadingSeconds; rest > 0; rest /= 10)
+    for (unsigned rest = loading_seconds(); rest > 0; rest /= 10)
       digits[--at] = static_cast<char>('0' + rest % 10);
     Line line;
     line << "privgrad: error: " << host::loading_now()
          << " has not come back from being loaded for " << digits.data() + at
          << " seconds; remove the plugin, or give it longer with PRIVGRAD_LOADING_SECONDS";
   }
-  leave(1);
+  leave(silent == Silence::while_loading ? kNotLoadedInTime : 1);
 }
 
 /// Sets an alarm while the code of a plugin is being loaded.
-void watch_loading(bool begins) { ::alarm(begins ? kMostLoadingSeconds : 0); }
+void watch_loading(bool begins) { ::alarm(begins ? loading_seconds() : 0); }
 
 /// Called if exit() is called by anyone but the command.
 void on_exit_too_early() {

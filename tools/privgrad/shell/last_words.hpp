@@ -8,6 +8,10 @@
 
 namespace privgrad::tool {
 
+/// The exit code of a process with Silence::while_loading in which loading a plugin took more than
+/// ten seconds, or more than PRIVGRAD_LOADING_SECONDS.
+inline constexpr int kNotLoadedInTime = 124;
+
 /// From now on:
 /// - a crash (SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT) writes one line to standard error, which
 ///   names the plugin whose code crashed or had called the code that crashed; the process then ends

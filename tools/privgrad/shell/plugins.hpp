@@ -23,8 +23,9 @@ host::PluginHost load_plugins(const Arguments& arguments,
 /// \throws ConfigError
 host::PluginHost load_every_plugin(const Arguments& arguments, const host::RefusedFiles& refused);
 
-/// Warns about plugins that could not be loaded since load_plugins() returned. A command that asks for
-/// all components of a kind would otherwise ignore them silently. Call it when a command succeeds.
+/// Warns about plugins that could not be loaded since load_plugins() returned. A command that asks
+/// for all components of a kind would otherwise ignore them silently. Call it when a command
+/// succeeds.
 void warn_of_refused();
 
 }  // namespace privgrad::tool
