@@ -1,5 +1,5 @@
-// `privgrad ablate` as users call it: what it prints and leaves, and that a study that was cut off
-// anywhere ends as if it had not been.
+// `privgrad ablate` as users call it: its output and files; and an interrupted study ends as if it
+// had not been interrupted.
 #include <fcntl.h>
 #include <sys/file.h>
 
@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The folders of keys and checkpoints of runs that can go on.
+/// The folders with keys and checkpoints of runs that can be resumed.
 std::vector<fs::path> run_folders(const fs::path& state) {
   std::vector<fs::path> folders;
   std::error_code missing;
@@ -25,7 +25,7 @@ std::vector<fs::path> run_folders(const fs::path& state) {
   return folders;
 }
 
-/// Rows enough for a run to be met while it lives.
+/// Enough rows that a run can be interrupted.
 const Words kTwentyThousandRows{"ablate",          "s.yaml", "--out", "s",      "--set",
                                 "data.rows=20000", "--jobs", "1",     "--quiet"};
 
@@ -68,7 +68,7 @@ TEST_CASE("a study prints the contract's keys and leaves tidy results", "[ablate
   CHECK(results.at("arms")[1].at("name") == "uniform+momentum");
   CHECK(results.at("arms")[1].at("set").at("optimizer").at("beta") == 0.5);
   CHECK(results.at("baseline") == "uniform+sgd");
-  // What is printed is the file, and where it lies.
+  // The output is the content of the file, plus its folder.
   CHECK(results.at("study_dir") == "s");
   results.erase("study_dir");
   CHECK(results == Json::parse(work.json("s")));
@@ -145,8 +145,8 @@ TEST_CASE("killed and continued, a study ends in the same bytes and repeats no r
       process.send(SIGKILL);
       process.finish();
     }
-    // Whatever died half-written must not count. (A run that can go on is another matter: one whose
-    // ledger was changed is refused, which is said, and begins anew.)
+    // A half-written run must not count. (A run that can be resumed is different: if its ledger was
+    // changed, resuming is refused with a message, and the run begins anew.)
     const fs::path torn = work.out(name) / "runs/exponential+momentum/seed-3";
     if (!fs::exists(torn / "summary.json") && !fs::exists(torn / "resume.json")) {
       fs::create_directories(torn);
@@ -205,7 +205,7 @@ TEST_CASE("a run that a study lost half-way goes on where it was", "[ablate][res
   REQUIRE(again.exit_code == 0);
   CHECK(fs::last_write_time(run / "manifest.yaml") == begun);
   CHECK(work.csv("s") == work.csv("whole"));
-  // Where the private state is gone the run begins anew, by its seed.
+  // If the private state is gone, the run begins anew, from its seed.
   fs::remove(run / "summary.json");
   write_file(run / "resume.json", "{\"state\": \"" + std::string(32, 'a') + "\"}");
   REQUIRE(work.ablate({"--out", "s", "--quiet"}).exit_code == 0);
@@ -215,7 +215,7 @@ TEST_CASE("a run that a study lost half-way goes on where it was", "[ablate][res
 
 namespace {
 
-/// A study of one long run whose steps have not the same bits again.
+/// A study of one long run whose steps are not reproducible bit for bit.
 struct FloatWorkplace : Workplace {
   FloatWorkplace() {
     write_file(dir() / "small.yaml", R"(privgrad: 1
@@ -232,7 +232,7 @@ steps: 6000
                "study: 1\nbase: small.yaml\narms: {reduced: {}}\nseeds: 1\nmetrics: [test_loss]\n");
   }
   fs::path run() const { return out("s") / "runs/reduced/seed-1"; }
-  /// Begins the study, and sends a signal once so many bytes of the run's ledger are written.
+  /// Begins the study, and sends a signal when the run's ledger has this many bytes.
   Outcome cut_off(int signal, std::uintmax_t bytes) const {
     Process process(prepare({"ablate", "s.yaml", "--out", "s", "--quiet"}));
     REQUIRE(Process::wait_for([&] {
@@ -289,7 +289,7 @@ TEST_CASE(
 TEST_CASE("a study leaves the private state of runs that are not its own", "[ablate][resume]") {
   Workplace work;
   REQUIRE(work.ablate({"--out", "s", "--quiet"}).exit_code == 0);
-  // A run of the user's, cut off.
+  // A run of the user, interrupted.
   std::string manifest = Cli::kManifest;
   manifest.replace(manifest.find("steps: 12\n"), 10,
                    "steps: 100000\ncheckpoint: {every_steps: 1}\n");
@@ -304,11 +304,11 @@ TEST_CASE("a study leaves the private state of runs that are not its own", "[abl
     process.send(SIGKILL);
     process.finish();
   }
-  // The study's directory is from somebody who knows its name.
+  // The study's directory comes from somebody who knows the name of that run.
   const fs::path run = work.out("s") / "runs/exponential+momentum/seed-3";
   REQUIRE(fs::remove(run / "summary.json"));
   fs::copy_file(mine / "resume.json", run / "resume.json");
-  // The study makes the run anew, and the user's can go on.
+  // The study repeats the run, and the user's own run can still be resumed.
   const Outcome again = work.ablate({"--out", "s", "--quiet"});
   INFO(again.err);
   CHECK(again.exit_code == 0);
@@ -336,7 +336,7 @@ TEST_CASE("a run that was stopped before its end does not count, and is made aga
   const fs::path summary = work.out("s") / "runs/exponential+momentum/seed-3/summary.json";
   Json stopped = Json::parse(read_file(summary));
   REQUIRE(stopped.at("status") == "completed");
-  stopped["status"] = "interrupted";  // what a run writes that SIGINT reached in time
+  stopped["status"] = "interrupted";  // the status after SIGINT arrived in time
   stopped["metrics"]["test_accuracy"] = 1.0;
   write_file(summary, stopped.dump());
   REQUIRE(work.ablate({"--out", "s", "--quiet"}).exit_code == 0);
@@ -351,7 +351,7 @@ TEST_CASE("SIGINT ends a study with what is done kept", "[ablate]") {
   REQUIRE(Process::wait_for([&] { return work.finished("s") >= 1; }));
   process.send(SIGINT);
   const Outcome outcome = process.finish();
-  if (outcome.exit_code != 0) {  // 0: it was faster than the signal
+  if (outcome.exit_code != 0) {  // 0: the run ended before the signal arrived
     CHECK(outcome.exit_code == 1);
     CHECK_THAT(outcome.err, ContainsSubstring("privgrad: error: interrupted: ") &&
                                 ContainsSubstring("of 12 runs are done; the same call continues"));
@@ -458,7 +458,7 @@ TEST_CASE("a study without equal privacy is stained wherever it is read", "[abla
 TEST_CASE("a run that crashes is named, the others are kept, and the next call tries it again",
           "[ablate]") {
   const Workplace work;
-  // Not before it is a run of its own, or the whole study would be what crashes.
+  // Crash only in the run's own process; otherwise the whole study would crash.
   const Outcome outcome = study_whose_first_run_crashes(
       work, [&] { return fs::exists(work.out("s/runs/uniform+sgd/seed-1")); });
   INFO(outcome.err);
@@ -474,7 +474,7 @@ TEST_CASE("a run that crashes is named, the others are kept, and the next call t
   CHECK(line_count(work.csv("s")) == 13);
 }
 
-// It was charged for nothing, and nothing is left of it to go on with.
+// Nothing was charged for it, and nothing is left to resume.
 TEST_CASE("a run that crashes before its first checkpoint begins anew at the next call",
           "[ablate]") {
   const Workplace work;
@@ -512,7 +512,7 @@ TEST_CASE("what choosing costs is said: composition, a random number of runs, or
   CHECK(choice.at("fixed_grid").at("runs") == 12);
   CHECK(choice.at("fixed_grid").at("epsilon") > 1.0);
   CHECK(choice.at("random_number").at(0).at("epsilon") > 1.0);
-  // Public test examples make the score public, not the models.
+  // Public test examples make the score public, but not the models.
   REQUIRE(work.ablate({"--out", "p", "--quiet", "--set", "data.test_is_public=true"}).exit_code ==
           0);
   const Json with_public_test = Json::parse(work.json("p")).at("choice");

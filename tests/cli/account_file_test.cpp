@@ -1,4 +1,4 @@
-// Accounts that runs on the same data share, through the command.
+// Accounts shared by runs on the same data, through the command.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@ Words opening(const std::string& epsilon) {
           "zero_out", "--target-epsilon", epsilon, "--target-delta", "1e-5"};
 }
 
-/// small.yaml's run, of epsilon 1, on the account, which takes runs for release alone.
+/// The run of small.yaml, with epsilon 1, on the account, which only accepts runs for release.
 Words run(const std::string& out, Words more = {}) {
   more.insert(more.begin(), {"--set", std::string("privacy.account=") + kFile, "--set",
                              "mode=release", "--set", "data.size=60", "--out", out, "-q"});
@@ -42,7 +42,8 @@ TEST_CASE(
   CHECK_FALSE(std::filesystem::exists(cli.out("third")));
 
   const Json account = shown(cli);
-  // Two runs of rho each, by the conversion of the zcdp accountant: sqrt(2) of one to first order.
+  // Two runs with equal rho, converted by the zcdp accountant: sqrt(2) times one run, to first
+  // order.
   CHECK(account.at("epsilon").get<double>() > 1.4);
   CHECK(account.at("epsilon").get<double>() < 1.5);
   CHECK(account.at("runs").size() == 2);
@@ -65,7 +66,7 @@ TEST_CASE("who waits for an account that another process holds says so") {
   const Cli cli;
   REQUIRE(cli(opening("1")).exit_code == 0);
   const int held = ::open(cli.out(kFile).c_str(), O_RDWR | O_CLOEXEC);
-  REQUIRE(::flock(held, LOCK_EX) == 0);  // as a run that was stopped in a call that writes
+  REQUIRE(::flock(held, LOCK_EX) == 0);  // like a run that was stopped during a call that writes
   const std::string own = "waits for process " + std::to_string(::getpid()) + " (";
   Process waiting(cli.prepare({"account", "--ledger", kFile, "--json"}));
   CHECK(waiting.says(own));
@@ -104,7 +105,8 @@ TEST_CASE("an account pays for no noise that everybody knows and no output that 
 TEST_CASE("a run that ends early gets back what it did not spend") {
   const Cli cli;
   REQUIRE(cli(opening("1")).exit_code == 0);
-  // A learning rate that overflows at once: diverged, after the first block of its steps was paid.
+  // A learning rate that overflows at once: the run diverges after the first block of its steps was
+  // charged.
   CHECK(cli.on_manifest(
                "run", run("gone", {"--set", "schedules.learning_rate=1e38", "--set", "steps=200"}))
             .exit_code == 1);
@@ -163,7 +165,7 @@ TEST_CASE("sampled runs are paid for by a Renyi filter of one order") {
   REQUIRE(cli.on_manifest("run", run("first", sampled)).exit_code == 0);
   const Json account = shown(cli);
   CHECK(account.at("accountant") == "rdp_filter");
-  // The same event by all orders of rdp is a lower bound for one of them.
+  // The bound by rdp with all orders is lower than with a single order.
   write_file(cli.out("event.json"), account.at("runs")[0].at("event").dump());
   const Json best = Json::parse(cli({"account", "--accountant", "rdp", "--adjacency", "zero_out",
                                      "--event", "event.json", "--delta", "1e-5", "--json"})
@@ -179,7 +181,7 @@ TEST_CASE("by hand, a run is settled for what its ledger shows if that ends in i
                "run", run("gone", {"--set", "schedules.learning_rate=1e38", "--set", "steps=200"}))
             .exit_code == 1);
   const Json settled = shown(cli);
-  // As a kill between the run's last file and the account's line leaves them.
+  // The state after a kill between the run's last file and the account's line.
   const auto lose_last_line = [](const std::filesystem::path& file) {
     const std::string text = read_file(file);
     write_file(file, text.substr(0, text.rfind('\n', text.size() - 2) + 1));
@@ -194,7 +196,8 @@ TEST_CASE("by hand, a run is settled for what its ledger shows if that ends in i
   CHECK(shown(cli).at("epsilon") == settled.at("epsilon"));
   CHECK(shown(cli).at("epsilon").get<double>() < open.at("epsilon").get<double>());
 
-  // One that had not said in the account that it opens a ledger: it may have been resumed, too.
+  // A run that has not recorded the opening of its ledger in the account may have been resumed
+  // elsewhere.
   write_file(cli.out(kFile), account);
   lose_last_line(cli.out(kFile));
   const Outcome unmarked = cli(close);
@@ -239,7 +242,7 @@ TEST_CASE("a killed run counts in full, also if somebody closes it, with its led
   const std::string two = account.at("runs")[1].at("reservation");
 
   check_one_error_line(cli({"account", "--ledger", kFile, "--close", two, "--run", "one"}), 3);
-  // Its ledger is not closed, and nothing says that no copy of it went on.
+  // Its ledger is not closed, and nothing proves that no copy of it was resumed.
   CHECK(cli({"account", "--ledger", kFile, "--close", one, "--run", "one"}).exit_code == 0);
   account = shown(cli);
   CHECK(account.at("runs")[0].at("status") == "closed");
@@ -275,7 +278,7 @@ TEST_CASE("a reservation on which no ledger was opened is given back when it is 
   const Cli cli;
   REQUIRE(cli(opening("3")).exit_code == 0);
   REQUIRE(cli.on_manifest("run", run("whole")).exit_code == 0);
-  // As a kill between the reservation and the ledger leaves the account.
+  // The state of the account after a kill between the reservation and the ledger.
   const std::string account = read_file(cli.out(kFile));
   std::vector<std::string> lines;
   for (std::size_t begin = 0; begin < account.size();) {

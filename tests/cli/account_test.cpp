@@ -23,8 +23,8 @@ TEST_CASE("account tells epsilon at a delta, with the contract's keys") {
   for (const char* key : {"accountant", "adjacency", "epsilon", "delta", "bound", "lower"}) {
     CHECK(json.contains(key));
   }
-  // dp_accounting and Opacus give 2.1014 on their list of orders; between its orders there is a
-  // better one.
+  // dp_accounting and Opacus give 2.1014 with their lists of orders; a better order lies between
+  // theirs.
   CHECK(json.at("epsilon").get<double>() <= 2.1014);
   CHECK(json.at("epsilon").get<double>() >= 1.8282);  // the exact value, by PLD
   CHECK(json.at("bound") == "upper");
@@ -46,11 +46,11 @@ TEST_CASE("without an accountant the least proved answer counts, and estimates d
   CHECK(best == answer("event.json", {"--delta", "1e-5", "--accountant", "pld"}));
   const Json rdp = answer("event.json", {"--delta", "1e-5", "--accountant", "rdp"});
   CHECK(best.at("epsilon").get<double>() < rdp.at("epsilon").get<double>());
-  // saddle_point says less, and proves nothing.
+  // saddle_point gives a smaller number, but proves nothing.
   const Json estimate = answer("event.json", {"--delta", "1e-5", "--accountant", "saddle_point"});
   CHECK(estimate.at("epsilon").get<double>() <= best.at("epsilon").get<double>());
   CHECK(best.at("bound") != "estimate");
-  // The same for delta, and for an event that few take.
+  // The same for delta, and for an event that few accountants accept.
   CHECK(answer("event.json", {"--epsilon", "1"}).at("accountant") == "pld");
   CHECK(answer("zcdp.json", {"--delta", "1e-5"}).at("accountant") != "pld");
   const Outcome none = cli({"account", "--event", "event.json", "--delta", "2"});
@@ -179,7 +179,7 @@ TEST_CASE("calibrate finds noise and steps of random allocation, of whole epochs
   CHECK(noise.at("lower").get<double>() >= 2.0 * (1 - 1e-3));
   CHECK(noise.at("allocation") == 20);
   CHECK(noise.at("sample_rate").is_null());
-  // What is begun is paid for.
+  // Partial steps are paid for in full.
   CHECK(calibrate("--steps", "100").at("noise_multiplier") == noise.at("noise_multiplier"));
   const Json steps = calibrate("--noise-multiplier", "1.1");
   CHECK(steps.at("epsilon").get<double>() <= 2.0);
@@ -246,8 +246,8 @@ TEST_CASE("ALI-DPFL's number of steps for epsilon 2 is 314, not the printed 317"
 
 TEST_CASE("calibrate answers, or says why, where delta is near the chance of taking part") {
   const Cli cli;
-  // A step's unit takes part with probability 1 - (1 - q)^T. Above that, and .2 % below, the least
-  // noise is an artefact: no noise at all meets the target.
+  // A privacy unit takes part with probability 1 - (1 - q)^T. If delta is above that, or up to 0.2
+  // % below, the smallest noise is an artefact, because no noise at all meets the target.
   for (const char* accountant : {"rdp", "pld", "saddle_point"}) {
     for (const auto& [rate, steps] : {std::pair{"1e-4", 5}, {"0.01", 1}, {"0.01", 50}}) {
       const double taking_part = -std::expm1(steps * std::log1p(-std::stod(rate)));
@@ -279,7 +279,7 @@ TEST_CASE("calibrate refuses what cannot be met") {
     more.insert(more.begin(), call.begin(), call.end());
     return cli(more);
   };
-  // No step at all is an answer: it costs nothing.
+  // Zero steps is a valid answer: it costs nothing.
   const Outcome none = with({"--target-epsilon", "0.001", "--noise-multiplier", "0.3", "--json"});
   CHECK(none.exit_code == 0);
   CHECK(Json::parse(none.out).at("steps") == 0);
@@ -311,7 +311,7 @@ TEST_CASE("account --curve bounds the best test of a Gaussian from above, and cl
       const double middle = 0.5 * (low + high);
       (below(middle) < wrongly ? low : high) = middle;
     }
-    // Neyman and Pearson 1933: Phi(z + mu), mu = 1, z the quantile of who is wrongly accused.
+    // Neyman and Pearson 1933: Phi(z + mu), mu = 1, z the quantile of the false-positive rate.
     const double best = below(low + 1.0);
     const double found = point.at("found_at_most");
     CHECK(found >= best);
@@ -323,7 +323,7 @@ TEST_CASE("account --curve bounds the best test of a Gaussian from above, and cl
   const Outcome table = cli({"account", "--event", "event.json", "--curve"});
   CHECK(table.exit_code == 0);
   CHECK_THAT(table.out, ContainsSubstring("wrongly accused  found at most  missed at least"));
-  // A pair is printed as it is proved, or above: Balle and Wang 2018, Theorem 8, with noise 1.
+  // Printed pairs are proved, so never below Balle and Wang 2018, Theorem 8, with noise 1.
   std::istringstream lines(table.out);
   int pairs = 0;
   for (std::string line; std::getline(lines, line);) {

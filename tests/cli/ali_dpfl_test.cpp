@@ -1,4 +1,4 @@
-// The step counts of Ling et al. 2023 (ALI-DPFL), section VI, and what is wrong with them.
+// The step counts of Ling et al. 2023 (ALI-DPFL), section VI, and their errors.
 #include <algorithm>
 #include <cmath>
 
@@ -6,7 +6,7 @@
 
 namespace {
 
-/// 75 of 5000 examples at a time, noise 1.1: what the counts in the paper are for.
+/// 75 of 5000 examples per step, noise 1.1: the setting of the counts in the paper.
 constexpr double kRate = 0.015, kSigma = 1.1, kDelta = 1e-5;
 
 /// Whole orders from 2 to 64, classic conversion.
@@ -30,9 +30,9 @@ std::uint64_t steps_for(const std::string& accountant, const std::string& epsilo
 
 namespace {
 
-/// Epsilon of `steps` steps by Eq. 14 put right: eps(a) = T/(a-1) ln sum_k binom(a,k) (1-q)^(a-k)
-/// q^k exp((k^2-k)/(2 sigma^2)) + ln(1/delta)/(a-1), at the best of the orders. Without the
-/// logarithm the sum, which is about 1, would cost T/(a-1) alone.
+/// Epsilon of `steps` steps by the corrected Eq. 14: eps(a) = T/(a-1) ln sum_k binom(a,k)
+/// (1-q)^(a-k) q^k exp((k^2-k)/(2 sigma^2)) + ln(1/delta)/(a-1), for the best order. Without the
+/// logarithm the sum, which is about 1, would already cost T/(a-1).
 double epsilon_by_formula(std::uint64_t steps, bool with_logarithm = true) {
   const auto moment = [](int order) {
     double sum = 0.0, binomial = 1.0;
@@ -53,9 +53,9 @@ double epsilon_by_formula(std::uint64_t steps, bool with_logarithm = true) {
 
 }  // namespace
 
-// Expected: the formula above, and 50-digit arithmetic for seven of the rows (golden values
-// alidpfl_steps). The authors' own counts overshoot their targets by up to 0.01: 2.0 does not pay
-// for the 317 steps that are printed. The rows are those of docs/algorithms/ali-dpfl.md.
+// Expected values: the formula above, and 50-digit arithmetic for seven of the rows (golden values
+// alidpfl_steps). The authors' own counts exceed their targets by up to 0.01: 2.0 does not pay for
+// the printed 317 steps. The rows are those of docs/algorithms/ali-dpfl.md.
 TEST_CASE("the local steps that each epsilon of the paper supports") {
   const std::string theirs = their_accountant();
   const std::string page = read_file(kSource / "docs/algorithms/ali-dpfl.md");
@@ -74,8 +74,8 @@ TEST_CASE("the local steps that each epsilon of the paper supports") {
     CHECK(epsilon_by_formula(row.within + 1) > target);
     CHECK(steps_for(theirs, row.epsilon) == row.within);
     CHECK(row.within < row.printed);
-    // A tight accountant pays for more: never more than the exact count, the contour integral of
-    // saddle_point, and within its grid's error of it.
+    // A tight accountant pays for more steps: never more than the exact count (the contour integral
+    // of saddle_point), and fewer only by the error of its grid.
     const std::uint64_t exact = steps_for("saddle_point", row.epsilon);
     CHECK(steps_for("pld", row.epsilon) == row.pld);
     CHECK(row.pld <= exact);
@@ -90,7 +90,7 @@ TEST_CASE("the local steps that each epsilon of the paper supports") {
 TEST_CASE("errata of Eq. 14: with the logarithm, and T terms", "[errata]") {
   CHECK_THAT(epsilon_by_formula(314), WithinRel(1.9996731667964665, 1e-9));
   CHECK(epsilon_by_formula(314, false) > 3.0);
-  // T + 1 terms, as the sum from 0 to T has them, would leave one step less.
+  // With T + 1 terms, as in a sum from 0 to T, one step less would be affordable.
   CHECK(epsilon_by_formula(314) <= 2.0);
   CHECK(epsilon_by_formula(315) > 2.0);
 }

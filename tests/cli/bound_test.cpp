@@ -16,7 +16,7 @@ Json bound(Words words) {
 
 }  // namespace
 
-// Figures of the bound itself, minimised by looking at all T in an independent computation.
+// Values of the bound itself, minimised over all T in an independent computation.
 TEST_CASE("bound descent: the best T for kappa 10, alpha 1e-3") {
   const Json json = bound({"descent", "--kappa", "10", "--alpha", "1e-3"});
   CHECK(json.at("schedules").at("dynamic").at("steps") == 24);
@@ -151,7 +151,7 @@ TEST_CASE("bound: an option that the answer does not depend on is refused") {
           "bound descent does not use --beta");
   refused({"momentum", "--kappa", "10", "--alpha", "1e-3", "--batch-size", "32"},
           "bound momentum does not use --batch-size");
-  // One of two ways to say the same.
+  // Two options that give the same quantity.
   refused({"descent", "--kappa", "10", "--smoothness", "3", "--alpha", "1e-3"},
           "bound descent does not use --smoothness with the other options that are given");
   refused({"descent", "--kappa", "10", "--alpha", "1e-3", "--target-epsilon", "1"},

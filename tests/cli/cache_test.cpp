@@ -1,4 +1,4 @@
-// --cache, and what shows and removes what it has kept.
+// --cache, and the commands that list and delete stored files.
 #include <sys/stat.h>
 
 #include "cli.hpp"
@@ -7,7 +7,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A head that is trained on a frozen layer of the small manifest's data.
+/// Training of a head on a frozen layer, with the small manifest's data.
 struct Head : Cli {
   Head() {
     write_file(dir() / "base.yaml", std::string(kData) + kBase);
@@ -68,7 +68,7 @@ TEST_CASE("run --cache keeps features in the user's place for caches, and says s
   }
   std::sort(rows.begin(), rows.end());
   CHECK(rows == std::vector<int>{20, 60});
-  // A hash of private rows confirms guesses about them: no output shows one.
+  // A hash of private rows would confirm guesses about them, so no output shows one.
   const std::string shown = cli.in_cache({"cache", "list"}).out + list.dump() + first.err;
   for (const auto& entry : fs::directory_iterator(cli.folder()))
     CHECK(shown.find(entry.path().stem().string()) == shown.npos);
@@ -122,7 +122,7 @@ metrics: [test_loss]
   INFO(outcome.err);
   REQUIRE(outcome.exit_code == 0);
   CHECK_THAT(outcome.err, ContainsSubstring("as private as the data, until privgrad cache delete"));
-  // Four runs, of the same data: two splits.
+  // Four runs on the same data: two splits.
   const Json list = Json::parse(cli({"cache", "list", "--dir", "kept", "--json"}).out);
   CHECK(list.at("features").size() == 2);
 }

@@ -1,4 +1,4 @@
-// Runs that begin at once in one directory.
+// Runs that begin simultaneously in one directory.
 #include <set>
 
 #include "cli.hpp"
@@ -15,7 +15,7 @@ std::set<std::string> names_in(const fs::path& directory) {
   return names;
 }
 
-/// All of it is of the run with this seed, and nothing else is there.
+/// All files belong to the run with this seed, and nothing else is there.
 void check_is_whole(const fs::path& directory, std::uint64_t seed) {
   CHECK(names_in(directory) ==
         std::set<std::string>{"facts.json", "ledger.jsonl", "manifest.yaml", "metrics.jsonl",

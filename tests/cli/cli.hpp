@@ -1,4 +1,4 @@
-// Calls the command in a folder of its own, for tests of its options, words and exit codes.
+// Calls the command in its own folder, for tests of options, messages and exit codes.
 #pragma once
 
 #include <algorithm>
@@ -9,18 +9,18 @@
 using Json = nlohmann::json;
 using Words = std::vector<std::string>;
 
-/// A folder to call the program in, with a small manifest of public synthetic data.
+/// A folder in which the program is called, with a small manifest of public synthetic data.
 class Cli {
  public:
   Cli() { write_file(manifest(), kManifest); }
 
   std::filesystem::path dir() const { return dir_.path(); }
   std::filesystem::path manifest() const { return dir() / "small.yaml"; }
-  /// What the program finds as the user's place for its state.
+  /// The user's folder for state, as the program finds it.
   std::filesystem::path state() const { return state_.path() / "privgrad"; }
   std::filesystem::path out(const std::string& name) const { return dir() / name; }
 
-  /// The call `privgrad WORDS...`, for changing before it is made.
+  /// The call `privgrad WORDS...`, which the test may change before it is made.
   Call prepare(const Words& words) const {
     Call what{.words = {kProgram},
               .environment = {{"XDG_STATE_HOME", (state_.path()).string()}},
@@ -55,7 +55,7 @@ evaluate_every: 3
   TempDir dir_, state_;
 };
 
-/// What a call that succeeds prints with --json.
+/// The output of a successful call with --json.
 inline Json printed_json(const Cli& cli, Words words) {
   words.emplace_back("--json");
   const Outcome outcome = cli(words);
@@ -68,7 +68,7 @@ inline std::size_t line_count(const std::string& text) {
   return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
 }
 
-/// Exactly one line, which begins as a failure does, on standard error; nothing on standard output.
+/// Exactly one line on standard error, in the format of a failure; nothing on standard output.
 inline void check_one_error_line(const Outcome& outcome, int exit_code) {
   INFO(outcome.out << outcome.err);
   CHECK(outcome.exit_code == exit_code);

@@ -8,7 +8,7 @@ namespace {
 
 constexpr const char* kZsh = "/usr/bin/zsh";
 
-/// What a shell offers for the last of these words, sorted.
+/// The sorted completions that a shell offers for the last of these words.
 class Completer {
  public:
   Completer() {
@@ -20,7 +20,7 @@ class Completer {
     }
   }
 
-  /// As bash itself calls it: COMP_WORDS, COMP_CWORD, and the answer in COMPREPLY.
+  /// The call as bash makes it: COMP_WORDS, COMP_CWORD, and the answer in COMPREPLY.
   Words bash(const Words& line) const {
     return sorted(shell("/bin/bash",
                         "source ./bash; COMP_WORDS=(privgrad \"$@\"); COMP_CWORD=$#; "
@@ -28,8 +28,8 @@ class Completer {
                         line));
   }
 
-  /// With compadd and _files of zsh's completion system replaced by printing, since there is no
-  /// line editor in a test.
+  /// compadd and _files of zsh's completion system are replaced by printing, because a test has no
+  /// line editor.
   Words zsh(const Words& line) const {
     return sorted(shell(kZsh,
                         "compdef() { }; compadd() { shift; local w; for w in \"$@\"; do "
@@ -100,7 +100,7 @@ TEST_CASE("bash completes commands, options, components, data sets and files") {
     INFO(one.line.back() << " after " << one.line.front());
     CHECK(completer.bash(one.line) == one.offered);
   }
-  // bash makes three words of --accountant=z.
+  // bash splits --accountant=z into three words.
   CHECK(completer.bash({"account", "--accountant", "=", "z"}) == Words{"zcdp"});
   CHECK(completer.bash({"account", "--accountant", "=", "zcdp", "--adjac"}) ==
         Words{"--adjacency"});

@@ -35,7 +35,7 @@ TEST_CASE("data describe counts the examples of a folder") {
   CHECK(train.at("class_counts") == Json{1, 2});
   CHECK(train.at("features").at("min") == 0.0);
   CHECK(train.at("features").at("max") == 1.0);
-  // Bytes 255 and 51 are 1 and 0.2; four zeros beside them.
+  // Bytes 255 and 51 become 1 and 0.2; the other four are zero.
   CHECK_THAT(train.at("features").at("mean").get<double>(), WithinAbs(1.2 / 6, 1e-7));
   CHECK(json.at("test").at("examples") == 2);
   CHECK(json.at("read_off_the_examples") ==
@@ -141,7 +141,7 @@ TEST_CASE("data list says what there is, and what is here") {
 }
 
 TEST_CASE("of every data set that can be fetched the number of classes is known") {
-  // The list is the program's, what is known of the classes is the data source's: they agree.
+  // The list belongs to the program, and the classes to the data source: they agree.
   const Cli cli;
   const Json sets = Json::parse(cli({"data", "list", "--json"}).out).at("datasets");
   for (const Json& one : sets) {

@@ -1,4 +1,4 @@
-// A local server of made-up data sets, for tests of `data fetch`.
+// A local server of invented data sets, for tests of `data fetch`.
 #pragma once
 
 #include <sodium.h>
@@ -9,7 +9,7 @@
 #include "cli.hpp"
 #include "http_server.hpp"
 
-/// A server of made-up data sets, and the calls that fetch from it.
+/// A server of invented data sets, and calls that fetch from it.
 namespace data_fetch {
 
 namespace fs = std::filesystem;
@@ -29,7 +29,7 @@ inline std::string big_endian(std::size_t value) {
   return bytes;
 }
 
-/// IDX bytes whose elements follow from their index.
+/// IDX bytes computed from their index.
 inline std::string idx(const std::vector<std::size_t>& extents, std::size_t modulus) {
   std::string bytes = {0, 0, 8, static_cast<char>(extents.size())};
   std::size_t count = 1;
@@ -82,7 +82,7 @@ struct Fetching {
   }
   Outcome fetch(const Words& more = {}) const { return call(fetching(more)); }
 
-  /// Serves the files as they are.
+  /// Serves the files unchanged.
   HttpServer::Handler good() const {
     return [this](const Request& request, const Connection& to) {
       const auto found = files.find(request.path);
@@ -90,7 +90,7 @@ struct Fetching {
       HttpServer::answer(request, to, found->second);
     };
   }
-  /// The same, but for the big file.
+  /// Serves all files unchanged except the big one.
   HttpServer::Handler good_but(HttpServer::Handler big_file) const {
     return [this, big_file, rest = good()](const Request& request, const Connection& to) {
       request.path == big ? big_file(request, to) : rest(request, to);
@@ -101,12 +101,12 @@ struct Fetching {
     for (const auto& [file, bytes] : files) CHECK(read_file(folder / file) == bytes);
     CHECK(line_count(read_file(folder / "SHA256SUMS")) == files.size());
   }
-  /// Nothing has a final name that was not checked, and the set does not count as complete.
+  /// No unchecked file has its final name, and the set does not count as complete.
   void check_incomplete() const {
     CHECK_FALSE(fs::exists(folder / big));
     CHECK_FALSE(fs::exists(folder / "SHA256SUMS"));
   }
-  /// Puts the beginning of the big file there, as an interrupted fetch leaves it.
+  /// Writes the beginning of the big file, like an interrupted fetch.
   void leave_part(std::size_t bytes, char change = 0) const {
     fs::create_directories(folder);
     std::string part = files.at(big).substr(0, bytes);
@@ -115,7 +115,7 @@ struct Fetching {
   }
 };
 
-/// Of the requests for the file, what they asked for.
+/// The ranges in the requests for the file.
 inline std::vector<std::string> ranges(const HttpServer& server, const std::string& file) {
   std::vector<std::string> out;
   for (const Request& request : server.requests()) {

@@ -29,8 +29,9 @@ std::string tar_gz(const std::vector<std::pair<std::string, std::string>>& files
   return read_file(path);
 }
 
-/// CIFAR-10 in small: batches of two examples of 1 x 2 pixels. Example i has the label i % 10, and
-/// its red pixels are 10 i and 10 i + 1, the green ones 100 more, the blue ones 200 less 10 i.
+/// A small version of CIFAR-10: batches of two examples of 1 x 2 pixels. Example i has the label i
+/// % 10; its red pixels are 10 i and 10 i + 1, its green pixels are 100 larger, and its blue ones
+/// 200 minus 10 i.
 std::string cifar_batch(int first) {
   std::string bytes;
   for (int i = first; i < first + 2; ++i) {
@@ -105,7 +106,7 @@ TEST_CASE("data fetch cifar10 makes IDX files of the archive, channels last, in 
   CHECK(Json::parse(described.out).at("shape") == Json{1, 2, 3});
   CHECK(Json::parse(described.out).at("test").at("examples") == 2);
 
-  // What was converted is checked by its own sums the next time, without the archive.
+  // The next call checks the converted files by their own sums, without the archive.
   const Outcome again = call(f.prepare({"data", "fetch", "cifar10", "--json", "-q"}));
   CHECK(again.exit_code == 0);
   CHECK(Json::parse(again.out).at("downloaded") == false);

@@ -10,7 +10,7 @@ TEST_CASE("data fetch brings the files, checked, and a manifest trains on them")
   INFO(outcome.err);
   CHECK(outcome.exit_code == 0);
   CHECK(outcome.out.starts_with("mnist: fetched to " + f.folder.string() + "\n"));
-  CHECK(line_count(outcome.err) == 4);  // not a terminal: a plain line for each file
+  CHECK(line_count(outcome.err) == 4);  // not a terminal: one plain line per file
   CHECK(outcome.err.find('\033') == std::string::npos);
   f.check_complete();
 
@@ -36,7 +36,7 @@ TEST_CASE("data fetch of what is here checks it and downloads nothing") {
   CHECK(json.at("files").size() == 4);
   CHECK(server.requests().size() == before);
 
-  // One byte of it changed since: it is noticed and mended.
+  // One byte was changed since: the command notices and repairs it.
   std::string bytes = f.files.at(f.big);
   bytes.back() = static_cast<char>(bytes.back() + 1);
   write_file(f.folder / f.big, bytes);
@@ -100,7 +100,7 @@ TEST_CASE("data fetch names what each address did wrong when none has the file")
 
 TEST_CASE("data fetch asks for the rest of a file that breaks off") {
   const Fetching f;
-  // Every answer ends after 60 kB, though it promises more.
+  // Every answer ends after 60 kB, although it promises more.
   const HttpServer server(f.good_but([&](const Request& request, const Connection& to) {
     const std::string& body = f.files.at(f.big);
     const std::size_t begin = HttpServer::first_byte(request);
@@ -150,7 +150,7 @@ TEST_CASE("data fetch takes the whole file from a server that knows no ranges") 
     to.send(HttpServer::head("200 OK", body.size()) + body);
   }));
   f.offer({server.address()});
-  f.leave_part(50000, 1);  // were it kept, the content would be wrong
+  f.leave_part(50000, 1);  // if it were kept, the content would be wrong
   CHECK(f.fetch().exit_code == 0);
   f.check_complete();
   CHECK(ranges(server, f.big) == std::vector<std::string>{"bytes=50000-"});
@@ -158,7 +158,7 @@ TEST_CASE("data fetch takes the whole file from a server that knows no ranges") 
 
 TEST_CASE("data fetch does not join what does not fit together") {
   const Fetching f;
-  // Answers a range with another one, and 416 to some.
+  // Answers a range request with another range, or some with 416.
   const bool refuses = GENERATE(false, true);
   const HttpServer server(f.good_but([&](const Request& request, const Connection& to) {
     if (request.range.empty()) return HttpServer::answer(request, to, f.files.at(f.big));
@@ -312,7 +312,7 @@ TEST_CASE("Ctrl-C keeps the part, and the next fetch goes on from there") {
   f.check_incomplete();
   CHECK(fs::file_size(part) == 70000);
 
-  // What trains says so, rather than take the half.
+  // Training reports this instead of using half of the data.
   const Outcome plan =
       call(f.prepare({"plan", "small.yaml", "--set", "data={kind: dataset, name: mnist}"}));
   CHECK(plan.exit_code == 4);

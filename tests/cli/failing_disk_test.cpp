@@ -1,4 +1,4 @@
-// Disks that fail after the first charge: what was paid for is not lost.
+// Disks that fail after the first charge: nothing that was charged is lost.
 #include "cli.hpp"
 #include "trials.hpp"
 
@@ -8,7 +8,7 @@ namespace {
 
 struct FailingKind {
   const char* name;
-  Words sets;  ///< On top of small.yaml.
+  Words sets;  ///< Settings in addition to small.yaml.
   bool has_checkpoints = true;
 };
 
@@ -23,11 +23,11 @@ const std::vector<FailingKind>& failing_kinds() {
   return all;
 }
 
-/// One run on a disk that fails, and what can be done about it.
+/// A run on a disk that fails, and how it can be continued.
 class FailingRun {
  public:
-  /// \param at  the number of the call that fails, counted from the first charge on.
-  /// \param stays  whether all later ones fail, too.
+  /// \param at  the number of the call that fails, counted from the first charge.
+  /// \param stays  whether all later calls fail too.
   FailingRun(const FailingKind& kind, long at, bool stays)
       : has_checkpoints_(kind.has_checkpoints) {
     Words words{"run", "small.yaml", "--out", "r"};
@@ -62,7 +62,7 @@ class FailingRun {
  private:
   fs::path mark() const { return cli_.dir() / "failed"; }
 
-  /// By the last release of the ledger, which is there before anything is released.
+  /// The amount is in the last release of the ledger, which is written before anything is released.
   void check_tells_spent() const {
     const std::string ledger = read_file(cli_.out("r/ledger.jsonl"));
     const std::size_t last = ledger.rfind("\"type\":\"release\"");
@@ -80,7 +80,7 @@ class FailingRun {
   Outcome outcome_;
 };
 
-/// What the whole run costs.
+/// The cost of the whole run.
 double planned_epsilon(const FailingKind& kind) {
   Words words{"plan", "small.yaml"};
   for (const std::string& set : kind.sets) words.insert(words.end(), {"--set", set});
@@ -91,7 +91,7 @@ double planned_epsilon(const FailingKind& kind) {
 
 TEST_CASE("whichever call to the disk fails after the first charge, nothing that was paid is lost",
           "[run][privacy][slow][long]") {
-  // Every call in the long test, each third one otherwise.
+  // The long test makes every call fail, otherwise every third one.
   const long stride = trials(10, "strides of calls to the disk that fail") == 10 ? 1 : 3;
   for (const FailingKind& kind : failing_kinds()) {
     const double planned = planned_epsilon(kind);
@@ -101,7 +101,7 @@ TEST_CASE("whichever call to the disk fails after the first charge, nothing that
         const FailingRun run(kind, at, stays);
         run.check_nothing_is_lost(planned);
         if (!run.has_failed()) {
-          CHECK(at > 15);  // of two steps, and of some ten files
+          CHECK(at > 15);  // for two steps and some ten files
           break;
         }
       }

@@ -1,5 +1,5 @@
-// What release mode refuses for want of a declaration, it refuses with the same words whatever the
-// rows hold, and where they cannot be read at all.
+// If release mode refuses because a declaration is missing, the message is the same whatever the
+// rows contain, even if they cannot be read at all.
 #include "cli.hpp"
 
 namespace {
@@ -11,20 +11,20 @@ const std::string kReleased =
     "schedules: {noise_multiplier: 20, clip_norm: 1.0, learning_rate: 0.5}\n"
     "privacy: {target_delta: 1e-8, adjacency: zero_out, accountant: rdp}\nsteps: 4\n";
 
-/// A call with each of several contents of the same file.
+/// A call with several alternative contents of the same file.
 struct Undeclared {
   std::string data;                   ///< The section.
-  Words set;                          ///< Besides.
-  std::string file;                   ///< Which one has these contents.
-  std::vector<std::string> contents;  ///< The first is a good one.
+  Words set;                          ///< Additional settings.
+  std::string file;                   ///< The file that gets these contents.
+  std::vector<std::string> contents;  ///< The first one is valid.
 };
 
 const std::vector<Undeclared>& undeclared() {
   static const std::string csv = "data: {kind: csv, train: t.csv, target: y, ";
   static const std::string all = "columns: [{name: a, type: number, fill: 0}], ";
   static const std::string line = "row: line, malformed: fill, ";
-  // A number that is none, a target that is none, a row with one field more, a quote that never
-  // closes, a byte that no text has, and no row at all.
+  // A cell that is not a number, an invalid target, a row with an additional field, a quote that
+  // never closes, a byte that no text contains, and no row at all.
   static const std::vector<std::string> tables = {"a,y\n1,0\n2,1\n",
                                                   "a,y\nx,0\n2,1\n",
                                                   "a,y\n1,7\n2,1\n",

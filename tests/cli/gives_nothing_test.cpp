@@ -1,14 +1,15 @@
-// Plugins that give nothing where a program, its memory or a number of examples is expected: one
-// line that names them, from every command that would use it, and never a crash.
+// Plugins that return nothing instead of a program, its memory or a number of examples: every
+// command that would use them prints one line that names them, and never crashes.
 #include "cli.hpp"
 
 namespace fs = std::filesystem;
 
 namespace {
 
-const Words kSteps512 = {"--set", "steps=512"};  // two of them are looked at
+const Words kSteps512 = {"--set", "steps=512"};  // two of them are checked
 
-/// COMMAND small.yaml with this change and more, and the plugins of tests/fixtures/gives_nothing.cpp.
+/// COMMAND small.yaml with this change and more, and the plugins of
+/// tests/fixtures/gives_nothing.cpp.
 Outcome call_with(const std::string& command, const std::string& change, Words more = {}) {
   const Cli cli;
   const std::string file = "test_gives_nothing.privgrad.so";
@@ -43,7 +44,7 @@ TEST_CASE("a program that makes no memory for its passes is named") {
     INFO(command);
     check_refusal(call_with(command, "backend=no_memory"), "no_memory", what);
   }
-  // Where one example is looked at in a pass of its own, in a run and in a neighbouring-run test.
+  // When one example is computed in its own pass, in a run and in a neighbouring-run test.
   check_refusal(call_with("run", "backend=no_memory_for_one", kSteps512), "no_memory_for_one",
                 what);
   check_refusal(call_with("falsify", "backend=no_memory_for_one"), "no_memory_for_one", what);

@@ -1,6 +1,6 @@
-// Reference values of the accountants through the command line, as a sceptical reader would try
-// them: 50-digit arithmetic, see tests/golden. Every tenth entry of each kind; the accountants'
-// own tests take all of them.
+// Reference values of the accountants through the command line, as a sceptical reader would check
+// them: 50-digit arithmetic, see tests/golden. Every tenth entry of each kind; the accountants' own
+// tests use all of them.
 #include <cmath>
 #include <map>
 
@@ -27,7 +27,7 @@ class Reference {
         expected_(entry.at("expected")),
         tolerance_(entry.at("tolerance")) {}
 
-  /// \returns whether this kind can be asked for on the command line.
+  /// \returns whether the command line can express this kind.
   bool check() const {
     if (kind_ == "gauss_eps") {
       const Json event = gaussian(given_.at("sigma"));
@@ -110,7 +110,7 @@ class Reference {
     return answer;
   }
 
-  /// The golden epsilon is that of one direction; the command reports the larger of the two.
+  /// The golden epsilon is for one direction; the command reports the larger of the two.
   void check_exact(const Json& event) const {
     const std::string direction = given_.at("direction");
     const std::string asked = direction == "max" ? "both" : direction;

@@ -5,7 +5,7 @@
 
 namespace {
 
-/// Squared loss, and a clip norm that nothing reaches, for which the noise is small: the influence
+/// Squared loss, and a clip norm so large that nothing is clipped, with small noise: the influence
 /// is known exactly.
 constexpr const char* kQuadratic = R"(privgrad: 1
 name: quadratic
@@ -29,9 +29,9 @@ Json estimate(const Cli& cli, Words more) {
 
 }  // namespace
 
-// 8 seeds fixed by the study: each estimate is compared once; Student's t with 7 degrees of freedom
-// is beyond 6 with a probability of 5e-4. A large factor, so that the noise of the step in question
-// stands out from that of the others.
+// The study fixes 8 seeds, and each estimate is compared once; Student's t with 7 degrees of
+// freedom is beyond 6 with a probability of 5e-4. A large factor makes the noise of the step in
+// question stand out from that of the others.
 TEST_CASE("influence: retraining finds what the Hessian says exactly") {
   const Cli cli;
   write_file(cli.dir() / "m.yaml", kQuadratic);
@@ -79,14 +79,14 @@ TEST_CASE("influence: an estimate is continued, and its table is what schedules 
   CHECK(fitted.at("noise_multiplier").at(0) > fitted.at("noise_multiplier").at(11));
   CHECK_FALSE(fitted.at("unaccounted").dump().find("influence") != std::string::npos);
 
-  // All steps, on the manifest's own rows: every plan that uses it says so.
+  // All steps, on the manifest's own rows: every plan that uses the result says so.
   estimate(cli, {"--method", "hessian", "--own-data", "--out", "own"});
   const Json own = plan("file", "own");
   CHECK_THAT(own.at("unaccounted").dump(), ContainsSubstring("influence of steps"));
   CHECK_THAT(own.at("influence").at("weighted_noise").get<double>(),
              WithinRel(own.at("influence").at("least").get<double>(), 1e-9));
 
-  // The chart of the page has the estimates and the curve.
+  // The chart of the page shows the estimates and the curve.
   const std::string page = read_file(cli.out("r") / "report.html");
   CHECK_THAT(page, ContainsSubstring("Influence of the noise of each step"));
   CHECK_THAT(page, ContainsSubstring("\"id\":\"influence\""));
@@ -99,7 +99,7 @@ TEST_CASE("influence: an estimate within noise is said to be that, and makes no 
   const Words call{"influence", "m.yaml",    "--quiet", "--points", "2", "--repeats",
                    "2",         "--factors", "1.1",     "--out",    "r"};
   cli(call);
-  // A table that somebody has put there, or an earlier version has, does not stay.
+  // An earlier table, whoever wrote it, is removed.
   write_file(cli.out("r/influence.csv"), "0,1\n");
   const Outcome outcome = cli(call);
   INFO(outcome.err);
@@ -114,7 +114,7 @@ TEST_CASE("influence: an estimate within noise is said to be that, and makes no 
   const Json record = Json::parse(read_file(cli.out("r/influence.json")));
   CHECK_THAT(record.at("within_noise").get<std::string>(), ContainsSubstring("within noise: "));
   CHECK(record.at("gamma").is_null());
-  // What is exact has no noise.
+  // Exact results have no noise.
   CHECK_FALSE(estimate(cli, {"--method", "hessian", "--out", "h"}).contains("within_noise"));
 }
 

@@ -1,4 +1,4 @@
-// Files that have no end, or that nobody writes to.
+// Files without an end, or without a writer.
 #include <sys/stat.h>
 
 #include <sstream>
@@ -9,8 +9,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The call has this much address space: whoever reads all of a device runs out of it, which is
-/// another failure than the one that is expected.
+/// The call gets this much address space: a program that reads all of a device runs out of memory,
+/// which is a different failure from the expected one.
 Outcome with_little_memory(const Cli& cli, const std::string& words) {
   Call call = cli.prepare({});
   call.words = {"/bin/sh", "-c", std::string("ulimit -v 1000000; exec ") + kProgram + " " + words};
@@ -22,7 +22,7 @@ std::string make_fifo(const Cli& cli, const std::string& name) {
   return name;
 }
 
-/// Beside the warnings about plugins for which there was no room.
+/// Counts without the warnings about plugins for which there was no memory.
 std::size_t lines_of_errors(const std::string& text) {
   std::size_t count = 0;
   std::istringstream lines(text);
@@ -112,7 +112,7 @@ TEST_CASE("short of memory, a run says what is wrong, and ends") {
     CHECK(outcome.signal == 0);
     CHECK(outcome.exit_code != 124);  // timeout ended it
     if (outcome.exit_code == 0) continue;
-    // Several where the manifest names plugins that there was no room for.
+    // Several lines if the manifest names plugins for which there was no memory.
     CHECK(lines_of_errors(outcome.err) >= 1);
     CHECK(outcome.out == "");
   }

@@ -1,4 +1,4 @@
-// PRIVGRAD_INSTRUCTIONS, and what must not depend on it.
+// PRIVGRAD_INSTRUCTIONS, and results that must not depend on it.
 
 #include <cmath>
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace {
 
 const std::vector<std::string> kLevels{"plain", "avx2", "avx512"};
 
-/// The levels that this processor has, by what the kernel says of it.
+/// The levels of this processor, according to the kernel.
 std::set<std::string> levels_of_processor() {
   std::set<std::string> flags;
   std::ifstream in("/proc/cpuinfo");
@@ -38,8 +38,8 @@ Outcome call_at(const Cli& cli, const std::string& level, const Words& words) {
   return call(what);
 }
 
-/// A model file without what transforms have learnt: that comes of a BLAS, whose kernels round
-/// otherwise (pca), in places that features do not show.
+/// A model file without the values that transforms have learnt. These come from a BLAS (pca), whose
+/// kernels round differently in digits that the features do not show.
 std::string trained_part(const std::string& file) {
   std::uint64_t length = 0;
   std::memcpy(&length, file.data(), sizeof length);
@@ -56,7 +56,7 @@ std::string trained_part(const std::string& file) {
   return trained;
 }
 
-/// The model that a run of `manifest` trains at each level that the processor has.
+/// The model that a run of `manifest` trains, at each level that the processor has.
 std::map<std::string, std::string> models(const Cli& cli, const std::string& manifest,
                                           const Words& settings = {}) {
   write_file(cli.dir() / "run.yaml", manifest);
@@ -112,7 +112,7 @@ TEST_CASE("PRIVGRAD_INSTRUCTIONS chooses a level that the processor has, and no 
       CHECK(version.err.find("'" + level + "', which this processor lacks") != std::string::npos);
     }
   }
-  // Unset, it is the highest that there is.
+  // If it is not set, the highest level of the processor is used.
   const std::string highest =
       *std::find_if(kLevels.rbegin(), kLevels.rend(),
                     [&](const std::string& level) { return here.contains(level); });
@@ -126,9 +126,9 @@ TEST_CASE("PRIVGRAD_INSTRUCTIONS chooses a level that the processor has, and no 
   }
 }
 
-// All features are 0, so no matrix product has anything to round: weights get noise and nothing
-// else, biases the gradients of the loss. Whatever differs between levels comes from the noise, the
-// release, the clipped sum or the optimizer.
+// All features are 0, so matrix products round nothing: weights only get noise, and biases the
+// gradients of the loss. Any difference between levels comes from the noise, the release, the
+// clipped sum or the optimizer.
 TEST_CASE("noise, releases and optimizers give the same bits at every level") {
   const Cli cli;
   write_file(cli.dir() / "zeros.csv",
@@ -151,9 +151,8 @@ steps: 20
   check_equal(models(cli, manifest, {setting}));
 }
 
-// One step on small whole numbers, of which no contribution is clipped: every product and sum is
-// exact in float32, in whichever order a level takes them, and the noise is small enough to show
-// the last bit of the sum.
+// One step on small whole numbers without clipping: every product and sum is exact in float32, in
+// any order, and the noise is small enough to show the last bit of the sum.
 TEST_CASE("a clipped sum that is exact is the same at every level") {
   const Cli cli;
   write_file(cli.dir() / "small.csv",
@@ -175,8 +174,8 @@ steps: 1
                      {"clipping=" + clipping}));
 }
 
-// One step on one example, from weights that are 0: the released gradient is the example's features
-// times a number, with noise small enough to show their last bits.
+// One step on one example, with initial weights 0: the released gradient is a multiple of the
+// example's features, with noise small enough to show their last bits.
 TEST_CASE("an example becomes the same bits at every level, whatever transforms it") {
   const Cli cli;
   write_file(
@@ -202,7 +201,7 @@ steps: 1
                      {"data.transforms=" + transforms}));
 }
 
-// The same of images, and of the coefficients of a transform that makes its own wide registers.
+// The same for images, and for the coefficients of a transform with its own vector code.
 TEST_CASE("an image becomes the same bits at every level by scattering") {
   const Cli cli;
   std::string images("\0\0\x08\x03\0\0\0\x08\0\0\0\x0b\0\0\0\x09", 16);
@@ -231,9 +230,8 @@ steps: 1
                      {"data.transforms=" + transforms}));
 }
 
-// Products are chains of fused multiply-adds in one order, and everything that is added up over
-// examples is a whole number: a run has the same bits at every level, from its first batch to its
-// model.
+// Products are chains of fused multiply-adds in a fixed order, and all sums over examples are sums
+// of whole numbers, so a whole run has the same bits at every level.
 TEST_CASE("whole training runs give the same bits at every level") {
   const Cli cli;
   const auto settings = GENERATE(

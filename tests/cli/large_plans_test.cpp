@@ -1,12 +1,12 @@
-// Plans keep every step: what would not fit is refused before anything is made, and what takes long
-// says that it goes on.
+// Plans store every step: plans that do not fit in memory are refused before anything is made, and
+// slow plans show their progress.
 #include <csignal>
 
 #include "cli.hpp"
 
 namespace {
 
-/// `privgrad plan small.yaml MORE...` with memory that a hundred million steps do not fit into.
+/// `privgrad plan small.yaml MORE...` with too little memory for a hundred million steps.
 Outcome plan_in_a_gigabyte(const Cli& cli, const Words& more) {
   Call what = cli.prepare({"plan", "small.yaml"});
   what.words.insert(what.words.end(), more.begin(), more.end());
@@ -30,8 +30,8 @@ TEST_CASE("a hundred million steps are refused in one line, and at once") {
   }
 }
 
-// 61 examples of two clients are 31 and 30, of four 16 and 15: two sizes, each with a plan of its own.
-// Of 5 000 000 steps in all, each may have half.
+// 61 examples give two clients 31 and 30, and four clients 16 and 15: two sizes, each with its own
+// plan. Of 5 000 000 steps in total, each plan may have half.
 TEST_CASE("clients of several sizes whose plans would not fit together are refused") {
   const Cli cli;
   for (const std::string clients : {"2", "4"}) {
@@ -46,7 +46,8 @@ TEST_CASE("clients of several sizes whose plans would not fit together are refus
   }
 }
 
-// Each of the steps has noise of its own, and costs the accountant a bound of its own for each scale.
+// Each step has different noise, and the accountant computes a separate bound for each step and
+// scale.
 TEST_CASE("a plan that takes long says on a terminal how far the search for its noise is") {
   const Cli cli;
   Call plan = cli.prepare(

@@ -1,4 +1,4 @@
-// A process that a launcher started with others, and that does not share their run.
+// A process that a launcher started together with others, but that does not share their run.
 #include "cli.hpp"
 
 namespace {
@@ -26,7 +26,8 @@ TEST_CASE("a process that was started with others does not make their run by its
                                               "with none"));
     CHECK_FALSE(std::filesystem::exists(cli.out("out")));
   }
-  // Of one task, of a job that was allotted several, and where it is asked for.
+  // Variables of a single task, and of a job with several tasks, and cases in which the user asked
+  // for it.
   CHECK(launched(cli, {{"OMPI_COMM_WORLD_SIZE", "1"}}).exit_code == 0);
   const Words alone{"run", "small.yaml", "--out", "alone", "-q", "--cluster", "local"};
   CHECK(launched(cli, {{"OMPI_COMM_WORLD_SIZE", "2"}}, alone).exit_code == 0);

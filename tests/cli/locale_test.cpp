@@ -1,4 +1,4 @@
-// A plugin that sets a locale with decimal commas changes no number.
+// A plugin that sets a locale with decimal commas does not change any number.
 #include <regex>
 
 #include "cli.hpp"
@@ -7,8 +7,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A folder with the locale de_DE.UTF-8 and the plugin that sets it, or nothing where the system
-/// has no localedef to make one.
+/// Makes a folder with the locale de_DE.UTF-8 and the plugin that sets it. \returns false if the
+/// system has no localedef.
 bool make_locale(const Cli& cli) {
   Call call = cli.prepare({});
   call.words = {"/bin/sh", "-c",
@@ -52,7 +52,7 @@ TEST_CASE("a plugin that sets a locale changes no number in any output") {
   CHECK_FALSE(std::regex_search(german.out, comma));
   for (const char* name : {"metrics.jsonl", "schedules.json"})
     CHECK(read_file(cli.out("german") / name) == read_file(cli.out("plain") / name));
-  // The ledger binds the lock, and the model the ledger: they differ in hashes, and there alone.
+  // The ledger is bound to the lock, and the model to the ledger: they differ only in hashes.
   const std::regex hash("[0-9a-f]{64}");
   for (const char* name : {"ledger.jsonl", "model.safetensors"}) {
     const auto without_hashes = [&](const char* run) {

@@ -1,4 +1,4 @@
-// Manual pages say what --help says, to roff.
+// Manual pages have the text of --help, in roff.
 #include <set>
 #include <sstream>
 
@@ -14,7 +14,7 @@ TEST_CASE("man writes a page for each command, with its options") {
   CHECK(run.starts_with(".TH PRIVGRAD\\-RUN 1 "));
   CHECK_THAT(run, ContainsSubstring("\n.SH NAME\nprivgrad\\-run \\- ") &&
                       ContainsSubstring("\n.SH SYNOPSIS\nprivgrad run MANIFEST [OPTION]...\n"));
-  // Every option of the help has its paragraph.
+  // Every option of the help has a paragraph.
   const std::string help = cli({"run", "--help"}).out;
   for (const std::string option : {"--out", "--set", "--threads", "--help"}) {
     INFO(option);

@@ -1,9 +1,9 @@
-// What a release run shows, on neighbouring data sets and with the same noise and coins: the exit
-// code, what it prints, the names of its files, and what stands in them must not tell the two apart,
-// but where noised sums decide.
+// The output of a release run on neighbouring data sets, with the same noise and coins. Its exit
+// code, its text, the names and the content of its files must not distinguish the two data sets,
+// except through noised sums.
 //
-// Rows that are held in memory (the data source `memory`) are not here: a program hands them over, as
-// Python does, and the command, which these tests call, has none.
+// Rows in memory (the data source `memory`) are not tested here: another program must pass them, as
+// Python does, and the command has none.
 #include <hdf5.h>
 
 #include <cstdint>
@@ -20,11 +20,11 @@ namespace {
 namespace fs = std::filesystem;
 using Rows = std::vector<std::string>;
 
-/// What one run shows: a text by the name of where it stands.
+/// The output of a run: each text by the name of its place.
 using Shown = std::map<std::string, std::string>;
 
-/// Salted hashes, and hashes of what noised sums decide, are 64 digits; times are times, and a
-/// test's folder is another one each time.
+/// Salted hashes, and hashes of values that depend on noised sums, have 64 digits; times differ,
+/// and each test has a different folder.
 std::string without_hashes_and_times(const std::string& text) {
   static const std::regex hash("[0-9a-f]{64}"), time("[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]+Z"),
       folder("privgrad-test-[A-Za-z0-9]{6}");
@@ -33,7 +33,7 @@ std::string without_hashes_and_times(const std::string& text) {
       "(folder)");
 }
 
-/// Every leaf of a document by its path, so that two of them are compared field by field.
+/// Every leaf of a document by its path, so that two documents can be compared field by field.
 void add_leaves(const Json& json, const std::string& path, Shown& shown) {
   if (json.is_structured() && !json.empty()) {
     for (const auto& [key, value] : json.items()) add_leaves(value, path + "/" + key, shown);
@@ -59,10 +59,12 @@ void add_file(const fs::path& file, const std::string& name, Shown& shown) {
   }
 }
 
-/// A manifest on rows that are written in some way.
+/// A manifest on rows in some file format.
 struct Case {
-  std::string data;                                                  ///< Without its size.
-  std::function<void(const fs::path& dir, const Rows& rows)> write;  ///< Into an empty folder.
+  /// The section, without its size.
+  std::string data;
+  /// Writes the rows into an empty folder.
+  std::function<void(const fs::path& dir, const Rows& rows)> write;
   std::string sampler = "{kind: poisson, batch_size: 8}";
   std::string adjacency = "add_or_remove_one";
   std::string more = {};
@@ -100,7 +102,7 @@ checkpoint: off
   return shown;
 }
 
-/// Where noised sums decide, and nothing else does: the numbers of models.
+/// Places that may differ because noised sums decide them: the numbers of models.
 bool is_decided_by_noised_sums(const std::string& where) {
   static const std::regex model("(clients/[0-9]+/)?model\\.safetensors");
   return std::regex_match(where, model);
@@ -112,7 +114,7 @@ void check_same(const Shown& one, const Shown& other) {
     const auto found = other.find(where);
     REQUIRE(found != other.end());
     if (is_decided_by_noised_sums(where) || found->second == text) continue;
-    // Of a page, what is around the first place alone.
+    // For a page, only the text around the first difference.
     const auto at =
         std::mismatch(text.begin(), text.end(), found->second.begin(), found->second.end());
     const auto begin = static_cast<std::size_t>(at.first - text.begin());
@@ -125,7 +127,7 @@ void check_same(const Shown& one, const Shown& other) {
   }
 }
 
-/// Runs on the rows, and on each neighbour of them.
+/// Runs on the rows, and on each of their neighbours.
 void check_neighbours(const Case& what, const Rows& rows,
                       const std::map<std::string, Rows>& neighbours) {
   CAPTURE(what.data, what.sampler, what.adjacency, what.more);
@@ -142,7 +144,7 @@ void check_neighbours(const Case& what, const Rows& rows,
     moves_the_model =
         moves_the_model || (model != shown.end() && model->second != own.at("model.safetensors"));
   }
-  CHECK(moves_the_model);  // or nothing was compared: that row would not be in the run
+  CHECK(moves_the_model);  // otherwise the row would not have been used in the run
 }
 
 // ---- tables of text
@@ -180,7 +182,7 @@ void write_lines(const fs::path& file, const Rows& rows) {
 
 void write_table(const fs::path& dir, const Rows& rows) { write_lines(dir / "t.csv", rows); }
 
-/// The last row alone in a file of its own, if it is there.
+/// Writes the last row into its own file, if it exists.
 void write_two_tables(const fs::path& dir, const Rows& rows) {
   const auto most = std::min(rows.size(), kRows - 1);
   write_lines(dir / "part-1.csv",
@@ -194,7 +196,7 @@ void write_packed(const fs::path& dir, const Rows& rows) {
   REQUIRE(call({.words = {"/usr/bin/env", "gzip", "t.csv"}, .directory = dir}).exit_code == 0);
 }
 
-/// A row of each kind that a reader could stumble over.
+/// One row for each kind of content that might confuse a reader.
 std::map<std::string, Rows> table_neighbours(const Rows& rows) {
   std::map<std::string, Rows> all;
   const std::map<std::string, std::string> spoilt{
@@ -226,7 +228,7 @@ std::map<std::string, Rows> table_neighbours(const Rows& rows) {
   return all;
 }
 
-/// Those few that other tests go on with.
+/// The few neighbours that other tests use.
 std::map<std::string, Rows> few_neighbours(const Rows& rows) {
   return {{"no row", with(rows, 1, "\"1,2")},
           {"another row", with(rows, rows.size() - 1, "7,99,m,yes")},
@@ -237,7 +239,7 @@ Case table(const std::string& more = {}) {
   return {.data = "kind: csv, train: t.csv, " + kColumns + more, .write = write_table};
 }
 
-// ---- arrays, of a feature and a label a row; the texts are those of two numbers
+// ---- arrays, with a feature and a label per row; the texts contain these two numbers
 
 std::pair<float, float> numbers_of(const std::string& row) {
   const std::size_t comma = row.find(',');
@@ -262,7 +264,7 @@ void write_arrays(const fs::path& dir, const Rows& rows) {
   write_file(dir / "y.npy", array_file("<f4", count + ",", targets));
 }
 
-/// The same in one file.
+/// Both arrays in one file.
 void write_hdf5(const fs::path& dir, const Rows& rows) {
   std::vector<float> features, targets;
   for (const std::string& row : rows) {
@@ -297,7 +299,7 @@ void write_idx(const fs::path& dir, const Rows& rows) {
   write_file(dir / "labels", std::string("\0\0\x08\x01", 4) + count + labels);
 }
 
-/// A picture of one pixel for the text "white", and the text itself for any other.
+/// A picture of one pixel for the text "white"; any other text is written as it is.
 void write_pictures(const fs::path& dir, const Rows& rows) {
   const std::string white(
       "\x89PNG\r\n\x1a\n"
@@ -348,7 +350,8 @@ TEST_CASE("neighbours: the same of one row that is longer than all others, also 
 }
 
 TEST_CASE("neighbours: the same where a split sends rows to either side") {
-  // At a share of 0.01 none of the rows is a test row, and one that is changed may become the first.
+  // With a share of 0.01 none of the rows is a test row, but a changed row may become the first
+  // one.
   for (const char* split : {", split: {test: 0.3}", ", split: {test: 0.01}",
                             ", split: {test: 0.3, by: site}, streaming: true"}) {
     Rows rows = table_rows();
@@ -432,7 +435,7 @@ TEST_CASE("neighbours: the same with each sampler, under each adjacency that it 
 
 TEST_CASE("neighbours: the same of clients' rows, for one row and for all of one client's") {
   const Rows rows = table_rows();
-  Rows alone;  // all rows of site 1, without the last, which is of another
+  Rows alone;  // all rows of site 1, without the last row, which belongs to another site
   for (std::size_t i = 0; i < rows.size(); i += 2) alone.push_back(rows[i]);
   const std::string shards =
       "federated: {clients: 2, rounds: 2, local_iterations: 2, shards: given, sizes: [12, 12], "
@@ -445,8 +448,8 @@ TEST_CASE("neighbours: the same of clients' rows, for one row and for all of one
   check_neighbours(
       by_client, rows,
       {{"one row of one client", with(rows, 1, "1,\"")}, {"one client without rows", alone}});
-  // The number of a whole client's rows is as private as they are: none ends the run, whatever draws
-  // its batches, also where there are fewer than a batch has.
+  // The number of rows of a client is as private as the client itself: no number ends the run,
+  // whatever draws the batches, even if there are fewer rows than in a batch.
   const Rows few(alone.begin(), alone.end() - 7);  // none of site 1, five of site 0
   for (const char* sampler : {"full_batch", "shuffle, batch_size: 8", "sequential, batch_size: 8",
                               "fixed_size, batch_size: 8", "cyclic_poisson, batch_size: 2",

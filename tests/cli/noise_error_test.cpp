@@ -8,7 +8,7 @@
 #include "cli.hpp"
 #include "trials.hpp"
 
-// The manifest is one of shuffled epochs under replace_one.
+// The manifest uses shuffled epochs under replace_one.
 namespace {
 
 const std::string kManifest = R"(privgrad: 1
@@ -42,13 +42,14 @@ TEST_CASE("noise-error predicts every mechanism's noise at one guarantee") {
     for (const double value : arm.at("stddev")) squares += value * value;
     CHECK_THAT(arm.at("root_mean_square").get<double>(),
                WithinRel(std::sqrt(squares / 60.0), 1e-12));
-    if (arm.at("name") == "tree, reduced") continue;  // has noise of two trees from the start
+    // it has the noise of two trees from the start
+    if (arm.at("name") == "tree, reduced") continue;
     // The first release is a tenth of one contribution's bound, 0.05 * 2 / 5, times its noise.
     CHECK_THAT(arm.at("stddev")[0].get<double>(),
                WithinRel(0.05 * 2.0 / 5.0 * arm.at("noise_multiplier").get<double>(), 1e-9));
   }
-  // Independent noise under shuffling: an example pays once in each of three epochs, so that
-  // sigma = 2 sqrt(3) / mu; its momentum has variance (1 - b)^2 (1 - b^2t) / (1 - b^2) sigma^2.
+  // Independent noise under shuffling: an example is charged once in each of three epochs, so sigma
+  // = 2 sqrt(3) / mu; its momentum has variance (1 - b)^2 (1 - b^2t) / (1 - b^2) sigma^2.
   const Json& independent = json.at("mechanisms")[0];
   const double sigma = independent.at("noise_multiplier");
   const double series = (1.0 - std::pow(0.95, 120.0)) / (1.0 - 0.95 * 0.95);
@@ -56,9 +57,10 @@ TEST_CASE("noise-error predicts every mechanism's noise at one guarantee") {
              WithinRel(0.05 * 2.0 / 5.0 * sigma * std::sqrt(series), 1e-9));
 }
 
-// Expected: each window's mean as a linear function of the independent normals behind it, written out
-// from the definitions of momentum and of the tree. Simulated with a fixed seed; 4 % are more than four
-// standard errors of 2048 copies and three windows, were the windows one and the same.
+// Expected values: each window's mean as a linear function of the underlying independent normals,
+// derived from the definitions of momentum and of the tree. Simulated with a fixed seed; 4 % is
+// more than four standard errors for 2048 copies of three windows, even if the windows were the
+// same.
 TEST_CASE("noise-error: noise in means over windows is what momentum and trees leave of it") {
   const Cli cli;
   write_file(cli.dir() / "m.yaml", kManifest);
@@ -70,7 +72,8 @@ TEST_CASE("noise-error: noise in means over windows is what momentum and trees l
     const double beta = 0.95, unit = 2.0 / 5.0, sigma = arm.at("noise_multiplier");
     double squares = 0.0;
     for (int window = 0; window < 3; ++window) {
-      std::vector<double> weights(60, 0.0);  // of the normal that is named by a step
+      // the weights of the normals, by the step that names them
+      std::vector<double> weights(60, 0.0);
       for (int step = 20 * window; step < 20 * (window + 1); ++step) {
         for (const int end : ends_of_nodes(step))
           weights[static_cast<std::size_t>(end)] +=
@@ -91,7 +94,8 @@ TEST_CASE("noise-error: noise in means over windows is what momentum and trees l
                        0.04));
   const Json& tree = json.at("mechanisms")[1];
   CHECK(tree.at("name") == "tree");
-  // The dyadic blocks that cover the steps so far end where the binary digits of their number say.
+  // The dyadic blocks that cover the steps so far end as given by the binary digits of their
+  // number.
   CHECK_THAT(tree.at("averaged")[1].get<double>(), WithinRel(of_windows(tree,
                                                                         [](int step) {
                                                                           std::vector<int> ends;
@@ -101,7 +105,7 @@ TEST_CASE("noise-error: noise in means over windows is what momentum and trees l
                                                                           return ends;
                                                                         }),
                                                              0.04));
-  // Means of one release: what the mechanism itself says of its noise, by formulas of its own.
+  // Means over one release agree with the mechanism's own formula for its noise.
   for (const Json& arm : json.at("mechanisms")) {
     CHECK_THAT(arm.at("averaged")[0].get<double>(),
                WithinRel(arm.at("root_mean_square").get<double>(), 0.04));
@@ -116,7 +120,7 @@ TEST_CASE("noise-error averages over what momentum remembers, and ten times as l
     call.insert(call.end(), more.begin(), more.end());
     return Json::parse(cli(call).out).at("windows");
   };
-  CHECK(windows({}) == Json({20}));  // 200 steps are more than there are
+  CHECK(windows({}) == Json({20}));  // 200 steps are more than the manifest has
   CHECK(windows({"--set", "steps=200"}) == Json({20, 200}));
   CHECK(windows({"--momentum", "1"}) == Json::array());
 }
@@ -170,7 +174,7 @@ TEST_CASE("noise-error writes a page with the table and a chart of every step") 
   const std::string page = read_file(cli.dir() / "page.html");
   CHECK_THAT(page, ContainsSubstring("<table") && ContainsSubstring("variance reduction") &&
                        ContainsSubstring("give --smoothness"));
-  // The chart's data: three curves of 60 steps, each the numbers that --json prints.
+  // The chart's data: three curves of 60 steps, with the numbers that --json prints.
   const std::string mark = "id=\"chart-data\">";
   const std::size_t begin = page.find(mark) + mark.size();
   const Json charts = Json::parse(page.substr(begin, page.find("</script>", begin) - begin));
@@ -180,7 +184,7 @@ TEST_CASE("noise-error writes a page with the table and a chart of every step") 
   CHECK(series[0].at("points").size() == 60);
 }
 
-// Noise is in units of the clip norm, whatever it is added to: twice the clip norm is twice the noise.
+// Noise is in units of the clip norm, so twice the clip norm means twice the noise.
 TEST_CASE("noise-error of two manifests: both predictions, their ratio, and which is lower") {
   const Cli cli;
   write_file(cli.dir() / "a.yaml", kManifest);
@@ -220,7 +224,7 @@ TEST_CASE("noise-error of two manifests predicts of each what it predicts of it 
   write_file(cli.dir() / "b.yaml", other);
   const Json both = Json::parse(cli({"noise-error", "a.yaml", "b.yaml", "--json"}).out);
   const Json alone = Json::parse(cli({"noise-error", "a.yaml", "--json"}).out).at("mechanisms");
-  // Independent noise is summed up with the other's momentum.
+  // Independent noise is compared with the momentum of the other manifest.
   CHECK(both.at("manifests")[1].at("momentum") == 0.95);
   CHECK(both.at("windows") == Json({20}));
   for (const auto& [side, mechanism] : {std::pair{0, 1}, std::pair{1, 0}}) {
@@ -308,8 +312,8 @@ TEST_CASE("noise-error refuses what it cannot compare") {
 
 namespace {
 
-/// Standard deviation of the iterates, root mean square, of gradients with noise N_{t,t-j} = sigma a_j, one
-/// normal after the other through momentum and sum.
+/// Root-mean-square standard deviation of the iterates, for gradients with noise N_{t,t-j} = sigma
+/// a_j; computed one normal at a time through momentum and sum.
 double iterates_by_normals(int steps, double beta, double unit, double sigma,
                            const std::vector<double>& a) {
   double squares = 0.0;
@@ -327,7 +331,7 @@ double iterates_by_normals(int steps, double beta, double unit, double sigma,
 
 }  // namespace
 
-// Expected: from the noise multiplier of each and the coefficients that a plan of it has found.
+// Expected values come from the noise multiplier of each manifest and the coefficients in its plan.
 TEST_CASE(
     "noise-error --samplers: what it chooses is the best of what each leaves, in ten settings",
     "[noise-error][long]") {
@@ -363,7 +367,7 @@ TEST_CASE(
       const std::string name = arm.at("name");
       INFO(name);
       if (!arm.at("refused").is_null()) continue;
-      double expected = arm.at("iterates");  // trees: theirs is compared by windows above
+      double expected = arm.at("iterates");  // trees: windows compare theirs above
       if (name.find("tree") == std::string::npos) {
         std::vector<double> a{1.0};
         if (name.find("independent") == std::string::npos) {
@@ -374,7 +378,7 @@ TEST_CASE(
             plan.push_back(key + ("=" + arm.at(key).get<std::string>()));
           }
           a = Json::parse(cli(plan).out).at("optimized").get<std::vector<double>>();
-          // Of form banded c comes first: it begins with 1, as a does.
+          // In the banded form c comes first: it begins with 1, and so does a.
           a.erase(a.begin(), std::find(a.begin() + 1, a.end(), 1.0) == a.end()
                                  ? a.begin()
                                  : std::find(a.begin() + 1, a.end(), 1.0));
@@ -388,7 +392,8 @@ TEST_CASE(
     CHECK(of_choice <= 1.03 * best);
     chosen.insert(json.at("least").get<std::string>());
   }
-  if (count == std::size(settings)) CHECK(chosen.size() >= 3);  // it does not name one for all
+  // no single mechanism is best for all
+  if (count == std::size(settings)) CHECK(chosen.size() >= 3);
 }
 
 TEST_CASE("noise-error --samplers says which keys give the least, and is for one manifest") {

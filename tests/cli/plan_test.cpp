@@ -19,7 +19,7 @@ TEST_CASE("plan --json has the contract's keys, one value per step") {
   CHECK(zcdp.at("bound") == "upper");
   CHECK(zcdp.contains("lower"));
   CHECK(zcdp.at("epsilon") == plan.at("epsilon"));
-  // Calibration is one-sided, and as good as exact.
+  // Calibration is one-sided and almost exact.
   CHECK(plan.at("epsilon") <= 1.0);
   CHECK(plan.at("epsilon") > 0.999);
   const Json& event = plan.at("event");
@@ -43,7 +43,7 @@ TEST_CASE("an override by --set changes the plan") {
         cli.on_manifest("plan", {"--set", "privacy.target_epsilon=" + target, "--json"});
     return Json::parse(outcome.out).at("noise_multiplier").at(0).get<double>();
   };
-  // For small epsilon the noise goes as 1 / epsilon; the exact factor depends on delta.
+  // For small epsilon the noise is proportional to 1 / epsilon; the exact factor depends on delta.
   CHECK(noise("0.5") > 1.8 * noise("1"));
   CHECK(noise("0.5") < 2.2 * noise("1"));
 }
@@ -141,7 +141,7 @@ stepz: 12
 
 TEST_CASE("validate also finds what the parameters of one component say together") {
   const Cli cli;
-  // Clusters on the corners of a hypercube come in twos.
+  // Clusters on the corners of a hypercube come in pairs.
   const Outcome outcome =
       cli.on_manifest("validate", {"--set",
                                    "data={kind: synthetic, rows: 60, dimensions: 4, shape: "
@@ -191,7 +191,7 @@ TEST_CASE("what is refused for privacy is exit code 3") {
       CHECK(outcome.exit_code == 3);
       CHECK(outcome.out == "");
       CHECK_THAT(outcome.err, ContainsSubstring(refused.expected));
-      // One place per line: that of the cause.
+      // One place per line: the cause.
       const std::string first = outcome.err.substr(0, outcome.err.find('\n'));
       CHECK(first.find(": error: ") != std::string::npos);
       CHECK(first.find(": error: ") == first.rfind(": error: "));

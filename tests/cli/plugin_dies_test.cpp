@@ -1,11 +1,11 @@
-// A plugin that takes the whole command with it: who did it is said, and it is no success.
+// A plugin that ends the whole command: the message names it, and the exit code is not success.
 #include "cli.hpp"
 
 namespace fs = std::filesystem;
 
 namespace {
 
-/// A folder with a plugin of the tests in it, beside others.
+/// A folder that contains one of the test plugins.
 Words with_fixture(const Cli& cli, const std::string& name) {
   const std::string file = "test_" + name + ".privgrad.so";
   fs::create_directories(cli.out("plugins"));
@@ -14,7 +14,7 @@ Words with_fixture(const Cli& cli, const std::string& name) {
   return {"--plugin-dir", cli.out("plugins"), "--quiet", "--out", "run"};
 }
 
-/// A run with the optimizer of this name, which dies in its first step.
+/// A run with an optimizer that dies in its first step.
 Outcome run_with(const std::string& optimizer) {
   const Cli cli;
   Words more = with_fixture(cli, "dies_in_a_rule");
@@ -140,7 +140,7 @@ TEST_CASE("what a plugin throws that is not an exception names its type and who 
   CHECK_THAT(in_run.err,
              ContainsSubstring("test.dies_in_a_rule:throw_a_number: threw int, which is "
                                "not a std::exception"));
-  const Cli cli;  // a plan asks schedules
+  const Cli cli;  // plans call schedules
   Words words = with_fixture(cli, "dies_in_a_rule");
   words.resize(2);
   words.insert(words.end(), {"--set", "schedules.learning_rate=throw_a_number"});

@@ -1,4 +1,4 @@
-// `privgrad plugins install`, `remove` and `sign`: a plugin of somebody else's, for one user.
+// `privgrad plugins install`, `remove` and `sign`: a third-party plugin for one user.
 #include <sys/stat.h>
 
 #include <set>
@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A user with a data folder of their own, and plugins that somebody sent.
+/// A user with an own data folder, and plugins that somebody sent.
 class User {
  public:
   Call prepare(const Words& words) const {
@@ -22,7 +22,7 @@ class User {
   }
   Outcome operator()(const Words& words) const { return call(prepare(words)); }
 
-  /// The name of a copy, which others may write as a download may be.
+  /// The name of a copy with the permissions of a download, which others may write.
   std::string sent(const std::string& fixture) const {
     const std::string name = "test_" + fixture + ".privgrad.so";
     fs::copy_file(kFixtures / name, cli_.out(name), fs::copy_options::overwrite_existing);
@@ -38,7 +38,7 @@ class User {
   fs::path installed(const std::string& file) const {
     return cli_.out("data/privgrad/plugins") / file;
   }
-  /// Names of all files below the user's data, but for folders.
+  /// Names of all files below the user's data folder, without folders.
   std::set<std::string> files() const {
     std::set<std::string> names;
     if (!fs::exists(cli_.out("data"))) return names;
@@ -46,7 +46,7 @@ class User {
       names.insert(fs::relative(entry.path(), cli_.out("data")).string());
     return names;
   }
-  /// Whether a component is listed, of an installed file whose test is on record.
+  /// Whether a component is listed that comes from an installed file with a record of its test.
   bool lists(const std::string& component) const {
     const Json list = Json::parse((*this)({"plugins", "list", "--json"}).out);
     return std::any_of(list.at("plugins").begin(), list.at("plugins").end(), [&](const Json& one) {
@@ -91,7 +91,7 @@ TEST_CASE("a component whose bare name is taken is installed, and manifests mean
   CHECK_THAT(outcome.out,
              ContainsSubstring("\nthe name schedule/constant is that of privgrad.constant: write "
                                "test.second_constant:constant for this one\n"));
-  CHECK(user({"validate", "small.yaml"}).exit_code == 0);  // has bare numbers
+  CHECK(user({"validate", "small.yaml"}).exit_code == 0);  // its names are bare numbers
   CHECK(user({"validate", "small.yaml", "--set",
               "schedules.learning_rate={kind: 'test.second_constant:constant', value: 0.1}"})
             .exit_code == 0);
@@ -107,13 +107,13 @@ TEST_CASE("what a killed call of plugins install has left goes with the next, an
   Process second(user.prepare({"plugins", "install", other}));
   Process again(user.prepare({"plugins", "install", other}));
   CHECK(first.finish().exit_code == 0);
-  // Of two calls for one file one installs it.
+  // Of two simultaneous calls for the same file, only one installs it.
   const std::set<int> codes{second.finish().exit_code, again.finish().exit_code};
   CHECK(codes == std::set<int>{0, 2});
   CHECK_FALSE(fs::exists(left));
   CHECK(user.lists(kComponent));
   CHECK(user.lists("test.second_constant:constant"));
-  // Both have their names, whichever came first.
+  // Both have claimed their names, whichever came first.
   const std::string names = read_file(user.installed("names"));
   CHECK_THAT(names, ContainsSubstring("transform/negate test.tells_no_operations\n"));
 }
@@ -206,13 +206,14 @@ namespace {
 /// A call to install, replace or remove kName, whose disk calls are counted.
 enum class Change { install = 1, replace, remove };
 
-/// The user's plugins before and after a call of which a call to the disk fails or kills.
+/// The user's plugins before and after a call in which one call to the disk fails or kills the
+/// process.
 class Disturbed {
  public:
   Disturbed(Change change, long at, const char* how) : change_(change) {
     const std::string file = user_.sent("tells_no_operations");
     if (change != Change::install) REQUIRE(user_.install(file).exit_code == 0);
-    // Another file of this name: one byte more, behind all sections.
+    // Another file with this name: one additional byte after all sections.
     if (change == Change::replace)
       write_file(user_.cli().out(file), read_file(user_.cli().out(file)) + "x");
     Words words{"plugins", "install", file};
@@ -230,7 +231,7 @@ class Disturbed {
   bool has_failed() const { return fs::exists(mark()); }
   const Outcome& outcome() const { return outcome_; }
 
-  /// The next call settles what was left: the plugin is installed with its name and its record, or
+  /// The next call cleans up: afterwards the plugin is installed with its name and its record, or
   /// not at all.
   void check_whole() const {
     INFO(outcome_.out << outcome_.err);

@@ -14,7 +14,7 @@ const Json* find_component(const Json& list, const std::string& kind, const std:
   return nullptr;
 }
 
-/// A plugin directory with a copy of one built-in plugin, as only its owner may write it.
+/// A plugin directory with a copy of one built-in plugin, writable only by its owner.
 fs::path copy_plugin(const Cli& cli, const std::string& room, const std::string& name) {
   const fs::path file = cli.out("plugins") / (name + ".privgrad.so");
   fs::create_directories(file.parent_path());
@@ -23,7 +23,7 @@ fs::path copy_plugin(const Cli& cli, const std::string& room, const std::string&
   return file;
 }
 
-/// Changes the last byte: part of the section table, so the code stays what it was.
+/// Changes the last byte, which belongs to the section table, so the code stays the same.
 void change_last_byte(const fs::path& file) {
   std::string bytes = read_file(file);
   bytes.back() = static_cast<char>(bytes.back() + 1);
@@ -112,7 +112,7 @@ TEST_CASE("a refused plugin is warned about once, and the rest works") {
 TEST_CASE("of two plugins of one name the first directory's is used, with a warning") {
   const Cli cli;
   const fs::path file = copy_plugin(cli, "optimizers", "sgd");
-  change_last_byte(file);  // the very same bytes would be the very same plugin
+  change_last_byte(file);  // identical bytes would be the same plugin
   const Outcome list = cli({"plugins", "list", "--json", "--plugin-dir", file.parent_path()});
   CHECK(list.exit_code == 0);
   CHECK_THAT(list.err, ContainsSubstring("'privgrad.sgd' was found already"));
@@ -264,7 +264,7 @@ TEST_CASE("plugins test checks the rules that are asked for, and puts nothing on
   const auto all = rules({});
   CHECK(fs::exists(cli.out("sgd.privgrad.so.tested.json")));
   CHECK(all.size() > some.size() + 5);
-  // Those that prepare others are among them, in their order.
+  // The rules on which others depend are included, in order.
   CHECK(std::includes(all.begin(), all.end(), some.begin(), some.end(),
                       [&](const std::string& a, const std::string& b) {
                         return std::find(all.begin(), all.end(), a) <
@@ -273,7 +273,7 @@ TEST_CASE("plugins test checks the rules that are asked for, and puts nothing on
   const Outcome unknown = cli({"plugins", "test", "sgd.privgrad.so", "--rule", "is_good"});
   check_one_error_line(unknown, 2);
   CHECK_THAT(unknown.err, ContainsSubstring("--rule is 'is_good'"));
-  // What is broken is seen if it is asked for.
+  // A broken rule is found if it is selected.
   const std::string bad = (kFixtures / "test_misbehaving.privgrad.so").string();
   CHECK(cli({"plugins", "test", bad, "--rule", "declares_itself"}).exit_code == 0);
   CHECK(cli({"plugins", "test", bad, "--rule", "values_are_finite_and_not_negative"}).exit_code ==

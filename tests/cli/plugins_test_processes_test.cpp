@@ -1,4 +1,4 @@
-// `privgrad plugins test` on plugins that take the process with them, and what it leaves on record.
+// `privgrad plugins test` on plugins that end the process, and the records it writes.
 #include "cli.hpp"
 
 using Catch::Matchers::StartsWith;
@@ -7,7 +7,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A folder with a copy of a plugin, as only its owner may write it.
+/// A folder with a copy of a plugin, writable only by its owner.
 fs::path own_copy(const Cli& cli, const fs::path& plugin) {
   const fs::path file = cli.out("plugins") / plugin.filename();
   fs::create_directories(file.parent_path());
@@ -45,7 +45,7 @@ TEST_CASE("plugins test: rules may map as much memory as is said, and 0 is any a
   };
   CHECK(test("0") == 0);
   CHECK(test("1000") == 0);
-  CHECK(test("1") == 1);  // less than the process has already
+  CHECK(test("1") == 1);  // less than the process already uses
   CHECK(test("-1") == 2);
 }
 
@@ -62,7 +62,7 @@ TEST_CASE("plugins test: a rule that takes its process with it has failed, and t
     for (const char* rule : {"values_are_finite_and_not_negative", "values_are_repeatable"})
       CHECK_THAT(found(report, "schedule", component, rule), StartsWith("failed " + says));
     CHECK_THAT(found(report, "optimizer", component, "takes_steps"), StartsWith("failed " + says));
-    // Before and after them, rules that never call value().
+    // The rules before and after these, which never call value().
     CHECK(found(report, "schedule", component, "is_created") == "passed ");
     CHECK(found(report, "schedule", component, "accepts_a_horizon") == "passed ");
     CHECK(found(report, "schedule", component, "survives_the_suite") == "passed ");
@@ -106,7 +106,7 @@ TEST_CASE("plugins test: what passed is on record beside the plugin, by its hash
   CHECK((fs::status(record_of(file)).permissions() &
          (fs::perms::group_write | fs::perms::others_write)) == fs::perms::none);
 
-  // A component that could not be made was not examined.
+  // A component that could not be created was not examined.
   const fs::path source = own_copy(cli, kPlugins / "data_sources/npy.privgrad.so");
   const Outcome without = cli({"plugins", "test", source});
   CHECK(without.exit_code == 0);

@@ -1,4 +1,4 @@
-// predict and evaluate: what a user can do with a model that was trained.
+// predict and evaluate: what a user can do with a trained model.
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -37,7 +37,7 @@ TEST_CASE("evaluate: the same numbers, to the last bit, as the run found on its 
   CHECK(std::abs(now.at("loss").get<double>() -
                  summary.at("metrics").at("test_loss").get<double>()) < 1e-9);
   CHECK(now.at("rows") == 20);
-  // Its columns are what they were, so the file alone and the same section do the same.
+  // Its columns have not changed, so the file alone and the same section give the same result.
   const Json by_file = printed_json(cli, {"evaluate", "out/model.safetensors", "--threads", "1"});
   CHECK(by_file.at("loss") == now.at("loss"));
 }
@@ -83,12 +83,12 @@ TEST_CASE("a class that is never predicted is remarked on, of rows that may be s
     for (std::size_t at = text.find(words); at != text.npos; at = text.find(words, at + 1)) ++count;
     return count;
   };
-  CHECK(times(run("", {"--set", "seed=1"})) >= 2);  // what the command prints, and summary.json
+  CHECK(times(run("", {"--set", "seed=1"})) >= 2);  // in the output, and in summary.json
   CHECK_THAT(cli({"evaluate", "out"}).err, ContainsSubstring(words));
   REQUIRE(cli({"report", "out"}).exit_code == 0);
   CHECK_THAT(read_file(cli.out("out/report.html")),
              ContainsSubstring("never predicted: &#39;yes&#39; (8 of 200 rows)"));
-  // In release mode nothing is counted on private rows, and so nothing is remarked on.
+  // In release mode, nothing is counted on private rows, so there are no remarks.
   CHECK(run("", {"--set", "mode=release"}).find("never predicted") == std::string::npos);
   CHECK(times(run(", test_is_public: true", {"--set", "mode=release"})) >= 2);
 }
@@ -171,7 +171,7 @@ TEST_CASE("predict: what is wrong is one line, and no file is left") {
   refused({"out", "--out", "no/such/folder/p.csv"}, 4, "no/such/folder");
   refused({"out", "--data", "no.yaml"}, 4, "no.yaml");
   refused({"out", "--data", "{kind: synthetik}"}, 2, "synthetic");
-  // The rows themselves in place of a section: none of them is shown.
+  // The rows themselves instead of a section: the message shows none of them.
   for (const char* rows : {"id;city\nP1;Bern\nP2;Genf\n", "id,city\nP1,Bern\n", "Bern\n"}) {
     write_file(cli.out("rows.csv"), rows);
     refused({"out", "--data", "rows.csv"}, 2, "rows.csv:1:1: error: holds no section data");

@@ -10,7 +10,7 @@ Call shell(const std::string& script, bool terminal = false) {
   return {.words = {"/bin/sh", "-c", script}, .terminal = terminal};
 }
 
-/// What is said of a program that does not end.
+/// The message about a program that does not end.
 std::string words_of_failure(Process& process) {
   try {
     process.finish(500ms);
@@ -20,8 +20,8 @@ std::string words_of_failure(Process& process) {
   return "";
 }
 
-/// Whether there is a process of this number that has not ended; one that nobody waits for stays in the
-/// list of processes.
+/// Whether a process with this number is still running; a process that nobody waits for stays in
+/// the list of processes.
 bool is_alive(const std::string& number) {
   const std::string status = read_file("/proc/" + number + "/stat");
   const std::size_t name_ends = status.rfind(')');
@@ -57,7 +57,7 @@ TEST_CASE("so is what the program has started") {
 }
 
 TEST_CASE("a terminal that somebody holds open is not waited for without end") {
-  // The program ends; what it has started writes to the terminal for as long as it lives.
+  // The program ends, but a process that it started keeps the terminal open.
   Process process(shell("sleep 1000 & echo said >&2", true));
   CHECK_THAT(words_of_failure(process), ContainsSubstring("standard error:\nsaid"));
 }

@@ -1,4 +1,4 @@
-// Test rows that are declared public and are training rows: refused by where they come from.
+// Test rows that are declared public but are training rows: refused because of their origin.
 #include "cli.hpp"
 
 namespace fs = std::filesystem;
@@ -13,7 +13,7 @@ std::string rows() {
   return text;
 }
 
-/// What a plan says of these test rows, with a.csv as the training rows.
+/// A plan with these test rows and with a.csv as training rows.
 Outcome planned(const Cli& cli, const std::string& train, const std::string& test,
                 const Words& more = {}) {
   write_file(
@@ -80,7 +80,7 @@ TEST_CASE("whether rows are equal decides nothing that leaves a run, and data de
           "[privacy]") {
   const Cli cli;
   write_file(cli.dir() / "a.csv", rows());
-  // As many rows as in a.csv, all of them there; and one row less of them.
+  // As many rows as in a.csv, all with the same content; and one row less.
   write_file(cli.dir() / "copy.csv", rows());
   std::string other = rows();
   other.replace(other.find("0.3,"), 4, "0.9,");

@@ -1,4 +1,4 @@
-// Guarantees that are proved and promise little.
+// Guarantees that are proved but promise little.
 #include "cli.hpp"
 
 namespace {
@@ -119,7 +119,7 @@ TEST_CASE("what a study compares is remarked on as a run is") {
     CHECK(outcome.exit_code == 0);
     return outcome;
   };
-  // One guarantee for all arms: each sentence once.
+  // All arms have the same guarantee: each sentence appears once.
   const Outcome large = study("large",
                               "axes: {optimizer: [sgd, adam]}\n"
                               "set: {privacy.target_epsilon: 25, privacy.target_delta: 0.02}\n");
@@ -132,7 +132,7 @@ TEST_CASE("what a study compares is remarked on as a run is") {
   CHECK_THAT(read_file(cli.out("large/report.html")),
              ContainsSubstring("epsilon is 25, and above"));
 
-  // Of some arms only: they are named.
+  // Sentences about only some of the arms name these arms.
   const Outcome some =
       study("some", "axes: {privacy.target_epsilon: [1, 30]}\nequal_privacy: false\n");
   CHECK(line_count(some.err) == 1);

@@ -1,4 +1,4 @@
-// Audits of runs that were made: audit.json, what it is bound to, and who shows it.
+// Audits of finished runs: audit.json, what it is bound to, and which pages show it.
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -35,8 +35,8 @@ void change(const Cli& cli, const char* key, const Json& value) {
 
 std::string problems_after(const char* key, const Json& value, const Words& options = {}) {
   const Cli cli;
-  // One whose guesses show nothing. The coins of an audit follow from the run's seal, which no seed
-  // fixes; far fewer than half of the audits show something.
+  // An audit that shows nothing. The coins of an audit follow from the run's seal, which no seed
+  // determines; far fewer than half of the audits show something.
   double lower = 1.0;
   for (int attempt = 0; lower != 0.0 && attempt < 20; ++attempt) {
     fs::remove_all(cli.out("out"));
@@ -62,7 +62,8 @@ TEST_CASE("the audit of a run stands beside its epsilon, on its page and in its 
 
   const std::string page = read_file(cli.out("out/report.html"));
   CHECK_THAT(page, ContainsSubstring("at most 1.00 (proved)"));
-  // Which lower bound the coins of this run's audit give is not known; a lower one is never rounded up.
+  // The lower bound from the coins of this run's audit is not known in advance; it is never rounded
+  // up.
   std::array<char, 32> lower{};
   std::snprintf(lower.data(), lower.size(), "at least %.2f ",
                 std::floor(100.0 * record.at("epsilon_lower").get<double>()) / 100.0);
@@ -71,7 +72,7 @@ TEST_CASE("the audit of a run stands beside its epsilon, on its page and in its 
   const Outcome statement = cli({"report", "out", "--statement"});
   CHECK_THAT(statement.out, ContainsSubstring("at most 1.00 (proved)"));
 
-  // The page is the one that the files make, and the run still verifies.
+  // The page matches the files, and the run still verifies.
   const Json result = verified(cli);
   CHECK(result.at("problems") == Json::array());
   CHECK_THAT(result.at("notes").dump(),
@@ -100,7 +101,8 @@ TEST_CASE("verify finds an audit that was changed, or is of another run") {
                                                                   "releases has"));
   CHECK_THAT(problems_after("audits", {{"manifest.yaml", "0"}}),
              ContainsSubstring("is of another run"));
-  // Nothing at hand contradicts other guesses that come to the same bound; making it again does.
+  // Other guesses that lead to the same bound contradict nothing in the files, but repeating the
+  // audit shows the difference.
   CHECK_THAT(problems_after("correct", 0, {"--audit"}),
              ContainsSubstring("is not the audit that is made again"));
 }

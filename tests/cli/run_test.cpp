@@ -17,7 +17,7 @@ std::string model_of(const Cli& cli, const std::string& run) {
   return read_file(cli.out(run) / "model.safetensors");
 }
 
-/// A call that takes many seconds if nothing ends it.
+/// A call that takes many seconds unless something ends it.
 Call endless_run(const Cli& cli) {
   return cli.prepare({"run", "small.yaml", "--set", "steps=200000", "--set", "evaluate_every=10",
                       "--set", "schedules.noise_multiplier=1e6", "--out", "long", "--json"});
@@ -51,7 +51,8 @@ TEST_CASE("run --json prints the contract's summary and nothing else") {
   CHECK(summary.at("threads") == 2);
   CHECK(summary.at("run_dir") == "out");
   Json whole = Json::parse(read_file(cli.out("out/summary.json")));
-  CHECK(whole.erase("test_evaluation") == 1);  // long: the file has it, and privgrad evaluate
+  // too long to print; the file has it, and so does privgrad evaluate
+  CHECK(whole.erase("test_evaluation") == 1);
   CHECK(whole == summary);
 }
 
@@ -198,7 +199,7 @@ TEST_CASE("on a terminal a run shows the time that is left") {
   // "step  12345/200000  loss 0.1  ...  epsilon 0.0001 of 1  1:23 left", cut to the terminal
   CHECK_THAT(outcome.err, ContainsSubstring(" left\033[K"));
   CHECK_THAT(outcome.err, ContainsSubstring(" of 1  "));
-  // The line is gone before the error comes.
+  // The line is cleared before the error is printed.
   CHECK_THAT(outcome.err,
              ContainsSubstring("\r\033[K\033[1;31mprivgrad: error:\033[0m interrupted"));
 }
@@ -222,7 +223,7 @@ TEST_CASE("without --out every run gets a directory of its own below runs/") {
   int runs = 0;
   for (const auto& entry : fs::directory_iterator(cli.out("runs"))) {
     ++runs;
-    // small-yyyymmddThhmmssZ, and -2 where two runs began in the same second.
+    // small-yyyymmddThhmmssZ, with -2 if two runs began in the same second.
     const std::string name = entry.path().filename();
     CHECK(name.starts_with("small-20"));
     CHECK(name.at(14) == 'T');
@@ -293,7 +294,7 @@ TEST_CASE("with --threads 1, one thread computes, libraries of plugins included"
   const Cli cli;
   Call run = endless_run(cli);
   for (const char* word : {"--threads", "1"}) run.words.push_back(word);
-  // What a user's shell says does not change the numbers of a run.
+  // Settings of the user's shell do not change the numbers of a run.
   run.environment["OPENBLAS_NUM_THREADS"] = "4";
   Process process(run);
   REQUIRE(Process::wait_for([&] { return has_begun(cli); }));
@@ -342,7 +343,7 @@ TEST_CASE("SIGINT and SIGTERM leave a run that can be resumed, and say how", "[r
     CHECK_THAT(verified.out, ContainsSubstring("resume.json: the run is not over"));
     CHECK_FALSE(fs::exists(cli.out("long/signature.json")));
 
-    // Somebody else goes on with it, and ends it.
+    // Another process resumes the run and ends it.
     const Outcome ended = cli({"run", "--resume", "long", "--finish", "--json", "--quiet"});
     INFO(ended.err);
     CHECK(ended.exit_code == 0);
@@ -443,7 +444,7 @@ TEST_CASE("a place that cannot be written is exit code 4") {
 TEST_CASE("a disk that is full ends the run with exit code 4 and no half-written file") {
   const Cli cli;
 #ifdef __SANITIZE_THREAD__
-  const int smallest = 1;  // its runtime writes a file of its own before main() begins
+  const int smallest = 1;  // its runtime writes its own file before main() begins
 #else
   const int smallest = 0;
 #endif
@@ -453,7 +454,7 @@ TEST_CASE("a disk that is full ends the run with exit code 4 and no half-written
     run.file_size = static_cast<rlim_t>(limit);
     const Outcome outcome = call(run);
     INFO(limit << ": " << outcome.err);
-    // Standard error is a file too, so with a limit of 0 not even the error can be written.
+    // Standard error is also a file, so with a limit of 0 even the error cannot be written.
     CHECK(outcome.exit_code == 4);
     CHECK(outcome.out == "");
     if (limit > 1) CHECK_THAT(outcome.err, ContainsSubstring("privgrad: error: "));

@@ -1,13 +1,12 @@
-// What an editor says of a typo: the messages of a validator that has nothing to do with this
-// program, python3-jsonschema.
+// An editor's messages about typing errors: those of an independent validator, python3-jsonschema.
 #include <cstdlib>
 
 #include "cli.hpp"
 
 namespace {
 
-/// Prints what is said of each document (the second file has a list of them) under the schema (the
-/// first): a list of messages each.
+/// Prints the messages about each document (the second file contains a list of documents) under the
+/// schema (the first file): one list of messages each.
 constexpr const char* kScript = R"(import json, sys
 import jsonschema
 schema, documents = (json.load(open(name)) for name in sys.argv[1:])
@@ -17,7 +16,7 @@ print(json.dumps([[".".join(map(str, error.absolute_path)) + ": " + error.messag
                    for error in validator.iter_errors(document)] for document in documents]))
 )";
 
-/// The python3 that whoever runs the tests would start: its modules may be their own.
+/// The python3 that the caller of the tests would start, with the caller's own modules.
 Outcome python(Words words, const std::filesystem::path& directory = {}) {
   words.insert(words.begin(), {"/usr/bin/env", "python3"});
   Call what{.words = words, .directory = directory};
@@ -52,18 +51,18 @@ Json good_study() {
   return study;
 }
 
-/// Collects documents, and asks for all of them at once: python takes a second to start.
+/// Collects documents, and checks all of them at once, because starting python takes a second.
 class Editor {
  public:
-  /// Nothing is said of the document.
+  /// Expects no message about the document.
   void accepts(const Json& document) { add(document, "", {}); }
 
-  /// One thing is said, at this place, in these words.
+  /// Expects one message at this place, with these words.
   void names(const Json& document, const std::string& place, const Words& words) {
     add(document, place, words);
   }
 
-  /// \param schema  the call that prints it.
+  /// \param schema  the call that prints the schema.
   void check(const Words& schema) const {
     const Cli cli;
     write_file(cli.out("schema.json"), cli(schema).out);
@@ -126,7 +125,7 @@ TEST_CASE("an editor names a typo in a manifest, and what is allowed there") {
                {"'flaten'", "'flatten'"});
   editor.names(with("/stesp", 3), "", {"'stesp' was unexpected"});
   editor.names(with("/steps", "atuo"), "steps", {"'atuo'", "'auto'"});
-  // A member that is missing, not the whole component.
+  // The message is about a missing member, not about the whole component.
   editor.names(with("/optimizer", {{"beta", 0.5}}), "optimizer", {"'kind' is a required property"});
   editor.check({"schema"});
 }
@@ -150,7 +149,7 @@ TEST_CASE("an editor names a typo in a study, and in the manifest inside it") {
   editor.names(with("/base/optimizer/kind", "momentun"), "base.optimizer.kind",
                {"'momentun'", "'momentum'"});
   editor.names(with("/seeds", 0), "seeds", {"0 is less than"});
-  // What every arm sets may be missing in the base.
+  // Keys that every arm sets may be missing in the base.
   Json lacking = good;
   lacking["base"].erase("optimizer");
   editor.accepts(lacking);
@@ -162,7 +161,7 @@ TEST_CASE("an editor names a typo in a study, and in the manifest inside it") {
 TEST_CASE("the schema of studies has the keys that are read") {
   const Cli cli;
   const Json schema = Json::parse(cli({"schema", "--study"}).out);
-  // An unknown key is answered with all that there are.
+  // The message about an unknown key lists all keys.
   write_file(cli.dir() / "s.yaml", "study: 1\nbase: small.yaml\nseeds: 2\nzzzzzzzzz: 1\n");
   const Outcome outcome = cli({"ablate", "s.yaml"});
   std::string keys = outcome.err.substr(outcome.err.find("; there are ") + 12);

@@ -1,5 +1,5 @@
-// Rows that are streamed (data.streaming): runs that are killed and go on, and what is made of a model
-// that was trained on them, is as with rows in memory.
+// Streamed rows (data.streaming): runs that are killed and resumed, and the use of a trained model,
+// give the same results as with rows in memory.
 #include "cli.hpp"
 
 namespace fs = std::filesystem;
@@ -41,7 +41,7 @@ std::string rows_of_table() {
   return text;
 }
 
-/// A folder with the table, and its own place for kept rows.
+/// A folder with the table, and its own folder for stored rows.
 struct OnTable {
   Cli cli;
 
@@ -113,7 +113,7 @@ TEST_CASE("a run on streamed rows that is killed goes on, and comes to the model
   REQUIRE_FALSE(fs::exists(on.cli.out("killed/summary.json")));
   CHECK(on.files_of_rows() == (keep.empty() ? 0 : 1));
 
-  // Other rows are not those that the run began with, streamed or kept.
+  // Other rows than those with which the run began are refused, streamed or stored.
   std::string other = rows_of_table();
   other[other.size() - 2] = other[other.size() - 2] == '0' ? '1' : '0';
   write_file(on.cli.dir() / "table.csv", other);
@@ -163,7 +163,7 @@ TEST_CASE("kept rows that are damaged, or of another table, are read anew or ref
   REQUIRE(run("others").exit_code == 0);
   REQUIRE(read_file(on.cli.out("streamed/metrics.jsonl")) != expected);
   write_file(on.cli.dir() / "table.csv", rows_of_table());
-  // Last, so that the table is the very file that these rows were read from.
+  // Done last, so that the table is the same file from which these rows were read.
   REQUIRE(run("kept").exit_code == 0);
 
   const fs::path file = file_in("kept");

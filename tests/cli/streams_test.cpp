@@ -1,11 +1,11 @@
-// Standard streams that whoever started the program has closed.
+// Standard streams that the parent process has closed.
 #include "cli.hpp"
 
 namespace fs = std::filesystem;
 
 namespace {
 
-/// `privgrad WORDS` in a shell that closes the streams as REDIRECTIONS say.
+/// `privgrad WORDS` in a shell that closes streams according to REDIRECTIONS.
 Outcome in_shell(const Cli& cli, const std::string& words, const std::string& redirections) {
   Call call = cli.prepare({});
   call.words = {"/bin/sh", "-c",
@@ -29,7 +29,7 @@ TEST_CASE("with a standard stream closed, nothing that is printed lands in a fil
   struct Case {
     const char* name;
     const char* redirections;
-    int exit_code;  // 4: what was printed did not get out
+    int exit_code;  // 4: the output could not be written
   };
   for (const auto& [name, redirections, exit_code] :
        {Case{"no-input", "<&-", 0}, Case{"no-error", "2>&-", 0}, Case{"no-output", ">&-", 4},

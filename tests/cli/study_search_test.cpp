@@ -1,4 +1,5 @@
-// Studies that search each arm's hyper-parameters first, and studies that stop when they are precise.
+// Studies that first search each arm's hyper-parameters, and studies that stop once they are
+// precise.
 #include <cmath>
 #include <functional>
 #include <map>
@@ -10,7 +11,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Two arms at two levels, each with two learning rates to choose from.
+/// Two arms at two levels, with two candidate learning rates each.
 constexpr const char* kStudy = R"(study: 1
 name: searched
 base: small.yaml
@@ -36,14 +37,14 @@ struct Searched : Cli {
   Json results(const std::string& folder = "s") const {
     return Json::parse(read_file(out(folder) / "results.json"));
   }
-  /// What the results say of the search and of the number of seeds, as one text.
+  /// The results' sentences about the search and the number of seeds, as one text.
   std::string said() const {
     std::string all;
     const Json made = results();
     for (const Json& words : made.at("search_words")) all += words.get<std::string>() + " ";
     return all;
   }
-  /// What verify finds wrong, as one text; "" if it verifies.
+  /// The problems that verify finds, as one text; "" if there are none.
   std::string problems() const {
     const Outcome outcome = (*this)({"verify", "s", "--json"});
     INFO(outcome.err);
@@ -72,7 +73,7 @@ TEST_CASE("each arm is compared at its own best, found on other seeds and rows",
   const Json results = work.results();
   const Json& search = results.at("search");
 
-  // The best mean of each arm, from the table of the search's own runs.
+  // The best mean of each arm, according to the table of the search's own runs.
   std::map<std::string, std::pair<std::string, double>> best;
   const Json found = work.results("s/search");
   for (const Json& arm : found.at("arms")) {
@@ -104,7 +105,7 @@ TEST_CASE("each arm is compared at its own best, found on other seeds and rows",
   CHECK(search.at("rows").at("rows") > 0);
   CHECK(search.at("rows").at("also_tested_on") == 0);
   CHECK(search.at("rows").at("also_trained_on") == 0);
-  CHECK(search.at("rows").at("training_in_common") == 0);  // They are of another public seed.
+  CHECK(search.at("rows").at("training_in_common") == 0);  // They come from another public seed.
   CHECK_THAT(work.said(), ContainsSubstring("none of which the comparison tests on or trains on."));
   CHECK_THAT(work.said(), ContainsSubstring("costs these nothing"));
   CHECK(work.problems() == "");
@@ -185,7 +186,7 @@ TEST_CASE("verify: choices follow from the runs of the search", "[ablate][verify
 
 namespace {
 
-/// A study that was made as one file says, and is handed on as if it had been made as another one.
+/// A study made from one file, and passed on as if it had been made from another.
 struct Forged : Searched {
   Forged(const std::string& made, const std::string& claimed) : Searched(made) {
     REQUIRE(ablate().exit_code == 0);
@@ -274,7 +275,7 @@ TEST_CASE("what a comparison is corrected for is settled before its runs", "[abl
   refused(
       replaced(kStudy, "\nseeds: 2", "\nseeds: {until: {test_loss: 1}, at_least: 2, at_most: 4}"),
       "no such rule of seeds");
-  // More seeds, fixed beforehand, are the same question.
+  // More seeds, if fixed in advance, are the same question.
   write_file(work.dir() / "s.yaml", replaced(kStudy, "\nseeds: 2", "\nseeds: 3"));
   CHECK(work.ablate().exit_code == 0);
 }
@@ -295,14 +296,14 @@ TEST_CASE("what was compared stays in the comparison", "[ablate][verify]") {
   refused(replaced(kStudy, "baseline: sgd", "baseline: momentum"), "the baseline 1+sgd");
   refused(replaced(kStudy, "metrics: [test_loss]", "metrics: [train_loss, test_loss]"),
           "the metric test_loss as the first");
-  // A run that was left out by other means is found.
+  // A run that was removed by other means is detected.
   fs::copy(work.out("s/runs/1+sgd/seed-2"), work.out("s/runs/1+sgd/seed-3"));
   CHECK(work.problems() == "runs/1+sgd/seed-3: is of no arm and seed of the study\n");
 }
 
 namespace {
 
-/// Forty rows of a table, their labels exchanged if asked.
+/// Forty rows of a table, with exchanged labels if requested.
 std::string table(bool exchanged) {
   std::string text = "a,b,y\n";
   for (int i = 0; i < 40; ++i) {
@@ -313,7 +314,7 @@ std::string table(bool exchanged) {
   return text;
 }
 
-/// Two optimizers on that table, their rates searched as `set` says.
+/// Two optimizers on that table, whose rates are searched as `set` says.
 struct SearchedTable : Searched {
   explicit SearchedTable(const std::string& set) : Searched("") {
     write_file(dir() / "train.csv", table(false));
@@ -376,9 +377,9 @@ TEST_CASE("a search on the same rows is part of what choosing costs", "[ablate][
   INFO(outcome.err);
   REQUIRE(outcome.exit_code == 0);
   const Json choice = work.results().at("choice");
-  // Two arms with two seeds, after three candidates of each with one.
+  // Two arms with two seeds, after three candidates each with one seed.
   CHECK(choice.at("fixed_grid").at("runs") == 10);
-  // Epsilon after k runs of one rho grows faster than the root of k.
+  // Epsilon after k runs of equal rho grows faster than the square root of k.
   const double all = choice.at("fixed_grid").at("epsilon");
   const double three = work.results().at("search").at("choices").at(0).at("epsilon");
   CHECK(all > std::sqrt(10.0 / 3.0) * three);
@@ -421,7 +422,7 @@ TEST_CASE("verify: a study.yaml that no study has", "[ablate][verify]") {
   CHECK_THAT(work({"verify", "s"}).err, ContainsSubstring("study.yaml: is missing"));
   CHECK_THAT(work({"verify", "s/search"}).err, ContainsSubstring("study.yaml: is missing"));
   write_file(asked, before);
-  // Whatever is missing from study.json is said, and never more than that.
+  // The messages name everything that is missing from study.json, and nothing else.
   const Json whole = Json::parse(read_file(work.out("s/study.json")));
   for (const auto& [key, value] : whole.items()) {
     Json less = whole;
@@ -506,7 +507,7 @@ metrics: [test_loss]
                ContainsSubstring("It ended at 12, where they are not."));
     CHECK(work.problems() == "");
     const Json& versus = results.at("arms").at(1).at("versus_baseline").at("test_loss");
-    // The same runs, with their number fixed beforehand.
+    // The same runs, with a number that is fixed in advance.
     write_file(
         work.dir() / "s.yaml",
         std::string(text).replace(text.find("seeds: {"),
@@ -580,7 +581,7 @@ TEST_CASE("a study with an arm without privacy states no epsilon of all, nor of 
   const Outcome verified = cli({"verify", "s"});
   INFO(verified.out);
   CHECK(verified.exit_code == 0);
-  CHECK(verified.out.starts_with("verified\n"));  // Of which no epsilon is stated.
+  CHECK(verified.out.starts_with("verified\n"));  // No epsilon is stated for them.
   CHECK_THAT(verified.out, ContainsSubstring("note: the arm plain has no noise: nothing is "
                                              "guaranteed for its runs"));
   replace(cli.out("s/results.csv"), "noisy,1", "noisy,7");

@@ -1,4 +1,4 @@
-// A small study beside the small manifest, for the tests of `privgrad ablate`.
+// A small study that uses the small manifest, for the tests of `privgrad ablate`.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 /// A folder with the study, and calls of `privgrad ablate` in it.
 struct Workplace : Cli {
-  /// Four small arms with three seeds, beside the small manifest.
+  /// Four small arms with three seeds, based on the small manifest.
   static constexpr const char* kStudy = R"(study: 1
 name: tiny
 base: small.yaml
@@ -40,7 +40,7 @@ metrics: [test_accuracy, test_loss]
   }
 };
 
-/// The times at which finished runs were written: a run that is made again has another one.
+/// The times at which finished runs were written; a repeated run has another time.
 inline std::set<fs::file_time_type> run_times(const fs::path& study) {
   std::set<fs::file_time_type> times;
   for (const auto& entry : fs::recursive_directory_iterator(study / "runs")) {

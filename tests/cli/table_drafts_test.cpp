@@ -1,4 +1,4 @@
-// Drafts of declarations, made by looking at all rows of a table.
+// Drafts of declarations, made from all rows of a table.
 #include <map>
 
 #include "cli.hpp"
@@ -45,7 +45,7 @@ TEST_CASE(
   CHECK(columns.at("seen").at("type") == "date");
   CHECK(columns.at("zip").at("type") == "number");
   CHECK_THAT(cli(suggest).out, ContainsSubstring("\n# 'age': 30 of 1200 values are no numbers"));
-  // What has no declarations is described by them.
+  // A table without declarations is described with those of the draft.
   const Outcome described = cli(call);
   INFO(described.out << described.err);
   CHECK(described.exit_code == 0);

@@ -1,4 +1,4 @@
-// Tables as people have them: from a CSV with texts to a model, and to predictions by name.
+// Realistic tables: from a CSV file with texts to a model, and to predictions with names.
 #include <algorithm>
 #include <limits>
 #include <set>
@@ -58,8 +58,8 @@ TEST_CASE(
   const Json same = printed_json(cli, {"predict", "out", "--data", "{kind: csv, train: same.csv}"});
   CHECK(same.at("classes") == Json({"no", "yes"}));
   CHECK(same.at("rows") == 3);
-  // Columns in another order, one that is new, none for the target or what was left out; what has
-  // never been seen counts as it was declared.
+  // The columns are in another order, one is new, and the target and unused columns are missing;
+  // unseen values count as declared.
   write_file(cli.out("new.csv"),
              "smoker,new,sex,age\nyes,?,f,90\nno,?,m,5\nwho knows,?,unheard of,NaN\n");
   const Json other = printed_json(
@@ -87,7 +87,7 @@ TEST_CASE("tables: columns of the rows come along with their predictions, and be
   CHECK_FALSE(plain.contains("kept"));
   const Json json =
       printed_json(cli, {"predict", "out", "--data", section, "--keep", "key", "--keep", "age"});
-  // As they are in the file, also where the model reads the column, too; a broken row has none.
+  // As in the file, even if the model reads the column too; a broken row has none.
   CHECK(json.at("kept") ==
         Json({{"key", {"007", "a, \"b\"", "", ""}}, {"age", {"90", "5", "", "NA"}}}));
   CHECK(json.at("probabilities") == plain.at("probabilities"));
@@ -107,7 +107,7 @@ TEST_CASE("tables: columns of the rows come along with their predictions, and be
   const std::string lines = read_file(cli.out("p.jsonl"));
   CHECK(Json::parse(lines.substr(0, lines.find('\n'))).at("kept") == Json({{"key", "007"}}));
   CHECK_THAT(predict({}).out, ContainsSubstring("row  ") && ContainsSubstring("007"));
-  // The rows of the run itself, whose test rows are taken out of one file.
+  // The rows of the run itself, whose test rows were split off from one file.
   REQUIRE(run_on(cli, kDeclared + ", split: {test: 0.3, by: id}", {"--set", "seed=1"}).exit_code ==
           0);
   const auto ids = [&](const char* split) {
@@ -148,7 +148,7 @@ TEST_CASE("tables: what cannot come along is one line, which shows nothing of a 
           "two.csv: has no column 'patient', which is to be kept");
   refused("{kind: synthetic, rows: 5, dimensions: 5}", {"--keep", "id"}, 2,
           "--keep: rows of synthetic have no columns by name; csv has");
-  // It is of rows: evaluate has none to write.
+  // The option is about rows, and evaluate writes none.
   CHECK_THAT(cli({"evaluate", "out", "--keep", "id"}).err, ContainsSubstring("--keep"));
 }
 
@@ -197,13 +197,13 @@ TEST_CASE("tables: release mode takes what is declared, whatever stands in the r
   const Words release{"--set", "mode=release"};
   write_file(cli.out("t.csv"), table());
   CHECK(run_on(cli, kDeclared, release).exit_code == 0);
-  // A row that fits nowhere ends nothing, and is not spoken of.
+  // A row that does not fit ends nothing and is not mentioned.
   write_file(cli.out("t.csv"), table() + "secret,secret,secret,secret,secret,secret\n");
   const Outcome odd = run_on(cli, kDeclared, release);
   CHECK(odd.exit_code == 0);
   CHECK(odd.err.find("secret") == odd.err.npos);
   CHECK(odd.err.find("fit") == odd.err.npos);
-  // Research mode tells how many there are, on standard error alone.
+  // Research mode reports how many there are, but only on standard error.
   const Outcome research = run_on(cli, kDeclared);
   CHECK_THAT(research.err, ContainsSubstring("'smoker': 1 of 61 rows have no value that fits"));
   CHECK_THAT(research.err, ContainsSubstring("'notes' is text"));
@@ -272,12 +272,13 @@ TEST_CASE("tables: a feature of an array that is not finite ends no release run,
     CHECK(odd.err == whole.err);
     CHECK(files() == expected);
   }
-  for (const float cell : {3.0f, infinity}) {  // refused for the declaration, before any row
+  // refused because of the declaration, before any row is read
+  for (const float cell : {3.0f, infinity}) {
     const Outcome refused = run(cell, "", "release");
     CHECK(refused.exit_code == 3);
     CHECK_THAT(refused.err, ContainsSubstring("'that every feature is finite (feature_fill)'"));
   }
-  // The same bits as a row that holds the declared number.
+  // The same bits as for a row that contains the declared number.
   REQUIRE(run(-7, ", feature_fill: -7", "research").exit_code == 0);
   const auto metrics = [&] {
     return Json::parse(read_file(cli.out("out/summary.json"))).at("metrics");
@@ -306,7 +307,7 @@ TEST_CASE("tables: a split under replace_one is listed, and refused in release m
   CHECK(refused.exit_code == 3);
   CHECK_THAT(refused.err, ContainsSubstring(fact));
   CHECK(plan("add_or_remove_one", {"--set", "mode=release"}).exit_code == 0);
-  // Test rows are private until somebody says that they are not.
+  // Test rows are private unless they are declared public.
   CHECK_THAT(plan("add_or_remove_one").out, ContainsSubstring("test metrics"));
 }
 
@@ -327,7 +328,7 @@ TEST_CASE("tables: that a split is declared is public, whether it has test rows 
                 .at("test")
                 .is_null();
   };
-  // Of this many rows, none is a test row; the next one is.
+  // With this many rows, no row is a test row; the next one is.
   std::size_t none = 10, some = 4000;
   REQUIRE(!has_test_rows(none));
   REQUIRE(has_test_rows(some));
@@ -355,14 +356,14 @@ TEST_CASE("tables: that a split is declared is public, whether it has test rows 
     CHECK(statement.at("test_rows") == "private");
     CHECK(told(none, mode) == std::pair(facts, statement));
   }
-  // What is said of no rows is that there are none.
+  // Without rows, the answer is that there are none.
   const Json nothing = printed_json(cli, {"evaluate", "out"});
   CHECK(nothing.at("rows") == 0);
   CHECK(!nothing.contains("loss"));
   CHECK(cli({"evaluate", "out"}).exit_code == 0);
   CHECK(printed_json(cli, {"predict", "out"}).at("rows") == 0);
   CHECK(cli({"verify", "out"}).exit_code == 0);
-  // Noise that follows them has nothing to follow.
+  // Noise that follows test metrics has nothing to follow.
   const Outcome followed = run_on(cli,
                                   "kind: csv, target: y, classes: 2, target_fill: 0, size: 300, "
                                   "test_is_public: true, columns: " +
@@ -438,7 +439,7 @@ TEST_CASE("tables: what describe suggests is a section that a run takes") {
   CHECK(section.at("other_label") == "no");
   const std::string fact = "types, ranges, values and labels of columns";
   CHECK(section.at("read_off_rows") == Json({fact}));
-  // The manifest with this section instead of its own.
+  // The manifest with this section instead of its own one.
   std::string manifest = Cli::kManifest;
   const std::size_t at = manifest.find("data:");
   manifest.replace(at, manifest.find('\n', at) - at + 1, suggested.out);
@@ -450,7 +451,7 @@ TEST_CASE("tables: what describe suggests is a section that a run takes") {
   const Json unaccounted = Json::parse(plan.out).at("unaccounted");
   CHECK(std::find(unaccounted.begin(), unaccounted.end(), fact) != unaccounted.end());
 
-  // For release, its author answers for it by taking one key out.
+  // For release, its author takes responsibility by removing one key.
   const auto on_release = [&](Words more = {}) {
     more.insert(more.end(), {"--set", "mode=release", "--json"});
     return cli.on_manifest("plan", more);
@@ -473,7 +474,7 @@ TEST_CASE("tables: records of several lines are one row each, wherever the file 
   const std::string section =
       "kind: csv, target: outcome, labels: ['no', 'yes'], other_label: 'no', size: 60, columns: "
       "[{name: age, type: number, fill: 30}, {name: note, type: text}]";
-  // Release mode is told what a row is, and tells it.
+  // Release mode requires a declaration of what a row is, and reports it.
   const Words release{"--set", "mode=release"};
   const Outcome strict = run_on(cli, section, release);
   CHECK(strict.exit_code == 3);
@@ -497,7 +498,7 @@ TEST_CASE("tables: records of several lines are one row each, wherever the file 
               return sentence.get<std::string>().find("data.row = \"record\"") != std::string::npos;
             }) == 1);
 
-  // The same 60 rows: by counting, applying, drafting, and out of memory.
+  // The same 60 rows in counting, applying, drafting, and in memory.
   const Json described = printed_json(
       cli, {"data", "describe", "t.csv", "--set", "target=outcome", "--set", "labels=['no', 'yes']",
             "--set", "columns=[{name: age, type: number}, {name: note, type: text}]"});
@@ -519,8 +520,8 @@ TEST_CASE("tables: records of several lines are one row each, wherever the file 
   };
   CHECK(weights("") == weights(", streaming: true"));
 
-  // Who calls a line a row is told, in research mode, where that seems to be a mistake; the draft of
-  // a file without such records calls it so.
+  // In research mode, a note is printed if a line is declared to be a row and this seems to be a
+  // mistake; a draft for a file without multi-line records uses lines.
   const Outcome lines = run_on(cli, section + ", row: line, malformed: fill");
   CHECK_THAT(lines.err, ContainsSubstring("t.csv: 30 of 90 rows end within quotes") &&
                             ContainsSubstring("say row: record"));

@@ -1,11 +1,12 @@
-// What reaches a terminal is what was meant to be shown, whatever names and words come along.
+// Only harmless text reaches a terminal, whatever names and texts are printed.
 #include <algorithm>
 
 #include "cli.hpp"
 
 namespace {
 
-/// Copied: the fixtures' own folder holds plugins that cannot be loaded, which is worth warnings.
+/// Copied, because the fixtures' own folder contains plugins that cannot be loaded, which causes
+/// warnings.
 Words with_fixture(const Cli& cli, const std::string& name, Words words) {
   const std::string file = "test_" + name + ".privgrad.so";
   std::filesystem::create_directories(cli.out("plugins"));
@@ -16,7 +17,7 @@ Words with_fixture(const Cli& cli, const std::string& name, Words words) {
   return words;
 }
 
-/// Whether a terminal would only show this: UTF-8 without control characters and marks of
+/// Whether a terminal would only show this text: UTF-8 without control characters and marks of
 /// direction.
 bool only_shows(const std::string& text) {
   const bool has_c0 = std::any_of(text.begin(), text.end(), [](unsigned char c) {

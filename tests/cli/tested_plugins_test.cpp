@@ -1,4 +1,4 @@
-// Release mode runs with plugins that are on record as having passed their tests.
+// Release mode only uses plugins with a record of having passed their tests.
 #include "cli.hpp"
 
 namespace fs = std::filesystem;
@@ -20,7 +20,8 @@ privacy: {target_epsilon: 1, target_delta: 1e-5, adjacency: zero_out, accountant
 steps: 3
 )";
 
-/// A manifest in release mode, and a plugin folder whose copy of `sgd` goes before the built-in one.
+/// A manifest in release mode, and a plugin folder with a copy of `sgd` that takes precedence over
+/// the built-in one.
 class Release {
  public:
   Release() : file_(cli.out("plugins") / "sgd.privgrad.so") {
@@ -28,7 +29,7 @@ class Release {
     fs::create_directories(file_.parent_path());
     fs::copy_file(kPlugins / "optimizers/sgd.privgrad.so", file_);
     fs::permissions(file_, fs::perms::owner_all);
-    // Another file than the built-in one: the last byte is of the section table.
+    // A different file from the built-in one: the last byte belongs to the section table.
     std::string bytes = read_file(file_);
     bytes.back() = static_cast<char>(bytes.back() + 1);
     write_file(file_, bytes);
@@ -51,7 +52,7 @@ class Release {
     return "";
   }
   Json statement() const { return Json::parse(read_file(cli.out("run/statement.json"))); }
-  /// What the statement says of the plugin of this name.
+  /// The statement's entry about the plugin of this name.
   Json tested(const std::string& name) const {
     const Json all = statement();
     for (const Json& plugin : all.at("versions").at("plugins")) {
@@ -142,7 +143,7 @@ TEST_CASE("release mode takes what is allowed by its hash, and every output says
   CHECK_THAT(read_file(release.cli.out("run/report.html")),
              ContainsSubstring("allowed by hash without a record"));
 
-  // Of another file, it allows nothing.
+  // The hash of another file allows nothing.
   const std::string other(64, 'a');
   check_refused(release.call_it("plan", {"--set", "allow={plugins: [" + other + "]}"}),
                 "allow: {plugins: [" + release.hash() + "]}");
@@ -169,7 +170,7 @@ TEST_CASE("research mode takes any plugin, and says what is not on record") {
       "Not on record as having passed the conformance tests: privgrad.sgd</p>";
   CHECK_THAT(read_file(release.cli.out("run/report.html")), ContainsSubstring(warned));
 
-  // What is put on record later makes another statement, but not one that the run did not make.
+  // A record made later changes the statement, but the statement still verifies for the run.
   release.test_it();
   const Outcome verified = release.cli({"verify", "run", "--plugin-dir", "plugins"});
   INFO(verified.err << verified.out);
@@ -179,7 +180,7 @@ TEST_CASE("research mode takes any plugin, and says what is not on record") {
 
 TEST_CASE("of the plugins that lie beside the program, no page warns where no test has been run") {
   const Cli cli;
-  // A program with the plugins of its build, as `make run` leaves it: without their records.
+  // A program with the plugins of its build, as `make run` makes it: without records.
   const fs::path program = cli.out("built/bin/privgrad");
   fs::create_directories(program.parent_path());
   fs::copy_file(kProgram, program);
@@ -236,7 +237,7 @@ TEST_CASE("a record counts for the very file that it names, and if nobody else m
   check_refused(release.call_it("validate"), "others may write to it");
   fs::permissions(release.record(), fs::perms::owner_read | fs::perms::owner_write);
   if (::geteuid() == 0) {
-    // Of another user: only root can make such a file.
+    // Owned by another user: only root can make such a file.
     REQUIRE(::chown(release.record().c_str(), 12345, 12345) == 0);
     check_refused(release.call_it("validate"), "belongs to neither root nor you");
   }

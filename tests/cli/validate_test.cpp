@@ -30,7 +30,7 @@ TEST_CASE("validate --json has every problem, in parts") {
   const Outcome outcome = cli.on_manifest("validate", {"--json", "--set", "nam=x"});
   const Json problems = validated(outcome, 2);
   REQUIRE(problems.size() == 3);
-  // The line is found in the file, wherever that puts the key.
+  // The line is looked up in the file, wherever the key is.
   const auto line_of = [&](const std::string& key) {
     return 1 + std::count(text.begin(),
                           text.begin() + static_cast<std::ptrdiff_t>(text.find("\n" + key)) + 1,
@@ -51,13 +51,13 @@ TEST_CASE("validate --json has every problem, in parts") {
   CHECK(steps.at("nearest").is_null());
   CHECK(steps.at("expected").is_string());
   CHECK(steps.at("message").get<std::string>().ends_with(steps.at("expected").get<std::string>()));
-  // What came with --set is in no file.
+  // A value from --set is not in any file.
   const Json& set = problems.at(2);
   CHECK(set.at("set") == "nam");
   CHECK(set.at("file").is_null());
   CHECK(set.at("line").is_null());
   CHECK(set.at("nearest") == "name");
-  // The same lines as without --json, for whoever looks on.
+  // The same lines as without --json, for a person who watches.
   CHECK(outcome.err == cli.on_manifest("validate", {"--set", "nam=x"}).err);
 }
 
@@ -84,7 +84,7 @@ TEST_CASE("a path that --set gives is looked up where the call is made, first") 
                    "--set", "data={kind: csv, train: here.csv, target: y}",
                    "--set", "evaluate_every=null"};
   CHECK(cli(call).exit_code == 0);
-  // The same words in a manifest are about its own folder.
+  // In a manifest, the same path refers to the manifest's own folder.
   std::string text = Cli::kManifest;
   const std::size_t data = text.find("data: ");
   text.replace(data, text.find('\n', data) - data, "data: {kind: csv, train: here.csv, target: y}");

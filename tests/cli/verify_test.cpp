@@ -23,7 +23,7 @@ std::string problems(const Cli& cli, const Words& words) {
   return verified(cli, words, 3).at("problems").dump();
 }
 
-/// The one opening that a run has left.
+/// The single opening that a run has written.
 fs::path opening_of(const Cli& cli) {
   std::vector<fs::path> found;
   for (const auto& entry : fs::directory_iterator(cli.state()))
@@ -54,7 +54,7 @@ TEST_CASE("verify: a run that was just made is verified, wherever it is moved") 
   const Json json = verified(cli, {"moved"}, 0);
   CHECK(json.at("epsilon") == Json::parse(read_file(cli.out("moved/summary.json"))).at("epsilon"));
   CHECK(json.at("delta") == 1e-5);
-  // zcdp is an upper bound; for Gaussians alone gdp is exact, and cannot be above it.
+  // zcdp is an upper bound; for only Gaussians gdp is exact, and cannot be above it.
   const Json named = json.at("accountants").at("privgrad.zcdp:zcdp");
   const Json second = json.at("accountants").at("privgrad.gdp:gdp");
   CHECK(named.at("role") == "named");
@@ -112,12 +112,12 @@ TEST_CASE("verify: a commitment tells two neighbouring data sets apart, with its
   CHECK(mode_of(opening_of(cli)) == 0600);
   CHECK(mode_of(opening_of(cli).parent_path()) == 0700);
   verified(cli, {"one", "--data", "--opening", opening}, 0);
-  // Without its opening the commitment is as good as drawn at random: the same data again has
-  // another one, so that nobody can try data sets.
+  // Without its opening, the commitment looks random: the same data again have another one, so that
+  // nobody can test guesses about the data.
   CHECK(run("two") != first);
   CHECK_THAT(problems(cli, {"two", "--data", "--opening", opening}),
              ContainsSubstring("is not bound to this data with this opening"));
-  // A neighbour: one target, or the order of two rows.
+  // A neighbour: another target, or two exchanged rows.
   for (const char* other :
        {"a,y\n1,1\n2,1\n3,0\n4,1\n5,0\n6,1\n", "a,y\n2,1\n1,0\n3,0\n4,1\n5,0\n6,1\n"}) {
     write_file(cli.out("rows.csv"), other);
@@ -128,7 +128,7 @@ TEST_CASE("verify: a commitment tells two neighbouring data sets apart, with its
   check_one_error_line(cli({"verify", "one", "--opening", opening}), 2);
   check_one_error_line(cli({"verify", "one", "--data"}), 2);
   check_one_error_line(cli({"verify", "one", "--data", "--opening", "nowhere.json"}), 4);
-  // The opening is nowhere in the run's own directory.
+  // The opening is not in the run's own directory.
   const auto secret = Json::parse(read_file(opening)).at("opening").get<std::string>();
   for (const auto& entry : fs::directory_iterator(cli.out("one")))
     CHECK(read_file(entry.path()).find(secret) == std::string::npos);
@@ -183,7 +183,7 @@ TEST_CASE("verify: a signature is of a key, of this run, and of nothing that doe
              ContainsSubstring("signature.json: is missing"));
   write_file(cli.out("one/signature.json"), own);
   verified(cli, {"one", "--trusted", "k.pub"}, 0);
-  // A key that others can read signs nothing; nor is signed what does not verify.
+  // A key that others can read is refused for signing, and so is a run that does not verify.
   fs::permissions(cli.out("k"), fs::perms::others_read, fs::perm_options::add);
   check_one_error_line(cli({"verify", "two", "--sign", "k"}), 2);
   fs::remove(cli.out("two/signature.json"));

@@ -4,7 +4,7 @@
 #include "processes.hpp"
 #include "shared_files.hpp"
 
-// Runs that several processes make together, on this machine.
+// Runs shared by several processes on this machine.
 
 namespace fs = std::filesystem;
 
@@ -21,7 +21,8 @@ void write_images(const Cli& cli) {
   write_file(cli.out("y.npy"), array_file("|u1", "20,", labels));
 }
 
-/// Everything that a run may release of all rows beside its steps, some of which no model gets right.
+/// All releases about rows, besides the steps, that a run can make; some of them no model predicts
+/// correctly.
 const Words kReleases{"--set",
                       "data.label_noise=0.3",
                       "--set",
@@ -61,7 +62,7 @@ const std::vector<std::pair<std::string, Words>>& kinds() {
       {"layers, in passes",
        {"--set", "model={kind: mlp, hidden: [6]}", "--set", "clipping=per_layer", "--set",
         "microbatch_size=5"}},
-      // 134 403 parameters: slices of several pieces, of which none is a whole layer.
+      // 134 403 parameters: slices of several pieces, none of which is a whole layer.
       {"slices, momentum", with(large, {"--set", "optimizer=momentum"})},
       {"slices, correlated noise that fades",
        with(large, {"--set", "sampler={kind: shuffle, batch_size: 7}", "--set",
@@ -169,7 +170,8 @@ TEST_CASE("rows that each process maps from a file make the run that they make i
 
 TEST_CASE("killed in any of its processes, a run goes on with another number of them", "[slow]") {
   NEEDS_MPIRUN();
-  // What is carried on from step to step is in slices that the others have no copy of.
+  // State that is carried from step to step is in slices, of which the other processes have no
+  // copy.
   const Words large{"--set", "model={kind: mlp, hidden: [320, 320]}"};
   Words few_reports = kReleases;
   few_reports.insert(few_reports.end(),
@@ -216,7 +218,7 @@ TEST_CASE("killed in any of its processes, a run goes on with another number of 
       const std::string run = "killed" + std::to_string(victim);
       Process running(in_processes(cli, 2, to(run)));
       const fs::path ledger = cli.out(run) / "ledger.jsonl";
-      // About a third of them is paid for.
+      // About a third of the steps are paid for.
       const auto enough = fs::file_size(cli.out("alone") / "ledger.jsonl") / 3;
       REQUIRE(
           Process::wait_for([&] { return fs::exists(ledger) && fs::file_size(ledger) > enough; }));
@@ -265,7 +267,7 @@ TEST_CASE("processes that have other examples under the same name make no run") 
   const bool streams = GENERATE(false, true);
   CAPTURE(streams);
   const Cli cli;
-  // The same path for all, in the folder that each process runs in.
+  // The same path in all processes, relative to the folder of each process.
   write_file(cli.manifest(), [&] {
     std::string text = Cli::kManifest;
     const std::string data = "data: {kind: synthetic, rows: 60, test_rows: 20, dimensions: 4}";
@@ -328,7 +330,7 @@ TEST_CASE("what cannot be shared among processes is refused before anything is w
   refused({"--set", "privacy.noise=off"}, "runs without noise");
   refused({"--set", "clipping=adaclip"},
           "is not shared among processes (trait coordinate_scaling of clipping adaclip)");
-  // What is wrong for all of them is said once.
+  // A problem that all processes have is reported once.
   const Outcome wrong = call(in_processes(cli, 3, {"run", "small.yaml", "--set", "steps=0"}));
   CHECK(wrong.exit_code == 2);
   INFO(wrong.err);
@@ -371,7 +373,7 @@ TEST_CASE("a cluster that is not there, or is asked for in a wrong way, is one l
   refused("mpy", "did you mean 'mpi'?");
   refused("{timeout_seconds: 3}", "expected a kind");
   refused("{kind: local, x: 3}", "x is unknown");
-  // One process is a run like any other.
+  // A cluster of one process is an ordinary run.
   CHECK(cli({"run", "small.yaml", "--quiet", "--out", "run", "--cluster", "local"}).exit_code == 0);
 }
 
@@ -401,7 +403,7 @@ TEST_CASE("a process that does not come is waited for as long as was said") {
                                     "{kind: mpi, timeout_seconds: 1}"})
                            .words;
   what.words.insert(what.words.end(), leader.begin(), leader.end());
-  // The other begins MPI and then does nothing that process 0 waits for.
+  // The other process starts MPI and then sends nothing that process 0 waits for.
   what.words.insert(what.words.end(),
                     {":", "-np", "1", kBuild / "tests/cluster_rules", kPlugins, "idle"});
   const Outcome outcome = call(what);

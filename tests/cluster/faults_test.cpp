@@ -4,7 +4,8 @@
 #include "processes.hpp"
 #include "trials.hpp"
 
-// Processes that die, stop answering, or are not alike: what is told, and what goes on.
+// Processes that die, stop responding, or differ from each other: the messages, and which runs can
+// continue.
 
 namespace fs = std::filesystem;
 
@@ -37,14 +38,14 @@ Words long_run(const std::string& out) {
           out};
 }
 
-/// In so many processes, with a time limit.
+/// The call in several processes, with a time limit.
 Call impatiently(const Cli& cli, int processes, const Words& words) {
   Call what = in_processes(cli, processes, words);
   what.words.back() = kImpatient;
   return what;
 }
 
-/// A call whose last process is started with other words than the others.
+/// A call whose last process is started with other arguments.
 Call with_odd_one(const Cli& cli, const Words& words, const Words& odd) {
   Call what = in_processes(cli, 1, {});
   what.words = mpirun("2");
@@ -131,7 +132,7 @@ TEST_CASE("a process with another version of the program is named") {
   NEEDS_MPIRUN();
   const Cli cli;
   const Words words = program(cli, {"run", "small.yaml", "--quiet", "--out", "run"});
-  // The same program, which calls itself by another version of the same length.
+  // The same program, which reports another version of the same length.
   std::string bytes = read_file(words.front());
   const std::string now = "0.1.0\n", other = "0.1.9\n";
   std::size_t changed = 0;
@@ -153,7 +154,7 @@ TEST_CASE("a process with another build of a plugin is named") {
   const Cli cli;
   const fs::path folder = cli.out("plugins");
   fs::create_directory(folder);
-  // One byte more, behind what the loader reads.
+  // One additional byte after the part that the loader reads.
   write_file(folder / "sgd.privgrad.so", read_file(kPlugins / "optimizers/sgd.privgrad.so") + '\0');
   fs::permissions(folder / "sgd.privgrad.so", fs::perms::owner_all);
   const Words words{"run", "small.yaml", "--quiet", "--out", "run"};
@@ -165,7 +166,7 @@ TEST_CASE("a process with another build of a plugin is named") {
 TEST_CASE("a process whose clients have other examples is named") {
   NEEDS_MPIRUN();
   const Cli cli;
-  // The same rows in another order: another share for each client, under the same manifest.
+  // The same rows in another order: each client has another share under the same manifest.
   std::string text = Cli::kManifest;
   const std::string data = "data: {kind: synthetic, rows: 60, test_rows: 20, dimensions: 4}";
   text.replace(text.find(data), data.size(),

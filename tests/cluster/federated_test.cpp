@@ -4,7 +4,7 @@
 #include "processes.hpp"
 #include "trials.hpp"
 
-// Federated runs whose clients' rounds several processes make.
+// Federated runs in which several processes share the clients' rounds.
 
 namespace fs = std::filesystem;
 
@@ -162,7 +162,7 @@ TEST_CASE("without a seed, a federated run goes on the same way on any number of
   REQUIRE(processes.size() == 2);
   ::kill(processes[1], SIGKILL);
   running.finish();
-  // The same moment, gone on from three times.
+  // The same state, continued three times.
   fs::copy(cli.out("run"), cli.out("kept"), fs::copy_options::recursive);
   fs::copy(cli.state(), cli.out("kept-state"), fs::copy_options::recursive);
   std::vector<std::string> models;

@@ -2,9 +2,9 @@
 
 #include "processes.hpp"
 
-// Processes on two networks that know each other by their addresses alone, as two machines do: network
-// namespaces, joined by a pair of virtual cables, with names and files of their own. This takes the
-// rights of root, and iproute2.
+// Processes on two networks that only know each other's addresses, like two machines: network
+// namespaces, joined by a virtual cable, with their own host names and files. This requires root
+// and iproute2.
 
 namespace fs = std::filesystem;
 
@@ -15,7 +15,7 @@ bool works(const std::string& command) {
   return std::system((command + " >/dev/null 2>&1").c_str()) == 0;
 }
 
-/// Why there can be no such networks here; "": there can.
+/// Why such networks cannot be made here; "" if they can.
 std::string why_no_networks() {
   if (::geteuid() != 0) return "this user is not root, who may make network namespaces";
   if (!works("ip -V")) return "no ip: apt-get install iproute2";
@@ -31,8 +31,8 @@ std::string why_no_networks() {
   NEEDS_MPIRUN();        \
   if (const std::string why = why_no_networks(); !why.empty()) PRIVGRAD_SKIP(why)
 
-/// Two machines, alpha and beta, that see each other at 10.231.77.1 and 10.231.77.2 and nowhere else.
-/// On beta, the folder that the program is called in is another one.
+/// Two machines, alpha and beta, that only see each other at 10.231.77.1 and 10.231.77.2. On beta,
+/// the working folder of the program is another one.
 class TwoNetworks {
  public:
   explicit TwoNetworks(const Cli& cli) : cli_(cli) {
@@ -52,7 +52,7 @@ class TwoNetworks {
     for (const auto& file : fs::directory_iterator(cli.dir())) {
       if (file.is_regular_file()) fs::copy_file(file, beta_folder() / file.path().filename());
     }
-    // Called as ssh is, HOST COMMAND: the one host there is.
+    // Called like ssh, with HOST COMMAND; there is only one host.
     write_file(agent(), "#!/bin/sh\nshift\nexec ip netns exec " + beta_ +
                             " unshare --uts --mount sh -c \"hostname beta; mount --bind " +
                             beta_folder().string() + " " + cli.dir().string() + " && cd " +
@@ -65,7 +65,7 @@ class TwoNetworks {
     for (const std::string& name : {alpha_, beta_}) works("ip netns del " + name);
   }
 
-  /// A call of the program in one process on alpha and `on_beta` on beta.
+  /// A call with one process on alpha and `on_beta` processes on beta.
   Call call_of(const Words& words, int on_beta) const {
     Call what = in_processes(cli_, 1, {});
     const Words program = cli_.prepare(words).words;
@@ -100,7 +100,7 @@ class TwoNetworks {
     return what;
   }
 
-  /// What has come through the cable to beta, in bytes.
+  /// The bytes that beta has received through the cable.
   std::uint64_t crossed() const {
     const std::string file = cli_.out("crossed").string();
     make("ip netns exec " + beta_ + " cat /sys/class/net/" + beta_ + "/statistics/rx_bytes > " +
@@ -123,7 +123,7 @@ class TwoNetworks {
   std::string alpha_, beta_;
 };
 
-/// A manifest whose sums are larger than what the processes say beside them.
+/// A manifest whose sums are larger than the other messages between the processes.
 std::string wide_manifest() {
   std::string text = Cli::kManifest;
   const std::string dimensions = "dimensions: 4";
@@ -146,9 +146,9 @@ TEST_CASE("across a network a run has the bits that it has alone") {
   REQUIRE(outcome.exit_code == 0);
   CHECK(tensors(cli.out("run")) == tensors(cli.out("alone")));
   CHECK(charges(cli.out("run")) == charges(cli.out("alone")));
-  // Twelve steps, each with the 2001 parameters for beta.
+  // Twelve steps, each of which sends the 2001 parameters to beta.
   CHECK(networks.crossed() > 12 * 2001 * sizeof(float));
-  // Beta wrote nothing beside its copy of the manifest.
+  // Beta wrote nothing except its copy of the manifest.
   CHECK_FALSE(fs::exists(networks.beta_folder() / "run"));
 }
 

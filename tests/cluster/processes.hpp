@@ -1,4 +1,4 @@
-// Calls the command in several processes, and compares what their runs leave.
+// Calls the command in several processes, and compares the results of their runs.
 #pragma once
 
 #include <unistd.h>
@@ -16,16 +16,16 @@ inline constexpr const char* kMpirun = "/usr/bin/mpirun";
   if (!std::filesystem::exists(kMpirun)) \
   PRIVGRAD_SKIP("no " << kMpirun << ": apt-get install openmpi-bin")
 
-/// A process that does not come, or has gone, is not waited for as long as a user's would be.
+/// A shorter wait for a missing process than the default for users.
 inline const std::string kMpi =
     "{kind: mpi, timeout_seconds: " + std::to_string(60 * kSlowness) + "}";
 
-/// mpirun, as anybody may call it, with more processes than there are cores.
+/// mpirun as users may call it, with more processes than cores.
 inline Words mpirun(const std::string& processes) {
   return {kMpirun, "--allow-run-as-root", "--oversubscribe", "-np", processes};
 }
 
-/// A call of `privgrad WORDS... --cluster {kind: mpi, ...}` in so many processes.
+/// A call of `privgrad WORDS... --cluster {kind: mpi, ...}` in this many processes.
 inline Call in_processes(const Cli& cli, int processes, const Words& words) {
   Call what = cli.prepare(words);
   Words all = mpirun(std::to_string(processes));
@@ -34,12 +34,12 @@ inline Call in_processes(const Cli& cli, int processes, const Words& words) {
   what.words = all;
   what.environment["HOME"] = cli.dir();
   what.environment["PATH"] = "/usr/bin:/bin";
-  // Processes that copy from each other's memory need rights that containers do not give.
+  // Processes that copy from each other's memory need permissions that containers do not give.
   what.environment["OMPI_MCA_btl_vader_single_copy_mechanism"] = "none";
   return what;
 }
 
-/// The tensors of a model file, without what it says of its making.
+/// The tensors of a model file, without the facts about its making.
 inline std::string tensors(const std::filesystem::path& run) {
   const std::string file = read_file(run / "model.safetensors");
   std::uint64_t header = 0;
@@ -47,8 +47,8 @@ inline std::string tensors(const std::filesystem::path& run) {
   return file.substr(8 + header);
 }
 
-/// The lines of a ledger between the first, which has a date, and the last, which binds it; without
-/// the hashes, which grow from the first.
+/// The lines of a ledger between the first, which has a date, and the last, which is bound to it;
+/// without the hashes, which depend on the first.
 inline std::vector<Json> charges_in(const std::filesystem::path& ledger) {
   std::vector<Json> lines;
   std::istringstream text(read_file(ledger));
@@ -65,7 +65,7 @@ inline std::vector<Json> charges(const std::filesystem::path& run) {
   return charges_in(run / "ledger.jsonl");
 }
 
-/// As processes call this machine.
+/// The name that processes use for this machine.
 inline std::string host_name() {
   std::array<char, 256> name{};
   REQUIRE(::gethostname(name.data(), name.size() - 1) == 0);

@@ -1,5 +1,5 @@
-// A run that was stopped goes on from copies of its files and of its state, each with one thing
-// changed: with the same bits, or not at all.
+// A stopped run is resumed from copies of its files and of its state, each with one change: it
+// continues with the same bits, or is refused.
 
 #include <functional>
 #include <set>
@@ -48,11 +48,11 @@ evaluate_every: 50
 checkpoint: {every_steps: 40}
 )";
 
-/// A run that was stopped on its way, and what it began with.
+/// A run that was stopped before its end, and its inputs.
 struct Stopped {
   Cli cli;
 
-  /// \param kind  of the model, with its parameters.
+  /// \param kind  the kind of model, with its parameters.
   Stopped(const Words& more, const std::string& kind, std::size_t steps) : model_(kind) {
     write_file(cli.out("rows.csv"), table(40, 0));
     write_file(cli.out("test.csv"), table(20, 3));
@@ -70,7 +70,7 @@ struct Stopped {
                 "--set",
                 "steps=" + std::to_string(steps)};
     words.insert(words.end(), more.begin(), more.end());
-    for (int code = 0; code == 0;) {  // of a machine that was faster than the signal
+    for (int code = 0; code == 0;) {  // for a machine that was faster than the signal
       fs::remove_all(cli.out("run"));
       fs::remove_all(cli.state());
       Process process(cli.prepare(words));
@@ -86,7 +86,7 @@ struct Stopped {
     REQUIRE(fs::exists(cli.out("run/resume.json")));
   }
 
-  /// Of a model that is public.
+  /// Writes the weights of a public model.
   void weights(const std::string& file, const std::string& rate) const {
     const Words words{"run",
                       "run.yaml",
@@ -117,7 +117,7 @@ struct Stopped {
   std::string model_;
 };
 
-/// All that is as it was when the run was stopped, but for one thing.
+/// A copy of everything at the time of the stop, except for one change.
 class Copied {
  public:
   explicit Copied(const Stopped& stopped) : cli_(stopped.cli) {
@@ -136,7 +136,7 @@ class Copied {
   fs::path run() const { return cli_.out("copy"); }
   const Cli& cli() const { return cli_; }
 
-  /// Of an input that the copies share, until this one is gone.
+  /// Changes an input that the copies share, until this object is destroyed.
   void edit(const std::string& file, const std::string& was, const std::string& is) {
     const fs::path path = cli_.out(file);
     shared_.emplace(path, read_file(path));
@@ -174,7 +174,7 @@ struct Change {
   std::string name;
   std::function<void(Copied&)> make;
   std::string refusal =
-      "";  ///< Part of the one line that says so; "": it goes on, to the same bits.
+      "";  ///< Part of the one line of refusal; "": the run continues with the same bits.
   int code = 3;
 };
 
@@ -189,7 +189,7 @@ std::vector<std::string> levels(const Cli& cli) {
   return found;
 }
 
-/// \param size_is_real  whether a number of rows that is not data.size is a mistake in the manifest.
+/// \param size_is_real  whether a number of rows other than data.size is an error in the manifest.
 std::vector<Change> changes(const Stopped& stopped, bool size_is_real, std::size_t steps) {
   const std::string data = "the training data is not the data that the run began with";
   const std::string test = "the test rows, which measurements are of, are others";
@@ -241,9 +241,9 @@ std::vector<Change> changes(const Stopped& stopped, bool size_is_real, std::size
   return all;
 }
 
-/// \param kind  what the manifest is changed by.
+/// \param kind  the changes to the manifest.
 /// \param network  the model's kind, with its parameters.
-/// \param steps  of the run.
+/// \param steps  the number of steps of the run.
 void check_copies(const Words& kind, bool size_is_real, const std::string& network = "kind: linear",
                   std::size_t steps = 4000) {
   CAPTURE(kind);
@@ -292,7 +292,7 @@ TEST_CASE("a copied state of a run with a seed goes on to the same bits, or is r
 }
 
 // 104 642 parameters are several pieces of a sum, so that each of two processes draws the noise of
-// its own slice and carries it on; all of a small model would be one process's.
+// its own slice and carries it on; a small model would belong entirely to one process.
 TEST_CASE("a copied state of a run with correlated noise goes on to the same bits, or is refused",
           "[resume][privacy]") {
   NEEDS_MPIRUN();

@@ -1,7 +1,7 @@
 #include "privgrad/privacy.hpp"
 
-// A component must not be able to state a bound of its own for a sum: only the core, which clips,
-// knows that it holds.
+// A component must not be able to state its own bound for a sum: only the core, which clips, knows
+// that the bound holds.
 privgrad::Bounded claim(std::vector<float> sum) {
 #ifdef FORBIDDEN
   return privgrad::Bounded(std::move(sum), 1e-9, privgrad::PrivacyUnit::example);

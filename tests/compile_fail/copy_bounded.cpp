@@ -2,7 +2,7 @@
 
 #include "privgrad/privacy.hpp"
 
-// A sum that was released once must not be there to be released again.
+// A sum must not be released twice.
 privgrad::Bounded keep(privgrad::Bounded& sum) {
 #ifdef FORBIDDEN
   return sum;

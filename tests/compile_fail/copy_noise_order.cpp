@@ -1,6 +1,6 @@
 #include "privgrad/resident_steps.hpp"
 
-// An order is of one release: a program must not be able to keep a copy of it for another.
+// An order is for one release: a program must not be able to keep a copy for another.
 privgrad::NoiseOrder kept(const privgrad::NoiseOrder& order) {
 #ifdef FORBIDDEN
   return order;

@@ -1,6 +1,6 @@
 #include "privgrad/optimizer.hpp"
 
-// An optimizer that asks for what has no noise yet cannot stand in for one that takes what has.
+// An optimizer that takes sums without noise cannot replace one that takes released values.
 #ifdef FORBIDDEN
 using Gradient = privgrad::Bounded;
 #else

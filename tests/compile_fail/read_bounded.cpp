@@ -1,6 +1,6 @@
 #include "privgrad/privacy.hpp"
 
-// What has no noise yet can be asked for its bound, and for nothing else.
+// A sum without noise only gives its bound.
 double peek(const privgrad::Bounded& sum) {
 #ifdef FORBIDDEN
   return sum.values_.front();

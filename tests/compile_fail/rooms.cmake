@@ -1,5 +1,6 @@
-# The rooms of the framework, and which other rooms each may see: by include, and by link. framework/README.md draws it.
-# The rooms of trust, each of which sees those before it but that sums does not see what charges; and the one below them.
+# The rooms of the framework, and which other rooms each of them may see, by include and by link.
+# framework/README.md has a diagram. Each room of trust sees the earlier ones, except that sums does
+# not see the room that charges; the last line is the room below them.
 set(trust digest trust_noise trust_keeping trust_cost trust_ledger trust_sums trust_release)
 set(rooms sdk conformance ${trust} trust_testing theorems manifest record data model plan statement train federated verify falsify statistics studies report host api inference)
 
@@ -12,7 +13,7 @@ set(sees_trust_cost trust_keeping trust_noise digest sdk)
 set(sees_trust_ledger trust_cost trust_keeping trust_noise digest sdk)
 set(sees_trust_sums trust_keeping trust_noise digest sdk)
 set(sees_trust_release trust_sums trust_ledger trust_cost trust_keeping trust_noise digest sdk)
-# In the folder of trust, and made of its private header.
+# In the folder of trust, built with its private header.
 set(sees_trust_testing ${trust} sdk)
 set(sees_theorems sdk)
 set(sees_manifest theorems ${trust} sdk)
@@ -33,7 +34,7 @@ set(sees_api studies report host verify train statement plan model data record m
 set(sees_inference model data record manifest theorems ${trust} sdk host)
 set(sees_plugins sdk)  # each of them
 
-# Where each keeps the headers that others may include.
+# The folder in which each room has its public headers.
 set(headers_of_sdk framework/sdk/include/privgrad)
 set(headers_of_conformance framework/conformance/include/privgrad/testing)
 set(headers_of_digest framework/digest/include/privgrad/digest)

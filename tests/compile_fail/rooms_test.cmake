@@ -25,7 +25,7 @@ if(NOT count GREATER room_count)
   list(APPEND problems "${REACHED} has ${count} lines, expected one for each room and each plugin")
 endif()
 
-# A path that climbs out of a room leads around its include directories.
+# A path that leaves a room circumvents its include directories.
 file(GLOB_RECURSE sources ${FRAMEWORK}/*.cpp ${FRAMEWORK}/*.hpp)
 foreach(source IN LISTS sources)
   file(STRINGS ${source} climbs REGEX "^ *# *include *[<\"][^>\"]*\\.\\./")
@@ -37,14 +37,14 @@ if(NOT sources)
   list(APPEND problems "${FRAMEWORK} holds no sources")
 endif()
 
-# A folder that nobody put into the table.
+# A folder that is missing from the table.
 file(GLOB folders ${FRAMEWORK}/*/CMakeLists.txt ${FRAMEWORK}/*/*/CMakeLists.txt)
 foreach(file IN LISTS folders)
   cmake_path(GET file PARENT_PATH folder)
   cmake_path(RELATIVE_PATH folder BASE_DIRECTORY ${FRAMEWORK} OUTPUT_VARIABLE name)
   set(is_known FALSE)
   foreach(room IN LISTS rooms)
-    # A CMakeLists.txt may be for the rooms in folders of its own.
+    # A CMakeLists.txt may belong to the rooms in its subfolders.
     if(headers_of_${room} MATCHES "^framework/${name}/([a-z]+/)?include/")
       set(is_known TRUE)
     endif()

@@ -1,7 +1,7 @@
 #include "privgrad/plugin.hpp"
 #include "privgrad/schedule.hpp"
 
-// A class that is no schedule cannot be registered as one, and the message names the rule.
+// A class that is not a schedule cannot be registered as one, and the message names the rule.
 class ASchedule : public privgrad::Schedule {
  public:
   explicit ASchedule(const privgrad::Params&) {}

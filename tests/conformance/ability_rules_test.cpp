@@ -36,7 +36,7 @@ void check_passes(const std::string& rule) {
 
 // ---- missing_hardware()
 
-/// There is none of it anywhere.
+/// No machine has the required hardware.
 struct Elsewhere : Backend {
   explicit Elsewhere(const Params&) {}
   std::unique_ptr<Program> compile(const Network&, Executor&) override {
@@ -222,7 +222,7 @@ struct SuggestsOtherRows final : Suggests {
 
 // ---- columns()
 
-/// Three training rows of one number, whose table has a column more.
+/// Three training rows with one number each; the table has one more column.
 struct Keeps : DataSource {
   explicit Keeps(const Params&) {}
   DataInfo info() override {
@@ -271,7 +271,7 @@ struct KeepsOtherNumbers final : Keeps {
 };
 // ---- StreamedRows
 
-/// Three training rows and one test row of two numbers each, handed on one by one.
+/// Three training rows and one test row of two numbers each, passed on one by one.
 struct Streams : Rows, StreamedRows {
   using Rows::Rows;
   DataInfo info() override {
@@ -543,12 +543,12 @@ TEST_CASE("rules that are checked one at a time find what they find together") {
       CHECK(one_by_one[i].verdict == together[i].verdict);
       CHECK(one_by_one[i].detail == together[i].detail);
     }
-    CHECK(begun.size() + 1 == together.size());  // all but the last, which is the suite as a whole
+    CHECK(begun.size() + 1 == together.size());  // all except the last, which is the whole suite
   }
 }
 
 TEST_CASE("what holds once and not again is a broken promise of the suite as a whole") {
-  /// Refuses its horizons from the third suite on.
+  /// Refuses its horizons from the third run of the suite on.
   struct Fickle final : One {
     using One::One;
     void start(const Horizon& horizon) override {

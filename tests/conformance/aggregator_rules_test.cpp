@@ -12,7 +12,7 @@ namespace {
 
 using Right = RightAggregator;
 
-/// Correlated noise that is right: s_t sums up, and half of the noise before is continued.
+/// Correct correlated noise: s_t accumulates, and half of the previous noise is carried over.
 struct Correlated final : Right {
   using Right::Right;
   ReleaseRecipe recipe(std::uint64_t step) const override {
@@ -37,7 +37,7 @@ struct Shared final : Right {
   ReleaseRecipe recipe(std::uint64_t step) const override { return of(step, first_); }
   inline static double first_ = 0.0;
 };
-/// Takes back in the second step what it added in the first.
+/// Subtracts in the second step the noise that it added in the first.
 struct Cancelling final : Right {
   using Right::Right;
   ReleaseRecipe recipe(std::uint64_t step) const override {
@@ -52,7 +52,7 @@ struct OwnNoise final : Right {
   ReleaseRecipe recipe(std::uint64_t step) const override { return of(step, 1.0); }
 };
 
-/// Takes half of the noise of the last step back, which is right with a window of one step.
+/// Subtracts half of the last step's noise, which is correct with a window of one step.
 struct TakesBack final : Right {
   using Right::Right;
   ReleaseRecipe recipe(std::uint64_t step) const override {
@@ -64,7 +64,7 @@ struct TakesBack final : Right {
   std::uint64_t window() const override { return 1; }
 };
 
-/// Optimises a number for the noise of the first step itself, not for its proportions.
+/// Optimises a number for the absolute noise of the first step, not for ratios.
 struct OptimisesForScale final : Right {
   using Right::Right;
   std::vector<double> optimized(const AggregationPlan& plan) const override {
@@ -73,7 +73,7 @@ struct OptimisesForScale final : Right {
   void use(std::span<const double>) override {}
 };
 
-/// Differences of gradients, in epochs of four steps, and right.
+/// Correct differences of gradients, in epochs of four steps.
 struct Differing : Right, UsesGradientDifferences {
   using Right::Right;
   std::uint64_t epoch_steps() const override { return 4; }

@@ -1,4 +1,5 @@
-// Backends and their programs with one defect each, and the rule of the conformance suite that notices it.
+// Backends and their programs with one defect each, and the rule of the conformance suite that
+// notices it.
 #include <atomic>
 #include <cmath>
 
@@ -40,7 +41,7 @@ struct CountsRealTargets final : LinearProgram {
     return network_.input.classes == 0 || LinearProgram::correct(output, target);
   }
 };
-/// Consistent in itself, so only the definition can tell.
+/// Consistent in itself, so only the comparison with the definition shows the error.
 struct SquareWithoutHalf final : LinearProgram {
   using LinearProgram::LinearProgram;
   double loss(const std::vector<double>& output, float target) const override {
@@ -52,7 +53,7 @@ struct SquareWithoutHalf final : LinearProgram {
     return slope;
   }
 };
-/// Adds floats up in the order in which chunks happen to end.
+/// Adds floats in the order in which chunks happen to end.
 struct SumsInAnyOrder final : LinearProgram {
   SumsInAnyOrder(Network network, Executor& executor)
       : LinearProgram(std::move(network)), executor_(executor) {}
@@ -84,7 +85,7 @@ struct SharedParameters final : LinearProgram {
   inline static float last_ = 0.0f;
 };
 
-/// Probabilities instead of what the loss is of.
+/// Returns probabilities instead of the inputs of the loss.
 struct GivesProbabilities final : LinearProgram {
   using LinearProgram::LinearProgram;
   using LinearProgram::outputs;
@@ -125,7 +126,7 @@ struct WritesOutputsBeside final : LinearProgram {
   }
 };
 
-/// As if of factors rounded to so many bits.
+/// Rounds as if the factors had this many bits.
 struct CoarseLoss final : LinearProgram {
   using LinearProgram::LinearProgram;
   Evaluation evaluate(const Batch& batch) const override {
@@ -134,7 +135,7 @@ struct CoarseLoss final : LinearProgram {
     return given;
   }
 };
-/// Losses less the mean of those beside them, as a batch norm would make them.
+/// Subtracts the mean loss of the batch, as batch normalisation would.
 struct CentresEvaluations final : LinearProgram {
   using LinearProgram::LinearProgram;
   void evaluate_rows(const Batch& batch, std::span<Evaluation> each) const override {

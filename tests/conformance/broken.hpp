@@ -8,16 +8,16 @@
 #include "findings.hpp"
 #include "support.hpp"
 
-/// A component with one defect, the rule that has to notice, and a part of what it has to say.
+/// A component with one defect, the rule that must notice it, and a part of the rule's message.
 struct Broken {
   std::string rule;
   std::string text;
   Findings findings;
 };
 
-/// Checks that a right component passes every rule, that each defect is noticed by its rule, and
-/// that no rule of the interface is without a defect that it notices: a rule that cannot fail
-/// proves nothing. Those of every interface are shown to fail in declaration_test.cpp.
+/// Checks that a correct component passes every rule, that each defect is noticed by its rule, and
+/// that every rule of the interface notices at least one defect, because a rule that cannot fail
+/// proves nothing. declaration_test.cpp does this for the rules of every interface.
 inline void check_rules_can_fail(const Findings& right, const std::vector<Broken>& broken,
                                  const std::set<std::string>& skipped = {}) {
   std::set<std::string> shown{"implements_a_known_interface",
@@ -46,8 +46,8 @@ inline void check_rules_can_fail(const Findings& right, const std::vector<Broken
   }
 }
 
-/// The rules of ReproducibleRows, ExactClipping and CellsInPieces, which exact_rules_test.cpp shows to fail, and
-/// which are skipped for programs without these abilities.
+/// The rules of ReproducibleRows, ExactClipping and CellsInPieces, which exact_rules_test.cpp
+/// tests, and which are skipped for programs without these abilities.
 inline const std::set<std::string>& exact_rules() {
   static const std::set<std::string> rules{"rows_have_the_same_bits_at_any_place",
                                            "exact_groups_are_the_layers",
@@ -63,7 +63,7 @@ inline const std::set<std::string>& exact_rules() {
   return rules;
 }
 
-/// The rules of ResidentSteps, which resident_rules_test.cpp shows to fail.
+/// The rules of ResidentSteps, which resident_rules_test.cpp tests.
 inline const std::set<std::string>& resident_rules() {
   static const std::set<std::string> rules{"resident_sums_are_the_cells",
                                            "resident_factors_are_the_cells",
@@ -74,7 +74,7 @@ inline const std::set<std::string>& resident_rules() {
   return rules;
 }
 
-/// Of abilities that a program may lack.
+/// The rules of abilities that a program may lack.
 inline std::set<std::string> exact_and_resident_rules() {
   std::set<std::string> all = exact_rules();
   all.insert(resident_rules().begin(), resident_rules().end());

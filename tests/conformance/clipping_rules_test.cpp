@@ -83,7 +83,7 @@ struct WithMomentum final : RightAdaptive {
   mutable double velocity_ = 0.0;
 };
 
-/// Divides each coordinate by the root mean square of what was released of it, and one.
+/// Divides each coordinate by one plus the root mean square of its releases.
 class RightScaling : public Right, public CoordinateScaling {
  public:
   using Right::Right;
@@ -111,7 +111,7 @@ class RightScaling : public Right, public CoordinateScaling {
   }
   std::vector<float> shift_, squares_, scale_;
 };
-/// Factors in units of what it has learnt.
+/// Factors in units of the learnt scale.
 struct LearntFactors final : RightScaling {
   using RightScaling::RightScaling;
   void factors(std::span<const double> squared_norms, double clip_norm,
@@ -173,7 +173,7 @@ struct NeverForgets final : RightScaling {
 };
 struct RestoresHalf final : RightScaling {
   using RightScaling::RightScaling;
-  void restored() override {}  // leaves the scale as it was
+  void restored() override {}  // does not restore the scale
 };
 
 template <class Impl>
@@ -205,7 +205,7 @@ TEST_CASE("each rule of clippings can fail") {
 TEST_CASE("each rule of adaptive clip norms can fail") {
   const Findings right = findings<RightAdaptive>();
   CHECK(findings_text(right, privgrad::testing::Verdict::failed) == "");
-  // The rules of every clipping are shown to fail above.
+  // The rules of every clipping have been tested above.
   std::vector<Broken> broken{
       {"count_noise_leaves_some_for_the_gradients", "above half", findings<CountForNothing>()},
       {"clip_norms_stay_finite_and_above_0", "6) is -", findings<Linear>()},

@@ -1,4 +1,4 @@
-// Data sources and transforms: what sees rows before training.
+// Data sources and transforms, which see rows before training.
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
@@ -17,7 +17,7 @@ using privgrad::testing::Verdict;
 
 namespace {
 
-/// Bytes of a file, one example each, half of them for training.
+/// The bytes of a file as examples, half of them for training.
 class RightSource : public DataSource {
  public:
   explicit RightSource(const Params& params) : path_(params.path("file")) {}
@@ -207,7 +207,7 @@ struct Shared final : RightTransform {
   }
   inline static std::vector<float> all_;
 };
-/// Adds up from a boundary of 16 bytes on, as hand-written loops do.
+/// Sums from a 16-byte boundary on, as hand-written loops do.
 struct FollowsAlignment final : RightTransform {
   using RightTransform::RightTransform;
   void apply_row(const Shape& shape, std::span<const float> features,
@@ -225,7 +225,7 @@ struct WritesBeside final : RightTransform {
     out.data()[out.size()] = 0.0f;
   }
 };
-/// What is applied to all is another function than what is applied to one.
+/// Transforms several examples differently from a single one.
 struct RoundsTogether final : RightTransform {
   using RightTransform::RightTransform;
   void apply_row(const Shape& shape, std::span<const float> features,
@@ -235,7 +235,7 @@ struct RoundsTogether final : RightTransform {
   }
 };
 
-/// An example that is not finite reaches the one before it.
+/// An example that is not finite affects the previous one.
 struct SpillsOver final : RightTransform {
   using RightTransform::RightTransform;
   void apply_rows(const Shape& shape, std::size_t rows, std::span<const float> features,
@@ -255,7 +255,7 @@ struct ForgetsDigits final : RightTransform {
     return values;
   }
 };
-/// Leaves examples as they are, and keeps a row of them all the same.
+/// Does not change examples, but stores one of the rows.
 struct SavesARow : RightTransform {
   using RightTransform::RightTransform;
   void apply(Dataset&) const override {}
@@ -346,7 +346,7 @@ Findings findings() {
 
 namespace {
 
-/// A client for each value of the first feature.
+/// One client for each value of the first feature.
 class GivenPartition : public Transform, public Partition {
  public:
   explicit GivenPartition(const Params&) {}
@@ -372,7 +372,7 @@ class GivenPartition : public Transform, public Partition {
   bool is_drawn() const override { return false; }
 };
 
-/// Deals examples out like cards: without one, all that follow lie elsewhere.
+/// Deals examples out like cards: if one is missing, all later ones go to other clients.
 struct DealsOut final : GivenPartition {
   using GivenPartition::GivenPartition;
   std::vector<std::uint32_t> clients_of(const Dataset& train, std::uint64_t clients,

@@ -1,4 +1,4 @@
-// What every component must get right, whatever its kind; shown on a schedule.
+// Requirements on every component of any kind, tested on a schedule.
 #include <functional>
 #include <stdexcept>
 
@@ -67,7 +67,8 @@ TEST_CASE("an interface that is not the one it was written for is refused") {
   const auto caught = [](const std::string& text, const std::function<void(Factory&)>& change) {
     const Findings findings = with_factory(change);
     CHECK(not_caught(findings, "implements_a_known_interface", text) == "");
-    CHECK(find_rule(findings, "is_created") == nullptr);  // its code would run as another type
+    // otherwise its code would run as another type
+    CHECK(find_rule(findings, "is_created") == nullptr);
     CHECK(!testing::conforms(findings));
   };
   caught("no kind 'sheduler'", [](Factory& factory) { factory.kind = "sheduler"; });
@@ -132,7 +133,7 @@ class Throwing final : public One {
   explicit Throwing(const Params& params) : One(params) { throw Problem("cannot"); }
 };
 
-/// Good until its parameter is at the end of its range.
+/// Correct unless its parameter is at the end of its range.
 class WeakAtZero final : public One {
  public:
   explicit WeakAtZero(const Params& params) : One(params), rate_(params.real("rate")) {
@@ -193,7 +194,7 @@ TEST_CASE("a component that breaks at the ends of its ranges is found") {
 
 namespace {
 
-/// Made often enough to be checked, then no more.
+/// Can be created often enough for the check, and then no more.
 class SoonTired final : public Model {
  public:
   explicit SoonTired(const Params&) {

@@ -1,4 +1,4 @@
-// Programs that are nearly exact: each breaks one promise of ReproducibleRows or ExactClipping.
+// Programs that are almost exact: each breaks one promise of ReproducibleRows or ExactClipping.
 #include <cmath>
 #include <cstdint>
 #include <memory>
@@ -69,7 +69,7 @@ struct PiecesAreEmpty final : ExactLinear {
     ends_.insert(ends_.begin(), 1);
   }
 };
-/// As a program does that takes examples out of a pass for good.
+/// Like a program that removes examples from a pass for good.
 struct ForgetsTheOthers final : ExactLinear {
   using ExactLinear::ExactLinear;
   void choose(Pass& pass, std::span<const std::uint8_t> taken) const override {
@@ -92,7 +92,8 @@ struct SetsPieces final : ExactLinear {
     ExactLinear::add_piece(pass, piece, sum);
   }
 };
-/// As kernels do that take rows in fours: another order of additions for the others.
+/// Like kernels that process four rows at a time, with another order of additions for the remaining
+/// ones.
 struct RoundsByPlace final : ExactLinear {
   using ExactLinear::ExactLinear;
   void gradient_rows(const Batch& batch, std::span<float> rows) const override {
@@ -101,7 +102,7 @@ struct RoundsByPlace final : ExactLinear {
     for (std::size_t i = 0; i < end * size(); ++i) rows[i] = std::nextafter(rows[i], 1e30f);
   }
 };
-/// A neighbour that is no number changes how the others are rounded.
+/// An example that is not a number affects how the others are rounded.
 struct LooksAside final : ExactLinear {
   using ExactLinear::ExactLinear;
   void backward(const Batch& batch, Pass& pass, std::span<double> squared_norms) const override {

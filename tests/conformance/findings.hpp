@@ -1,4 +1,4 @@
-// Runs the conformance suite on components of the test, and reads its findings.
+// Runs the conformance suite on the test's own components, and reads its findings.
 #pragma once
 
 #include <algorithm>
@@ -44,7 +44,7 @@ inline privgrad::Catalog catalog_of(privgrad::Factory factory) {
   return catalog;
 }
 
-/// The suite on a component of this program instead of a plugin's.
+/// Runs the suite on a component of this program instead of a plugin's component.
 inline Findings findings_on(privgrad::Factory factory, privgrad::Value given = {}) {
   const privgrad::Catalog catalog = catalog_of(std::move(factory));
   return privgrad::testing::check_component(catalog.components().front(),
@@ -58,7 +58,7 @@ inline std::optional<privgrad::testing::Finding> first_failure(const Findings& f
   return std::nullopt;
 }
 
-/// The first rule that fails; the rules after it are not looked at.
+/// The first rule that fails; later rules are not checked.
 inline std::optional<privgrad::testing::Finding> first_failure_on(privgrad::Factory factory) {
   const privgrad::Catalog catalog = catalog_of(std::move(factory));
   const auto setup = test_setup();
@@ -71,7 +71,7 @@ inline std::optional<privgrad::testing::Finding> first_failure_on(privgrad::Fact
   return std::nullopt;
 }
 
-/// On a fault of tests/faults.
+/// Runs the suite on a fault of tests/faults.
 inline Findings findings_on(const std::string& fault) {
   return findings_on(fault_named(fault).factory);
 }
@@ -89,7 +89,7 @@ Findings findings_on(std::vector<privgrad::ParamSpec> params = {}) {
                                        .params = std::move(params)});
 }
 
-/// "" if the rule failed with a detail that holds the text; else what happened instead.
+/// "" if the rule failed with a detail that contains the text; otherwise what happened instead.
 inline std::string not_caught(const Findings& findings, const std::string& rule,
                               const std::string& text) {
   const auto* finding = find_rule(findings, rule);

@@ -11,7 +11,7 @@ using privgrad::testing::Verdict;
 
 namespace {
 
-/// As IDX headers are.
+/// The number format of IDX headers.
 std::string big_endian(std::uint32_t value) {
   std::string bytes;
   for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>((value >> shift) & 0xff);
@@ -27,8 +27,8 @@ std::string npy(const std::string& shape, const std::string& bytes) {
          bytes;
 }
 
-/// Small files for the built-in data sources: six examples of 2 x 3 features, three classes.
-/// The suite breaks files of its own.
+/// Small files for the built-in data sources: six examples of 2 x 3 features, three classes. The
+/// suite makes its own broken files.
 class HouseFiles {
  public:
   HouseFiles() {
@@ -47,7 +47,7 @@ class HouseFiles {
     write("features.npy", npy("(6, 2, 3)", features));
     write("targets.npy", npy("(6,)", targets));
     write("table.csv", table);
-    // What `dataset` finds by its name has to be in a folder of that name.
+    // `dataset` finds a data set by the name of its folder.
     std::filesystem::create_directory(dir_.path() / "mnist");
     for (const char* split : {"train", "t10k"}) {
       for (const auto& [content, ending] :
@@ -60,13 +60,13 @@ class HouseFiles {
     ::setenv("PRIVGRAD_DATA_DIR", dir_.path().c_str(), 1);
   }
 
-  /// The parameters of this component that no declaration can give; null if there are none.
+  /// The parameters of this component that no declaration can provide; null if there are none.
   Value params(const std::string& component) const {
     if (component == "idx") return both({{"images", "images"}, {"labels", "labels"}});
     if (component == "npy") return both({{"features", "features.npy"}, {"targets", "targets.npy"}});
     if (component == "cuda") return Value::Object{{"host_twin", true, {}}};
     if (component == "csv") return object({{"train", "table.csv"}, {"test", "table.csv"}});
-    // Files that a program of each format has written.
+    // Files written by a program of each format.
     const std::filesystem::path sample = kSource / "plugins" / "data_sources" / "sample";
     if (component == "hdf5") {
       Value rows(Value::Object{{"file", (sample / "rows.h5").string(), {}}});
@@ -105,8 +105,8 @@ class HouseFiles {
 
 namespace fs = std::filesystem;
 
-/// Whether the file is there, and not older than a program that the suite is in: neither a rule nor the
-/// core was edited since.
+/// Whether the file exists and is not older than a program that contains the suite, so that neither
+/// a rule nor the core has changed since.
 bool is_newer(const fs::path& file, const fs::path& program) {
   std::error_code absent;
   const auto written = fs::last_write_time(file, absent);
@@ -115,14 +115,14 @@ bool is_newer(const fs::path& file, const fs::path& program) {
   return !absent && made <= written;
 }
 
-/// Where a run of this test says for which file of its plugin the component has passed.
+/// The file in which a run of this test records for which plugin file the component has passed.
 fs::path word_of(const Component& component) {
   return kBuild / "tests" /
          ("conforms-" + component.factory.kind + "-" + component.factory.info.name);
 }
 
-/// Whether this suite has been run on this very file: when it was built (the host compares the hash and
-/// the version of the suite), or by this test since.
+/// Whether this suite has already examined this exact file: either when it was built (the host
+/// compares the hash and the version of the suite), or in a later run of this test.
 bool has_passed(const Component& component) {
   const fs::path record = component.plugin->file + ".tested.json";
   if (component.plugin->record == record &&
@@ -132,7 +132,7 @@ bool has_passed(const Component& component) {
          read_file(word_of(component)) == component.plugin->sha256;
 }
 
-/// Runs the suite on every component of one kind that it has not been run on.
+/// Runs the suite on every component of one kind that it has not examined yet.
 void check_kind(const std::string& kind) {
   const HouseFiles files;
   int components = 0;
@@ -145,7 +145,8 @@ void check_kind(const std::string& kind) {
         component, test_setup(files.params(component.factory.info.name)));
     const std::string failures = findings_text(findings, Verdict::failed);
     CHECK(failures == "");
-    // Not even skipped for want of parameters: every rule of its interface had its turn.
+    // The component was not skipped for want of parameters: every rule of its interface was
+    // checked.
     const auto* created = find_rule(findings, "is_created");
     REQUIRE(created != nullptr);
     CHECK(created->verdict == Verdict::passed);

@@ -13,7 +13,7 @@ using privgrad::testing::Verdict;
 
 namespace {
 
-/// Heavy ball, which has a state to save.
+/// Heavy-ball momentum, which has a state to save.
 class Right : public Optimizer {
  public:
   explicit Right(const Params&) {}
@@ -38,7 +38,7 @@ class Right : public Optimizer {
   std::vector<float> velocity_;
 };
 
-/// Momentum, by its rule.
+/// Momentum with a step rule.
 class ByRule : public Right {
  public:
   using Right::Right;
@@ -55,7 +55,7 @@ class ByRule : public Right {
             .take = 1.0};
   }
 };
-/// Its rule is that of the first step.
+/// Always returns the rule of the first step.
 struct SaysOneRate final : ByRule {
   using ByRule::ByRule;
   StepRule next_rule(const StepContext& context) override {
@@ -74,7 +74,7 @@ struct TooFewVectors final : ByRule {
   using ByRule::ByRule;
   std::optional<StepRule::Kind> rule() const override { return StepRule::Kind::adam; }
 };
-/// step() rounds the state once more than the rule says.
+/// step() rounds the state once more than its rule.
 struct StepsOtherwise final : ByRule {
   using ByRule::ByRule;
   void step(std::span<float> parameters, const Released& gradient,
@@ -84,8 +84,8 @@ struct StepsOtherwise final : ByRule {
   }
 };
 
-// Statics are per thread here: the suite runs instances side by side, and a race would hide the
-// defect.
+// The static is per thread here, because the suite runs instances concurrently, and a race would
+// hide the defect.
 struct SharedVelocity final : Right {
   using Right::Right;
   void start(std::size_t parameters) override { all_.assign(parameters, 0.0f); }
@@ -127,7 +127,7 @@ struct ChecksWhileWriting final : Right {
     }
   }
 };
-/// Steps of a length that all coordinates decide about.
+/// Steps whose length depends on all coordinates.
 struct LooksAtAllOfThem final : Right {
   using Right::Right;
   void step(std::span<float> parameters, const Released& gradient,
@@ -141,12 +141,12 @@ struct LooksAtAllOfThem final : Right {
     }
   }
 };
-/// Its vector has a number more than there are parameters.
+/// Its vector has one more number than there are parameters.
 struct CountsBeside final : Right {
   using Right::Right;
   void start(std::size_t parameters) override { velocity_.assign(parameters + 1, 0.0f); }
 };
-/// Two vectors that take turns: v_0, u_0, v_1, u_1, ...
+/// Two interleaved vectors: v_0, u_0, v_1, u_1, ...
 struct InterleavesItsVectors final : Right {
   using Right::Right;
   void start(std::size_t parameters) override { velocity_.assign(2 * parameters, 0.0f); }
@@ -190,7 +190,7 @@ struct ListsMoreEachTime final : Right {
   std::uint64_t calls_ = 0;
 };
 
-/// Steps are drawn to where the round began.
+/// Steps are drawn towards the parameters at the beginning of the round.
 struct RightlyAnchored : Right {
   using Right::Right;
   void start(std::size_t parameters) override {

@@ -1,4 +1,4 @@
-// Programs whose steps stay with them, each with one promise of ResidentSteps broken.
+// Programs that keep their steps on the device; each breaks one promise of ResidentSteps.
 #include <cmath>
 #include <memory>
 
@@ -29,7 +29,7 @@ struct AddsAll final : Right {
     Right::add_to_sum(pass, std::vector<std::uint8_t>(taken.size(), 1), memory);
   }
 };
-/// As kernels do that add the last parameter in a block of its own.
+/// Like kernels that process the last parameter in a separate block.
 struct ForgetsTheLastCell final : Right {
   using Right::Right;
   void add_to_sum(Pass& pass, std::span<const std::uint8_t> taken, Memory& memory) const override {
@@ -38,7 +38,7 @@ struct ForgetsTheLastCell final : Right {
     of(memory).sum.back() = last;
   }
 };
-/// One memory for all.
+/// All memories share one sum.
 struct OneSum final : Right {
   using Right::Right;
   void add_to_sum(Pass& pass, std::span<const std::uint8_t> taken, Memory& memory) const override {
@@ -84,12 +84,12 @@ struct LessNoise final : Right {
   std::vector<std::uint64_t> release(Memory& memory, const NoiseOrder& order) const override {
     auto& own = of(memory);
     core::release_for_testing(order, 0, own.sum, own.released);
-    // Towards zero instead of to the nearest, in one element.
+    // Rounds one element towards zero instead of to the nearest.
     own.released.front() -= 1;
     return {};
   }
 };
-/// A chunk further than it is: fewer bits of the counter.
+/// Uses too few bits of the counter, so the noise repeats in a later chunk.
 struct RepeatsItsNoise final : Right {
   using Right::Right;
   std::vector<std::uint64_t> release(Memory& memory, const NoiseOrder& order) const override {
@@ -117,7 +117,7 @@ struct LeavesOpenWhatIsNot final : Right {
     return {of(memory).sum.size()};
   }
 };
-/// Undecided chunks are made by the core, and are not taken.
+/// Ignores the chunks that the core computes for it.
 struct IgnoresPutChunks final : Right {
   using Right::Right;
   std::vector<std::uint64_t> release(Memory& memory, const NoiseOrder& order) const override {
@@ -135,7 +135,7 @@ struct TwiceTheRate final : Right {
     return Right::update(memory, other, width);
   }
 };
-/// As a compiler does that contracts products and sums.
+/// Like a compiler that contracts products and sums.
 struct FusesTheState final : Right {
   using Right::Right;
   Moved update(Memory& memory, const StepRule& rule, double width) override {
@@ -195,7 +195,7 @@ struct DropsNumbers final : Right {
     if (what != Numbers::second_state) Right::put_numbers(memory, what, values);
   }
 };
-/// What was loaded beside a memory is not seen in it.
+/// Does not see parameters that were loaded after a memory was made.
 struct ParametersOfItsOwn final : Right {
   using Right::Right;
   void load_parameters(std::span<const float> values) override {

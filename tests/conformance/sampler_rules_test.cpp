@@ -13,7 +13,7 @@ namespace {
 
 using Right = RightSampler;
 
-/// Shuffled epochs whose order is public.
+/// Shuffled epochs with a public order.
 struct Ordered : Right, PublicOrder {
   explicit Ordered(const Params& params) : Right(params, SamplingLaw::epochs) {}
   std::uint64_t groups() const override {
@@ -45,7 +45,7 @@ struct GroupBeyond final : Ordered {
   std::uint32_t group_of(std::uint32_t row) const override { return row + 1; }
 };
 
-/// Row i by a coin in every second step: those with the number of row i, counted by twos.
+/// Draws row i by a coin in every second step: the steps with the parity of i.
 struct Cycles : Right {
   using Right::Right;
   void start(const SamplingPlan& plan) override {
@@ -72,7 +72,7 @@ struct Cycles : Right {
     std::erase_if(batch, [&](std::uint32_t row) { return row % 2 != own; });
   }
 };
-/// In each other's steps: in pairs of cycles one row is drawn twice, one step apart.
+/// Exchanges the steps in pairs of cycles, so that a row is drawn twice, one step apart.
 struct CyclesThatSwap final : Cycles {
   using Cycles::Cycles;
   void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
@@ -105,7 +105,7 @@ struct ChargesOddly final : Right {
   using Right::Right;
   std::vector<Event> charges(std::span<const Event>) const override { throw ConfigError("no"); }
 };
-/// Says that it follows the schedule's batch sizes and charges its own.
+/// Claims to follow the schedule's batch sizes, but charges its own.
 struct ChargesOtherSizes final : Right {
   using Right::Right;
   void start(const SamplingPlan& plan) override {
@@ -117,7 +117,7 @@ struct ChargesOtherSizes final : Right {
   }
   std::vector<double> sizes_;
 };
-/// Batches of the right size and variance that always hold the same examples first.
+/// Batches of the right size and variance that always contain the same first examples.
 struct Favours final : Right {
   using Right::Right;
   void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,

@@ -50,7 +50,7 @@ struct Shared final : Right {
   inline static double all_ = 0.0;
 };
 
-/// Halves the noise when the last measurement is not below the one before.
+/// Halves the noise if the last measurement is not below the previous one.
 class RightAdaptive : public Right, public AdaptiveSchedule {
  public:
   using Right::Right;

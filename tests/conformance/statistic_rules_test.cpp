@@ -39,7 +39,7 @@ struct WritesBeside final : RightStatistic {
     *(out.data() + out.size()) = 0.0f;
   }
 };
-/// A contribution that is in memory as a whole.
+/// A contribution that is stored in memory as a whole.
 struct Kept : Contribution {
   explicit Kept(std::vector<float> all) : numbers(std::move(all)) {}
   void piece(std::size_t begin, std::span<float> out) const override {
@@ -61,7 +61,7 @@ struct WritesBesideItsPiece final : Kept {
     *(out.data() + out.size()) = 0.0f;
   }
 };
-/// In pieces as well.
+/// The same with the ability to return pieces.
 template <class Made>
 class InPieces : public RightStatistic, public ContributionsInPieces {
  public:

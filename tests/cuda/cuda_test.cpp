@@ -1,5 +1,5 @@
-// Runs by manifest on the backend `cuda`: on the host's twin, where they have the bits that the
-// backend `cpu` gives, and over driver/fake_driver.cpp, where things go wrong as they would on a GPU.
+// Runs from a manifest on the backend `cuda`: on its host twin, where the results have the bits of
+// the backend `cpu`, and with driver/fake_driver.cpp, where errors occur as they would on a GPU.
 #include <cstring>
 
 #include "cli.hpp"
@@ -25,7 +25,7 @@ Words words(const Words& first, const Words& more) {
   return all;
 }
 
-/// The tensors of a run's model, without what the file says of the run.
+/// The tensors of a run's model, without the facts about the run.
 std::string tensors(const Cli& cli, const std::string& run) {
   const std::string file = read_file(cli.out(run) / "model.safetensors");
   std::uint64_t header = 0;
@@ -41,7 +41,7 @@ std::string trained(const Cli& cli, const std::string& name, const Words& more) 
   return tensors(cli, name);
 }
 
-/// privgrad with driver/fake_driver.cpp for its driver.
+/// privgrad with driver/fake_driver.cpp as its driver.
 Outcome over_driver(const Cli& cli, const Words& what, const std::string& faults) {
   Call call_of = cli.prepare(what);
   call_of.environment["LD_LIBRARY_PATH"] = kBuild / "tests/fake_driver";
@@ -54,10 +54,10 @@ Outcome run_over_driver(const Cli& cli, const std::string& faults, const Words& 
                      faults);
 }
 
-/// Without nvcc there is no code to load, which the backend then says instead.
+/// Without nvcc there is no code to load, and the backend reports that instead.
 bool has_kernels() { return privgrad::cuda::compiled_kernels() != nullptr; }
 
-/// One line, of the manifest's place or of the program.
+/// One line, which begins with the manifest's position or with the program's name.
 void check_refused(const Outcome& outcome, int exit_code) {
   INFO(outcome.out << outcome.err);
   CHECK(outcome.exit_code == exit_code);
@@ -78,7 +78,7 @@ TEST_CASE("a run on the twin leaves the model of the backend cpu, on any threads
   CHECK(trained(cli, "threads", {"--set", kTwin, "--threads", "3"}) == expected);
   CHECK(trained(cli, "passes", {"--set", kTwin, "--set", "microbatch_size=7"}) == expected);
   CHECK(trained(cli, "other seed", {"--set", kTwin, "--set", "seed=12"}) != expected);
-  // What is exact stays so: nothing is added to what is unaccounted.
+  // Exact sums stay exact: nothing is added to the unaccounted list.
   const auto unaccounted = [&](const std::string& run) {
     return Json::parse(read_file(cli.out(run) / "summary.json")).at("unaccounted");
   };
@@ -105,7 +105,7 @@ TEST_CASE("a run on the twin that is cut off goes on to the same model", "[cuda]
   process.send(SIGINT);
   const Outcome cut = process.finish();
   INFO(cut.out << cut.err);
-  if (cut.exit_code == 1) {  // else it was over before the signal came
+  if (cut.exit_code == 1) {  // otherwise it ended before the signal came
     const Outcome resumed = cli({"run", "--resume", "cut", "--quiet"});
     INFO(resumed.out << resumed.err);
     REQUIRE(resumed.exit_code == 0);
@@ -189,7 +189,7 @@ TEST_CASE("gpu check says whether the bits are right, what a step takes, and wha
 
 TEST_CASE("gpu check fails where the models differ, or where a run fails", "[cuda]") {
   const Cli cli;
-  // Stands for the command: its model has the backend's name for its numbers.
+  // Replaces the command: its model contains the backend's name instead of its numbers.
   const auto check = [&](const std::string& at_gpu) {
     const fs::path program = cli.out("privgrad");
     write_file(program,

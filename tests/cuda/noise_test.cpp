@@ -1,5 +1,6 @@
-// The rounded Gaussian of the backend `cuda` on the host's twin (or a GPU: on_gpu.hpp), beside the trust base's own: the
-// same bits. That one is held to the definition by tests of its own (trust_test "[exact]").
+// The rounded Gaussian of the backend `cuda` on its host twin (or a GPU: on_gpu.hpp), compared with
+// the trust base's own: the same bits. The latter's own tests compare it with the definition
+// (trust_test "[exact]").
 #include <mpfr.h>
 
 #include <algorithm>
@@ -35,7 +36,7 @@ struct Released {
   std::vector<std::uint8_t> open;
 };
 
-/// The cipher's part of the key of a stream.
+/// The cipher's part of a stream's key.
 std::array<std::uint8_t, 16> cipher_key(const core::RandomKey& key, std::uint64_t stream) {
   const core::RandomKey own = key.derive("rounded normals " + std::to_string(stream));
   std::array<std::uint8_t, 16> half{};
@@ -117,7 +118,7 @@ TEST_CASE("cuda noise: AES-128 of FIPS 197's example, and of any counter as the 
 }
 
 TEST_CASE("cuda noise: millions of cells are those of the trust base", "[cuda][privacy][long]") {
-  // As releases have it: sigma / 2^shift in [2^9, 2^10), or no shift below 2^11.
+  // The range that releases use: sigma / 2^shift in [2^9, 2^10), or no shift below 2^11.
   for (const double sigma : {0x1.8p-3, 1.0, 77.7, 2047.0, 1e5, 0x1p26, 0x1.23456789p27, 1e12}) {
     check_same(sigma, core::release_shift(sigma), NoiseTier::floats, 500'000, 0);
   }
@@ -128,7 +129,7 @@ TEST_CASE("cuda noise: millions of cells are those of the trust base", "[cuda][p
 TEST_CASE("cuda noise: every tier decides alike, at every scale that it decides for",
           "[cuda][privacy]") {
   // The larger sigma / 2^shift, the more digits of an element are compared: 49 before the point at
-  // 2^45, where what is left open by double2 is below 2^-29 of all.
+  // 2^45, where double2 leaves less than 2^-29 of all elements undecided.
   struct Case {
     double sigma;
     unsigned shift;
@@ -146,8 +147,9 @@ TEST_CASE("cuda noise: every tier decides alike, at every scale that it decides 
 }
 
 TEST_CASE("cuda noise: the ends of the unit interval, where words say little", "[cuda][privacy]") {
-  // Elements whose radius word is all 0 or all 1, which no stream of this length has: decided by
-  // double2 from 64 bits more, against long double, whose 64 bits are enough for these few.
+  // Elements whose radius word is all 0 or all 1, which do not occur in a stream of this length:
+  // decided by double2 from 64 more bits, and compared with long double, whose 64 bits suffice for
+  // these few.
   const NoiseScale scale = make_noise_scale(1000.0, 0);
   for (const std::uint32_t word : {std::uint32_t{0}, ~std::uint32_t{0}}) {
     for (const std::uint64_t more :
@@ -156,7 +158,7 @@ TEST_CASE("cuda noise: the ends of the unit interval, where words say little", "
         const NoiseElement element{word, 0x0badcafe, sine, more, 0x9e3779b97f4a7c15};
         const long double u =
             (static_cast<long double>(word) + static_cast<long double>(more) * 0x1p-64L) * 0x1p-32L;
-        // 1 - u has its digits where u has none.
+        // 1 - u has its significant digits where u has none.
         const long double rest = static_cast<long double>(~more) * 0x1p-96L;
         const long double r = std::sqrt(-2 * (word == 0 ? std::log(u) : std::log1p(-rest)));
         const long double t = (0x0badcafe + 0x9e3779b97f4a7c15 * 0x1p-64L) * 0x1p-29L;
@@ -173,7 +175,7 @@ TEST_CASE("cuda noise: the ends of the unit interval, where words say little", "
 }
 
 TEST_CASE("cuda noise: what cannot be decided is left open, and said", "[cuda][privacy]") {
-  // Beyond 2^46 coarse cells no tier decides.
+  // Beyond 2^46 coarse cells no tier can decide.
   const auto key = core::RandomKey::from_seed(7);
   const Released found =
       released_on_twin(cipher_key(key, 0), make_noise_scale(0x1p50, 0), 0, Cells(3000, 0));
@@ -201,7 +203,7 @@ class Real {
   ~Real() { mpfr_clear(value_); }
   operator mpfr_ptr() { return value_; }
 
-  /// How far x is from it, over the unit.
+  /// The distance between x and the exact value, divided by the unit.
   double distance(Double2 x, double unit) {
     Real other(x);
     mpfr_sub(other, other, value_, MPFR_RNDN);
@@ -215,11 +217,11 @@ class Real {
 }  // namespace
 
 TEST_CASE("cuda noise: numbers of two doubles are as exact as is said", "[cuda][privacy]") {
-  // Against MPFR with 300 bits; the bounds are those of double_double.hpp.
+  // Compared with MPFR at 300 bits; the bounds are those of double_double.hpp.
   std::mt19937_64 generator(11);
   std::uniform_real_distribution<double> uniform(0.0, 1.0);
   for (int i = 0; i < 20'000; ++i) {
-    // m from 0.71 to 1.41, also next to 1, and powers of two from 2^-96.
+    // m from 0.71 to 1.41, including values near 1, and powers of two from 2^-96.
     const double n = (uniform(generator) * 0.7 - 0.29) * std::ldexp(1.0, -(i % 90));
     const Double2 fine = exact_sum(n, n * uniform(generator) * 0x1p-54);
     const double exponent = i % 2 == 0 ? 0.0 : -static_cast<double>(1 + i % 96);

@@ -1,7 +1,7 @@
-// The backend `cuda` on the host's twin, which runs the very kernels that a GPU runs (or on a GPU,
-// see on_gpu.hpp). The backend `cpu`, another implementation of the same definitions, is what it is
-// compared with, bit by bit; that one is held to the definitions by tests of its own, and both by the
-// conformance suite.
+// The backend `cuda` on its host twin, which runs the same kernels as a GPU (or on a GPU, see
+// on_gpu.hpp). It is compared bit by bit with the backend `cpu`, another implementation of the same
+// definitions; the latter's own tests compare it with the definitions, and the conformance suite
+// tests both.
 #include <sstream>
 
 #include "exact_programs.hpp"
@@ -18,7 +18,7 @@ Compiled on_cuda(const Network& network, Executor& executor) {
   return Compiled(network, executor, 5, "cuda", params());
 }
 
-/// Equal as bits, but that one NaN is as good as another.
+/// Equal bits, except that all NaNs count as equal.
 template <class Number>
 void require_same(std::span<const Number> found, std::span<const Number> expected,
                   const std::string& what) {
@@ -44,7 +44,7 @@ Floats outputs(const Compiled& one, const Network& network, const Examples& exam
   return found;
 }
 
-/// All that can be asked of two programs about some examples.
+/// Compares all results of two programs for some examples.
 void require_same_program(const Network& network, const Examples& examples, Executor& executor,
                           std::size_t most_rows = 0) {
   const Compiled cpu(network, executor);
@@ -112,8 +112,8 @@ TEST_CASE("cuda: so have the built-in models", "[backend][privacy][cuda]") {
 
 TEST_CASE("cuda: so have examples whose roundings all go one way, and are made again",
           "[backend][privacy][cuda]") {
-  // Every input and error of an example is one number, so that all of its roundings are the same;
-  // about half of the numbers are rounded up, and so far that the cells would be too long.
+  // Every input and error of an example is the same number, so all of its roundings are the same;
+  // about half of the numbers are rounded up so far that the cells would be too long.
   const Network network = make_network({1024}, {Dense{1}}, Loss::squared, 0);
   ThreadExecutor threads(1);
   Generator generator(101);
@@ -188,13 +188,13 @@ TEST_CASE("cuda: a pass refuses what it was not made for, and takes nothing", "[
 
 TEST_CASE("cuda: how many examples a pass is best given follows from the network alone",
           "[backend][privacy][cuda]") {
-  // Poisson batches have a size that is private, so nothing may be chosen by it.
+  // The size of a Poisson batch is private, so nothing may depend on it.
   ThreadExecutor serial(1);
   const Compiled narrow = on_cuda(make_network({5}, {Dense{3}}), serial);
   const Compiled wide =
       on_cuda(make_network({28, 28}, {conv(32, 5, 1, 2), kRelu, Flatten{}, Dense{3}}), serial);
   CHECK(narrow.exact.microbatch_rows() == 4096);
-  // 25088 outputs, twice, and their derivatives; 800 weights as int32 and int16: 0.4 MB an example
+  // 25088 outputs, twice, and their derivatives; 800 weights as int32 and int16: 0.4 MB per example
   // of the twin's 64 MiB.
   if (on_gpu()) return;
   CHECK(wide.exact.microbatch_rows() > 80);

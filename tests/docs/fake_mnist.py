@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """usage: fake_mnist.py FOLDER
 
-Writes files of the format and the names of MNIST, with 400 + 100 images of noise, so that pages about MNIST run where
-nobody has downloaded it.
+Writes files with the format and the names of MNIST, with 400 + 100 random images, so that pages
+about MNIST can run without downloading it.
 """
 import gzip
 import random

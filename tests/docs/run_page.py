@@ -3,10 +3,11 @@
 
 usage: run_page.py RULES SOURCE BUILD PAGE...
 
-Fragments are the fenced and the indented blocks of a page. Shell runs in one shell, so that `cd` and `export` hold for what
-comes after; a manifest, a part of one, or a study is written to a file and checked. RULES (fragments.toml) says what is
-not run and why, what is run with a smaller setting, and what a page takes for granted. A fragment that is nothing of this,
-or a rule whose fragment is gone, is an error.
+Fragments are the fenced and the indented blocks of a page. All shell fragments run in one shell, so
+that `cd` and `export` affect later ones; a manifest, a part of one, or a study is written to a file
+and checked. RULES (fragments.toml) says what is not run and why, what is run with a smaller
+setting, and what a page assumes. A fragment of an unknown kind, or a rule without a fragment, is an
+error.
 """
 import fnmatch
 import os
@@ -65,7 +66,7 @@ def fragments_of(page, text):
 
 
 def kind_of(fragment):
-    """What to do with a fragment: shell, manifest, section, component, study, output, cpp, file; None if nobody says."""
+    """The kind of a fragment: shell, manifest, section, component, study, output, cpp, file; None if unknown."""
     if "as" in fragment.rule:
         return fragment.rule["as"]
     if fragment.language in ("", "sh") and SHELL.match(fragment.first_line):
@@ -77,7 +78,7 @@ def kind_of(fragment):
 
 
 def with_section(base, section):
-    """The manifest `base`, whose top-level keys the section replaces."""
+    """The manifest `base`, with its top-level keys replaced by those of the section."""
     keys = set(re.findall(r"^(\w+):", section, re.MULTILINE))
     kept, keep = [], True
     for line in base.splitlines():
@@ -144,7 +145,7 @@ class Page:
 
 
 def attach_rules(fragments, rules, pages):
-    """Gives each fragment its rule, the last one that fits. \\returns what is wrong with them together."""
+    """Gives each fragment its rule, the last one that fits. \\returns all problems with rules and fragments."""
     problems = []
     for rule in rules:
         unknown = set(rule) - RULE_KEYS

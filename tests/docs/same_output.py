@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """usage: same_output.py "output" | "similar output" EXPECTED ACTUAL
 
-Fails unless the program printed what the page shows: to the letter, or, where noise and times differ, with other numbers
-and widths. A page may show the end of an output only.
+Fails unless the program printed what the page shows: exactly, or, if noise and times differ, up to
+numbers and widths. A page may show only the end of an output.
 """
 import difflib
 import re

@@ -2,7 +2,7 @@
 
     by_onnxruntime.py MODEL.onnx ROWS.npy RESULT.npy
 
-Prints what the file says of itself as JSON; RESULT.npy gets the only output, float32.
+Prints the file's metadata as JSON; RESULT.npy gets the only output, float32.
 """
 import json
 import sys

@@ -1,5 +1,5 @@
-// Models of tables as others execute them: raw columns go in by their names, whatever they hold, and
-// onnxruntime gives what `privgrad predict` gives of the same file.
+// Exported models of tables: onnxruntime receives the raw columns by their names, whatever they
+// contain, and returns the results of `privgrad predict` for the same file.
 #include <cmath>
 
 #include "../cli/cli.hpp"
@@ -10,7 +10,7 @@ namespace {
 const std::string kLabels =
     "target: outcome, labels: ['no', 'yes', \"it, depends\"], other_label: 'no'";
 
-/// A column of each kind, all of which any text can stand in.
+/// One column of each kind, in which any text may occur.
 const std::string kColumns =
     "columns: [{name: age, type: number, min: 0, max: 100, unit: true, fill: 50, indicator: true}, "
     "{name: income, type: number, min: -1000, fill: 20}, "
@@ -29,7 +29,7 @@ const std::string kColumns =
 const std::string kHead =
     "id,age,income,seconds,sex,ward 1,smoker,paid,admitted,born,seen,notes,outcome\n";
 
-/// 60 rows, in which each kind of value is somewhere.
+/// 60 rows, in which each kind of value occurs.
 std::string training_rows() {
   std::string text = kHead;
   for (int i = 0; i < 60; ++i) {
@@ -47,7 +47,7 @@ std::string training_rows() {
   return text;
 }
 
-/// Rows that no training row is like: missing, unseen, beyond all bounds, written in other ways.
+/// Rows unlike any training row: missing, unseen, beyond all bounds, or in other spellings.
 const std::string kNewRows =
     kHead +
     "0,31,4,1700000001,f,1,yes,ja,2021-11-12,12.03.1980,5/12/2024,x,no\n"
@@ -59,7 +59,8 @@ const std::string kNewRows =
     "6,0.1,3.4028235e38,1700000033.7,m,1,n,nein,2020-02-29,9.9.1999,9/11/2001,x,no\n"
     "7,1e-3,3.4028235677e38,0,f,2,1,ja,2020-1-05,29.2.2000,12/31/2024,x,no\n"
     "8,+5,3.4028236e38,1e400,f,NA,False,ja,2020-01-31,05.6.2000,1/01/2024,x,no\n"
-    // No dates: unreadable, not in the calendar, of another form, and of years that no column knows.
+    // Invalid dates: unreadable, not in the calendar, in another format, and in years that no
+    // column accepts.
     "9,5,1,1700000001,Frau,1 ,Yes ,JA,soon,31.02.2024,2/30/2024,x,no\n"
     "10,5,1,1700000001,f ,eins,ja,maybe,2020-01-31 ,1.13.2024,13/1/2024,x,no\n"
     "11,5,1,1700000001,\u00e9,2,oui,nein,31.01.2020,2024-01-01,1.2.2024,x,no\n"
@@ -67,7 +68,7 @@ const std::string kNewRows =
     "13,5,1,1700000001,m,2,n,ja,2101-01-01,1.1.2101,1/1/2101,x,no\n"
     "14,5,1,1700000001,m,1,t,ja,0001-01-01,1.1.9999,1/1/0000,x,no\n"
     "15,5,1,1700000001,m,1,t,ja,20-01-01,1.1.99,1/1/24,x,no\n"
-    // Midnight, as pandas writes it behind days, and times of day and spellings that are no days.
+    // Midnight as pandas appends it to days, and times of day and spellings that are not days.
     "16,5,1,1700000001,m,1,t,ja,2024-02-29 00:00:00,31.12.2024 00:00:00.000,"
     "02/29/2024 00:00:00.000000000,x,no\n"
     "17,5,1,1700000001,m,1,t,ja,2024-02-29 00:00:01,1.1.2024 00:00:00,01/01/2024 00:00,x,no\n";
@@ -108,7 +109,7 @@ struct ExportingTables : Cli {
     return printed_json(*this, {"predict", "run", "--data", "{kind: csv, train: raw.csv}"});
   }
 
-  /// No number differs by 1e-6, and classes are the same.
+  /// All numbers agree within 1e-6, and classes are the same.
   Theirs check_same(const std::string& rows) const {
     const Json ours = by_predict(rows);
     Theirs theirs = by_onnxruntime(rows);
@@ -137,7 +138,7 @@ struct ExportingTables : Cli {
   }
 };
 
-/// The rows without numbers have no class either.
+/// Rows without numbers also have no class.
 void check_refused(const Theirs& theirs, const std::vector<bool>& refused) {
   const std::size_t width = theirs.result.size() / refused.size();
   for (std::size_t row = 0; row < refused.size(); ++row) {
@@ -164,7 +165,7 @@ TEST_CASE("the graph of a table takes raw columns of every kind, as predict does
   CHECK(theirs.about.at("outputs") ==
         Json({{"probabilities", "tensor(float)", {"n", 3}}, {"class", "tensor(string)", {"n"}}}));
   CHECK(theirs.about.at("metadata").at("classes") == R"(["no","yes","it, depends"])");
-  // Numbers that were not asked for by name are not taken, and neither are those in place of texts.
+  // Numbers that are not requested by name are refused, and so are numbers instead of texts.
   REQUIRE(theirs.about.at("refusals").size() == 3);
   for (const Json& refusal : theirs.about.at("refusals")) CHECK(refusal != "");
 }
@@ -178,7 +179,7 @@ TEST_CASE("the graph of a table without declarations has its columns of numbers 
   const Theirs theirs = exporting.check_same(rows);
   CHECK(theirs.about.at("inputs")[0][0] == "b");
   CHECK(theirs.about.at("outputs") == Json::array({Json({"values", "tensor(float)", {"n", 1}})}));
-  // Names that parts of a graph have, too.
+  // Names that also occur for parts of a graph.
   exporting.train("target: y, task: regression", "value_0,constant_0,layers.0.weight,y\n" +
                                                      rows.substr(rows.find('\n') + 1, 0) +
                                                      "1,2,3,4\n2,0,1,1\n0,3,0,2\n1,1,1,1\n");
@@ -238,7 +239,7 @@ TEST_CASE("a form that reads a day as another one is the form that counts") {
   check_refused(exporting.check_same("d,y\n2024-01-02,no\n2024-2-1,yes\n2024-31-12,no\n,no\n"
                                      "2024-12-31,no\n"),
                 {false, false, false, false, false});
-  // Without blanks between them, digits are read as a source reads them.
+  // Digits without blanks between them are read as the source reads them.
   exporting.train(
       "target: y, labels: ['no', 'yes'], columns: [{name: d, type: date, format: '%d%m%Y', parts: "
       "[day, month], other: true}]",

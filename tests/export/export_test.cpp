@@ -1,5 +1,5 @@
-// What onnxruntime, which knows nothing of this project, makes of exported models: each layer and
-// each transform, against `privgrad predict` on the same raw rows.
+// Exported models in onnxruntime, which knows nothing of this project: each layer and each
+// transform is compared with `privgrad predict` on the same raw rows.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -46,8 +46,8 @@ std::vector<float> random_rows(std::size_t width, std::uint32_t seed = 1) {
   return rows;
 }
 
-/// A model of any layers, whose weights are drawn and shrunk so that outputs stay moderate.
-/// \param raw  what the transforms in front of the network are given.
+/// A model of any layers, whose weights are drawn and scaled down so that outputs stay moderate.
+/// \param raw  the input of the transforms before the network.
 /// \param transforms  JSON, as in a model's file.
 std::string model_of(const Network& network, float size, const ExampleShape& raw,
                      const std::string& transforms) {
@@ -78,7 +78,7 @@ std::string model_of(const Network& network, float size = 1.0f) {
   return model_of(network, size, network.input, "[]");
 }
 
-/// What the file says, and what it makes of rows.
+/// The facts in the file, and its results for rows.
 struct Executed {
   Json about;
   std::vector<float> result;
@@ -183,7 +183,7 @@ TEST_CASE("every layer on images gives the same by onnxruntime") {
   NEEDS_ONNXRUNTIME();
   const Exporting exporting;
   const Activation relu{ActivationKind::relu};
-  // Two extents are one channel; heights and widths differ, so that none can be mistaken.
+  // Two extents mean one channel; heights and widths differ, so that they cannot be confused.
   std::vector<std::pair<Shape, std::vector<Layer>>> networks{
       {{9, 7}, {Conv2d{.channels = 4, .kernel = 3}, relu, Dense{3}}},
       {{9, 7, 2}, {Conv2d{.channels = 4, .kernel = 3, .stride = 2, .padding = 1}, relu, Dense{3}}},
@@ -200,7 +200,7 @@ TEST_CASE("every layer on images gives the same by onnxruntime") {
       {{6, 4}, {LayerNorm{.epsilon = 0.1}, Pool{PoolKind::max, 2, 2}, Dense{3}}},
       {{12}, {Dense{8}, GroupNorm{.groups = 4}, relu, Dense{6}, LayerNorm{}, Dense{3}}},
       {{4, 3}, {Dense{3}}},
-      // Shortcuts whose two ends have their channels in different places, and one without images.
+      // Shortcuts with channels in different places at their two ends, and one without images.
       {{6, 5, 3},
        {LayerNorm{}, Conv2d{.channels = 3, .kernel = 3, .padding = 1}, Shortcut{.over = 2}, relu,
         Conv2d{.channels = 4, .kernel = 3, .stride = 2, .padding = 1},
@@ -209,7 +209,7 @@ TEST_CASE("every layer on images gives the same by onnxruntime") {
        {Conv2d{.channels = 2, .kernel = 3, .stride = 2, .padding = 1},
         Shortcut{.over = 1, .stride = 2}, Dense{3}}},
       {{12}, {Dense{8}, relu, Dense{8}, Shortcut{.over = 2}, Dense{3}}},
-      // Blocks of a wide residual network: norms and activations in front of convolutions.
+      // Blocks of a wide residual network: norms and activations before convolutions.
       {{8, 8, 3},
        {Conv2d{.channels = 4, .kernel = 3, .padding = 1}, GroupNorm{.groups = 2}, relu,
         Conv2d{.channels = 4, .kernel = 3, .padding = 1}, GroupNorm{.groups = 2}, relu,
@@ -322,7 +322,7 @@ TEST_CASE("every transform is in the graph: raw rows go in") {
     CHECK(Json::parse(about.at("metadata").at("unaccounted").get<std::string>()) ==
           summary.at("unaccounted"));
     if (chain.find("1000") == chain.npos) continue;
-    // A feature with deviation 0 becomes 0, whatever it was, as in apply_row().
+    // A feature with deviation 0 becomes 0, whatever its value, as in apply_row().
     const std::vector<float> before = exporting.by_onnxruntime().result;
     rows[1] = std::numeric_limits<float>::quiet_NaN();
     exporting.write_rows({{4}, 2}, rows);
@@ -337,7 +337,7 @@ TEST_CASE("scattering is in the graph: images go in") {
     Shape image, coefficients;
     std::string params;
   };
-  // Heights, widths and channels differ, so that none can be mistaken.
+  // Heights, widths and channels differ, so that they cannot be confused.
   const Case cases[] = {
       {{13, 9}, {3, 2, 81}, "{}"},
       {{28, 28}, {7, 7, 25}, R"({"angles": 4})"},
@@ -346,7 +346,7 @@ TEST_CASE("scattering is in the graph: images go in") {
   };
   for (const Case& one : cases) {
     INFO(to_text(one.image) << " " << one.params);
-    // Every output is a sum over all coefficients, with weights of about the same size.
+    // Every output is a sum over all coefficients, with weights of similar size.
     const Network network{{one.coefficients, 5}, {Dense{5}}, Loss::squared};
     const ExampleShape images{one.image, 5};
     write_file(exporting.out("m.safetensors"),
@@ -364,7 +364,7 @@ TEST_CASE("scattering is in the graph: images go in") {
     Json extents = one.image;
     extents.insert(extents.begin(), "n");
     CHECK(theirs.about.at("input").at(2) == extents);
-    // Rows that are not finite are refused as data; as graph, they have no result.
+    // Rows that are not finite are refused as data; in the graph they have no result.
     for (std::size_t i = 0; i < 10; ++i) CHECK(std::isnan(theirs.result[i]));
     std::copy(rows.end() - static_cast<std::ptrdiff_t>(2 * size), rows.end(), rows.begin());
     exporting.write_rows(images, rows);
@@ -413,7 +413,7 @@ TEST_CASE("what cannot be exported is one line, and a file that was there stays"
   refused({"cut.safetensors", "--out", "m.onnx"}, 4, "cut.safetensors: ");
   std::filesystem::create_directory(exporting.out("empty"));
   refused({"empty", "--out", "m.onnx"}, 4, "holds no model.safetensors");
-  // Of a run that can be resumed there are keys.
+  // Keys exist for a run that can be resumed.
   write_file(exporting.out("empty/model.safetensors"), model);
   write_file(exporting.out("empty/resume.json"), "{}");
   refused({"empty", "--out", "m.onnx"}, 3, "its run is not over");
@@ -421,7 +421,7 @@ TEST_CASE("what cannot be exported is one line, and a file that was there stays"
   std::filesystem::remove(exporting.out("empty/resume.json"));
   exporting.export_model("empty");
   write_file(exporting.out("m.onnx"), "before");
-  // A transform that nobody but its own code knows.
+  // A transform whose operation only its own code knows.
   const std::filesystem::path plugins = exporting.out("plugins");
   std::filesystem::create_directory(plugins);
   const std::string fixture = "test_tells_no_operations.privgrad.so";
@@ -434,7 +434,7 @@ TEST_CASE("what cannot be exported is one line, and a file that was there stays"
   refused({"own", "--out", "m.onnx", "--plugin-dir", plugins}, 2,
           ":negate cannot be exported: it does not tell");
   refused({"own", "--out", "m.onnx"}, 2, "negate");  // without the plugin
-  // A model larger than protobuf's messages, refused before it is read: the file has no blocks.
+  // A model larger than a protobuf message, refused before it is read: the file has no blocks.
   write_file(exporting.out("large.safetensors"), model);
   std::filesystem::resize_file(exporting.out("large.safetensors"), (1ull << 31) + 1);
   refused({"large.safetensors", "--out", "m.onnx"}, 2, "larger than 2 GiB");

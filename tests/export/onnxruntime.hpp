@@ -1,4 +1,4 @@
-// What tests that execute exported models with onnxruntime have in common.
+// Common code of tests that execute exported models with onnxruntime.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
       "python3 has no numpy, or no onnxruntime: " \
       "scripts/install-dependencies.sh --test brings them")
 
-/// The numbers of a file that numpy or predict wrote, row by row.
+/// The numbers of a file from numpy or predict, row by row.
 template <class Number>
 std::vector<Number> numbers_of(const std::filesystem::path& file) {
   const std::string bytes = read_file(file);

@@ -1,9 +1,9 @@
-"""Executes the model of a table on raw rows with onnxruntime: on what a CSV file holds, and nothing else.
+"""Executes the model of a table with onnxruntime on the raw content of a CSV file.
 
     table_by_onnxruntime.py MODEL.onnx ROWS.csv RESULT.npy
 
-Prints what the file says of itself, and the class of each row, as JSON; RESULT.npy gets the first output, float32. It says
-what becomes of a matrix of numbers, too, which the graph must not take.
+Prints the file's metadata, and the class of each row, as JSON; RESULT.npy gets the first output,
+float32. Also prints the result for a matrix of numbers, which the graph must refuse.
 """
 import csv
 import json

@@ -1,6 +1,5 @@
-// Which of the faults that are made for falsify_test an audit catches, and how often: the table of
-// docs/audit.md, which this keeps. (That an audit does catch noise that is half of what was charged
-// for is in tests/pipelines/audit_test.cpp.)
+// Which faults of falsify_test an audit finds, and how often: checks the table of docs/audit.md.
+// (tests/pipelines/audit_test.cpp shows that an audit finds noise of half the charged size.)
 #include <cstdlib>
 #include <map>
 
@@ -27,24 +26,24 @@ steps: 10
 
 constexpr int kAudits = 3;
 
-/// A fault, in a run in which what it does could matter.
+/// A fault, in a run that it could affect.
 struct Attacked {
   std::string id;
   std::vector<std::string> set;
-  /// Of faults of the core: the run that is charged for, in place of the one that runs.
+  /// For faults of the core: settings of the run that is charged instead of the actual run.
   std::vector<std::string> charged = {};
   std::string imitates = {};
 };
 
 const std::string kPld = "privacy.accountant={kind: pld, relative_width: 0.001}";
-// Asked 64 times in each of some hundred runs.
+// The accountant is called 64 times in each of some hundred runs.
 const std::string kRdp = "privacy.accountant=rdp";
 const std::string kGdp = "privacy.accountant=gdp";
 const std::string kPoisson = "sampler={kind: poisson, sample_rate: 0.2}";
 const std::string kPoissonOfPoisson = "sampler={kind: poisson, sample_rate: 0.04}";
 
-/// Faults that state less than is spent, or spend more than is stated, by a factor; noise that comes
-/// back; and batches of another law than the one that is charged for, where the core lets them run.
+/// Faults that understate the cost, or spend more than stated, by a factor; noise that repeats; and
+/// batches from another distribution than the charged one, as far as the core lets them run.
 const std::vector<Attacked>& attacked() {
   static const std::vector<Attacked> all{
       {"accountant/free_after_twenty", {"steps=40", "schedules.noise_multiplier=2"}},
@@ -106,8 +105,8 @@ const std::vector<Attacked>& attacked() {
 
 bool is_of_the_core(const Attacked& in) { return !in.charged.empty(); }
 
-/// Whether the audit says that the proof is of something else than what runs.
-/// \throws what the core stops the fault by.
+/// Whether the audit says that the proof does not describe the actual run.
+/// \throws the error with which the core stops the fault.
 bool is_caught(const Attacked& in, int seed, const core::AuditOptions& options) {
   std::vector<std::string> set;
   Catalog catalog = own_house();
@@ -198,7 +197,7 @@ TEST_CASE("the table of audited faults says which faults audits catch, and how o
       CHECK(listed->second == row);
       continue;
     }
-    // The first seeds, of what is caught, missed or stopped with every seed.
+    // For faults that are found, missed or stopped with every seed, only the first seeds.
     const Counts told = counts_of(listed->second);
     CHECK(listed->second.ends_with("stopped |") == row.ends_with("stopped |"));
     if (told.one_run % kAudits == 0) CHECK(counts.one_run == told.one_run * audits / kAudits);

@@ -1,6 +1,5 @@
-// Every fault is let through all that could find it: the conformance suite, the core, the
-// neighbouring-run test.
-// What became of it is in docs/falsify.md, which this keeps.
+// Every fault passes through everything that could find it: the conformance suite, the core and the
+// neighbouring-run test. docs/falsify.md lists the results, which this test checks.
 #include <cstdlib>
 #include <map>
 #include <set>
@@ -15,7 +14,7 @@ using namespace privgrad;
 
 namespace {
 
-/// Each fault changes a line of it.
+/// Each fault changes one line of it.
 constexpr const char* kBase = R"(privgrad: 1
 name: base
 seed: 1
@@ -28,14 +27,14 @@ privacy: {target_epsilon: 1000, target_delta: 1e-5, adjacency: zero_out, account
 steps: 10
 )";
 
-/// Who found it, in the order in which they are asked: a rule, a kind of error, a name of falsify().
+/// What found the fault, in order: a rule, a kind of error, a name from falsify().
 struct Verdicts {
   std::string suite, core, replay;
-  std::string detail;  ///< What the first of them said.
+  std::string detail;  ///< The message of the first finding.
   bool found() const { return !suite.empty() || !core.empty() || !replay.empty(); }
 };
 
-/// Whether the rules behind the one that found it are asked, too: some faults count their calls.
+/// Whether rules after the first finding are checked too, because some faults count their calls.
 enum class Suite { until_found = 1, whole };
 
 std::string suite_verdict(const Fault& fault, Suite suite, std::string& detail) {
@@ -46,7 +45,7 @@ std::string suite_verdict(const Fault& fault, Suite suite, std::string& detail) 
   return failure->rule;
 }
 
-/// Some errors are a plugin's own; what counts is that there is no model.
+/// Some errors come from the plugin itself; it only matters that there is no model.
 std::string kind_of_error(const std::exception& problem) {
   if (dynamic_cast<const PrivacyError*>(&problem) != nullptr) return "PrivacyError";
   if (dynamic_cast<const ConfigError*>(&problem) != nullptr) return "ConfigError";
@@ -56,12 +55,13 @@ std::string kind_of_error(const std::exception& problem) {
   return "exception";
 }
 
-/// What is listed of the base manifest, whatever its components: it finds no fault.
+/// Entries that are listed for the base manifest, whatever its components: these do not indicate a
+/// fault.
 bool is_of_the_manifest(const std::string& listed) {
   return listed.ends_with("metrics") || listed == "number of training examples";
 }
 
-/// Plan and run, and then the neighbouring-run test where both went through.
+/// Plans and runs, and then makes the neighbouring-run test if both succeeded.
 void pipeline_verdicts(const Fault& fault, Verdicts& verdicts) {
   const Catalog catalog = house_with({fault.factory});
   Experiment experiment(kBase, fault.place, catalog);
@@ -159,7 +159,7 @@ void check_kind(std::vector<Fault> faults, Suite suite = Suite::until_found) {
     if (out != nullptr) std::ofstream(out, std::ios::app) << row << "\n";
     INFO(fault.id << ", " << fault.imitates << ": " << verdicts.detail);
     CHECK((fault.let != Let::not_through) != verdicts.found());
-    // Release mode asks plugins for a record of the suite, and for none of the neighbouring-run test.
+    // Release mode requires a plugin's record of the suite, but not of the neighbouring-run test.
     CHECK((verdicts.replay.empty() || !(verdicts.suite + verdicts.core).empty()));
     const auto listed = rows.find(fault.id);
     CHECK((listed == rows.end() ? "docs/falsify.md lacks it" : listed->second) == row);

@@ -1,6 +1,6 @@
-// The neighbouring-run test on runs whose steps follow what was released before: by noise that steps share, by a
-// clip norm or noise that adapts, by rounds of clients. What differs nowhere is made again number by
-// number; a component that knows what only private rows could tell it is named.
+// The neighbouring-run test on runs whose steps depend on earlier releases: through shared noise,
+// an adaptive clip norm or noise, or rounds of clients. A correct run is repeated number by number;
+// a component that knows something only private rows could tell it is named.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -49,7 +49,7 @@ const std::string kServer =
     "federated={clients: 4, rounds: 4, local_iterations: 3, partition: iid, aggregation: "
     "dp_fed_avg, client_clip_norm: 0.5}";
 
-/// Some of the clients that are drawn come early, and are refused.
+/// Some of the drawn clients come too early, and are refused.
 const Overrides kSeparated = {
     "aggregator={kind: matrix, bands: 3}", "federated.rounds=10", "federated.local_iterations=1",
     "federated.participation={kind: poisson, sample_rate: 0.7}", "federated.min_separation=1"};
@@ -65,7 +65,7 @@ const std::string kReport = "report.train_accuracy.noise_multiplier=3";
 
 const std::string kReports = "report={train_accuracy: {noise_multiplier: 3, every: 2}}";
 
-/// A kind of run whose steps follow what was released before.
+/// A kind of run whose steps depend on earlier releases.
 struct Kind {
   const char* name;
   Overrides set;
@@ -188,10 +188,11 @@ bool names(const core::Falsified& found, const std::string& what) {
                      [&](const core::Difference& one) { return one.what == what; });
 }
 
-/// The sum of the training features that were seen last: what no component behind a release may know.
+/// The sum of the training features that were seen last, which no component after a release may
+/// know.
 double leaked = 0.0;
 
-/// Passes all rows on, and remembers them beside.
+/// Passes all rows on, and secretly remembers them.
 class Spy final : public Transform {
  public:
   explicit Spy(const Params&) {}
@@ -204,7 +205,7 @@ class Spy final : public Transform {
   Statistic statistic() const override { return Statistic::none; }
 };
 
-/// A number in [0, 1) that any change of the rows changes.
+/// A number in [0, 1) that depends on all rows.
 double secret() { return std::abs(std::sin(leaked)); }
 
 class KnowingOptimizer final : public Optimizer {
@@ -234,7 +235,7 @@ class KnowingClipNorm final : public Clipping, public AdaptiveClipNorm {
   double next_clip_norm(double, double) const override { return 1.0 + secret(); }
 };
 
-/// \param knows  whether what it scales by follows from the rows: from the second step on.
+/// \param knows  whether its factor depends on the rows, from the second step on.
 template <bool knows>
 class Scaling final : public Clipping, public CoordinateScaling {
  public:
@@ -287,7 +288,7 @@ class KnowingIterations final : public Schedule, public AdaptiveLocalIterations 
   }
 };
 
-/// Every client in each round, but for one that a private number names.
+/// Every client in each round, except one that a private number selects.
 class KnowingParticipation final : public Sampler {
  public:
   explicit KnowingParticipation(const Params&) {}
@@ -322,7 +323,7 @@ const Catalog& knowing_house() {
   return catalog;
 }
 
-/// Of a run with the spy, and something that listens to it.
+/// A run with the spy, and a component that uses it.
 core::Falsified with_spy(const Overrides& set) {
   return falsified(with(set, {"data.transforms=[spy]"}), knowing_house());
 }
@@ -345,7 +346,7 @@ TEST_CASE("every released number of runs that follow what they released is made 
   const std::uint64_t worlds = 2, neighbours = 4, steps = 12, parameters = 10;
   const std::uint64_t all = worlds * neighbours * steps * parameters;
   CHECK(falsified({kTree, kShuffle}).coordinates == all);
-  // The count is one number more of each step.
+  // The count adds one number per step.
   CHECK(falsified({"clipping=adaptive"}).coordinates == all + worlds * neighbours * steps);
   CHECK(falsified({"clipping=adaclip"}).coordinates == all);
   // Measured before the steps 3, 6 and 9.
@@ -358,7 +359,7 @@ TEST_CASE("every released number of runs that follow what they released is made 
 }
 
 TEST_CASE("rows that see each other are found in runs that follow what they released") {
-  // By the run itself, where it looks at one of them, or by what it releases.
+  // Found either by the run itself, when it checks one of them, or by its releases.
   const auto is_found = [](const Overrides& set, const Catalog& catalog) {
     try {
       return names(falsified(set, catalog), "release");
@@ -381,14 +382,14 @@ TEST_CASE("an optimizer that knows the rows is found by the parameters") {
   for (const Overrides& set :
        {Overrides{}, {kTree, kShuffle}, {"clipping=adaptive"}, {kDescentCheck}, {kClients}}) {
     CHECK(names(with_spy(with(set, {"optimizer=knowing_optimizer"})), "parameters"));
-    // The spy alone tells nobody.
+    // The spy alone is not visible.
     CHECK(with_spy(set).differences.empty());
   }
   CHECK(names(with_spy({kServer, "federated.server_optimizer=knowing_optimizer"}), "parameters"));
 }
 
 TEST_CASE("a rule that knows the rows is found by what it decides about") {
-  // The run itself may find these, by a process that was shown no row.
+  // The run itself may find these, in a process that received no row.
   const auto finds = [](const Overrides& set) {
     try {
       return !with_spy(set).differences.empty();

@@ -1,4 +1,4 @@
-// Accountants that state less than was spent, or something else than they may.
+// Accountants that understate the cost, or make another forbidden statement.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -30,7 +30,7 @@ const Kind* as(const Event& event) {
   return Base::as<Kind>(event);
 }
 
-/// What accountants are asked for.
+/// The arguments of a call for epsilon.
 struct EpsilonAsked {
   const Base& self;
   double delta;
@@ -44,7 +44,7 @@ struct DeltaAsked {
 
   double right() const { return self.smallest_delta(epsilon); }
 };
-/// An event is composed, `count` times at the cost of `one`.
+/// Composing an event `count` times with the cost `one`.
 struct Composing {
   Base& self;
   double one;

@@ -1,4 +1,4 @@
-// Aggregators whose recipes are not what was planned, or prove nothing.
+// Aggregators whose recipes differ from the plan, or prove nothing.
 #include <atomic>
 #include <cmath>
 #include <thread>
@@ -22,10 +22,11 @@ class Base : public RightAggregator {
   }
   int starts_ = 0;
   mutable std::uint64_t calls_ = 0;
-  const std::uint64_t number_ = ++made;  ///< Of the instance: no address, which comes again.
+  /// The number of the instance; not its address, which may be reused.
+  const std::uint64_t number_ = ++made;
 };
 
-/// A right recipe, to be changed.
+/// A correct recipe, which a fault changes.
 struct Step {
   const Base& self;
   std::uint64_t step;
@@ -41,7 +42,7 @@ struct Row {
   std::uint64_t window = 0;
 };
 
-/// Adds a share of the noise of an older step, as its node was named then.
+/// Adds a share of an older step's noise, under the name that its node had then.
 void take_back(const Step& at, std::uint64_t age, double share) {
   if (age > at.step) return;
   const std::uint64_t older = at.step - age;
@@ -55,7 +56,7 @@ constexpr const char* kWhole = "charged as one mechanism with the whole matrix";
 
 const std::array kTable = std::to_array<Row>({
     {.told = {"right", "nothing: the control"}},
-    // Noise that comes back.
+    // Repeated noise.
     {.told = {"one_noise_for_all", "the noise of the first step in every step"},
      .change = [](const Step& at) { at.node() = 0; }},
     {.told = {"noise_of_the_step_before", "two steps share their noise: their difference has none"},
@@ -81,7 +82,7 @@ const std::array kTable = std::to_array<Row>({
          [](const Step& at) {
            if (at.step > 0) at.recipe.earlier.push_back({at.step - 1, -1.0});
          }},
-    // Noise of the last steps, in a window.
+    // Noise of the last steps, within a window.
     {.told = {"takes_half_back", "half of the noise of the step before is taken back",
               Let::harmless, kWhole},
      .change = [](const Step& at) { take_back(at, 1, 0.5); },
@@ -128,7 +129,7 @@ const std::array kTable = std::to_array<Row>({
     {.told = {"window_of_a_hundred", "more steps in the window than are kept"},
      .change = [](const Step& at) { take_back(at, 1, 0.5); },
      .window = 100},
-    // Noise that is not what was asked for.
+    // Noise of the wrong size.
     {.told = {"half_the_noise", "half of the noise that was planned", Let::harmless, kCharged},
      .change = [](const Step& at) { at.multiplier() *= 0.5; }},
     {.told = {"ninety_nine_hundredths", "a hundredth less noise than was planned", Let::harmless,
@@ -193,7 +194,7 @@ const std::array kTable = std::to_array<Row>({
          }},
     {.told = {"quieter_at_each_start", "start() makes the noise smaller each time"},
      .change = [](const Step& at) { at.multiplier() /= static_cast<double>(at.self.starts_ + 1); }},
-    // Data that is released more often.
+    // Data that is released repeatedly.
     {.told = {"keeps_all", "releases prefix sums with independent noise", Let::harmless, kWhole},
      .change = [](const Step& at) { at.recipe.keep = 1.0; }},
     {.told = {"keeps_half", "an average over steps with fresh noise", Let::harmless, kWhole},

@@ -1,4 +1,4 @@
-// Samplers that are charged as random allocation, and draw otherwise, and the other way round.
+// Samplers that are charged as random allocation but draw differently, and vice versa.
 #include <algorithm>
 #include <random>
 
@@ -11,8 +11,8 @@ namespace {
 
 using namespace samplers;
 
-/// The batches of an epoch, each of at most a fifth of the rows; those beyond wait for the next step,
-/// but for the last one's.
+/// The batches of an epoch, each with at most a fifth of the rows; further rows wait for the next
+/// step, except in the last one.
 std::array<Rows, 5> capped(const Draw& draw) {
   std::array<Rows, 5> all;
   Rows waiting;
@@ -55,7 +55,7 @@ const std::array kTable = std::to_array<Row>({
      .law = Law::allocation,
      .draw =
          [](const Draw& draw) {
-           // Of the step at which this instance has begun.
+           // The step at which this instance began.
            if (draw.self.calls_++ == 0) draw.self.drawn_ = draw.step;
            draw.allocation_of(1000 * draw.self.drawn_ + draw.step / 5);
          }},

@@ -1,4 +1,4 @@
-// Clipping rules that let contributions be too long, or let examples see each other.
+// Clipping rules that let contributions become too long, or let examples affect each other.
 #include <algorithm>
 #include <cmath>
 #include <thread>
@@ -17,7 +17,7 @@ class Base : public RightClipping {
   mutable std::uint64_t calls_ = 0;
 };
 
-/// An example whose factors are asked for.
+/// The example of a call for factors.
 struct Example {
   const Base& self;
   std::span<const double> squared_norms;

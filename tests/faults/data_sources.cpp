@@ -1,4 +1,4 @@
-// Data sources that do not give what they told.
+// Data sources whose rows differ from their declarations.
 #include <cmath>
 
 #include "fault.hpp"
@@ -36,7 +36,7 @@ class Base : public DataSource {
 
 struct Row {
   Told told;
-  /// Changes right facts.
+  /// Changes the correct facts.
   void (*info)(Base&, DataInfo&) = nullptr;
   Dataset (*read)(Base&, Split) = nullptr;
 };

@@ -9,7 +9,8 @@
 
 #include "linear_program.hpp"
 
-/// One dense layer, its cells rounded towards zero from its rows: right, and open to faults.
+/// One dense layer whose rows are rounded to cells towards zero: correct, with functions that
+/// faults can override.
 class ExactRows : public LinearProgram,
                   public privgrad::ExactClipping,
                   public privgrad::ReproducibleRows {
@@ -33,7 +34,7 @@ class ExactRows : public LinearProgram,
     auto& rows = static_cast<Rows&>(pass);
     rows.cells.assign(rows.gradients.size(), 0);
     for (std::size_t i = 0; i < lengths.size(); ++i) {
-      // Without a sign, since derived classes with a fault make cells whose squares go beyond 63 bits.
+      // Unsigned, because faulty derived classes make cells whose squares exceed 63 bits.
       std::uint64_t length = 0;
       for (std::size_t j = 0; j < size(); ++j) {
         const double wanted =
@@ -65,7 +66,7 @@ class ExactRows : public LinearProgram,
   /// Coordinate j of row i, before it is rounded to whole cells.
   struct Cell {
     double scale;
-    std::span<const double> scales;  ///< Of all rows.
+    std::span<const double> scales;  ///< of all rows
     float x;
     std::size_t i, j;
     double most;
@@ -87,9 +88,9 @@ class ExactRows : public LinearProgram,
     return square(row(rows, i));
   }
   virtual double scaled(const Cell& cell) const { return cell.right(); }
-  /// Of a squared length, and of the most that a length may be.
+  /// Changes the reported squared length; the second number is the largest allowed one.
   virtual std::uint64_t told(std::uint64_t length, std::uint64_t) const { return length; }
-  /// What row i adds of its cell.
+  /// The part of its cell that row i adds.
   virtual std::int64_t share(const Rows&, std::int64_t cell, bool is_taken, std::size_t) const {
     return is_taken ? cell : 0;
   }
@@ -99,7 +100,7 @@ class ExactRows : public LinearProgram,
   }
 };
 
-/// Its sums also in two pieces.
+/// Also adds up its sums in two pieces.
 class ExactLinear : public ExactRows, public privgrad::CellsInPieces {
  public:
   explicit ExactLinear(privgrad::Network network)

@@ -1,4 +1,4 @@
-// Programs that make whole numbers, and one promise of ExactClipping broken in each.
+// Programs that compute whole numbers, each of which breaks one promise of ExactClipping.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -20,7 +20,7 @@ class Base : public ExactRows {
 };
 using Cell = Base::Cell;
 
-/// Row i of a pass, whose squared norm is asked for.
+/// Row i of a pass, in a call for its squared norm.
 struct Norm {
   const Base& self;
   const Base::Rows& rows;
@@ -31,7 +31,7 @@ struct Norm {
   double right() const { return Base::square(row(i)); }
   double count_call() const { return static_cast<double>(++self.calls_); }
 };
-/// A cell of row i that is added, if the row is taken.
+/// A cell of row i, added if the row is taken.
 struct Adding {
   const Base& self;
   const Base::Rows& rows;
@@ -39,7 +39,7 @@ struct Adding {
   bool is_taken;
   std::size_t i;
 
-  /// One example in a hundred, whichever batch it is in.
+  /// One example in a hundred, in whatever batch it is.
   bool is_of_rare_row() const {
     return std::bit_cast<std::uint32_t>(self.row(rows, i).front()) % 100 == 0;
   }
@@ -53,7 +53,7 @@ struct Row {
   Told told;
   double (*norm)(const Norm&) = nullptr;
   double (*cell)(const Cell&) = nullptr;
-  /// What is told of a squared length.
+  /// Changes the reported squared length.
   Length (*told_length)(Length length, Length most) = nullptr;
   std::int64_t (*adds)(const Adding&) = nullptr;
 };
@@ -78,7 +78,7 @@ double norm_in_float(const Norm& at) {
 
 const std::array kTable = std::to_array<Row>({
     {.told = {"right", "nothing: the control"}},
-    // Norms: what the clipping sees.
+    // Norms, which the clipping receives.
     {.told = {"norm_a_tenth", "fused norms that are too small: examples are not clipped"},
      .norm = [](const Norm& at) { return 0.01 * at.right(); }},
     {.told = {"norm_a_hundredth_less", "fused norms that are biased downwards"},
@@ -109,7 +109,7 @@ const std::array kTable = std::to_array<Row>({
      .norm = [](const Norm& at) { return at.right() * (1.0 + 1e-9 * at.count_call()); }},
     {.told = {"norm_by_place", "other roundings at other places"},
      .norm = [](const Norm& at) { return at.right() * (at.i % 4 == 3 ? 1.0 + 1e-12 : 1.0); }},
-    // Cells: what is summed.
+    // Cells, which are summed.
     {.told = {"cells_twice", "cells of twice the gradient"},
      .cell = [](const Cell& cell) { return 2.0 * cell.right(); }},
     {.told = {"cells_a_hundredth_more", "cells a hundredth too long"},
@@ -135,7 +135,7 @@ const std::array kTable = std::to_array<Row>({
          }},
     {.told = {"cells_constant", "the same cells for everybody"},
      .cell = [](const Cell& cell) { return cell.scale == 0.0 ? 0.0 : 100.0; }},
-    // Lengths: what is certified.
+    // Lengths, which are certified.
     {.told = {"length_half", "tells half of the squared length"},
      .told_length = [](Length length, Length) { return length / 2; }},
     {.told = {"length_zero", "tells that everything is short"},
@@ -177,7 +177,7 @@ const std::array kTable = std::to_array<Row>({
 
 Length at_most_the_bound(Length length, Length most) { return std::min(length, most * most); }
 
-/// Those that need many examples, many passes or the full bound to be seen.
+/// Faults that only show with many examples, many passes or the full bound.
 const std::array kRareTable = std::to_array<Row>({
     {.told = {"right_too", "nothing: the control"}},
     {.told = {"twice_in_one_pass_of_101", "right for a hundred passes, then twice the cells"},

@@ -1,4 +1,4 @@
-// Tables of components with one fault each, and how a fault must be found.
+// Tables of components with one fault each, and of what must find each fault.
 #pragma once
 
 #include <array>
@@ -10,28 +10,28 @@
 
 #include "privgrad/plugin.hpp"
 
-/// The thread that tests begin on: some faults behave otherwise on others.
+/// The thread on which tests begin, because some faults behave differently on other threads.
 inline const std::thread::id kHome = std::this_thread::get_id();
 
-/// Why a fault is let through.
+/// Why a fault may pass.
 enum class Let {
-  not_through = 1,  ///< Somebody must find it.
-  harmless,         ///< It costs accuracy, never privacy: nobody need find it.
-  trusted,          ///< Believed; `why` says where that is written.
-  gap,              ///< A fault that nothing finds, and that something should.
+  not_through = 1,  ///< Something must find it.
+  harmless,         ///< It costs accuracy but never privacy, so nothing need find it.
+  trusted,          ///< Trusted; `why` names the document that says so.
+  gap,              ///< A fault that nothing finds, although something should.
 };
 
 /// A component with one defect.
 struct Fault {
   std::string id;        ///< "sampler/rate_twice".
-  std::string imitates;  ///< What went wrong, or could, in one line.
+  std::string imitates;  ///< The mistake that it imitates, in one line.
   privgrad::Factory factory;
   std::vector<std::string> place;  ///< Overrides that put it into the manifest of faults_test.cpp.
   Let let = Let::not_through;
   std::string why = {};
 };
 
-/// What the tables of all kinds have in common.
+/// The common part of the tables of all kinds.
 struct Told {
   const char* id;
   const char* imitates;
@@ -39,7 +39,7 @@ struct Told {
   const char* why = "";
 };
 
-/// A table as faults: `Impl<I>` behaves as row I says.
+/// Turns a table into faults: `Impl<I>` behaves as row I says.
 template <class Interface, template <std::size_t> class Impl, class Table, std::size_t... I>
 void add_rows(std::vector<Fault>& faults, const Table& table, const std::string& kind,
               const auto& place, const std::vector<privgrad::ParamSpec>& params,
@@ -52,7 +52,7 @@ void add_rows(std::vector<Fault>& faults, const Table& table, const std::string&
          .summary = "Broken on purpose.",
          .reference = "none: a definition",
          .params = params,
-         // All, so that none is found by that alone.
+         // All traits, so that undeclared traits do not reveal the fault.
          .traits = {privgrad::trait::kAll.begin(), privgrad::trait::kAll.end()}});
     faults.push_back({.id = kind + "/" + row.told.id,
                       .imitates = row.told.imitates,
@@ -72,7 +72,7 @@ std::vector<Fault> faults_of(const Table& table, const std::string& kind, const 
   return faults;
 }
 
-// One file each. The first fault of each is none: the component as it should be.
+// One file each. The first entry of each has no fault: it is the correct component.
 std::vector<Fault> sampler_faults();
 std::vector<Fault> allocation_faults();
 std::vector<Fault> aggregator_faults();
@@ -89,5 +89,5 @@ std::vector<Fault> optimizer_faults();
 std::vector<Fault> model_faults();
 std::vector<Fault> data_source_faults();
 
-/// Of any kind, by its id.
+/// A fault of any kind, by its id.
 const Fault& fault_named(const std::string& id);

@@ -1,4 +1,4 @@
-// Samplers that are right but for one thing, which a row of a table says.
+// Samplers that are correct except for one thing, which a row of a table describes.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ class Base : public RightSampler {
   std::size_t drawn_ = 0;
 };
 
-/// A batch to be drawn.
+/// The batch to draw.
 struct Draw {
   Base& self;
   std::uint64_t step;
@@ -37,7 +37,7 @@ struct Draw {
   std::size_t fifth() const { return rows / 5; }
   void right() const { self.RightSampler::sample(step, rows, random, batch); }
   void poisson(double rate) const { self.poisson(step, rows, rate, random, batch); }
-  /// Rows at this distance have one coin.
+  /// Rows at this distance share one coin.
   void poisson_again_after(std::size_t distance) const {
     self.poisson(step, std::min(rows, distance), kRate, random, batch);
     const Rows first = batch;
@@ -45,13 +45,13 @@ struct Draw {
       for (const std::uint32_t row : first)
         if (begin + row < rows) batch.push_back(static_cast<std::uint32_t>(begin + row));
   }
-  /// The batch of another step.
+  /// Draws the batch of another step.
   void poisson_at(std::uint64_t other) const { self.poisson(other, rows, kRate, random, batch); }
   void subset(std::size_t size) const {
     batch = self.shuffled(step, rows, random);
     batch.resize(size);
   }
-  /// The rows that have drawn this step, of the epoch's or another stream.
+  /// The rows that have drawn this step, from the stream of this or another epoch.
   void allocation_of(std::uint64_t epoch) const {
     self.allocation(epoch, step % 5, rows, random, batch);
   }
@@ -64,12 +64,12 @@ struct Row {
   Told told;
   Law law = Law::poisson;
   void (*draw)(const Draw&) = nullptr;
-  /// Of each release.
+  /// Changes the charge for each release.
   Event (*cost)(const Event& release) = nullptr;
   Events (*charges)(const Base&, Releases) = nullptr;
-  /// Right charges of these steps, and nothing for the others.
+  /// Charges these steps correctly, and the others not at all.
   bool (*pays)(std::size_t step) = nullptr;
-  /// Right charges of another law.
+  /// The correct charges of another law.
   Law charged_as = {};
   double (*size)(const Base&) = nullptr;
 };
@@ -104,7 +104,7 @@ class Faulty final : public Base {
   }
 };
 
-/// Overrides that put a row's sampler into a manifest, with an accountant that takes its charges.
+/// Overrides that put a row's sampler into a manifest, with an accountant that accepts its charges.
 inline std::vector<std::string> place_of(const Row& row) {
   const Law charged = row.charged_as == Law{} ? row.law : row.charged_as;
   const bool may_be_missing = row.law == Law::poisson || row.law == Law::allocation;

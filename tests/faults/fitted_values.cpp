@@ -1,5 +1,5 @@
-// Transforms that say otherwise what they have learnt, or what they do, than they did: these numbers go
-// into the model, and into what is exported of it.
+// Transforms that misstate what they have learnt, or what they do. These numbers become part of the
+// model, and of its exported forms.
 #include <algorithm>
 
 #include "fault.hpp"
@@ -13,7 +13,7 @@ namespace fitted_values {
 
 constexpr double kOffset = 0.5;
 
-/// Takes a number from every feature that was given, not learnt.
+/// Subtracts a given, not learnt, number from every feature.
 struct Base : Transform, RowTransform, FittedValues, RowOperations {
   ExampleShape output_shape(const ExampleShape& input) const override { return input; }
   void fit(Dataset& train) override {
@@ -54,12 +54,12 @@ struct Row {
   Told told;
   std::vector<FittedTensor> (*values)(const Base&) = nullptr;
   std::vector<RowOperation> (*operations)(const Base&) = nullptr;
-  bool uses_none = false;  ///< statistic() says so, and it leaves examples as they are.
+  bool uses_none = false;  ///< statistic() says so, and examples are unchanged.
 };
 
 const std::array kTable = std::to_array<Row>({
     {.told = {"gives_what_it_was_given", "nothing: the control"}},
-    // Private rows in a model that nobody was charged for.
+    // Private rows in a model, without a charge.
     {.told = {"learns_nothing_and_gives_a_row", "says it uses no numbers, and saves the last row"},
      .values = [](const Base& self) -> std::vector<FittedTensor> {
        return {{"offset", {self.last_row_.size()}, self.last_row_}};
@@ -76,7 +76,7 @@ const std::array kTable = std::to_array<Row>({
      .values = [](const Base& self) -> std::vector<FittedTensor> {
        return {{"offset", {1}, {self.offset_ + 1e-12 * self.mean_}}};
      }},
-    // A model that is applied to other numbers than it was trained on.
+    // A model that is applied with other numbers than those of the training.
     {.told = {"gives_other_numbers", "saves another number than was applied"},
      .values = [](const Base&) -> std::vector<FittedTensor> {
        return {{"offset", {1}, {0.25}}};

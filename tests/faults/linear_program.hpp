@@ -13,8 +13,8 @@
 #include "privgrad/params.hpp"
 #include "privgrad/row_evaluations.hpp"
 
-/// One dense layer and any loss, row by row in double: small enough to be seen to be right, and
-/// open to derived classes that get one thing wrong.
+/// One dense layer and any loss, row by row in double: small enough to be checked by reading, with
+/// functions that faults can override.
 class LinearProgram : public privgrad::Program,
                       public privgrad::Outputs,
                       public privgrad::RowEvaluations {
@@ -134,7 +134,7 @@ class LinearProgram : public privgrad::Program,
   std::vector<float> parameters_;
 };
 
-/// Compiles networks of one dense layer and nothing else.
+/// Compiles only networks of a single dense layer.
 template <class Impl>
 class OneLayerBackend : public privgrad::Backend {
  public:

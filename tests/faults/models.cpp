@@ -1,4 +1,4 @@
-// Models that describe what cannot be trained, or begin otherwise each time.
+// Models that describe untrainable networks, or have different initial values each time.
 #include <algorithm>
 #include <cmath>
 #include <thread>
@@ -16,7 +16,7 @@ class Base : public RightModel {
   mutable std::uint64_t calls_ = 0;
 };
 
-/// Weights to begin with.
+/// Initial weights.
 struct Begin {
   const Base& self;
   RandomStream& random;
@@ -27,7 +27,7 @@ struct Begin {
 
 struct Row {
   Told told;
-  /// Changes a right network.
+  /// Changes a correct network.
   void (*network)(const Base&, Network&) = nullptr;
   void (*begin)(const Begin&) = nullptr;
 };

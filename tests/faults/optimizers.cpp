@@ -1,4 +1,5 @@
-// Optimizers see released values only: what they break is the run, never the guarantee.
+// Faulty optimizers. They only see released values, so they can break the run but never the
+// guarantee.
 #include <cmath>
 #include <limits>
 #include <thread>
@@ -27,7 +28,7 @@ class Base : public Optimizer {
   std::uint64_t calls_ = 0;
 };
 
-/// What a step is given.
+/// The arguments of a step.
 struct Step {
   Base& self;
   Weights weights;

@@ -1,4 +1,4 @@
-// Programs whose gradients are not of one example each, or not gradients.
+// Programs whose rows depend on several examples, or are not gradients.
 #include <algorithm>
 #include <cmath>
 #include <thread>
@@ -25,7 +25,7 @@ class Base : public LinearProgram, public ReproducibleRows {
   mutable std::vector<float> memory_;
 };
 
-/// Gradients that are to be written.
+/// The gradients to write.
 struct AllRows {
   const Base& self;
   const Batch& batch;
@@ -34,7 +34,7 @@ struct AllRows {
   void right() const { self.right(batch, rows); }
   std::span<float> row(std::size_t i) const { return rows.subspan(i * self.size(), self.size()); }
 };
-/// A right gradient, to be changed: of example i of the batch.
+/// A correct gradient of example i of the batch, which a fault changes.
 struct OneRow {
   const Base& self;
   const Batch& batch;
@@ -56,16 +56,16 @@ struct Row {
   void (*rows)(const AllRows&) = nullptr;
   void (*change)(const OneRow&) = nullptr;
   void (*load)(Base&, std::span<const float>) = nullptr;
-  /// Changes what is right.
+  /// Changes the correct result.
   void (*evaluate)(const Batch&, Evaluation& sum) = nullptr;
   void (*outputs)(const Base&, std::span<const float> features, std::span<float> out) = nullptr;
-  /// Of many examples, each by itself: what evaluate_rows() makes of what is right.
+  /// Changes the correct results of evaluate_rows(), which evaluates each example separately.
   void (*each)(const Batch&, std::span<Evaluation>) = nullptr;
 };
 
 const std::array kTable = std::to_array<Row>({
     {.told = {"right", "nothing: the control"}},
-    // Examples that see each other.
+    // Examples that affect each other.
     {.told = {"batch_normalisation", "features less the batch's mean (batch normalisation)"},
      .change =
          [](const OneRow& one) {
@@ -203,7 +203,7 @@ const std::array kTable = std::to_array<Row>({
            if (std::this_thread::get_id() == kHome) return;
            for (float& x : all.rows) x *= 2.0f;
          }},
-    // Rows that are none.
+    // Rows that are not gradients.
     {.told = {"writes_nothing", "leaves the rows as they were"}, .rows = [](const AllRows&) {}},
     {.told = {"writes_the_first_row", "leaves all rows but the first"},
      .rows =
@@ -277,7 +277,7 @@ const std::array kTable = std::to_array<Row>({
     {.told = {"counts_the_wrong", "accuracy is the error"},
      .evaluate = [](const Batch& batch,
                     Evaluation& sum) { sum.correct = batch.rows() - sum.correct; }},
-    // Outputs, which frozen layers give to the next ones in place of the examples.
+    // Outputs, which frozen layers pass on instead of the examples.
     {.told = {"outputs_less_their_mean", "outputs less the mean of those beside them"},
      .outputs =
          [](const Base&, std::span<const float>, std::span<float> out) {
@@ -294,7 +294,7 @@ const std::array kTable = std::to_array<Row>({
     {.told = {"outputs_of_others", "outputs of the examples in another order"},
      .outputs = [](const Base&, std::span<const float>,
                    std::span<float> out) { std::reverse(out.begin(), out.end()); }},
-    // Evaluations of single examples, of which estimates and reported accuracies are made.
+    // Evaluations of single examples, from which estimates and reported accuracies are computed.
     {.told = {"evaluations_less_their_mean", "losses less the mean of those beside them"},
      .each =
          [](const Batch&, std::span<Evaluation> each) {

@@ -1,4 +1,4 @@
-// An accountant as it should be, for others to break.
+// A correct accountant, for derived classes to break.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 #include "privgrad/error.hpp"
 #include "privgrad/params.hpp"
 
-/// Gaussians by their exact trade-off (Balle and Wang 2018, Theorem 8): the sum of the squares of
-/// sensitivity / sigma says everything.
+/// Composes Gaussians by their exact trade-off function (Balle and Wang 2018, Theorem 8), which
+/// depends only on the sum of the squares of sensitivity / sigma.
 class RightAccountant : public privgrad::Accountant {
  public:
   using Adjacency = privgrad::Adjacency;
@@ -44,7 +44,7 @@ class RightAccountant : public privgrad::Accountant {
     return exactly(smallest_delta(epsilon));
   }
 
-  /// The square of sensitivity / sigma that the event adds; NaN if it is not understood.
+  /// The square of sensitivity / sigma that the event adds; NaN if the event is unknown.
   virtual double cost(const Event& event) const {
     if (const auto* gaussian = as<privgrad::GaussianEvent>(event)) {
       const double ratio = sensitivity_ / gaussian->noise_multiplier;

@@ -1,4 +1,4 @@
-// An aggregator as it should be, for others to break.
+// A correct aggregator, for derived classes to break.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A model as it should be, for others to break.
+// A correct model, for derived classes to break.
 #pragma once
 
 #include <algorithm>

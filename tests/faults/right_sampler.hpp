@@ -1,4 +1,4 @@
-// Samplers as they should be, of five laws, for others to break.
+// Correct samplers of five laws, for derived classes to break.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@
 /// How a batch is drawn: a fifth of the rows, or all of them.
 enum class SamplingLaw {
   poisson = 1,
-  subset,  ///< Of a fixed size, anew in each step.
+  subset,  ///< Of a fixed size, drawn again in each step.
   epochs,  ///< Each row once in five steps.
   all,
-  allocation,  ///< Each row once in five steps, in one that it draws by itself.
+  allocation,  ///< Each row once in five steps, in a step that the row draws independently.
 };
 
 class RightSampler : public privgrad::Sampler {
@@ -65,7 +65,7 @@ class RightSampler : public privgrad::Sampler {
       if (stream->uniform() < rate) batch.push_back(row);
     }
   }
-  /// The rows that have drawn a step of five.
+  /// The rows that have drawn this one of five steps.
   static void allocation(std::uint64_t epoch, std::uint64_t within, std::size_t rows,
                          const privgrad::RandomSource& random, Rows& batch) {
     const auto stream = random.stream(epoch);
@@ -74,7 +74,7 @@ class RightSampler : public privgrad::Sampler {
       if (stream->uniform_below(5) == within) batch.push_back(row);
     }
   }
-  /// Rows in an order of the stream's making.
+  /// Rows in a random order from the stream.
   static Rows shuffled(std::uint64_t index, std::size_t rows,
                        const privgrad::RandomSource& random) {
     const auto stream = random.stream(index);
@@ -84,7 +84,7 @@ class RightSampler : public privgrad::Sampler {
       std::swap(order[i - 1], order[static_cast<std::size_t>(stream->uniform_below(i))]);
     return order;
   }
-  /// What would be right if batches were drawn by this law.
+  /// The correct charges for batches drawn by this law.
   Events charges_as(SamplingLaw law, Releases releases) const {
     Events all;
     for (std::size_t step = 0; step < releases.size(); ++step)

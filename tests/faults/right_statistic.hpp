@@ -1,4 +1,5 @@
-// A transform that learns from a released statistic (BoundedStatistic) as it should, for others to break.
+// A correct transform that learns from a released statistic (BoundedStatistic), for derived classes
+// to break.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 #include "privgrad/error.hpp"
 #include "privgrad/transform.hpp"
 
-/// Takes the mean away, of examples that are shortened to norm 2.
+/// Subtracts the mean, computed from examples that are shortened to norm 2.
 class RightStatistic : public privgrad::Transform,
                        public privgrad::RowTransform,
                        public privgrad::FittedValues,

@@ -1,4 +1,4 @@
-// Samplers whose batches are not what is charged for them, and the other way round.
+// Samplers whose batches do not match their charges.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -19,7 +19,7 @@ const std::array kTable = std::to_array<Row>({
     {.told = {"right_epochs", "nothing: the control", Let::harmless, "a control"},
      .law = Law::epochs},
     {.told = {"right_all", "nothing: the control", Let::harmless, "a control"}, .law = Law::all},
-    // What is drawn.
+    // Faults in the draws.
     {.told = {"rate_a_tenth_more", "the rate that runs is not the one that is accounted"},
      .draw = [](const Draw& draw) { draw.poisson(1.1 * kRate); }},
     {.told = {"rate_twice", "the rate that runs is not the one that is accounted"},
@@ -224,7 +224,7 @@ const std::array kTable = std::to_array<Row>({
          [](const Draw& draw) {
            draw.poisson(std::this_thread::get_id() == kHome ? 2.0 * kRate : kRate);
          }},
-    // What is charged.
+    // Faults in the charges.
     {.told = {"half_the_rate_charged", "the rate that is accounted is not the one that runs"},
      .cost = [](const Event& release) { return Event::poisson_sampled(kRate / 2.0, release); }},
     {.told = {"rate_squared_charged", "the rate is applied twice"},
@@ -308,7 +308,7 @@ const std::array kTable = std::to_array<Row>({
      .charged_as = Law::subset},
     {.told = {"zero_rate", "sampling with probability 0"},
      .cost = [](const Event& release) { return Event::poisson_sampled(0.0, release); }},
-    // What the sum is divided by.
+    // Faults in the divisor.
     {.told = {"realised_size", "the divisor is the batch's own size"},
      .draw =
          [](const Draw& draw) {

@@ -1,4 +1,4 @@
-// Schedules that are no function of the plan.
+// Schedules that are not functions of the plan.
 #include <cmath>
 #include <thread>
 
@@ -23,7 +23,7 @@ class Base : public Schedule {
   mutable std::uint64_t calls_ = 0;
 };
 
-/// What a schedule is asked.
+/// The arguments of a call.
 struct Asked {
   const Base& self;
   double step;

@@ -1,5 +1,5 @@
-// Components that are shown private values, and let out what they saw where they are asked for
-// public ones: late, when a suite no longer looks.
+// Components that receive private values, and reveal them in answers that become public: late, when
+// the suite no longer checks.
 #include <atomic>
 #include <cmath>
 #include <memory>
@@ -16,12 +16,12 @@ using namespace privgrad;
 
 namespace smugglers {
 
-/// The values that an instance has to be shown before it says one.
+/// How many values an instance must receive before it reveals one.
 constexpr int kLate = 5000;
 constexpr const char* kAnswersPublicly = "the instance that answers is shown no private value";
 
 enum class Asked { fitted_values, next_clip_norm, scale, evaluate };
-/// Where what was seen is kept.
+/// Where the received values are stored.
 enum class Kept { in_the_instance, in_a_static, in_a_thread };
 
 struct Row {
@@ -61,14 +61,14 @@ constexpr std::array kTable = std::to_array<Row>({
      .asked = Asked::evaluate},
 });
 
-/// What the component of row I was shown.
+/// The values that the component of row I has received.
 template <std::size_t I>
 class Memory {
  public:
   void see(double value) const {
     if (++seen_ > kLate) place() = value;
   }
-  /// \returns 0 while it is early.
+  /// \returns 0 at first.
   double value() const { return place(); }
 
  private:
@@ -135,7 +135,7 @@ class Adapting final : public Remembering<I>, public AdaptiveClipNorm {
   }
 };
 
-/// Shift 0, and as scale, in the first coordinate, 1 and what it remembers.
+/// Shift 0; as the first coordinate of the scale, 1 plus the remembered value.
 template <std::size_t I>
 class Scaling final : public Remembering<I>, public CoordinateScaling {
  public:
@@ -156,7 +156,7 @@ class Scaling final : public Remembering<I>, public CoordinateScaling {
   mutable std::vector<float> scale_;
 };
 
-/// A program that remembers rows, and a backend whose programs have one memory.
+/// A program that remembers rows, and a backend whose programs share one memory.
 template <std::size_t I>
 class Compiled final : public LinearProgram, public ReproducibleRows {
  public:

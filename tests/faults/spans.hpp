@@ -1,4 +1,4 @@
-// What faults make of several numbers.
+// Functions of several numbers, for faults.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Transforms that learn from a released statistic (BoundedStatistic), and from more than that: rows that
-// they have seen while they were asked what each of them adds.
+// Transforms that learn not only from a released statistic (BoundedStatistic) but also from the
+// rows that they saw when they were asked for contributions.
 #include <algorithm>
 #include <cmath>
 #include <mutex>
@@ -15,8 +15,8 @@ namespace statistics {
 class Base : public RightStatistic {
  public:
   using RightStatistic::RightStatistic;
-  /// Once more for this row: contributions may be asked for by many threads at once.
-  /// \returns the row that was seen before.
+  /// Remembers this row; several threads may ask for contributions at once.
+  /// \returns the previous row.
   std::vector<double> see(std::span<const float> features) const {
     const std::lock_guard lock(mutex_);
     std::vector<double> before = last_;
@@ -34,20 +34,20 @@ class Base : public RightStatistic {
 
 struct Row {
   Told told;
-  /// Of a right request, the one that is made.
+  /// Changes the correct request.
   void (*request)(const Base&, StatisticRequest&) = nullptr;
-  /// Of a right contribution, the one that is told.
+  /// Changes the correct contribution.
   void (*contribution)(const Base&, std::span<const float> features, std::span<float>) = nullptr;
-  /// Behind what was rightly learnt.
+  /// Changes what was correctly learnt.
   void (*learn)(Base&) = nullptr;
-  /// Of what statistic() says.
+  /// Whether statistic() hides the release.
   bool is_secret = false;
 };
 
 const std::array kTable =
     std::to_array<Row>({
         {.told = {"statistic_of_means", "nothing: the control"}},
-        // What is asked for.
+        // Faults in the request.
         {.told = {"statistic_half_the_noise", "asks for half of the noise that the manifest gives"},
          .request = [](const Base&, StatisticRequest& one) { one.noise.multiplier *= 0.5; }},
         {.told = {"statistic_half_the_bound", "says half of what a row adds"},
@@ -68,7 +68,7 @@ const std::array kTable =
              }},
         {.told = {"statistic_called_public", "is of private rows, and called public"},
          .is_secret = true},
-        // What a row adds.
+        // Faults in the contributions.
         {.told = {"contribution_without_bound", "rows as they are: the core shortens them"},
          .contribution =
              [](const Base&, std::span<const float> features, std::span<float> out) {
@@ -104,7 +104,7 @@ const std::array kTable =
         {.told = {"contribution_unwritten", "leaves a number as it was"},
          .contribution = [](const Base&, std::span<const float>,
                             std::span<float> out) { out.back() = NAN; }},
-        // What is made of it.
+        // Faults in the use of the result.
         {.told = {"learns_the_exact_mean", "takes the mean of the rows it saw, without the noise"},
          .contribution = [](const Base& self, std::span<const float> features,
                             std::span<float>) { self.see(features); },

@@ -1,4 +1,4 @@
-// Transforms that let rows see each other, or hide what they learned.
+// Transforms that let rows affect each other, or hide what they learnt.
 #include <algorithm>
 #include <cmath>
 
@@ -14,12 +14,12 @@ namespace transforms {
 class Base : public Transform {
  public:
   ExampleShape output_shape(const ExampleShape& input) const override { return input; }
-  std::vector<float> fitted_ = std::vector<float>(1024);  // apply() may come without fit()
+  std::vector<float> fitted_ = std::vector<float>(1024);  // apply() may be called without fit()
   mutable float before_ = 0.0f, largest_ = 0.0f;
   mutable std::uint64_t calls_ = 0;
 };
 
-/// All features of a split, [rows, width], to be changed.
+/// All features of a split, [rows, width], which a fault changes.
 struct Features {
   const Base& self;
   Dataset& data;
@@ -64,7 +64,7 @@ const std::array kTable = std::to_array<Row>({
     {.told = {"right", "nothing: the control"},
      .one = [](const Base&, Given in,
                Written out) { std::copy(in.begin(), in.end(), out.begin()); }},
-    // What is learned and not told.
+    // Undeclared learning.
     {.told = {"mean_in_secret", "subtracts the training mean and says that it learned nothing"},
      .apply = [](const Features& all) { all.subtract(all.self.fitted_[0]); },
      .fit = fit_mean},
@@ -105,7 +105,7 @@ const std::array kTable = std::to_array<Row>({
      .apply = [](const Features& all) { all.subtract(all.self.fitted_[0]); },
      .fit = fit_mean,
      .statistic = Statistic::unaccounted},
-    // Rows that see each other while they are changed.
+    // Rows that affect each other while they are transformed.
     {.told = {"own_mean_per_split", "each split less its own mean"},
      .apply = [](const Features& all) { all.subtract(mean_of(all.numbers)); }},
     {.told = {"own_scale_per_split", "each split divided by its own largest feature"},
@@ -179,7 +179,7 @@ const std::array kTable = std::to_array<Row>({
              x += static_cast<float>(state) * 0x1p-32f;
            }
          }},
-    // What must stay.
+    // Changes of what must stay.
     {.told = {"drops_a_row", "drops the last row"},
      .apply =
          [](const Features& all) {
@@ -299,7 +299,7 @@ class AtOnce : public ByRow<I> {
   }
 };
 
-// Which of these a row is, is known while the program is compiled.
+// Which of these a row is, is known at compile time.
 template <std::size_t I>
 class FaultyWhole final : public Whole<I> {
  public:

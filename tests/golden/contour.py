@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
-"""Computes the exact values of `pld` in cases.jsonl again: sampled Gaussians, many steps.
+"""Recomputes the exact values of `pld` in cases.jsonl: sampled Gaussians, many steps.
 
     python3 -m venv env && env/bin/pip install mpmath==1.3.0
     env/bin/python contour.py [ID...]      # pld_sgm_eps/000 ...; all of them if none is given: an hour
 
-Prints a line for each case: its id, and how far the delta computed here is from the one of the case, relative
-to it; of the kinds that ask for epsilon, at the epsilon that is stored. Fails if one is farther than 1e-6: most agree to
-1e-15, and where losses are rare, the integrand falls slowly along a straight line.
+Prints a line for each case: its id, and the relative difference between the delta computed here and
+that of the case; for kinds that ask for epsilon, at the stored epsilon. Fails if a difference
+exceeds 1e-6: most agree to 1e-15, but if losses are rare, the integrand falls slowly along a
+straight line.
 
-The contour integral of README.md along the vertical line through the saddle point, by the trapezoid rule, whose
-error falls exponentially with the number of nodes; and the moment of a step by the same rule over the real line.
-None of it is what the framework does, which adds up losses on a grid.
+The method is the contour integral of README.md along the vertical line through the saddle point, by
+the trapezoid rule, whose error falls exponentially with the number of nodes; the moment of a step
+is computed by the same rule over the real line. The framework uses a different method, which adds
+up losses on a grid.
 """
 
 import json
@@ -29,8 +31,9 @@ class Step:
 
     def __init__(self, q, sigma, direction, reach):
         q, sigma = mpf(q), mpf(sigma)
-        # Moments of order a move a Gaussian by a; nodes that are far below the largest weight are left out.
-        # The rule's error falls with the distance of the nearest singularity, pi sigma^2, over the step.
+        # Moments of order a shift a Gaussian by a; nodes far below the largest weight are left out.
+        # The rule's error falls with the distance of the nearest singularity, pi sigma^2, divided
+        # by the step.
         step = min(sigma / 8, sigma ** 2 / 12)
         first = int(-(14 * sigma + reach + 1) / step)
         self.nodes = []
@@ -59,7 +62,8 @@ def delta(steps, epsilon):
     def log_integrand(s):
         return sum(count * one.log_moment(s) for one, count in steps) - s * epsilon - ln(s) - ln(s + 1)
 
-    # The saddle point: the least value on the real line, by golden sections of its logarithm.
+    # The saddle point: the minimum on the real line, found by golden-section search on its
+    # logarithm.
     low, high, golden = ln(mpf("0.01")), ln(mpf(400)), (sqrt(mpf(5)) - 1) / 2
     value = lambda u: log_integrand(exp(u)).real
     a, b = high - golden * (high - low), low + golden * (high - low)
@@ -75,7 +79,7 @@ def delta(steps, epsilon):
             at_b = value(b)
     c = exp((low + high) / 2)
     top = log_integrand(c).real
-    # The distance of the pole at 0 bounds the step: its error is exp(-2 pi c / step).
+    # The distance of the pole at 0 bounds the step: the error is exp(-2 pi c / step).
     bend = (value(ln(c) + mpf("1e-3")) + value(ln(c) - mpf("1e-3")) - 2 * top) / (mpf("1e-3") * c) ** 2
     step = min(c / 6, 1 / sqrt(max(bend, mpf("1e-20"))) / 3)
     whole, k = mpf("0.5"), 1
@@ -110,7 +114,7 @@ def main(chosen):
         largest = mpf(0)
         for epsilon, known in points:
             if mpf(known) == 0 or mpf(epsilon) == 0:
-                continue  # what is left of roundings has no digits
+                continue  # only rounding errors are left
             found = max(delta(parts_of(inputs, definitions, way), mpf(epsilon)) for way in directions)
             largest = max(largest, abs(found / mpf(known) - 1))
         worst = max(worst, largest)

@@ -5,10 +5,10 @@
     env/bin/python sampled.py > sampled.jsonl
 
 P = (1 - q) Q + q R against Q, R the noise around 1 (Laplace; scale b) or around the sensitivity
-(discrete Gaussian). `remove` is P against Q, `add` is Q against P. None of it is what the framework
-does: divergences are one integral or one sum, delta of one step is one, of two Laplace steps an
-integral of that of one, of few discrete steps the sum over all outcomes, and of many Laplace steps the
-contour integral of README.md.
+(discrete Gaussian). `remove` is P against Q, `add` is Q against P. The methods differ from the
+framework's: divergences are one integral or one sum; delta of one step is one too, of two Laplace
+steps an integral of that of one step, of a few discrete steps the sum over all outcomes, and of
+many Laplace steps the contour integral of README.md.
 """
 
 import itertools
@@ -82,7 +82,7 @@ class Laplace:
         power = 1 if direction == "remove" else 0
         s = self.s
         points = [(-s, mpf(1) / 2), (s, exp(-s) / 2)]
-        for x, w in GaussLegendre(mp).calc_nodes(5, mp.prec):  # 48 of them, for a smooth function
+        for x, w in GaussLegendre(mp).calc_nodes(5, mp.prec):  # 48 nodes, for a smooth function
             points.append((s * x, s * w * exp(-(s + s * x) / 2) / 4))
         points = [(w, ln(self.f(l))) for l, w in points]
 
@@ -111,7 +111,7 @@ class Discrete:
     def __init__(self, q, sigma, sensitivity):
         self.q = mpf(q)
         sigma = mpf(sigma)
-        reach = int(20 * sigma) + 230 * sensitivity  # moments of order a are around a times that
+        reach = int(20 * sigma) + 230 * sensitivity  # moments of order a are near a times that
         w = {x: exp(-mpf(x) ** 2 / (2 * sigma ** 2)) for x in range(-reach, reach + 1)}
         z = sum(w.values())
         self.atoms = [(w[x] / z, 1 - self.q + self.q * exp(sensitivity * (2 * x - sensitivity)
@@ -121,7 +121,7 @@ class Discrete:
         return sum(p * g(f) for p, f in self.atoms)
 
     def delta(self, epsilon, direction, steps):
-        """All outcomes of the steps, as multisets of atoms that are not negligible."""
+        """All outcomes of the steps, as multisets of non-negligible atoms."""
         atoms = [(p, f) for p, f in self.atoms if p * max(f, 1) > mpf(10) ** -22]
         e = exp(epsilon)
         if steps == 1:

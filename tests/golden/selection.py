@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes selection.jsonl: what the best of a random number of runs costs, by the theorems' formulas.
+"""Writes selection.jsonl: the cost of choosing the best of a random number of runs, by the theorems' formulas.
 
     python3 -m venv env && env/bin/pip install mpmath==1.4.1
     env/bin/python selection.py > selection.jsonl
@@ -39,7 +39,7 @@ def log_inverse_gamma(mean, shape):
     for _ in range(140):
         middle = (low + high) / 2
         low, high = (middle, high) if mean_at(middle) < mean else (low, middle)
-    if mean < 100:  # the closed form against the generating function
+    if mean < 100:  # compares the closed form with the generating function
         g = exp(-high)
         f = ((lambda x: ln(1 - (1 - g) * x) / ln(g)) if shape == 0 else
              (lambda x: ((1 - (1 - g) * x) ** -shape - 1) / (g ** -shape - 1)))
@@ -108,7 +108,7 @@ def profile(sigma, mean, shape, delta):
     else:
         l = log_inverse_gamma(mean, shape)
         others = exp(l) - 1
-        # d'(x) = -e^x Phi(-mu/2 - x/mu): where e^x + others d(x) is least, others Phi(...) = 1.
+        # d'(x) = -e^x Phi(-mu/2 - x/mu), so e^x + others d(x) is smallest if others Phi(...) = 1.
         if others * ncdf(-mu / 2) <= 1:
             x = mpf(0)
         else:

@@ -1,4 +1,4 @@
-// Runs that an earlier build left (README.md): what is said of them today is what that build said.
+// Runs made by an earlier build (README.md): this build says the same about them as that build did.
 #include <algorithm>
 #include <cstddef>
 #include <functional>
@@ -27,7 +27,7 @@ Json verification_of(const fs::path& run) {
   api::VerifyRequest request;
   request.directory = run;
   Json said = api::to_json(api::verify(request, core::RecordDirectory(run), house()));
-  // Which files the plugins were is the one thing that every build says differently.
+  // The note about plugin files is the only one that differs between builds.
   std::erase_if(said.at("notes").get_ref<Json::array_t&>(), [](const Json& note) {
     return note.get<std::string>().starts_with("the plugins or the program are not the files");
   });
@@ -52,7 +52,7 @@ Json prediction_of(const fs::path& run, const std::string& points) {
   return {{predictions.has_probabilities() ? "probabilities" : "values", std::move(rows)}};
 }
 
-/// What a text says, without its line ends.
+/// The words of a text, without its line breaks.
 std::vector<std::string> paragraphs(const std::string& text) {
   std::vector<std::string> all(1);
   std::istringstream lines(text);
@@ -75,7 +75,7 @@ void check_run(const fs::path& run, const Json& kept) {
   CHECK(Json(paragraphs(report::statement(run))) == kept.at("report"));
 }
 
-/// The folders of the archive, those beside each other in one test.
+/// The folders of the archive; related ones are in one test.
 const std::vector<std::vector<std::string>> kKinds{
     {"accountants", "samplers"}, {"schedules", "clippings", "optimizers"},
     {"aggregators", "models"},   {"statistics", "release"},
@@ -142,7 +142,7 @@ TEST_CASE("a run with a component that was removed: its events add up, or it doe
              ContainsSubstring("does not say what the lines before it add up to"));
   CHECK_THAT(problems_of([](auto& lines) { lines[0].at("target_epsilon") = 9.0; }),
              ContainsSubstring("says 'target_epsilon' otherwise"));
-  // A statement that promises more than the events do, bound by a ledger of somebody's own.
+  // A statement that promises more than the events prove, bound by a forged ledger.
   const auto bind = [&](const std::string& file, std::vector<Json>& lines) {
     lines.at(7).at("files").at(file) = core::sha256_hex(read_file(run / file));
   };

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes runs.tar.gz and answers.json: runs of this build, and what this build says of them.
+"""Makes runs.tar.gz and answers.json: runs of this build, and this build's answers about them.
 
     make.py PRIVGRAD runs      the rows, every run of runs.toml and study.yaml, and the answers about them
     make.py PRIVGRAD answers   the answers alone, about the runs of the archive
@@ -54,7 +54,7 @@ def call(program, *words, expected=0, **options):
 
 
 def make_rows():
-    """Rows of no meaning: tables, and images of 6 x 6 whose left or right half is brighter."""
+    """Meaningless rows: tables, and images of 6 x 6 whose left or right half is brighter."""
     coins = random.Random(1)
     folder = HERE / "data"
     folder.mkdir(exist_ok=True)
@@ -88,7 +88,7 @@ def words_of(changes):
 
 
 def stop(program, run, words, by):
-    """Ends the run by a signal once some of its steps are paid for."""
+    """Ends the run by a signal after some of its steps have been charged."""
     process = subprocess.Popen([program, *map(str, words)], stderr=subprocess.DEVNULL, cwd=MAKING)
     while sum(len(file.read_text().splitlines()) for file in run.rglob("*.jsonl")) < 10:
         if process.poll() is not None:
@@ -131,12 +131,12 @@ def make_runs(program):
 
 
 def is_made_again(file):
-    """Pages are large, and made of the other files."""
+    """Pages are large, and are made from the other files."""
     return file.name == "report.html" or file.is_relative_to(MAKING / "data")
 
 
 def pack(files):
-    """The archive says nothing of who made it, where and when."""
+    """The archive does not reveal who made it, where, or when."""
     tar = io.BytesIO()
     with tarfile.open(fileobj=tar, mode="w") as archive:
         for file in files:

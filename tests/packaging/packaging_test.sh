@@ -30,7 +30,7 @@ expect_exit() {
   }
 }
 
-# fresh NAME   sets $folder to an empty folder and $log to a file beside it
+# fresh NAME sets $folder to an empty folder and $log to a file next to it
 fresh() {
   folder=$WORK/$1
   log=$WORK/$1.log
@@ -46,14 +46,14 @@ configure() {
     -DCMAKE_BUILD_TYPE="$BUILD_TYPE" -DCMAKE_PREFIX_PATH="$prefix" "$@"
 }
 
-# new_plugin KIND NAME   leaves a built plugin in $folder
+# new_plugin KIND NAME builds a plugin in $folder
 new_plugin() {
   fresh "$2"
   expect_exit 0 "$privgrad" plugins new "$1" "$2" --dir "$folder"
   ! grep -rn '@[A-Z]*@' "$folder" || fail "a token of the template was left in"
   configure "$folder"
   expect_exit 0 "$CMAKE" --build "$folder/build"
-  # Whatever the author's own flags, a fresh plugin compiles without warnings.
+  # With any flags of the author, a new plugin compiles without warnings.
   ! grep -q 'warning:' "$log" || fail "the template compiles with warnings: $(cat "$log")"
 }
 
@@ -65,10 +65,12 @@ case_install() {
   expect_exit 0 env -u PRIVGRAD_PLUGIN_PATH "$privgrad" plugins list
   expect_text "$log" constant
   [ -f "$prefix/share/doc/privgrad/LICENSE" ] || fail "the licence is not installed"
-  # The program that downloads is found beside the moved one, and starts: the disk is what fails it.
+  # The companion program that downloads is found after the move, and starts: it fails only because
+  # of the disk.
   expect_exit 4 env PRIVGRAD_CACHE_DIR=/proc/privgrad "$privgrad" data fetch mnist
   expect_text "$log" /proc/privgrad
-  # What makes released values out of nothing is in the program for plugin authors, and in no other.
+  # Only the program for plugin authors contains the library that creates released values without a
+  # charge.
   companions=$prefix/lib/privgrad
   nm -C "$companions/privgrad-conformance" >"$log"
   expect_text "$log" "privgrad::core::released_for_testing("
@@ -81,14 +83,14 @@ case_install() {
     expect_text "$prefix/share/$shell" "plugins describe"
   done
   documentation=$prefix/share/doc/privgrad
-  # What a page of the documentation points to is there: links go on working.
+  # Files to which pages of the documentation link are installed, so that the links work.
   for file in README.md docs/manifest.md docs/components/README.md docs/decisions/README.md \
     examples/manifests/quickstart.yaml examples/studies/quickstart.yaml; do
     [ -f "$documentation/$file" ] || fail "$file is not installed"
   done
   [ ! -e "$documentation/examples/plugin_template" ] || fail "the template is installed twice"
   expect_exit 0 "$privgrad" validate "$documentation/examples/manifests/quickstart.yaml"
-  # Each command has a page, and no page lacks its command.
+  # Each command has a page, and each page has a command.
   "$privgrad" --help | sed -n '/^commands:/,/^$/s/^  \([a-z -]*[a-z-]\)  .*/\1/p' | tr ' ' '-' | sort >"$log.commands"
   (cd "$prefix/share/man/man1" && ls privgrad-*.1) | sed 's/^privgrad-//; s/\.1$//' | sort >"$log.pages"
   [ -s "$log.commands" ] || fail "--help lists no commands"
@@ -186,7 +188,8 @@ YAML
   cp "$lock" "$folder/privgrad.lock"
   expect_exit 0 "$privgrad" run "$manifest" --locked --out "$folder/second"
 
-  # One byte, and one that changes nothing but the hash: the last one, part of the section table.
+  # A change of one byte that affects only the hash: the last byte, which belongs to the section
+  # table.
   size=$(stat -c %s "$plugin")
   last=$(tail -c 1 "$plugin" | od -An -tu1 | tr -d ' ')
   printf "\\$(printf %o $(((last + 1) % 256)))" |
@@ -209,7 +212,8 @@ consumer() {
 }
 
 case_version() {
-  # An older one, whose plugins this ABI would refuse; a newer one is refused under any rule.
+  # An older version, whose plugins this ABI would refuse; a newer version is refused under any
+  # rule.
   consumer version 'find_package(privgrad 0.0 REQUIRED)'
   expect_exit 1 "$CMAKE" -S "$folder" -B "$folder/build" -G "$GENERATOR" -DCMAKE_PREFIX_PATH="$prefix"
   expect_text "$log" 'compatible with requested version "0.0"'
@@ -233,7 +237,7 @@ case_includes() {
   fi
 }
 
-# And compiles alone.
+# And compiles by itself.
 case_headers() {
   fresh headers
   : >"$log"
@@ -245,7 +249,7 @@ case_headers() {
   done
 }
 
-# A program elsewhere loads a model and predicts what the command does.
+# A third-party program loads a model and predicts the same as the command.
 case_use() {
   fresh use
   cp -r "$SOURCE"/examples/use/. "$folder"
@@ -258,12 +262,12 @@ case_use() {
   expect_exit 0 env -u PRIVGRAD_PLUGIN_PATH sh -c "'$folder/build/predict' '$folder/run/model.safetensors' <'$folder/rows'"
   expect_exit 0 "$privgrad" predict "$folder/run" --quiet --out "$folder/p.csv" \
     --data "{kind: csv, train: $folder/rows.csv, header: false, target: '20', classes: 2}"
-  # To the six digits that the program prints.
+  # Compared to the six digits that the program prints.
   "$folder/build/predict" "$folder/run/model.safetensors" <"$folder/rows" | tr ' ' '\n' >"$folder/by_program"
   tail -n +2 "$folder/p.csv" | cut -d, -f4- | tr ',' '\n' | awk '{ printf "%.6g\n", $1 }' >"$folder/by_command"
   [ "$(wc -l <"$folder/by_program")" = 4 ] || fail "expected two rows of two probabilities"
   diff "$folder/by_program" "$folder/by_command" || fail "the program and the command predict differently"
-  # The program that exports finds the installed plugins from where it lies.
+  # The program that exports finds the installed plugins relative to its own path.
   if [ -x "$BUILD/lib/privgrad/privgrad-export" ]; then
     expect_exit 0 env -u PRIVGRAD_PLUGIN_PATH "$privgrad" export "$folder/run" --out "$folder/model.onnx"
     [ ! -s "$log" ] || fail "export prints something"

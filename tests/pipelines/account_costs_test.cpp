@@ -8,7 +8,8 @@ namespace verify {
 
 TEST_CASE("an account reserves what the client costs that costs most, also where epsilon is 0",
           "[federated][account][privacy]") {
-  // 61 examples of three clients: the first has one more, and is sampled at a smaller rate.
+  // 61 examples for three clients: the first client has one more, and therefore a smaller sampling
+  // rate.
   Experiment experiment(kFederated,
                         {"seed=null", "mode=release", "data.rows=61", "data.size=61",
                          "sampler={kind: poisson, batch_size: 4}", "privacy.adjacency=zero_out",
@@ -30,7 +31,7 @@ TEST_CASE("an account reserves what the client costs that costs most, also where
   const core::DataAccount account(experiment.dir() / "rows.account");
   REQUIRE(account.entries().size() == 1);
   CHECK(account.entries().front().reserved == event_of(1));
-  // At the account's delta none of the clients costs anything.
+  // At the account's delta, none of the clients has any cost.
   const auto filter = core::make_guard(plan.manifest->account->filter);
   CHECK(account.spent(*filter).value == 0.0);
 }

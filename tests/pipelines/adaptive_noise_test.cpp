@@ -1,4 +1,4 @@
-// Noise that follows what a run releases: what is charged, what is guaranteed, what is refused.
+// Noise that depends on releases: the charges, the guarantees, and the refusals.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -25,8 +25,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// Private gradient descent on 400 examples; each test changes a line or two. The conversion is
-/// the one with a closed form, so that epsilons can be computed here.
+/// Private gradient descent on 400 examples; each test changes a line or two. The conversion has a
+/// closed form, so that the tests can compute epsilon.
 constexpr const char* kAdaptiveNoise = R"(privgrad: 1
 name: base
 seed: 1
@@ -50,7 +50,7 @@ const char* const kValidation =
 /// Bun and Steinke 2016, Proposition 1.3.
 double epsilon_of(double rho) { return rho + 2.0 * std::sqrt(rho * std::log(1e5)); }
 
-/// A run that has ended, and what it left.
+/// A finished run and its results.
 struct Ended {
   explicit Ended(const Overrides& overrides = {}, int threads = 1)
       : experiment(kAdaptiveNoise, overrides), result(experiment.run(threads)) {
@@ -69,7 +69,7 @@ struct Ended {
   double spent() const { return result.summary.at("epsilon_spent"); }
   const core::Plan& plan() { return experiment.plan(); }
 
-  /// Lines of the ledger that are no steps.
+  /// Lines of the ledger that are not steps.
   std::size_t checks_in_ledger() const {
     std::size_t count = 0;
     for (const auto& release : experiment.ledger().releases) count += release.what.empty() ? 0 : 1;
@@ -89,7 +89,7 @@ struct Ended {
 
   Experiment experiment;
   core::RunResult result;
-  std::vector<double> noise;  // of each step that was paid for
+  std::vector<double> noise;  // of each step that was charged
   std::vector<std::uint64_t> measured_at;
   std::vector<double> measured;
 };
@@ -105,7 +105,7 @@ std::string adaptive_refusal(const Overrides& overrides) {
   return {};
 }
 
-/// What the schedule of a run would do, asked after it.
+/// The next noise that the schedule of a finished run would choose.
 double next_noise(Ended& run) {
   const core::ComponentUse& use = run.plan().manifest->noise_multiplier;
   const auto schedule = use.make<Schedule>();
@@ -143,7 +143,7 @@ TEST_CASE("adaptive noise: a step and a check are paid for one by one, before th
   double last = 0.0;
   std::uint64_t step = 0, next_check = 5;
   for (const auto& release : ledger.releases) {
-    CHECK(release.epsilon > last);  // lines that are paid for together show one total
+    CHECK(release.epsilon > last);  // lines that are charged together show one total
     last = release.epsilon;
     if (release.what.empty()) {
       CHECK(release.step == step++);
@@ -151,7 +151,7 @@ TEST_CASE("adaptive noise: a step and a check are paid for one by one, before th
     } else {
       CHECK(release.what == "loss_change");
       CHECK(release.step == next_check);
-      CHECK(step == next_check);  // after that many steps, before the next one
+      CHECK(step == next_check);  // after that many steps, and before the next one
       CHECK(release.event.at("noise_multiplier") == 30.0);
       next_check += 5;
     }
@@ -163,7 +163,7 @@ TEST_CASE("adaptive noise: no run spends more than its budget, whatever it relea
   int exhausted = 0;
   for (int seed = 1; seed <= 40; ++seed) {
     INFO(seed);
-    // A learning rate of 0 makes the checks a coin's throw, and the length of the run with them.
+    // With a learning rate of 0 the checks are random, and so is the length of the run.
     Ended run({"seed=" + std::to_string(seed), "schedules.learning_rate=0"});
     for (const auto& release : run.experiment.ledger().releases) CHECK(release.epsilon <= 2.0);
     CHECK(run.result.epsilon.value == 2.0);
@@ -171,7 +171,7 @@ TEST_CASE("adaptive noise: no run spends more than its budget, whatever it relea
     ++exhausted;
     CHECK(run.result.status == core::RunStatus::budget_exhausted);
     CHECK(run.result.steps < 40);
-    // It ended where it had to: neither another step nor another check would have fitted.
+    // It ended at the right place: neither another step nor another check would have fitted.
     const double rho =
         std::pow(std::sqrt(std::log(1e5) + run.spent()) - std::sqrt(std::log(1e5)), 2.0);
     const bool check_was_due =
@@ -210,7 +210,7 @@ TEST_CASE("descent_check: the noise falls exactly after the checks that saw no d
 
 TEST_CASE("descent_check: with next to no noise it sees how the mean loss changed",
           "[adaptive_noise]") {
-  // The exact losses are those of metrics.jsonl; none is as large as the bound.
+  // The exact losses are in metrics.jsonl; none is as large as the bound.
   const Ended run({"schedules.noise_multiplier.check_noise_multiplier=1e-5",
                    "schedules.noise_multiplier.loss_bound=50", "privacy.target_epsilon=1e14"});
   const auto losses = run.metric("train_loss");
@@ -223,7 +223,7 @@ TEST_CASE("descent_check: with next to no noise it sees how the mean loss change
 
 TEST_CASE("descent_check: the noise of a check is the noise that was charged",
           "[adaptive_noise][privacy]") {
-  // Models that never change have no change of the loss: what is measured is noise alone, of
+  // The model never changes, so neither does the loss: the measurements are pure noise, with
   // standard deviation 30 * 2 / 400.
   const Ended run({"schedules.learning_rate=0", "schedules.noise_multiplier.every=1",
                    "schedules.noise_multiplier.raise=1e-9", "privacy.target_epsilon=100",
@@ -236,11 +236,11 @@ TEST_CASE("descent_check: the noise of a check is the noise that was charged",
     sum += z;
     if (i > 0) neighbours += z * run.measured[i - 1] / (30.0 * 2.0 / 400.0);
   }
-  // Five standard errors: of a sum of squares sqrt(2 n), of the others sqrt(n).
+  // Five standard errors: sqrt(2 n) for a sum of squares, sqrt(n) for the others.
   CHECK(std::abs(square - 1000.0) < 5.0 * std::sqrt(2000.0));
   CHECK(std::abs(sum) < 5.0 * std::sqrt(1000.0));
   CHECK(std::abs(neighbours) < 5.0 * std::sqrt(1000.0));
-  // And no step has the same numbers, or the difference of the two would have none.
+  // No step uses the same noise; otherwise the difference of the two would have none.
   const core::RandomKey of_steps = core::RandomKey::from_seed(1).derive("noise");
   for (std::size_t i = 0; i < 1000; ++i) {
     for (const std::uint64_t node : {run.measured_at[i] - 1, run.measured_at[i]}) {
@@ -253,10 +253,10 @@ TEST_CASE("descent_check: the noise of a check is the noise that was charged",
 
 namespace {
 
-/// Stand for losses that are not finite, which features cannot be.
+/// These stand for losses that are not finite, because features cannot be infinite or NaN.
 constexpr float kInf = 3e38f, kNan = 2e38f;
 
-/// A program whose loss is chosen for each example by its row: before and after.
+/// A program whose loss for each example is chosen by its row: before and after.
 class ChosenLosses final : public Program {
  public:
   std::size_t parameter_count() const override { return 1; }
@@ -276,7 +276,7 @@ class ChosenLosses final : public Program {
 
 using LossPair = std::array<float, 2>;
 
-/// What a check with next to no noise releases, times the number of examples in the plan.
+/// The release of a check with almost no noise, times the number of examples in the plan.
 double released_change(const std::vector<LossPair>& losses) {
   Experiment experiment(kAdaptiveNoise,
                         {"schedules.noise_multiplier.check_noise_multiplier=1e-7",
@@ -323,7 +323,7 @@ TEST_CASE("descent_check: losses count as 0 to the bound, and as the bound where
 
 TEST_CASE("descent_check: an example moves a check by the bound at most, exchanged by twice it",
           "[adaptive_noise][privacy]") {
-  // Examples whose change is as extreme as any can be, beside one that stays.
+  // Examples with the most extreme changes, together with one that does not change.
   const LossPair stays{0.5f, 0.75f}, zero{1.0f, 1.0f};
   const std::vector<LossPair> worst{{0.0f, 1e30f},  {0.0f, kNan}, {kInf, 0.0f},
                                     {1e30f, -5.0f}, {kNan, kNan}, {0.0f, 2.0f}};
@@ -340,7 +340,7 @@ TEST_CASE("descent_check: an example moves a check by the bound at most, exchang
           most_replaced, std::abs(released_change({stays, one}) - released_change({stays, other})));
     }
   }
-  // Attained, so that the bound that is charged for is the right one.
+  // The bound is attained, so the charged bound is the right one.
   CHECK_THAT(most_added, WithinAbs(2.0 * sensitivity_of_unit_bound(Adjacency::zero_out), 1e-4));
   CHECK_THAT(most_replaced,
              WithinAbs(2.0 * sensitivity_of_unit_bound(Adjacency::replace_one), 1e-4));
@@ -348,7 +348,7 @@ TEST_CASE("descent_check: an example moves a check by the bound at most, exchang
 
 TEST_CASE("descent_check: a check that the budget does not pay for ends the run unmade",
           "[adaptive_noise][privacy]") {
-  // A step costs 1/800 of rho, a check 1/18: two of them are more than epsilon 1.5 is worth.
+  // A step costs 1/800 of rho, a check 1/18: two checks exceed the rho of epsilon 1.5.
   const Ended run({"schedules.noise_multiplier.check_noise_multiplier=3",
                    "schedules.noise_multiplier.raise=1e-9", "privacy.target_epsilon=1.5"});
   REQUIRE(core::rho_for(1.5, 1e-5) < 2.0 / 18.0);
@@ -366,7 +366,7 @@ TEST_CASE("adaptive noise without a first value begins where the budget lasts fo
   const double rho = core::rho_for(2.0, 1e-5) - 7.0 / (2.0 * 30.0 * 30.0);
   CHECK_THAT(plan.noise_multiplier.front(), WithinRel(std::sqrt(40.0 / (2.0 * rho)), 1e-8));
   CHECK(plan.affordable_steps == 40);
-  // A loss that falls all the time: nothing is lowered, and all steps are made.
+  // With a constantly falling loss, the noise is never lowered, and all steps are made.
   Experiment validation(kAdaptiveNoise,
                         {"schedules.noise_multiplier={kind: validation, metric: loss, threshold: "
                          "0, every: 20}"});
@@ -385,7 +385,7 @@ TEST_CASE("adaptive noise: plan, statement and record say what is known, and whe
   const Json plan = core::to_json(before.plan());
   CHECK(plan.at("epsilon") == 2.0);
   CHECK(plan.at("noise_multiplier") == std::vector<double>(40, 20.0));
-  // The event costs what the budget is: so does whatever composes this run with others.
+  // The event costs the whole budget, also when this run is composed with others.
   CHECK(plan.at("event").at("event") == "zcdp");
   CHECK_THAT(plan.at("event").at("rho").get<double>(), WithinRel(core::rho_for(2.0, 1e-5), 1e-9));
   const Json adapts = plan.at("adaptive_noise");
@@ -410,7 +410,7 @@ TEST_CASE("adaptive noise: plan, statement and record say what is known, and whe
                                       " checks of the loss that were paid for"));
   CHECK(statement.at("mechanism").at("noise_multiplier").at("smallest") ==
         *std::min_element(run.noise.begin(), run.noise.end()));
-  // The events as an accountant takes them, composed anew.
+  // The events as an accountant receives them, composed again.
   const auto accountant =
       house().create<Accountant>("zcdp", Value::Object{{"conversion", "classic", {}}});
   accountant->start(Adjacency::zero_out);
@@ -453,7 +453,7 @@ TEST_CASE("validation: the noise falls exactly where public examples show no pro
     REQUIRE(run.noise.size() == 40);
     CHECK(run.checks_in_ledger() == 0);
     const auto shown = run.metric(metric == std::string("loss") ? "test_loss" : "test_accuracy");
-    // Before the first step, and every 5 steps but after the last.
+    // Before the first step, and every 5 steps except after the last one.
     REQUIRE(run.measured.size() == 8);
     for (std::size_t i = 1; i < run.measured.size(); ++i) {
       CHECK(run.measured_at[i] == 5 * i);
@@ -520,7 +520,7 @@ TEST_CASE("adaptive noise: what it is not planned for is refused where it stands
                   PrivacyError);
   CHECK_THAT(adaptive_refusal({"federated={clients: 2, rounds: 5, local_iterations: 2}"}),
              ContainsSubstring("federated runs do not support"));
-  // Batches whose sampling is not claimed are charged in full, and are taken.
+  // Batches without a claim of amplification are charged in full, and are accepted.
   Experiment unamplified(kAdaptiveNoise,
                          {"sampler={kind: poisson, batch_size: 100, amplification: false}"});
   CHECK(unamplified.run().epsilon.value == 2.0);
@@ -537,7 +537,7 @@ TEST_CASE("adaptive noise: without noise there is nothing to adapt, check or pay
 
 namespace {
 
-/// Begins with 20, checks after every 5 steps, and then says whatever a test wants.
+/// Begins with 20, checks after every 5 steps, and then returns whatever a test chooses.
 class AnyNoise final : public Schedule, public AdaptiveSchedule {
  public:
   explicit AnyNoise(const Params&) {}
@@ -567,7 +567,7 @@ TEST_CASE("adaptive noise: a schedule that asks for no noise ends the run before
     CHECK_THROWS_AS(experiment.run(), PluginError);
     CHECK(experiment.ledger().releases.size() == 6);  // five steps and the check
   }
-  // Whatever else it asks for is paid for, or not made.
+  // Whatever noise it asks for is paid for, or the step is not made.
   Experiment greedy = with_noise(1e-3);
   const auto result = greedy.run();
   CHECK(result.steps == 5);

@@ -1,5 +1,5 @@
-// The studies after Ling et al. 2023 (examples/studies/ali-dpfl): what they plan is what the paper
-// compares. The counts are those of docs/algorithms/ali-dpfl.md, from 50-digit arithmetic.
+// The studies after Ling et al. 2023 (examples/studies/ali-dpfl): their plans match the paper's
+// comparisons. The counts are those of docs/algorithms/ali-dpfl.md, from 50-digit arithmetic.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -16,8 +16,8 @@ namespace {
 
 const std::filesystem::path kStudies = kSource / "examples/studies/ali-dpfl";
 
-/// Rows as many as the study's, of two numbers each, and a small model: neither decides about what
-/// steps cost.
+/// As many rows as in the study, with two numbers each, and a small model: neither affects the cost
+/// of steps.
 core::StudyPlan planned_study(const std::string& name, const std::string& rows = "50000",
                               const Overrides& more = {}) {
   const Overrides set{"data={kind: synthetic, rows: " + rows +
@@ -36,13 +36,13 @@ const core::Plan& arm_of(const core::StudyPlan& plan, const std::string& name) {
 
 struct Row {
   double epsilon;
-  std::uint64_t steps, rounds;  // Rc, what the budget pays for, and Rs
+  std::uint64_t steps, rounds;  // Rc, the steps that the budget can pay for, and Rs
 };
 
 struct Table {
   std::string name;
   std::vector<Row> rows;
-  std::vector<std::uint64_t> fixed;  // local iterations beside ALI-DPFL
+  std::vector<std::uint64_t> fixed;  // the fixed local iterations that are compared with ALI-DPFL
   bool has_rounds_enough;            // Rs >= Rc
 };
 
@@ -87,7 +87,7 @@ TEST_CASE("the tables of Ling et al.: what each budget pays for, in every arm", 
         }
         CHECK(arm.epsilon().value <= row.epsilon);
         if (tau == 0 && !table.has_rounds_enough) {
-          // Private estimates are paid from the same budget: they cost steps, a tenth at most.
+          // Private estimates use the same budget: they cost at most a tenth of the steps.
           CHECK(arm.beside.size() == row.rounds);
           CHECK(arm.affordable_steps < row.steps);
           CHECK(arm.affordable_steps > row.steps * 9 / 10);
@@ -96,8 +96,8 @@ TEST_CASE("the tables of Ling et al.: what each budget pays for, in every arm", 
           const std::uint64_t most = tau == 0 ? row.steps : row.rounds * tau;
           CHECK(arm.affordable_steps == std::min(row.steps, most));
         }
-        // Whose rounds are enough is ended by the budget: what is left of it would not pay for
-        // another step, which costs less than 0.005 here.
+        // A run with enough rounds is ended by its budget: the rest would not pay for another step,
+        // which costs less than 0.005 here.
         if (arm.affordable_steps < row.rounds * std::max<std::uint64_t>(1, tau))
           CHECK(arm.epsilon().value > row.epsilon - 0.005);
       }
@@ -106,7 +106,8 @@ TEST_CASE("the tables of Ling et al.: what each budget pays for, in every arm", 
   }
 }
 
-// docs/experiments/ali-dpfl.md; the counts of fixed numbers are those of docs/algorithms/ali-dpfl.md.
+// docs/experiments/ali-dpfl.md; the counts for fixed numbers are those of
+// docs/algorithms/ali-dpfl.md.
 TEST_CASE("the same federation by pld pays for the steps that its page says", "[ali][study]") {
   const core::StudyPlan plan =
       planned_study("table-3-fashion-mnist", "50000", {"privacy.accountant=pld"});
@@ -151,6 +152,6 @@ TEST_CASE("the bases of the tables sample 15 of 1000, and leave the end to the b
     CHECK(std::get<double>(manifest.resolved.find("sampler")->find("batch_size")->data()) ==
           base.batch);
     CHECK(base.batch / (static_cast<double>(base.size) / 10.0) == 0.015);
-    CHECK(manifest.steps > 1537);  // more than any budget of the tables pays for
+    CHECK(manifest.steps > 1537);  // more than any budget in the tables can pay for
   }
 }

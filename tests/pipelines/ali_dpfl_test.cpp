@@ -1,4 +1,4 @@
-// Federated runs whose local iterations follow from what was released, and what that costs.
+// Federated runs whose local iterations depend on releases, and their cost.
 #include <algorithm>
 
 #include "federated.hpp"
@@ -12,10 +12,10 @@ namespace federated {
 
 namespace {
 
-/// One step a round, whatever it is told.
+/// One step per round, whatever it receives.
 class WatchedIterations final : public Schedule, public AdaptiveLocalIterations {
  public:
-  static inline std::vector<bool> seen;  // whether a round knew of the one before
+  static inline std::vector<bool> seen;  // whether a round had estimates of the previous one
 
   explicit WatchedIterations(const Params&) {}
   void start(const Horizon&) override {}
@@ -53,8 +53,8 @@ TEST_CASE("ali_dpfl: both budgets hold, and the last round is shortened", "[fede
     last = now;
   }
   if (rounds.size() < 20) CHECK(result.steps == plan.affordable_steps);
-  // Claimed is the cost of all steps that the budget pays for, however many were made; what the
-  // ledgers came to on the way has another name, also while it goes on.
+  // The stated epsilon is the cost of all affordable steps, however many were made; the total of
+  // the ledgers so far has another name, even during the run.
   CHECK(result.epsilon.value == plan.epsilon().value);
   CHECK(result.statement.at("accounted_steps") == plan.affordable_steps);
   CHECK(result.statement.at("charged_steps") >= result.steps);
@@ -72,7 +72,7 @@ TEST_CASE("what is claimed of steps that may not be made is an upper bound, with
     return Experiment(kBase, set).run().statement;
   };
   const Json fixed = statement_of({});
-  CHECK(fixed.at("lower").is_number());  // of steps that are known: pld proves both sides
+  CHECK(fixed.at("lower").is_number());  // for a known number of steps: pld proves both bounds
   CHECK(fixed.at("accounted_steps") == fixed.at("charged_steps"));
   // Ten rounds cannot use up the budget of 2000 steps.
   const Json chosen = statement_of({kAli, "steps=2000", "federated.estimates=from_models"});
@@ -100,7 +100,8 @@ TEST_CASE("a federated run that diverges is accounted for in full", "[federated]
     CHECK(result.epsilon.value == planned.value);
     CHECK_FALSE(result.epsilon.lower.has_value());
     CHECK(result.statement.at("accounted_steps") == experiment.plan().affordable_steps);
-    // Clients have a ledger and an event each; the server of dp_fed_avg has the run's.
+    // With fed_avg each client has a ledger and an event; with dp_fed_avg the server has those of
+    // the run.
     const core::Plan& plan = experiment.plan();
     CHECK(result.summary.at("accounted_event") ==
           (plan.federated->at_server ? core::to_json(plan.event) : nlohmann::json(nullptr)));
@@ -119,7 +120,7 @@ TEST_CASE("ali_dpfl: rounds enough for every step: one step each, and nothing is
 
 TEST_CASE("ali_dpfl: a client with a small budget need not slow down the others",
           "[federated][ali]") {
-  // Batches of 10 are a larger part of a small shard, whose client's budget ends earlier.
+  // A batch of 10 is a larger part of a small shard, whose client's budget therefore ends earlier.
   const auto paced_by = [](const std::string& pace) {
     return std::vector<std::string>{
         kAli,
@@ -158,8 +159,8 @@ TEST_CASE("ali_dpfl: a client with a small budget need not slow down the others"
 
 TEST_CASE("ali_dpfl: estimates that would leave no more steps than rounds are not bought",
           "[federated][ali]") {
-  // Half of the budget for estimates leaves fewer than 100 steps, for which 100 rounds are enough;
-  // without them the budget pays for more than 100, and each round has its step.
+  // With half of the budget for estimates, fewer than 100 steps are left, for which 100 rounds are
+  // enough; without estimates the budget pays for more than 100 steps, and each round has a step.
   const std::vector<std::string> set{kAli, "steps=1000", "federated.rounds=100",
                                      "federated.estimate_share=0.5"};
   Experiment free(kBase,
@@ -215,7 +216,8 @@ TEST_CASE("private estimates cost what their share says, and leave fewer steps",
   Experiment experiment(kBase, base);
   CHECK(experiment.plan().beside.size() == 20);
   CHECK(experiment.plan().epsilon().value <= 6.0);
-  // On their own they cost their share of the target, and no less than calibration leaves.
+  // By themselves the estimates cost their share of the target, except for the tolerance of
+  // calibration.
   for (const double share : {0.1, 0.5}) {
     std::vector<std::string> set = base;
     set.push_back("federated.estimate_share=" + std::to_string(share));

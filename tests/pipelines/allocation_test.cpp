@@ -1,4 +1,4 @@
-// Runs in which each example draws its step of an epoch by itself.
+// Runs in which each example draws its own step of an epoch.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -41,7 +41,7 @@ double epsilon_of(const Overrides& set) {
 
 // ---- samplers that charge epochs otherwise than they draw them
 
-/// Epochs of three steps, drawn and charged as the variants say.
+/// Epochs of three steps, drawn and charged as the variant says.
 class Thirds : public Sampler {
  public:
   explicit Thirds(const Params&) {}
@@ -139,7 +139,7 @@ TEST_CASE("an epoch is charged at its first step, and an unfinished one whole",
     CHECK(charge.cost == (charge.step % 5 == 0 ? kEpoch : Event::nothing()));
   const auto ledger = experiment.ledger();
   REQUIRE(ledger.releases.size() == 12);
-  // Two steps of the third epoch cost as much as all five, and a step more costs another epoch.
+  // Two steps of the third epoch cost as much as all five, and one more step costs another epoch.
   CHECK(epsilon_of({"steps=11"}) == epsilon_of({"steps=15"}));
   CHECK(epsilon_of({"steps=15"}) < epsilon_of({"steps=16"}));
   CHECK(ledger.releases.front().epsilon == epsilon_of({"steps=5"}));
@@ -170,14 +170,14 @@ TEST_CASE("a step whose batch is empty releases its noise", "[allocation][privac
 
 namespace {
 
-/// A run whose keys change with its steps, which can be saved and taken up anywhere.
+/// A run whose keys change with its steps; it can be saved and resumed at any step.
 class Ratcheting {
  public:
   Ratcheting() {
     begin();
     trainer_.open_ledger(ledger(), nlohmann::json::object());
   }
-  /// Goes on from what another one has saved.
+  /// Continues from the state that another one has saved.
   Ratcheting(const Ratcheting& other, const std::string& saved) {
     begin();
     fs::copy_file(other.ledger(), ledger());
@@ -186,7 +186,7 @@ class Ratcheting {
     trainer_.reopen_ledger(ledger(), nlohmann::json::object(), true);
   }
 
-  /// The key of the sampler's coins in a step.
+  /// The key of the sampler's coins in a given step.
   static core::RandomKey coins_of(std::uint64_t step) {
     return core::RandomKey::from_seed(100 + step).derive("sampler");
   }
@@ -239,7 +239,7 @@ TEST_CASE("an epoch keeps the coins of its first step, which are forgotten with 
     std::vector<std::uint32_t> expected;
     sampler->sample(step, 60, *core::make_random_source(Ratcheting::coins_of(first)), expected);
     CHECK(run.step(step) == expected);
-    // Private state knows the coins of the epoch that is under way, and no others.
+    // The private state contains the coins of the current epoch, and no others.
     for (std::uint64_t other = 0; other < 15; ++other)
       CHECK(holds(run.saved(), Ratcheting::coins_of(other)) == (other == first && step % 5 != 4));
   }
@@ -279,11 +279,11 @@ TEST_CASE("the noise of a step follows the coins of its epoch", "[allocation][pr
     std::vector<float> changed;
     try {
       changed = next(core::RandomKey::from_seed(other));
-    } catch (const PluginError&) {  // a row of step 0 is in step 1 as well
+    } catch (const PluginError&) {  // a row of step 0 also occurs in step 1
       continue;
     }
     ++gone_on;
-    // With the same noise, sums of at most 60 rows of length 1 differ by 120 in all, and models by
+    // With the same noise, sums of at most 60 rows of length 1 differ by at most 120, and models by
     // that times 0.5 / 12.
     double square = 0.0;
     for (std::size_t i = 0; i < changed.size(); ++i)
@@ -396,13 +396,14 @@ TEST_CASE("plans say what they would cost with random allocation", "[allocation]
     CHECK(found->adjacency == Adjacency::zero_out);
     CHECK(found->epsilon == allocated);
   }
-  // Each epoch by its own smallest noise, as the sampler charges it.
+  // Each epoch is charged for its smallest noise, as the sampler does.
   const std::string noise =
       "schedules.noise_multiplier={kind: list, values: [3, 2, 3, 3, 3, 4, 5, "
       "4, 5, 4, 6, 6]}";
   CHECK(price({shuffle, "privacy.adjacency=zero_out", noise})->epsilon ==
         epsilon_of({"steps=12", "privacy.adjacency=zero_out", noise}));
-  // Twelve epochs of as many noises are taken at eight: an upper bound, at most by 3^(1/8) less noise.
+  // Twelve epochs with different noises are approximated by eight: an upper bound, with noise at
+  // most 3^(1/8) smaller.
   const auto falling = [](double first) {
     std::string values = "schedules.noise_multiplier={kind: list, values: [";
     for (int step = 0; step < 24; ++step)

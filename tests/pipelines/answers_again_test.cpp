@@ -1,5 +1,5 @@
-// Whether what components made public follows from what was released: asked again by verify, whose
-// process is shown no row.
+// Whether components' public answers follow from releases: verify repeats the questions in a
+// process that has seen no row.
 #include <cstring>
 
 #include "../faults/right_statistic.hpp"
@@ -14,7 +14,7 @@ const char* const kLearns =
     "data.transforms=[{kind: standardize, statistic: private, range: [-3, 3], share: 0.1}, "
     "{kind: center, statistic: private, max_norm: 2, noise_multiplier: 30}]";
 
-/// Writes a file of a finished run, and binds it anew: what somebody does who has this program.
+/// Replaces a file of a finished run, and binds it again, as anyone with this program could.
 std::string problems_with(const fs::path& run, const std::string& file, const std::string& text) {
   write_file(run / file, text);
   std::vector<Json> lines = json_lines(run / "ledger.jsonl");
@@ -23,7 +23,7 @@ std::string problems_with(const fs::path& run, const std::string& file, const st
   return all_of(check(run).problems);
 }
 
-/// Adds a row that it was shown to what it has learnt, by way of a file.
+/// Adds a row that it has seen, through a file, to what it has learnt.
 class ByFile final : public RightStatistic {
  public:
   using RightStatistic::RightStatistic;
@@ -95,7 +95,7 @@ TEST_CASE("what transforms learnt is learnt again of the recorded releases by ve
   CHECK_THAT(with("/0/transform", 1), ContainsSubstring("reported.statistics[0] that is not"));
   CHECK(problems_with(run, "summary.json", before) == "");
 
-  // A row in the model instead of what was learnt of the release.
+  // A row in the model, instead of what was learnt from the release.
   std::string model = read_file(run / "model.safetensors");
   const core::TensorHeader header = core::parse_tensor_header(model, model.size());
   const auto tensor =
@@ -134,7 +134,8 @@ TEST_CASE("clip norms that adapt are made again where each step is measured", "[
   REQUIRE(lines.size() == 20);
   Json line = Json::parse(lines[6]);
   REQUIRE(line.at("step") == 7);
-  line["clip_norm"] = line.at("clip_norm").get<double>() * (1.0 + 1e-6);  // says a little of a row
+  // reveals a little of a row
+  line["clip_norm"] = line.at("clip_norm").get<double>() * (1.0 + 1e-6);
   lines[6] = line.dump();
   CHECK_THAT(problems_with(run, "metrics.jsonl", all_of(lines)),
              ContainsSubstring("metrics.jsonl: the clip norm behind step 7 does not follow from "

@@ -1,5 +1,5 @@
-// Audits of whole manifests: how often a lower bound is above the proved one, how near it comes, and
-// what it finds where noise is not what was charged for.
+// Audits of whole manifests: how often a lower bound exceeds the proved one, how near it comes, and
+// what it finds if the noise is not the charged one.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -51,7 +51,8 @@ double mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-/// What the method gets where each canary is told apart as N(0, 1) from N(mu, 1).
+/// The bound that the method would find if each canary were distinguished like N(0, 1) from
+/// N(mu, 1).
 double ideal_epsilon(const core::AuditBound& planned, const std::vector<double>& mus,
                      std::mt19937_64& random) {
   std::normal_distribution<double> normal;
@@ -68,7 +69,8 @@ double ideal_epsilon(const core::AuditBound& planned, const std::vector<double>&
   return core::gaussian_epsilon(core::f_dp_mu(made, 0.01), 1e-5);
 }
 
-/// What the method gets where each canary is in steps by chance, and is seen beside noise as planned.
+/// The bound that the method would find if canaries take part by chance, and the noise is as
+/// planned.
 /// \returns the factor of the noise that is excluded.
 double ideal_sampled(const core::AuditBound& planned, const core::Plan& plan,
                      const core::SampledFamily& family, std::mt19937_64& random) {
@@ -98,8 +100,8 @@ double ideal_sampled(const core::AuditBound& planned, const core::Plan& plan,
   return family.one_run_factor(made, 0.01);
 }
 
-/// By how much each example can be seen in all releases, in units of their noise: what the plan
-/// charged for. Of correlated releases that depends on the example's place in the order.
+/// How visible each example is in all releases, in units of their noise, according to the charges
+/// of the plan. For correlated releases this depends on the example's place in the order.
 std::vector<double> seen_by(const core::Plan& plan) {
   std::vector<double> mus(plan.dataset_size);
   if (plan.correlated) {
@@ -111,13 +113,13 @@ std::vector<double> seen_by(const core::Plan& plan) {
   }
   if (plan.accountants.front().name == "gdp")
     return std::vector<double>(plan.dataset_size, core::gaussian_mu(plan.epsilon().value, 1e-5));
-  double squares = 0.0;  // of the discrete Gaussian, which is charged for as zCDP
+  double squares = 0.0;  // for the discrete Gaussian, which is charged as zCDP
   for (const core::Charge& charge : plan.charges)
     squares += 2.0 * std::get<ZcdpEvent>(charge.cost.kind()).rho;
   return std::vector<double>(plan.dataset_size, std::sqrt(squares));
 }
 
-/// Draws every row in every step, and charges as if each were in one of five steps.
+/// Draws every row in every step, but charges as if each were in one of five steps.
 class Understates final : public Sampler {
  public:
   explicit Understates(const Params&) {}
@@ -140,7 +142,7 @@ class Understates final : public Sampler {
   SamplingPlan plan_;
 };
 
-/// A model with one parameter, a bias, whose cells a pass adds up in float32.
+/// A model with one parameter, a bias; a pass adds up its cells in float32.
 class SingleSums final : public Program, public ExactClipping {
  public:
   explicit SingleSums(std::size_t parameters) : parameters_(parameters) {}
@@ -201,7 +203,7 @@ class SingleBackend final : public Backend {
 
 TEST_CASE("lower bounds are above the proved one no more often than they may",
           "[audit][privacy][long]") {
-  // Every kind of coin, sampler, aggregator, clipping, arithmetic and mode that an audit knows.
+  // Every kind of coin, sampler, aggregator, clipping, arithmetic and mode that audits support.
   const std::string shuffle = "sampler={kind: shuffle, batch_size: 50}";
   const std::string poisson = "sampler={kind: poisson, batch_size: 40}";
   const std::string add_or_remove = "privacy.adjacency=add_or_remove_one";
@@ -238,7 +240,7 @@ TEST_CASE("lower bounds are above the proved one no more often than they may",
     CHECK(result.epsilon_upper > 2.9);
     above += result.contradicts() ? 1 : 0;
   }
-  // Binomial at most; with a false alarm in 10^6.
+  // The largest count of the binomial distribution, with a false-alarm probability of 10^-6.
   int most = 0;
   while (tail_above(audits, 0.01, most) > 1e-6) ++most;
   CHECK(above <= most);
@@ -246,8 +248,8 @@ TEST_CASE("lower bounds are above the proved one no more often than they may",
 
 TEST_CASE("bounds from repeated runs of a Gaussian are above it as often as they may",
           "[audit][privacy][long]") {
-  // 20 runs, of which k are right: above at confidence 80 % from the first k on that is as rare as
-  // that. The count's law is that of guesses that are right with probability Phi(mu / 2).
+  // Of 20 guesses, k are correct: the bound at confidence 80 % is above epsilon from the first k
+  // whose probability is that small. Each guess is correct with probability Phi(mu / 2).
   const int audits = trials(1000, "audits of 20 runs");
   const double mu = core::gaussian_mu(3.0, 1e-5);
   const double right = 0.5 * std::erfc(-mu / 2.0 / std::sqrt(2.0));
@@ -264,7 +266,7 @@ TEST_CASE("bounds from repeated runs of a Gaussian are above it as often as they
                 {.kind = core::AuditKind::repeated, .runs = 20, .confidence = 0.8});
     above += result.contradicts() ? 1 : 0;
   }
-  // On both sides, with a false alarm in 10^5 each.
+  // Two-sided, with a false-alarm probability of 10^-5 each.
   INFO(above << " of " << audits << " where " << expected << " of all are expected");
   CHECK(tail_above(audits, expected, above - 1) > 1e-5);
   CHECK(1.0 - tail_above(audits, expected, above) > 1e-5);
@@ -272,8 +274,8 @@ TEST_CASE("bounds from repeated runs of a Gaussian are above it as often as they
 
 TEST_CASE("bounds from repeated sampled runs are above as often as they may",
           "[audit][privacy][long]") {
-  // As before, of 20 runs whose steps take each row with probability 1/2: guesses by likelihood ratio
-  // are right with probability 1/2 + half of the total variation, which integrals give.
+  // As above, for 20 runs whose steps take each row with probability 1/2: likelihood-ratio guesses
+  // are correct with probability 1/2 plus half of the total variation, computed by integrals.
   const int audits = trials(300, "audits of 20 sampled runs");
   const Overrides set{"steps=4", "data.rows=20", "sampler={kind: poisson, batch_size: 10}",
                       "privacy.accountant=pld"};
@@ -294,15 +296,16 @@ TEST_CASE("bounds from repeated sampled runs are above as often as they may",
     CHECK(result.bound().method == "repeated_sampled");
     above += result.contradicts() ? 1 : 0;
   }
-  // On both sides, with a false alarm in 10^5 each.
+  // Two-sided, with a false-alarm probability of 10^-5 each.
   INFO(above << " of " << audits << " where " << expected << " of all are expected");
   CHECK(tail_above(audits, expected, above - 1) > 1e-5);
   CHECK(1.0 - tail_above(audits, expected, above) > 1e-5);
 }
 
 TEST_CASE("choosing where and how to look costs the bound nothing", "[audit][privacy][long]") {
-  // An honest run, eight places: what is chosen fits the first two thirds of the runs by chance, and
-  // must not count. Were they counted, nearly each audit at confidence 80 % would be above.
+  // A correct run with eight places: the chosen place fits the first two thirds of the runs by
+  // chance, so these must not count. If they did, almost every audit at confidence 80 % would
+  // exceed epsilon.
   const int audits = trials(100, "audits that choose among eight places");
   int above = 0;
   for (int i = 0; i < audits; ++i) {
@@ -320,7 +323,7 @@ TEST_CASE("choosing where and how to look costs the bound nothing", "[audit][pri
 
 TEST_CASE("repeated runs of a full-batch Gaussian come near the proved epsilon",
           "[audit][privacy]") {
-  // 10,000 guesses, each right with probability Phi(mu / 2), give 0.91 of it, with a standard
+  // 10,000 guesses, each correct with probability Phi(mu / 2), give 0.91 of it, with a standard
   // deviation of 0.04. The seed is fixed.
   for (const char* adjacency : {"zero_out", "replace_one"}) {
     const core::AuditResult result = audited(
@@ -359,8 +362,8 @@ TEST_CASE("one run gets what its method gets of an ideal Gaussian",
       real.push_back(gaussian->epsilon);
       for (int k = 0; k < 3; ++k) ideal.push_back(ideal_epsilon(*gaussian, mus, random));
     }
-    // A bound's standard deviation is a fifth of it: 20 of them err by 5 % in their mean.
-    // The seeds are fixed.
+    // A bound's standard deviation is a fifth of its value, so the mean of 20 bounds has an error
+    // of 5 %. The seeds are fixed.
     INFO(mean(real) << " of " << mean(ideal));
     CHECK(mean(real) >= 0.9 * mean(ideal));
     CHECK(mean(real) <= 1.1 * mean(ideal));
@@ -381,7 +384,7 @@ TEST_CASE("one run of a sampled manifest gets what its method gets of the ideal 
     std::vector<double> real, ideal;
     std::mt19937_64 random(6);
     std::optional<core::SampledFamily> family;
-    std::map<double, double> epsilons;  // of factors: the grids take long
+    std::map<double, double> epsilons;  // by factor, because the grids take long to compute
     for (int i = 0; i < audits; ++i) {
       Experiment experiment(kAudited, with(set, {"data.rows=1000", "seed=" + std::to_string(i)}));
       if (!family)
@@ -397,11 +400,11 @@ TEST_CASE("one run of a sampled manifest gets what its method gets of the ideal 
         ideal.push_back(epsilons[factor]);
       }
     }
-    // A bound's standard deviation is a fifth of it; the seeds are fixed.
+    // A bound's standard deviation is a fifth of its value; the seeds are fixed.
     INFO(mean(real) << " of " << mean(ideal));
     CHECK(mean(real) >= 0.9 * mean(ideal));
     CHECK(mean(real) <= 1.1 * mean(ideal));
-    // Which is not nothing: without the law of the sampling it would be 0 to 0.2.
+    // A meaningful bound: without the law of the sampling it would be 0 to 0.2.
     CHECK(mean(real) >= 0.8);
   }
 }
@@ -428,10 +431,11 @@ TEST_CASE("half of the noise that was charged for is found out", "[audit][privac
 
 TEST_CASE("neighbours that are crafted against floating point show it, and exact sums cover it",
           "[audit][exact][privacy]") {
-  // A linear model of 4096 parameters; 300 runs of which 120 are guessed. In floating point, a fifth
-  // of the 4096 numbers of a release are so near 0 that they show whether they are whole steps of the
-  // noise; with the row they are that by chance, each a quarter of the time on average. So
-  // all guesses are right, and the bound is the largest that 120 guesses can prove, 2.9.
+  // A linear model of 4096 parameters; 300 runs of which 120 are guessed. In floating point, a
+  // fifth of the 4096 numbers of a release are so near 0 that they show whether they are whole
+  // steps of the noise; with the row, each of them is a whole step only by chance, with probability
+  // 1/4 on average. So all guesses are correct, and the bound is the largest that 120 guesses can
+  // prove, 2.9.
   const Overrides lattice{"data.rows=8", "data.dimensions=4095",     "data.target=linear",
                           "steps=1",     "privacy.target_epsilon=1", "seed=5"};
   const core::AuditOptions crafted{
@@ -452,8 +456,8 @@ TEST_CASE(
     "rows that are crafted against sums in single precision move no sum here, and such a sum ends "
     "its run",
     "[audit][exact][privacy]") {
-  // 60 000 rows. A sum in float32 moves by some 42 clip norms for one row more, which the noise of
-  // epsilon 1 does not hide; the sums in double (arithmetic: float) and in whole numbers move by one.
+  // 60 000 rows. One more row changes a float32 sum by some 42 clip norms, which the noise of
+  // epsilon 1 does not hide; sums in double (arithmetic: float) and in whole numbers change by one.
   const Overrides rounding{"data.rows=60000", "data.dimensions=1",        "data.target=linear",
                            "steps=1",         "privacy.target_epsilon=1", "seed=6"};
   const core::AuditOptions crafted{
@@ -463,7 +467,7 @@ TEST_CASE(
     CHECK_FALSE(audited(with(rounding, {arithmetic}), crafted).contradicts());
   }
   const Catalog catalog = house_with({offer<Backend, SingleBackend>("single")});
-  // The run looks at its only step, and finds that the sum is not that of its examples.
+  // The run checks its only step, and finds that the sum is not that of its examples.
   CHECK_THROWS_WITH(audited(with(rounding, {"backend=single"}), crafted, catalog),
                     ContainsSubstring("test:single: "));
 }

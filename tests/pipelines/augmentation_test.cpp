@@ -1,4 +1,4 @@
-// Altered copies of images, whose mean gradient stands for that of the image.
+// Altered copies of images, whose mean gradient replaces that of the image.
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -64,8 +64,8 @@ std::string images_refusal(const std::vector<std::string>& overrides) {
 
 TEST_CASE("copies of an image that altering leaves as it is change nothing but roundings",
           "[augmentation]") {
-  // Without copies, contributions are made of factors of some 13 bits: near the gradients to a few
-  // parts in ten thousand.
+  // Without copies, contributions consist of factors of some 13 bits: they differ from the
+  // gradients by a few parts in ten thousand.
   const auto trained = [](const std::string& augmentation) {
     std::vector<std::string> overrides = kOff;
     overrides.push_back("augmentation=" + augmentation);

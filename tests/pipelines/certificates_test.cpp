@@ -1,4 +1,4 @@
-// Accountants that claim something and accountants that prove something, told apart by a plan.
+// Accountants with claims and accountants with proofs, which a plan distinguishes.
 #include <memory>
 
 #include "house_plugins.hpp"
@@ -9,7 +9,7 @@ using namespace privgrad;
 
 namespace {
 
-/// Answers what its parameters say, whatever happened.
+/// Returns the answers in its parameters, whatever happened.
 class Scripted : public Accountant {
  public:
   explicit Scripted(const Params& params)
@@ -29,8 +29,8 @@ class Scripted : public Accountant {
   PrivacyAnswer answer_;
 };
 
-/// Proves that epsilon lies in [1, 2]; by delta = 1e-6 it shows how it behaves when it fails, and
-/// by 1e-7 when it finds nothing finite.
+/// Proves that epsilon lies in [1, 2]; with delta = 1e-6 it fails, and with 1e-7 it finds no finite
+/// value.
 class Prover final : public Accountant {
  public:
   explicit Prover(const Params&) {}
@@ -100,7 +100,7 @@ std::vector<core::AccountantReport> reports(const Asked& asked) {
 
 PrivacyAnswer guard(const Asked& asked) { return reports(asked).front().epsilon; }
 
-/// What is said beside the guard.
+/// The answer of an accountant that is reported in addition to the guard.
 PrivacyAnswer beside(const std::string& accountant, const std::string& delta = "1e-5") {
   return reports({.accountant = "says", .also = "[" + accountant + "]", .delta = delta})
       .at(1)
@@ -111,7 +111,7 @@ bool mentions(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-/// The text of the error that a plan ends with.
+/// The text of the error with which a plan ends.
 template <class Error>
 std::string certificates_refusal(const Asked& asked) {
   try {
@@ -144,7 +144,7 @@ TEST_CASE("a claim inside the proven interval is shown with it, as an estimate",
   const PrivacyAnswer answer = beside("{kind: claims, value: 1.5, lower: 1.4}");
   CHECK(answer.value == 1.5);
   CHECK(answer.bound == BoundKind::estimate);
-  CHECK(answer.lower == 1.0);  // as it is proved
+  CHECK(answer.lower == 1.0);  // the proved value
   CHECK(mentions(answer.note, "inside [1, 2], which proves proves"));
 }
 
@@ -195,14 +195,14 @@ TEST_CASE("an accountant whose certifier is not loaded is refused where it is na
 }
 
 TEST_CASE("accountants that contradict each other are refused, whichever guards", "[certificate]") {
-  // zcdp's epsilon at noise multiplier 5 and 4 steps is about 2; nobody can prove 1000.
+  // The epsilon of zcdp at noise multiplier 5 and 4 steps is about 2; nobody can prove 1000.
   const char* liar = "{kind: says, value: 1001, lower: 1000}";
   const std::string beside = certificates_refusal<PrivacyError>(
       {.accountant = "zcdp", .also = std::string("[") + liar + "]"});
   CHECK(mentions(beside, "privacy.also: the accountants contradict each other: says proves"));
   CHECK(mentions(certificates_refusal<PrivacyError>({.accountant = liar, .also = "[zcdp]"}),
                  "contradict"));
-  // An estimate may lie anywhere.
+  // An estimate may have any value.
   CHECK_NOTHROW(reports({.accountant = liar, .also = "[{kind: says, bound: estimate}]"}));
 }
 
@@ -220,7 +220,7 @@ TEST_CASE("noise that saddle_point calibrates is raised until pld proves the bud
     return core::make_plan(core::parse_manifest(text, "guarded.yaml", {}, house()));
   };
   const core::Plan plan = planned("saddle_point");
-  // All steps are paid for, so the noise was not found by an answer below the proof.
+  // All steps are affordable, so no answer below the proof was used to find the noise.
   CHECK(plan.affordable_steps == 500);
   const auto pld = house().create<Accountant>("pld", {});
   pld->start(Adjacency::add_or_remove_one);
@@ -230,7 +230,7 @@ TEST_CASE("noise that saddle_point calibrates is raised until pld proves the bud
   CHECK(plan.epsilon().value == proof.value);
   CHECK(plan.epsilon().lower == proof.lower);
   CHECK(plan.epsilon().bound == BoundKind::upper);
-  // By less than pld's interval is wide, and to where pld alone would have come.
+  // Within the width of pld's interval, and as near as pld alone would come.
   const auto estimates = house().create<Accountant>("saddle_point", {});
   estimates->start(Adjacency::add_or_remove_one);
   estimates->compose(plan.event, 1);

@@ -87,8 +87,8 @@ TEST_CASE("adaptive clipping is charged with its count, as one release a step",
 }
 
 TEST_CASE("the adaptive clip norm finds the quantile of the gradient norms", "[run][clipping]") {
-  // A linear model that begins at zero and never moves: the gradient of an example x is
-  // (p - y) x' with p - y = +-(1/2, -1/2), so its norm is sqrt((||x||^2 + 1) / 2).
+  // A linear model whose parameters stay zero: the gradient of an example x is (p - y) x' with p -
+  // y = +-(1/2, -1/2), so its norm is sqrt((||x||^2 + 1) / 2).
   const auto clip_norm_after = [](const std::string& quantile, const std::string& noise) {
     Experiment experiment(
         kClipping, {"model={kind: linear, initialisation: zeros}", "schedules.learning_rate=0",
@@ -114,7 +114,7 @@ TEST_CASE("the adaptive clip norm finds the quantile of the gradient norms", "[r
   // Without noise the clip norm settles between two neighbours of the quantile.
   CHECK_THAT(clip_norm_after("0.5", "privacy.noise=off"), WithinAbs(0.5, 0.01));
   CHECK_THAT(clip_norm_after("0.9", "privacy.noise=off"), WithinAbs(0.9, 0.01));
-  // With noise of 20 in 400 examples, 0.05, each step moves its logarithm by at most some
+  // With noise of 20 for 400 examples, i.e. 0.05, each step changes its logarithm by at most some
   // hundredths.
   CHECK_THAT(clip_norm_after("0.5", "schedules.noise_multiplier=1"), WithinAbs(0.5, 0.15));
 }
@@ -165,8 +165,9 @@ TEST_CASE(
 
 TEST_CASE("with a mean of zero and one variance for all, adaclip is flat clipping to another norm",
           "[run][clipping]") {
-  // With 106 parameters b is sqrt(v) sqrt(106) for all of them, so that a clip norm of C / b of
-  // scaled gradients is one of C of gradients. b is no power of two: rows round otherwise.
+  // With 106 parameters b is sqrt(v) sqrt(106) for all of them, so a clip norm of C / b for scaled
+  // gradients equals one of C for gradients. b is not a power of two, so rows are rounded
+  // differently.
   const double b = 0.5 * std::sqrt(106.0);
   const std::string with =
       "clipping={kind: adaclip, mean_decay: 1, variance_decay: 1, least_variance: 0.25, "
@@ -182,7 +183,7 @@ TEST_CASE("with a mean of zero and one variance for all, adaclip is flat clippin
 }
 
 TEST_CASE("a release is brought back by what its own step was scaled by", "[run][clipping]") {
-  // What the first step teaches is for the second.
+  // What is learnt from the first step affects the second.
   const auto with = [](const std::string& decays) {
     return "clipping={kind: adaclip, least_variance: 0.0001, most_variance: 1" + decays + "}";
   };
@@ -197,8 +198,8 @@ TEST_CASE("a release is brought back by what its own step was scaled by", "[run]
   CHECK(parameters(keeps, "2") != parameters(forgets, "2"));
 }
 
-// The gradients are lost in the noise, so that what a step changes is the noise. Of two independent
-// ones the correlation is normal with variance 1/106.
+// The noise dominates the gradients, so the change of a step is the noise. The correlation of two
+// independent ones is normal with variance 1/106.
 TEST_CASE("the noise of a step follows what its coordinates are scaled by",
           "[run][clipping][privacy]") {
   const auto changed_by_step = [](const std::string& least_variance) {

@@ -1,5 +1,5 @@
-// Counts of the private rows that are released before anything else: how many there are, which later
-// means are divided by, and how many each class has.
+// Counts of the private rows that are released first: the number of rows, by which later means are
+// divided, and the number of rows of each class.
 #include <cmath>
 
 #include "privgrad/bounded_statistic.hpp"
@@ -38,11 +38,11 @@ using Json = nlohmann::json;
 const std::string kClasses = "report.class_counts.noise_multiplier=6";
 const std::string kStandardize =
     "data.transforms=[{kind: standardize, statistic: private, range: [-3, 3], share: 0.1}]";
-/// Noise that costs what it likes, of runs that others than the budget are looked at in.
+/// Noise without a budget, for runs in which other things than the budget are tested.
 const Overrides kOneStep{"mode=research", "steps=1", "evaluate_every=1",
                          "privacy.target_epsilon=null", "schedules.noise_multiplier=5"};
 
-/// Adds 1 for each row, with next to no noise, and keeps what it is told of the mean.
+/// Adds 1 for each row, with almost no noise, and stores the mean that it receives.
 class Ones final : public Transform,
                    public RowTransform,
                    public FittedValues,
@@ -114,7 +114,7 @@ TEST_CASE("counts: released and charged before all other statistics, within the 
   CHECK(ledger.releases[1].event == core::to_json(Event::gaussian(6.0)));
   CHECK(problems_of(experiment) == "");
 
-  // Six standard deviations and a rounding: further away with a probability below 1e-8.
+  // Six standard deviations and a rounding: a larger distance has a probability below 1e-8.
   const Json& reported = result.summary.at("reported");
   const double rows = reported.at("rows").at("value").get<double>();
   CHECK_THAT(rows, WithinAbs(200.0, 6.0 * 8.0 + 0.5));
@@ -123,7 +123,7 @@ TEST_CASE("counts: released and charged before all other statistics, within the 
   REQUIRE(classes.size() == 2);
   CHECK_THAT(classes[0] + classes[1], WithinAbs(200.0, 6.0 * 6.0 * std::sqrt(2.0)));
 
-  // The same in the statement and with the model.
+  // The same values in the statement and with the model.
   const Json& stated = result.statement.at("statistics");
   CHECK(stated[0].at("transform").is_null());
   CHECK(stated[0].at("name") == "data.size");
@@ -145,7 +145,7 @@ TEST_CASE(
     "counts: later means are divided by the released number, not by the true one or the guess",
     "[statistics]") {
   const Catalog catalog = house_with({offer<Transform, Ones>("ones")});
-  // The noise of seed 1 to 3 is not 0 in each of them, with a probability above 0.9998.
+  // The noise of seeds 1 to 3 is nonzero in at least one of them, with a probability above 0.9998.
   bool differs = false, is_noise_its_own = false;
   for (const char* seed : {"seed=1", "seed=2", "seed=3"}) {
     Experiment experiment(kCounted,
@@ -155,7 +155,7 @@ TEST_CASE(
     const core::RunResult result = experiment.run();
     const auto rows = static_cast<double>(result.counts.rows.value());
     differs = differs || rows != 200.0;
-    // Of the count rounded to a 16th.
+    // The count, rounded to a multiple of 1/16.
     const double of_rows = (rows - 200.0) / 8.0;
     const double of_ones = (mean_of_ones(experiment) * rows - 200.0) / 1e-3;
     is_noise_its_own = is_noise_its_own || std::abs(of_rows - of_ones) > 0.2;
@@ -169,8 +169,8 @@ TEST_CASE(
 }
 
 TEST_CASE("counts: their noise is of the size that was paid for", "[statistics]") {
-  // 120 draws of rows, as many of two classes, rounded to whole numbers or not: the sum of 120 squared
-  // normals is in [60, 200] but for a probability below 1e-6.
+  // 120 draws for the number of rows, and as many for two classes, rounded to whole numbers or not:
+  // the sum of 120 squared normals is outside [60, 200] with a probability below 1e-6.
   double of_rows = 0.0, of_classes = 0.0, together = 0.0;
   Experiment exact(kCounted, with(kOneStep, {kClasses, "privacy.noise=off"}));
   const std::vector<double> classes = exact.run().counts.classes;
@@ -190,7 +190,8 @@ TEST_CASE("counts: their noise is of the size that was paid for", "[statistics]"
   CHECK(of_rows < 200.0);
   CHECK(of_classes > 60.0);
   CHECK(of_classes < 200.0);
-  // Each has its own: 120 products have a standard deviation of 11, and would be 120 of the same noise.
+  // Each has its own noise: the sum of 120 products has a standard deviation of 11, and would be
+  // 120 for equal noise.
   CHECK(std::abs(together) < 60.0);
 }
 
@@ -281,7 +282,7 @@ TEST_CASE("counts: files that say other counts, or none, are found", "[statistic
              ContainsSubstring("that is not a number for each class"));
   CHECK_THAT(problems_with([](Json& all) { all["rows"]["noise_stddev"] = 1; }),
              ContainsSubstring("says 'reported.rows' otherwise than the plan"));
-  // A ledger that was not charged for the number of rows, or was after the first step.
+  // A ledger without the charge for the number of rows, or with that charge after the first step.
   std::vector<Json> lines = whole;
   lines.erase(lines.begin() + 1);
   verify::write_chain(ledger, lines);

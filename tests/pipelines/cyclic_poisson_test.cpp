@@ -1,4 +1,5 @@
-// Runs in which each example is drawn in one step of each cycle, and samplers that only charge so.
+// Runs in which each example is drawn in one step of each cycle, and samplers that only charge like
+// this.
 #include <string>
 #include <vector>
 
@@ -23,7 +24,7 @@ privacy: {target_epsilon: 50, target_delta: 1e-5, adjacency: zero_out, accountan
 steps: 14
 )";
 
-/// Cycles of three steps, drawn and charged as the variants say.
+/// Cycles of three steps, drawn and charged as the variant says.
 class Cycles : public Sampler {
  public:
   explicit Cycles(const Params&) {}
@@ -67,7 +68,7 @@ struct CyclesOfMoreNoise final : Cycles {
     return Event::poisson_sampled(0.3, Event::gaussian(2.001));
   }
 };
-/// Each second cycle is one release in full, of which rows of any group may be a part.
+/// Every second cycle is charged as one full release, in which rows of any group may take part.
 struct InFullBetween final : Cycles {
   using Cycles::Cycles;
   Event cost(std::size_t step, const Event& release) const override {
@@ -102,7 +103,7 @@ TEST_CASE("cycles: each is charged as one sampled release, and an unfinished one
   const Event cycle = Event::poisson_sampled(0.3, Event::gaussian(2.0));
   for (const core::Charge& charge : charges)
     CHECK(charge.cost == (charge.step % 3 == 0 ? cycle : Event::nothing()));
-  // What five steps of Poisson sampling at three times the rate cost.
+  // The cost of five steps of Poisson sampling at three times the rate.
   Experiment poisson(kCycles, {"sampler={kind: poisson, sample_rate: 0.3}", "steps=5"});
   CHECK(experiment.plan().epsilon().value == poisson.plan().epsilon().value);
   CHECK(verify::problems_of(experiment).empty());

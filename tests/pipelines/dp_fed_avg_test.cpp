@@ -1,4 +1,4 @@
-// Federated runs by dp_fed_avg: the server adds the noise, and clients are the units.
+// Federated runs with dp_fed_avg: the server adds the noise, and the clients are the privacy units.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -15,7 +15,7 @@ namespace federated {
 
 namespace {
 
-/// Every unit in every step, after a draw that the test sees.
+/// Every unit in every step, after a draw that the test can see.
 class WatchedSampler final : public Sampler {
  public:
   static inline std::vector<double> draws;
@@ -69,7 +69,7 @@ TEST_CASE("dp_fed_avg: the server's ledger is not above its budget, whatever hap
       const auto ledger = experiment.ledger();
       for (const auto& release : ledger.releases) CHECK(release.epsilon <= epsilon);
       const auto rounds = lines_of(experiment.run_dir() / "rounds.jsonl");
-      CHECK(rounds.size() <= ledger.releases.size());  // what was made was paid for
+      CHECK(rounds.size() <= ledger.releases.size());  // everything made was charged
       CHECK(rounds.size() == experiment.plan().affordable_steps);
       CHECK(rounds.size() < 30);
       CHECK(result.status == core::RunStatus::budget_exhausted);
@@ -80,7 +80,7 @@ TEST_CASE("dp_fed_avg: the server's ledger is not above its budget, whatever hap
 
 TEST_CASE("dp_fed_avg: a number of examples that was counted is not a public one",
           "[federated][privacy]") {
-  // Without a client's examples there are fewer of them, and the shares of all others change.
+  // Without a client's examples their total is smaller, and the shares of all others change.
   const auto lists_sizes = [](const std::vector<std::string>& more) {
     std::vector<std::string> set{"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1",
                                  "privacy.target_epsilon=1000"};
@@ -101,7 +101,7 @@ TEST_CASE("dp_fed_avg: a number of examples that was counted is not a public one
 
 TEST_CASE("dp_fed_avg: how many examples there are is declared, or listed",
           "[federated][privacy]") {
-  // A client that is gone, or exchanged, takes its examples with it.
+  // A removed or replaced client takes its examples with it.
   const auto number_of = [](const std::vector<std::string>& more, bool is_listed) {
     std::vector<std::string> set{"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1",
                                  "privacy.target_epsilon=1000"};
@@ -147,7 +147,8 @@ TEST_CASE("dp_fed_avg: the unit is the client, and rounds are what is charged",
 
 TEST_CASE("no two samplers of a run draw the same numbers, the server's among them",
           "[federated][privacy]") {
-  // Amplified participation is a secret: it must not follow from what batches a client draws.
+  // Amplification requires secret participation, so it must not depend on the batches that a client
+  // draws.
   for (const char* aggregation :
        {"fed_avg", "dp_fed_avg, client_clip_norm: 1, client_drop_rate: 0.5, straggler_rate: 0.5"}) {
     WatchedSampler::draws.clear();
@@ -170,8 +171,8 @@ TEST_CASE("no two samplers of a run draw the same numbers, the server's among th
 
 TEST_CASE("dp_fed_avg: what a client does in a round does not follow from earlier participation",
           "[federated][privacy]") {
-  // Its steps are numbered by the rounds, taken part in or not: the schedules and batches of the
-  // tenth round are those of steps 27 to 29.
+  // Its steps are numbered by the rounds, whether it takes part or not: the schedules and batches
+  // of the tenth round are those of steps 27 to 29.
   WatchedSampler::steps.clear();
   std::string yaml = kBase;
   yaml.replace(yaml.find("local_iterations: 3"), 19,
@@ -188,12 +189,12 @@ TEST_CASE("dp_fed_avg: what a client does in a round does not follow from earlie
   std::map<std::uint64_t, int> times;
   for (const std::uint64_t step : WatchedSampler::steps) ++times[step];
   CHECK(times.size() == 30);
-  for (const auto& [step, count] : times) CHECK(count == 2);  // of two clients, in every round
+  for (const auto& [step, count] : times) CHECK(count == 2);  // for two clients, in every round
 }
 
 TEST_CASE("dp_fed_avg: a client with fewer rows than a batch has takes them all, and ends no run",
           "[federated][privacy]") {
-  // Declared are 250 examples of each client; the real number, 100, is private.
+  // 250 examples per client are declared; the real number, 100, is private.
   const auto parameters_with = [](const std::string& sampler, const std::string& adjacency) {
     Experiment experiment(kBase,
                           {"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1",
@@ -236,8 +237,8 @@ TEST_CASE("dp_fed_avg: the server's learning rate is its own where the clients' 
 }
 
 TEST_CASE("dp_fed_avg: participation that is amplified stays secret", "[federated][privacy]") {
-  // Poisson participation is charged as Poisson sampled, which holds only while nobody knows who
-  // took part; neither may anybody know of draws without replacement.
+  // Poisson participation is charged as Poisson sampling, which is only valid if nobody knows the
+  // participants; draws without replacement must also be secret.
   std::string yaml = kBase;
   yaml.replace(yaml.find("seed: 1"), 7, "mode: release");
   const std::vector<std::string> base{"federated.aggregation=dp_fed_avg",
@@ -283,7 +284,7 @@ TEST_CASE("dp_fed_avg: participation that is amplified stays secret", "[federate
 
 TEST_CASE("dp_fed_avg: the aggregator is the server's, and clients make no noise of any kind",
           "[federated]") {
-  // Noise in trees is the server's over the rounds; the clients may sample as they like.
+  // Noise in trees belongs to the server's rounds; the clients may use any sampler.
   Experiment experiment(
       kBase,
       {"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1",
@@ -296,7 +297,7 @@ TEST_CASE("dp_fed_avg: the aggregator is the server's, and clients make no noise
 }
 
 TEST_CASE("dp_fed_avg without noise or clipping is fed_avg without noise", "[federated]") {
-  // The mean of the changes against the mean of the models, both in float32.
+  // Compares the mean of the updates with the mean of the models, both in float32.
   const std::vector<std::string> quiet{"privacy.noise=off", "federated.client_drop_rate=0"};
   std::vector<std::string> server = quiet;
   for (const char* one : {"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1000"})
@@ -310,7 +311,7 @@ TEST_CASE("dp_fed_avg without noise or clipping is fed_avg without noise", "[fed
 }
 
 TEST_CASE("dp_fed_avg: no client moves the model further than its bound", "[federated][privacy]") {
-  // Without noise a round moves the model by the mean of clipped changes: at most the clip norm.
+  // Without noise, a round changes the model by the mean of clipped updates: at most the clip norm.
   Experiment experiment(kBase, {"privacy.noise=off", "federated.aggregation=dp_fed_avg",
                                 "federated.client_clip_norm=0.001", "federated.rounds=1",
                                 "schedules.learning_rate=5"});

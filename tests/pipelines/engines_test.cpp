@@ -1,4 +1,4 @@
-// Which engine makes the steps of which plan: every trait of a plan against every engine.
+// Which engine can make the steps of which plan: every trait of a plan with every engine.
 #include "privgrad/plan/engines.hpp"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ privacy: {target_delta: 1e-5, adjacency: zero_out, accountant: rdp}
 steps: 6
 )";
 
-/// A plan with one trait, and the others that it cannot be without.
+/// A plan with one trait, and the other traits that it implies.
 struct Case {
   Trait trait;
   Overrides set;
@@ -111,10 +111,10 @@ const std::vector<Case>& cases() {
   return all;
 }
 
-/// The case's plan, with the files that any of the cases reads.
+/// The case's plan, with the files that any case needs.
 std::unique_ptr<Experiment> experiment_of(const Overrides& set) {
   static const TempDir cache;
-  setenv("XDG_CACHE_HOME", cache.path().c_str(), 1);  // for rows that are streamed
+  setenv("XDG_CACHE_HOME", cache.path().c_str(), 1);  // for streamed rows
   auto experiment = std::make_unique<Experiment>(kPlain, set);
   std::vector<float> pixels(60 * 16);
   for (std::size_t i = 0; i < pixels.size(); ++i)
@@ -153,8 +153,8 @@ bool is_of_clients(Engine engine) {
          engine == Engine::remote_clients;
 }
 
-/// A run's model on so many processes, which are threads; 0: on none but this one.
-/// \returns the parameters as text, to the last bit, or what refused the run.
+/// The model of a run on this many processes, which are threads; 0: no cluster, only this process.
+/// \returns the parameters as exact text, or the reason for a refusal.
 std::string model_on(std::size_t processes, const Overrides& set) {
   const auto experiment = experiment_of(set);
   const core::Plan& plan = experiment->plan();
@@ -239,7 +239,7 @@ TEST_CASE("engines: processes make the bits of one process of every plan that th
     const Engine engine = experiment->plan().federated ? Engine::shared_rounds : Engine::processes;
     CAPTURE(name_of(one.trait), core::to_text(engine));
     const std::string why = core::why_not(engine, experiment->plan());
-    if (one.trait == Trait::account) {  // takes noise that no second run has
+    if (one.trait == Trait::account) {  // draws noise that no second run can repeat
       CHECK(why.empty());
       CHECK_FALSE(model_on(2, one.set).empty());
     } else if (why.empty()) {
@@ -261,7 +261,7 @@ TEST_CASE("engines: a federated or streamed plan is refused where its engine lac
 
 namespace {
 
-/// Every release has a quarter of the last one's sum, and of its noise.
+/// Every release contains a quarter of the last one's sum and noise.
 class Carries final : public Aggregator {
  public:
   explicit Carries(const Params&) {}

@@ -22,7 +22,7 @@ namespace {
 
 using Rows = std::vector<std::uint32_t>;
 
-/// Hides what a program can do beside rows.
+/// Hides all abilities of a program except rows.
 class RowsOnly final : public Program, public ReproducibleRows {
  public:
   explicit RowsOnly(const Program& program) : program_(program) {}
@@ -118,8 +118,8 @@ TEST_CASE("exact sum: what the rows give, to 13 bits", "[exact]") {
         const Cells by_rows =
             cells_of(exact_sum(RowsOnly(*program), data, rows, clip_norm, *executor));
         REQUIRE(cells.size() == by_rows.size());
-        // Of each example 2^-10 of its length in cells, where all goes wrong together, and some cells
-        // where a clip norm far beyond the gradients leaves them few.
+        // For each example, 2^-10 of its length in cells if all errors add up, and some cells if a
+        // clip norm far beyond the gradients leaves few cells.
         const long double allowed =
             static_cast<long double>(count) *
             (16.0L +
@@ -212,8 +212,8 @@ TEST_CASE("exact sum: examples whose gradient overflows count as zero, and distu
 
 namespace {
 
-/// The exact sum over a training set that a manifest reads and transforms, at the model's first
-/// parameters; the clip norm of the manifest's first step.
+/// The exact sum over a training set that a manifest reads and transforms, at the model's initial
+/// parameters and the clip norm of the manifest's first step.
 Cells sum_of_file(const std::string& yaml, const std::string& csv) {
   Experiment experiment(yaml);
   write_file(experiment.dir() / "train.csv", csv);
@@ -279,9 +279,9 @@ steps: 1
 
 TEST_CASE("crafted neighbours move the sum of a linear model by at most one clip norm",
           "[exact][privacy]") {
-  // The trap for float32 sums: 2^k + 1 rows of target -1e4, and then rows whose gradient is just
-  // under half of what a float32 sum of that size resolves; all features are 0, so the bias alone
-  // moves. Without row 0 a float32 sum moves by 54 clip norms at 60 000 rows.
+  // The worst case for float32 sums: 2^k + 1 rows with target -1e4, and then rows whose gradient is
+  // just under half of the resolution of a float32 sum of that size; all features are 0, so only
+  // the bias changes. Without row 0, a float32 sum changes by 54 clip norms at 60 000 rows.
   const auto executor = core::make_executor(2);
   Network network;
   network.input.features = {2};
@@ -308,8 +308,8 @@ TEST_CASE("crafted neighbours move the sum of a linear model by at most one clip
 }
 
 TEST_CASE("one more of many aligned gradients moves the sum by its own cells", "[exact][privacy]") {
-  // Clipped gradients of one direction, in batches in which a float32 sum moves by 1.036 clip norms
-  // (10^5) to 8.4 (4 * 10^6) for one row.
+  // Clipped gradients with the same direction, in batches in which one row changes a float32 sum by
+  // 1.036 clip norms (10^5 rows) to 8.4 (4 * 10^6 rows).
   const auto executor = core::make_executor(2);
   Network network;
   network.input.features = {3};
@@ -338,10 +338,9 @@ TEST_CASE("one more of many aligned gradients moves the sum by its own cells", "
 }
 
 TEST_CASE("a trained model does not betray which grid its noise fell on", "[exact][privacy]") {
-  // One step of learning rate 1 from parameters that are 0: the weights are the release. With every
-  // aggregator that adds Gaussian noise, and at noise that dwarfs the data and noise that does not,
-  // each weight is a multiple of the cell that noise and bound decide about, with the example and
-  // without.
+  // One step with learning rate 1 from zero parameters: the weights are the release. For every
+  // aggregator with Gaussian noise, and for noise far above the data or not, each weight is a
+  // multiple of a cell that only noise and bound determine, with and without the example.
   for (const char* aggregator :
        {"{kind: gaussian}", "{kind: tree}", "{kind: tree, momentum: 0.5}",
         "{kind: tree, variance_reduction: true}",
@@ -365,9 +364,9 @@ steps: 1
         csv.append(last).append(",1,").append(last).append("\n");
         write_file(experiment.dir() / "train.csv", csv);
         experiment.run();
-        // Cells of the mechanism's grid, by the definition of release_shift(): between 2^9 and 2^10
-        // of them a standard deviation; here 2^9, over the divisor 4; momentum halves them. The
-        // trees of tree_reduced have noise of their own, and so have their cells: finer ones.
+        // Cells of the mechanism's grid, by the definition of release_shift(): a standard deviation
+        // has between 2^9 and 2^10 cells; here 2^9, divided by the divisor 4; momentum halves them.
+        // The trees of tree_reduced have their own noise and therefore their own, finer cells.
         const std::string kind = aggregator;
         const auto is = [&](const char* word) { return kind.find(word) != std::string::npos; };
         const double cell = std::exp2(std::floor(std::log2(multiplier)) - 9.0) / 4.0 *
@@ -383,8 +382,8 @@ steps: 1
 
 TEST_CASE("a run whose number of examples is private ends alike with any number of them",
           "[exact][privacy]") {
-  // Under add_or_remove_one the manifest says a size, and what is there may be more: whether a run
-  // of a tree stops must not tell of the last example.
+  // Under add_or_remove_one the manifest declares a size, and the actual number may be larger:
+  // whether the run of a tree stops must not depend on the last example.
   for (const char* aggregator : {"{kind: tree}", "{kind: tree, momentum: 0.5}"}) {
     for (const int rows : {60, 119, 120, 121, 300}) {
       Experiment experiment(R"(privgrad: 1

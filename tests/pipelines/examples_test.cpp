@@ -10,7 +10,7 @@ using namespace privgrad;
 
 namespace {
 
-/// An example of the repository as a user runs it, but with a seed, so that the figures repeat.
+/// An example of the repository as users run it, but with a seed, so that the results repeat.
 class Example {
  public:
   explicit Example(const std::string& name, std::vector<std::string> overrides = {}, int seed = 1) {
@@ -49,8 +49,8 @@ double mean_train_loss(const std::string& name, int seeds) {
   return sum / seeds;
 }
 
-/// This test is one process: what cluster.yaml gives the same bits in as in many. Builds with sanitizers
-/// have no plugin mpi.
+/// This test is one process; cluster.yaml gives the same bits as with several. Builds with
+/// sanitizers have no plugin mpi.
 std::vector<std::string> without_mpi(const std::string& name) {
   if (name != "cluster") return {};
   return {"cluster=local"};
@@ -72,7 +72,7 @@ TEST_CASE("example patients: a mixed table is learnt far better than by its clas
   const auto result = Example("patients").run();
   CHECK(result.status == core::RunStatus::completed);
   CHECK(result.epsilon.value <= 2.0);
-  CHECK(result.metrics.test_accuracy.value() > 0.7);  // half of the rows are of each class
+  CHECK(result.metrics.test_accuracy.value() > 0.7);  // each class has half of the rows
 }
 
 TEST_CASE("example mnist35-uniform: the published experiment, budget and loss",
@@ -83,8 +83,8 @@ TEST_CASE("example mnist35-uniform: the published experiment, budget and loss",
   CHECK_THAT(rho(example.plan()), WithinAbs(0.19635, 5e-6));
   CHECK(example.plan().parameters == 63002);  // 60 x 1000 + 1000 + 1000 x 2 + 2
   const auto result = example.run();
-  // An independent reproduction of the experiment gives 0.1285 as the mean of 5 seeds; single seeds
-  // of ours lie between 0.115 and 0.140.
+  // An independent reproduction of the experiment gives 0.1285 as the mean of 5 seeds; our single
+  // seeds lie between 0.115 and 0.140.
   CHECK_THAT(mean_train_loss("mnist35-uniform", 3), WithinAbs(0.1285, 0.012));
   CHECK(result.metrics.test_accuracy.value() > 0.92);
   CHECK(result.summary.at("unaccounted") ==
@@ -145,7 +145,7 @@ TEST_CASE("example mnist-federated: clients of few digits learn more than one",
   if (no_mnist()) PRIVGRAD_SKIP("mnist is not in PRIVGRAD_DATA_DIR");
   const auto result = Example("mnist-federated").run();
   CHECK(result.epsilon.value <= 16.0);
-  CHECK(result.metrics.test_accuracy.value() > 0.35);  // no digit is more than 12 % of them
+  CHECK(result.metrics.test_accuracy.value() > 0.35);  // no digit makes up more than 12 % of them
 }
 
 TEST_CASE("example mnist-gpu: is planned by the GPU's twin", "[examples][data]") {
@@ -165,9 +165,9 @@ TEST_CASE("example mnist-gpu: its first six steps on a GPU", "[examples][data]")
 
 TEST_CASE("examples that need no files of others: each runs within its budget and learns",
           "[examples]") {
-  // On test rows, or training rows where there are no others: the least accuracy, or the largest loss
-  // if there are no classes. They lie between guesses and what runs reach; the targets of rooms have a
-  // variance of 0.5, and those of crafted are not to be learnt in its one step.
+  // On test rows, or on training rows if there are none: the smallest accuracy, or the largest loss
+  // if there are no classes. The limits lie between guessing and the results of runs; the targets
+  // of rooms have a variance of 0.5, and those of crafted cannot be learnt in its single step.
   struct Expected {
     std::string name;
     double accuracy = 0.0, loss = 1e30;
@@ -176,7 +176,7 @@ TEST_CASE("examples that need no files of others: each runs within its budget an
       {"cluster", 0.85},          {"crafted"},         {"descent-check", 0.9},  {"hospitals", 0.8},
       {"in-memory", 0.9},         {"matrix", 0.85},    {"momentum-trees", 0.9}, {"phones", 0.9},
       {"public-validation", 0.9}, {"rooms", 0.0, 0.1}, {"shapes", 0.8},         {"stream", 0.9}};
-  // These have tests of their own above.
+  // Examples with their own tests above.
   std::set<std::string> tried{
       "fashion-mnist",    "mnist-cnn",       "mnist-federated", "mnist-gpu", "mnist-mlp",
       "mnist-scattering", "mnist35-dynamic", "mnist35-uniform", "patients",  "quickstart"};
@@ -204,15 +204,16 @@ TEST_CASE("recipes: what is learnt of private rows is paid for, within the targe
     CAPTURE(name);
     if (data_folder_with(name + "/train-images-idx3-ubyte.gz").empty())
       PRIVGRAD_SKIP(name + " is not in PRIVGRAD_DATA_DIR");
-    // A seed is not for release, and is all that keeps these from it.
+    // Only the missing seed distinguishes them from release, so research mode is set here.
     Example example("../recipes/" + name, {"mode=research"});
     const core::Plan& plan = example.plan();
     CHECK(plan.setting->network.input.features == Shape{2025});  // 5 x 5 x 81
     CHECK(plan.parameters == 20260);
-    // Gaussian releases add up by 1 / z^2 (Dong et al. 2022, corollary 2), and statistics take a tenth of
-    // it: steps have the noise of a budget smaller by the root of 0.9. 0.7191 is the mu whose delta at
-    // epsilon 3 is 1e-5, by SciPy from the formula of their corollary 1. The first step, of 0.4 the
-    // noise, takes as much as 1 / 0.4^2 = 6.25 of the other 59.
+    // Gaussian releases add up by 1 / z^2 (Dong et al. 2022, corollary 2), and statistics use a
+    // tenth of it: steps have the noise of a budget that is smaller by the square root of 0.9.
+    // 0.7191 is the mu whose delta at epsilon 3 is 1e-5, computed with SciPy from the formula of
+    // their corollary 1. The first step, with 0.4 of the noise, costs as much as 1 / 0.4^2 = 6.25
+    // of the other 59.
     REQUIRE(plan.noise_multiplier.size() == 60);
     CHECK_THAT(plan.noise_multiplier.front(), WithinRel(0.4 * plan.noise_multiplier.back(), 1e-9));
     CHECK_THAT(std::sqrt(6.25 + 59.0) / plan.noise_multiplier.back(),
@@ -228,7 +229,7 @@ TEST_CASE("recipe mnist: learns from few images at a large budget", "[recipes][d
   const auto result = example.run();
   CHECK(result.status == core::RunStatus::completed);
   CHECK(result.metrics.test_accuracy.value() > 0.7);
-  // "choice of the first examples" is of data.limit; no statistic is listed.
+  // "choice of the first examples" comes from data.limit; no statistic is listed.
   CHECK(result.summary.at("unaccounted") ==
         nlohmann::json{"choice of the first examples", "training metrics"});
 }

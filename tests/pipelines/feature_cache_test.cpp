@@ -1,4 +1,4 @@
-// Outputs of frozen layers that are kept for the next run: the same bits, or none.
+// Outputs of frozen layers, stored for the next run: the same bits, or nothing.
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A last layer behind a frozen one, on 60 and 20 examples.
+/// A last layer after a frozen one, on 60 and 20 examples.
 constexpr const char* kHead = R"(privgrad: 1
 name: head
 seed: 1
@@ -52,11 +52,11 @@ struct Kept {
   TempDir home;
   fs::path folder = home.path() / "features";
 
-  /// All that a run leaves but its times, by name of file.
+  /// All results of a run except its times, by file name.
   std::map<std::string, std::string> run(bool with_cache, Notes& notes,
                                          const std::vector<std::string>& overrides = {},
                                          float first_weight = -0.4f) const {
-    // Of the same place each time, since the resolved manifest names the file of the weights.
+    // Always the same place, because the resolved manifest names the file of the weights.
     write_file(home.path() / "head.yaml", kHead);
     write_file(home.path() / "base.safetensors", weights(first_weight));
     const fs::path directory = home.path() / "run";
@@ -73,7 +73,7 @@ struct Kept {
     std::map<std::string, std::string> left;
     for (const auto& entry : fs::directory_iterator(directory)) {
       const std::string name = entry.path().filename().string();
-      // They hold the time that the run took, and its place; the ledger's last line is bound to them.
+      // These contain the run's duration and place; the ledger's last line is bound to them.
       if (name != "summary.json") left[name] = read_file(entry.path());
     }
     std::string& ledger = left.at("ledger.jsonl");
@@ -98,7 +98,7 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-/// The file of kKey by the format's description, not by the program's writer.
+/// The file of kKey according to the format's description, not written by the program.
 std::string described_file() {
   std::string text = "privgrad features 1\n" + kKey.text + "\n";
   text.append(reinterpret_cast<const char*>(kFeatures.data()), kFeatures.size() * sizeof(float));
@@ -130,7 +130,7 @@ TEST_CASE("a run computes with what was kept, not beside it", "[features]") {
   Notes notes;
   const auto honest = kept.run(true, notes);
   for (const fs::path& file : kept.files()) {
-    // Other numbers under a hash that fits: a forgery, which only the user could make.
+    // Other numbers with a matching hash: a forgery, which only the user could make.
     std::string text = read_file(file);
     text.resize(text.size() - 64);
     const float other = 0.25f;
@@ -145,11 +145,11 @@ TEST_CASE("features are kept for the same data, layers and weights alone", "[fea
   Notes notes;
   kept.run(true, notes);
   REQUIRE(kept.files().size() == 2);
-  // What the head is trained with is no part of what enters it.
+  // The training of the head does not affect its input.
   kept.run(true, notes, {"privacy.target_epsilon=1", "steps=3", "seed=2"});
   CHECK(kept.files().size() == 2);
   CHECK(count_of(notes, "took") == 2);
-  // Other weights, one more example, another transform: other features.
+  // Other weights, one more example, or another transform give other features.
   kept.run(true, notes, {}, -0.3f);
   CHECK(kept.files().size() == 4);
   kept.run(true, notes, {"data.rows=61"});
@@ -188,11 +188,11 @@ TEST_CASE("kept features are whole, or not used", "[features][privacy]") {
   CHECK(is_refused(""));
   CHECK(is_refused(whole.substr(0, whole.size() - 1)));
   CHECK(is_refused(whole + "0"));
-  // Of another key, under this one's name.
+  // A file of another key, under this one's name.
   std::string other = whole.substr(0, whole.size() - 64);
   other[other.find("test")] = 'b';
   CHECK(is_refused(other + core::sha256_hex(other)));
-  // Neither link nor pipe is followed or waited for.
+  // Links and pipes are neither followed nor waited for.
   write_file(home.path() / "elsewhere", whole);
   fs::remove(file);
   fs::create_symlink(home.path() / "elsewhere", file);
@@ -202,7 +202,7 @@ TEST_CASE("kept features are whole, or not used", "[features][privacy]") {
   fs::remove(file);
   REQUIRE(::mkfifo(file.c_str(), 0600) == 0);
   CHECK_FALSE(cache.find(kKey));
-  // What is damaged is replaced.
+  // A damaged file is replaced.
   cache.keep(kKey, kFeatures);
   CHECK(read_file(file) == whole);
 }
@@ -287,7 +287,7 @@ TEST_CASE("a full disk is noted, and leaves nothing", "[features]") {
   Notes notes;
   const core::FeatureCache cache(home.path(),
                                  [&](const std::string& text) { notes.push_back(text); });
-  // Beyond the limit a write fails, as on a full disk.
+  // A write beyond the limit fails, as on a full disk.
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
   auto* const handler = std::signal(SIGXFSZ, SIG_IGN);

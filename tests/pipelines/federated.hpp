@@ -1,4 +1,4 @@
-// Manifests of federated runs, and readers of the ledgers that their clients leave.
+// Manifests of federated runs, and readers for their clients' ledgers.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 #include "privgrad/trust/ledger_reader.hpp"
 #include "train.hpp"
 
-/// What the tests of federated runs have in common.
+/// Common code of the tests of federated runs.
 namespace federated {
 
 using namespace privgrad;
@@ -44,7 +44,7 @@ inline std::vector<Json> lines_of(const fs::path& file) {
   return lines;
 }
 
-/// Every ledger of the run, checked.
+/// Every ledger of the run, after checking it.
 inline std::vector<core::LedgerContents> ledgers(const Experiment& experiment,
                                                  std::size_t clients) {
   std::vector<core::LedgerContents> all;

@@ -1,5 +1,5 @@
-// One client of a federated run, and what it sends to the server: through the interface that the
-// run has, with an accountant that is not asked (noise is off), so that values are exact.
+// One client of a federated run, and its answers to the server: through the run's own interface,
+// without accounting (noise is off), so that values are exact.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -15,7 +15,7 @@ using namespace privgrad;
 
 namespace {
 
-/// All examples in every batch; the clip norm is out of reach.
+/// All examples in every batch; the clip norm is so large that nothing is clipped.
 constexpr const char* kClientsAlone = R"(privgrad: 1
 seed: 1
 data: {kind: synthetic, rows: 40, test_rows: 10, dimensions: 3}
@@ -28,7 +28,7 @@ steps: 40
 federated: {clients: 4, rounds: 10, local_iterations: {kind: ali_dpfl}, estimate_bound: 1000}
 )";
 
-/// What a client sends after `steps` steps from `model` on.
+/// The client's answer after `steps` steps from `model`.
 core::ClientRound sent_by(Experiment& experiment, std::size_t number, const Dataset& data,
                           const std::vector<float>& model, std::uint64_t steps) {
   const core::Plan& plan = experiment.plan();
@@ -92,12 +92,13 @@ TEST_CASE("private estimates are the change of the client's loss, and how it ben
   CHECK(after < before);
   CHECK_THAT(change, WithinRel(after - before, 1e-4));
   CHECK_THAT(second, WithinRel(after - 2.0 * halfway + before, 1e-3));
-  CHECK(second > 0.0);  // the loss of a linear model bends upwards
+  CHECK(second > 0.0);  // the loss of a linear model is convex
 }
 
 TEST_CASE("an example counts in a private estimate with no more than estimate_bound",
           "[federated][ali][privacy]") {
-  // So little that every loss changed by more: the mean of vectors that are all as long as that.
+  // So small a bound that every loss changed by more: the mean of vectors that all have this
+  // length.
   Experiment experiment(kClientsAlone, {"federated.estimate_bound=1e-4"});
   const Dataset data = training_data(experiment);
   const core::ClientRound sent = sent_by(experiment, 2, data, start_of(experiment), 3);
@@ -116,8 +117,8 @@ TEST_CASE("unaccounted estimates are the exact losses and gradients at both ends
   REQUIRE(sent.exact.has_value());
   CHECK_THAT(sent.exact->before, WithinRel(mean_loss(experiment, 1, data, start), 1e-6));
   CHECK_THAT(sent.exact->after, WithinRel(mean_loss(experiment, 1, data, sent.model), 1e-6));
-  // One step of plain descent shows the gradient where it began: (w - w') / 0.5. So does a step
-  // from there on.
+  // One step of plain descent gives the gradient at its start, (w - w') / 0.5; another step gives
+  // it at the new model.
   const core::ClientRound next = sent_by(experiment, 1, data, sent.model, 1);
   const auto step = difference(sent.model, start), then = difference(next.model, sent.model);
   std::vector<double> turn(step.size());
@@ -131,8 +132,8 @@ TEST_CASE("unaccounted estimates are the exact losses and gradients at both ends
 
 namespace {
 
-/// All rows, and in the batches of estimates, which have an instance of their own after that of the
-/// steps, one more: the first again, or one that does not exist.
+/// Draws all rows. The instance for estimates, which is made after that for steps, adds one more:
+/// the first row again, or a row that does not exist.
 class RowAddingSampler final : public Sampler {
  public:
   explicit RowAddingSampler(const Params&) : number_(made++) {}
@@ -173,7 +174,7 @@ TEST_CASE("a row that is drawn twice, or does not exist, is in no estimate",
       const int before = RowAddingSampler::made;
       CHECK_NOTHROW(sent_by(experiment, 0, data, start, 1));
       const int instances = RowAddingSampler::made - before;
-      // The same once more, with the last instance of a client, that of its estimates, at fault.
+      // The same again, with the fault in the last instance of a client, that for estimates.
       RowAddingSampler::last = RowAddingSampler::made + instances - 1;
       CHECK_THROWS_WITH(sent_by(experiment, 0, data, start, 1),
                         ContainsSubstring(existing ? "row 0 was drawn twice" : "does not exist"));
@@ -183,8 +184,8 @@ TEST_CASE("a row that is drawn twice, or does not exist, is in no estimate",
 
 namespace {
 
-/// A coin of 1 in 10 for each row, and charged so. The instance that draws for estimates, which has
-/// a batch for each of the ten rounds and not for each of the forty steps, may keep to neither.
+/// Draws each row with probability 1/10, and charges this. The instance for estimates, which has
+/// one batch for each of the ten rounds instead of the forty steps, may violate either.
 class TwoFacedSampler final : public Sampler {
  public:
   explicit TwoFacedSampler(const Params&) {}
@@ -244,7 +245,7 @@ TEST_CASE("the batches of private estimates are held against what is charged for
 }
 
 TEST_CASE("a client looks at no examples but its own", "[federated][privacy]") {
-  // Parallel composition rests on it: others' examples may be anything.
+  // Parallel composition relies on it: the examples of other clients may be anything.
   for (const char* estimates : {"private", "unaccounted"}) {
     INFO(estimates);
     Experiment experiment(kClientsAlone, {std::string("federated.estimates=") + estimates});
@@ -277,8 +278,8 @@ TEST_CASE("a client looks at no examples but its own", "[federated][privacy]") {
 
 TEST_CASE("a client of dp_fed_avg begins each round anew, whatever it did in earlier ones",
           "[federated][privacy]") {
-  // Momentum, a clip norm that adapts, batches and rates by the number of the step: what could
-  // remember a round that the client took part in.
+  // Momentum, an adaptive clip norm, and batches and rates that depend on the step number:
+  // everything that could remember a round in which the client took part.
   Experiment experiment(
       kClientsAlone,
       {"federated={clients: 4, rounds: 10, local_iterations: 3, aggregation: dp_fed_avg, "
@@ -304,7 +305,7 @@ TEST_CASE("a client of dp_fed_avg begins each round anew, whatever it did in ear
 
 TEST_CASE("the estimate of a round is drawn with the key of that round",
           "[federated][resume][privacy]") {
-  // Steps so short that the model stays where it was: what is left of an estimate is its noise.
+  // The steps are so short that the model does not change: an estimate only contains its noise.
   Experiment experiment(
       kClientsAlone,
       {"privacy={noise: on, target_delta: 1e-5, adjacency: zero_out, accountant: rdp}",
@@ -331,8 +332,8 @@ TEST_CASE("the estimate of a round is drawn with the key of that round",
 }
 
 TEST_CASE("fed_prox pulls back to the model that the round began with", "[federated]") {
-  // Two steps by hand: w1 = w0 - eta g(w0), and w2 = w1 - eta (g(w1) + mu (w1 - w0)). The plain
-  // descent that makes the same two steps shows the gradients.
+  // Two steps by hand: w1 = w0 - eta g(w0), and w2 = w1 - eta (g(w1) + mu (w1 - w0)). Plain descent
+  // with the same two steps gives the gradients.
   Experiment plain(kClientsAlone), prox(kClientsAlone, {"optimizer={kind: fed_prox, mu: 0.3}"});
   const Dataset data = training_data(plain);
   const std::vector<float> start = start_of(plain);

@@ -1,4 +1,4 @@
-// Federated runs by fed_avg: clients with ledgers of their own, whose models are averaged.
+// Federated runs with fed_avg: clients with their own ledgers, whose models are averaged.
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -20,7 +20,7 @@ TEST_CASE("one client, one local step a round, everybody takes part: the central
   for (const char* optimizer : {"sgd", "{kind: fed_prox, mu: 0.5}"}) {
     const std::string same = std::string("optimizer=") + optimizer;
     Experiment alone(central, {same});
-    // fed_prox never leaves its anchor by more than the step it makes: w is the anchor.
+    // With one step per round, the anchor of fed_prox is w itself.
     Experiment federated(kBase, {same, "federated.clients=1", "federated.rounds=40",
                                  "federated.local_iterations=1"});
     alone.run();
@@ -47,7 +47,8 @@ TEST_CASE("a federated run leaves its whole record", "[federated]") {
                                        "summary.json"});
   const auto rounds = lines_of(experiment.run_dir() / "rounds.jsonl");
   REQUIRE(rounds.size() == 10);
-  // A linear model of 10 features and 2 classes; 4 bytes a parameter and 8 for the number of steps.
+  // A linear model of 10 features and 2 classes; 4 bytes per parameter and 8 for the number of
+  // steps.
   const std::uint64_t model = 4 * experiment.plan().parameters;
   CHECK(rounds.front().at("bytes_down") == 4 * (model + 8));
   CHECK(rounds.front().at("bytes_up") == 4 * model);
@@ -79,7 +80,7 @@ TEST_CASE("the same seed gives the same model and ledgers on any number of threa
 }
 
 TEST_CASE("a run in which no client's model arrives is not completed", "[federated]") {
-  // Each of some 20 models is lost with a probability of 1 - 1e-9.
+  // Each of some 20 models is lost with probability 1 - 1e-9.
   Experiment lost(kBase, {"federated.client_drop_rate=0.999999999"});
   CHECK(lost.run().status == core::RunStatus::untrained);
   Experiment some(kBase, {"federated.client_drop_rate=0.3"});
@@ -87,8 +88,8 @@ TEST_CASE("a run in which no client's model arrives is not completed", "[federat
 }
 
 TEST_CASE("no client's ledger is above its budget, whatever happens", "[federated][privacy]") {
-  // Budgets that end in the middle of a round, under drop-outs and partial participation, with
-  // every way of choosing local iterations and of estimating, and shards of different sizes.
+  // Budgets that end in the middle of a round, with drop-outs and partial participation, with every
+  // way of choosing local iterations and of estimating, and with shards of different sizes.
   const std::vector<std::vector<std::string>> iterations{
       {"federated.local_iterations=7"},
       {kAli, "federated.estimates=private", "federated.estimate_share=0.3"},
@@ -123,7 +124,7 @@ TEST_CASE("no client's ledger is above its budget, whatever happens", "[federate
             if (line.at("type") != "release") continue;
             (line.value("what", "") == "estimate" ? estimates : steps) += 1;
           }
-          // What was made was paid for, also by who was lost afterwards.
+          // Everything made was charged, even for clients that were lost afterwards.
           CHECK(clients[i].at("steps").get<std::uint64_t>() <= steps);
           CHECK(clients[i].at("steps") <= clients[i].at("affordable_steps"));
           if (how.size() > 1 && how[1] != "federated.estimates=unaccounted" &&
@@ -132,12 +133,13 @@ TEST_CASE("no client's ledger is above its budget, whatever happens", "[federate
           } else {
             CHECK(estimates == 0);
           }
-          // What is claimed covers what was charged.
+          // The stated epsilon covers the charges.
           CHECK(books[i].releases.back().epsilon <= result.epsilon.value * (1.0 + 1e-9));
         }
         CHECK(result.epsilon.value <= budget);
-        // With a fixed number and everybody there, each client makes all that its own budget pays
-        // for, be it more or less than the others' (30 rounds of 7 are more than the 100 steps).
+        // With a fixed number and full participation, each client makes all the steps that its own
+        // budget pays for, whether more or fewer than the others (30 rounds of 7 are more than the
+        // 100 steps).
         if (&how == &iterations.front() && &where != &circumstances[1] &&
             &where != &circumstances[2]) {
           for (const Json& client : clients)
@@ -158,12 +160,13 @@ TEST_CASE("a dropped client's model does not arrive, and its budget is spent",
   std::uint64_t dropped = 0;
   for (const Json& round : rounds) {
     dropped += round.at("dropped").get<std::uint64_t>();
-    // The model and the number of steps to each, the model back from those that were not lost.
+    // The model and the number of steps go to each client; the model comes back from those that
+    // were not lost.
     const std::uint64_t model = 4 * lost.plan().parameters;
     CHECK(round.at("bytes_down") == 4 * (model + 8));
     CHECK(round.at("bytes_up") == (4 - round.at("dropped").get<std::uint64_t>()) * model);
   }
-  // 40 draws of probability 0.9: at most 20 has a probability below 1e-9.
+  // 40 draws with probability 0.9: at most 20 has a probability below 1e-9.
   CHECK(dropped > 20);
   CHECK(ledgers(kept, 4)[2].releases.size() == ledgers(lost, 4)[2].releases.size());
 }
@@ -181,7 +184,7 @@ TEST_CASE("a straggler makes a part of its steps, pays for that, and its model a
     CHECK(round.at("stragglers") <= round.at("clients"));
     CHECK(round.at("bytes_up") == 4 * 4 * experiment.plan().parameters);  // all of them arrive
   }
-  // 32 draws of probability 0.6: fewer than 5 has a probability below 1e-7.
+  // 32 draws with probability 0.6: fewer than 5 has a probability below 1e-7.
   CHECK(slow >= 5);
   CHECK(slow < 32);
   std::uint64_t made = 0;
@@ -191,9 +194,9 @@ TEST_CASE("a straggler makes a part of its steps, pays for that, and its model a
     CHECK(steps >= 8);  // at least one a round
     CHECK(steps <= books[i].releases.size());
   }
-  CHECK(made < 4 * 40);  // somebody made less than all
+  CHECK(made < 4 * 40);  // at least one client made fewer than all steps
   CHECK(made >= 4 * 40 - 4 * slow);
-  // The same steps with nobody slow lead elsewhere.
+  // The same steps without slow clients give another model.
   Experiment prompt(kBase, {"federated.local_iterations=5", "federated.rounds=8"});
   prompt.run();
   CHECK(prompt.parameters() != experiment.parameters());
@@ -220,7 +223,7 @@ TEST_CASE("the guarantee is that of the client with the largest epsilon", "[fede
 }
 
 TEST_CASE("what is stated is what one client was charged for", "[federated][privacy]") {
-  // The client with the largest rate takes part less often than another, which is charged more.
+  // The client with the largest rate takes part less often than another one, which is charged more.
   Experiment experiment(
       kBase, {"federated.partition={kind: dirichlet, alpha: 2, at_least: 20}",
               "sampler={kind: poisson, batch_size: 15}", "seed=2",
@@ -241,8 +244,7 @@ TEST_CASE("what is stated is what one client was charged for", "[federated][priv
   const Json& mechanism = result.statement.at("mechanism");
   CHECK_THAT(mechanism.at("charged_as").get<std::string>(),
              ContainsSubstring(std::to_string(books[fullest].releases.size()) + " x Poisson"));
-  // What is stated as charged costs what is stated as epsilon: the plan of that client at as many
-  // steps.
+  // The stated charge costs the stated epsilon: the plan of that client for as many steps.
   CHECK(result.statement.at("charged_steps") == books[fullest].releases.size());
   const std::vector<core::Charge> charged(
       client.charges.begin(),
@@ -261,8 +263,8 @@ TEST_CASE("weights are public: by declared sizes, or equal", "[federated]") {
 
 TEST_CASE("without noise, one local step a round is the mean gradient of all examples",
           "[federated]") {
-  // Full batches and equal shards: the mean of the clients' steps is the step on all of them, to
-  // the rounding of float32 (40 steps).
+  // Full batches and equal shards: the mean of the clients' steps is the step on all examples, up
+  // to float32 rounding (40 steps).
   std::string central = kBase;
   central.erase(central.find("federated: {"));
   const std::vector<std::string> quiet{"privacy.noise=off", "sampler=full_batch",
@@ -281,7 +283,7 @@ TEST_CASE("without noise, one local step a round is the mean gradient of all exa
 
 TEST_CASE("the last round is shortened to what the budget pays for, and said to be",
           "[federated]") {
-  // Of 7 steps a round the budget does not pay for the last ones.
+  // With 7 steps per round, the budget does not pay for the last ones.
   Experiment experiment(kBase, {"federated.local_iterations=7", "steps=1000",
                                 "federated.rounds=100", "privacy.target_epsilon=4"});
   const std::uint64_t affordable = experiment.plan().affordable_steps;
@@ -296,7 +298,8 @@ TEST_CASE("the last round is shortened to what the budget pays for, and said to 
   std::uint64_t made = 0;
   for (const Json& round : rounds) made += round.at("local_iterations").get<std::uint64_t>();
   CHECK(made == affordable);
-  // Where that round is the last one of the manifest, too, it is the budget that ended the run.
+  // If that round is also the manifest's last one, the status still says that the budget ended the
+  // run.
   Experiment exact(
       kBase, {"federated.local_iterations=7", "steps=1000",
               "federated.rounds=" + std::to_string(rounds.size()), "privacy.target_epsilon=4"});
@@ -343,7 +346,8 @@ TEST_CASE("release mode: a real partition of private labels is refused, an even 
 
 namespace {
 
-/// A client for each quadrant of the first two features: examples lie where they lie.
+/// A client for each quadrant of the first two features: examples belong to clients by their own
+/// values.
 class Quadrants : public Transform, public Partition {
  public:
   explicit Quadrants(const Params&) {}
@@ -369,7 +373,7 @@ class Quadrants : public Transform, public Partition {
   bool is_drawn() const override { return false; }
 };
 
-/// The same of somebody who does not say whether it is drawn.
+/// The same, by an author who does not say whether it is drawn.
 class Silent final : public Quadrants {
  public:
   using Quadrants::Quadrants;
@@ -401,7 +405,7 @@ TEST_CASE("release mode: shards that lie with real clients, of declared sizes",
   CHECK_THAT(refusal({given}), ContainsSubstring("sizes of the clients' shards"));
   CHECK_THAT(refusal({sizes}), ContainsSubstring("partition of the examples"));
   CHECK(refusal({sizes, given}).empty());
-  // Rates and weights follow from what is declared.
+  // Rates and weights follow from declarations.
   std::vector<std::string> set = base;
   set.insert(set.end(), {sizes, given});
   Experiment experiment(yaml, set, catalog);
@@ -425,8 +429,8 @@ TEST_CASE("sizes that are public are the real ones, or the run is refused before
 
 TEST_CASE("fed_avg: each accountant's answer is about the client that costs most by it",
           "[federated][privacy]") {
-  // Each client's noise is calibrated to one epsilon by rdp, so that by pld theirs differ, and which
-  // of them costs most by rdp is a matter of the last digits.
+  // Each client's noise is calibrated to one epsilon by rdp, so their epsilons by pld differ, and
+  // which client costs most by rdp depends on the last digits.
   std::optional<Experiment> found;
   std::vector<double> by_pld;
   for (int seed = 1; seed < 20 && !found; ++seed) {
@@ -454,7 +458,7 @@ TEST_CASE("fed_avg: each accountant's answer is about the client that costs most
   CHECK(verified.problems.empty());
   const Json second = verified.accountants.at("privgrad.pld:pld");
   CHECK_THAT(second.at("epsilon").get<double>(), WithinRel(*most, 1e-9));
-  // What a test for membership finds is bounded by each client's own delta at the point stated.
+  // Each client's own delta at the stated point bounds what a membership test can find.
   const Json& test = statement.at("membership_test");
   for (const core::ClientPlan& client : plan.federated->clients) {
     const auto guard = core::make_guard(plan.manifest->accountant);
@@ -467,7 +471,7 @@ TEST_CASE("fed_avg: each accountant's answer is about the client that costs most
 
 TEST_CASE("shards that are drawn are not given, whatever the manifest says",
           "[federated][privacy]") {
-  // Without one example, the shuffle behind each of these gives others of them to other clients.
+  // Without one example, the underlying shuffle gives other examples to other clients.
   const Catalog catalog = house_with({offer<Transform, Silent>("silent")});
   for (const char* partition :
        {"iid", "shards", "{kind: dirichlet, alpha: 5, at_least: 20}", "silent"}) {
@@ -498,7 +502,7 @@ TEST_CASE("what does not fit together is said in a line", "[federated]") {
   refused({"federated.clients=401"}, "without examples");
   refused({kAli, "federated.estimate_noise=0.3", "privacy.target_epsilon=2"},
           "does not pay for the 10 releases beside the steps (estimate)");
-  // Sums in single precision overflow, or lose what is small, beyond.
+  // Beyond these bounds, sums in single precision overflow or lose small values.
   for (const char* bound : {"1e-44", "3e38"}) {
     refused(
         {"federated.aggregation=dp_fed_avg", std::string("federated.client_clip_norm=") + bound},
@@ -506,7 +510,7 @@ TEST_CASE("what does not fit together is said in a line", "[federated]") {
     refused({kAli, std::string("federated.estimate_bound=") + bound}, "federated.estimate_bound");
     refused({std::string("schedules.clip_norm=") + bound}, "allowed is [1e-20, 1e+28]");
   }
-  // What is left out is refused at the section that lacks it.
+  // A missing key is reported at the section that lacks it.
   refused({"federated.clients=401"}, ":11:12: error: federated.partition: ");
   refused({"federated.local_iterations=2.5"}, "expected a whole number");
   refused({"federated.client_clip_norm=1"}, "only aggregation dp_fed_avg uses it");
@@ -536,7 +540,7 @@ TEST_CASE("what does not fit together is said in a line", "[federated]") {
            "privacy.adjacency=replace_one", "optimizer=normalized_sgd", "privacy.target_epsilon=50",
            "federated.participation={kind: shuffle, batch_size: 2, fresh: false}"},
           "differences of the gradients of examples");
-  // Each round is charged, so each has steps: 10 rounds of 3 are 30.
+  // Each round is charged, so each needs steps: 10 rounds of 3 are 30.
   refused({"federated.aggregation=dp_fed_avg", "federated.client_clip_norm=1", "steps=29"},
           "have 30 local steps");
   refused({kAli, "privacy.target_epsilon=null"}, "estimate_noise");

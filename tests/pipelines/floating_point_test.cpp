@@ -1,4 +1,5 @@
-// Whether a plan's guarantee is about bits: what says so, what takes it away, and what is said then.
+// Whether a plan's guarantee covers the exact bits: the conditions for it, what invalidates it, and
+// the resulting messages.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -25,7 +26,7 @@ privacy: {target_epsilon: 3, target_delta: 1e-5, adjacency: zero_out, accountant
 steps: 2
 )";
 
-/// The cpu backend's program without its abilities, and with those that a test wants back.
+/// The cpu backend's program without its abilities, to which tests add some again.
 class Plain : public Program {
  public:
   Plain(ComponentPtr<Backend> backend, const Network& network, Executor& executor)
@@ -46,7 +47,7 @@ class Plain : public Program {
 struct WithRows final : Plain, ReproducibleRows {
   using Plain::Plain;
 };
-/// A plan asks whether the ability is there, and never calls it.
+/// A plan only checks whether the ability exists, and never calls it.
 struct WithClipping final : Plain, ExactClipping {
   using Plain::Plain;
   std::size_t groups() const override { return 1; }
@@ -74,7 +75,7 @@ class CompilesNothing final : public Backend {
   std::unique_ptr<Program> compile(const Network&, Executor&) override { return nullptr; }
 };
 
-/// Sees all rows at once, as transforms may, and does not say that it looks at one at a time.
+/// Sees all rows at once, as transforms may, and does not promise to process them one at a time.
 class AllAtOnce final : public Transform {
  public:
   explicit AllAtOnce(const Params&) {}
@@ -93,7 +94,7 @@ const Catalog& through_catalog() {
   return made;
 }
 
-/// What is listed as floating_point, of a plan in research mode.
+/// The causes listed as floating_point for a plan in research mode.
 std::vector<core::Unaccounted> causes(const Overrides& set) {
   Experiment experiment(kInFloatingPoint, set, through_catalog());
   std::vector<core::Unaccounted> found;
@@ -103,7 +104,7 @@ std::vector<core::Unaccounted> causes(const Overrides& set) {
   CHECK(plan.covers_bits() == found.empty());
   const Json json = core::to_json(plan);
   CHECK(json.at("floating_point") == (found.empty() ? Json("exact") : Json(nullptr)));
-  // Once, however many causes there are.
+  // It appears once, however many causes there are.
   const auto& names = json.at("unaccounted");
   CHECK(std::count(names.begin(), names.end(), "floating_point") == (found.empty() ? 0 : 1));
   return found;

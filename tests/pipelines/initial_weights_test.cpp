@@ -1,4 +1,4 @@
-// Weights that a model begins from, layers that are frozen, and the average of the parameters.
+// Initial weights from a file, frozen layers, and the average of the parameters.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -56,7 +56,7 @@ std::vector<float> joined(const std::vector<Tensor>& tensors) {
   return all;
 }
 
-/// An experiment beside whose manifest there is a file of weights.
+/// An experiment with a file of weights next to its manifest.
 struct Begun : Experiment {
   explicit Begun(const std::vector<std::string>& overrides,
                  const std::string& file = safetensors_of(trained_tensors()))
@@ -68,7 +68,7 @@ struct Begun : Experiment {
 const std::string kWeights = "model.weights={file: base.safetensors}";
 const std::string kPublicWeights = "model.weights={file: base.safetensors, public: true}";
 
-/// The parameters before the first step, of a run of one step that learns nothing.
+/// The parameters before the first step, from a run of one step that learns nothing.
 std::vector<float> beginning(Experiment& experiment) {
   return core::initial_parameters(experiment.plan(), core::RandomKey::from_seed(1));
 }
@@ -94,13 +94,14 @@ bool has(const std::vector<std::string>& names, const std::string& name) {
 
 }  // namespace
 
-// ---- what a model begins from
+// ---- initial values of a model
 
 TEST_CASE("a model begins from the tensors of a file that have its names", "[weights]") {
   Begun all({kWeights});
   CHECK(beginning(all) == joined(trained_tensors()));
 
-  // What the file lacks begins as the model says; what the model lacks is not used.
+  // Tensors missing from the file have the model's own initial values; unknown tensors in the file
+  // are not used.
   std::vector<Tensor> some = trained_tensors();
   some[3].name = "somewhere_else";
   Begun part({kWeights}, safetensors_of(some));
@@ -185,7 +186,7 @@ TEST_CASE("weights that do not fit are refused with a table of all of them", "[w
              ContainsSubstring("there is no such file"));
 }
 
-// ---- who answers for them
+// ---- who vouches for them
 
 TEST_CASE("weights that nobody declares public are listed, and refused in release mode",
           "[weights][privacy]") {
@@ -242,7 +243,7 @@ TEST_CASE(
     CHECK_THAT(why, ContainsSubstring("the run 'base' with epsilon " + epsilon));
     CHECK_THAT(why, ContainsSubstring("pay for both runs from one account"));
   }
-  // A model that saw what nobody paid for has not been paid for, whatever account it names.
+  // A model from uncharged private rows stays uncharged, whatever account it names.
   auto metadata = core::read_safetensors(file).metadata;
   metadata["unaccounted"] = R"(["pca"])";
   const auto refused = [&] {
@@ -270,19 +271,19 @@ TEST_CASE("what a private run has left is not public because a manifest says so"
   CHECK_THAT(why, ContainsSubstring("the manifest declares them public does not make them so"));
   CHECK_THAT(why, !ContainsSubstring("or declare them public"));
 
-  // Nor is what was made of it, without noise or with, further down the line.
+  // The same holds for models made from it, with or without noise.
   Begun laundered(with(kNoNoise, {kPublicWeights}), file);
   laundered.run();
   const std::string second = read_file(laundered.run_dir() / "model.safetensors");
   CHECK(core::read_safetensors(second).metadata.at("epsilon") == "inf");
   CHECK(has(unaccounted(Begun({kPublicWeights}, second).plan()), "initial_weights"));
 
-  // A model that was trained without noise says nothing of its rows.
+  // The file of a model trained without noise states no guarantee for its rows.
   Experiment open(kBegunElsewhere, kNoNoise);
   open.run();
   const std::string nothing_said = read_file(open.run_dir() / "model.safetensors");
   CHECK(refusal_of(with({kPublicWeights}, release), nothing_said) == "it was planned");
-  // One that does not say its epsilon is not taken for one of these.
+  // A file without an epsilon is not mistaken for such a model.
   auto metadata = core::read_safetensors(nothing_said).metadata;
   metadata.erase("epsilon");
   CHECK(
@@ -314,9 +315,9 @@ TEST_CASE("a run from weights is verified without the file, and bound to its has
 
 TEST_CASE("frozen layers stay as they were, and the others learn as in the whole model",
           "[weights][frozen]") {
-  // One step without noise or clipping from the same parameters: the gradient of the last layer does
-  // not know whether the first one moves. In exact arithmetic the two are equal; here float32 sums
-  // of one network are those of the other, up to how the step is summed.
+  // One step without noise or clipping from the same parameters: the gradient of the last layer
+  // does not depend on whether the first one is trained. In exact arithmetic the two are equal; in
+  // float32 the sums of the two networks are equal up to the order of summation.
   const std::vector<std::string> one = with(kNoNoise, {kPublicWeights, "steps=1"});
   Begun whole(one);
   Begun head(with(one, {"model.train=[last]"}));
@@ -334,9 +335,9 @@ TEST_CASE("frozen layers stay as they were, and the others learn as in the whole
 }
 
 TEST_CASE("layers behind what is trained can be frozen, too", "[weights][frozen]") {
-  // The gradient of the first layer does not know whether the last one moves. The one backward pass
-  // of the whole model (ExactClipping) makes products smaller by 2^-11, and rounds their factors to 13
-  // bits; the rows that are made here are rounded once.
+  // The gradient of the first layer does not depend on whether the last one is trained. The single
+  // backward pass of the whole model (ExactClipping) makes products smaller by 2^-11, and rounds
+  // their factors to 13 bits; the rows here are rounded once.
   const std::vector<std::string> one = with(kNoNoise, {kPublicWeights, "steps=1"});
   Begun whole(one);
   Begun body(with(one, {"model.train=[layers.0]"}));
@@ -398,8 +399,8 @@ TEST_CASE("frozen layers cost nothing: noise and norms are of what is trained",
 
 TEST_CASE("what an example becomes in frozen layers depends on no other one",
           "[weights][frozen][privacy]") {
-  // A data set and its neighbour, in which the last example is another: all other features keep
-  // their bits. Values by hand for the first: tanh(W x + b).
+  // A data set and its neighbour with another last example: all other features keep their bits.
+  // Values for the first are computed by hand: tanh(W x + b).
   const auto features_of = [](const std::string& last) {
     Experiment experiment(R"(privgrad: 1
 seed: 1
@@ -464,7 +465,8 @@ TEST_CASE("federated runs freeze layers as well", "[weights][frozen][federated]"
 // ---- the moving average
 
 TEST_CASE("the moving average is that of the parameters after each step", "[average]") {
-  // Runs of 1, 2 and 3 steps with one seed have the same steps; the average by its definition.
+  // Runs of 1, 2 and 3 steps with one seed have the same steps; the average is computed by its
+  // definition.
   constexpr double kDecay = 0.25;
   const std::vector<std::string> base = with(kNoNoise, {kPublicWeights});
   std::vector<double> average;
@@ -506,7 +508,7 @@ TEST_CASE("last parameters and average are measured side by side, and training d
     CHECK(two[i].at("ema").at("test_loss") == three[i].at("ema").at("test_loss"));
   }
   CHECK(two.back().at("ema").at("test_loss") != two.back().at("test_loss"));
-  // The summary is about the model that is kept.
+  // The summary describes the model that is kept.
   CHECK(three.size() == one.size() + 1);
   CHECK(run.summary.at("metrics").at("test_loss") == two.back().at("ema").at("test_loss"));
   CHECK(verify::all_of(verify::check(kept.run_dir()).problems) == "");

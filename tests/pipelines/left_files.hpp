@@ -1,4 +1,4 @@
-// Compares the files that runs keep for later ones, and the notes about them.
+// Compares the files that runs store for later runs, and the notes about them.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 using Notes = std::vector<std::string>;
 
-/// Of files that runs left, by their names.
+/// Compares files of two runs, by name.
 inline void check_same(const std::map<std::string, std::string>& a,
                        const std::map<std::string, std::string>& b) {
   REQUIRE(a.size() == b.size());

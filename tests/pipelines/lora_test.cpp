@@ -1,4 +1,4 @@
-// Adapters of low rank (model.lora): their gradients, what a run trains, and what it leaves.
+// Adapters of low rank (model.lora): their gradients, the training of a run, and its results.
 #include "privgrad/model/lora.hpp"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-/// Its "gradient" of an example is the example, whatever the parameters are.
+/// Its "gradient" for an example is the example itself, whatever the parameters are.
 struct Shows : Program, Outputs {
   explicit Shows(std::size_t numbers) : size(numbers) {}
   std::size_t parameter_count() const override { return size; }
@@ -55,7 +55,7 @@ Network classifier(Shape input, std::vector<Layer> layers) {
   return {.input = {std::move(input), 3}, .layers = std::move(layers), .loss = Loss::cross_entropy};
 }
 
-/// Adapters of all layers that can have one, and of the others nothing.
+/// Adapters for all layers that can have one, and nothing for the others.
 core::LoraLayout layout_of(const Network& network, std::size_t rank, double scale) {
   core::LoraLayout layout{.tensors = {}, .scale = scale};
   for (const ParameterBlock& block : parameter_blocks(network)) {
@@ -103,7 +103,7 @@ std::unique_ptr<core::LoraProgram> program_of(const Network& network,
       normals(parameter_count(network), 7, 0.4f));
 }
 
-/// Dense layers, one of them at each place, a convolution with strides and zeros around it, and an
+/// Dense layers, one of them applied at each place, a convolution with strides and padding, and an
 /// embedding.
 std::vector<Network> small_networks() {
   return {classifier({5}, {Dense{8}, Activation{ActivationKind::tanh}, Dense{3}}),
@@ -121,8 +121,8 @@ std::vector<Network> small_networks() {
 TEST_CASE("the gradients of an adapter are two products of its tensor's", "[lora]") {
   // By hand, G = [[1, 2], [3, 4], [5, 6]], A = [1, -1], B = [2, 0, 1]', scale 3:
   //   scale B'G = 3 [2 + 0 + 5, 4 + 0 + 6] = [21, 30]; scale G A' = 3 [-1, -1, -1]'.
-  // W = 1 becomes 1 + 3 B A = [[7, -5], [1, 1], [4, -2]]. The last number is a bias of nobody's, and
-  // the one before it is trained itself.
+  // W = 1 becomes 1 + 3 B A = [[7, -5], [1, 1], [4, -2]]. The last number is an unused bias, and
+  // the one before it is trained directly.
   const core::LoraLayout layout{.tensors = {{.name = "layers.0.weight",
                                              .rows = 3,
                                              .columns = 2,
@@ -150,7 +150,7 @@ TEST_CASE("the gradients of an adapter are two products of its tensor's", "[lora
 }
 
 TEST_CASE("the gradients of adapters are the derivatives of the loss", "[lora]") {
-  // Central differences of the loss, whose outputs are float32: good to about 1e-3.
+  // Central differences of the loss, whose outputs are float32: accurate to about 1e-3.
   for (const Network& network : small_networks()) {
     const core::LoraLayout layout = layout_of(network, 2, 1.5);
     const auto program = program_of(network, layout);
@@ -191,7 +191,7 @@ TEST_CASE("an example's row in adapters is its own, bit for bit", "[lora][privac
                              alone);
       CHECK(std::memcmp(alone.data(), rows.data() + i * own, own * sizeof(float)) == 0);
     }
-    // One that is no number spoils its own row and no other's.
+    // An example that is not a number spoils only its own row.
     many.features[17 * inputs] = std::numeric_limits<float>::quiet_NaN();
     program->gradient_rows(many.batch(), other);
     CHECK(std::memcmp(other.data(), rows.data(), 17 * own * sizeof(float)) == 0);
@@ -250,7 +250,7 @@ TEST_CASE("a model with adapters begins as it was", "[lora]") {
     Floats merged = before;
     layout.merge(trained, merged);
     CHECK(std::memcmp(merged.data(), before.data(), before.size() * sizeof(float)) == 0);
-    // A is not zero, or no gradient would ever leave it.
+    // A must not be zero, because its gradient would then stay zero.
     for (const core::TrainedTensor& tensor : layout.tensors) {
       const double limit = 1.0 / std::sqrt(static_cast<double>(tensor.columns));
       for (std::size_t i = 0; i < tensor.rank * tensor.columns; ++i) {
@@ -292,8 +292,8 @@ std::map<std::string, Floats> tensors_in(const std::filesystem::path& file) {
   return tensors;
 }
 
-/// How far off a step may be: the one backward pass of the whole model (ExactClipping) makes products
-/// smaller by 2^-11, and rounds their factors to 13 bits.
+/// The allowed error of a step: the single backward pass of the whole model (ExactClipping) makes
+/// products smaller by 2^-11, and rounds their factors to 13 bits.
 double step_error(const Floats& before, const Floats& after) {
   double farthest = 0.0;
   for (std::size_t i = 0; i < before.size(); ++i)
@@ -328,8 +328,8 @@ std::string adapters_refusal(const std::vector<std::string>& overrides) {
 }  // namespace
 
 TEST_CASE("a step of an adapter is that of its tensor, seen through A", "[lora]") {
-  // With B = 0, A has no gradient and B has scale G A'. So a step that moves W by D moves W + scale
-  // B A by scale^2 D A'A, where scale is alpha / rank = 2.
+  // With B = 0, A has no gradient and B has scale G A'. A step that changes W by D therefore
+  // changes W + scale B A by scale^2 D A'A, where scale is alpha / rank = 2.
   Adapted whole(kQuiet), adapted(with(kQuiet, {kLora}));
   whole.run();
   adapted.run();
@@ -358,7 +358,7 @@ TEST_CASE("a step of an adapter is that of its tensor, seen through A", "[lora]"
 }
 
 TEST_CASE("layers are trained beside adapters, and frozen behind them", "[lora][frozen]") {
-  // At first the model is what it was, so that the last layer moves as in the whole model.
+  // The initial model is unchanged, so the last layer changes as in the whole model.
   Adapted whole(kQuiet), both(with(kQuiet, {kLora, "model.train=[last]"}));
   whole.run();
   both.run();
@@ -381,7 +381,7 @@ TEST_CASE("adapters are all that norms, noise and cost are about", "[lora][priva
   Adapted adapted({kLora, "model.train=[last]"}), whole({});
   const core::Plan& plan = adapted.plan();
   CHECK(plan.parameters == 6 + 5 + 12);
-  // The first layer is in front of all that is trained, and applied to the examples once.
+  // The first layer comes before all trained ones, and is applied to the examples once.
   CHECK(plan.setting->frozen_layers == 2);
   CHECK(core::untrained_parameters(*plan.setting) == 24 + 30 + 5);
   REQUIRE(plan.setting->groups.size() == 2);

@@ -1,4 +1,4 @@
-// Runs whose steps take back noise of the steps before them.
+// Runs whose steps subtract noise of earlier steps.
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -51,7 +51,7 @@ TEST_CASE("matrix: a run is calibrated to its target, charged ahead, exact and v
   experiment.run();
   CHECK(experiment.ledger().releases.size() == 18);
   CHECK(verify::problems_of(experiment).empty());
-  // A step has more noise than independent noise of the same target; what is summed up has less.
+  // A step has more noise than independent noise for the same target, but sums have less.
   Experiment independent(kMatrix, {"aggregator=gaussian"});
   CHECK(plan.noise_multiplier.front() > independent.plan().noise_multiplier.front());
 }
@@ -85,7 +85,7 @@ TEST_CASE("matrix: what was optimised is kept with the run, and planned with aga
   CHECK(facts.at("optimized").at(1).get<double>() < 0.0);
   CHECK(experiment.plan().setting->kept->optimized() ==
         facts.at("optimized").get<std::vector<double>>());
-  // Others cost something else than what the ledger has.
+  // Other numbers cost something else than the charges in the ledger.
   facts["optimized"][1] = -0.9;
   write_file(file, facts.dump());
   CHECK_FALSE(verify::problems_of(experiment).empty());
@@ -146,7 +146,7 @@ TEST_CASE("matrix, banded: a cycle is charged as one sampled release of the stra
   CHECK(plan.epsilon().value <= 4.0);
   CHECK(plan.epsilon().value > 4.0 * (1.0 - 1e-5));
   CHECK(plan.public_order() == nullptr);
-  // What the charge must be, from the coefficients that were kept: c, and then a.
+  // The required charge, computed from the stored coefficients: c, and then a.
   REQUIRE(plan.optimized.size() == 3 + 6);
   const std::vector<double> c(plan.optimized.begin(), plan.optimized.begin() + 3);
   const std::vector<double> a(plan.optimized.begin() + 3, plan.optimized.end());

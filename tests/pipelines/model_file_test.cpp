@@ -1,4 +1,4 @@
-// A saved model says how it is applied, and a file that lies is refused.
+// A saved model describes how to apply it, and a false description is refused.
 #include "privgrad/model/model_file.hpp"
 
 #include <cstring>
@@ -119,7 +119,7 @@ TEST_CASE("a run with preprocessing verifies, and not with another date or anoth
   parts.meta("classes") = R"(["a","b"])";
   write_file(experiment.run_dir() / "model.safetensors", parts.bytes());
   const auto found = problems();
-  REQUIRE(found.size() == 2);  // the hash, and what it says
+  REQUIRE(found.size() == 2);  // the hash, and the description
   CHECK(found[1].find("'classes'") != std::string::npos);
 }
 
@@ -149,7 +149,7 @@ steps: 2
   CHECK(model.classes == std::vector<std::string>{"lost", "won"});
   REQUIRE(model.data);
   CHECK(model.data->name == "privgrad.csv:csv");
-  CHECK(model.data->params.find("train") == nullptr);  // it is not about these rows
+  CHECK(model.data->params.find("train") == nullptr);  // it does not describe these rows
   const auto problems = [&] {
     return core::verify_run(core::RecordDirectory(experiment.run_dir()), house()).problems;
   };
@@ -158,7 +158,7 @@ steps: 2
   parts.meta("features") = Json({"n2", "n1", "k=a", "k=b", "k=(other)"}).dump();
   write_file(file, parts.bytes());
   const auto found = problems();
-  REQUIRE(found.size() == 2);  // the hash, and what it says
+  REQUIRE(found.size() == 2);  // the hash, and the description
   CHECK(found[1].find("'features'") != std::string::npos);
 
   const auto refused = [&](const char* key, const char* text, const std::string& expected) {
@@ -274,7 +274,7 @@ TEST_CASE("a described network comes back, and those of versions before can be r
   const Json described = core::to_json(network);
   CHECK(core::to_json(core::network_from_json(described)) == described);
   CHECK(described["layers"][0] == Json({{"layer", "dense"}, {"units", 4}, {"per_place", true}}));
-  // As every version has written it: a dense layer that flattens says nothing of places.
+  // As in files of every version: a dense layer that flattens has no entry about places.
   CHECK(described["layers"][7] == Json({{"layer", "dense"}, {"units", 3}}));
   CHECK(described["layers"][4] == Json({{"layer", "group_norm"}, {"groups", 2}, {"epsilon", 0.5}}));
   Json wrong = described;

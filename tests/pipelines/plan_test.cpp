@@ -1,5 +1,5 @@
-// A plan is values: two of the same manifest are equal, copies are, and a run leaves its plan
-// alone.
+// A plan is a value: two plans of the same manifest are equal, copies are equal, and a run does not
+// change its plan.
 #include <filesystem>
 #include <span>
 
@@ -27,8 +27,8 @@ privacy: {target_epsilon: 3, target_delta: 1e-5, adjacency: zero_out, accountant
 steps: 12
 )";
 
-/// Everything that a plan can have: noise that adapts, a clip norm that does, correlated noise,
-/// scaled batches, clients.
+/// Every feature of a plan: adaptive noise, an adaptive clip norm, correlated noise, scaled
+/// batches, clients.
 const std::vector<std::vector<std::string>> kKindsOfPlans{
     {},
     {"schedules.noise_multiplier={kind: descent_check, initial: 20, every: 5, "
@@ -65,7 +65,7 @@ TEST_CASE("a run leaves its plan as it was, so that it can be run again", "[plan
     const core::PlanNumbers before = experiment.plan();
     const auto first = experiment.run();
     CHECK(before == experiment.plan());
-    // A seed's randomness is addressed, so that a second run of the plan is the first one.
+    // A seed's randomness is addressed by counters, so a second run of the plan equals the first.
     const core::RunResult second = core::run(
         experiment.plan(),
         {.directory = experiment.dir() / "again", .lock = "", .threads = 1, .on_progress = {}});
@@ -96,7 +96,7 @@ TEST_CASE("components that are started for a plan charge what was planned", "[pl
 
 namespace {
 
-/// The first instance, which plans, charges each step in full; those that follow, nothing.
+/// The first instance, which plans, charges each step in full; later ones charge nothing.
 class FickleSampler final : public Sampler {
  public:
   explicit FickleSampler(const Params&) : is_first_(made++ == 0) {}
@@ -131,7 +131,7 @@ TEST_CASE("a sampler whose instances charge differently does not run", "[plan][p
 
 namespace {
 
-/// All rows in every batch, charged as it is told.
+/// All rows in every batch, with the given charges.
 class GenerousSampler final : public Sampler {
  public:
   explicit GenerousSampler(const Params&) {}
@@ -189,7 +189,8 @@ TEST_CASE("an outcome states the charges of the client that it names, and nothin
                                    "data.size=null", "sampler={kind: poisson, batch_size: 10}",
                                    "privacy.accountant=rdp", "schedules.noise_multiplier=2"});
   const core::Plan& plan = experiment.plan();
-  REQUIRE(plan.federated->weakest == 0);  // the one with fewer examples, of which 10 are more
+  // the client with fewer examples, for which a batch of 10 is a larger share
+  REQUIRE(plan.federated->weakest == 0);
   core::Outcome outcome = core::outcome_of_all(plan);
   CHECK(outcome.stated(plan) == plan);
   outcome.client = 1;

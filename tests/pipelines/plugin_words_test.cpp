@@ -1,4 +1,5 @@
-// What plugins say in words goes into the files of a run, which are UTF-8 whatever a plugin says.
+// Texts of plugins are written into the files of a run, which are UTF-8 whatever bytes a plugin
+// returns.
 #include <nlohmann/json.hpp>
 
 #include "fake_accountant.hpp"
@@ -11,7 +12,7 @@ namespace {
 
 constexpr const char* kReplaced = "caf\xef\xbf\xbd";  // U+FFFD
 
-/// Claims far more than any proof does, and notes it in Latin-1.
+/// Claims far more than can be proved, with a note in Latin-1.
 class Latin1 final : public Accountant {
  public:
   explicit Latin1(const Params&) {}
@@ -47,7 +48,7 @@ privacy: {target_epsilon: 1000, target_delta: 1e-5, adjacency: zero_out, account
 steps: 4
 )";
 
-/// A data source by whose parameters in Latin-1 nobody reads other files.
+/// A data source with parameters in Latin-1, which are not used to read other files.
 class Latin1Source final : public DataSource {
  public:
   explicit Latin1Source(const Params&) {}

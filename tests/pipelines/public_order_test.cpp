@@ -10,11 +10,10 @@ using namespace privgrad;
 
 namespace {
 
-/// What a sampler does in step 20, instead of what it declared.
+/// The violation of a sampler's declaration in step 20.
 enum class Lapse { none, takes_another, takes_one_more, takes_one_twice, takes_less };
 
-/// Batches of 5 of 60 rows, in their order, again and again: declared so, and kept to but for one
-/// step.
+/// Batches of 5 of 60 rows, in order, repeatedly: declared, and followed except in one step.
 template <Lapse kLapse>
 class Wanderer final : public Sampler, public PublicOrder {
  public:
@@ -65,7 +64,7 @@ privacy: {target_epsilon: 4, target_delta: 1e-5, adjacency: replace_one, account
 steps: 60
 )";
 
-/// One run, in a folder of its own.
+/// One run, in its own folder.
 struct Outcome {
   std::string error = "none";
   std::size_t paid_steps = 0;
@@ -105,15 +104,15 @@ TEST_CASE("a sampler that leaves the order it declared ends a correlated run the
       CHECK_THAT(left.error, ContainsSubstring("test:" + std::string(sampler)) &&
                                  ContainsSubstring("the batch of step 20 has rows that its order "
                                                    "does not name"));
-      // The 20 steps before were released, and paid for; nothing comes of the run.
+      // The 20 earlier steps were released and charged; the run has no other result.
       CHECK(left.paid_steps >= 21);
       CHECK_FALSE(left.has_model);
     }
-    // An example that takes part twice in a step would move its sum by twice what is charged.
+    // An example that takes part twice in a step would change its sum by twice the charged amount.
     const Outcome twice = run_with("takes_one_twice", aggregator);
     CHECK_THAT(twice.error, ContainsSubstring("drawn twice in one batch"));
     CHECK_FALSE(twice.has_model);
-    // Taking less is charged all the same.
+    // Drawing fewer examples is charged in full.
     CHECK(run_with("takes_less", aggregator).error == "none");
   }
 }

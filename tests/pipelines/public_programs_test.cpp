@@ -1,4 +1,4 @@
-// Whose losses of public rows a run shows.
+// Which program computes the losses of public rows.
 #include <memory>
 
 #include "test_components.hpp"
@@ -8,8 +8,7 @@
 namespace verify {
 namespace {
 
-/// Adds a million to each loss from then on that one of its backend's programs was shown a row to
-/// learn from.
+/// Adds a million to each loss once any program of its backend has received a row for learning.
 class Remembers final : public Wrapped {
  public:
   using Wrapped::Wrapped;

@@ -1,4 +1,4 @@
-// Each refusal of release mode names the key with which it is answered.
+// Each refusal of release mode names the key that resolves it.
 #include <algorithm>
 
 #include "fake_program.hpp"
@@ -25,10 +25,11 @@ const std::string kClients = "federated={clients: 4, rounds: 2, local_iterations
 
 struct Refusal {
   Overrides set;
-  std::vector<std::string> keys;  ///< Of each line of the message.
+  std::vector<std::string> keys;  ///< The keys in each line of the message.
 };
 
-/// One for each thing that is listed as unaccounted, or that release mode refuses besides.
+/// One case for everything that is listed as unaccounted, or that release mode refuses for other
+/// reasons.
 const std::vector<Refusal>& refusals() {
   static const std::string csv = "data={kind: csv, train: t.csv, target: y, classes: 2";
   static const std::string whole = ", columns: [{name: '*', type: number, fill: 0}]";
@@ -78,7 +79,7 @@ const std::vector<Refusal>& refusals() {
   return all;
 }
 
-/// 200 examples of 10 features in two classes, as far as anybody asks before a row is read.
+/// 200 examples of 10 features in two classes, as far as the source is asked before a row is read.
 struct NeverRead final : DataSource {
   explicit NeverRead(const Params&) {}
   DataInfo info() override { throw IoError("a row was read"); }
@@ -90,14 +91,14 @@ struct NeverRead final : DataSource {
   }
 };
 
-/// The same of examples whose shape only rows can tell.
+/// The same with a shape that only rows can determine.
 struct OfAnyShape final : DataSource {
   explicit OfAnyShape(const Params&) {}
   DataInfo info() override { throw IoError("a row was read"); }
   Dataset read(Split) override { throw IoError("a row was read"); }
 };
 
-/// Its programs promise nothing about bits.
+/// Its programs make no promises about bits.
 struct WithoutPromises final : Backend {
   explicit WithoutPromises(const Params&) {}
   std::unique_ptr<Program> compile(const Network& network, Executor&) override {
@@ -112,7 +113,7 @@ const Catalog& catalog() {
   return made;
 }
 
-/// What is refused, a line for each reason; "" if nothing is.
+/// The refusals, one line per reason; "" if nothing is refused.
 std::string refusal_of(const Overrides& set) {
   using namespace std::string_literals;
   Experiment experiment(kReleased, set, catalog());
@@ -156,8 +157,8 @@ TEST_CASE("what does not follow from rows is refused before one is read", "[plan
   CHECK_THROWS_WITH(refusal_of(unread), ContainsSubstring("a row was read"));
   std::size_t count = 0;
   for (const Refusal& one : refusals()) {
-    // These are about other data, of sources with tests of their own, or follow from the plan's
-    // numbers, which are made of the number of rows.
+    // These refusals are about data of other sources, which have their own tests, or depend on the
+    // plan's numbers and thus on the number of rows.
     const bool is_of_another_source =
         std::any_of(one.set.begin(), one.set.end(), [](const std::string& set) {
           return set.starts_with("data=") || set.starts_with("schedules.noise_multiplier=1e") ||
@@ -184,7 +185,7 @@ TEST_CASE("by the shape that a source foresees, a program is refused before a ro
         "data={kind: idx, train: {images: images, labels: no-labels}, classes: 2, target_fill: "
         "0}"}) {
     CAPTURE(data);
-    CHECK_THROWS_AS(refusal_of({data}), IoError);  // what a row would say
+    CHECK_THROWS_AS(refusal_of({data}), IoError);  // the message that reading a row would give
     CHECK_THAT(refusal_of({data, "backend=without_promises"}),
                ContainsSubstring("use another backend"));
   }

@@ -1,4 +1,4 @@
-// A client that is a program of its own has a process that is shown no row, as a run has.
+// A client that is a separate program has, like a run, a process that receives no row.
 #include <atomic>
 #include <cmath>
 
@@ -27,10 +27,10 @@ steps: 12
 federated: {clients: 2, rounds: 3, local_iterations: 2}
 )";
 
-/// Of the last rows that any instance was shown.
+/// The norm of the last rows that any instance has received.
 std::atomic<double> last_norm = 0.0;
 
-/// Whether its clip norm follows a norm that it was shown, by way of a static.
+/// Whether its clip norm depends, through a static, on a norm that it has received.
 template <bool knows>
 class MovesItsNorm final : public Clipping, public AdaptiveClipNorm {
  public:
@@ -51,7 +51,7 @@ class MovesItsNorm final : public Clipping, public AdaptiveClipNorm {
   }
 };
 
-/// Clients in this process, whose server is here, too.
+/// Clients in this process, which also contains the server.
 class Here final : public core::RemoteClients {
  public:
   Here(const core::Manifest& manifest, const fs::path& folder) {
@@ -91,7 +91,7 @@ class Here final : public core::RemoteClients {
   std::string problem_;
 };
 
-/// What ended the clients; "" if nothing did.
+/// The error that ended the clients; "" if there was none.
 template <bool knows>
 std::string ended_by() {
   const Catalog catalog = house_with({offer<Clipping, MovesItsNorm<knows>>("moves_its_norm")});

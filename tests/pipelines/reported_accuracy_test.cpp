@@ -1,5 +1,5 @@
-// Accuracies on private rows that are released between the steps, and runs that end by them: what is
-// charged, in which order, what is stated, and what verification makes of forgeries.
+// Accuracies on private rows that are released between steps, and runs that they end: the charges,
+// their order, the statements, and how verification treats forgeries.
 #include <cmath>
 #include <optional>
 
@@ -27,8 +27,8 @@ steps: 20
 
 const std::string kEvery = "report={train_accuracy: {share: 0.1, every: 6}}";
 
-/// The model does not move, so that only noise could make a later accuracy better: with this seed the
-/// first of them is better than the second.
+/// The model does not change, so only noise can make a later accuracy better: with this seed the
+/// first one is better than the second.
 const Overrides kStops{"seed=4", "schedules.learning_rate=1e-9",
                        "report={train_accuracy: {share: 0.1, every: 3, patience: 1}}"};
 
@@ -43,7 +43,7 @@ std::vector<std::string> order_of(const core::LedgerContents& ledger) {
 
 const Json& reported(const Json& document) { return document.at("reported").at("train_accuracy"); }
 
-/// The ledger with other lines, chained anew, and a summary that it is bound to.
+/// Replaces the lines of the ledger, chains them again, and binds it to a new summary.
 void forge(const Experiment& experiment, std::vector<Json> lines, const std::string& summary) {
   write_file(experiment.run_dir() / "summary.json", summary);
   lines.back()["files"]["summary.json"] = core::sha256_hex(summary);
@@ -59,7 +59,7 @@ TEST_CASE("reports between the steps are charged where they are made, before the
   const core::RunResult result = experiment.run();
   CHECK(result.status == core::RunStatus::completed);
   CHECK(result.paid.charged == 20);
-  CHECK(result.summary.at("accounted_event").is_null());  // the lines of the ledger are the event
+  CHECK(result.summary.at("accounted_event").is_null());  // the lines of the ledger give the event
   const core::LedgerContents ledger = experiment.ledger();
   std::vector<std::string> expected;
   for (int step = 0; step < 20; ++step) {
@@ -81,7 +81,7 @@ TEST_CASE("reports between the steps are charged where they are made, before the
   CHECK(reported(result.statement).at("every") == 6);
   CHECK_THAT(result.statement.at("prose").dump(),
              ContainsSubstring("20 steps and of the reported accuracies"));
-  // Each of them is shown as soon as it is made.
+  // Each of them is shown as soon as it is released.
   std::vector<double> shown;
   for (const Json& line : verify::json_lines(experiment.run_dir() / "metrics.jsonl"))
     if (line.contains("reported_accuracy")) shown.push_back(line.at("reported_accuracy"));
@@ -89,8 +89,8 @@ TEST_CASE("reports between the steps are charged where they are made, before the
 }
 
 TEST_CASE("a share is that of all reports together", "[statistics]") {
-  // Under zcdp a Gaussian of noise multiplier z costs 1 / (2 z^2): four of them cost what one of half
-  // the noise does.
+  // Under zcdp a Gaussian with noise multiplier z costs 1 / (2 z^2): four of them cost as much as
+  // one with half the noise.
   const Overrides zcdp{"sampler=full_batch",
                        "privacy.accountant={kind: zcdp, conversion: classic}"};
   const auto with = [&](const std::string& report) {
@@ -101,13 +101,13 @@ TEST_CASE("a share is that of all reports together", "[statistics]") {
   Experiment once(kReports, with("")), often(kReports, with(", every: 6"));
   CHECK_THAT(often.plan().report->noise_multiplier,
              WithinRel(2.0 * once.plan().report->noise_multiplier, 1e-12));
-  // Training has the same for itself; the searches end within 1e-9 of the target.
+  // Training has the same budget; the searches end within 1e-9 of the target.
   CHECK_THAT(often.plan().noise_multiplier.front(),
              WithinRel(once.plan().noise_multiplier.front(), 1e-6));
 }
 
 TEST_CASE("reports are of the model as it is, with noise of their own each", "[statistics]") {
-  // Without noise each is the accuracy that the run measures at that step.
+  // Without noise each value is the accuracy that the run measures at that step.
   Experiment exact(kReports, {"privacy.noise=off", "evaluate_every=6",
                               "report={train_accuracy: {noise_multiplier: 3, every: 6}}"});
   exact.run();
@@ -119,7 +119,8 @@ TEST_CASE("reports are of the model as it is, with noise of their own each", "[s
                WithinAbs(line.at("train_accuracy").get<double>(), 1e-6));
   }
   CHECK(seen == 3);
-  // A model that does not move: all that differs is noise. One key makes all of a seeded run's.
+  // The model does not change: all differences are noise. In a seeded run, all noise comes from one
+  // key.
   Experiment still(kReports, {"seed=4", "schedules.learning_rate=1e-9", "steps=60",
                               "privacy.target_epsilon=50", "privacy.target_epsilon=50",
                               "report={train_accuracy: {noise_multiplier: 20, every: 1}}"});
@@ -130,8 +131,8 @@ TEST_CASE("reports are of the model as it is, with noise of their own each", "[s
   const double noise = 0.5 * 20.0 / 200.0;
   double squares = 0.0;
   for (const double value : values) squares += (value - accuracy) * (value - accuracy);
-  // 59 independent Gaussians: chi^2 is beyond these bounds with a probability below 1e-4; clamping
-  // to [0, 1] could only make it less. Equal noise would make it 59 times a single square.
+  // 59 independent Gaussians: chi^2 is outside these bounds with a probability below 1e-4; clamping
+  // to [0, 1] could only make it smaller. Equal noise would make it 59 times a single square.
   CHECK(squares / (noise * noise) > 24.0);
   CHECK(squares / (noise * noise) < 110.0);
 }
@@ -176,7 +177,8 @@ TEST_CASE("a run ends when its last reports were no better than one before them"
   CHECK(ends(values, 1));
   CHECK_FALSE(ends({values.begin(), values.end() - 1}, 1));
 
-  // Charged is what was made; stated is what all of the plan costs, since releases chose the end.
+  // The charges are those of what was made; the stated epsilon is the cost of the whole plan,
+  // because releases decided when to stop.
   const core::LedgerContents ledger = experiment.ledger();
   CHECK(ledger.releases.size() == result.steps + values.size() + 1);
   CHECK(ledger.status == "stopped_early");
@@ -193,7 +195,8 @@ TEST_CASE("a run ends when its last reports were no better than one before them"
   CHECK(problems_of(experiment) == "");
   CHECK(verify::check(experiment.run_dir()).epsilon == plan.epsilon().value);
 
-  // What composes this run with others has the event of the whole plan, and no forger's.
+  // For composition with other runs, the event is that of the whole plan, and a forged one is
+  // refused.
   CHECK(result.summary.at("accounted_event") == core::to_json(plan.event));
   const std::vector<Json> lines = verify::json_lines(experiment.run_dir() / "ledger.jsonl");
   Json forged = result.summary;
@@ -225,7 +228,7 @@ TEST_CASE("verification finds a report that is missing, and an end that none led
   REQUIRE(problems_of(experiment) == "");
 
   std::vector<Json> fewer = lines;
-  fewer.erase(fewer.begin() + 4);  // the first report, behind the line that opens and three steps
+  fewer.erase(fewer.begin() + 4);  // the first report, after the opening line and three steps
   forge(experiment, fewer, summary);
   CHECK_THAT(problems_of(experiment), ContainsSubstring("is a release that is not planned"));
 
@@ -237,16 +240,16 @@ TEST_CASE("verification finds a report that is missing, and an end that none led
   CHECK_THAT(problems_of(experiment), ContainsSubstring("is a release that is not planned"));
 
   std::vector<Json> later = lines;
-  std::swap(later[4], later[5]);  // a step goes on before the report that could have ended the run
+  std::swap(later[4], later[5]);  // a step comes before the report that could have ended the run
   forge(experiment, later, summary);
   CHECK_THAT(problems_of(experiment), ContainsSubstring("is a release that is not planned"));
 
   std::vector<Json> more = lines;
-  more.insert(more.end() - 1, more[more.size() - 2]);  // the kept model's twice
+  more.insert(more.end() - 1, more[more.size() - 2]);  // the report of the final model, twice
   forge(experiment, more, summary);
   CHECK_THAT(problems_of(experiment), ContainsSubstring("is a release that is not planned"));
 
-  // Accuracies that went up all the time end no run.
+  // Accuracies that always improve do not end a run.
   Json other = Json::parse(summary);
   Json& values = other.at("reported").at("train_accuracy").at("between").at("value");
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = 0.1 + 0.01 * static_cast<double>(i);
@@ -260,8 +263,8 @@ TEST_CASE("an account gets back what a run that ended early was not charged for"
   set.insert(set.end(),
              {"privacy.account=rows.account", "privacy.adjacency=zero_out", "sampler=full_batch",
               "privacy.accountant=zcdp", "mode=release", "seed=null"});
-  // An account takes no seeds, so chance decides: six accuracies of the same model go up with a
-  // probability of 1 in 720.
+  // An account accepts no seeds, so this depends on chance: six accuracies of the same model
+  // increase with a probability of 1 in 720.
   std::optional<Experiment> made;
   std::optional<core::RunResult> ended;
   for (int tries = 0; !ended || ended->status != core::RunStatus::stopped_early; ++tries) {
@@ -280,7 +283,7 @@ TEST_CASE("an account gets back what a run that ended early was not charged for"
   const core::DataAccount account(file);
   REQUIRE(account.entries().size() == 1);
   REQUIRE(account.entries().front().settled.has_value());
-  // rho of what was made: 1 / (2 z^2) of each release.
+  // The total rho of the releases: 1 / (2 z^2) for each.
   const core::Plan& plan = experiment.plan();
   const double z = plan.noise_multiplier.front(), r = plan.report->noise_multiplier;
   const auto steps = static_cast<double>(result.steps);

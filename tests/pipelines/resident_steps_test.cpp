@@ -1,5 +1,5 @@
-// Steps that stay where the program lives: the same run, bit by bit, as with steps that are made by
-// the core, and an end to runs whose program gets one thing wrong.
+// Steps that stay on the program's device: the run has the same bits as with steps made by the
+// core, and ends if its program makes any mistake.
 #include <algorithm>
 #include <atomic>
 #include <nlohmann/json.hpp>
@@ -19,8 +19,8 @@ using namespace privgrad;
 
 namespace {
 
-// 2082 parameters: three chunks of noise, the last of 34 elements. 300 steps: one or two of them
-// have an example looked at.
+// 2082 parameters: three chunks of noise, the last with 34 elements. 300 steps: in one or two of
+// them an example is checked.
 constexpr const char* kResident = R"(privgrad: 1
 name: base
 seed: 1
@@ -66,7 +66,7 @@ struct OpenChunkOfNothing final : Resident {
     return {3};
   }
 };
-/// A sum that is off by a cell, everywhere: as of an example that is counted with another rounding.
+/// Every sum is off by one cell, as if an example had been rounded differently.
 struct SumOffByACell final : Resident {
   using Resident::Resident;
   void add_to_sum(Pass& pass, std::span<const std::uint8_t> taken, Memory& memory) const override {
@@ -84,7 +84,8 @@ struct AddsTheLastTwice final : Resident {
     Resident::add_to_sum(pass, last, memory);
   }
 };
-/// The noise is in the sum before it was paid for: of a key that the program keeps for that.
+/// The noise is in the sum before it was charged: from a key that the program stores for this
+/// purpose.
 struct NoiseBeforeTheReceipt final : Resident {
   using Resident::Resident;
   void add_to_sum(Pass& pass, std::span<const std::uint8_t> taken, Memory& memory) const override {
@@ -93,7 +94,7 @@ struct NoiseBeforeTheReceipt final : Resident {
     core::release_for_testing(core::noise_order_for_testing(4, 0x1p28, 0), 0, own.sum, own.sum);
   }
 };
-/// The same, and the sum is told as it was: then it is the release that has other noise.
+/// The same, but the sum is reported correctly: then the release has other noise.
 struct NoiseBesideTheSum final : Resident {
   using Resident::Resident;
   void add_to_sum(Pass& pass, std::span<const std::uint8_t> taken, Memory& memory) const override {
@@ -104,7 +105,7 @@ struct NoiseBesideTheSum final : Resident {
   }
   std::vector<std::uint64_t> release(Memory&, const NoiseOrder&) const override { return {}; }
 };
-/// What a checkpoint, an evaluation or the end get is the model of the step before.
+/// Checkpoints, evaluations and the end get the model of the previous step.
 struct StaleParameters final : Resident {
   using Resident::Resident;
   Moved update(Memory& memory, const StepRule& rule, double width) override {
@@ -139,7 +140,7 @@ struct TwiceTheRate final : Resident {
     return Resident::update(memory, other, width);
   }
 };
-/// Between two steps a parameter changes, before it is used.
+/// A parameter changes between two steps, before it is used.
 struct Forgets final : Resident {
   using Resident::Resident;
   void clear_sum(Memory& memory) const override {
@@ -152,7 +153,7 @@ struct NoMemory final : Resident {
   std::unique_ptr<Memory> make_memory(std::size_t) const override { return nullptr; }
 };
 
-/// Right, with noise that it leaves open now and then, and cells there that are none.
+/// Correct, with noise that it sometimes leaves undecided, and with invalid cells there.
 struct LeavesNoiseOpen final : Resident {
   using Resident::Resident;
   std::vector<std::uint64_t> release(Memory& memory, const NoiseOrder& order) const override {
@@ -162,8 +163,8 @@ struct LeavesNoiseOpen final : Resident {
     return {1, 2};
   }
 };
-/// Right, and looks whether each order comes behind its charge: the ledger of the run that goes on
-/// has a line for it, on the disk.
+/// Correct; checks that each order comes after its charge: the ledger of the running run has a line
+/// for it on the disk.
 struct LooksAtTheLedger final : Resident {
   using Resident::Resident;
   static inline std::filesystem::path ledger;
@@ -208,8 +209,8 @@ std::vector<float> model_of(const std::vector<std::string>& overrides, bool stay
   return experiment.parameters();
 }
 
-/// What a checkpoint holds of the parameters, and behind the ledger's position, which names a hash of
-/// the manifest and with it the backend: the optimizer, what was used up, and what is looked at.
+/// The part of a checkpoint about the parameters, and, after the ledger's position (which names a
+/// hash of the manifest and thereby the backend), the optimizer, the used budget, and the checks.
 std::string checkpoint_of(const std::filesystem::path& run, const std::filesystem::path& state,
                           std::size_t parameters) {
   const std::string name = nlohmann::json::parse(read_file(run / "resume.json")).at("state");
@@ -224,7 +225,7 @@ std::string checkpoint_of(const std::filesystem::path& run, const std::filesyste
          content.substr(at + tag.size() + 3 * kWord + kHash);
 }
 
-/// A run that is stopped behind its 8th step, and goes on.
+/// A run that is stopped after its 8th step, and resumed.
 struct CutAndResumed {
   CutAndResumed(const std::vector<std::string>& overrides, const std::string& backend) {
     std::vector<std::string> all = overrides;
@@ -257,7 +258,7 @@ struct CutAndResumed {
   std::vector<std::string> ledger;
 };
 
-/// The run ends, says why in one line, and leaves no model.
+/// The run ends, gives the reason in one line, and writes no model.
 void is_ended(const std::string& backend, const std::string& words,
               const std::vector<std::string>& more = {}) {
   INFO(backend);
@@ -304,7 +305,7 @@ TEST_CASE("a run on the twin of a GPU has the model, ledger and checkpoint of on
     CHECK(cpu.noise_by == "");
     CHECK(host.noise_by == "");
     for (const CutAndResumed* other : {&twin, &host}) {
-      CHECK((other->checkpoint == cpu.checkpoint));  // of bytes that nobody can read
+      CHECK((other->checkpoint == cpu.checkpoint));  // bytes that a message should not print
       CHECK(other->ledger == cpu.ledger);
       CHECK(other->model == cpu.model);
     }
@@ -325,7 +326,7 @@ TEST_CASE("a run on the twin of a GPU scales coordinates as one on the processor
 
 TEST_CASE("a residual network has the same run on a GPU's twin, cut off and resumed or not",
           "[resident][privacy][resume]") {
-  // Blocks as wrn_16_4 has them: one that keeps its shape and one that changes it.
+  // Blocks as in wrn_16_4: one that keeps its shape and one that changes it.
   const auto conv = [](int channels, int stride) {
     return "{kind: conv2d, channels: " + std::to_string(channels) +
            ", kernel: 3, padding: 1, stride: " + std::to_string(stride) + "}, ";
@@ -347,7 +348,7 @@ TEST_CASE("a residual network has the same run on a GPU's twin, cut off and resu
   kept.emplace_back("checkpoint={every_steps: 3}");
   const CutAndResumed cpu(kept, "cpu"), twin(kept, "{kind: cuda, host_twin: true}");
   CHECK(twin.noise_by == "privgrad.cuda:cuda");
-  CHECK((twin.checkpoint == cpu.checkpoint));  // of bytes that nobody can read
+  CHECK((twin.checkpoint == cpu.checkpoint));  // bytes that a message should not print
   CHECK(twin.ledger == cpu.ledger);
   CHECK(twin.model == cpu.model);
   Experiment uncut(kResident, with, parts());
@@ -397,7 +398,7 @@ TEST_CASE("a program that leaves other parameters than a step made ends the run"
   is_ended("stale", "gave other parameters than the last step left");
   is_ended("twice_the_rate", "moved parameters otherwise than by the optimizer's rule");
   is_ended("forgets", "has other parameters than the last step left");
-  // Of a checkpoint, which is made behind every other step.
+  // From a checkpoint, which is written after every second step.
   const std::vector<std::string> often = {"evaluate_every=12", "checkpoint={every_steps: 2}"};
   is_ended("stale", "gave other parameters than the last step left", often);
   is_ended("stale_state", "gave another state of the optimizer than the last step left",
@@ -407,7 +408,7 @@ TEST_CASE("a program that leaves other parameters than a step made ends the run"
 
 TEST_CASE("the model of a report on private rows was looked at before the report is paid for",
           "[resident][privacy]") {
-  // No line of progress is due where the report is, so that nothing else asks for the parameters.
+  // No line of progress is due at the report, so only the report asks for the parameters.
   const std::vector<std::string> with = {
       "data.size=60", "evaluate_every=12",
       "report={train_accuracy: {noise_multiplier: 8, every: 5}}"};

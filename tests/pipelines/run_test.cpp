@@ -60,15 +60,15 @@ TEST_CASE("a run leaves its whole record", "[run]") {
 }
 
 TEST_CASE("it learns", "[run]") {
-  // Two clusters ten apart: without noise a linear model separates them all.
+  // Two clusters with distance ten: without noise, a linear model separates them completely.
   Experiment quiet(kShortRun, {"privacy.noise=off", "steps=100"});
   CHECK(quiet.run().metrics.test_accuracy.value() > 0.97);
 }
 
 TEST_CASE("the budget is met with equality under zCDP", "[plan][privacy]") {
   // (4, 1e-8) with the classic conversion is rho = (sqrt(eps + L) - sqrt(L))^2 = 0.19635185, L =
-  // ln(1e8), and sum 1/sigma_t^2 = R = 2 rho = 0.39270371 (Hong et al., section 3, with the sign
-  // put right).
+  // ln(1e8), and sum 1/sigma_t^2 = R = 2 rho = 0.39270371 (Hong et al., section 3, with a corrected
+  // sign).
   Experiment experiment(kShortRun);
   const double budget = inverse_squares(experiment.plan().noise_multiplier);
   CHECK_THAT(budget, WithinRel(0.39270370688056744, 1e-9));
@@ -105,7 +105,7 @@ TEST_CASE("what is charged is what is done: the ledger's events are the plan's",
 
 TEST_CASE("an exhausted budget ends the run before the data is touched, with the model so far",
           "[run][privacy]") {
-  // Absolute noise of sigma = 10: R = 0.39270 pays for 39 steps of 1/100 each, not for 40.
+  // Absolute noise of sigma = 10: R = 0.39270 pays for 39 steps of 1/100 each, but not for 40.
   Experiment experiment(kShortRun, {"schedules.noise_multiplier=10", "steps=50"});
   CHECK(experiment.plan().affordable_steps == 39);
   const auto result = experiment.run();
@@ -140,8 +140,8 @@ TEST_CASE("zCDP refuses amplified sampling and says what to do", "[plan][privacy
 }
 
 TEST_CASE("shuffled batches cost one release per epoch", "[plan][privacy]") {
-  // 200 rows in batches of 50: 20 steps are 5 epochs, so sum 1/sigma^2 over epochs is R, over steps
-  // 4 R.
+  // 200 rows in batches of 50: 20 steps are 5 epochs, so sum 1/sigma^2 over epochs is R, and over
+  // steps 4 R.
   Experiment experiment(kShortRun, {"sampler={kind: shuffle, batch_size: 50}"});
   CHECK_THAT(inverse_squares(experiment.plan().noise_multiplier),
              WithinRel(4 * 0.39270370688056744, 1e-9));
@@ -178,7 +178,7 @@ TEST_CASE("without a seed no two runs draw the same noise", "[run][privacy]") {
 }
 
 TEST_CASE("swapping one component leaves the others' random numbers alone", "[run]") {
-  // The optimizer changes, learning rate 0: what is left of the run is the initialisation.
+  // The optimizer differs, and the learning rate is 0: the result is the initialisation.
   Experiment sgd(kShortRun,
                  {"model={kind: mlp, hidden: [4]}", "schedules.learning_rate=0", "steps=2"});
   Experiment adam(kShortRun,
@@ -205,7 +205,7 @@ TEST_CASE("release mode refuses what was not accounted, naming the line", "[plan
   SECTION("a fitted transform") {
     Experiment experiment(yaml, {"data.transforms=[{kind: standardize}]"});
     CHECK_THROWS_AS(experiment.plan(), PrivacyError);
-    // The advice is what helps: numbers where there are parameters for them, else another mode.
+    // The advice must help: numbers if there are parameters for them, otherwise another mode.
     CHECK_THROWS_WITH(experiment.plan(),
                       EndsWith("; say statistic: private and pay for it with a share of the budget "
                                "or a noise_multiplier, or use mode: research"));
@@ -218,7 +218,7 @@ TEST_CASE("release mode refuses what was not accounted, naming the line", "[plan
                           EndsWith("charged nowhere; say statistic: private and pay for it with a "
                                    "share of the budget or a noise_multiplier, or use mode: "
                                    "research"));
-    // To say that private rows are public does not make their statistics so.
+    // Declaring private rows public does not make their statistics public.
     Experiment declared(yaml, {"data.transforms=[{kind: standardize, statistic: public}]"});
     CHECK_THROWS_WITH(declared.plan(), ContainsSubstring("standardize (declared public)"));
     Experiment given(yaml, {"data.transforms=[{kind: scale_max_norm, to: 1, max_norm: 20}]"});
@@ -279,8 +279,9 @@ TEST_CASE("without noise nothing is claimed", "[run][privacy]") {
 TEST_CASE("two neighbouring data sets, one seed: the models differ by at most the sensitivity",
           "[privacy]") {
   // One step of size 1 from zero parameters: parameters = -(clipped sum + noise) / divisor, with
-  // the same noise in both. So their distance is the distance of the clipped sums over the divisor;
-  // each example is far outside the bound, so it is also close to the largest it can be.
+  // the same noise in both. Their distance is therefore that of the clipped sums divided by the
+  // divisor; each example is far outside the bound, so the distance is also close to the largest
+  // possible one.
   const auto parameters_for = [](const std::string& rows, const std::string& adjacency) {
     Experiment experiment(R"(privgrad: 1
 name: neighbours
@@ -347,9 +348,9 @@ privacy: {target_delta: 1e-5, accountant: zcdp, adjacency: )" +
 }
 
 TEST_CASE("noise: off obeys arithmetic: float: clipped gradients are added as they are", "[run]") {
-  // One step of gradient descent from zeros on every row, of a learning rate that makes the new
-  // parameters minus the sum of the clipped gradients. Each gradient is -y (x, 1) times a constant, and
-  // longer than the clip norm. In exact arithmetic they are made of factors of some 13 bits.
+  // One step of gradient descent from zeros on every row, with a learning rate that makes the new
+  // parameters minus the sum of the clipped gradients. Each gradient is -y (x, 1) times a constant,
+  // and longer than the clip norm. Exact arithmetic uses factors of some 13 bits.
   constexpr double kClip = 1e-6;
   const auto relative_error = [&](const char* arithmetic) {
     Experiment experiment(R"(privgrad: 1
@@ -386,6 +387,6 @@ seed: 1
     return std::sqrt(off / all);
   };
   CHECK(relative_error("float") < 1e-6);
-  CHECK(relative_error("exact") > 1e-5);  // the control: these are another arithmetic's
+  CHECK(relative_error("exact") > 1e-5);  // the control: another arithmetic gives other values
   CHECK(relative_error("exact") < 2e-3);
 }

@@ -1,4 +1,4 @@
-// What a run looks at while it goes on: faulty plugins end it, and right ones are not disturbed.
+// What a run checks while it runs: faulty plugins end it, and correct ones are not disturbed.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -13,7 +13,7 @@ using namespace privgrad;
 
 namespace {
 
-// 512 steps: two of them are looked at.
+// 512 steps: two of them are checked.
 constexpr const char* kChecked = R"(privgrad: 1
 name: base
 seed: 1
@@ -29,7 +29,7 @@ steps: 512
 
 // ---- backends: the built-in one, and a fault
 
-/// Adds the cells twice, whose length it certifies once.
+/// Adds the cells twice, but certifies their length once.
 struct AddsTwice final : Wrapped {
   using Wrapped::Wrapped;
   void add_cells(Pass& pass, std::span<const std::uint8_t> taken,
@@ -38,7 +38,7 @@ struct AddsTwice final : Wrapped {
     Wrapped::add_cells(pass, taken, sum);
   }
 };
-/// What an example becomes depends on how many there are.
+/// The gradient of an example depends on how many examples there are.
 struct MindsNeighbours final : Wrapped {
   using Wrapped::Wrapped;
   void backward(const Batch& batch, Pass& pass, std::span<double> squared_norms) const override {
@@ -47,7 +47,7 @@ struct MindsNeighbours final : Wrapped {
       for (double& square : squared_norms) square *= 1.0 + 1e-9;
   }
 };
-/// As MindsNeighbours, of programs whose rows are added up.
+/// Like MindsNeighbours, for programs whose rows are added up.
 struct RowsMindNeighbours final : Program, ReproducibleRows {
   explicit RowsMindNeighbours(std::unique_ptr<Program> of) : program(std::move(of)) {}
   std::size_t parameter_count() const override { return program->parameter_count(); }
@@ -60,7 +60,7 @@ struct RowsMindNeighbours final : Program, ReproducibleRows {
   Evaluation evaluate(const Batch& batch) const override { return program->evaluate(batch); }
   std::unique_ptr<Program> program;
 };
-/// A step of the wrong sign: within its bound, and not the gradient.
+/// A step with the wrong sign: within its bound, but not the gradient.
 struct Ascends final : Wrapped {
   using Wrapped::Wrapped;
   void gradient_rows(const Batch& batch, std::span<float> rows) const override {
@@ -103,7 +103,7 @@ struct FavoursARow final : Coins {
   using Coins::Coins;
   double rate(std::uint32_t row) const override { return row == 123 ? 1.0 : 0.1; }
 };
-/// The steps of an epoch, charged as if each row had a coin of its own.
+/// The steps of an epoch, charged as if each row had its own coin.
 struct Shuffles final : Coins {
   using Coins::Coins;
   void sample(std::uint64_t step, std::size_t, const RandomSource&,
@@ -126,7 +126,7 @@ const Catalog& checked_parts() {
   return catalog;
 }
 
-/// The run ends, says why in one line, and leaves no model.
+/// The run ends, gives the reason in one line, and writes no model.
 void is_ended_by(const std::vector<std::string>& overrides, const std::string& who,
                  const std::string& words) {
   INFO(who);
@@ -169,7 +169,7 @@ TEST_CASE("what is looked at is counted, and changes nothing", "[checks]") {
     CHECK(checks_of(*experiment) ==
           nlohmann::json({{"contributions", 16}, {"batches", 512}, {"reported_differences", 0}}));
   }
-  // Without noise nothing is claimed that could be checked.
+  // Without noise there is no claim to check.
   Experiment no_noise(kChecked, {"privacy.noise=off"});
   no_noise.run();
   CHECK(checks_of(no_noise) ==

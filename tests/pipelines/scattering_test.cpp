@@ -1,4 +1,4 @@
-// A costly transform in whole runs: on any number of threads, and kept for the next run.
+// A costly transform in whole runs: on any number of threads, and stored for the next run.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -29,7 +29,7 @@ std::string big_endian(std::uint32_t value) {
   return bytes;
 }
 
-/// Images whose left or right half is bright, in noise; the class says which.
+/// Noisy images whose left or right half is bright; the class says which.
 std::string image_file(std::size_t rows, std::uint32_t seed) {
   std::mt19937 random(seed);
   std::string pixels;
@@ -67,12 +67,12 @@ privacy: {target_epsilon: 8, target_delta: 1e-5, adjacency: zero_out, accountant
 steps: 20
 )";
 
-/// Runs of the same place, since the resolved manifest names its files.
+/// Runs in the same folder, because the resolved manifest names its files.
 struct Waves {
   TempDir home;
   fs::path folder = home.path() / "features";
 
-  /// All that a run leaves but its times, by name of file.
+  /// All results of a run except its times, by file name.
   std::map<std::string, std::string> run(Notes* notes, int threads = 1,
                                          const std::vector<std::string>& overrides = {},
                                          std::uint32_t seed = 1) const {
@@ -113,7 +113,7 @@ struct Waves {
   }
 };
 
-/// Halves features; what overflows on its way becomes NaN.
+/// Halves features; an intermediate overflow becomes NaN.
 class Halves final : public RowTransform {
  public:
   void apply_row(const Shape& shape, std::span<const float> features,
@@ -157,7 +157,7 @@ TEST_CASE("a run computes with what was kept of scattering, not beside it",
   Notes notes;
   const auto honest = waves.run(&notes);
   for (const fs::path& file : waves.files()) {
-    // Other numbers under a hash that fits: a forgery, which only the user could make.
+    // Other numbers with a matching hash: a forgery, which only the user could make.
     std::string text = read_file(file);
     text.resize(text.size() - 64);
     const float other = 0.25f;
@@ -173,20 +173,20 @@ TEST_CASE("what scattering made is kept for the same images and parameters alone
   Notes notes;
   waves.run(&notes);
   REQUIRE(waves.files().size() == 2);
-  // What is trained with them is no part of what they are.
+  // What is trained with them does not affect them.
   waves.run(&notes, 1, {"steps=19", "seed=2"});
   CHECK(waves.files().size() == 2);
-  // Other parameters: both splits anew.
+  // Other parameters: both splits are computed again.
   waves.run(&notes, 1, {"data.transforms=[{kind: scattering, angles: 4}]"});
   CHECK(waves.files().size() == 4);
-  // Also where an image becomes as many numbers: 2 x 2 x 16, and 4 x 4 x 4.
+  // Even if an image becomes as many numbers: 2 x 2 x 16, and 4 x 4 x 4.
   waves.run(&notes, 1, {"data.transforms=[{kind: scattering, angles: 3}]"});
   waves.run(&notes, 1, {"data.transforms=[{kind: scattering, scales: 1, angles: 3}]"});
   CHECK(waves.files().size() == 8);
-  // Other training images: that split anew.
+  // Other training images: that split is computed again.
   waves.run(&notes, 1, {}, 2);
   CHECK(waves.files().size() == 9);
-  // Transforms that are cheap, or fitted to rows, are not kept.
+  // Cheap transforms, and transforms fitted to rows, are not stored.
   waves.run(&notes, 1, {"data.transforms=[flatten, standardize]"});
   CHECK(waves.files().size() == 9);
 }

@@ -1,4 +1,4 @@
-// Schedules that leave their scale open: what calibration makes of them.
+// Schedules without a fixed scale, and their calibration.
 #include <cmath>
 
 #include "privgrad/accountant.hpp"
@@ -28,7 +28,7 @@ steps: 50
 
 const core::Plan& plan_of(Experiment& experiment) { return experiment.plan(); }
 
-/// What the accountant says of exactly these steps, composed here and not by the plan.
+/// The accountant's answer for exactly these steps, composed here and not by the plan.
 double epsilon_of(const core::Plan& plan, double rows) {
   const auto accountant = house().create<Accountant>("rdp", Value::Object{});
   accountant->start(Adjacency::add_or_remove_one);
@@ -90,7 +90,7 @@ TEST_CASE("a shape of batch sizes is scaled to the largest batches that the targ
     CHECK(plan.epsilon().value >= 2.0 * (1.0 - 1e-9));
     CHECK(std::fabs(epsilon_of(plan, 1000.0) - plan.epsilon().value) < 1e-12);
   }
-  // Enough noise for everything: the whole data set at every step, and not more.
+  // With enough noise, everything is affordable: the whole data set at every step, but no more.
   Experiment cheap(kScheduled, {"sampler={kind: poisson}", "schedules.noise_multiplier=1000",
                                 "schedules.batch_size={kind: exponential, rate: -0.04}"});
   for (const double size : plan_of(cheap).batch_size) CHECK(size == 1000.0);
@@ -182,7 +182,7 @@ TEST_CASE("dynamic noise: under zCDP the budget is met with equality", "[schedul
     const double rho = core::rho_for(2.0, 1e-5);
     CHECK_THAT(budget_of_noise(plan.noise_multiplier), WithinRel(2.0 * rho, 1e-9));
     CHECK(plan.epsilon().value <= 2.0);
-    // The plan reports the minimum of Lemma 4.3, and is at it.
+    // The plan reports the minimum of Lemma 4.3, and attains it.
     const nlohmann::json json = core::to_json(plan).at("influence");
     CHECK_THAT(json.at("weighted_noise").get<double>(),
                WithinRel(json.at("least").get<double>(), 1e-9));
@@ -209,7 +209,7 @@ TEST_CASE("dynamic noise in the paper's form keeps its proportions with sampling
 
 namespace {
 
-/// The sum of influence times squared noise that uniform noise has by a plan of its own.
+/// The sum of influence times squared noise for uniform noise, from a separate plan.
 double uniform_sum(const core::Plan& plan, Overrides overrides) {
   overrides.push_back("schedules.noise_multiplier=uniform");
   Experiment uniform(kScheduled, overrides);
@@ -257,7 +257,7 @@ TEST_CASE("dynamic noise is never above uniform noise of the same guarantee, wha
           CHECK(facts->least.has_value() == (std::string_view(sampler) == "full_batch"));
           ++plans;
         } catch (const PrivacyError&) {
-          break;  // no proof of this accountant for this sampler
+          break;  // this accountant has no proof for this sampler
         }
       }
     }
@@ -267,9 +267,10 @@ TEST_CASE("dynamic noise is never above uniform noise of the same guarantee, wha
 
 TEST_CASE("with sampling, dynamic noise is near what divides Renyi divergences best",
           "[schedules]") {
-  // sum of q sigma^2, minimised over all noise multipliers and all integer orders up to 48 by a grid
-  // of 1200 values of sigma and bisection of lambda (Mironov, Talwar and Zhang 2019, Eq. 5, and the
-  // conversion of Canonne, Kamath and Steinke 2020). The accountant's orders are no integers.
+  // sum of q sigma^2, minimised over all noise multipliers and all integer orders up to 48 by a
+  // grid of 1200 values of sigma and bisection of lambda (Mironov, Talwar and Zhang 2019, Eq. 5,
+  // and the conversion of Canonne, Kamath and Steinke 2020). The accountant's orders are not
+  // integers.
   const struct {
     const char *gamma, *epsilon;
     double best;
@@ -295,7 +296,7 @@ TEST_CASE("a plan claims a minimum of its noise only where a step costs 1/sigma^
   CHECK(sampled.at("budget").is_null());
   const Overrides tree{kSampledDynamic, "sampler={kind: sequential, batch_size: 100}",
                        "aggregator=tree", "privacy.adjacency=zero_out", "privacy.accountant=zcdp"};
-  CHECK(influence(tree).size() == 1);  // the values alone
+  CHECK(influence(tree).size() == 1);  // only the values
   CHECK(influence({kSampledDynamic, "sampler=full_batch"}).at("least").is_number());
 }
 
@@ -332,7 +333,7 @@ TEST_CASE("noise by the accountant's costs is the same where the plan is made ag
 
 TEST_CASE("a budget that ends a run pays for as many steps where the plan is made again",
           "[schedules][privacy]") {
-  // Some 30 000 of 60 000 steps: one more would cost a 60 000th of the budget.
+  // Some 30 000 of 60 000 steps: one more step would cost a 60 000th of the budget.
   Experiment experiment(kScheduled,
                         {"sampler=full_batch", "privacy.accountant=zcdp", "steps=60000",
                          "privacy.adjacency=zero_out", "schedules.noise_multiplier=420"});

@@ -1,4 +1,5 @@
-// dp_fed_avg with clients who take part whenever they may, with rounds between.
+// dp_fed_avg with clients that take part whenever they may, with a minimum number of rounds
+// between.
 #include <cmath>
 #include <map>
 #include <set>
@@ -14,7 +15,7 @@ namespace federated {
 
 namespace {
 
-/// Of the 8 clients some come early in most rounds.
+/// In most rounds, some of the 8 clients come too early.
 const Overrides kSeparated{"federated.clients=8",
                            "federated.rounds=12",
                            "federated.aggregation=dp_fed_avg",
@@ -26,7 +27,7 @@ const Overrides kSeparated{"federated.clients=8",
                            "privacy.adjacency=zero_out",
                            "privacy.accountant=gdp"};
 
-/// Everybody in every round.
+/// All clients in every round.
 class Eager final : public Sampler {
  public:
   explicit Eager(const Params&) {}
@@ -72,7 +73,7 @@ TEST_CASE("minimum separation: who comes early is refused, and everybody else ta
           "[federated][privacy]") {
   Experiment experiment(kBase, kSeparated);
   const core::Plan& plan = experiment.plan();
-  // The same draws, and the rule by itself.
+  // The same draws, with the rule applied separately.
   const core::Components made = start_components(plan);
   std::map<std::uint32_t, std::uint64_t> last;  // plus 1
   std::vector<std::uint64_t> in, out;
@@ -125,7 +126,7 @@ TEST_CASE("minimum separation: what is charged is the rule's, whoever comes",
   // c = 1 / (1 + a_1 z + a_2 z^2) decreases, and the worst are rounds 0, 3, 6 and 9.
   const std::vector<double>& a = plan.optimized;
   REQUIRE(a.size() == 3);
-  CHECK(a[1] < -0.1);  // for clients who are apart
+  CHECK(a[1] < -0.1);  // for separated clients
   std::vector<double> c{1.0}, moved(12, 0.0);
   while (c.size() < 12) {
     const std::size_t d = c.size();
@@ -146,7 +147,8 @@ TEST_CASE("minimum separation: what is charged is the rule's, whoever comes",
   }
   CHECK(charged >= expected);
   CHECK(charged < expected * (1.0 + 1e-11));
-  // Others come to the same rounds or to other ones, for the same charge; fewer rounds cost less.
+  // Whether other clients come to the same rounds or to other rounds, the charge is the same; fewer
+  // rounds cost less.
   const auto epsilon = [](const Overrides& more, const Catalog& catalog = house()) {
     Experiment other(kBase, with(kSeparated, more), catalog);
     return other.plan().epsilon().value;
@@ -178,7 +180,7 @@ TEST_CASE("minimum separation: what is not proved is refused, by name", "[federa
   const std::string apart = "privacy.adjacency=add_or_remove_one";
   CHECK(refusal({apart}).empty());
   CHECK(refusal({apart, "federated.participation={kind: allocation, steps_per_epoch: 3}"}).empty());
-  // A cohort of fixed size: without one client another one comes.
+  // A cohort of fixed size: if one client is missing, another one takes its place.
   CHECK_THAT(refusal({apart, "federated.participation={kind: fixed_size, batch_size: 3}"}),
              ContainsSubstring("fixed_size"));
   CHECK_THAT(refusal({apart, "federated.participation={kind: shuffle, batch_size: 2}"}),

@@ -1,5 +1,5 @@
-// Transforms that learn from noised sums of the private rows: what is charged, what is released, what
-// the model file keeps, and what is refused.
+// Transforms that learn from noised sums over private rows: the charges, the releases, the content
+// of the model file, and the refusals.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -40,7 +40,7 @@ std::string one_with(const std::string& more) {
   return "data.transforms=[{kind: standardize, statistic: private, range: [-3, 3], " + more + "}]";
 }
 
-/// What an accountant says of the events of a ledger, composed one by one.
+/// An accountant's answer for the events of a ledger, composed one by one.
 double epsilon_of(const Experiment& experiment, const core::ComponentUse& accountant,
                   Adjacency adjacency) {
   auto made = core::make_accountant(accountant);
@@ -68,7 +68,7 @@ TEST_CASE("statistics: released before the first step, charged, and within the b
   for (std::size_t i = 0; i < 2; ++i) {
     CHECK(ledger.releases[i].step == i);
     CHECK_THAT(ledger.releases[i].what, ContainsSubstring("statistic of standardize"));
-    // All rows are in it: the whole Gaussian, without amplification.
+    // Every row takes part: the whole Gaussian, without amplification.
     CHECK(ledger.releases[i].event ==
           core::to_json(Event::gaussian(plan.statistics[i].noise_multiplier)));
   }
@@ -84,8 +84,8 @@ TEST_CASE("statistics: released before the first step, charged, and within the b
 
 TEST_CASE("statistics: a share is of the squared length of one Gaussian that takes the budget",
           "[statistics]") {
-  // Under zcdp the budget is a rho, and a Gaussian of noise multiplier z costs 1 / (2 z^2): a share s
-  // takes s rho, and full-batch training takes the rest.
+  // Under zcdp the budget is a rho, and a Gaussian with noise multiplier z costs 1 / (2 z^2): a
+  // share s costs s rho, and full-batch training the rest.
   const Overrides central{"sampler=full_batch",
                           "privacy.accountant={kind: zcdp, conversion: classic}"};
   Experiment alone(kWithStatistics, central);
@@ -145,8 +145,8 @@ TEST_CASE("statistics: without noise they are the clipped means", "[statistics]"
 }
 
 TEST_CASE("statistics: their noise is of the size that was paid for", "[statistics]") {
-  // The released mean of feature j is middle + half (sum t_j + z C zeta) / n. 60 seeds of 5 features:
-  // the sum of 300 squared normals is in [200, 420] but for a probability below 1e-5.
+  // The released mean of feature j is middle + half (sum t_j + z C zeta) / n. 60 seeds of 5
+  // features: the sum of 300 squared normals is outside [200, 420] with a probability below 1e-5.
   double squares = 0.0;
   const auto mean_of = [](const Overrides& more) {
     Experiment experiment(
@@ -173,7 +173,7 @@ TEST_CASE("statistics: their noise is of the size that was paid for", "[statisti
 
 TEST_CASE("statistics: a row's contribution is clipped, whatever the transform says",
           "[statistics]") {
-  /// Says that a row adds at most 1, and adds a thousand.
+  /// Claims that a row adds at most 1, and adds a thousand.
   class Boasts final : public Transform,
                        public RowTransform,
                        public FittedValues,
@@ -261,7 +261,7 @@ TEST_CASE("statistics: a ledger that hides one is found", "[statistics]") {
   };
   CHECK_THAT(problems_without(1), ContainsSubstring("ledger.jsonl"));
   CHECK_THAT(problems_without(2), ContainsSubstring("ledger.jsonl"));
-  // Both, so that what is left looks like a run that had none.
+  // Both, so that the rest looks like a run without them.
   {
     std::vector<Json> lines = whole;
     lines.erase(lines.begin() + 1, lines.begin() + 3);
@@ -269,7 +269,7 @@ TEST_CASE("statistics: a ledger that hides one is found", "[statistics]") {
     CHECK_THAT(verify::all_of(verify::check(experiment.run_dir()).problems),
                ContainsSubstring("is a release that is not planned"));
   }
-  // With more noise than there was.
+  // With more noise than was actually used.
   std::vector<Json> lines = whole;
   lines[1]["release"] = lines[1]["event"] = core::to_json(Event::gaussian(1000.0));
   verify::write_chain(file, lines);
@@ -383,7 +383,7 @@ TEST_CASE("report: the accuracy on private rows is released once, and paid for b
   // Half a row over 200 rows, times the noise multiplier.
   const double noise = released.at("noise_stddev").get<double>();
   CHECK_THAT(noise, WithinRel(0.5 * plan.report->noise_multiplier / 200.0, 1e-6));
-  // Further away with a probability below 1e-8.
+  // A larger distance has a probability below 1e-8.
   CHECK_THAT(released.at("value").get<double>(),
              WithinAbs(exact.at("accuracy").get<double>(), 6.0 * noise));
   CHECK(result.statement.at("reported").at("train_accuracy").at("share") == 0.05);

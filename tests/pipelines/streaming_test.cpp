@@ -1,5 +1,5 @@
-// Rows that lie in a file which is mapped into memory: the same runs as from memory, bit for bit, and no
-// file that is not whole.
+// Rows in a file that is mapped into memory: the runs have the same bits as with rows in memory,
+// and incomplete files are never used.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -64,7 +64,7 @@ std::string table(std::size_t rows, std::uint32_t seed = 1) {
   return text;
 }
 
-/// A folder of data, one for what is kept of them, and runs on them.
+/// A folder of data, one for stored rows, and runs that use them.
 struct Streamed {
   TempDir home;
   fs::path kept = home.path() / "kept";
@@ -79,7 +79,7 @@ struct Streamed {
   }
 
   core::Manifest manifest(bool streams, const Overrides& overrides) {
-    // Said in either case, so that files that are bound to the manifest's text can be compared.
+    // Set in either case, so that files bound to the manifest's text can be compared.
     Overrides all = overrides;
     all.push_back("data.streaming=true");
     core::Manifest loaded = core::load_manifest(home.path() / "manifest.yaml", all, *catalog);
@@ -93,7 +93,7 @@ struct Streamed {
     return loaded;
   }
 
-  /// All that a run leaves and that does not depend on when and where it ran, by name of file.
+  /// All results of a run that do not depend on when and where it ran, by file name.
   std::map<std::string, std::string> run(bool streams, const Overrides& overrides = {},
                                          int threads = 1) {
     const fs::path directory = home.path() / "run";
@@ -107,7 +107,7 @@ struct Streamed {
     std::map<std::string, std::string> left;
     for (const auto& entry : fs::directory_iterator(directory)) {
       const std::string name = entry.path().filename().string();
-      // It holds the time that the run took; the ledger's last line is bound to it.
+      // It contains the run's duration; the ledger's last line is bound to it.
       if (name != "summary.json") left[name] = read_file(entry.path());
     }
     std::string& ledger = left.at("ledger.jsonl");
@@ -136,7 +136,7 @@ struct Streamed {
   }
 };
 
-/// The numbers of a data set as they lie: features, then targets.
+/// The exact bits of a data set: features, then targets.
 std::vector<std::uint32_t> bits(const Dataset& data) {
   std::vector<std::uint32_t> rows(data.rows());
   std::iota(rows.begin(), rows.end(), 0u);
@@ -167,7 +167,7 @@ const std::string kRowwise =
     "data.transforms=[{kind: standardize, statistic: public, mean: [0.1, 0, 2], std: [0.7, 2, 1]}, "
     "{kind: max_norm, to: 1}]";
 
-/// A row as it is, of which only the first number is written.
+/// Only the first number of a row is written; the others are left unchanged.
 struct WritesTheFirst : Transform, RowTransform {
   explicit WritesTheFirst(const Params&) {}
   ExampleShape output_shape(const ExampleShape& input) const override { return input; }
@@ -179,7 +179,7 @@ struct WritesTheFirst : Transform, RowTransform {
   }
   Statistic statistic() const override { return Statistic::none; }
 };
-/// Given several rows, it reverses their order.
+/// With several rows, it reverses their order.
 struct ReversesAtOnce final : WritesTheFirst {
   using WritesTheFirst::WritesTheFirst;
   void apply_rows(const Shape&, std::size_t rows, std::span<const float> features,
@@ -249,13 +249,13 @@ TEST_CASE("streaming: what a run releases and learns is the same, too, and is no
       "1], noise_multiplier: 5}, {kind: max_norm, to: 1}]"};
   const auto memory = streamed.run(false, overrides);
   check_same(memory, streamed.run(true, overrides));
-  // The rows, and what is made of them before anything is learnt.
+  // The rows, and the transformed rows before anything is learnt.
   CHECK(streamed.files().size() == 2);
 }
 
 TEST_CASE("streaming: a row that overflows in a transform becomes what it becomes in memory") {
   Streamed streamed;
-  // Numbers up to 2 by 1e-39 are beyond float32, those within 0.3 are not.
+  // Numbers up to 2 divided by 1e-39 are beyond float32, those within 0.3 are not.
   const Overrides overrides{
       "data.transforms=[{kind: standardize, statistic: public, mean: [0, 0, 0], std: [1e-39, 1, "
       "1]}, "
@@ -375,7 +375,7 @@ TEST_CASE("streaming: a file that is not whole is noticed, and made anew") {
       CHECK(bits(again.train) == before);
       streamed.notes.clear();
       streamed.rows(true);
-      CHECK(streamed.noted("took ") == 1);  // and the file is whole again
+      CHECK(streamed.noted("took ") == 1);  // and the file is complete again
     }
   }
   SECTION("outputs of transforms, too") {

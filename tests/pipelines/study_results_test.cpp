@@ -1,6 +1,6 @@
-// What a study's results say of runs whose outcome is known. With two pairs Student's t has one
-// degree of freedom, which is Cauchy's distribution: p = 1 - (2/pi) atan |t|, t = mean / (|d1 - d2|
-// / 2), and the 95 % interval is the mean +- tan(0.95 pi/2) |d1 - d2| / 2.
+// The results of a study whose runs have known outcomes. With two pairs Student's t has one degree
+// of freedom, which is Cauchy's distribution: p = 1 - (2/pi) atan |t|, t = mean / (|d1 - d2| / 2),
+// and the 95 % interval is the mean +- tan(0.95 pi/2) |d1 - d2| / 2.
 #include "privgrad/studies/study_results.hpp"
 
 #include <cmath>
@@ -97,7 +97,7 @@ TEST_CASE("a sentence says which way a difference goes, and whether that is bett
 }
 
 TEST_CASE("a p is never said to be smaller than it is", "[study]") {
-  // p = 0.204833: rounded to the nearest it would be 0.2048.
+  // p = 0.204833: rounded to nearest it would be 0.2048.
   REQUIRE_THAT(two_pair_p(1.0, 2.0), WithinAbs(0.204833, 1e-6));
   const auto results = core::results_json(three_arms(), with_differences({1, 2}, {1, 2}));
   CHECK_THAT(words_of(results, 0),
@@ -117,7 +117,7 @@ TEST_CASE("a verdict stands only after Holm's correction", "[study]") {
   CHECK_THAT(words_of(clear, 0),
              ContainsSubstring("; after Holm's correction Student's t finds it, and sign flips do "
                                "not"));
-  // Differences that cancel are differences all the same.
+  // Differences that cancel are still differences.
   CHECK_THAT(words_of(clear, 2), ContainsSubstring("is equal on average"));
   CHECK_THAT(words_of(clear, 2), ContainsSubstring("; chance can explain it"));
   const auto same = core::results_json(three_arms(), with_differences({0, 0}, {1, 1}));
@@ -129,7 +129,7 @@ TEST_CASE("a verdict stands only after Holm's correction", "[study]") {
 TEST_CASE("that arms are equivalent is shown by two one-sided tests", "[study]") {
   const auto one_sided = [](double t) { return 0.5 - std::atan(t) / std::numbers::pi; };
   const auto plan = planned_with(kThreeArms + "equivalence: {train_loss: 0.5}\n");
-  // Differences 0.1 -+ 0.01, and 0 -+ 1/sqrt(2), whose deviation is 1.
+  // Differences 0.1 -+ 0.01, and 0 -+ 1/sqrt(2), with standard deviation 1.
   const double spread = std::numbers::sqrt2 / 2.0;
   const auto results = core::results_json(plan, with_differences({0.09, 0.11}, {-spread, spread}));
   const auto& narrow = results.at("arms").at(1).at("versus_baseline").at("train_loss");
@@ -159,15 +159,15 @@ TEST_CASE("what stands is what sign flips confirm as well", "[study]") {
     }
     return words_of(core::results_json(plan, runs), 0);
   };
-  // Three pairs of one sign: their flips give 2 of 8 whatever Student's t finds.
+  // Three pairs with the same sign: their sign flips give 2 of 8, whatever Student's t finds.
   const std::string few = words({1.0, 1.01, 1.02});
   CHECK_THAT(few, ContainsSubstring("sign flips 0.2500; with 3 pairs they cannot go below 0.25)"));
   CHECK_THAT(few, ContainsSubstring("Student's t finds it, and sign flips do not."));
   CHECK_THAT(few, !ContainsSubstring("stands"));
-  // Six give 2 of 64, which can be told from chance.
+  // Six pairs give 2 of 64, which is significant.
   const std::string enough = words({1.0, 1.01, 1.02, 1.03, 1.04, 1.05});
   CHECK_THAT(enough, ContainsSubstring("sign flips 0.0313); this stands after Holm's correction."));
-  // More pairs than flips are tried for: Student's t stands alone.
+  // With more pairs than the limit for flips, only Student's t is used.
   std::vector<double> many;
   for (int i = 0; i < 21; ++i) many.push_back(1.0 + 0.01 * i);
   CHECK_THAT(words(many), ContainsSubstring("sign flips none); this stands after Holm's"));
@@ -191,7 +191,7 @@ TEST_CASE("a metric that one run lacks is not compared, and its mean is not made
   CHECK(results.at("arms").at(1).at("statuses") ==
         nlohmann::json({{"completed", 1}, {"diverged", 1}}));
   CHECK(results.at("arms").at(1).at("steps").at(1) == 7);
-  // What is not known cannot be the best, however good its other runs are.
+  // An arm with an unknown result cannot be the best, however good its other runs are.
   CHECK(results.at("choice").at("best") == results.at("arms").at(0).at("name"));
 }
 
@@ -216,7 +216,7 @@ TEST_CASE("an arm with a run that diverged is compared in nothing, however it wa
 TEST_CASE("the best arm is the best by the first metric, in its direction", "[study]") {
   const auto lower = core::results_json(three_arms(), with_differences({-0.1, -0.1}, {0.1, 0.1}));
   CHECK(lower.at("choice").at("best") == lower.at("arms").at(1).at("name"));
-  // Of equals the first, which is the simplest as a rule.
+  // Among equal arms the first is chosen, which is usually the simplest.
   const auto equal = core::results_json(three_arms(), with_differences({0, 0}, {0, 0}));
   CHECK(equal.at("choice").at("best") == equal.at("arms").at(0).at("name"));
   auto runs = with_differences({-0.1, -0.1}, {0.1, 0.1});
@@ -234,7 +234,7 @@ TEST_CASE("rows are read alike if only keys that choose rows differ, of sources 
   core::Manifest& other = *plan.arms[1].manifest;
   CHECK(core::read_alike(one, other));
   CHECK_FALSE(core::read_alike(other, *plan.arms[2].manifest));
-  // Of somebody else's source nobody knows what a seed does.
+  // For a third-party source, the effect of a seed is unknown.
   Component foreign = *one.data.component;
   PluginIdentity acme = *foreign.plugin;
   acme.name = "acme.rows";
@@ -245,7 +245,8 @@ TEST_CASE("rows are read alike if only keys that choose rows differ, of sources 
   other.data.component = one.data.component;
 }
 
-// What the functions say is for other tests; here, that they were asked about this study.
+// Other tests check the results of these functions; this one checks that they are called for this
+// study.
 TEST_CASE("what choosing costs is asked of all runs, and of each distribution",
           "[study][privacy]") {
   const core::StudyPlan plan = planned_with("axes: {optimizer: [sgd, adam]}\n");
@@ -264,7 +265,7 @@ TEST_CASE("what choosing costs is asked of all runs, and of each distribution",
   CHECK(random.at("poisson").at("epsilon") == cost(RepeatAndSelectEvent::kPoisson));
   CHECK(random.at("poisson").at("accountant").is_string());
   CHECK(random.at("geometric").at("epsilon") != random.at("poisson").at("epsilon"));
-  // In words no epsilon is less than it is, and four digits say it all but for the last.
+  // In words, epsilon is never rounded down, and four digits are enough.
   const std::string words = choice.at("words").at(1);
   const double said = std::stod(words.substr(words.find("epsilon ") + 8));
   CHECK(said >= choice.at("fixed_grid").at("epsilon").get<double>());

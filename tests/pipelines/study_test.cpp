@@ -1,5 +1,5 @@
-// Studies with the built-in plugins: arms at the same guarantee, and the same randomness for
-// whatever was not exchanged.
+// Studies with the built-in plugins: arms with the same guarantee, and the same randomness for
+// everything that was not exchanged.
 #include "privgrad/federated/any_run.hpp"
 #include "privgrad/studies/study_plan.hpp"
 #include "privgrad/studies/study_search.hpp"
@@ -62,8 +62,8 @@ void check_equal_privacy(const core::StudyPlan& plan, double target) {
   }
 }
 
-/// The script of a page runs each study of the folder of that name: it names it as a whole word,
-/// for "accountant" is also in "accountant-cnn".
+/// The script of a page runs each study of the folder with that name. It must name the study as a
+/// whole word, because "accountant" also occurs in "accountant-cnn".
 void check_runs_all(const std::string& page) {
   std::string script = read_file(kSource / "scripts" / (page + ".sh"));
   std::replace(script.begin(), script.end(), ';', ' ');
@@ -110,7 +110,7 @@ TEST_CASE("noise with values of its own is multiplied by one factor, and the pla
   CHECK_THAT(list.noise_multiplier.back(), WithinRel(list.noise_factor, 1e-14));
   const auto json = core::to_json(plan);
   CHECK(json.at("arms").at(1).at("rescaled") == true);
-  // The arm's manifest alone gives the same noise: a run repeats what was planned.
+  // The arm's manifest alone gives the same noise, so a run repeats the plan.
   const core::Manifest again = core::parse_manifest(core::to_yaml(plan.arms[1].manifest->resolved),
                                                     "/nowhere/m.yaml", {}, house());
   CHECK(core::make_plan(again).noise_multiplier == list.noise_multiplier);
@@ -132,7 +132,7 @@ axes:
   const auto arm = core::to_json(plan).at("arms").at(1);
   CHECK(arm.at("noise_adapts") == true);
   CHECK(arm.at("epsilon") == 2.0);
-  // Both arms are (2, 1e-6)-DP by the same rho, whatever the second comes to spend of it. The
+  // Both arms are (2, 1e-6)-DP with the same rho, whatever the second one actually spends. The
   // conversion and its inverse are Bun and Steinke's.
   const double log_inverse = std::log(1e6);
   const double rho = std::pow(std::sqrt(log_inverse + 2.0) - std::sqrt(log_inverse), 2.0);
@@ -207,7 +207,7 @@ TEST_CASE("a problem of an arm has its place in the study, one of the base its o
                  ContainsSubstring("(in the arm momentum)"));
   CHECK_THAT(error_of<core::ManifestError>("axes: {optimizer: [sgd, adm]}\n"),
              ContainsSubstring("/nowhere/s.yaml:12:25: error: optimizer"));
-  // Every arm has it: said once, and of none.
+  // Every arm has the problem: it is reported once, without naming an arm.
   const std::string all = error_of<core::ManifestError>(
       "axes: {optimizer: [sgd, adam]}\nset: {schedules.clip_norm: -1}\n");
   CHECK(all.find("schedules.clip_norm") == all.rfind("schedules.clip_norm"));
@@ -229,7 +229,7 @@ TEST_CASE("choosing costs the composition of all runs, or the bound on a random 
           "[study][privacy]") {
   const core::StudyPlan plan = planned("axes: {optimizer: [sgd, adam]}\n");
   const std::vector<const core::Plan*> arms{&plan.arms[0].plan, &plan.arms[1].plan};
-  // zCDP adds up: six runs of rho are one of 6 rho, which is one of steps with 1/6 the variance.
+  // zCDP adds up: six runs with rho equal one with 6 rho, whose steps have 1/6 of the variance.
   const auto grid = core::composed_cost({{arms[0], 3}, {arms[1], 3}}, 1e-6);
   Experiment six(R"(privgrad: 1
 data: {kind: synthetic, rows: 200, dimensions: 6}
@@ -248,7 +248,7 @@ steps: 12
   REQUIRE(random.epsilon);
   CHECK(random.epsilon->value > 2.0);
   CHECK(random.epsilon->value < grid.epsilon->value);
-  // zcdp refuses the event of the two arms' events, and the least that others prove of it counts.
+  // zcdp refuses the event of the two arms' events, so the smallest proof of the others counts.
   const Event best = Event::repeat_and_select(2.0, 1.0, {arms[0]->event, arms[1]->event});
   double least = std::numeric_limits<double>::infinity();
   for (const char* name : {"pld", "rdp"}) {
@@ -260,7 +260,7 @@ steps: 12
     least = std::min(least, epsilon);
   }
   CHECK(random.epsilon->value == least);
-  // One that takes it says it itself.
+  // An accountant that accepts it gives the answer itself.
   const core::StudyPlan by_rdp =
       planned("set: {privacy.accountant: rdp}\naxes: {optimizer: [sgd, adam]}\n");
   const auto gated = core::random_number_cost({&by_rdp.arms[0].plan}, 1.0, 2.0, 1e-6);
@@ -269,7 +269,7 @@ steps: 12
 
 TEST_CASE("time is estimated without touching the data", "[study]") {
   const core::StudyPlan plan = planned("axes: {steps: [12, 1200]}\n");
-  // A step is measured for it: the least of five, so that a busy machine does not decide.
+  // A step is timed for the estimate: the fastest of five, so that a busy machine does not matter.
   const auto seconds = [](const core::Plan& arm) {
     double least = core::estimated_seconds(arm);
     for (int i = 0; i < 4; ++i) least = std::min(least, core::estimated_seconds(arm));
@@ -353,7 +353,8 @@ TEST_CASE("the studies of Tran and Cutkosky compare their methods and others at 
       CHECK_THAT(study.arms[study.baselines.front()].name, ContainsSubstring("dp-sgd"));
       CHECK_THAT(script, ContainsSubstring(name));
       runs += study.arms.size() * study.seeds.size();
-      // Without the data files there is no plan; one that meets the target is made where they are.
+      // Without the data files there is no plan; a plan that meets the target is made where they
+      // exist.
       const auto files = data_folder_with(std::string(data) + "/train-images-idx3-ubyte.gz");
       if (files.empty()) continue;
       if (std::getenv("PRIVGRAD_DATA_DIR") == nullptr)
@@ -377,15 +378,15 @@ TEST_CASE("the studies of Tran and Cutkosky compare their methods and others at 
 
 namespace {
 
-/// What one run saw of its randomness.
+/// What one run received of its randomness.
 struct Seen {
   std::vector<std::uint32_t> rows;    // of all batches, in order
-  std::vector<float> initial, noise;  // all releases, in order: the gradients are 0
+  std::vector<float> initial, noise;  // of all releases, in order: the gradients are 0
   bool operator==(const Seen&) const = default;
 };
 Seen* listener = nullptr;
 
-/// Every example by the toss of a coin; charged as if every one had been there, which is no less.
+/// Draws every example by a coin; charged as if every example took part, which is not less.
 class CoinSampler final : public Sampler {
  public:
   explicit CoinSampler(const Params&) {}
@@ -410,7 +411,7 @@ class CoinSampler final : public Sampler {
   std::uint64_t size_ = 0;
 };
 
-/// Gradients of 0: what is released is noise alone.
+/// Gradients of 0: releases are pure noise.
 class FlatProgram final : public Program {
  public:
   explicit FlatProgram(std::size_t parameters) : parameters_(parameters) {}
@@ -446,7 +447,7 @@ class FlatBackend final : public Backend {
   }
 };
 
-/// Two optimizers that do different things with what they are given.
+/// Two optimizers that use their inputs in different ways.
 template <int kFactor>
 class Walker final : public Optimizer {
  public:
@@ -469,7 +470,7 @@ const Catalog& listening() {
   return catalog;
 }
 
-/// Each arm's randomness under a seed.
+/// The randomness of each arm with a given seed.
 std::map<std::string, Seen> listen(const std::string& axes, std::uint64_t seed) {
   const core::StudyPlan study =
       planned("set: {sampler: coin, model: flat_model, backend: flat, optimizer: walker}\n" + axes,
@@ -497,7 +498,7 @@ TEST_CASE("exchanging the optimizer alone leaves data order, initialisation and 
   REQUIRE(walker.initial.size() > 3);
   REQUIRE(walker.noise.size() == 12 * walker.initial.size());
   CHECK(walker == seen.at("sitter"));
-  // The test could fail: another seed draws everything anew.
+  // The control: another seed gives other draws.
   const Seen other = listen("axes: {optimizer: [walker]}\n", 2).at("walker");
   CHECK(other.rows != walker.rows);
   CHECK(other.initial != walker.initial);
@@ -516,8 +517,8 @@ TEST_CASE(
   CHECK(uniform.initial == exponential.initial);
   REQUIRE(uniform.noise.size() == exponential.noise.size());
   const std::size_t d = uniform.initial.size();
-  // The largest of the first release says the ratio; what is seen is rounded to cells of at most
-  // 2^-9 of the noise's standard deviation.
+  // The largest value of the first release gives the ratio; released values are rounded to cells of
+  // at most 2^-9 of the noise's standard deviation.
   const auto first = std::span(uniform.noise).first(d);
   const auto largest = static_cast<std::size_t>(
       std::max_element(first.begin(), first.end(),

@@ -1,4 +1,4 @@
-// What a transform may not do, and the ability to be given one row.
+// Forbidden behaviour of transforms, and the ability to transform a single row.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -26,7 +26,7 @@ steps: 2
 
 std::vector<float> copied(std::span<const float> values) { return {values.begin(), values.end()}; }
 
-/// Does what it should: doubles every feature.
+/// Correct: doubles every feature.
 class Doubles : public Transform {
  public:
   explicit Doubles(const Params&) {}
@@ -40,7 +40,7 @@ class Doubles : public Transform {
   Statistic statistic() const override { return Statistic::none; }
 
  protected:
-  /// The data set with its rows as `order` names them.
+  /// The data set with its rows in the given order.
   static Dataset with_rows(Dataset& data, const std::vector<std::uint32_t>& order,
                            bool with_targets = true) {
     std::vector<float> features(order.size() * data.row_size()), targets(order.size());
@@ -55,7 +55,7 @@ class Doubles : public Transform {
   }
 };
 
-/// An augmentation: eight copies of each example, of the training examples alone.
+/// An augmentation: eight copies of each training example, and of no test example.
 struct CopiesEight final : Doubles {
   using Doubles::Doubles;
   void apply(Dataset& data) const override {
@@ -82,7 +82,7 @@ struct FlipsOneTarget final : Doubles {
     data = Dataset(data.shape(), copied(data.features()), std::move(targets));
   }
 };
-/// Rows and targets together: each example is whole, and elsewhere.
+/// Reorders rows and targets together: each example is complete, but in another place.
 struct Reverses final : Doubles {
   using Doubles::Doubles;
   void apply(Dataset& data) const override {
@@ -91,7 +91,7 @@ struct Reverses final : Doubles {
     data = with_rows(data, rows);
   }
 };
-/// So that the targets cannot show it.
+/// Reorders features only, so that the targets do not show it.
 struct SwapsFeatures final : Doubles {
   using Doubles::Doubles;
   void apply(Dataset& data) const override {
@@ -100,7 +100,7 @@ struct SwapsFeatures final : Doubles {
     data = with_rows(data, rows, /*with_targets=*/false);
   }
 };
-/// Each split less its own mean, which one example moves for all.
+/// Subtracts the mean of each split, which one example changes for all.
 struct Centres final : Doubles {
   using Doubles::Doubles;
   void apply(Dataset& data) const override {
@@ -128,7 +128,7 @@ struct FitsFewer final : Doubles {
   void fit(Dataset& train) override { train = with_rows(train, {0, 1, 2}); }
 };
 
-/// The core must not call apply(), which here makes other numbers.
+/// The core must not call apply(), which gives other numbers here.
 struct RowByRow final : Doubles, RowTransform {
   using Doubles::Doubles;
   void apply(Dataset&) const override { throw std::logic_error("apply() was called"); }
@@ -138,7 +138,7 @@ struct RowByRow final : Doubles, RowTransform {
   }
 };
 
-/// Right by the row; of several it changes the first two places.
+/// Correct for a single row; exchanges the first two of several.
 struct SwapsAtOnce final : Doubles, RowTransform {
   using Doubles::Doubles;
   void apply_row(const Shape&, std::span<const float> features,
@@ -185,7 +185,7 @@ TEST_CASE("after every transform, examples are as many, with their targets, in t
   };
   refused("eight", "returned 1600 training examples for 200");
   refused("drops", "returned 49 test examples for 50");
-  // Test rows come first, so that nothing of them can follow from training rows.
+  // Test rows come first, so that nothing about them can depend on training rows.
   refused("flips", "changed targets of the test examples");
   refused("reverses", "changed targets of the test examples, or their order");
   refused("swaps", "makes other features of test example");
@@ -205,10 +205,10 @@ TEST_CASE("a transform that is given one row at a time is never given all", "[tr
   CHECK(plain.test.rows() == 50);
 }
 
-// From the file to the model: what is left of the data when a row is gone is what it was beside it.
+// From the file to the model: when a row is removed, the rest of the data are the same as with it.
 TEST_CASE("house transforms: without a row, every other row has the bits that it had",
           "[transform][privacy]") {
-  // Public numbers, so that nothing is fitted to the row that goes.
+  // With public numbers, so that nothing is fitted to the removed row.
   const std::string chain =
       "[flatten, {kind: standardize, mean: [0.1, 0.2, 0.3], std: [3, 0.7, 1.1]}, "
       "{kind: scale_max_norm, to: 1, max_norm: 0.3}]";

@@ -49,7 +49,7 @@ TEST_CASE("tree_reduced: calibrated to the target, charged ahead, and said to be
   const core::Plan& plan = experiment.plan();
   CHECK(plan.epsilon().value <= 4.0);
   CHECK(plan.epsilon().value >= 4.0 * (1 - 1e-9));
-  // Contributions to the three trees of a step cannot all be the worst at once.
+  // The contributions to the three trees of a step cannot all be the worst case at once.
   CHECK(plan.epsilon().bound == BoundKind::upper);
   CHECK_FALSE(plan.epsilon().lower);
   const auto result = experiment.run();
@@ -111,7 +111,7 @@ TEST_CASE("auto: DP-NSGD with the values of Theorem 6", "[reduced][auto]") {
   const double product = 4.0 * 60.0 * n / root;
   CHECK(steps * std::log2(steps) <= product);
   CHECK((steps + 1.0) * std::log2(steps + 1.0) > product);
-  // There alpha is 1/n, as near as whole steps come to it.
+  // There alpha is 1/n, up to the rounding to whole steps.
   CHECK_THAT(1.0 - all.plan().auto_values.back().value, WithinRel(1.0 / n, 0.1));
   CHECK(all.run().steps == all.plan().steps());
 }

@@ -10,7 +10,7 @@ using namespace privgrad;
 
 namespace {
 
-/// Momentum by a tree over epochs in fresh permutations; each test changes a line or two.
+/// Momentum by a tree over epochs with new permutations; each test changes a line or two.
 constexpr const char* kTreeNoise = R"(privgrad: 1
 name: tree
 seed: 1
@@ -24,7 +24,7 @@ privacy: {target_epsilon: 4, target_delta: 1e-5, adjacency: replace_one, account
 steps: 150
 )";
 
-/// The sum of 1/sigma^2 of what was charged.
+/// The sum of 1/sigma^2 of all charges.
 double charged(const core::LedgerContents& ledger) {
   double sum = 0.0;
   for (const auto& release : ledger.releases) {
@@ -71,12 +71,13 @@ TEST_CASE("the ledger of a correlated run never shows less than its steps have c
     }
     CHECK(sum >= cost.worst_after[step]);
   }
-  // In the end exactly it. The largest of all examples, times 4 for replace_one, is the GDP's mu^2.
+  // At the end it is exact. The largest cost of all examples, times 4 for replace_one, is the mu^2
+  // of GDP.
   CHECK_THAT(sum, WithinRel(cost.worst_after.back(), 1e-12));
 }
 
 TEST_CASE("a correlated run follows the order that it was accounted for", "[tree][privacy]") {
-  // Without a seed the order is drawn with the plan, from the operating system.
+  // Without a seed, the plan draws the order from the operating system.
   std::string unseeded = kTreeNoise;
   unseeded.erase(unseeded.find("seed: 1\n"), 8);
   Experiment one(unseeded), two(unseeded);
@@ -106,7 +107,7 @@ TEST_CASE("a budget that pays for a part of a correlated run ends it there", "[t
 TEST_CASE("momentum 0 is independent noise, and costs what that costs", "[tree][privacy]") {
   Experiment tree(kTreeNoise, {"aggregator.momentum=0"});
   Experiment gaussian(kTreeNoise, {"aggregator=gaussian"});
-  // Both pay for an example once an epoch: also in the last one, of which six of nine steps run.
+  // Both charge an example once per epoch, also in the last one, of which six of nine steps run.
   CHECK_THAT(tree.plan().noise_multiplier.front(),
              WithinRel(gaussian.plan().noise_multiplier.front(), 1e-9));
   tree.run();
@@ -140,7 +141,7 @@ TEST_CASE("the plan says what each example's part costs", "[tree]") {
   CHECK(rho.at("min") <= rho.at("first_quartile"));
   CHECK(rho.at("median") <= rho.at("max"));
   CHECK(rho.at("min").get<double>() < 0.9 * rho.at("max").get<double>());
-  // mu^2 / 2 of the run, whose mu gdp solves (4, 1e-5) for.
+  // mu^2 / 2 of the run, where gdp finds mu for (4, 1e-5).
   Experiment zcdp(kTreeNoise, {"privacy.accountant=zcdp",
                                "schedules.noise_multiplier=" +
                                    format_number(experiment.plan().noise_multiplier.front()),
@@ -154,7 +155,7 @@ TEST_CASE("the statement of a correlated run says what was charged, and claims n
   Experiment experiment(kTreeNoise);
   const auto statement = experiment.run().statement;
   const auto& mechanism = statement.at("mechanism");
-  // All payments as the one Gaussian that they compose to.
+  // All charges as the one Gaussian to which they compose.
   const double sigma =
       1.0 / std::sqrt(experiment.plan().correlated->order->cost.worst_after.back());
   CHECK(mechanism.at("charged_as") ==
@@ -173,7 +174,7 @@ TEST_CASE("the statement of a correlated run says what was charged, and claims n
   CHECK_THAT(prose, ContainsSubstring("no amplification by sampling is claimed"));
   CHECK_THAT(prose, ContainsSubstring("checked against the order that was accounted"));
   CHECK_THAT(prose, ContainsSubstring("draw their order without looking at data"));
-  // The sampler's own words are about independent releases.
+  // The sampler's own description is about independent releases.
   CHECK_THAT(prose, !ContainsSubstring("costliest release"));
 
   SECTION("of independent releases it speaks as before") {
@@ -195,7 +196,7 @@ TEST_CASE("without noise a tree releases exact sums", "[tree]") {
 }
 
 TEST_CASE("DP-NSGD: normalized steps along tree momentum learn", "[tree]") {
-  // Two clusters ten apart.
+  // Two clusters with distance ten.
   Experiment experiment(kTreeNoise,
                         {"optimizer=normalized_sgd", "schedules.learning_rate=0.1", "data.rows=600",
                          "sampler.batch_size=20", "data.test_rows=200"});
@@ -203,7 +204,8 @@ TEST_CASE("DP-NSGD: normalized steps along tree momentum learn", "[tree]") {
 }
 
 TEST_CASE("DP-FTRL: without noise it is gradient descent, and it insists on sums", "[tree]") {
-  // w_0 - rate * (g_1 + ... + g_t) is what sgd does step by step, but for float32 roundings.
+  // w_0 - rate * (g_1 + ... + g_t) is the result of sgd, step by step, except for float32
+  // roundings.
   const std::vector<std::string> ftrl{"optimizer=ftrl", "aggregator={kind: tree}"};
   std::vector<std::string> exact = ftrl;
   exact.push_back("privacy.noise=off");
@@ -235,7 +237,7 @@ TEST_CASE("a random iterate is the model before one of the steps", "[run]") {
     const auto drawn = parameters_of(text, {"output=random_iterate"});
     int matches = 0;
     for (int steps = 0; steps < 4; ++steps) {
-      // The models of shorter runs with the same seed; the initial one is that of a rate of 0.
+      // The models of shorter runs with the same seed; the initial model comes from a rate of 0.
       const auto model = steps == 0 ? parameters_of(text, {"schedules.learning_rate=0"})
                                     : parameters_of(text, {"steps=" + std::to_string(steps)});
       if (model != drawn) continue;
@@ -244,13 +246,15 @@ TEST_CASE("a random iterate is the model before one of the steps", "[run]") {
     }
     CHECK(matches == 1);
   }
-  // Each with probability 1/4: none below 2 of 40 but once in 10^4 seeds, which are fixed.
+  // Each has probability 1/4; a count below 2 of 40 occurs once in 10^4 seeds, and the seeds are
+  // fixed.
   for (const int count : chosen) CHECK(count >= 2);
 }
 
 TEST_CASE("a random iterate is one of those that the budget pays for", "[run]") {
-  // Of all planned ones it would often be one that is never reached, and the run would end with the
-  // last: not uniform. Ten seeds, a fifth of the steps: by chance once in 10^7.
+  // A step chosen among all planned ones would often never be reached, and the run would end with
+  // the last model, so the choice would not be uniform. With ten seeds and a fifth of the steps,
+  // chance gives this result once in 10^7.
   for (int seed = 0; seed < 10; ++seed) {
     Experiment experiment(kTreeNoise, {"output=random_iterate", "schedules.noise_multiplier=4",
                                        "seed=" + std::to_string(seed)});

@@ -1,4 +1,4 @@
-// Verifies a run, and edits the files that it left, for tests of verification.
+// Verifies a run, and edits its files, for tests of verification.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,7 @@
 #include "privgrad/verify/verify.hpp"
 #include "train.hpp"
 
-/// What the tests of verification have in common.
+/// Common code of the tests of verification.
 namespace verify {
 
 using namespace privgrad;
@@ -48,7 +48,7 @@ inline void write_lines(const fs::path& file, const std::vector<std::string>& li
   write_file(file, text);
 }
 
-/// The files of a run, with those of its folders.
+/// The files of a run, including its subfolders.
 inline std::vector<std::string> files_of(const fs::path& directory) {
   std::vector<std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(directory)) {
@@ -58,7 +58,8 @@ inline std::vector<std::string> files_of(const fs::path& directory) {
   return files;
 }
 
-/// Lines of a ledger with other content, chained anew: what somebody does who has this program.
+/// Writes lines of a ledger with other content and a valid chain, as anyone with this program
+/// could.
 inline void write_chain(const fs::path& file, const std::vector<Json>& lines) {
   std::string text, previous;
   std::uint64_t number = 0;

@@ -1,4 +1,4 @@
-// Which numbers of a record may differ from those that are derived again, and by how much.
+// Which numbers of a record may differ from the derived ones, and by how much.
 #include <algorithm>
 #include <array>
 
@@ -21,7 +21,8 @@ void find_numbers(const Json& json, const Json::json_pointer& at,
   }
 }
 
-/// Answers of accountants, and what follows from them alone: other processors' differ a little.
+/// Answers of accountants, and values that depend only on them: these differ slightly on other
+/// processors.
 bool is_answer(const std::string& place) {
   return place == "/epsilon" || place.starts_with("/also/") || place == "/lower" ||
          place == "/sampling/with_allocation/epsilon" ||
@@ -38,7 +39,7 @@ TEST_CASE(
   experiment.run();
   const fs::path run = experiment.run_dir();
   const std::vector<Json> lines = json_lines(run / "ledger.jsonl");
-  // What no plan can say: how the run was made, and what was measured of rows.
+  // Facts that no plan contains: how the run was made, and measurements on rows.
   const auto is_elsewhere = [](const std::string& place) {
     return std::ranges::any_of(std::array{"/threads", "/processes", "/seconds", "/checks/",
                                           "/metrics/", "/test_evaluation/", "/statement/"},
@@ -74,7 +75,7 @@ TEST_CASE(
       const bool answer = !is_count && is_answer(name);
       ++(answer ? answers : others);
       CHECK_THAT(by(answer ? -3e-5 : -1e-8), ContainsSubstring(file + ": says '"));
-      // Words beside a number that may differ must be those of this number.
+      // Text that repeats a number that may differ must agree with that number.
       if (answer) CHECK_THAT(by(-1e-5), !ContainsSubstring(": says '" + name.substr(1)));
     }
     write_file(run / file, before);
@@ -161,7 +162,7 @@ TEST_CASE("what another processor may find otherwise is told by its name", "[ver
     CHECK(core::first_difference(said, derived) == key);
     CHECK(core::first_difference(Json{{"in", said}}, Json{{"in", derived}}) == "in");
   }
-  // A digit of a hash, in a sentence or alone, and of any text that is no accountant's note.
+  // A digit of a hash, in a sentence or alone, and of any text that is not an accountant's note.
   CHECK(differs(R"({"prose": ["the file with the hash 5e1af3 is"]})",
                 R"({"prose": ["the file with the hash 5e2af3 is"]})") == "prose");
   CHECK(differs(R"({"hash": "1e5"})", R"({"hash": "100000"})") == "hash");

@@ -46,7 +46,7 @@ const std::vector<Kind> kKinds{
     {kFederated, {"federated.partition={kind: dirichlet, alpha: 1}"}},
 };
 
-/// The numbers of a text: where each begins.
+/// The positions of the numbers in a text.
 std::vector<std::size_t> numbers_in(const std::string& text) {
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -57,12 +57,12 @@ std::vector<std::size_t> numbers_in(const std::string& text) {
   return places;
 }
 
-/// A run to edit: what a test changes is put back.
+/// A run to edit; every change of a test is undone.
 class Edited {
  public:
   explicit Edited(fs::path run) : run_(std::move(run)) {}
 
-  /// \returns what is wrong with the run while `file` holds this.
+  /// \returns the problems of the run while `file` has this content.
   std::string problems_with(const std::string& file, const std::string& text) const {
     const std::string before = read_file(run_ / file);
     write_file(run_ / file, text);
@@ -152,7 +152,7 @@ TEST_CASE("a client's guarantee is that of its own ledger", "[verify]") {
 }
 
 TEST_CASE("a number that is changed in any file is seen, and its file is named", "[verify]") {
-  // Of each file at most so many, evenly spread.
+  // At most this many changes per file, evenly spread.
   constexpr std::size_t kMost = 8;
   for (const Kind& kind :
        {kKinds[0], Kind{kFederated, {}}, Kind{kCorrelated, {}}, Kind{kAdaptive, {}}}) {
@@ -239,7 +239,7 @@ TEST_CASE("a ledger that is chained anew is held against the manifest", "[verify
     write_chain(file, changed);
     return all_of(check(experiment.run_dir()).problems);
   };
-  // The model names the hash of the first line, so that this line cannot be changed alone.
+  // The model contains the hash of the first line, so that this line cannot be changed alone.
   CHECK(problems([](auto&) {}) == "");
   CHECK_THAT(problems([](auto& all) { all[3]["event"]["of"]["noise_multiplier"] = 100.0; }),
              ContainsSubstring("ledger.jsonl:4: is not the release that the plan charges"));
@@ -277,7 +277,7 @@ TEST_CASE("a ledger that is chained anew is held against the manifest", "[verify
                all[0]["binds"]["../../etc/passwd"] = all[0]["binds"]["facts.json"];
              }),
              ContainsSubstring("the first line does not bind the files of a run"));
-  // The ledger of a client's program binds no model.
+  // The ledger of a client's program is not bound to a model.
   CHECK_THAT(problems([](auto& all) {
                all[0]["run"] = "another";
                for (const char* bound : {"model.safetensors", "summary.json"})
@@ -307,7 +307,7 @@ TEST_CASE(
   CHECK(verified.verified());
   CHECK_FALSE(verified.accountants.contains("privgrad.pld:pld"));  // no second opinion
 
-  // A ledger that was kept by the estimates.
+  // A ledger guarded by an estimate.
   const fs::path file = experiment.run_dir() / "ledger.jsonl";
   const std::vector<Json> lines = json_lines(file);
   const auto estimate = house().create<Accountant>("saddle_point", {});
@@ -322,7 +322,7 @@ TEST_CASE(
     write_chain(file, changed);
     return all_of(check(experiment.run_dir()).problems);
   };
-  // Beyond what another processor may prove.
+  // A larger difference than between processors.
   CHECK_THAT(problems_of_last("epsilon", estimated.value * (1.0 - 1e-4)),
              ContainsSubstring("derived again"));
   CHECK_THAT(problems_of_last("bound", "exact"), ContainsSubstring("another delta or bound"));
@@ -333,7 +333,7 @@ TEST_CASE("the mean of gradient norms along a run is made again by verify", "[ve
   experiment.run();
   const fs::path run = experiment.run_dir();
   const std::vector<Json> measured = json_lines(run / "metrics.jsonl");
-  REQUIRE(measured.size() == 2);  // behind steps 4 and 6
+  REQUIRE(measured.size() == 2);  // after steps 4 and 6
   Json summary = Json::parse(read_file(run / "summary.json"));
   CHECK(summary.at("metrics").at("mean_gradient_norm") ==
         (measured[0].at("gradient_norm").get<double>() +
@@ -412,7 +412,7 @@ TEST_CASE("noise that adapts is held to its rules", "[verify][privacy]") {
                                      [](const Json& line) { return line.contains("what"); });
   REQUIRE(check_at != lines.end());
   const auto index = check_at - lines.begin();
-  // A measurement that nobody paid for.
+  // An uncharged measurement.
   std::vector<Json> changed = lines;
   changed.erase(changed.begin() + index);
   write_chain(file, changed);
@@ -476,7 +476,7 @@ TEST_CASE("verify: what an accountant says of its own errors may differ in its n
   CHECK_FALSE(core::nearly_equal(said, answer("error 1.25e-11 in 4096 cells", 1.1)));
   CHECK_FALSE(core::nearly_equal(said, answer("error -1.25e-11 in 4096 cells", 1.0)));
   CHECK_FALSE(core::nearly_equal(said, answer("error  in 4096 cells", 1.0)));
-  // Any other text says what it says.
+  // Any other text must be equal.
   CHECK_FALSE(core::nearly_equal(Json{{"prose", "epsilon = 1"}}, Json{{"prose", "epsilon = 2"}}));
 }
 

@@ -1,4 +1,4 @@
-// A backend around `cpu` whose programs a test changes in one way.
+// A backend around `cpu`, whose programs a test changes in one way.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include "privgrad/backend.hpp"
 #include "train.hpp"
 
-/// Executes as `cpu` does.
+/// Executes like `cpu`.
 class Wrapped : public privgrad::Program,
                 public privgrad::ExactClipping,
                 public privgrad::ReproducibleRows {
@@ -51,7 +51,7 @@ class Wrapped : public privgrad::Program,
   const privgrad::ExactClipping& exact_;
 };
 
-/// Compiles what `cpu` does, into a program `Made` of it.
+/// Compiles like `cpu`, and wraps the program in `Made`.
 template <class Made>
 class BackendOf final : public privgrad::Backend {
  public:
@@ -66,7 +66,7 @@ class BackendOf final : public privgrad::Backend {
   privgrad::ComponentPtr<privgrad::Backend> cpu_;
 };
 
-/// What the run says of its checks.
+/// The run's own report about its checks.
 inline nlohmann::json checks_of(const Experiment& experiment) {
   return nlohmann::json::parse(read_file(experiment.run_dir() / "summary.json")).at("checks");
 }

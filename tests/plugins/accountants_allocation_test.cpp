@@ -1,4 +1,5 @@
-// The law of an epoch of random allocation, from both sides, and what composes with it.
+// The loss distribution of an epoch of random allocation, bounded from both sides, and its
+// compositions.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <fstream>
@@ -32,7 +33,7 @@ Moments moments_of(const pld::RatioLaw& law) {
   return moments;
 }
 
-/// Epsilon of so many epochs, in one direction.
+/// Epsilon of this many epochs, in one direction.
 pld::Interval epsilon_of(const pld::RatioBracket& law, const std::string& direction,
                          std::uint64_t epochs, double delta) {
   const auto pair = direction == "add" ? pld::reversed_pair_of_ratio : pld::pair_of_ratio;
@@ -40,12 +41,12 @@ pld::Interval epsilon_of(const pld::RatioBracket& law, const std::string& direct
                      {.wants_epsilon = true, .given = delta}, 1e-4, 1048576.0);
 }
 
-/// Two intervals about one number have a point in common.
+/// Two intervals around the same number overlap.
 bool overlap(const pld::Interval& ours, double low, double high) {
   return ours.lower <= high && low <= ours.upper;
 }
 
-/// A pair that counts how often it is looked at.
+/// A pair that counts how often it is evaluated.
 class Counted final : public pld::LossPair {
  public:
   Counted(pld::LossPairPtr pair, std::size_t& looks) : pair_(std::move(pair)), looks_(looks) {}
@@ -86,7 +87,7 @@ TEST_CASE("allocation: a law has mass 1 and mean 1, and its variance is on its s
       }
       CHECK(upper.mass >= 1.0);
       CHECK(lower.mass <= 1.0);
-      // Of few steps with little noise the variance lies where P's last 1e-19 is.
+      // For few steps with little noise, the variance depends on the last 1e-19 of P.
       if (sigma >= 1.0) CHECK(upper.square >= 1.0 + variance);
       CHECK(lower.square <= 1.0 + variance);
     }
@@ -166,7 +167,7 @@ TEST_CASE("allocation: no grid is made finer once the laws' distance is what is 
   const pld::Interval found =
       pld::answer(epochs, {.wants_epsilon = true, .given = 1e-5}, 5e-5, 1048576.0);
   CHECK(found.upper - found.lower < 3e-4 * found.upper);
-  CHECK(looks < 12'000);  // on grids up to the largest there are twice as many
+  CHECK(looks < 12'000);  // on the largest grids there are twice as many
 }
 
 TEST_CASE("allocation: many steps, a narrow interval", "[accountant][pld][allocation]") {
@@ -175,8 +176,7 @@ TEST_CASE("allocation: many steps, a narrow interval", "[accountant][pld][alloca
   CHECK(one.upper - one.lower < 1.8e-4 * one.upper);
 }
 
-// Far out, what is left above a law's last value is more than a grid would leave above its last
-// node.
+// Far out, the rest above a law's last value is more than a grid would leave above its last node.
 TEST_CASE("allocation: deep tails have answers too", "[accountant][pld][allocation]") {
   const auto law = pld::allocation_ratio(20, 0.5, kNodes);
   for (const std::string direction : {"remove", "add"}) {
@@ -185,7 +185,7 @@ TEST_CASE("allocation: deep tails have answers too", "[accountant][pld][allocati
   }
 }
 
-// P's mass of 1e-19 beyond a law's last value is all that there is at so large an epsilon.
+// For such a large epsilon, only P's mass of 1e-19 beyond a law's last value counts.
 TEST_CASE("allocation: what lies beyond the last value counts, in sums and in compositions",
           "[accountant][pld][allocation]") {
   const auto normal = [](double z) { return 0.5 * std::erfc(-z * std::sqrt(0.5)); };
@@ -198,7 +198,8 @@ TEST_CASE("allocation: what lies beyond the last value counts, in sums and in co
       const pld::RatioLaw law = pld::allocation_ratio(steps, sigma, kNodes).upper;
       const double epsilon = std::log(law.value.back()) + 0.2;
       const pld::Divergence upper = pld::pair_of_ratio(law)->divergence(epsilon);
-      // E (M - x)_+ with all terms of M but one at their mean, 1: no more, by Jensen's inequality.
+      // E (M - x)_+ with all terms of M but one at their mean, 1, is not larger, by Jensen's
+      // inequality.
       const auto t = static_cast<double>(steps);
       const double one = gaussian_delta(std::log(t * std::exp(epsilon) - t + 1.0), 1.0 / sigma) / t;
       REQUIRE(one > 0.0);

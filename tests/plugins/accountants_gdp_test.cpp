@@ -98,7 +98,7 @@ TEST_CASE("gdp: squares of mu add, under each adjacency", "[accountant]") {
       {Event::gaussian(1.0), Event::self_composed(3, Event::gaussian(1.0)), sampled(0.0, 1.0)});
   CHECK_THAT(gdp_of(mixed)->epsilon(1e-5).value, WithinRel(one, 1e-12));
   CHECK_THAT(gdp_of(sampled(1.0, 0.5))->epsilon(1e-5).value, WithinRel(one, 1e-12));
-  // 1 + 10^6 * 2^-40: small ones are not lost.
+  // 1 + 10^6 * 2^-40: small terms are not lost.
   const auto many = gdp_of(Event::gaussian(1.0));
   for (int i = 0; i < 100000; ++i) many->compose(Event::gaussian(0x1p20), 1);
   CHECK_THAT(
@@ -114,7 +114,7 @@ TEST_CASE("gdp: nothing released costs nothing, no noise costs everything", "[ac
   const auto leak = gdp_of(Event::non_private());
   CHECK(leak->epsilon(1e-5).value == kInfinity);
   CHECK(leak->delta(100.0).value == 1.0);
-  leak->start(Adjacency::zero_out);  // forgets
+  leak->start(Adjacency::zero_out);  // must forget the earlier event
   CHECK(leak->epsilon(1e-5).value == 0.0);
 }
 

@@ -1,4 +1,4 @@
-// Calls of the accountant `pld` for its tests, and how near its answers have to be.
+// Calls of the accountant `pld` for its tests, and the required accuracy of its answers.
 #pragma once
 
 #include <cmath>
@@ -15,7 +15,7 @@
 #include "lattice.hpp"
 #include "privgrad/accountant.hpp"
 
-/// What the tests of the accountant pld have in common.
+/// Common code of the tests of the accountant pld.
 namespace pld_tests {
 
 using privgrad::Accountant;
@@ -54,7 +54,7 @@ inline Event sampled(double q, double sigma) {
   return Event::poisson_sampled(q, Event::gaussian(sigma));
 }
 
-/// `expected` has about 16 digits, and so no more than its last digit may be wrong.
+/// `expected` has about 16 digits, so at most its last digit may be wrong.
 inline void check_holds(const PrivacyAnswer& got, double expected) {
   INFO("got " << *got.lower << " .. " << got.value << ", expected " << expected << ", "
               << got.note);
@@ -90,7 +90,7 @@ class Random {
   std::uniform_real_distribution<double> unit_;
 };
 
-/// sum of mass (1 - x e^(-loss))_+ over the nodes with x = e^epsilon, without rounding to speak of.
+/// sum of mass (1 - x e^(-loss))_+ over the nodes, with x = e^epsilon and negligible rounding.
 inline long double curve_of(const pld::Lattice& lattice, const pld::Grid& grid, double epsilon) {
   long double sum = lattice.at_infinity;
   for (std::size_t j = 0; j < lattice.index.size(); ++j) {

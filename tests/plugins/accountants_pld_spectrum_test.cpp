@@ -1,5 +1,5 @@
-// The frequencies of a composition that are computed one by one, beside sums over all of them, in
-// extended precision, by the definition of the discrete Fourier transform.
+// The frequencies of a composition that are computed one by one, compared with sums in extended
+// precision by the definition of the discrete Fourier transform.
 
 #include <algorithm>
 #include <cmath>
@@ -51,8 +51,8 @@ pld::Factor bell(double mean, double deviation, std::int64_t stride, std::uint64
   return factor(points, count);
 }
 
-/// 0.6 of the mass at 0, whose transform does not fall, and the rest smooth: a bound for all higher
-/// frequencies is that mass and what the rest adds.
+/// 0.6 of the mass is at 0, so its transform does not decay, and the rest is smooth: all higher
+/// frequencies are bounded by that mass plus the contribution of the rest.
 pld::Factor peak_beside_bell(bool is_below, std::uint64_t count) {
   pld::Factor rest = bell(is_below ? 500.0 : -500.0, 40.0, 1, count);
   for (double& weight : rest.weight) weight *= 0.4;
@@ -61,8 +61,8 @@ pld::Factor peak_beside_bell(bool is_below, std::uint64_t count) {
   return rest;
 }
 
-/// What steps lose, and what makes a bound on frequencies that nobody looked at wrong: points that lie
-/// far apart have transforms that rise again, at frequencies in between.
+/// Points that are far apart, whose transforms rise again at intermediate frequencies: these would
+/// make a bound on frequencies that were not computed wrong.
 std::vector<Case> cases() {
   std::vector<Case> all{
       {"a bell", {bell(3.0, 12.0, 1, 900)}, 3072},
@@ -189,7 +189,7 @@ TEST_CASE("pld: sums behind a point, from the frequencies that matter", "[accoun
         const long double allowed =
             static_cast<long double>(got.error) +
             static_cast<long double>(spectrum->left_out()) * std::sqrt(squares) +
-            (1e-16L + 1e-18L * steps) * std::sqrt(squares);  // of the sums here
+            (1e-16L + 1e-18L * steps) * std::sqrt(squares);  // the error of these sums
         CHECK(std::abs(static_cast<long double>(got.value) - sum) <= allowed);
         CHECK(got.error <= 1e-6);
       }
@@ -203,7 +203,8 @@ TEST_CASE("pld: what would take too long is not begun", "[accountant][pld]") {
   CHECK(pld::Spectrum::of(one, 4096, 1e6));
 }
 
-// A stretch of thousands of points is a polynomial in the angle, and a bound on all of its errors.
+// A segment with thousands of points is a polynomial in the angle, with a bound on all of its
+// errors.
 TEST_CASE("pld: sums over thousands of points, by their moments", "[accountant][pld]") {
   pld::Factor factor;
   std::mt19937_64 engine(5);

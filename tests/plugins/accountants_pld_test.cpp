@@ -14,7 +14,7 @@ TEST_CASE("pld: each grid's curves enclose the divergence", "[accountant][pld]")
   for (const auto& pair : some_pairs()) {
     for (int trial = 0; trial < 10; ++trial) {
       pld::Grid grid;
-      // The scale of the loss: where delta has fallen to some value.
+      // The scale of the loss: the value at which delta has fallen to a given number.
       double scale = 1e-7;
       while (pair->divergence(scale).value > 1e-5 * pair->divergence(0.0).value) scale *= 1.5;
       grid.step = std::ldexp(std::floor(random.uniform(1.0, 1024.0)),
@@ -38,10 +38,10 @@ TEST_CASE("pld: each grid's curves enclose the divergence", "[accountant][pld]")
   }
 }
 
-// Layouts decide how tight the bounds are, not whether they hold. Gaussians and discrete Gaussians
-// have their compositions in closed form. Windows that are too short, tilts that are too small and
-// orders that fit nothing bring out what the bounds say about wrapping, about the roundings of the
-// transform (with deltas down to 1e-100) and about what is outside.
+// Layouts affect the tightness of the bounds but not their validity. Gaussians and discrete
+// Gaussians have compositions in closed form. Windows that are too short, tilts that are too small
+// and unsuitable orders test the terms of the bounds for wrapping, for the roundings of the
+// transform (with deltas down to 1e-100) and for the mass outside.
 TEST_CASE("pld: the bounds hold for any layout", "[accountant][pld][long][slow]") {
   Random random(2);
   int useful_upper = 0;
@@ -66,7 +66,7 @@ TEST_CASE("pld: the bounds hold for any layout", "[accountant][pld][long][slow]"
     layout.far_order = layout.tilt + random.log_uniform(0.1, 10.0) / mu;
     layout.low_order = layout.tilt - random.log_uniform(0.1, 10.0) / mu;
     layout.cut = random.log_uniform(1e-120, 1e-6);
-    if (trial % 2 == 0) layout.work_for_point = 0.0;  // by fast transforms, whatever it costs
+    if (trial % 2 == 0) layout.work_for_point = 0.0;  // with fast transforms, whatever they cost
     INFO("mu " << mu << ", count " << count << ", tilt " << layout.tilt << ", low " << layout.low
                << ", width " << width << ", points " << layout.size);
     const pld::Curve curve = *pld::compose(steps, pld::Scout(steps, std::log(layout.cut)), layout);
@@ -77,7 +77,7 @@ TEST_CASE("pld: the bounds hold for any layout", "[accountant][pld][long][slow]"
       const double upper = curve.upper_delta(epsilon);
       const double lower = curve.lower_delta(epsilon);
       INFO("epsilon " << epsilon << ", " << lower << " .. " << upper << ", exact " << exact);
-      const double slack = 1e-11;  // of the closed form, which is a difference
+      const double slack = 1e-11;  // for the closed form, which is a difference
       CHECK(upper >= exact * (1.0 - slack));
       CHECK(lower <= exact * (1.0 + slack));
       useful_upper += upper < 1.05 * exact;
@@ -91,8 +91,8 @@ TEST_CASE("pld: the bounds hold for any layout", "[accountant][pld][long][slow]"
   CHECK(useful_lower > 300);
 }
 
-// The lattice of a discrete Gaussian is the grid: nothing but roundings is between the bounds, and
-// the sum of a composition over the integers, of positive terms in long double, is right to 1e-17.
+// The lattice of a discrete Gaussian is the grid: the bounds only differ by roundings, and the sum
+// of a composition over the integers, with positive terms in long double, is accurate to 1e-17.
 TEST_CASE("pld: discrete Gaussians meet a direct sum", "[accountant][pld]") {
   const double sigma = 1.5;
   const int n = 6;
@@ -192,7 +192,7 @@ TEST_CASE("pld: compositions of Gaussians are exact", "[accountant][pld][long]")
   }
 }
 
-// On the grid: a Gaussian beside a Laplace release that hides nearly nothing.
+// On the grid: a Gaussian with a Laplace release that hides almost nothing.
 TEST_CASE("pld: Gaussians on the grid contain the closed form", "[accountant][pld]") {
   Random random(4);
   for (int trial = 0; trial < 40; ++trial) {
@@ -220,7 +220,7 @@ TEST_CASE("pld: one release of a sampled Gaussian in closed form", "[accountant]
     const double sigma = random.log_uniform(0.2, 1e4);
     const double epsilon = random.log_uniform(1e-3, 3.0) * q / sigma;
     INFO("q " << q << ", sigma " << sigma << ", epsilon " << epsilon);
-    // Removing: the mixture against N(0), the best event is z > t.
+    // Removing: the mixture is compared with N(0), and the best event is z > t.
     const double a = std::log1p(std::expm1(epsilon) / q);
     const double up = sigma * a + 0.5 / sigma;
     const double removed = q * (normal_above(up - 1.0 / sigma) - normal_above(up)) -
@@ -231,7 +231,7 @@ TEST_CASE("pld: one release of a sampled Gaussian in closed form", "[accountant]
     CHECK(*answer.lower <= std::max(0.0, removed) + slack);
     CHECK(answer.value - *answer.lower <= 1e-10 * (q + epsilon));
   }
-  // Losses beyond what exp can take.
+  // Losses too large for exp.
   const auto huge = pld_of(sampled(0.5, 0.01))->epsilon(1e-5);
   CHECK(huge.value - *huge.lower <= 1e-2 * huge.value);
   CHECK_THAT(huge.value, WithinRel(5000.0 - std::log(2.0) + 100.0 * 4.1074797, 1e-3));
@@ -239,7 +239,7 @@ TEST_CASE("pld: one release of a sampled Gaussian in closed form", "[accountant]
         huge.value);
 }
 
-// `answer` itself: the larger of two directions counts, whichever comes first.
+// `answer` itself: the larger of the two directions counts, in either order.
 TEST_CASE("pld: both directions count", "[accountant][pld]") {
   const auto pair = sampled_gaussian(0.01, 0.8);
   const auto other = pld::reversed(pair);
@@ -276,7 +276,7 @@ TEST_CASE("pld: never above rdp, and never a lower bound above it", "[accountant
                   << ", rdp " << bound << ", " << answer.note);
     CHECK(*answer.lower <= answer.value);
     CHECK(*answer.lower <= bound * (1.0 + 1e-12));
-    // The true value is at most rdp's, and the interval contains it.
+    // The true value is at most that of rdp, and the interval contains it.
     CHECK(answer.value <= bound + (answer.value - *answer.lower) + 1e-12 * bound);
     if (answer.note.empty()) CHECK(answer.value <= bound * 1.011 + 1e-9);
   }
@@ -339,7 +339,7 @@ TEST_CASE("pld: delta and epsilon agree", "[accountant][pld]") {
     const PrivacyAnswer epsilon = accountant->epsilon(delta);
     INFO("delta " << delta << ": " << *epsilon.lower << " .. " << epsilon.value << " "
                   << epsilon.note);
-    // The true delta at the upper end is at most this one, at the lower end at least.
+    // The true delta is at most this one at the upper end, and at least this one at the lower end.
     CHECK(*accountant->delta(epsilon.value).lower <= delta);
     if (*epsilon.lower > 0.0) CHECK(accountant->delta(*epsilon.lower).value >= delta);
   }

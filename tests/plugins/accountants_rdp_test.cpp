@@ -48,8 +48,7 @@ auto rdp_of(const Event& event, std::uint64_t count = 1, const Options& options 
 
 Event sampled(double q, double sigma) { return Event::poisson_sampled(q, Event::gaussian(sigma)); }
 
-/// An upper bound may not be below the true value by more than its own last digit, and must be
-/// near it.
+/// An upper bound may be below the true value only by its own last digit, and must be close to it.
 void check_upper(double got, double expected, double relative, double absolute = 0.0) {
   INFO("got " << got << ", expected " << expected);
   CHECK(got >= expected - 1e-15 * std::fabs(expected));
@@ -79,7 +78,8 @@ long double binomial_log_moment(double q, double sigma, int order) {
 
 }  // namespace
 
-// 60-digit trapezoid sums of E[f^a - 1 - a (f - 1)] with a quarter of the step, written separately.
+// 60-digit trapezoid sums of E[f^a - 1 - a (f - 1)] with a quarter of the step size, written
+// independently.
 TEST_CASE("rdp: sampled Gaussians at the far ends of the range", "[accountant]") {
   struct Case {
     double q, sigma, order, log_moment;
@@ -118,7 +118,8 @@ TEST_CASE("rdp: the quadrature is just above the binomial sum at integer orders"
     if (!std::isfinite(expected)) continue;
     INFO("q " << q << ", sigma " << sigma << ", order " << order);
     const long double got = rdp::SampledGaussian(q, sigma).log_moment(order);
-    // The sum itself is right to a few roundings of 1e-19 times its exponents, which are below 1e4.
+    // The sum itself is accurate to a few roundings of 1e-19 times its exponents, which are below
+    // 1e4.
     CHECK(got >= expected * (1.0L - 1e-16L));
     CHECK(got <= expected * (1.0L + 1e-11L));
   }
@@ -164,7 +165,7 @@ TEST_CASE("rdp: published settings of DP-SGD", "[accountant]") {
     const auto answer = rdp_of(sampled(c.q, c.sigma), c.steps, fixed)->epsilon(1e-5);
     check_upper(answer.value, c.epsilon, 1e-10);
     CHECK(answer.bound == BoundKind::upper);
-    // Refined, it can only be lower, and at tenths not by much.
+    // Refined orders can only lower the result, and not by much between tenths.
     const auto refined =
         rdp_of(sampled(c.q, c.sigma), c.steps, {.conversion = c.conversion})->epsilon(1e-5);
     CHECK(refined.value <= answer.value);
@@ -203,8 +204,8 @@ TEST_CASE("rdp: refined orders reach the infimum over the real orders", "[accoun
     check_upper(rdp_of(Event::zcdp(c.rho))->epsilon(c.delta).value, c.epsilon, 1e-6);
   }
   check_upper(rdp_of(Event::zcdp(0.1))->delta(1.0).value, 0.008933245771818364, 1e-6);
-  // Beyond both ends of the list: orders near 1.02 and near 15000.
-  // 3e4 + 2 sqrt(3e4 ln 1e5) is the classic optimum, which at order 1.02 the improved one is below.
+  // Beyond both ends of the list: orders near 1.02 and near 15000. 3e4 + 2 sqrt(3e4 ln 1e5) is the
+  // classic optimum; at order 1.02 the improved conversion is lower.
   const double classic =
       rdp_of(Event::zcdp(3e4), 1, {.conversion = "classic"})->epsilon(1e-5).value;
   check_upper(classic, 3e4 + 2.0 * std::sqrt(3e4 * std::log(1e5)), 1e-6);
@@ -258,7 +259,8 @@ TEST_CASE("rdp: what each event costs", "[accountant]") {
   same(Event::self_composed(7, sampled(0.01, 1.0)),
        Event::composed({Event::self_composed(3, sampled(0.01, 1.0)),
                         Event::self_composed(4, sampled(0.01, 1.0))}));
-  // Four Gaussians on one sample are one with half the noise: not what four samples cost.
+  // Four Gaussians on one sample equal one with half the noise, and cost something else than four
+  // samples.
   same(Event::poisson_sampled(0.01, Event::self_composed(4, Event::gaussian(2.0))),
        sampled(0.01, 1.0), 1e-12);
   CHECK(rdp_of(sampled(0.0, 1.0), 100)->epsilon(1e-6).value == 0.0);
@@ -269,7 +271,7 @@ TEST_CASE("rdp: what each event costs", "[accountant]") {
   CHECK(rdp_of(Event::non_private())->delta(10.0).value == 1.0);
 }
 
-// Laplace noise is pure: the largest epsilon ever is the sum of s/b.
+// Laplace noise is pure: epsilon is at most the sum of s/b.
 TEST_CASE("rdp: Laplace is never more than pure", "[accountant]") {
   CHECK_THAT(rdp_of(Event::laplace(2.0), 3)->epsilon(1e-300).value, WithinRel(1.5, 1e-2));
   CHECK(rdp_of(Event::laplace(2.0), 3)->epsilon(1e-300).value <= 1.5 * (1 + 1e-14));
@@ -288,8 +290,9 @@ TEST_CASE("rdp: Laplace is never more than pure", "[accountant]") {
   }
 }
 
-// Theorem 27 at order 2 in closed form: ln(1 + q^2 min(4 (e^(1/s^2) - 1), 2 e^(1/s^2))), s the
-// noise over the sensitivity for an exchange, which is twice the bound on one contribution.
+// Theorem 27 at order 2 in closed form: ln(1 + q^2 min(4 (e^(1/s^2) - 1), 2 e^(1/s^2))), where s is
+// the noise divided by the sensitivity of an exchange, which is twice the bound on one
+// contribution.
 TEST_CASE("rdp: sampling without replacement, under replace_one alone", "[accountant]") {
   const Event event = Event::sampled_without_replacement(1000, 10, Event::gaussian(4.0));
   const Options second{.orders = {2.0}, .adjacency = Adjacency::replace_one};
@@ -411,7 +414,7 @@ Options golden_options(const Json& golden, const Json& given) {
       .conversion = given.value("conversion", "improved") == "classic" ? "classic" : "improved"};
 }
 
-/// D_a of the kinds whose divergences are in the file.
+/// D_a for the kinds whose divergences are in the file.
 double golden_divergence(const std::string& kind, const Json& given, double order) {
   if (kind == "laplace_rdp") {
     return rdp::laplace_log_moment(given.at("scale"), order) / (order - 1.0);
@@ -429,8 +432,8 @@ void check_divergences(const std::string& kind, const Json& entry) {
     INFO("order " << orders[i]);
     const double got = golden_divergence(kind, entry.at("inputs"), orders[i]);
     const double expected = entry.at("expected")[i];
-    // A rounding of rdp = K / (a - 1) on top of check_upper's; the file allows more, abs 1e-14
-    // included, which is not needed.
+    // A rounding of rdp = K / (a - 1) in addition to that of check_upper; the file allows more,
+    // including abs 1e-14, which is not needed.
     check_upper(got, expected, entry.at("tolerance").at("rel"));
     if (entry.contains("accept_double")) {
       CHECK(got <= entry.at("accept_double").at("max")[i].get<double>());
@@ -438,8 +441,8 @@ void check_divergences(const std::string& kind, const Json& entry) {
   }
 }
 
-/// Checks one entry that goes through the accountant.
-/// \returns whether its kind is one of ours.
+/// Checks one entry through the accountant.
+/// \returns whether rdp supports its kind.
 bool check_answer(const std::string& kind, const Json& golden, const Json& entry) {
   const auto& given = entry.at("inputs");
   const auto& expected = entry.at("expected");
@@ -490,7 +493,7 @@ bool check_answer(const std::string& kind, const Json& golden, const Json& entry
     if (steps > 0) {
       check_upper(at, expected.at("eps_at_steps"), relative);
     } else {
-      CHECK(at == 0.0);  // the file has what the conversion makes of a divergence of 0
+      CHECK(at == 0.0);  // the file contains the conversion of a divergence of 0
     }
     check_upper(next, expected.at("eps_at_steps_plus_1"), relative);
   } else if (kind == "alidpfl_steps") {

@@ -43,7 +43,7 @@ auto saddle_of(const Event& event, std::uint64_t count = 1,
   return accountant;
 }
 
-/// The interval of the answer holds the truth (which is itself known to `known` only), and is
+/// The interval of the answer contains the true value (which is known only up to `known`), and is
 /// small.
 void check_exact(const PrivacyAnswer& answer, double truth, double tolerance,
                  double known = 1e-15) {
@@ -57,7 +57,7 @@ void check_exact(const PrivacyAnswer& answer, double truth, double tolerance,
 
 long double upper_tail(long double x) { return 0.5L * erfcl(x / sqrtl(2.0L)); }
 
-/// Balle and Wang 2018, Theorem 5, for one Gaussian whose sensitivity is mu standard deviations.
+/// Balle and Wang 2018, Theorem 5, for one Gaussian with a sensitivity of mu standard deviations.
 long double gaussian_delta(long double epsilon, long double mu) {
   return upper_tail(epsilon / mu - mu / 2) - expl(epsilon) * upper_tail(epsilon / mu + mu / 2);
 }
@@ -95,8 +95,8 @@ long double one_step(const std::string& direction, long double q, long double si
          expl(epsilon) * q * upper_tail((low + 1) / sigma);
 }
 
-/// delta of a sampled step ("remove") after another release, E over z ~ P of that release's delta
-/// at epsilon - l(z): Simpson's rule, which is a different method altogether.
+/// delta of a sampled step ("remove") after another release: E over z ~ P of that release's delta
+/// at epsilon - l(z), by Simpson's rule, which is an entirely different method.
 long double after_step(long double q, long double sigma, long double epsilon,
                        const std::function<long double(long double)>& other) {
   const int intervals = 4000;
@@ -150,7 +150,7 @@ TEST_CASE("saddle_point: Gaussians, against Balle and Wang", "[accountant]") {
     const auto accountant = saddle_of(Event::gaussian(1.0 / mu));
     for (const double epsilon : epsilons) {
       const long double truth = gaussian_delta(epsilon, mu);
-      // Far out the difference of the two tails keeps few digits, even in long double.
+      // Far out, few digits of the difference of the two tails are left, even in long double.
       const long double lost = upper_tail(epsilon / mu - mu / 2) * 1e-18L / truth;
       if (!(truth > 1e-300L) || lost > 1e-12L) continue;
       INFO("mu " << mu << ", epsilon " << epsilon);
@@ -216,8 +216,8 @@ TEST_CASE("saddle_point: one random sampled step, against its closed form", "[ac
   CHECK(checked > 25);
 }
 
-// Expected values: contour integrals in 113-bit arithmetic. Every step that the example takes part
-// in tells about the same much, so that the integrand vanishes and comes back.
+// Expected values: contour integrals in 113-bit arithmetic. Every step in which the example takes
+// part reveals about the same amount, so the integrand decays and rises again.
 TEST_CASE("saddle_point: losses that are nearly a lattice", "[accountant]") {
   check_exact(
       saddle_of(sampled(1e-4, 0.35), 40, Adjacency::add_or_remove_one, "remove")->delta(240),
@@ -226,7 +226,8 @@ TEST_CASE("saddle_point: losses that are nearly a lattice", "[accountant]") {
               5.4894720256898811e-304, 1e-8);
 }
 
-// Expected value: as above. All the loss of a step is far from 0 but for the few examples left out.
+// Expected value: as above. The loss of a step is far from 0 unless the example is left out, which
+// is rare.
 TEST_CASE("saddle_point: sampling probabilities next to 1", "[accountant]") {
   check_exact(saddle_of(sampled(0.99999998677158175, 0.24735026416697861), 294,
                         Adjacency::add_or_remove_one, "add")
@@ -269,13 +270,13 @@ TEST_CASE("saddle_point: the larger direction counts, and one alone guards nothi
     CHECK(both.value == std::max(add.value, remove.value));
     CHECK_THAT(add.note, ContainsSubstring("no guarantee"));
   }
-  // With one direction only there is nothing to leave out.
+  // With a single direction there is nothing to leave out.
   CHECK(saddle_of(event, 500, Adjacency::replace_one, "remove")->epsilon(1e-6).bound ==
         BoundKind::exact);
 }
 
 TEST_CASE("saddle_point: what adjacency makes of a Gaussian", "[accountant]") {
-  // Replacing doubles the sensitivity; a sample of everything is no sample.
+  // Replacing doubles the sensitivity; sampling everything is no sampling.
   const double doubled = saddle_of(Event::gaussian(1.5))->epsilon(1e-6).value;
   for (const Event& event : {Event::gaussian(3.0), sampled(1.0, 3.0)}) {
     CHECK_THAT(saddle_of(event, 1, Adjacency::replace_one)->epsilon(1e-6).value,
@@ -283,7 +284,7 @@ TEST_CASE("saddle_point: what adjacency makes of a Gaussian", "[accountant]") {
     CHECK(saddle_of(event, 1, Adjacency::zero_out)->epsilon(1e-6).value ==
           saddle_of(event)->epsilon(1e-6).value);
   }
-  // The sampled pair of replace_one approaches it as q does 1.
+  // The sampled pair of replace_one approaches it as q approaches 1.
   CHECK_THAT(saddle_of(sampled(1.0 - 1e-13, 3.0), 1, Adjacency::replace_one)->epsilon(1e-6).value,
              WithinRel(doubled, 1e-9));
 }
@@ -337,7 +338,7 @@ TEST_CASE("saddle_point: more of anything that leaks costs more", "[accountant][
     const auto more = saddle_of(sampled(q, sigma), steps, adjacency);
     more->compose(sampled(q, sigma), 1 + steps / 20);
     CHECK(*here.lower <= more->epsilon(delta).value);
-    // There and back: delta of that epsilon is at most the delta asked for.
+    // Round trip: delta of that epsilon is at most the given delta.
     const PrivacyAnswer back = accountant->delta(here.value);
     CHECK(*back.lower <= delta);
     if (here.bound == BoundKind::exact && here.value > 0.0 && back.bound == BoundKind::exact) {
@@ -360,7 +361,7 @@ TEST_CASE("saddle_point: across its whole range an answer, a bound, or an error"
           CHECK((answer.bound == BoundKind::exact || !answer.note.empty()));
           CHECK(*answer.lower <= previous);
           previous = answer.value;
-          // Delta within the accountant's own interval, up to rounding where epsilon is huge.
+          // Delta is within the accountant's own interval, up to rounding for huge epsilon.
           const PrivacyAnswer back = accountant->delta(answer.value);
           CHECK((back.value >= 0.0 && back.value <= 1.0));
           CHECK(*back.lower <= delta * (1.0 + 1e-6));
@@ -372,20 +373,20 @@ TEST_CASE("saddle_point: across its whole range an answer, a bound, or an error"
 
 TEST_CASE("saddle_point: 1e7 steps at the corners of the range, against plain Gaussians",
           "[accountant]") {
-  // sigma = 1e4, q = 1 - 1e-12: all but unsampled, mu = sqrt(1e7) / 1e4.
+  // sigma = 1e4, q = 1 - 1e-12: almost unsampled, mu = sqrt(1e7) / 1e4.
   const double truth = static_cast<double>(gaussian_delta(1.0L, sqrtl(1e7L) / 1e4L));
   CHECK_THAT(saddle_of(sampled(1.0 - 1e-12, 1e4), 10000000)->delta(1.0).value,
              WithinRel(truth, 1e-8));
-  // sigma = 1e4, q = 1e-3, where the loss is Gaussian with mu = q sqrt(n) / sigma to one part in
-  // q / sigma and the like.
+  // sigma = 1e4, q = 1e-3: the loss is Gaussian with mu = q sqrt(n) / sigma up to a relative q /
+  // sigma and similar terms.
   const double mu = 1e-3 * std::sqrt(1e7) / 1e4;
   CHECK_THAT(saddle_of(sampled(1e-3, 1e4), 10000000)->delta(1e-3).value,
              WithinRel(static_cast<double>(gaussian_delta(1e-3L, mu)), 1e-3));
 }
 
 TEST_CASE("saddle_point: where rounding hides delta it says so, and stays above", "[accountant]") {
-  // One step that hardly ever touches the example: delta is far below what the moment generating
-  // function can show.
+  // One step that almost never uses the example: delta is far below the resolution of the moment
+  // generating function.
   for (const double epsilon : {0.33, 1.0}) {
     const auto truth = static_cast<double>(one_step("remove", 1.3e-4L, 1.4L, epsilon));
     const PrivacyAnswer answer = saddle_of(sampled(1.3e-4, 1.4))->delta(epsilon);
@@ -405,7 +406,7 @@ TEST_CASE("saddle_point: many steps, one call each", "[accountant]") {
   for (int i = 0; i < 100000; ++i) accountant->compose(sampled(0.001, 2.0), 1);
   CHECK(accountant->epsilon(1e-6).value ==
         saddle_of(sampled(0.001, 2.0), 100000)->epsilon(1e-6).value);
-  // A question does not disturb what comes after it.
+  // A question does not affect later answers.
   accountant->compose(sampled(0.001, 2.0), 100000);
   CHECK(accountant->epsilon(1e-6).value ==
         saddle_of(sampled(0.001, 2.0), 200000)->epsilon(1e-6).value);
@@ -426,7 +427,7 @@ TEST_CASE("saddle_point: nothing costs nothing, no noise costs everything", "[ac
     accountant->compose(Event::gaussian(1.0), 5);
     CHECK(accountant->epsilon(1e-5).value == kInfinity);
     CHECK(accountant->delta(100.0).value == 1.0);
-    accountant->start(adjacency);  // forgets
+    accountant->start(adjacency);  // must forget the earlier events
     CHECK(accountant->epsilon(1e-5).value == 0.0);
   }
 }
@@ -468,7 +469,7 @@ TEST_CASE("saddle_point: out of range is an error, not an answer", "[accountant]
   CHECK_THROWS_AS(saddle_of(sampled(0.01, 1e-9))->epsilon(1e-5), privgrad::NumericError);
   CHECK_THROWS_AS(saddle_of(sampled(0.01, 1e9))->epsilon(1e-5), privgrad::NumericError);
   CHECK(saddle_of(Event::gaussian(1e-200))->epsilon(1e-5).value == kInfinity);
-  // Counts that are no doubles: refused before anything is added.
+  // Counts that a double cannot represent: refused before anything is added.
   const double before = accountant->epsilon(1e-5).value;
   CHECK_THROWS_AS(accountant->compose(sampled(0.01, 1.0), std::uint64_t{1} << 53),
                   privgrad::ConfigError);
@@ -529,7 +530,7 @@ TEST_CASE("saddle_point: every golden value of its kinds", "[accountant][golden]
     } else if (kind == "gauss_delta") {
       check(composed("max")->delta(given.at("eps")).value, number(expected));
     } else if (kind == "gauss_sigma") {
-      // The epsilon of the noise found must be the one asked for.
+      // The epsilon of the resulting noise must be the given one.
       const auto sigma = static_cast<double>(number(expected));
       check(saddle_of(Event::gaussian(sigma))->epsilon(given.at("delta")).value,
             given.at("eps").get<double>());
@@ -563,7 +564,8 @@ TEST_CASE("saddle_point: every golden value of its kinds", "[accountant][golden]
 }
 
 // Expected: mpmath, 60 digits, one step's P(loss > epsilon) - e^epsilon Q(loss > epsilon) with the
-// threshold by bisection. What is left of 1 is 1 - q and less, which 1 + (something near -1) loses.
+// threshold by bisection. The distance to 1 is 1 - q or less, which is lost in 1 + (something near
+// -1).
 TEST_CASE("saddle_point: the interval holds the true delta where nearly everything is sampled",
           "[accountant]") {
   struct Case {

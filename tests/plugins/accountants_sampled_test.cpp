@@ -1,4 +1,5 @@
-// Sampled Laplace and discrete Gaussian noise in pld and rdp, against tests/golden/sampled.jsonl.
+// Sampled Laplace and discrete Gaussian noise in pld and rdp, compared with
+// tests/golden/sampled.jsonl.
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -55,7 +56,7 @@ TEST_CASE("rdp: moments of sampled Laplace and discrete Gaussian noise", "[accou
       INFO(kind << " " << one.dump());
       const double order = one.at("order");
       const double exact = one.at("remove");
-      CHECK(exact >= one.at("add").get<double>());  // what makes one direction enough
+      CHECK(exact >= one.at("add").get<double>());  // the reason why one direction is enough
       const double got =
           one.contains("scale")
               ? rdp::SampledLaplace(one.at("q"), one.at("scale")).log_moment(order)
@@ -78,7 +79,7 @@ TEST_CASE("pld: delta of sampled Laplace and discrete Gaussian noise",
           pld_of(sampled(one), steps, {.relative_width = 1e-4})->delta(epsilon);
       const double remove = one.at("remove"), add = one.at("add");
       pld_tests::check_holds(both, std::max(remove, add));
-      // Discrete losses lie on no grid; a lower bound that has to move them down is less near.
+      // Discrete losses do not lie on a grid; a lower bound that must move them down is less tight.
       if (both.value > 1e-30) {
         CHECK(both.value <= std::max(remove, add) * (1.0 + (steps == 1 ? 1e-9 : 2e-3)));
       }
@@ -117,7 +118,7 @@ TEST_CASE("sampled Laplace and discrete noise: pld and rdp agree", "[accountant]
   }
 }
 
-// Discrete noise of a large sigma differs from continuous noise by next to nothing.
+// Discrete noise with a large sigma is almost the same as continuous noise.
 TEST_CASE("sampled discrete noise is sampled Gaussian noise where its grid is fine",
           "[accountant][pld]") {
   const auto discrete = pld_of(Event::poisson_sampled(0.03, Event::discrete_gaussian(900.0, 1000)),

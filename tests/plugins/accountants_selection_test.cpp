@@ -1,5 +1,5 @@
-// The best of a random number of runs, in rdp and pld: against the theorems' formulas by another
-// program, and against cases in which all probabilities are known.
+// The best of a random number of runs, in rdp and pld: compared with the theorems' formulas in
+// another program, and with cases in which all probabilities are known.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -60,11 +60,11 @@ auto started(const char* name, Value::Object params = {},
   return made;
 }
 
-/// The law of the number of runs, by its own formulas.
+/// The distribution of the number of runs, by its own formulas.
 struct Law {
   double mean = 1.0, shape = 1.0, gamma = 1.0;
 
-  /// By gamma: the mean follows.
+  /// Given by gamma; the mean follows.
   static Law of(double shape, double gamma) {
     const double odds = 1.0 / gamma - 1.0;
     return {shape == 0.0 ? odds / -std::log(gamma) : shape * odds / (1.0 - std::pow(gamma, shape)),
@@ -95,8 +95,8 @@ std::vector<Law> some_laws() {
 
 using Masses = std::vector<double>;
 
-/// The law of the best of K runs with these outputs in the order of their scores; last, that there
-/// was no run.
+/// The distribution of the best of K runs with these outputs in the order of their scores; the last
+/// entry is the case of no run.
 Masses best_of(const Law& law, const Masses& run) {
   Masses best;
   double below = 0.0;
@@ -118,7 +118,7 @@ double delta_of(const Masses& p, const Masses& q, double epsilon) {
   return std::max(delta_between(p, q, epsilon), delta_between(q, p, epsilon));
 }
 
-/// ln of the sum of p^a q^(1-a), the larger of both directions.
+/// ln of the sum of p^a q^(1-a), the larger of the two directions.
 double moment_of(const Masses& p, const Masses& q, double order) {
   long double forth = 0.0L, back = 0.0L;
   for (std::size_t y = 0; y < p.size(); ++y) {
@@ -155,7 +155,7 @@ Masses random_masses(Random& random, std::size_t count) {
   return masses;
 }
 
-/// rdp's bound at an order, of one run with a known law on each of two data sets.
+/// The bound of rdp at an order, for one run with a known distribution on each of two data sets.
 double moment_bound(const Law& law, const Masses& p, const Masses& q, double order) {
   const double one = moment_of(p, q, order);
   if (law.is_poisson()) {
@@ -168,7 +168,7 @@ double moment_bound(const Law& law, const Masses& p, const Masses& q, double ord
   return rdp::best_of_negative_binomial(order, one, law.mean, law.shape, ratio);
 }
 
-/// Randomised response among so many answers, on two data sets with different true ones.
+/// Randomised response with this many answers, on two data sets with different true answers.
 std::pair<Masses, Masses> randomized_response(std::size_t answers, double epsilon) {
   const double other = 1.0 / (std::exp(epsilon) + static_cast<double>(answers) - 1.0);
   Masses p(answers, other), q(answers, other);
@@ -274,7 +274,7 @@ TEST_CASE("selection: no law of a best run is beyond the bounds, whatever the or
 
 namespace {
 
-/// Discrete Gaussian noise of that sigma around 0, or around 1, where it is not negligible.
+/// Discrete Gaussian noise with that sigma around 0 or 1, without negligible values.
 Masses discrete(double sigma, int around) {
   const int reach = static_cast<int>(12.0 * sigma) + 2;
   Masses masses;
@@ -381,21 +381,21 @@ TEST_CASE("selection: choosing is not free, and costs less than composing",
       CHECK(best > epsilon(run));
       CHECK(best < epsilon(Event::self_composed(8, run)));
       CHECK(best < epsilon(Event::repeat_and_select(16.0, shape, {run})));
-      // Candidates that are alike are one; the dearest counts.
+      // Equal candidates count as one; the most expensive one counts.
       const Event quieter = Event::gaussian(5.0);
       CHECK(epsilon(Event::repeat_and_select(8.0, shape, {run, run})) == best);
       CHECK(epsilon(Event::repeat_and_select(8.0, shape, {quieter, run})) == best);
     }
-    // Always one run; and runs that cost nothing.
+    // Always one run; and runs without cost.
     CHECK_THAT(epsilon(Event::repeat_and_select(1.0, 1.0, {run})), WithinRel(epsilon(run), 1e-9));
     CHECK(epsilon(Event::repeat_and_select(9.0, 1.0, {Event::nothing()})) == 0.0);
     CHECK(std::isinf(epsilon(Event::repeat_and_select(9.0, 1.0, {run, Event::non_private()}))));
   }
 }
 
-// Liu and Talwar 2019, Theorem 3.1: the best of a geometric number of epsilon-DP runs is
-// 3 epsilon-DP, and by Papernot and Steinke 2022 (2 + eta) epsilon-DP of others. So many runs that
-// nothing better bounds it.
+// Liu and Talwar 2019, Theorem 3.1: the best of a geometric number of epsilon-DP runs is 3
+// epsilon-DP, and by Papernot and Steinke 2022 (2 + eta) epsilon-DP for other distributions. The
+// number of runs is so large that no other bound is better.
 TEST_CASE("selection: the best of purely private runs costs (2 + eta) times one",
           "[accountant][selection][privacy]") {
   for (const double shape : {-0.5, 0.0, 1.0, 3.0}) {
@@ -407,7 +407,7 @@ TEST_CASE("selection: the best of purely private runs costs (2 + eta) times one"
     CHECK_THAT(epsilon, WithinRel((2.0 + shape) * 0.5, 1e-9));
     CHECK(rdp->delta((2.0 + shape) * 0.5 * (1.0 + 1e-12)).value == 0.0);
   }
-  // A profile as large as pure privacy allows.
+  // The largest profile that pure privacy allows.
   const pld::Selection bound(1e9, 1.0,
                              {.delta = [](double e) { return e < 0.7 ? 1.0 : 0.0; },
                               .epsilon = [](double) { return 0.7; }});
@@ -417,14 +417,14 @@ TEST_CASE("selection: the best of purely private runs costs (2 + eta) times one"
 
 TEST_CASE("selection: the pair that stands for it in a composition costs no less, to its last loss",
           "[accountant][pld][selection][privacy]") {
-  // One run whose profile never ends, e^(-3 epsilon) / 2.
+  // One run whose profile never reaches 0: e^(-3 epsilon) / 2.
   const pld::Selection bound(4.0, 1.0,
                              {.delta = [](double e) { return 0.5 * std::exp(-3.0 * e); },
                               .epsilon = [](double d) { return std::log(0.5 / d) / 3.0; }});
   const pld::RatioLaw law = bound.law();
   REQUIRE(law.beyond > 0.0);
   const double last = std::log(law.value.back());
-  // Below, the bound is cut off at 1, and a divergence, being convex, is less.
+  // Below, the bound is cut off at 1, and a divergence, which is convex, is smaller.
   for (const double share : {0.3, 0.5, 0.7, 0.9, 0.999, 1.0, 1.01, 2.0}) {
     const double epsilon = share * last;
     double divergence = law.beyond;

@@ -36,15 +36,15 @@ double epsilon_of(double rho, double delta, const char* conversion) {
   return zcdp_of(rho, conversion)->epsilon(delta).value;
 }
 
-/// The total rho, read back through the classic conversion: (sqrt(eps + L) - sqrt(L))^2.
+/// The total rho, recovered from the classic conversion: (sqrt(eps + L) - sqrt(L))^2.
 double rho_of(const Accountant& classic) {
   const double big = 50.0;
   const double root = std::sqrt(classic.epsilon(std::exp(-big)).value + big) - std::sqrt(big);
   return root * root;
 }
 
-/// An upper bound may not be below the true value by more than the tolerance of `expected` itself,
-/// and must be near it.
+/// An upper bound may be below the true value only by the tolerance of `expected`, and must be
+/// close to it.
 void check_upper(double got, double expected, double tolerance) {
   INFO("got " << got << ", expected " << expected);
   CHECK(got >= expected * (1.0 - 1e-15));
@@ -83,11 +83,12 @@ TEST_CASE("zcdp: the classic conversion, both ways", "[accountant]") {
   check_upper(epsilon_of(0.1963, 1e-8, "classic"), 3.9994458715320658, 1e-14);
   check_upper(epsilon_of(0.5, 1e-5, "classic"), 5.298525912188081, 1e-14);
   check_upper(zcdp_of(0.1963, "classic")->delta(4.0).value, 9.94646108035056e-09, 1e-13);
-  // Below rho the bound says nothing.
+  // Below rho the bound is trivial.
   CHECK(zcdp_of(2.0, "classic")->delta(1.9).value == 1.0);
 }
 
-// Sensitivity 1, 1, 2 of a sum of contributions of norm at most 1: rho = (s/sigma)^2 / 2.
+// The sensitivity of a sum of contributions with norm at most 1 is 1, 1 or 2: rho = (s/sigma)^2 /
+// 2.
 TEST_CASE("zcdp: a Gaussian costs what its adjacency makes of it", "[accountant]") {
   for (const auto& [adjacency, rho] :
        std::vector<std::pair<Adjacency, double>>{{Adjacency::add_or_remove_one, 0.125},
@@ -135,7 +136,7 @@ TEST_CASE("zcdp: nothing released costs nothing, no noise costs everything", "[a
     leak->compose(Event::gaussian(1.0), 5);
     CHECK(leak->epsilon(1e-5).value == kInfinity);
     CHECK(leak->delta(100.0).value == 1.0);
-    leak->start(Adjacency::zero_out);  // forgets
+    leak->start(Adjacency::zero_out);  // must forget the earlier event
     CHECK(leak->epsilon(1e-5).value == 0.0);
   }
 }
@@ -187,8 +188,8 @@ TEST_CASE("zcdp: over its whole range a bound, ordered as bounds must be", "[acc
       CHECK(optimal <= previous);  // a larger delta never costs a larger epsilon
       CHECK(optimal <= epsilon_of(rho * 1.01, delta, "optimal"));
       previous = optimal;
-      // Any order is a proof, so no order may prove less than the infimum does (allowing for the
-      // rounding of this sum itself).
+      // Every order gives a proof, so no order may give less than the infimum (up to the rounding
+      // of this sum).
       const double log_inverse_delta = -std::log(delta);
       for (double x = 1e-10; x < 1e12; x *= 3.0) {
         const double size = (1.0 + x) * rho + (log_inverse_delta + std::log1p(x)) / x;
@@ -196,7 +197,7 @@ TEST_CASE("zcdp: over its whole range a bound, ordered as bounds must be", "[acc
             (1.0 + x) * rho - std::log1p(1.0 / x) + (log_inverse_delta - std::log1p(x)) / x;
         CHECK(optimal <= std::max(0.0, bound) + 1e-14 * (1.0 + size));
       }
-      // And there and back: the delta of that epsilon is at most the delta asked for.
+      // Round trip: the delta of that epsilon is at most the given delta.
       if (optimal > 0.0) {
         const double back = zcdp_of(rho, "optimal")->delta(optimal).value;
         CHECK(back <= delta * (1.0 + 1e-9) + 1e-300);
@@ -206,7 +207,7 @@ TEST_CASE("zcdp: over its whole range a bound, ordered as bounds must be", "[acc
 }
 
 TEST_CASE("zcdp: many small costs are neither lost nor rounded down", "[accountant]") {
-  // 1 + 10^6 * 2^-54 : each term alone would vanish in a plain sum.
+  // 1 + 10^6 * 2^-54: each term alone would vanish in a plain sum.
   const auto accountant = zcdp("classic");
   accountant->compose(Event::zcdp(1.0), 1);
   for (int i = 0; i < 1000000; ++i) accountant->compose(Event::zcdp(0x1p-54), 1);
@@ -239,7 +240,7 @@ TEST_CASE("zcdp: every golden value of its kinds", "[accountant][golden]") {
       check_upper(zcdp_of(given.at("rho"), "optimal")->delta(given.at("eps")).value,
                   expected.at("delta"), tolerance);
     } else if (kind == "zcdp_rho_from_epsdelta") {
-      // The inverse of the classic conversion: this rho must come back as that epsilon.
+      // The inverse of the classic conversion: this rho must give that epsilon.
       check_upper(epsilon_of(expected.at("rho"), given.at("delta"), "classic"), given.at("eps"),
                   tolerance);
     } else {
@@ -256,8 +257,8 @@ TEST_CASE("zcdp: every golden value of its kinds", "[accountant][golden]") {
   CHECK(compared > 0);
 }
 
-// The interval of the joint noise multiplier is tested with joint_gaussian(); here, that each
-// accountant that samples Gaussians takes them together, at its price, and no more than its price.
+// The interval of the joint noise multiplier is tested with joint_gaussian(); this test checks that
+// each accountant that samples Gaussians combines them, at exactly their joint cost.
 TEST_CASE("Gaussians on one sampled batch cost what their joint Gaussian does", "[accountant]") {
   const Event together = Event::poisson_sampled(
       0.05, Event::composed({Event::gaussian(3.0), Event::self_composed(1, Event::gaussian(4.0))}));
@@ -277,13 +278,13 @@ TEST_CASE("Gaussians on one sampled batch cost what their joint Gaussian does", 
       };
       const privgrad::PrivacyAnswer got = cost(together);
       const privgrad::PrivacyAnswer expected = cost(joint);
-      // The intervals of pld come from grids of their own.
+      // The intervals of pld come from different grids.
       const double near = name == std::string("pld") ? 1e-6 : 1e-9;
       CHECK(got.value >= expected.lower.value_or(expected.value) * (1.0 - 1e-12));
       CHECK(got.value <= expected.value * (1.0 + near));
       CHECK(got.lower.has_value() == expected.lower.has_value());
       if (got.lower) CHECK(*got.lower <= expected.value);
-      // Seeing the same batch twice tells more than two batches of their own.
+      // Two releases on the same batch reveal more than two releases on separate batches.
       CHECK(cost(apart).value < got.value);
     }
   }

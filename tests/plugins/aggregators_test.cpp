@@ -69,7 +69,7 @@ std::vector<std::uint64_t> compose(std::uint64_t from, std::uint64_t to) {
 
 TEST_CASE("tree: a release holds all steps so far, and a node for each block of its cover",
           "[aggregator]") {
-  constexpr std::uint64_t kSteps = 100;  // no power of two
+  constexpr std::uint64_t kSteps = 100;  // not a power of two
   for (const double momentum : {1.0, 0.75}) {
     Value::Object params;
     if (momentum < 1.0) params.push_back({"momentum", Value(momentum), {}});
@@ -114,8 +114,8 @@ TEST_CASE("tree: after a restart the sums go on, with the noise of the last rele
   }
 }
 
-// Kairouz et al. 2021, Section B.2: with the nodes below, a complete block of 2^k steps has the
-// variance 1 / (2 - 2^-k) of a node's.
+// Kairouz et al. 2021, Section B.2: together with the nodes below, a complete block of 2^k steps
+// has 1 / (2 - 2^-k) of a node's variance.
 TEST_CASE("tree: variance reduction has the variance of the estimator from below", "[aggregator]") {
   constexpr std::uint64_t kSteps = 75;
   const auto reduced = tree(kSteps, Value::Object{{"variance_reduction", Value(true), {}}});
@@ -138,9 +138,9 @@ struct Steps {
   std::uint64_t begin, end;
 };
 
-/// The least variance with which the momentum of the first `steps` steps can be estimated without
-/// bias from nodes of variance 1, each of which holds the momentum of its own steps (Gauss and
-/// Markov): u^T (A A^T)^-1 u, A the nodes' columns and u what is estimated.
+/// The least variance of an unbiased estimate of the momentum of the first `steps` steps from nodes
+/// with variance 1, each of which contains the momentum of its own steps (Gauss and Markov): u^T (A
+/// A^T)^-1 u, where A has the nodes' columns and u is the estimated quantity.
 double least_variance(const std::vector<Steps>& nodes, std::uint64_t steps, double momentum) {
   const auto coefficients = [&](const Steps& of) {
     std::vector<double> values(steps, 0.0);
@@ -193,7 +193,7 @@ TEST_CASE("tree: completion and variance reduction together use the root as best
                                                 {"variance_reduction", Value(true), {}}});
     const auto last = static_cast<std::size_t>(tree_steps - 1);
     std::vector<Steps> nodes = complete_blocks(last + 1);
-    if (tree_steps != 16) nodes.push_back({0, last + 1});  // of 16 it is there already
+    if (tree_steps != 16) nodes.push_back({0, last + 1});  // for 16 steps it exists already
     CHECK_THAT(covariance(release_matrices(*reduced, 20), 20)[last][last],
                WithinRel(least_variance(nodes, last + 1, 0.9), 1e-9));
   }

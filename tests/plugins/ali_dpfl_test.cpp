@@ -13,7 +13,7 @@ using privgrad::Value;
 
 namespace {
 
-/// The schedule, started for so many rounds (Rs) and local steps (Rc).
+/// The schedule, started for this many rounds (Rs) and local steps (Rc).
 struct Ali {
   Ali(std::uint64_t rounds, std::uint64_t steps, Value::Object params = {})
       : schedule(house().create<Schedule>("ali_dpfl", Value(std::move(params)))),
@@ -48,7 +48,7 @@ FederatedProgress progress() {
   return now;
 }
 
-/// G(tau) as printed, with the corrected h; infinite where it says nothing.
+/// G(tau) as printed, with the corrected h; infinite where the bound does not hold.
 double bound(const FederatedProgress& now, double tau, double phi = 1.0, double lambda = 1.0) {
   const double noise = std::sqrt(static_cast<double>(now.parameters)) * now.gradient_noise;
   const double s = *now.divergence + 2.0 * noise, b = *now.smoothness, eta = now.learning_rate;
@@ -81,8 +81,8 @@ TEST_CASE("ali_dpfl: the search finds the least bound over 1 to min(2 tau, 100)"
 }
 
 TEST_CASE("ali_dpfl: phi and lambda weigh descent against the gap", "[ali]") {
-  // The expected choice is that of the bound above; the settings are such that a missing phi, or a
-  // lambda that is not squared, chooses otherwise.
+  // The expected choice minimises the bound above; the settings are such that omitting phi, or not
+  // squaring lambda, gives another choice.
   std::size_t told_apart = 0;
   for (const double phi : {0.2, 1.0, 4.0}) {
     for (const double lambda : {0.5, 1.0, 2.0}) {
@@ -110,15 +110,15 @@ TEST_CASE("ali_dpfl: phi and lambda weigh descent against the gap", "[ali]") {
 }
 
 TEST_CASE("ali_dpfl: without a gap it makes all the steps that are paid for", "[ali]") {
-  // h = 0, so the bound is 1/(T eta phi): the least tau with T = Rc, which is Rc/Rs.
+  // h = 0, so the bound is 1/(T eta phi): the smallest tau with T = Rc, which is Rc/Rs.
   Ali ali(100, 500);
   FederatedProgress now = progress();
   now.lipschitz = 0.0;
   CHECK(ali.next(now) == 5);
 }
 
-// Erratum: Eq. 11 divides xi by B in its second term, by which h(1) is not 0. As printed, a round
-// of one step would have a gap of eta xi (1 - 1/B) against central descent, which it is.
+// Erratum: Eq. 11 divides xi by B in its second term, so that h(1) is not 0. As printed, a round of
+// one step would have a gap of eta xi (1 - 1/B) to central descent, although it is central descent.
 TEST_CASE("erratum of Eq. 11: one local step has no gap", "[ali][errata]") {
   const double xi = 0.1, noise = 2.0 * 1.9, b = 0.8, eta = 0.5, batch = 75.0;
   const auto h = [&](double second, double x) {
@@ -127,9 +127,9 @@ TEST_CASE("erratum of Eq. 11: one local step has no gap", "[ali][errata]") {
   CHECK_THAT(h(xi + noise, 1.0), WithinAbs(0.0, 1e-12));
   const double as_printed = h((xi + noise * batch) / batch, 1.0);
   CHECK_THAT(as_printed, WithinRel(eta * xi * (1.0 - 1.0 / batch), 1e-9));
-  // The schedule has the corrected h. As printed, h(x) = h_corrected(x) + eta xi (1 - 1/B) x, so
-  // that a large xi takes rho eta xi (1 - 1/B) off the speed of every choice: here 0.5 - 0.5 * 2.2
-  // * 0.987 is below 0, the bound says nothing for any, and the choice would fall back to 1.
+  // The schedule uses the corrected h. As printed, h(x) = h_corrected(x) + eta xi (1 - 1/B) x, so a
+  // large xi reduces the speed of every choice by rho eta xi (1 - 1/B): here 0.5 - 0.5 * 2.2
+  // * 0.987 is below 0, the bound would hold for no choice, and the result would be 1.
   Ali ali(158, 1000);
   FederatedProgress now = progress();
   now.gradient_noise = 0.0;
@@ -149,11 +149,11 @@ TEST_CASE("ali_dpfl: the closed form", "[ali]") {
   // sqrt(1 + (16 + 0.03 + 100 + 3.57809)/(2.004 * 3.58809)) = sqrt(17.634...) = 4.199...
   Ali ali(158, 1000, {{"form", "closed", {}}});
   CHECK(ali.next(progress()) == 4);
-  // A mean that does not bend upwards says nothing.
+  // A mean without convexity gives no estimate.
   FederatedProgress flat = progress();
   flat.convexity = -0.1;
   CHECK(ali.next(flat) == 8);
-  // A tiny one, which may be noise, asks for as many as there may be: twice the last number.
+  // A tiny convexity, which may be noise, gives the largest allowed number: twice the last one.
   FederatedProgress tiny = progress();
   tiny.convexity = 1e-6;
   CHECK(ali.next(tiny) == 16);
@@ -167,8 +167,8 @@ TEST_CASE("ali_dpfl: the closed form", "[ali]") {
 }
 
 TEST_CASE("ali_dpfl: each term of the closed form counts, and it is rounded", "[ali]") {
-  // Expected: the formula by hand, in settings where one term decides; what it would come to
-  // without stands beside. b is set by the noise of a single coordinate.
+  // Expected: the formula by hand, in settings where one term dominates; the comments give the
+  // value without that term. b is determined by the noise of a single coordinate.
   struct Case {
     const char* term;
     double mu, clip, gamma, b;
@@ -230,8 +230,8 @@ TEST_CASE("ali_dpfl: it begins with one step, and stays until it knows more", "[
 }
 
 TEST_CASE("ali_dpfl: memory mixes estimates with those before", "[ali]") {
-  // With a slope of 1e6 the choice is 1 and with 0 it is 5 (above); half of 1e6 is still far too
-  // much, and after 40 rounds of slope 0 nothing is left of it.
+  // With a slope of 1e6 the choice is 1, and with 0 it is 5 (above); half of 1e6 is still far too
+  // much, and after 40 rounds with slope 0 it is forgotten.
   Ali ali(100, 500, {{"memory", 0.5, {}}});
   FederatedProgress now = progress();
   now.lipschitz = 1e6;

@@ -1,8 +1,8 @@
-// ExactClipping of the cpu backend: that what an example gets is a function of the example alone,
-// bit for bit, and that its cells are what they are said to be. gradient_rows(), which the
-// conformance rules hold to the definitions of the layers, is what cells are compared with.
+// ExactClipping of the cpu backend: the results for an example depend on that example alone, bit
+// for bit, and its cells are correct. They are compared with gradient_rows(), which the conformance
+// rules compare with the definitions of the layers.
 //
-// Longer than other files: all of it shares the networks and what makes cells of them.
+// Longer than other files, because all tests share the networks and the code that makes cells.
 
 #include <malloc.h>
 
@@ -116,8 +116,8 @@ TEST_CASE("cpu exact: cells are near the scaled gradient, and lengths are theirs
     REQUIRE(one.groups + 1 == one.offsets.size());
     const std::size_t rows = 21;
     Examples examples = random_examples(generator, network, rows);
-    // One that is the same everywhere: sums over places are as large as they can be, but behind
-    // norms, where errors add up to 0.
+    // A feature that is equal everywhere makes sums over places as large as possible, but after
+    // norms the errors would add up to 0.
     const bool takes_part =
         std::none_of(network.layers.begin(), network.layers.end(), [](const Layer& layer) {
           return std::holds_alternative<Embedding>(layer) ||
@@ -126,7 +126,7 @@ TEST_CASE("cpu exact: cells are near the scaled gradient, and lengths are theirs
     if (takes_part) examples.fill(0, 1.0f);
     Made made(one, examples.batch());
     Doubles scales = longest_scales(one, made.norms);
-    // Some groups shorter than they might be, as clippings per layer make them, and some left out.
+    // Some groups are shorter than the maximum, as with per-layer clipping, and some are left out.
     for (double& scale : scales) scale *= std::array{1.0, 1.0, 0.37, 0.0}[generator() % 4];
     made.make(scales);
     const Floats all = gradient_rows(one, examples.batch());
@@ -148,9 +148,9 @@ TEST_CASE("cpu exact: cells are near the scaled gradient, and lengths are theirs
         REQUIRE_THAT(made.norms[i * one.groups + g],
                      WithinRel(static_cast<double>(squares), one.convolution[g] ? 1e-2 : 1e-6) ||
                          WithinAbs(0.0, 1e-30));
-        // Both factors of a product are at most sqrt(scale * largest) cells long in any place, and
-        // off by less than 1 each (by 1/2, but where the example was rounded again); a row's cells
-        // are off by less than 1. Both factors of a convolution have 11 bits at the least.
+        // Both factors of a product are at most sqrt(scale * largest) cells long at any place, with
+        // an error of less than 1 each (1/2, unless the example was rounded again); a row's cells
+        // have an error of less than 1. Both factors of a convolution have at least 11 bits.
         const double norm = std::sqrt(static_cast<double>(squares));
         const double rounding = one.dense[g]         ? 2 * std::sqrt(scale * largest) + 2
                                 : one.convolution[g] ? 1 + 0x1p-9 * scale * norm
@@ -168,8 +168,8 @@ TEST_CASE("cpu exact: cells are near the scaled gradient, and lengths are theirs
 }
 
 TEST_CASE("cpu exact: no gradient makes cells longer than they may be", "[backend][privacy]") {
-  // One dense layer with weights 0 and squared loss: delta = -target, whatever the features are, so
-  // that both factors are as the test writes them.
+  // One dense layer with weights 0 and squared loss: delta = -target whatever the features are, so
+  // the test determines both factors.
   ThreadExecutor serial(1);
   Generator generator(43);
   int truncated = 0, tried = 0;
@@ -212,8 +212,8 @@ TEST_CASE("cpu exact: no gradient makes cells longer than they may be", "[backen
           REQUIRE(made.lengths[row] == length_of(cells));
           const double squared = made.norms[row * one.groups];
           if (most < kCells || !std::isfinite(squared) || squared == 0) continue;
-          // And they are not too short either: the shortest come of being truncated, by up to 1 of
-          // the 275 that the entries of a flat vector of 784 x 9 or fewer have at the least.
+          // They are not too short either: the shortest come from truncation, by up to 1 of at
+          // least 275, the entries of a flat vector of at most 784 x 9.
           const double length =
               std::sqrt(std::ldexp(static_cast<double>(made.lengths[row].high), 64) +
                         static_cast<double>(made.lengths[row].low));
@@ -224,7 +224,7 @@ TEST_CASE("cpu exact: no gradient makes cells longer than they may be", "[backen
       }
     }
   }
-  // Both ways of rounding were seen.
+  // Both ways of rounding occurred.
   CHECK(truncated > tried / 100);
   CHECK(truncated < tried / 2);
 }
@@ -236,8 +236,8 @@ TEST_CASE("cpu exact: sums of the largest operands do not overflow", "[backend][
   one.program->load_parameters(Floats(one.size, 0.0f));
   constexpr std::size_t kRows = 1001;
   constexpr std::uint64_t kMost = std::uint64_t{1} << 28;
-  // All at one weight: an element's products are the largest that there are, 2^28, and only seven
-  // of them fit into 32 bits.
+  // Everything at a single weight: an element's products have the largest possible value, 2^28, and
+  // only seven of them fit into 32 bits.
   const int signs = GENERATE(0, 1, 2, 3);
   Examples examples{Floats(kRows * 60, 0.0f), Floats(kRows, 1e4f)};
   for (std::size_t i = 0; i < kRows; ++i) {
@@ -252,7 +252,7 @@ TEST_CASE("cpu exact: sums of the largest operands do not overflow", "[backend][
   for (std::size_t i = 0; i < 3; ++i) {
     const Cells cells = made.cells(i);
     REQUIRE(std::abs(cells[signs == 3 ? 60 : 51]) > static_cast<std::int64_t>(kMost - kMost / 500));
-    // The examples with i % 3 = 0 are one kind, those with 1 and 2 another.
+    // The examples with i % 3 = 0 are of one kind, those with 1 and 2 of others.
     const std::int64_t times = i == 0 ? 334 : i == 1 ? 334 : 333;
     for (std::size_t k = 0; k < one.size; ++k) expected[k] += times * cells[k];
   }
@@ -262,9 +262,9 @@ TEST_CASE("cpu exact: sums of the largest operands do not overflow", "[backend][
 
 TEST_CASE("cpu exact: sums over places that nearly cancel do not overflow either",
           "[backend][privacy]") {
-  // Pixels are 1 and errors in turns 1 and -1, but for the last, which is so small that its whole
-  // number is 1. What is left of the sum over 1024 places is 1448, the largest factor whose square
-  // fits so often into int32: a small number, of which each is many cells.
+  // Pixels are 1, and errors alternate between 1 and -1, except for the last one, which is so small
+  // that its whole number is 1. The rest of the sum over 1024 places is 1448, the largest factor
+  // whose square fits that often into int32: a small number, in units of many cells.
   ThreadExecutor threads(2);
   const Network network = make_network({32, 32}, {conv(1, 1), Dense{1}}, Loss::squared, 0);
   const Compiled one(network, threads);
@@ -366,7 +366,7 @@ TEST_CASE("cpu exact: cells may be made and added more than once", "[backend]") 
     const bool same = made.sum({2, 3, 12}) == first && made.sum({2, 3, 12}) == first;
     CHECK(same);
     CHECK(other != first);
-    // Modulo 2^64, onto what is there.
+    // Modulo 2^64, added to the existing values.
     Cells sum(one.size, std::numeric_limits<std::int64_t>::max());
     one.exact.add_cells(*made.pass, std::vector<std::uint8_t>(13, 1), sum);
     const Cells all = made.sum();
@@ -431,15 +431,14 @@ TEST_CASE("cpu exact: memory grows with examples and widths, never with their gr
   one.exact.backward(examples.batch(), *pass, norms);
   one.exact.make_cells(*pass, longest_scales(one, norms), kCells, lengths);
   one.exact.add_cells(*pass, std::vector<std::uint8_t>(256, 1), sum);
-  // Two times (1000 + 10) floats an example, 784 + 1000 + 1000 + 10 int16, 1000 floats in panels,
-  // and some scratch; their gradients would be 814 MB.
+  // Twice (1000 + 10) floats per example, 784 + 1000 + 1000 + 10 int16, 1000 floats in panels, and
+  // some scratch; the gradients themselves would be 814 MB.
   CHECK(allocated() - before < 5'500'000);
 }
 
 namespace {
 
-/// Of what every network makes of some examples: all that ought to be the same at every instruction
-/// set.
+/// The results of every network for some examples that must be the same at every instruction set.
 std::uint64_t digest() {
   std::uint64_t hash = 14695981039346656037u;  // FNV-1a
   const auto add = [&](const void* data, std::size_t bytes) {
@@ -463,7 +462,8 @@ std::uint64_t digest() {
     made.make(longest_scales(one, made.norms));
     const Cells sum = made.sum();
     Floats rows = gradient_rows(one, examples.batch());
-    // A NaN is a NaN, but which one it is, depends on the order of an addition's operands.
+    // Which NaN results depends on the order of an addition's operands, so all NaNs are replaced by
+    // one.
     std::replace_if(
         rows.begin(), rows.end(), [](float x) { return std::isnan(x); }, kNan);
     const double loss = one.program->evaluate(examples.batch(1, 2)).loss;
@@ -478,7 +478,7 @@ std::uint64_t digest() {
 
 }  // namespace
 
-// For the test after it, which runs this program again.
+// For the next test, which runs this program again.
 TEST_CASE("cpu exact: digest", "[.][digest]") {
   WARN("digest " << std::hex << digest() << " at " << name_of(instruction_set()) << " end");
 }
@@ -501,8 +501,8 @@ TEST_CASE("cpu exact: the same bits at every instruction set", "[backend][privac
 }
 
 TEST_CASE("cpu exact: exp and log1p are right to two units in the last place", "[backend]") {
-  // Against the C library in 80 bits, which is right to less than one of its own units: 2^-11 of
-  // those counted here.
+  // Compared with the C library in 80 bits, which is accurate to one of its own units: 2^-11 of the
+  // units counted here.
   const auto check = [](double x, double found, long double exact) {
     const int exponent = std::max(std::ilogb(static_cast<double>(exact)), -1022);
     const long double unit = std::ldexp(1.0L, exponent - 52);
@@ -533,8 +533,8 @@ TEST_CASE("cpu exact: exp and log1p are right to two units in the last place", "
   CHECK(std::isnan(cpu::log1p_fixed(-0.5)));
 }
 
-// Of networks with many pieces: units side by side and few of them, biases between pieces of rows and
-// at the end of one, a table, and each beside others.
+// Networks with many pieces: many units and few units, biases between pieces of rows and at the end
+// of one, a table, and each together with others.
 TEST_CASE("cpu exact: pieces of the parameters are the sum, whatever is taken and on any threads",
           "[backend][privacy]") {
   Generator generator(47);
@@ -542,7 +542,7 @@ TEST_CASE("cpu exact: pieces of the parameters are the sum, whatever is taken an
   const std::vector<Network> all = {
       make_network({28, 28}, {Dense{130}, kRelu, Dense{3}}),
       make_network({9000}, {Dense{9}, kTanh, Dense{70}, kTanh, Dense{3}}),
-      // 32760 weights and 40 biases: the last of 4096 parameters side by side begins in these.
+      // 32760 weights and 40 biases: the last 4096 contiguous parameters begin within the biases.
       make_network({5, 5, 91}, {conv(40, 3), kRelu, Flatten{}, Dense{90}, kRelu, Dense{3}}),
       make_network({6, 6, 3}, {conv(500, 3), GroupNorm{.groups = 5}, kRelu, conv(9, 3), Dense{3}}),
       make_network({6}, {Embedding{.vocabulary = 900, .width = 40}, LayerNorm{}, Dense{200}, kRelu,
@@ -592,7 +592,7 @@ TEST_CASE("cpu exact: a piece is refused that there is none of, or that nobody c
   CHECK(sum == Cells(one.size, 0));
   pieces.add_piece(*made.pass, 0, sum);
   CHECK(sum == made.sum());
-  made.make(longest_scales(one, made.norms));  // other cells, of which none are chosen
+  made.make(longest_scales(one, made.norms));  // other cells, none of which are chosen
   CHECK_THROWS_AS(pieces.add_piece(*made.pass, 0, sum), ConfigError);
 }
 

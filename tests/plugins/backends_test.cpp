@@ -38,7 +38,7 @@ Floats normals(Generator& generator, std::size_t count, double deviation = 1.0) 
   return out;
 }
 
-/// Rows of a batch that owns them.
+/// Rows of a batch, with their storage.
 struct Examples {
   Floats features, targets;
   Batch batch() const { return {features, targets}; }
@@ -131,7 +131,7 @@ double reference_loss(const Network& network, const Doubles& outputs, double tar
   return loss;
 }
 
-/// Largest output wins, logistic by sign.
+/// The largest output wins; for logistic loss, the sign decides.
 bool reference_correct(const Network& network, const Doubles& outputs, double target) {
   if (network.input.classes == 0) return false;
   if (network.loss == Loss::logistic) return (outputs[0] > 0) == (target == 1);
@@ -141,7 +141,8 @@ bool reference_correct(const Network& network, const Doubles& outputs, double ta
 
 Doubles reference_gradient(const Network& network, Doubles parameters, const Doubles& features,
                            double target) {
-  constexpr double kStep = 1e-5;  // the central difference errs by its square and by 1e-16 / kStep
+  // the error of the central difference is its square plus 1e-16 / kStep
+  constexpr double kStep = 1e-5;
   const auto loss = [&] {
     return reference_loss(network, reference_outputs(network, parameters, features), target);
   };
@@ -157,7 +158,7 @@ Doubles reference_gradient(const Network& network, Doubles parameters, const Dou
   return gradient;
 }
 
-/// From parts by value: gcc 12 takes nested braces for uninitialised memory.
+/// Takes its parts by value, because gcc 12 considers nested braces uninitialised memory.
 Network make_network(Shape features, std::size_t classes, std::vector<Layer> layers, Loss loss) {
   Network network;
   network.input.features = std::move(features);
@@ -264,9 +265,9 @@ TEST_CASE("cpu: ties go to the lowest class", "[backend]") {
 }
 
 TEST_CASE("cpu: of equal values in a window the first gets the gradient", "[backend]") {
-  // One pixel times w = 2, the largest of four, times 1: output 2, loss 2, derivative 2. The
-  // gradient of w is 2 times the pixel that was chosen; all four would make it 8. A mean makes it
-  // 4 times 1/4 of that.
+  // One pixel, the largest of four, times w = 2, times 1: output 2, loss 2, derivative 2. The
+  // gradient of w is 2 times the chosen pixel; with all four it would be 8. A mean gives 4 times
+  // 1/4 of that.
   const auto kind = GENERATE(PoolKind::max, PoolKind::average);
   const Network network = make_network(
       {2, 2}, 0,
@@ -297,7 +298,7 @@ TEST_CASE("cpu: values that are not tokens spoil their own example alone", "[bac
     const Floats rows = gradient_rows(*program, examples.batch());
     CHECK_FALSE(are_finite(std::span(rows).first(d)));
     CHECK(are_finite(std::span(rows).subspan(d)));
-    // The token that occurs twice has one row, with both derivatives; the others have none.
+    // The token that occurs twice has one row, with both derivatives; other tokens have none.
     CHECK(rows[d] == 0.0f);
     CHECK(rows[d + 2] != 0.0f);
     CHECK(rows[d + 4] == 0.0f);
@@ -305,14 +306,14 @@ TEST_CASE("cpu: values that are not tokens spoil their own example alone", "[bac
 }
 
 TEST_CASE("cpu: an output is one chain of fused multiply-adds, on every processor", "[backend]") {
-  // With squared loss and target 0 the bias's gradient is the output itself. Widths around the 16
-  // columns that are multiplied together.
+  // With squared loss and target 0, the bias's gradient is the output itself. The widths are around
+  // 16, the number of columns that are multiplied together.
   const std::size_t units = GENERATE(1u, 2u, 15u, 16u, 17u, 40u);
-  constexpr std::size_t kInputs = 1301;  // more than a chain takes at once
+  constexpr std::size_t kInputs = 1301;  // more than one chain processes at once
   Generator generator(7);
   const Network network = make_network({kInputs}, 0, {Dense{units}, Dense{1}}, Loss::squared);
   const auto program = compile(network);
-  // The second layer picks one unit of the first, so that each can be seen.
+  // The second layer selects one unit of the first, so that each can be examined.
   Floats parameters = normals(generator, program->parameter_count());
   const Examples examples{normals(generator, 7 * kInputs), Floats(7, 0.0f)};
   for (std::size_t unit = 0; unit < units; ++unit) {
@@ -349,16 +350,16 @@ TEST_CASE("cpu: a row is bitwise the same in every batch and place", "[backend]"
     REQUIRE(same_bits(rows, std::span(all).subspan(first * d, count * d)));
     loss += program->evaluate(examples.batch(first, count)).loss;
   }
-  // Losses are the same, too; what they are added up in, is not.
+  // Losses are the same too, except for the order of summation.
   CHECK_THAT(loss, WithinRel(program->evaluate(examples.batch()).loss, 1e-13));
 }
 
 TEST_CASE("cpu: tanh and sigmoid are right to two units in the last place, everywhere",
           "[backend]") {
   const auto kind = GENERATE(ActivationKind::tanh, ActivationKind::sigmoid);
-  // One output of weight 0 and target -1/2 under squared loss: the derivative by the weights is a
-  // positive multiple of what the activation gives, the same for every feature; that of the bias
-  // is the multiple.
+  // One output with weight 0 and target -1/2 under squared loss: the derivative with respect to the
+  // weights is a positive multiple of the activation, with the same factor for every feature; the
+  // derivative with respect to the bias is that factor.
   std::vector<float> features{0.0f, -0.0f, 1e-30f, -1e-30f, 0.65f, -0.65f, 88.0f, -80.0f, 1e30f};
   for (float x = -30.0f; x <= 30.0f; x += 0.0103f) features.push_back(x);
   for (float x = 1e-20f; x < 85.0f; x *= 1.19f) features.insert(features.end(), {x, -x});
@@ -381,14 +382,14 @@ TEST_CASE("cpu: tanh and sigmoid are right to two units in the last place, every
 }
 
 TEST_CASE("cpu: gelu and its derivative are right to two units in the last place", "[backend]") {
-  // Against the C library in 80 bits: x Phi(x), and Phi(x) + x phi(x).
+  // Compared with the C library in 80 bits: x Phi(x), and Phi(x) + x phi(x).
   const auto tail = [](long double x) { return std::erfc(-x / std::sqrt(2.0L)) / 2.0L; };
   std::vector<float> features{0.0f, 1e-30f, -1e-30f, 88.0f, 1e30f, -12.9f};
   for (float x = -13.0f; x <= 20.0f; x += 0.0053f) features.push_back(x);
   const std::size_t size = features.size();
   const Activation gelu{ActivationKind::gelu};
 
-  // As for tanh: the derivative by a weight is a power of two times what the activation gives.
+  // As for tanh: the derivative with respect to a weight is a power of two times the activation.
   const auto values = compile(make_network({size}, 0, {gelu, Dense{1}}, Loss::squared));
   values->load_parameters(Floats(size + 1, 0.0f));
   const Floats half{-0.5f};
@@ -397,8 +398,9 @@ TEST_CASE("cpu: gelu and its derivative are right to two units in the last place
   const float multiple = row[size];
   REQUIRE(std::exp2(std::round(std::log2(multiple))) == multiple);
 
-  // Examples of one feature that goes through a weight of 1, the activation and another weight of
-  // 1, whose target is 1 below the output: the derivative by the first bias is that of gelu.
+  // Examples with one feature that passes through a weight of 1, the activation and another weight
+  // of 1, with a target 1 below the output: the derivative with respect to the first bias is that
+  // of gelu.
   const auto slopes = compile(make_network({1}, 0, {Dense{1}, gelu, Dense{1}}, Loss::squared));
   slopes->load_parameters(Floats{1.0f, 0.0f, 1.0f, 0.0f});
 
@@ -414,15 +416,15 @@ TEST_CASE("cpu: gelu and its derivative are right to two units in the last place
     Floats found(4);
     const Floats target{static_cast<float>(value) - 1.0f};
     slopes->gradient_rows({std::span(features).subspan(i, 1), target}, found);
-    // found[3] is the residual. Where the two parts of the derivative cancel, at -0.75, its error is
-    // that of a part, 2^-28 of it.
+    // found[3] is the residual. Where the two parts of the derivative cancel, at -0.75, its error
+    // is that of one part, relative 2^-28.
     REQUIRE(std::abs(static_cast<long double>(found[1] / found[3]) - slope) <=
             std::max(2.0L * 0x1p-23L * std::abs(slope), 0x1p-28L * tail(x)));
   }
 }
 
 TEST_CASE("cpu: gelu beyond what float32 holds", "[backend]") {
-  // Its limits, and a NaN for a NaN.
+  // The limits of the function, and NaN for NaN.
   const auto program =
       compile(make_network({1}, 0, {Activation{ActivationKind::gelu}, Dense{1}}, Loss::squared));
   program->load_parameters(Floats{1.0f, 0.0f});
@@ -451,7 +453,7 @@ TEST_CASE("cpu: non-finite examples stay among themselves", "[backend]") {
   const std::size_t d = program->parameter_count();
   program->load_parameters(normals(generator, d));
   Examples examples = random_examples(generator, network.input, 70);
-  examples.targets[5] = 0.0f;  // the class that NaN outputs would fall to
+  examples.targets[5] = 0.0f;  // the class that NaN outputs would select
   const Floats before = gradient_rows(*program, examples.batch());
   REQUIRE(are_finite(before));
   const float poison = GENERATE(as<float>{}, kNan, kInf, -kInf, 3e38f, -3e38f);
@@ -474,8 +476,8 @@ TEST_CASE("cpu: non-finite examples stay among themselves", "[backend]") {
 }
 
 TEST_CASE("cpu: outputs of 1e4 neither overflow nor lose the loss", "[backend]") {
-  // The outputs are +-1e4 x. Where the example is on the right side the loss is exp(-1e4) or less,
-  // 0 in double; on the wrong side it is the margin.
+  // The outputs are +-1e4 x. For an example on the right side the loss is at most exp(-1e4), which
+  // is 0 in double; on the wrong side it is the margin.
   const Examples examples{{1.0f, -1.0f}, {1.0f, 1.0f}};
   SECTION("logistic") {
     const auto program = compile(linear(1, 2, Loss::logistic));

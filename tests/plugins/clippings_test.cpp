@@ -34,8 +34,8 @@ const AdaptiveClipNorm& adaptive(const ComponentPtr<Clipping>& rule) {
 
 }  // namespace
 
-// The expected values follow from the formula of each rule by hand: layers of norm 3 and 4 are a
-// gradient of norm 5.
+// The expected values follow from the formula of each rule by hand: layers with norms 3 and 4 give
+// a gradient with norm 5.
 
 TEST_CASE("flat: min(1, C / norm), one factor for all layers", "[clipping]") {
   const auto flat = clipping("flat");
@@ -104,8 +104,8 @@ TEST_CASE("adaptive: the count's noise is a twentieth of the batch unless given"
 
 TEST_CASE("adaclip: scales by sqrt(s) sqrt(sum s), and follows releases less their noise",
           "[clipping]") {
-  // The geometric mean of the least variance and the most is 1/4, so s is 1/2, twice, and b is
-  // sqrt(1/2) sqrt(1).
+  // The geometric mean of the smallest and the largest variance is 1/4, so s is 1/2, twice, and b
+  // is sqrt(1/2) sqrt(1).
   const auto rule = clipping("adaclip", {{"mean_decay", 0.75, {}},
                                          {"variance_decay", 0.5, {}},
                                          {"least_variance", 0.0625, {}},
@@ -120,7 +120,7 @@ TEST_CASE("adaclip: scales by sqrt(s) sqrt(sum s), and follows releases less the
     CHECK_THAT(scaling.scale()[1], WithinRel(static_cast<float>(b1), 1e-6f));
   };
   both(0, 0, std::sqrt(0.5), std::sqrt(0.5));
-  // b^2 (r^2 - sigma^2) = (4 - 3) / 2 and (1 - 3) / 2, which is below the least.
+  // b^2 (r^2 - sigma^2) = (4 - 3) / 2 and (1 - 3) / 2, which is below the minimum.
   scaling.learn(TrustBase::release({-2.0f, 1.0f}, std::sqrt(3.0)));
   const double s0 = std::sqrt(0.125 + 0.25), s1 = std::sqrt(0.125 + 0.03125);
   const double m0 = -0.25 * 2 * std::sqrt(0.5), m1 = 0.25 * std::sqrt(0.5);
@@ -128,7 +128,7 @@ TEST_CASE("adaclip: scales by sqrt(s) sqrt(sum s), and follows releases less the
   both(static_cast<float>(m0), static_cast<float>(m1), b0, b1);
   // E ||w||^2 = sum s^2 / b^2 = 1.
   CHECK_THAT(s0 * s0 / (b0 * b0) + s1 * s1 / (b1 * b1), WithinRel(1.0, 1e-12));
-  // Above the most, which is 1; a number that is none tells nothing.
+  // Above the maximum, which is 1; an invalid number teaches nothing.
   scaling.learn(TrustBase::release({1e3f, INFINITY}, 1.0));
   const double t0 = std::sqrt(0.5 * s0 * s0 + 0.5);
   both(static_cast<float>(m0 + 0.25 * b0 * 1e3), static_cast<float>(m1), std::sqrt(t0 * (t0 + s1)),

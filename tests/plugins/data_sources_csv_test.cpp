@@ -32,7 +32,7 @@ struct Files {
     return open(std::move(extra))->read(Split::train);
   }
 
-  /// What is said of a training file that holds `text`.
+  /// The refusal of a training file with this text.
   std::string refusal(const std::string& text, Value::Object extra = {}) const {
     replace_file(train, text);
     return io_error(train, [&] { read(extra); });
@@ -61,7 +61,7 @@ TEST_CASE("csv: features are all columns but the target, in order", "[data_sourc
                                                      "that every value is a number (columns)"});
   CHECK(info.train_rows == 2);
   CHECK(info.test_rows == 1);
-  for (int again = 0; again < 2; ++again) {  // the second read has nothing kept to hand over
+  for (int again = 0; again < 2; ++again) {  // the second read has no cached rows to return
     const auto train = source->read(Split::train);
     CHECK(features(train) == std::vector<float>{30.0f, 2.5f, 41.0f, -1000.0f});
     CHECK(targets(train) == std::vector<float>{1, 0});
@@ -135,7 +135,7 @@ TEST_CASE("csv: the place and the reason of everything wrong", "[data_source]") 
   says("age,label\n1,0\n2\"3\",1\n", "train.csv:3:2: a quote inside a field");
   says("age,label\n1,0\n\"2\"3,1\n", "train.csv:3:4: text after a closing quote");
   says("age,label\n1,0\n\"2,1\n3,4\n", "train.csv:3:1: the quote that opens here is never closed");
-  // The field with the bad cell comes after one that spans lines.
+  // The field with the bad cell comes after a field that spans lines.
   says("\"a\nge\",label\n\n", "train.csv:3:1: the line is blank");
   says("age,label\n1,0\n" + std::string((1 << 24) + (2 << 20), '1') + ",1\n",
        "train.csv:3:1: the row is longer than 16777216 bytes");
@@ -224,7 +224,8 @@ TEST_CASE("csv: files that are not there, not files, or that change", "[data_sou
 }
 
 TEST_CASE("csv: rows longer than any buffer come through whole", "[data_source]") {
-  // 30000 columns, about 170 KB a row: several buffers, each boundary inside some number.
+  // 30000 columns, about 170 KB per row: several buffers, each of whose boundaries lies inside a
+  // number.
   std::string text;
   const std::size_t width = 30000;
   for (int row = 0; row < 2; ++row) {

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Sets an environment variable for as long as it lives.
+/// Sets an environment variable during its lifetime.
 class Environment {
  public:
   Environment(const char* name, const std::string& value) : name_(name) {
@@ -106,7 +106,7 @@ TEST_CASE("dataset: examples, both splits, and the files that they come from", "
   const auto source = Places::open("mnist");
   const auto info = source->info();
   CHECK(info.shape.features == Shape{2, 2});
-  CHECK(info.shape.classes == 10);  // known of mnist, whatever labels there are
+  CHECK(info.shape.classes == 10);  // known for mnist, whatever labels occur
   CHECK(info.unaccounted.empty());
   CHECK(info.test_rows == 3);
   auto train = source->read(Split::train);
@@ -119,7 +119,7 @@ TEST_CASE("dataset: examples, both splits, and the files that they come from", "
 }
 
 TEST_CASE("dataset: files without a name on them are not taken for any data set", "[data_source]") {
-  // mnist's and fashion-mnist's files are called the same.
+  // The files of mnist and fashion-mnist have the same names.
   const Places places;
   Places::fill(places.data, 5);
   CHECK_THAT(Places::refusal("mnist"), ContainsSubstring("data set 'mnist' is not here"));

@@ -42,8 +42,8 @@ inline std::string zstd(const std::string& text) {
   return out;
 }
 
-/// Like write_file, but quick for thousands of files: some file systems flush to disk when a file
-/// is truncated and written again.
+/// Like write_file, but fast for thousands of files: some file systems flush to disk when a file is
+/// truncated and rewritten.
 inline void replace_file(const std::filesystem::path& file, const std::string& text) {
   std::filesystem::remove(file);
   write_file(file, text);
@@ -64,12 +64,12 @@ std::string io_error(const std::filesystem::path& file, Action action) {
   return "";
 }
 
-/// Flips one to four bytes of `valid`, or cuts it, `rounds` times, and calls `attempt` with each
-/// result. The mutations follow from the seed. Nothing but Error may come out.
+/// Flips one to four bytes of `valid`, or truncates it, `rounds` times, and calls `attempt` with
+/// each result. The mutations follow from the seed. Only an Error may be thrown.
 inline void fuzz(const std::string& valid, std::uint64_t seed, int rounds,
                  const std::function<void(const std::string&)>& attempt) {
   std::uint64_t state = seed;
-  const auto next = [&state](std::size_t bound) {  // xorshift64, any good enough mixer
+  const auto next = [&state](std::size_t bound) {  // xorshift64; any reasonable generator would do
     state ^= state << 13;
     state ^= state >> 7;
     state ^= state << 17;
@@ -93,5 +93,6 @@ inline void fuzz(const std::string& valid, std::uint64_t seed, int rounds,
       ++refused;
     }
   }
-  CHECK(refused > rounds / 20);  // else the mutations would have missed everything that matters
+  // otherwise the mutations would have missed everything that matters
+  CHECK(refused > rounds / 20);
 }

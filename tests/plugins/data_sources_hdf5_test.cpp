@@ -23,7 +23,7 @@ namespace {
 
 using Extents = std::vector<hsize_t>;
 
-/// An HDF5 file that data sets are put into.
+/// An HDF5 file into which data sets are written.
 class H5File {
  public:
   explicit H5File(const fs::path& path)
@@ -35,7 +35,7 @@ class H5File {
   ~H5File() { H5Fclose(id_); }
   hid_t id() const { return id_; }
 
-  /// \param chunk  empty: in one piece; else packed with gzip.
+  /// \param chunk  empty: contiguous; otherwise chunked and compressed with gzip.
   template <class Number>
   void put(const char* name, hid_t memory, hid_t stored, const Extents& extents,
            const std::vector<Number>& numbers, const Extents& chunk = {}) {
@@ -60,7 +60,7 @@ struct RowsFile {
   TempDir dir;
   fs::path file = dir.path() / "rows.h5";
 
-  /// Four rows of two numbers, unless others are put there.
+  /// Four rows of two numbers, unless others are written.
   template <class Put>
   void write(const Put& put) const {
     fs::remove(file);

@@ -58,7 +58,7 @@ struct Files {
     return house().create<DataSource>("idx", params);
   }
 
-  /// What is said of `file` once it holds `bytes`.
+  /// The refusal of `file` with the content `bytes`.
   std::string refusal(const std::filesystem::path& file, const std::string& bytes) const {
     replace_file(file, bytes);
     return refusal(file);
@@ -137,7 +137,7 @@ TEST_CASE("idx: a stated number of classes is public and is enforced", "[data_so
   CHECK(source->info().unaccounted ==
         std::vector<std::string>{"that every label fits (target_fill)"});
   const auto small = files.open({{"classes", 7, {}}});
-  // The row is named, and not what it holds.
+  // The message names the row but not its content.
   CHECK_THAT(io_error(files.labels, [&] { small->info(); }),
              ContainsSubstring("label 3 is not a class below 7; target_fill says what such a row "
                                "counts as"));
@@ -317,8 +317,8 @@ TEST_CASE("idx: gzip data that is damaged, cut or followed by something", "[data
 
 TEST_CASE("idx: a gzip bomb behind a small header is not unpacked", "[data_source]") {
   const Files files;
-  // 64 MiB of zeros in 64 KB, behind a header that promises 16 bytes. Its middle is corrupt:
-  // whoever unpacks that far says so, and not that there is too much of it.
+  // 64 MiB of zeros in 64 KB, after a header that promises 16 bytes. The middle is corrupt: a
+  // reader that unpacks that far reports this instead of the excess.
   std::string bomb = gzip(idx({4, 2, 2}, std::string(std::size_t{1} << 26, '\0')));
   CHECK(bomb.size() < 100'000);
   std::fill_n(bomb.begin() + static_cast<std::ptrdiff_t>(bomb.size() / 2), 64, '\xff');

@@ -1,5 +1,5 @@
-// Folders of images. Files are made here from the specifications of the formats, PNG, and by
-// libjpeg-turbo's compressor, JPEG.
+// Folders of images. The files are made from the specification of PNG, and by libjpeg-turbo's
+// compressor for JPEG.
 #include <turbojpeg.h>
 #include <zlib.h>
 
@@ -48,7 +48,7 @@ std::string deflated(const std::string& text) {
   return out;
 }
 
-/// What a PNG file says of itself.
+/// The header of a PNG file.
 struct Png {
   std::uint32_t width, height;
   int depth = 8, colour = 0;       ///< 0 grey, 2 RGB, 3 palette, 4 grey and alpha, 6 RGBA.
@@ -56,7 +56,7 @@ struct Png {
   bool is_interlaced = false;
 };
 
-/// \param scanlines  each with its filter byte in front.
+/// \param scanlines  each with its leading filter byte.
 std::string png_file(const Png& png, const std::string& scanlines) {
   std::string header = big_endian_word(png.width) + big_endian_word(png.height);
   header += static_cast<char>(png.depth);
@@ -137,7 +137,7 @@ struct Folder {
     return house().create<DataSource>("images", params);
   }
 
-  /// The bytes that the image `cat` becomes.
+  /// The bytes read from the image `cat`.
   Bytes pixels(const std::string& file, Value::Object extra = {}) const {
     replace_file(cat, file);
     Dataset data = open(std::move(extra))->read(Split::train);
@@ -176,7 +176,7 @@ TEST_CASE("images: a folder is a class, and files stand in the order of their na
   CHECK(std::vector<float>(data.targets().begin(), data.targets().end()) ==
         std::vector<float>{0, 0, 1});
   CHECK(data.features()[5] == 255.0f * (1.0f / 255.0f));
-  CHECK(data.features()[6] == 20.0f * (1.0f / 255.0f));  // "10.png" is behind "1.png"
+  CHECK(data.features()[6] == 20.0f * (1.0f / 255.0f));  // "10.png" comes after "1.png"
   CHECK(folder.open({{"channels", 3, {}}})->info().shape.features == Shape{2, 3, 3});
 }
 
@@ -204,7 +204,7 @@ TEST_CASE("images: PNG files of every form are those 8 bits") {
   const std::string palette = png_chunk("PLTE", {1, 2, 3, 100, 110, 120});
   CHECK(folder.in_colour(png_file({3, 2, 8, 3, palette}, lines(2, {0, 1, 0, 1, 1, 0}))) ==
         Bytes{1, 2, 3, 100, 110, 120, 1, 2, 3, 100, 110, 120, 100, 110, 120, 1, 2, 3});
-  // Transparency is left out, of palettes too.
+  // Transparency is ignored, also in palettes.
   CHECK(folder.pixels(png_file({3, 2, 8, 4}, lines(2, {0, 9, 1, 9, 2, 9, 3, 9, 4, 9, 255, 9}))) ==
         kGrey);
   CHECK(folder.in_colour(png_file({3, 2, 8, 3, palette + png_chunk("tRNS", std::string(2, '\0'))},
@@ -226,7 +226,7 @@ TEST_CASE("images: JPEG files, baseline and progressive") {
   for (const int flags : {0, int{TJFLAG_PROGRESSIVE}}) {
     CHECK(folder.pixels(jpeg_file(2, 3, plain, TJPF_GRAY, TJSAMP_GRAY, flags)) == plain);
   }
-  // Colours are rounded on the way there and back.
+  // Colours are rounded in both conversions.
   const Bytes rgb{200, 30, 60, 200, 30, 60, 200, 30, 60, 200, 30, 60, 200, 30, 60, 200, 30, 60};
   const Bytes found = folder.in_colour(jpeg_file(2, 3, rgb, TJPF_RGB, TJSAMP_444));
   REQUIRE(found.size() == rgb.size());
@@ -240,8 +240,8 @@ TEST_CASE("images: another size is an error that names the file, or becomes this
   const Value::Object resize{{"resize", true, {}}};
   CHECK(folder.pixels(grey_png(5, 7, Bytes(35, 99)), resize) == Bytes(6, 99));
   CHECK(folder.pixels(grey_png(2, 3, kGrey), resize) == kGrey);
-  // Twice as fine: each pixel is 1/8, 3/8, 3/8 and 1/8 of four, and at an edge 3/7, 3/7 and 1/7 of
-  // three.
+  // Twice the resolution: each pixel is 1/8, 3/8, 3/8 and 1/8 of four, and at an edge 3/7, 3/7 and
+  // 1/7 of three.
   CHECK(folder.pixels(grey_png(2, 6, {70, 0, 0, 0, 0, 0, 0, 0, 80, 0, 0, 0}), resize) ==
         Bytes{30, 0, 0, 11, 30, 0});
   CHECK(folder.open(resize)->info().unaccounted ==
@@ -279,7 +279,7 @@ TEST_CASE("images: some bytes that promise more pixels than memory holds are ref
   const Folder folder;
   CHECK_THAT(folder.refusal(png_file({100000, 100000}, "")),
              ContainsSubstring("is oversized: it has 100000 x 100000 pixels"));
-  // A JPEG's extents stand behind its frame header, FF C0: 11 08 height width.
+  // A JPEG's extents follow its frame header, FF C0: 11 08 height width.
   std::string jpeg = jpeg_file(2, 3, Bytes(6, 7), TJPF_GRAY, TJSAMP_GRAY);
   const std::size_t frame = jpeg.find("\xff\xc0");
   REQUIRE(frame != jpeg.npos);

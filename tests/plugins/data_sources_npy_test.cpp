@@ -23,7 +23,7 @@ std::string raw(const std::vector<T>& elements) {
   return bytes;
 }
 
-/// A file with this text for a header, padded as NumPy does.
+/// A file with this text as its header, padded like NumPy's.
 std::string npy_with(std::string header, const std::string& data, char version = 1) {
   const std::size_t fixed = version == 1 ? 10 : 12;
   header.append(63 - (fixed + header.size()) % 64, ' ');
@@ -120,7 +120,8 @@ TEST_CASE("npy: every type of element, and both versions", "[data_source]") {
   check(npy("<u2", "(3, 2)", raw<std::uint16_t>({9, 2, 3, 4, 5, 6}), version));
   check(npy("<u4", "(3, 2)", raw<std::uint32_t>({9, 2, 3, 4, 5, 6}), version));
   check(npy("<u8", "(3, 2)", raw<std::uint64_t>({9, 2, 3, 4, 5, 6}), version));
-  // Python 2 wrote its long integers so: numpy.load takes them (numpy.lib.format._filter_header).
+  // Python 2 wrote its long integers like this: numpy.load accepts them
+  // (numpy.lib.format._filter_header).
   check(npy("<u8", "(3L, 2L)", raw<std::uint64_t>({9, 2, 3, 4, 5, 6}), version));
   check(npy("=i2", "(3, 2)", raw<std::int16_t>({9, 2, 3, 4, 5, 6}), version));
   check(npy("<i4", "(3, 2)", raw<std::int32_t>({9, 2, 3, 4, 5, 6}), version));
@@ -217,7 +218,7 @@ TEST_CASE("npy: regression and stated classes", "[data_source]") {
   CHECK(files.open(filled)->info().unaccounted.empty());
   CHECK(files.open({{"classes", 5, {}}, {"feature_fill", 0, {}}})->info().unaccounted ==
         std::vector<std::string>{"that every target fits (target_fill)"});
-  // The row is named, and not what it holds.
+  // The message names the row but not its content.
   CHECK_THAT(io_error(files.targets,
                       [&] {
                         files.open({{"classes", 2, {}}})->info();
@@ -246,7 +247,7 @@ TEST_CASE("npy: a target that does not fit counts as what was declared, and move
     write_file(files.targets, npy("<f8", "(3,)", raw<double>({0, bad, 0})));
     const auto source = files.open(two);
     CHECK(targets_of(source) == std::vector<float>{0, 1, 0});
-    REQUIRE(source->info().remarks.size() == 2);  // of the test rows, too: their target is 2
+    REQUIRE(source->info().remarks.size() == 2);  // also for the test rows: their target is 2
     CHECK_THAT(
         source->info().remarks.front(),
         ContainsSubstring("1 of 3 targets are missing or invalid, and count as target_fill"));
@@ -258,7 +259,8 @@ TEST_CASE("npy: a target that does not fit counts as what was declared, and move
                ContainsSubstring("target 1 is not a class index"));
   }
   const Value::Object real{{"task", "regression", {}}, {"target_fill", -3, {}}};
-  CHECK(targets_of(files.open(real)) == std::vector<float>{0, -3, 0});  // infinity is no real
+  // infinity is not a real number
+  CHECK(targets_of(files.open(real)) == std::vector<float>{0, -3, 0});
   CHECK_THROWS_WITH(files.open({{"classes", 2, {}}, {"target_fill", 2, {}}}),
                     ContainsSubstring("npy: target_fill is 2, expected a class index"));
 }
@@ -520,28 +522,28 @@ TEST_CASE("npz: what is wrong with an archive is said in one line", "[data_sourc
   bytes[good.find("PK\x01\x02") + 1] = 'x';
   says(bytes, "is not a whole .npz archive");
   bytes = good;
-  bytes[good.find("PK\x05\x06") + 17] = '\x7f';  // where the list begins
+  bytes[good.find("PK\x05\x06") + 17] = '\x7f';  // the beginning of the list
   says(bytes, "is not a whole .npz archive");
   bytes = good;
   bytes[good.find(raw<float>({1, 2}))] = 1;
   says(bytes, "its array 'x.npy' has corrupt data");
   bytes = good;
-  bytes[good.find("PK\x03\x04") + 8] = 12;  // it says bzip2, and is none
+  bytes[good.find("PK\x03\x04") + 8] = 12;  // it claims to be bzip2 but is not
   says(bytes, "its array 'x.npy' has corrupt data");
   bytes = good;
   bytes[good.find("PK\x03\x04") + 6] = 1;
   says(bytes, "its array 'x.npy' is encrypted");
   bytes = good;
   bytes[good.find("PK\x01\x02") + 24] = 127;
-  says(bytes, "is not a whole .npz archive");  // it has two lengths
+  says(bytes, "is not a whole .npz archive");  // it has two different lengths
   bytes = good;
   for (int i = 42; i < 46; ++i) bytes[good.find("PK\x01\x02") + static_cast<std::size_t>(i)] = -1;
-  says(bytes, "is not a whole .npz archive");  // a member lies behind the end
+  says(bytes, "is not a whole .npz archive");  // a member lies after the end
   bytes = numpy_archive();
   bytes[60] = static_cast<char>(bytes[60] + 1);  // inside the deflated x
   CHECK_THROWS_AS((replace_file(file.path, bytes), file.open("x", "y")->read(Split::train)),
                   privgrad::IoError);
-  // A file that is no archive has no arrays by name.
+  // A file that is not an archive has no named arrays.
   says(x, "is no .npz archive");
 }
 

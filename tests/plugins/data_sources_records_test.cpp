@@ -1,4 +1,4 @@
-// What is a row of a CSV file: one record, about which no other record decides.
+// The definition of a row in a CSV file: one record, which no other record affects.
 #include <functional>
 #include <random>
 
@@ -15,12 +15,12 @@ using privgrad::Value;
 namespace {
 
 using Floats = std::vector<float>;
-/// A row is its features, and its target behind them.
+/// A row is its features followed by its target.
 using Rows = std::vector<Floats>;
 using Texts = std::vector<std::string>;
 
 const std::string kHeader = "age,note,y\n";
-/// Of a row of empty fields: the fill, and the first label.
+/// The values for a row of empty fields: the fill, and the first label.
 const Floats kFilled = {40, 0};
 constexpr std::size_t kMostRowBytes = std::size_t{1} << 24;
 
@@ -31,7 +31,7 @@ Value column(const std::string& name, const std::string& type, Value::Object mor
   return value;
 }
 
-/// The source for the file with these parameters besides its declarations.
+/// The source for the file with these parameters in addition to its declarations.
 privgrad::ComponentPtr<DataSource> open(const std::filesystem::path& file, Value::Object more) {
   Value params(std::move(more));
   params.set("train", file.string());
@@ -53,7 +53,7 @@ Rows rows_of(std::span<const float> features, std::span<const float> targets) {
   return rows;
 }
 
-/// The rows of a file with this text, which are the same when they are streamed.
+/// The rows of a file with this text; the same when streamed.
 Rows rows(const std::string& text, const Value::Object& more) {
   const TempDir dir;
   const std::filesystem::path file = dir.path() / "table.csv";
@@ -76,7 +76,7 @@ std::string joined(const Texts& records) {
   return text;
 }
 
-/// As RFC 4180 has it: in quotes, and those inside doubled.
+/// As in RFC 4180: in quotes, with inner quotes doubled.
 std::string quoted(const std::string& value) {
   std::string text = "\"";
   for (const char c : value) text += c == '"' ? "\"\"" : std::string(1, c);
@@ -85,23 +85,23 @@ std::string quoted(const std::string& value) {
 
 using Coins = std::mt19937_64;
 
-/// Texts of the characters that have a meaning, and of few others.
+/// Texts mostly of characters with a special meaning.
 std::string wild(Coins& coins, const std::string& alphabet, std::size_t most) {
   std::string text(coins() % (most + 1), ' ');
   for (char& c : text) c = alphabet[coins() % alphabet.size()];
   return text;
 }
 
-/// A record of any bytes but LF.
+/// A record of any bytes except LF.
 std::string any_line(Coins& coins) { return wild(coins, "\"\",,\r1a \xff", 12); }
 
-/// A record as a program writes it, whatever its values are.
+/// A record as a program would write it, with any values.
 std::string written(Coins& coins) {
   return std::to_string(coins() % 90) + "," + quoted(wild(coins, "\"\",\n\r1a", 12)) + "," +
          quoted(wild(coins, "\"\nyes", 3));
 }
 
-/// Any bytes with quotes of an even number, an odd one of which is in front of each LF.
+/// Any bytes with an even number of quotes, an odd number of them before each LF.
 std::string closed(Coins& coins) {
   std::string text;
   bool is_inside = false;
@@ -121,7 +121,7 @@ TEST_CASE("records: a record of several lines is one row", "[data_source]") {
   CHECK(rows(text, {}) == expected);
   CHECK(rows(text, {{"row", "record", {}}}) == expected);
   CHECK(rows(text, filled("record")) == expected);
-  // As lines they are rows of empty fields, where nothing closes a quote, and each counts.
+  // Read as lines, these are rows of empty fields: no quote is closed, and each line counts.
   const Rows lines = rows(text, filled("line"));
   CHECK(lines ==
         Rows{kFilled, kFilled, kFilled, kFilled, kFilled, kFilled, {32, 1}, kFilled, kFilled});
@@ -143,7 +143,7 @@ TEST_CASE("records: what a record holds decides about its own row alone", "[data
     const Rows before = rows(joined(records), filled(row));
     REQUIRE(before.size() == records.size());
     const std::size_t place = coins() % records.size();
-    // Another content.
+    // A record with another content.
     Texts changed = records;
     changed[place] = record(coins);
     CAPTURE(joined(records), joined(changed));
@@ -151,7 +151,7 @@ TEST_CASE("records: what a record holds decides about its own row alone", "[data
     REQUIRE(after.size() == before.size());
     after[place] = before[place];
     CHECK(after == before);
-    // One less.
+    // One record less.
     Texts less = records;
     less.erase(less.begin() + static_cast<std::ptrdiff_t>(place));
     Rows rest = before;
@@ -174,7 +174,8 @@ TEST_CASE("records: the same bytes are two lines and one record, so that this is
 TEST_CASE("records: one that is longer than 16 MiB is one row, wherever its lines end",
           "[data_source]") {
   const std::string next = "\n32,c,yes\n";
-  // Text is read ahead by the MiB: at 2^20 bytes the long one begins and ends with what is read.
+  // Text is read ahead in units of a MiB: at 2^20 bytes the long record begins and ends with such a
+  // unit.
   const std::size_t least = (kHeader + "30,\"\",yes\n").size();
   for (const std::size_t bytes : {least, least + 1000, std::size_t{1} << 20}) {
     const std::string begin = kHeader + "30," + quoted(std::string(bytes - least, 'x')) + ",yes\n";

@@ -1,5 +1,4 @@
-// Tables as other programs write them: what their columns are is declared, and then no row can end
-// a run.
+// Tables written by other programs: their columns are declared, and then no row can end a run.
 #include <cmath>
 #include <map>
 
@@ -11,7 +10,7 @@ using privgrad::ConfigError;
 
 namespace {
 
-/// What `action` throws.
+/// The message that `action` throws.
 template <class Error, class Action>
 std::string message(Action action) {
   try {
@@ -23,7 +22,7 @@ std::string message(Action action) {
   return "";
 }
 
-/// Columns that say what every text becomes.
+/// Columns that declare the meaning of every text.
 Value declared_columns() {
   return list(
       {column("age", "number",
@@ -81,8 +80,10 @@ TEST_CASE("table: whatever stands in a declared row, it has features and ends no
   CHECK(row(",,,,") == Floats{40, 1, 0, 0, 0, 1, 0.5f, 0});  // all missing
   CHECK(row("NA,?,NA,,NA") == Floats{40, 1, 0, 0, 0, 1, 0.5f, 0});
   CHECK(row("old,x,maybe,,perhaps") == Floats{40, 1, 0, 0, 1, 0, 0.5f, 0});
-  CHECK(row("-1e300,F,TRUE,,no") == Floats{40, 1, 0, 0, 1, 0, 1, 0});  // beyond float32: no number
-  CHECK(row("999,m,f,,yes") == Floats{120, 0, 0, 1, 0, 0, 0, 1});      // brought to the end
+  // beyond float32: not a number
+  CHECK(row("-1e300,F,TRUE,,no") == Floats{40, 1, 0, 0, 1, 0, 1, 0});
+  // clipped to the end of the range
+  CHECK(row("999,m,f,,yes") == Floats{120, 0, 0, 1, 0, 0, 0, 1});
   CHECK(row("-3,m,f,,YES") == Floats{0, 0, 0, 1, 0, 0, 0, 0});
   CHECK(row("inf,m,f,,yes") == Floats{40, 1, 0, 1, 0, 0, 0, 1});
 }
@@ -102,7 +103,7 @@ TEST_CASE("table: a line is one row, whatever stands in it, and changes no other
           "[data_source]") {
   const std::string head = "age,sex,smokes,notes,y\n", row = "31,m,1,,yes\n";
   const Floats alone = features(TableFile(head + row).read(declared()));
-  // As a row of empty fields.
+  // Like a row of empty fields.
   const Floats filled{40, 1, 0, 0, 0, 1, 0.5f};
   REQUIRE(features(TableFile(head + ",,,,\n").read(declared())) == filled);
   const std::size_t most = std::size_t{1} << 24;
@@ -122,8 +123,8 @@ TEST_CASE("table: a line is one row, whatever stands in it, and changes no other
       CHECK(targets(data) == Floats{1, 0, 1});
     }
   }
-  // The last line may lack its end; a byte more and the line is too long, wherever it lies in what is
-  // read ahead.
+  // The last line may lack its end; with one byte more the line is too long, wherever it is in the
+  // buffer.
   CHECK(features(TableFile(head + "\"31,m").read(declared())) == filled);
   const std::string longest = "31,m,1," + std::string(most - 11, 'x') + ",yes";
   REQUIRE(longest.size() == most);
@@ -188,7 +189,7 @@ TEST_CASE(
   const auto says = [&](const std::string& rows) {
     file.replace("sex,on,age,y\n" + rows);
     const std::string text = message<privgrad::IoError>([&] { file.read(strict); });
-    CHECK(text.find("secret") == text.npos);  // no message shows what stands in a private row
+    CHECK(text.find("secret") == text.npos);  // no message shows the content of a private row
     return text;
   };
   CHECK_THAT(says("secret,1,2,no\n"),
@@ -210,7 +211,7 @@ TEST_CASE("table: columns are chosen by patterns, the first that fits, and by na
                               column("x", "number", {{"fill", 0, {}}}), column("i*", "drop")});
   const Value::Object params{{"columns", columns, {}}, {"classes", 2, {}}};
   CHECK(features(file.read(params)) == Floats{4, 1, 3});
-  // In a file with another order, and with one column less that is left out, they are the same.
+  // In a file with another order, and without an unused column, the rows are the same.
   file.replace("x,y,a_1,b_2,id\n3,0,4,1,2\n");
   CHECK(features(file.read(params)) == Floats{4, 1, 3});
 }
@@ -303,7 +304,7 @@ TEST_CASE("table: a date becomes the parts that are declared", "[data_source]") 
     expected.insert(expected.end(), more.begin(), more.end());
   CHECK(features(source->read(Split::train)) == expected);
 
-  // What is no such day: not in the calendar, of another form, missing, declared as missing.
+  // Invalid days: not in the calendar, in another format, missing, declared as missing.
   for (const char* const bad : {"29.02.2023", "31.04.2024", "0.1.2024", "1.13.2024", "1.1.24",
                                 "2024-01-01", "1.1.2024 ", "1.1.2024x", "1.1.", "", "NA",
                                 "99.99.9999", "-1.1.2024", "1.1.1900", "31.12.1899", "1.1.2101"}) {
@@ -318,7 +319,7 @@ TEST_CASE("table: a date becomes the parts that are declared", "[data_source]") 
                ContainsSubstring("is not a date of the form '%d.%m.%Y' from 1900 to 2100; say in "
                                  "columns what such a row becomes (other: true)"));
   }
-  // A time of day is read, and left out.
+  // A time of day is read and ignored.
   const TableFile times("at,y\n2024-01-01T23:59:60.25,0\n2024-01-01T9:00:00.0,1\n");
   CHECK(features(times.read({{"columns",
                               date({{"format", "%Y-%m-%dT%H:%M:%S.%f", {}},
@@ -404,7 +405,7 @@ TEST_CASE("table: numbers with commas, blanks, other quotes, comments, missing b
       numbers("0,-999,1\n", {{"missing", list({"-999"}), {}},
                              {"columns", list({column("*", "number", {{"fill", 7, {}}})}), {}}}) ==
       Floats{7, 1});
-  // A comma is no decimal point unless it is said, and a point none where it is.
+  // A comma is a decimal point only if declared, and then a point is not.
   const TableFile mixed("0;1.5\n");
   CHECK_THROWS_WITH(mixed.read({{"target", "0", {}},
                                 {"header", false, {}},
@@ -442,7 +443,7 @@ TEST_CASE("table: compressed files are read, and what swells beyond reason is no
     CHECK_THROWS_WITH(file.read(),
                       ContainsSubstring("is oversized") && ContainsSubstring("once decompressed"));
   }
-  // Where one row may not end a run, it may be the whole of what swells.
+  // If no row may end a run, a single row may be the whole of what expands.
   const std::string swollen =
       "age,sex,smokes,notes,y\n31,m,1,,yes\n" + std::string(std::size_t{48} << 20, 'x') + "\n";
   for (const std::string& packed : {gzip(swollen), zstd(swollen)})
@@ -451,8 +452,8 @@ TEST_CASE("table: compressed files are read, and what swells beyond reason is no
 
 TEST_CASE("table: the forms of quotes, across any boundary of what is read ahead",
           "[data_source]") {
-  // Fields with delimiters, doubled quotes and line ends, moved by one byte each time, so that the
-  // boundary of a buffer (1 MiB) falls on each of their bytes.
+  // Fields with delimiters, doubled quotes and line ends, shifted by one byte each time, so that
+  // the boundary of a buffer (1 MiB) falls on each of their bytes.
   const std::string odd = "\"a,\"\"b\"\"\r\nc\"";
   const Value columns = list(
       {column("k", "category", {{"values", list({"a,\"b\"\r\nc"}), {}}}), column("*", "drop")});
@@ -478,7 +479,7 @@ TEST_CASE("table: a split sends each row to a side that no other row changes", "
     for (const std::string& row : some) text += row;
     const TableFile file(text);
     const auto source = file.open({{"split", split, {}}, {"classes", 2, {}}});
-    std::map<float, bool> is_test;  // by `a`, which is a row's own
+    std::map<float, bool> is_test;  // by `a`, which is unique to a row
     for (const Split side : {Split::train, Split::test}) {
       Dataset data = source->read(side);
       for (std::size_t i = 0; i < data.rows(); ++i)
@@ -490,7 +491,7 @@ TEST_CASE("table: a split sends each row to a side that no other row changes", "
   const Value by_row = object({{"test", 0.2, {}}});
   const auto all = sides(rows, by_row);
   const auto tests = std::count_if(all.begin(), all.end(), [](auto& x) { return x.second; });
-  // 80 are expected; seven standard deviations of a binomial number (8) are less than 56.
+  // 80 are expected; seven standard deviations of the binomial distribution (8) are below 56.
   CHECK(std::abs(tests - 80) < 56);
   SECTION("rows that go or come") {
     for (const std::size_t gone : {0u, 17u, 399u}) {

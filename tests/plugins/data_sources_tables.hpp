@@ -1,4 +1,4 @@
-// What tests of tables share: a file, and the declaration of its columns.
+// Common code of the tests of tables: a file, and the declaration of its columns.
 #pragma once
 
 #include <filesystem>

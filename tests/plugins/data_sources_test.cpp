@@ -85,8 +85,8 @@ TEST_CASE("synthetic: a longer data set begins with the shorter one, and splits 
 
 TEST_CASE("synthetic: hypercube clusters are unit Gaussians at the distance that was asked for",
           "[data_source]") {
-  // 20000 rows: a class mean is off by about sqrt(100/10000) = 0.1 in norm, across the line of the
-  // centres by far less along it. Fixed seed, so the tolerance is either met or not.
+  // 20000 rows: the error of a class mean is about sqrt(100/10000) = 0.1 in norm, mostly across the
+  // line of the centres. The seed is fixed, so the result is reproducible.
   auto data = synthetic({{"rows", 20000, {}}, {"distance", 10, {}}})->read(Split::train);
   const auto low = class_mean(data, 0);
   const auto high = class_mean(data, 1);
@@ -126,7 +126,7 @@ TEST_CASE("synthetic: gaussian classes lie about `separation` apart", "[data_sou
       square += d * d / 15.0;
     }
   }
-  // The class means of 100 rows each add 2 * 200 / 100 = 4 to the square of every distance.
+  // The means of 100 rows per class add 2 * 200 / 100 = 4 to the square of every distance.
   CHECK_THAT(std::sqrt(square - 4.0), WithinRel(30.0, 0.05));
 }
 
@@ -199,7 +199,7 @@ TEST_CASE("synthetic: what cannot be is refused in one line", "[data_source]") {
 
 TEST_CASE("synthetic: the default data set is the same, bit for bit, on every machine",
           "[data_source]") {
-  // From a second implementation of the documented generator, in another language (Python).
+  // From an independent implementation of the documented generator in another language (Python).
   auto data = synthetic({})->read(Split::train);
   CHECK(data.features()[0] == -0.3145744502544403f);
   CHECK(fingerprint(data) == 10479301015296643217u);

@@ -1,11 +1,11 @@
-// Values of tables: each is what it is, however a program has written it.
+// Values of tables: each keeps its meaning, however a program has written it.
 #include "data_sources_tables.hpp"
 
 namespace data_sources_table_test {
 
 TEST_CASE("table: a value is what it is, however a program has written it", "[data_source]") {
-  // Beside a missing value pandas writes 2 as 2.0, and true as True; float32 is 0.1 to NumPy, and
-  // 0.10000000149011612 to Python.
+  // If a column has a missing value, pandas writes 2 as 2.0, and true as True; float32 0.1 is 0.1
+  // in NumPy, and 0.10000000149011612 in Python.
   const TableFile file(
       "number,category,boolean,label,y\n"
       "1,2,1,1,0\n"
@@ -44,7 +44,7 @@ TEST_CASE("table: a value is what it is, however a program has written it", "[da
     CHECK(place(row) == places[row]);
     CHECK(all[row * 7 + 6] == (row < 7 ? 1.0f : 0.0f));
   }
-  // A number is what float32 holds of it, and then scaled: 0.25 is the place of 0 in -1..3.
+  // A number is rounded to float32 and then scaled: 0.25 is the position of 0 in -1..3.
   const auto scaled = [](float x) {
     return static_cast<float>((static_cast<double>(x) + 1.0) / 4.0);
   };
@@ -110,10 +110,10 @@ TEST_CASE("table: rows stay on their sides, however a program has written their 
   CHECK(sides(whole) == sides(pointed));
 }
 
-/// Pairs of what pandas 3.1 writes of one cell, beside other rows of one kind and of another.
+/// Pairs of texts that pandas 3.1 writes for one cell, depending on the other rows.
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
-/// The numbers of the rows that a split trains on, where each row has this cell beside its number.
+/// The target numbers of the training rows, in a table where each row has this cell.
 Floats side_of_rows_with(const std::string& cell, Value::Object form = {}) {
   std::string text = "n;cell;y\n";
   for (int row = 0; row < 64; ++row) text += std::to_string(row) + ";" + cell + ";1\n";
@@ -144,7 +144,7 @@ TEST_CASE("table: rows stay on their sides, however pandas has written a whole c
     INFO(one << " and " << other);
     CHECK(side_of_rows_with(one) == side_of_rows_with(other));
   }
-  // Of 64 rows all are on the same sides by chance with probability 2^-64.
+  // By chance all of 64 rows are on the same sides with probability 2^-64.
   const Pairs different = {{"2020-01-01", "2020-01-02"},
                            {"2020-01-01", "2020-01-01 00:00:01"},
                            {"2020-01-02 03:00:00", "2020-01-02 03:00:00+00:00"},
@@ -190,7 +190,8 @@ TEST_CASE("table: a day is one, whatever pandas writes behind it because of othe
   CHECK(is_day("2024-03-01 12:30:00.000000", seconds));
   CHECK(is_day("2024-03-01T12:30:00", "%Y-%m-%dT%H:%M:%S.%f"));
   CHECK(is_day("2024-03-01", "%Y-%m-%d %H:%M"));
-  // A time of day that a form without one has not, and what a list of texts cannot hold.
+  // A time of day that a format without one does not accept, and texts that a list of texts cannot
+  // contain.
   for (const char* const text :
        {"2024-03-01 00:00:01", "2024-03-01 12:30:00", "2024-3-1 00:00:00", "2024-03-01 00:00",
         "2024-03-01 00:00:00.0", "2024-03-01 00:00:00 00:00:00", " 00:00:00", "1999-12-31",

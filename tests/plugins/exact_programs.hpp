@@ -1,5 +1,5 @@
-// Networks, examples, and what programs that are ExactClipping make of them: for the tests of every
-// backend that offers it.
+// Networks, examples, and the results of ExactClipping programs, for the tests of every backend
+// that offers it.
 #pragma once
 
 #include <algorithm>
@@ -28,10 +28,9 @@ using Generator = std::mt19937_64;
 
 inline constexpr float kInf = std::numeric_limits<float>::infinity();
 inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-inline constexpr std::uint64_t kCells = std::uint64_t{1}
-                                        << 26;  // of a clip norm, as the core has it
+inline constexpr std::uint64_t kCells = std::uint64_t{1} << 26;  // of a clip norm, as in the core
 
-/// Threads that take the next chunk each.
+/// Threads that each take the next chunk.
 class ThreadExecutor final : public Executor {
  public:
   explicit ThreadExecutor(std::size_t threads) : threads_(threads) {}
@@ -53,7 +52,7 @@ class ThreadExecutor final : public Executor {
   std::size_t threads_;
 };
 
-/// From parts by value: gcc 12 takes nested braces for uninitialised memory.
+/// Takes its parts by value, because gcc 12 considers nested braces uninitialised memory.
 inline Network make_network(Shape features, std::vector<Layer> layers,
                             Loss loss = Loss::cross_entropy, std::size_t classes = 3) {
   Network network;
@@ -77,9 +76,8 @@ inline const Activation kRelu{ActivationKind::relu};
 inline const Activation kTanh{ActivationKind::tanh};
 inline const Activation kSigmoid{ActivationKind::sigmoid};
 
-/// The preset wrn_16_4, layer by layer, with a 16th of its channels (4 at first, and 2 groups of
-/// them) and for images of 8 x 8: what the backends make of its blocks at a size that tests can
-/// execute.
+/// The preset wrn_16_4, layer by layer, with a 16th of its channels (initially 4, in 2 groups) and
+/// for images of 8 x 8, so that tests can execute the backends' code for its blocks.
 inline Network small_residual_network() {
   ExampleShape images;
   images.features = {32, 32, 3};
@@ -96,8 +94,8 @@ inline Network small_residual_network() {
   return network;
 }
 
-/// Every layer, activation and loss, in front, between and behind dense layers; widths beside the
-/// extents of tiles, inner extents beside the blocks that products are cut into.
+/// Every layer, activation and loss, before, between and after dense layers; widths near the sizes
+/// of tiles, and inner extents near the sizes of blocks of products.
 inline std::vector<Network> networks() {
   const Pool max = pool(PoolKind::max, 2, 2);
   const Pool average = pool(PoolKind::average, 3, 2);
@@ -119,9 +117,9 @@ inline std::vector<Network> networks() {
       make_network({12, 12}, {conv(3, 1), pool(PoolKind::average, 12, 12)}, Loss::squared),
       make_network({6}, {table, LayerNorm{}, Dense{8}, kRelu, Dense{3}}),
       make_network({6}, {table, Flatten{}, kTanh, Dense{3}}),
-      // Shortcuts, as they are and projected: around a block, from one place twice, to a layer whose
-      // output another begins at, from the features, from in front of an activation that would
-      // otherwise be written over it, around dense layers and from images to them.
+      // Shortcuts, plain and projected: around a block, two from one place, to a layer at whose
+      // output another begins, from the features, from before an activation that would otherwise
+      // overwrite it, around dense layers and from images to them.
       make_network({7, 6, 2},
                    {conv(6, 3, 1, 1), GroupNorm{.groups = 3}, kRelu, conv(6, 3, 1, 1), kTanh,
                     conv(6, 3, 1, 1), Shortcut{.over = 5}, kRelu, conv(9, 3, 2, 1),
@@ -133,8 +131,8 @@ inline std::vector<Network> networks() {
                          Shortcut{.over = 3}, kRelu, Dense{3}}),
       make_network({4, 4}, {conv(2, 3), kTanh, Flatten{}, Dense{8}, Shortcut{.over = 1}, Dense{3}}),
       small_residual_network(),
-      // Dense layers at each place: of tokens, with odd and even numbers of them, of pixels, of a
-      // single place, with a shortcut around them, and in front of everything.
+      // Dense layers at each place: for odd and even numbers of tokens, for pixels, for a single
+      // place, with a shortcut around them, and as the first layer.
       make_network({7}, {table, each(12), kTanh, each(5), Shortcut{.over = 3}, LayerNorm{}, each(9),
                          kRelu, Dense{3}}),
       make_network({6, 5}, {each(50), kRelu, each(4), Flatten{}, Dense{3}}),
@@ -142,8 +140,8 @@ inline std::vector<Network> networks() {
       make_network({1, 9}, {each(20), kTanh, each(3)}),
       make_network({9}, {each(20), kRelu, each(3)}),
   };
-  // Every activation where nothing is in place for it: first, behind and in front of dense layers,
-  // convolutions and itself, where a shortcut begins and where one ends.
+  // Every activation where nothing can be done in place: first, after and before dense layers,
+  // convolutions and itself, and where a shortcut begins or ends.
   for (const auto& [kind, name] : kActivations) {
     const Activation f{kind};
     networks.push_back(make_network(
@@ -153,7 +151,7 @@ inline std::vector<Network> networks() {
   return networks;
 }
 
-/// Of each built-in model.
+/// One network of each built-in model.
 inline std::vector<Network> house_networks() {
   ExampleShape images;
   images.features = {28, 28};
@@ -221,7 +219,7 @@ struct Compiled {
     Generator generator(seed);
     Floats parameters = normals(generator, size, 0.3);
     for (const ParameterBlock& block : parameter_blocks(network)) {
-      // Outputs of large networks would be so large that the loss is flat.
+      // The outputs of large networks would be so large that the loss is flat.
       const float size_of_weights = block.fan_in > 100 ? 0.2f : 1.0f;
       for (std::size_t i = 0; i < element_count(block.shape); ++i) {
         parameters[block.offset + i] *= size_of_weights;
@@ -251,7 +249,8 @@ struct Compiled {
   std::vector<std::size_t> offsets;  // of each group, and the end
   std::vector<std::size_t> weights;  // of each group
   std::vector<bool> dense;           // whether the group is a dense layer of one place
-  std::vector<bool> convolution;     // or of several, a convolution, or a shortcut's projection
+  // or a dense layer at several places, a convolution, or a shortcut's projection
+  std::vector<bool> convolution;
 };
 
 inline Floats gradient_rows(const Compiled& one, const Batch& batch) {
@@ -260,7 +259,7 @@ inline Floats gradient_rows(const Compiled& one, const Batch& batch) {
   return rows;
 }
 
-/// Factors of `flat` clipping to norm 1, in cells: as long as they may be.
+/// Factors of `flat` clipping to norm 1, in cells: of the largest allowed length.
 inline Doubles longest_scales(const Compiled& one, std::span<const double> norms,
                               std::uint64_t most = kCells) {
   Doubles scales(norms.size(), 1e300);
@@ -275,7 +274,7 @@ inline Doubles longest_scales(const Compiled& one, std::span<const double> norms
   return scales;
 }
 
-/// A batch whose cells are made.
+/// A batch whose cells have been computed.
 struct Made {
   Made(const Compiled& compiled, const Batch& batch, std::size_t most_rows = 0)
       : one(compiled),
@@ -290,7 +289,7 @@ struct Made {
     one.exact.make_cells(*pass, scales, most, lengths);
   }
 
-  /// The sum of all examples but those left out.
+  /// The sum of all examples except those left out.
   Cells sum(const std::vector<std::size_t>& without = {}) const {
     std::vector<std::uint8_t> taken(rows, 1);
     for (const std::size_t row : without) taken[row] = 0;
@@ -349,7 +348,7 @@ inline Cells difference(const Cells& a, const Cells& b) {
   return found;
 }
 
-/// Neighbours of every kind that could reach over to others.
+/// Neighbours of every kind that might affect other examples.
 inline void spoil(Generator& generator, Examples& examples) {
   for (std::size_t row = 0; row < examples.rows(); ++row) {
     switch (generator() % 8) {

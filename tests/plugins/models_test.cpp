@@ -29,7 +29,7 @@ class SeededStream final : public RandomStream {
   std::mt19937_64 generator_;
 };
 
-/// For what must not draw.
+/// For code that must not draw.
 class NoStream final : public RandomStream {
  public:
   std::uint64_t uniform_below(std::uint64_t) override { throw std::logic_error("drew"); }
@@ -125,7 +125,7 @@ TEST_CASE("mlp: parameters out of range are refused", "[model]") {
   CHECK_THROWS_WITH(model("mlp", given("activation", "rely")), ContainsSubstring("'relu'"));
   // Zeros would keep all units of a layer equal for ever.
   CHECK_THROWS_AS(model("mlp", given("initialisation", "zeros")), ConfigError);
-  // A product that no memory could hold must not wrap round to a small one.
+  // A product too large for any memory must not wrap around to a small one.
   const auto huge = model("mlp", given("hidden", Value::List{std::int64_t{1} << 62}));
   CHECK_THROWS_AS(huge->network({{784}, 10}), ConfigError);
 }

@@ -29,7 +29,7 @@ auto create(const char* name, const Value& params, std::size_t parameters) {
   return optimizer;
 }
 
-/// The parameter after each of the gradients, from 0, with learning rate 1.
+/// The parameter after each gradient, starting at 0, with learning rate 1.
 std::vector<double> path(Optimizer& optimizer, const std::vector<float>& gradients) {
   std::vector<float> w{0.0f};
   std::vector<double> positions;
@@ -48,7 +48,7 @@ const std::vector<float> kGradients{1.0f, -3.0f, 0.5f, 2.0f, 2.0f, -0.25f};
 
 }  // namespace
 
-// The sums written out: m_t = sum_i (1-beta) beta^(t-i) g_i / (1 - beta^t), t = 1, 2, ...
+// The explicit sums: m_t = sum_i (1-beta) beta^(t-i) g_i / (1 - beta^t), t = 1, 2, ...
 TEST_CASE("momentum: hong is the weighted mean of the gradients", "[optimizer]") {
   for (const double beta : {0.0, 0.5, 0.9, 0.999}) {
     const auto optimizer = create("momentum", momentum(beta, "hong"), 1);
@@ -72,7 +72,7 @@ TEST_CASE("momentum: heavy ball sums what is left of the gradients", "[optimizer
   // v: 1, -2.5, -0.75, 1.625, 2.8125, 1.15625; all exact in binary.
   CHECK(path(*optimizer, kGradients) ==
         std::vector<double>{-1.0, 1.5, 2.25, 0.625, -2.1875, -3.34375});
-  optimizer->start(1);  // forgets
+  optimizer->start(1);  // must forget the earlier steps
   CHECK(path(*optimizer, {1.0f}) == std::vector<double>{-1.0});
 }
 
@@ -102,7 +102,7 @@ TEST_CASE("adam: follows its definition", "[optimizer]") {
 }
 
 TEST_CASE("adam: a constant gradient of any size gives steps of the learning rate", "[optimizer]") {
-  // m and sqrt(v) are both |g| then; g^2 is not a float32 for either end.
+  // m and sqrt(v) are both |g| then; g^2 is not representable in float32 at either end.
   for (const float g : {1e30f, 1.0f, 1e-3f, -1e30f}) {
     const auto optimizer = create("adam", Value::Object{{"eps", 1e-12, {}}}, 1);
     const auto got = path(*optimizer, std::vector<float>(5, g));
@@ -118,10 +118,10 @@ TEST_CASE("normalized_sgd: every step is as long as the learning rate", "[optimi
   const auto step = [&](float x, float y) {
     optimizer->step(w, TrustBase::release({x, y}), {.step = 0, .learning_rate = 0.5});
   };
-  step(3.0f, -4.0f);  // 5 long
+  step(3.0f, -4.0f);  // its length is 5
   CHECK_THAT(w[0], WithinRel(0.7, 1e-6));
   CHECK_THAT(w[1], WithinRel(1.4, 1e-6));
-  // Squares that no float32 holds.
+  // Squares that float32 cannot represent.
   step(3e30f, -4e30f);
   step(3e-30f, -4e-30f);
   CHECK_THAT(w[0], WithinRel(0.1, 1e-5));
@@ -138,7 +138,7 @@ TEST_CASE("ftrl: the parameters are the start less the released sum", "[optimize
     optimizer->step(w, TrustBase::release({sum}), {.step = 0, .learning_rate = rate});
     return w[0];
   };
-  // All exact in binary. What was released before does not count.
+  // All exact in binary. Earlier releases do not count.
   CHECK(after(1.0f, 0.5) == 1.5f);
   CHECK(after(-3.0f, 0.5) == 3.5f);
   CHECK(after(-3.0f, 0.25) == 2.75f);

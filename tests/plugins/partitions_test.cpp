@@ -17,7 +17,7 @@ using privgrad::Value;
 
 namespace {
 
-/// A partition with the transform that it is.
+/// A partition together with its transform.
 struct Shared {
   privgrad::ComponentPtr<Transform> transform;
   const Partition* partition = nullptr;
@@ -31,7 +31,7 @@ Shared make(const char* name, Value::Object params = {}) {
   return shared;
 }
 
-/// Row i has the label of i mod `classes`, and two features: i and the label.
+/// Row i has the label i mod `classes` and two features: i and the label.
 Dataset rows_of(std::size_t rows, std::size_t classes) {
   std::vector<float> features, targets;
   for (std::size_t i = 0; i < rows; ++i) {
@@ -97,7 +97,7 @@ TEST_CASE("shards: clients have as many labels as shards, where labels fill whol
     CHECK(set.size() <= 2);
     of_two += set.size() == 2 ? 1 : 0;
   }
-  CHECK(of_two >= 5);  // both shards of one label on one client: a chance of 1 in 19 for each
+  CHECK(of_two >= 5);  // both shards of a label belong to one client: probability 1 in 19 each
 }
 
 TEST_CASE("dirichlet: a small alpha gives few labels, a large one all", "[partition]") {
@@ -119,7 +119,7 @@ TEST_CASE("dirichlet: the shares of a label have the mean and variance of the di
           "[partition]") {
   // Dir(alpha, ..., alpha) of M parts: mean 1/M, variance (M-1)/(M^2 (M alpha + 1)). 400 draws: the
   // standard error of the mean share is below 0.012 and that of the variance below 7 % (measured
-  // with a generator of another kind); the bounds are 4 of them, false alarms below 1e-4.
+  // with another generator); the bounds are 4 of them, with false alarms below 1e-4.
   const Dataset data = rows_of(1000, 1);
   for (const double alpha : {0.4, 2.0}) {
     const auto shared = make("dirichlet", {{"alpha", alpha, {}}});
@@ -137,8 +137,8 @@ TEST_CASE("dirichlet: the shares of a label have the mean and variance of the di
     }
     const double mean = sum / made, variance = squares / made - mean * mean;
     CHECK_THAT(mean, WithinAbs(1.0 / 3.0, 1e-9));  // the shares add up to 1
-    // Draws that leave a client without examples are made anew, which narrows small alphas a
-    // little.
+    // Draws that leave a client without examples are repeated, which slightly narrows the
+    // distribution for small alphas.
     CHECK_THAT(variance, WithinRel(2.0 / (9.0 * (3.0 * alpha + 1.0)), 0.2));
   }
 }

@@ -1,4 +1,4 @@
-// The sampler `allocation`: each row draws its step of an epoch by itself.
+// The sampler `allocation`: each row draws its own step of an epoch.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -31,14 +31,14 @@ auto allocation(int steps_per_epoch, std::uint64_t size,
 }
 
 Rows draw(Sampler& sampler, std::uint64_t step, std::size_t rows, std::uint64_t seed = 1) {
-  Rows batch{99};  // what was in it before must not matter
+  Rows batch{99};  // the previous content must not matter
   sampler.sample(step, rows, TestRandom(seed), batch);
   return batch;
 }
 
 constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
-/// The step that each row has in an epoch; each has one.
+/// The step of each row in an epoch; each row has exactly one.
 std::vector<std::uint32_t> steps_of(Sampler& sampler, std::uint64_t epoch,
                                     std::uint32_t epoch_steps, std::size_t rows,
                                     std::uint64_t seed = 1) {
@@ -68,14 +68,14 @@ TEST_CASE("allocation: each row is in one step of each epoch", "[sampler][alloca
 TEST_CASE("allocation: a row's step follows from key, epoch and row alone",
           "[sampler][allocation][privacy]") {
   const auto all = steps_of(*allocation(8, 1000), 3, 8, 1000);
-  // However many rows there are, behind it or in the plan.
+  // It does not depend on the number of rows that follow, or in the plan.
   for (const std::size_t rows : {std::size_t{1}, std::size_t{63}, std::size_t{999}}) {
     const auto some = steps_of(*allocation(8, 1000), 3, 8, rows);
     CHECK(std::equal(some.begin(), some.end(), all.begin()));
     CHECK(steps_of(*allocation(8, rows), 3, 8, rows) == some);
   }
   CHECK(steps_of(*allocation(8, 1000), 3, 8, 1001).size() == 1001);
-  // Whatever was drawn before, in whatever order, and by a sampler that begins there.
+  // It does not depend on earlier draws or their order; a sampler that begins there gives the same.
   const auto sampler = allocation(8, 1000);
   draw(*sampler, 100, 1000);
   for (std::uint64_t within = 8; within-- > 0;) {
@@ -86,7 +86,7 @@ TEST_CASE("allocation: a row's step follows from key, epoch and row alone",
       CHECK(draw(*sampler, 24 + within, 500, seed) ==
             draw(*allocation(8, 1000), 24 + within, 500, seed));
   }
-  // Other epochs and other keys draw otherwise: about 125 of 1000 are the same.
+  // Other epochs and other keys give other draws: about 125 of 1000 agree.
   const auto again = [&](const std::vector<std::uint32_t>& other) {
     int same = 0;
     for (std::size_t row = 0; row < 1000; ++row) same += all[row] == other[row] ? 1 : 0;
@@ -97,8 +97,8 @@ TEST_CASE("allocation: a row's step follows from key, epoch and row alone",
   CHECK(std::abs(again(steps_of(*allocation(8, 1000), 3, 8, 1000, 2)) - 125) < 63);
 }
 
-// 27 outcomes of three rows and three steps, 26 degrees of freedom: P(chi2 > 80) = 2e-7. That the
-// outcomes are equally likely is all: uniform steps, independent rows, and so binomial sizes.
+// 27 outcomes of three rows and three steps, 26 degrees of freedom: P(chi2 > 80) = 2e-7. Equally
+// likely outcomes imply uniform steps, independent rows, and binomial sizes.
 TEST_CASE("allocation: every outcome of an epoch is equally likely",
           "[sampler][allocation][statistics]") {
   const auto sampler = allocation(3, 3);
@@ -112,7 +112,7 @@ TEST_CASE("allocation: every outcome of an epoch is equally likely",
   CHECK(chi2 < 80.0);
 }
 
-// The same of consecutive epochs: 64 outcomes of three rows in two epochs of two steps, 63 degrees
+// The same for consecutive epochs: 64 outcomes of three rows in two epochs of two steps, 63 degrees
 // of freedom: P(chi2 > 140) = 1e-7.
 TEST_CASE("allocation: epochs are drawn independently", "[sampler][allocation][statistics]") {
   const auto sampler = allocation(2, 3);
@@ -145,7 +145,7 @@ TEST_CASE("allocation: an epoch is charged whole, at its first step, by its smal
     releases.push_back(Event::gaussian(sigma));
   for (const Adjacency adjacency :
        {Adjacency::add_or_remove_one, Adjacency::zero_out, Adjacency::replace_one}) {
-    // The last epoch has one step of three, and is charged for three.
+    // The last epoch has one step of three, but is charged for three.
     CHECK(allocation(3, 10, adjacency)->charges(releases) ==
           std::vector<Event>{Event::random_allocation(3, Event::gaussian(2.0)), nothing, nothing,
                              Event::random_allocation(3, Event::gaussian(5.0)), nothing, nothing,

@@ -1,4 +1,4 @@
-// The sampler `cyclic_poisson`: each row by its own coin, in one step of each cycle.
+// The sampler `cyclic_poisson`: each row is drawn by its own coin, in one step of each cycle.
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -29,7 +29,7 @@ auto cyclic(double batch_size, int cycle, std::uint64_t size,
 }
 
 Rows draw(Sampler& sampler, std::uint64_t step, std::size_t rows) {
-  Rows batch{99};  // what was in it before must not matter
+  Rows batch{99};  // the previous content must not matter
   sampler.sample(step, rows, TestRandom(1), batch);
   return batch;
 }
@@ -82,7 +82,7 @@ TEST_CASE("cyclic_poisson: a cycle is charged at its first step, by its smallest
         std::vector<Event>{Event::poisson_sampled(0.25, Event::gaussian(2.0)), Event::nothing(),
                            Event::nothing(), Event::poisson_sampled(0.25, Event::gaussian(5.0)),
                            Event::nothing()});
-  // With cycles of one step it is poisson.
+  // With cycles of one step it equals poisson.
   CHECK(cyclic(15.0, 1, 60)->charges(releases).back() ==
         Event::poisson_sampled(0.25, Event::gaussian(5.0)));
   CHECK(sampler->expected_batch_size(7) == 5.0);

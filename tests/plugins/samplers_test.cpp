@@ -19,7 +19,7 @@ namespace {
 
 std::vector<std::uint32_t> draw(Sampler& sampler, std::uint64_t step, std::size_t rows,
                                 std::uint64_t seed = 1) {
-  std::vector<std::uint32_t> batch{99};  // what was in it before must not matter
+  std::vector<std::uint32_t> batch{99};  // the previous content must not matter
   sampler.sample(step, rows, TestRandom(seed), batch);
   return batch;
 }
@@ -71,7 +71,8 @@ Value plain(const char* key, Value value) {
   return Value::Object{{key, value, {}}, {"amplification", false, {}}};
 }
 
-/// Lane i of the k-th draw is binary digit k of i/8: eight rows whose U runs through the eighths.
+/// Lane i of the k-th draw is binary digit k of i/8: the U of eight rows takes all multiples of
+/// 1/8.
 class Eighths final : public privgrad::RandomSource {
  public:
   std::unique_ptr<privgrad::RandomStream> stream(std::uint64_t) const override {
@@ -112,8 +113,8 @@ TEST_CASE("poisson: a row wins exactly when its uniform number is below q", "[sa
   }
 }
 
-// The bounds are 6 standard deviations of statistics that are nearly normal: a false alarm in one
-// of the 12 comparisons has probability below 1e-7, and the seed is fixed.
+// The bounds are 6 standard deviations of nearly normal statistics: a false alarm in one of the 12
+// comparisons has a probability below 1e-7, and the seed is fixed.
 TEST_CASE("poisson: counts, rows and neighbouring rows behave as independent coins", "[sampler]") {
   constexpr std::size_t kRows = 700;  // 11 groups of 63 lanes and a rest
   constexpr std::size_t kSteps = 3000;
@@ -141,7 +142,7 @@ TEST_CASE("poisson: counts, rows and neighbouring rows behave as independent coi
       chi2 += (count - kSteps * q) * (count - kSteps * q) / (kSteps * q * (1.0 - q));
     }
     CHECK(std::abs(chi2 - kRows) < 6.0 * std::sqrt(2.0 * kRows));
-    // Pairs of one step: mean (n-1) q^2; variance as for overlapping products of coins.
+    // Pairs in one step: mean (n-1) q^2; variance as for overlapping products of coins.
     const double n1 = kRows - 1.0;
     const double pair_variance =
         n1 * (q * q - std::pow(q, 4)) + 2.0 * (n1 - 1.0) * (std::pow(q, 3) - std::pow(q, 4));
@@ -163,8 +164,8 @@ TEST_CASE("poisson: the rate and the divisor are constants of the plan", "[sampl
   CHECK(by_rate->expected_batch_size(0) == 250.0);
   const auto by_size = make("poisson", size(250), 1000, Adjacency::add_or_remove_one);
   CHECK(by_size->expected_batch_size(0) == 250.0);
-  // Rows that are really there change neither, and each still wins with probability q: 1e5 rows of
-  // the same rate, 6 standard deviations (2e-9).
+  // The actual number of rows changes neither, and each row is still drawn with probability q: 1e5
+  // rows with the same rate, 6 standard deviations (2e-9).
   const auto batch = draw(*by_size, 0, 100000);
   CHECK(std::abs(static_cast<double>(batch.size()) - 25000.0) < 6.0 * std::sqrt(18750.0));
   CHECK(by_size->expected_batch_size(0) == 250.0);
@@ -220,7 +221,8 @@ TEST_CASE("poisson and fixed_size follow a schedule of batch sizes, and charge e
                            Event::poisson_sampled(0.505, Event::gaussian(2.0)),
                            Event::gaussian(2.0)});
   CHECK(draw(*poisson, 2, 100).size() == 100);
-  // 100 coins of probability 0.1 in each of 1000 streams: 6 standard errors, a false alarm in 5e8.
+  // 100 coins with probability 0.1 in each of 1000 streams: 6 standard errors, one false alarm in
+  // 5e8.
   double total = 0.0;
   for (std::uint64_t seed = 0; seed < 1000; ++seed) {
     std::vector<std::uint32_t> batch;
@@ -237,7 +239,7 @@ TEST_CASE("poisson and fixed_size follow a schedule of batch sizes, and charge e
                            Event::gaussian(2.0)});
   CHECK(draw(*fixed, 1, 100).size() == 50);
 
-  // Two sizes for one step: none of them is the right one.
+  // Two sizes for one step contradict each other.
   CHECK_THROWS_WITH(started("poisson", rate(0.1)), ContainsSubstring("exactly one"));
   CHECK_THROWS_WITH(started("poisson", size(10)), ContainsSubstring("exactly one"));
   CHECK_THROWS_WITH(started("fixed_size", size(10)), ContainsSubstring("exactly one"));
@@ -360,7 +362,8 @@ TEST_CASE("shuffle: an epoch is charged at its start by its costliest release", 
   CHECK(charged == std::vector<Event>{Event::gaussian(1.0), nothing, nothing, Event::gaussian(0.5),
                                       nothing, nothing, Event::gaussian(7.0)});
 
-  // Every prefix is covered: an example costs at most the costliest release of each epoch begun.
+  // Every prefix is covered: an example costs at most the most expensive release of each epoch that
+  // has begun.
   double spent = 0.0;
   for (std::size_t steps = 1; steps <= sigma.size(); ++steps) {
     if (const auto* gaussian = std::get_if<privgrad::GaussianEvent>(&charged[steps - 1].kind())) {

@@ -28,11 +28,11 @@ CASES = [  # image, scales, angles, order, height, width, channels
 
 
 def image(kind, height, width, channels):
-    """As in transforms_scattering_test.cpp: in whole numbers, so that both are the same."""
+    """The same image as in transforms_scattering_test.cpp: in whole numbers, so that both are equal."""
     y, x, c = np.mgrid[:height, :width, :channels]
     if kind == "noise":
         return (37 * y + 101 * x + 17 * y * x + 59 * c) % 256 / 255.0
-    # As wide as a stroke of a pen, on a background of 0.
+    # As wide as a pen stroke, on a background of 0.
     square = (2 * y - height) ** 2 + (2 * x - width + 4 * c) ** 2
     return np.maximum(0, 255 - 2 * abs(square - height * width // 4)) / 255.0
 

@@ -1,4 +1,4 @@
-// What the adaptive schedules decide, from numbers that a run might have released.
+// The decisions of the adaptive schedules, for numbers that a run might have released.
 #include <cmath>
 #include <limits>
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// A built-in schedule, started, with its ability.
+/// A started built-in schedule and its ability.
 class Adapting {
  public:
   Adapting(const char* name, const Value& params)
@@ -42,7 +42,8 @@ Value checks(Value more = Value::Object{}) {
 }  // namespace
 
 TEST_CASE("descent_check: no descent raises the budget of a step by its share", "[schedule]") {
-  // rho = 1 / (2 sigma^2) times 1 + raise: sigma over the root of that. By default 0.1.
+  // rho = 1 / (2 sigma^2) is multiplied by 1 + raise: sigma is divided by the square root. The
+  // default is 0.1.
   const Adapting by_default("descent_check", checks());
   CHECK_THAT(by_default.next(5.0, {0.01}), WithinRel(5.0 / std::sqrt(1.1), 1e-15));
   CHECK_THAT(by_default.next(5.0, {0.0}), WithinRel(5.0 / std::sqrt(1.1), 1e-15));

@@ -39,7 +39,7 @@ void check_alike(const Doubles& got, const Doubles& expected, double tolerance) 
     CHECK_THAT(got[t], WithinRel(expected[t], tolerance));
 }
 
-/// A table of influences in a folder of its own.
+/// A table of influences in its own folder.
 class Table {
  public:
   explicit Table(const std::string& text) { write_file(file(), text); }
@@ -81,9 +81,9 @@ TEST_CASE("dynamic: the fitted exponential decay of an exponential influence is 
   const Value influence = object({{"kind", "exponential"}, {"gamma", 0.97}});
   const auto decay = started(influence, 100, "exponential_decay");
   check_alike(values(*decay, 100), values(*started(influence, 100), 100), 1e-6);
-  // sigma_t^2 in proportion to gamma^(t/2): the rate of examples/manifests/mnist35-dynamic.yaml.
+  // sigma_t^2 is proportional to gamma^(t/2): the rate of examples/manifests/mnist35-dynamic.yaml.
   CHECK_THAT(std::log(decay->value(0) / decay->value(1)), WithinAbs(0.0076148, 1e-7));
-  // Of another influence it is an exponential all the same.
+  // With another influence it is still an exponential.
   const auto other = started(object({{"kind", "momentum"}, {"gamma", 0.9}, {"beta", 0.9}}), 40,
                              "exponential_decay");
   CHECK_THAT(other->value(1) / other->value(0),

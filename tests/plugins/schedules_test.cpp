@@ -121,7 +121,7 @@ TEST_CASE("decays: initial makes them absolute, its absence a shape from 1", "[s
       CHECK(shape->value(step) <= shape->value(step - 1));
       CHECK(absolute->value(step) <= absolute->value(step - 1));
     }
-    // `final` is absolute with initial, relative without.
+    // `final` is absolute if there is an initial value, otherwise relative.
     const bool has_final = params.find("final") != nullptr;
     if (has_final) CHECK(absolute->value(9) == 0.2);
     if (has_final) CHECK(shape->value(9) == 0.2);
@@ -150,7 +150,7 @@ TEST_CASE("decays: a long horizon must not end in no noise, or in infinity", "[s
     CHECK_THROWS_WITH(started(name, absolute, 100000, "noise_multiplier"),
                       ContainsSubstring("no noise is no privacy"));
     CHECK_THROWS_AS(started(name, absolute, 100000, "clip_norm"), privgrad::ConfigError);
-    // A learning rate may die out.
+    // A learning rate may become 0.
     CHECK(started(name, absolute, 100000, "learning_rate")->value(99999) == 0.0);
   }
   const Value rising = Value::Object{{"rate", -0.1, {}}};
@@ -172,6 +172,6 @@ TEST_CASE("decays: parameters out of range", "[schedule]") {
   refused("polynomial", kPolynomial, "final", -1.0);
   refused("cosine", kCosine, "final", -1.0);
   refused("cosine", kCosine, "warmup", -1);
-  refused("cosine", kCosine, "warmup", 10);  // nothing would be left to decay
+  refused("cosine", kCosine, "warmup", 10);  // no steps would be left for the decay
   CHECK_THROWS_AS(started("exponential", Value::Object{}, 10), privgrad::ConfigError);
 }

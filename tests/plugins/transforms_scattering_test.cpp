@@ -1,4 +1,4 @@
-// Wavelet scattering coefficients, beside those of kymatio and what the definition says of them.
+// Wavelet scattering coefficients, compared with those of kymatio and with the definition.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -54,7 +54,7 @@ std::vector<float> image(const std::string& kind, std::size_t height, std::size_
   return pixels;
 }
 
-/// What kymatio makes of an image.
+/// The result of kymatio for an image.
 struct Golden {
   std::string kind;
   std::size_t scales = 0, angles = 0, max_order = 0, height = 0, width = 0, channels = 0;
@@ -101,7 +101,7 @@ double distance(std::span<const float> a, std::span<const double> b) {
   return std::sqrt(difference / square);
 }
 
-/// Where the coefficients of each order begin at a place, and how many there are.
+/// The offset and the number of the coefficients of each order at a place.
 std::vector<std::pair<std::size_t, std::size_t>> orders(const Golden& golden) {
   const std::size_t J = golden.scales, L = golden.angles;
   std::vector<std::pair<std::size_t, std::size_t>> all{{0, 1}, {1, J * L}};
@@ -124,7 +124,8 @@ TEST_CASE("scattering: the coefficients of kymatio, in its order, channels one a
         *transform, shape, image(golden.kind, golden.height, golden.width, golden.channels));
     REQUIRE(found.size() == golden.coefficients.size());
     CHECK(distance(found, golden.coefficients) < 1e-6);
-    // Coefficients of order 2 are a hundredth of those of order 0, and count for themselves here.
+    // Coefficients of order 2 are a hundredth of those of order 0, and are compared separately
+    // here.
     const std::size_t per_place =
         transform->output_shape({shape, 0}).features.back() / golden.channels;
     for (const auto& [first, count] : orders(golden)) {
@@ -142,7 +143,7 @@ TEST_CASE("scattering: the coefficients of kymatio, in its order, channels one a
 }
 
 TEST_CASE("scattering: the bits of an image are its own", "[transform][scattering][privacy]") {
-  // At any place of any set, beside any others, on each of the instruction sets (tests/cli).
+  // At any place in any set, with any other images, on each of the instruction sets (tests/cli).
   const auto transform = scattering(2, 8, 2);
   const Shape shape{12, 10, 2};
   const std::size_t size = privgrad::element_count(shape);
@@ -162,7 +163,7 @@ TEST_CASE("scattering: the bits of an image are its own", "[transform][scatterin
     const auto there = data.features().subspan(place * alone.size(), alone.size());
     CHECK(std::memcmp(there.data(), alone.data(), there.size_bytes()) == 0);
   }
-  // One instance sees images of another size between: the filters are made anew.
+  // An image of another size in between: the filters are computed again.
   coefficients(*transform, {8, 9}, image("ring", 8, 9, 1));
   const std::vector<float> again = coefficients(*transform, shape, one);
   CHECK(std::memcmp(again.data(), alone.data(), alone.size() * sizeof(float)) == 0);
@@ -180,12 +181,12 @@ TEST_CASE("scattering: what is not a number becomes none, and the smallest ones 
     const std::vector<float> found = coefficients(*transform, shape, broken);
     CHECK(std::any_of(found.begin(), found.end(), [](float x) { return !std::isfinite(x); }));
   }
-  // So small that their squares are 0 are no reason to lose order 0, which is linear.
+  // Coefficients so small that their squares are 0 must not lose order 0, which is linear.
   for (float& pixel : pixels) pixel *= 1e-40f;
   const std::vector<float> small = coefficients(*transform, shape, pixels);
   CHECK(std::all_of(small.begin(), small.end(), [](float x) { return std::isfinite(x); }));
   CHECK(small[0] > 0.0f);
-  // The overflow of one image is its own.
+  // The overflow of one image does not affect others.
   std::vector<float> rows = image("noise", 9, 8, 1);
   const std::vector<float> whole = rows;
   rows.insert(rows.end(), 72, Limits::max());
@@ -201,7 +202,7 @@ TEST_CASE("scattering: what is not a number becomes none, and the smallest ones 
 
 TEST_CASE("scattering: a constant image has its value in order 0, and nothing in the others",
           "[transform][scattering]") {
-  // A wavelet's mean is zero. kymatio's average takes pi as 3.1415: a gain of pi / 3.1415.
+  // A wavelet's mean is zero. kymatio's average uses 3.1415 for pi: a gain of pi / 3.1415.
   const auto transform = scattering(2, 8, 2);
   const auto found = coefficients(*transform, {28, 28}, std::vector<float>(28 * 28, 0.5f));
   REQUIRE(found.size() == 7 * 7 * 81);
@@ -213,7 +214,7 @@ TEST_CASE("scattering: a constant image has its value in order 0, and nothing in
 
 TEST_CASE("scattering: wavelets across the stripes of an image answer, those along them do not",
           "[transform][scattering]") {
-  // Stripes of the frequency of the second scale, 3 pi / 8, that change from row to row.
+  // Stripes with the frequency of the second scale, 3 pi / 8, that change from row to row.
   std::vector<float> pixels;
   for (std::size_t y = 0; y < 32; ++y)
     pixels.insert(
@@ -221,7 +222,7 @@ TEST_CASE("scattering: wavelets across the stripes of an image answer, those alo
         static_cast<float>(std::cos(3.0 * std::numbers::pi / 8.0 * static_cast<double>(y))));
   const auto found = coefficients(*scattering(2, 4, 1), {32, 32}, pixels);
   const float* middle = found.data() + (4 * 8 + 4) * 9;
-  // Angle number t of 4 looks along (1 - t) pi / 4: number 1 along y, number 3 along x.
+  // Angle number t of 4 has the direction (1 - t) pi / 4: number 1 is along y, number 3 along x.
   CHECK(middle[5 + 1] > 0.4f);
   CHECK(middle[5 + 3] < 0.01f);
   CHECK(middle[5 + 0] < middle[5 + 1]);

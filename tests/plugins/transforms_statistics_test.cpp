@@ -1,5 +1,5 @@
-// Transforms that learn from released statistics, and those of one row: what a row adds, at most how
-// much, and what is made of the noised mean.
+// Transforms that learn from released statistics, and transforms of single rows: a row's
+// contribution, its bound, and the use of the noised mean.
 #include <algorithm>
 #include <cmath>
 #include <span>
@@ -46,7 +46,7 @@ double length(std::span<const float> values) {
   return std::sqrt(square);
 }
 
-/// The transform, after learning from the exact mean of what the rows add.
+/// The transform, after learning from the exact mean of the contributions.
 void learn_exactly(Transform& transform, const Shape& shape, const Rows& rows, double noise = 0.0) {
   std::vector<double> sum;
   for (const auto& row : rows) {
@@ -85,7 +85,7 @@ TEST_CASE("standardize, private: a row adds at most what it says, and attains it
   const auto transform = private_one("standardize", {{"range", Value::List{-1.0, 3.0}, {}}});
   const double bound = asks(*transform).request({{5}, 0})->l2_bound;
   CHECK_THAT(bound, WithinRel(std::sqrt(1.25 * 5.0), 1e-5));
-  // At an end of the range, and beyond it.
+  // At the end of the range, and beyond it.
   for (const float x : {-1.0f, 3.0f, 1000.0f, -1e30f})
     CHECK_THAT(length(contribution(*transform, {5}, std::vector<float>(5, x))),
                WithinRel(bound, 2e-6));
@@ -126,7 +126,7 @@ TEST_CASE("pca and whiten, private: a row adds a matrix once, as long as its squ
     const double norm = std::min(3.0, length(row));
     CHECK(length(contribution(*whiten, {2, 3, 4}, row)) <= norm * norm * (1.0 + 1e-6));
   }
-  // All of a row in one channel attains the bound.
+  // A row with all its weight in one channel attains the bound.
   std::vector<float> one_channel(24, 0.0f);
   for (std::size_t p = 0; p < 6; ++p) one_channel[4 * p] = 5.0f;
   CHECK_THAT(length(contribution(*whiten, {2, 3, 4}, one_channel)), WithinRel(9.0, 1e-6));
@@ -211,8 +211,8 @@ TEST_CASE("max_norm: longer rows are shortened; exactly: all but zeros are broug
 }
 
 TEST_CASE("low_frequencies: the orthonormal cosine transform of each channel, cut off") {
-  // Two channels of a 2 x 3 image. Down, (a, b) become (a + b, a - b) / sqrt(2); across, (a, b, c) become
-  // (a + b + c) / sqrt(3), (a - c) / sqrt(2), (a - 2 b + c) / sqrt(6).
+  // Two channels of a 2 x 3 image. Down, (a, b) become (a + b, a - b) / sqrt(2); across, (a, b, c)
+  // become (a + b + c) / sqrt(3), (a - c) / sqrt(2), (a - 2 b + c) / sqrt(6).
   const std::vector<float> image = {1, 10, 2, 20, 4, 40, 8, -10, 16, -20, 32, -40};
   const double two = std::sqrt(2.0), three = std::sqrt(3.0), six = std::sqrt(6.0);
   const double all[] = {63 / (two * three), 0,   -27 / 2.0,           0,
@@ -224,12 +224,12 @@ TEST_CASE("low_frequencies: the orthonormal cosine transform of each channel, cu
   REQUIRE(kept.size() == 12);
   for (std::size_t i = 0; i < 12; ++i)
     CHECK_THAT(static_cast<double>(kept[i]), WithinAbs(all[i], 2e-6));
-  CHECK_THAT(length(kept), WithinAbs(length(image), 1e-5));  // so bounds on norms stay true
+  CHECK_THAT(length(kept), WithinAbs(length(image), 1e-5));  // so bounds on norms remain valid
 
   const auto corner = made("low_frequencies", {{"height", 1, {}}, {"width", 2, {}}});
   CHECK(corner->output_shape({{2, 3, 2}, 0}).features == Shape{1, 2, 2});
   CHECK(applied(*corner, {2, 3, 2}, image) == std::vector<float>(kept.begin(), kept.begin() + 4));
-  // An image without channels is one channel.
+  // An image without channels has one channel.
   const auto plain = made("low_frequencies", {{"height", 1, {}}, {"width", 1, {}}});
   CHECK(applied(*plain, {1, 4}, {1, 2, 3, 4}) == std::vector<float>{5.0f});
 
@@ -241,7 +241,7 @@ TEST_CASE("low_frequencies: the orthonormal cosine transform of each channel, cu
 TEST_CASE("group_norm: each group of channels to mean 0 and standard deviation 1") {
   const auto transform = made("group_norm", {{"groups", 2, {}}});
   CHECK(transform->statistic() == Statistic::none);
-  // Two places of four channels: {1, 3, 5, 7} is of the first group.
+  // Two places with four channels: {1, 3, 5, 7} belongs to the first group.
   const std::vector<float> out =
       applied(*transform, {2, 4}, {1.0f, 3.0f, 9.0f, 9.0f, 5.0f, 7.0f, 9.0f, 9.0f});
   const double root = std::sqrt(5.0);
@@ -272,7 +272,7 @@ TEST_CASE("robust_scale: quantiles of the rows, and of their histograms") {
     CHECK(one.size() == 2400);
     CHECK_THAT(length(one), WithinRel(std::sqrt(2.0), 1e-7));
   }
-  // Beyond the range as its ends.
+  // Values beyond the range count as its ends.
   CHECK(contribution(*transform, {2}, {1e30f, -1e30f})[1199] == 1.0f);
   CHECK(contribution(*transform, {2}, {1e30f, -1e30f})[1200] == 1.0f);
   learn_exactly(*transform, {2}, rows);

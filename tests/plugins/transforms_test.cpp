@@ -107,8 +107,8 @@ TEST_CASE("standardize: training statistics, applied to every split", "[transfor
 
 TEST_CASE("standardize: a constant feature becomes 0 even if its mean is not exact",
           "[transform]") {
-  // Adding 0.1f / n up n times misses 0.1f by rounding for some n, and a deviation of 1e-18 would
-  // then blow the rounding error up to 1.
+  // Adding 0.1f / n up n times misses 0.1f by a rounding error for some n, and a deviation of 1e-18
+  // would then scale that error up to 1.
   const auto rows = GENERATE(3u, 7u, 10u, 49u, 1000u);
   auto train = rows_of(1, std::vector<float>(rows, 0.1f));
   const auto standardize = transform("standardize");
@@ -118,7 +118,7 @@ TEST_CASE("standardize: a constant feature becomes 0 even if its mean is not exa
 }
 
 TEST_CASE("standardize: sums in double", "[transform]") {
-  // In float32 the sum of 30000 values near 1.2e6 loses all of the +-1 around the mean.
+  // In float32, the sum of 30000 values near 1.2e6 loses all of the +-1 around the mean.
   std::vector<float> features;
   features.reserve(30000);
   for (int i = 0; i < 30000; ++i) features.push_back(i % 2 == 0 ? 1234566.0f : 1234568.0f);
@@ -161,7 +161,7 @@ TEST_CASE("transforms: statistics declared public are marked as declared", "[tra
 
 TEST_CASE("transforms: an example that overflows float32 becomes NaN, and touches no other",
           "[transform][privacy]") {
-  // To refuse it would tell of it; its gradient is not finite, and counts as zero.
+  // Refusing it would reveal it; its gradient is not finite, and counts as zero.
   const Value::List zero{0.0, 0.0};
   const Value::List tiny{1e-30, 1.0};
   const auto standardize = transform("standardize", {{"mean", zero, {}}, {"std", tiny, {}}});
@@ -277,8 +277,8 @@ TEST_CASE("pca: more rows than one block, all components: lengths and angles sta
 }
 
 TEST_CASE("pca: the same bits whatever the number of BLAS threads", "[transform]") {
-  // The rows are all rotations of one, so that the variances come in equal pairs and the least
-  // difference in rounding turns the components of a pair by any angle.
+  // The rows are all rotations of one, so the variances come in equal pairs, and the smallest
+  // rounding difference rotates the components of a pair by an arbitrary angle.
   constexpr std::size_t kWidth = 300;
   const auto row =
       house()
@@ -305,7 +305,7 @@ TEST_CASE("pca: the same bits whatever the number of BLAS threads", "[transform]
     const auto pca = transform("pca", {{"dimensions", 50, {}}});
     pca->fit(data);
     pca->apply(data);
-    CHECK(get() == threads);  // as it was found
+    CHECK(get() == threads);  // as before
     results.push_back(values(data));
   }
   set(before);
@@ -347,7 +347,8 @@ std::vector<float> wide_features(std::size_t count) {
 
 TEST_CASE("given one row at a time: the bits of a row are its own, at any place, in any set",
           "[transform][privacy]") {
-  // More features than a register has lanes, and neither a multiple of 8: edges of most loops.
+  // More features than a register has lanes, and not a multiple of 8: this reaches the edges of
+  // most loops.
   constexpr std::size_t kWidth = 37;
   const std::vector<float> features = wide_features(1025 * kWidth);
   Value::List mean, deviation;
@@ -375,7 +376,7 @@ TEST_CASE("given one row at a time: the bits of a row are its own, at any place,
     INFO(name << ", " << width);
     REQUIRE(by_row != nullptr);
     for (const std::size_t count : {1u, 2u, 3u, 31u, 512u, 513u}) {
-      // A set that ends where the whole does not, and begins elsewhere.
+      // A set whose end and beginning differ from those of the whole.
       const std::size_t first = 7;
       auto part = rows_of(
           kWidth, {features.begin() + first * kWidth,
@@ -397,8 +398,8 @@ TEST_CASE("given one row at a time: the bits of a row are its own, at any place,
 
 TEST_CASE("products of rows with a large matrix are sums in the order of the features",
           "[transform][privacy]") {
-  // Features of three blocks, and rows and components that fill neither a group nor a panel. A row
-  // that is not finite stands among others.
+  // Features in three blocks, with rows and components that fill neither a group nor a panel. One
+  // row is not finite.
   constexpr std::size_t kSize = 1027, kRows = 7, kBad = 2;
   const std::vector<float> matrix = wide_features(kSize * kSize);
   std::vector<float> features = wide_features(kRows * kSize);
@@ -460,8 +461,8 @@ TEST_CASE("the preprocessing of Hong et al. on MNIST35 (PRIVGRAD_DATA_DIR)", "[t
     REQUIRE_THAT(column_mean(train, j), WithinAbs(0.0, 1e-7));
     REQUIRE_THAT(column_variance(train, j), WithinRel(variance, 1e-6));
   }
-  // The same chain in NumPy: SVD of the centred images instead of a covariance's eigenvectors,
-  // signs by the same rule, population standard deviation. Columns 0, 1, 2, 30, 59.
+  // The same chain in NumPy: SVD of the centred images instead of a covariance's eigenvectors, the
+  // same sign rule, population standard deviation. Columns 0, 1, 2, 30, 59.
   const auto agrees = [](Dataset& data, std::size_t row, const std::vector<double>& expected) {
     const std::size_t columns[] = {0, 1, 2, 30, 59};
     for (std::size_t i = 0; i < expected.size(); ++i) {

@@ -24,7 +24,7 @@ using namespace privgrad;
 
 namespace {
 
-/// A number that outlives the process that writes it.
+/// A number that survives the process that writes it.
 class SharedCounter {
  public:
   SharedCounter()
@@ -41,7 +41,7 @@ class SharedCounter {
   std::atomic<std::uint64_t>* value_;
 };
 
-/// Pays for a block, releases its steps, counts each release at once; until it is killed.
+/// Charges a block, releases its steps, and counts each release immediately, until it is killed.
 [[noreturn]] void release_for_ever(const std::filesystem::path& file, std::size_t block,
                                    std::atomic<std::uint64_t>& released) {
   CountingAccountant accountant;
@@ -65,8 +65,8 @@ class SharedCounter {
   }
 }
 
-/// Processes, each killed after a random time between 0 and 6 ms: before the file is there,
-/// inside a write, inside a flush, between flush and release, after a release.
+/// Starts processes, each killed after a random time between 0 and 6 ms: before the file exists,
+/// during a write, during a flush, between flush and release, or after a release.
 void kill_some(int count, On where, std::uint32_t seed) {
   std::mt19937 random(seed);
   int with_releases = 0;
@@ -77,7 +77,7 @@ void kill_some(int count, On where, std::uint32_t seed) {
     const pid_t child = ::fork();
     REQUIRE(child >= 0);
     if (child == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that is stopped leaves nothing that releases
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a stopped test leaves no process that makes releases
       try {
         release_for_ever(file, 1 + static_cast<std::size_t>(trial) % 8, released.value());
       } catch (...) {
@@ -103,7 +103,7 @@ void kill_some(int count, On where, std::uint32_t seed) {
       REQUIRE(contents.releases.back().epsilon >= static_cast<double>(contents.releases.size()));
     }
   }
-  CHECK(with_releases > count / 2);  // else the times are wrong and the test saw nothing
+  CHECK(with_releases > count / 2);  // otherwise the times are wrong and the test has shown nothing
 }
 
 }  // namespace

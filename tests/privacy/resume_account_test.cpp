@@ -5,11 +5,12 @@
 
 using namespace resumed;
 
-// ---- accounts that pay for runs which are interrupted
+// ---- accounts that pay for interrupted runs
 
 namespace {
 
-/// A run of 24 steps on all rows that an account pays for; it could not pay for two of them.
+/// A run of 24 steps on all rows that an account pays for; the account cannot pay for two such
+/// runs.
 struct Paid {
   Place place;
   fs::path file = place.manifest().parent_path() / "rows.account";
@@ -28,14 +29,14 @@ struct Paid {
     REQUIRE(end.code == 0);
   }
 
-  /// The only one there is.
+  /// The only entry.
   core::AccountEntry entry() const {
     const core::DataAccount account(file);
     REQUIRE(account.entries().size() == 1);
     return account.entries().front();
   }
 
-  /// What so many steps cost, by the plan.
+  /// The cost of this many steps, according to the plan.
   double epsilon_of_steps(std::int64_t steps) const {
     const core::Manifest same = core::load_manifest(place.run() / "manifest.yaml", {}, house());
     return epsilon_of(Event::self_composed(steps, core::make_plan(same).charges[0].cost));
@@ -48,7 +49,7 @@ struct Paid {
     return filter->epsilon(1e-5).value;
   }
 
-  /// Whether the account would pay for such a run once more.
+  /// Whether the account would pay for another such run.
   bool pays_for_another() const {
     core::DataAccount account(file);
     const auto filter = house().create<Accountant>("zcdp", {});
@@ -76,8 +77,8 @@ TEST_CASE("killed and resumed, a run keeps its reservation, spends it once, and 
       INFO(paid.place.last_words());
       REQUIRE(end.code == 0);
     }
-    // Cut off behind its last file, a run may have had no time to say what it spent: all of it counts
-    // then, too.
+    // Killed after its last file, a run may have had no time to report its cost: then all of it
+    // counts.
     CHECK((paid.entry().settled || was_killed));
     CHECK(Paid::epsilon_of(paid.entry().cost()) == all);
     if (paid.entry().settled) CHECK(paid.entry().status == "completed");
@@ -100,7 +101,7 @@ TEST_CASE("of a run that is ended early nothing comes back, since a copy may hav
   REQUIRE(paid.place.resume({.operation = 40}).killed);
   REQUIRE(goes_on(paid.place));
   const Place copy(paid.place, 0), late(paid.place, 0);
-  // The copy goes on for nine tenths of the run, and is killed: nobody hears of it.
+  // The copy continues for nine tenths of the run, and is killed without reporting anything.
   while (steps_charged(copy) < 22) REQUIRE(copy.resume({.operation = 30}).killed);
   REQUIRE(goes_on(copy));
 
@@ -113,7 +114,7 @@ TEST_CASE("of a run that is ended early nothing comes back, since a copy may hav
   CHECK(paid.entry().status == "interrupted");
   CHECK(*paid.entry().settled == paid.entry().reserved);
   CHECK_FALSE(paid.pays_for_another());
-  // What is settled pays for nothing more, in any copy.
+  // A settled reservation pays for nothing more, in any copy.
   for (const Place* other : {&copy, &late}) {
     const std::string ledger = read_file(other->run() / "ledger.jsonl");
     CHECK(other->resume().code == 3);
@@ -150,7 +151,7 @@ TEST_CASE("a federated run keeps its reservation through kills, and closes it fo
   CHECK_FALSE(paid.entry().settled);
   CHECK_FALSE(paid.pays_for_another());
 
-  // Each client has examples of its own, so what the data is charged is what one of them is.
+  // Each client has its own examples, so the charge to the data is that of one client.
   const Place ended(paid.place, 0);
   const End end = paid.place.resume();
   INFO(paid.place.last_words());
@@ -164,7 +165,7 @@ TEST_CASE("a federated run keeps its reservation through kills, and closes it fo
   }
   CHECK_THAT(Paid::epsilon_of(*paid.entry().settled), WithinRel(most, 1e-12));
   CHECK(Paid::epsilon_of(*paid.entry().settled) <= all);
-  // What is over cannot be spent again by a copy.
+  // A copy cannot spend again what is settled.
   CHECK(ended.resume().code == 3);
   CHECK_THAT(ended.last_words(), ContainsSubstring("holds no open reservation"));
 }

@@ -14,7 +14,7 @@ Overrides with(Overrides all, const Overrides& more) {
   return all;
 }
 
-/// Of all ledgers; a line that was cut off is left out.
+/// The complete lines of all ledgers; a truncated line is left out.
 std::string whole_lines(const Place& place) {
   std::string all;
   for (const fs::path& file : place.ledgers()) {
@@ -24,7 +24,7 @@ std::string whole_lines(const Place& place) {
   return all;
 }
 
-/// A run that was killed at an operation, with checkpoints behind some of its rounds.
+/// A run that was killed at a given operation, with checkpoints after some of its rounds.
 void begin_and_kill(const Place& place, const Overrides& overrides, std::uint64_t operation) {
   REQUIRE(place.begin(overrides).code == 0);
   REQUIRE(place.resume({.operation = operation}).killed);
@@ -40,7 +40,7 @@ TEST_CASE("a checkpoint has the key of the next round, which follows from what w
   INFO(name);
   const Place place;
   REQUIRE(place.begin(with(kind(name), {"checkpoint.every_steps=1"})).code == 0);
-  // Two before the first round: at the beginning, and where it was stopped.
+  // Two before the first round: at the beginning, and at the stop.
   const CheckpointBytes first = checkpoints_of(place).back();
   REQUIRE(first.number == 2);
   REQUIRE(place.resume({.operation = 70}).killed);
@@ -86,14 +86,14 @@ TEST_CASE("a run that goes on refuses the clients that were there before it was 
   const Place expected(begun, 0), cut(begun, 0);
   REQUIRE(expected.resume().code == 0);
   REQUIRE(cut.resume({.operation = 70}).killed);
-  REQUIRE(checkpoints_of(cut).back().number > 4);  // behind some rounds
+  REQUIRE(checkpoints_of(cut).back().number > 4);  // after some rounds
   REQUIRE(cut.resume().code == 0);
   check_equal(cut, expected);
 }
 
 TEST_CASE("what clients send is bound, also where it is lost on its way and the model stays",
           "[resume][federated][privacy]") {
-  // All that is sent is lost, so that the model and the lines of rounds are the same with any noise.
+  // All answers are lost, so the model and the lines of rounds are the same with any noise.
   const Place one;
   REQUIRE(one.begin(with(kind("fed_avg"), {"federated={clients: 3, rounds: 8, local_iterations: 3, "
                                            "client_drop_rate: 0.999999999}"}))
@@ -114,19 +114,21 @@ TEST_CASE("what clients send is bound, also where it is lost on its way and the 
 
 TEST_CASE("a checkpoint of a run for release says nothing of who took part",
           "[resume][federated][privacy]") {
-  // Its guarantee rests on that; where research shows it, the checkpoint has it.
+  // Its guarantee depends on secret participation; if research mode shows it, the checkpoint
+  // contains it.
   const auto checkpoint_of = [](const std::string& name) {
     const Place place;
     begin_and_kill(place, kind(name), 45);
     const CheckpointBytes last = checkpoints_of(place).back();
-    REQUIRE(last.number > 2);  // behind a round
+    REQUIRE(last.number > 2);  // after a round
     return last.text;
   };
   const std::string steps = "steps of clients";
   CHECK_THAT(checkpoint_of("dp_fed_avg, secret participation"), ContainsSubstring(steps));
   const std::string released = checkpoint_of("dp_fed_avg, for release");
   CHECK(released.find(steps) == released.npos);
-  // Behind "rounds": how many, the most local steps, and nothing of clients and bytes.
+  // After "rounds": their number and the largest number of local steps, but nothing about clients
+  // and bytes.
   std::array<std::uint64_t, 6> totals{};
   std::memcpy(totals.data(), released.data() + released.find("rounds") + 6, sizeof totals);
   CHECK(totals[0] > 0);
@@ -215,7 +217,7 @@ TEST_CASE("a federated run whose bits nobody promises goes on from an orderly st
           .code == 0);
   const Place stopped(begun, 0), killed(begun, 0);
   CHECK(stopped.resume().code == 0);
-  // With charges behind its checkpoint.
+  // With charges after its checkpoint.
   REQUIRE(killed.resume({.operation = 30}).killed);
   const std::string charges = whole_lines(killed);
   REQUIRE(charges.find("\"release\"") != charges.npos);
@@ -242,7 +244,7 @@ TEST_CASE("a federated run ends where its user says, and is verified when it is 
   CHECK(problems_of(begun) == std::vector<std::string>{});
   CHECK_FALSE(begun.has_private_state());
   CHECK(begun.summary().at("status") == "interrupted");
-  // What had been said is said again, and the rounds that it was charged for are made.
+  // The earlier answers are repeated, and the charged rounds are made.
   CHECK(read_file(begun.run() / "rounds.jsonl")
             .starts_with(rounds.substr(0, rounds.rfind('\n') + 1)));
   CHECK(begun.rounds() != whole.rounds());
@@ -269,7 +271,7 @@ TEST_CASE("a directory cannot make anybody throw away the state of another run",
           "[resume][privacy]") {
   const Place mine;
   REQUIRE(mine.begin({}).code == 0);
-  // Somebody's copy of it, with the state folder of mine.
+  // Somebody else's copy of it, with my state folder.
   const Place theirs(mine, 0);
   const core::RunOptions their_place{
       .directory = theirs.run(), .lock = "", .state = mine.state(), .on_progress = {}};

@@ -1,5 +1,5 @@
-// Copies of a run's state in which somebody has edited what the run is bound to, so that no list
-// gives them away: sealed with the keys, and where the seal is forged as well, another run.
+// Copies of a run's state whose bindings somebody has edited so that no list reveals it: the keys
+// are sealed with the bindings, and if the seal is forged too, it is another run.
 
 #include <array>
 #include <cmath>
@@ -22,13 +22,13 @@ using namespace resumed;
 
 namespace {
 
-/// What a run is bound to, beside its training rows.
+/// What a run is bound to, besides its training rows.
 enum class Part { manifest, lock, backend, weights, plan, test_rows, rows_made };
 
-/// Of these a checkpoint begins with a list of hashes.
+/// A checkpoint begins with a list of the hashes of these.
 constexpr std::array kInList{Part::manifest, Part::lock, Part::backend, Part::weights, Part::plan};
 
-/// What a checkpoint says that its run is bound to.
+/// The bindings of a run in a checkpoint.
 struct Bindings {
   std::map<Part, std::string> parts;
   std::string commitment;
@@ -51,7 +51,7 @@ struct Bindings {
     parts[Part::rows_made] = run.bytes();
   }
 
-  /// As RunKeys seals a chain of keys.
+  /// The seal as RunKeys makes it for a chain of keys.
   std::string seal(const std::string& lasting) const {
     const auto key = core::RandomKey::from_secret_bytes(std::span<const std::uint8_t, 32>(
         reinterpret_cast<const std::uint8_t*>(lasting.data()), 32));
@@ -64,13 +64,13 @@ struct Bindings {
   }
 };
 
-/// A hash that stands in a checkpoint, and the one to be put in its place.
+/// A hash in a checkpoint, and its replacement.
 struct Exchange {
   std::string was, is;
 };
 
-/// Makes a place's private state say that its run began with other inputs.
-/// \param sealed  and that its keys did.
+/// Changes the private state of a place so that its run seems to have begun with other inputs.
+/// \param sealed  whether the keys are sealed accordingly.
 void forge(const Place& place, const std::vector<Exchange>& exchanges, bool sealed) {
   for (CheckpointBytes& checkpoint : checkpoints_of(place)) {
     const std::size_t seal = checkpoint.now + 32 + 8;
@@ -91,8 +91,8 @@ void forge(const Place& place, const std::vector<Exchange>& exchanges, bool seal
   }
 }
 
-/// Makes the files that a run leaves to everybody say of one fact what another run says: facts.json,
-/// and the only line of the ledger, which holds its hash.
+/// Changes one fact in the public files of a run to that of another run: in facts.json, and in the
+/// only line of the ledger, which contains its hash.
 /// \returns how the hash of that line has changed.
 Exchange forge_facts(const Place& place, const Place& other, const std::string& fact) {
   const auto facts_of = [](const Place& one) {
@@ -114,7 +114,7 @@ Exchange forge_facts(const Place& place, const Place& other, const std::string& 
 
 constexpr int kRows = 64, kQuiet = 500;
 
-/// Rows that each have a feature of their own, and features that no row has.
+/// Rows with one own feature each, and features that no row has.
 std::string table(int rows) {
   std::string text;
   for (int i = 0; i < rows; ++i) {
@@ -124,7 +124,7 @@ std::string table(int rows) {
   return text;
 }
 
-/// Of a linear model on these rows, all 0 but for one.
+/// Weights of a linear model on these rows, all 0 except one.
 std::string weights_file(float one) {
   std::vector<float> values(std::size_t{2} * (kRows + kQuiet));
   values.front() = one;
@@ -132,7 +132,7 @@ std::string weights_file(float one) {
       {{"layers.0.weight", {2, kRows + kQuiet}, values}, {"layers.0.bias", {2}, {0.0f, 0.0f}}});
 }
 
-/// A transform that promises nothing about its bits: it does what this says, and no manifest does.
+/// A transform without promises about bits; this variable, which no manifest shows, controls it.
 float stretch = 1.0f;
 
 class Stretching : public Transform {
@@ -151,14 +151,14 @@ const Catalog& components() {
   return all;
 }
 
-/// An input of which neither the manifest nor the files that a run leaves to everybody tell the
-/// content, but for the weights, of which both forks say the same.
+/// An input whose content neither the manifest nor the public files show, except for the weights,
+/// about which both forks agree.
 struct Input {
   std::string name;
   Part part;
   Overrides overrides;
   std::function<void(const fs::path& folder, bool is_other)> write;
-  std::string refusal;  ///< Of a copy that goes on with the other one.
+  std::string refusal;  ///< The refusal of a copy that is resumed with the other input.
 };
 
 const std::vector<Input>& inputs() {
@@ -179,7 +179,7 @@ const std::vector<Input>& inputs() {
        "is not as facts.json says"},
       {"the file that the noise follows",
        Part::plan,
-       // Behind the first step the model stays as it is.
+       // After the first step the model does not change.
        {"steps=2", "schedules.learning_rate={kind: list, values: [0.5, 1e-30]}",
         "schedules.noise_multiplier={kind: dynamic, influence: {kind: file, file: noise.csv}}"},
        [](const fs::path& folder, bool is_other) {
@@ -222,10 +222,10 @@ struct Begun {
     }
   }
 
-  /// The input is the other one from now on.
+  /// Replaces the input by the other one from now on.
   void change_input() const { input.write(place.manifest().parent_path(), true); }
 
-  /// Edits a copy as whoever holds it could, so that it says that it began with the other input.
+  /// Edits a copy, as its holder could, so that it seems to have begun with the other input.
   void forge_copy(const Place& copy, bool sealed) const {
     const auto hash = [&](const Place& one) {
       return Bindings(checkpoints_of(one).front()).parts.at(input.part);
@@ -233,7 +233,7 @@ struct Begun {
     std::vector<Exchange> exchanges{{hash(copy), hash(other)}};
     if (input.part == Part::weights) exchanges.push_back(forge_facts(copy, other, "weights"));
     if (input.part == Part::plan) {
-      // Two budgets that hardly bind have the same scale.
+      // Two budgets that are almost irrelevant have the same scale.
       if (Exchange facts = forge_facts(copy, other, "scales"); facts.is != facts.was)
         exchanges.push_back(std::move(facts));
       write_file(copy.private_folder() / "schedules",
@@ -256,8 +256,8 @@ std::vector<float> weights_of(const Place& place) {
   return weights;
 }
 
-/// What a step from weights of 0 shows of itself: which rows it had, by the features that they alone
-/// have, and its noise, by the features that no row has.
+/// What a step from weights of 0 reveals: which rows it used (by their own features), and its noise
+/// (by the features that no row has).
 struct Step {
   std::set<int> batch;
   std::vector<double> noise;
@@ -291,7 +291,7 @@ void check_refused(const Place& copy, const std::string& why) {
   CHECK(is_untouched);
 }
 
-/// Makes a place's private state say that the clip norm has come to half of what it has come to.
+/// Changes the private state of a place so that the clip norm is half of its value.
 void halve_clip_norm(const Place& place) {
   CheckpointBytes checkpoint = checkpoints_of(place).back();
   const std::string part = checkpoint.text.substr(checkpoint.text.find("trainer") + 7);
@@ -326,7 +326,7 @@ std::unique_ptr<const Place> killed_between_steps(const Place& begun) {
   }
 }
 
-/// Every step has noise of a multiplier that is small enough to show which rows it has.
+/// The noise multiplier of every step is small enough to show which rows it used.
 const Overrides kLoud{"sampler={kind: poisson, batch_size: 32}", "steps=1", "optimizer=sgd",
                       "schedules.noise_multiplier={kind: constant, value: 0.02}",
                       "privacy.target_epsilon=1e7"};
@@ -377,7 +377,7 @@ TEST_CASE("the weights that a run began with are in its list, whatever facts.jso
 }
 
 // The correlation of 500 independent pairs is beyond 6 / sqrt(500) once in 10^9 times, and two
-// independent batches are the same once in 2^64.
+// independent batches are equal once in 2^64 times.
 TEST_CASE("two forks of a run share neither noise nor batch", "[resume][privacy]") {
   const Part part = GENERATE(Part::test_rows, Part::weights, Part::plan, Part::rows_made);
   const Begun begun(input_of(part), kLoud);
@@ -403,8 +403,8 @@ TEST_CASE("two forks of a run share neither noise nor batch", "[resume][privacy]
   CHECK(std::fabs(correlation(one.noise, other.noise)) < 6.0 / std::sqrt(500.0));
 }
 
-// The first step moves nothing, so that the second is what the model shows. Two independent batches are
-// the same once in 2^64 times; of the noise, see above.
+// The first step changes nothing, so the model shows the second one. Two independent batches are
+// equal once in 2^64 times; for the noise, see above.
 TEST_CASE("coins of a step ignore the clip norm that its copy has come to; its noise does not",
           "[resume][privacy]") {
   Overrides adaptive = kLoud;
@@ -428,7 +428,7 @@ TEST_CASE("coins of a step ignore the clip norm that its copy has come to; its n
   CHECK(std::fabs(correlation(one.noise, other.noise)) < 6.0 / std::sqrt(500.0));
 }
 
-// Studies pair their arms so: the noise is the same, too, but for its scale.
+// Studies pair their arms in this way: the noise is the same too, except for its scale.
 TEST_CASE("coins of a step ignore clip norm and noise multiplier, where runs have one seed",
           "[resume][privacy]") {
   const auto step = [](const std::string& noise_multiplier, const std::string& clip_norm) {

@@ -1,4 +1,4 @@
-// A copy of a run's state that goes on with other inputs: refused before anything is made.
+// A copy of a run's state that is resumed with other inputs is refused before anything is made.
 
 #include "resumed_run.hpp"
 
@@ -15,7 +15,7 @@ std::string table(int rows, int shift) {
   return text;
 }
 
-/// A model of two features and two classes, as a run leaves it.
+/// A model of two features and two classes, in the format of a run.
 std::string some_weights(double learning_rate) {
   const Place other;
   write_file(other.manifest().parent_path() / "rows.csv", table(40, 0));
@@ -73,7 +73,7 @@ TEST_CASE("a copied state goes on with the inputs that it began with, or not at 
   CHECK(begun.resume().code == 3);
   CHECK_THAT(begun.last_words(), ContainsSubstring(says));
   CHECK(files_below(begun.run()) == before);
-  // What was refused has taken nothing away.
+  // The refusal has not deleted anything.
   write_file(folder / file, was);
   CHECK(begun.resume().code == 0);
 }

@@ -1,8 +1,8 @@
-// A run goes on, and is verified, on another processor: the same bits as where it began.
+// A run is resumed, and verified, on another processor, with the same bits as on the first.
 //
-// The other processor is this one, as it looks to a program whose C library is told that it cannot
-// multiply and add in one instruction (`exp`, `log`, `pow` and `cos` then round otherwise), and whose
-// kernels use no wide registers.
+// The other processor is simulated: the C library is told that it cannot multiply and add in one
+// instruction (so that `exp`, `log`, `pow` and `cos` round differently), and kernels use no wide
+// registers.
 
 #include <spawn.h>
 
@@ -24,7 +24,7 @@ Place place_of_the_other_process() {
   return Place{fs::path(folder)};
 }
 
-/// Calls a hidden test of this program, as on another processor.
+/// Calls a hidden test of this program, as if on another processor.
 End elsewhere(const char* test, const Place& place) {
   std::vector<std::string> environment{kElsewhere, "PRIVGRAD_INSTRUCTIONS=plain",
                                        std::string(kFolder) + "=" + place.folder().string()};
@@ -48,7 +48,7 @@ End elsewhere(const char* test, const Place& place) {
   return {.killed = WIFSIGNALED(status), .code = WIFEXITED(status) ? WEXITSTATUS(status) : -1};
 }
 
-/// What the C library makes of many numbers.
+/// The C library's results for many numbers.
 std::string roundings() {
   std::vector<double> values;
   for (int i = 1; i < 2000; ++i) {
@@ -60,7 +60,7 @@ std::string roundings() {
       std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(double)));
 }
 
-/// The numbers of the model, without the statement in its head.
+/// The numbers of the model, without the statement in its header.
 std::string parameters_of(const Place& place) {
   const std::string model = place.model();
   std::uint64_t head = 0;
@@ -69,8 +69,8 @@ std::string parameters_of(const Place& place) {
   return core::sha256_hex(model.substr(sizeof head + head));
 }
 
-/// The lines of a record without what an accountant says, which is proved on each processor, and
-/// without hashes of it.
+/// The lines of a record without accountants' answers, which each processor computes itself, and
+/// without hashes that depend on them.
 std::string without_proofs(const std::string& lines) {
   std::string all;
   std::istringstream in(lines);
@@ -92,8 +92,8 @@ std::string found_wrong(const Place& place) {
   return all;
 }
 
-/// Every kind of state, and schedules, calibrations and mechanisms that `exp` and its like have a
-/// part in.
+/// Every kind of state, and schedules, calibrations and mechanisms that use `exp` or similar
+/// functions.
 std::vector<std::pair<std::string, Overrides>> all_kinds() {
   const auto noise = [](const std::string& schedule) {
     return "schedules.noise_multiplier={kind: " + schedule + "}";
@@ -114,7 +114,7 @@ std::vector<std::pair<std::string, Overrides>> all_kinds() {
   };
   std::vector<std::pair<std::string, Overrides>> all = kinds();
   const std::vector<std::pair<std::string, Overrides>> more{
-      // The C library's exp gives another clip norm there at step 60 or so.
+      // The C library's exp gives another clip norm there at about step 60.
       {"a clip norm that adapts, of a seed",
        {"clipping={kind: adaptive, quantile: 0.5}", "seed=17", "steps=400"}},
       {"cosine", {rate("cosine, initial: 0.5, final: 0.1, warmup: 3"), "seed=1"}},
@@ -129,7 +129,7 @@ std::vector<std::pair<std::string, Overrides>> all_kinds() {
         "seed=6"}},
       {"an estimate, and a proof", {"privacy.accountant=saddle_point", "seed=7"}},
       {"pld", {"privacy.accountant=pld", "seed=8"}},
-      // It ends on another grid there, and its proofs differ by one in a million.
+      // The search ends on another grid there, and the proofs differ by one in a million.
       {"pld, of sampled steps", sampled("pld", "3")},
       {"pld, of sampled steps with a small budget", sampled("pld", "1")},
       {"an estimate of sampled steps, and a proof", sampled("saddle_point", "2")},

@@ -1,4 +1,4 @@
-// Runs whose transforms learn from released statistics, cut off around these releases.
+// Runs whose transforms learn from released statistics, interrupted around these releases.
 #include <array>
 #include <cstring>
 
@@ -16,7 +16,7 @@ std::size_t charged(const Place& place) {
   return core::read_ledger(place.run() / "ledger.jsonl").releases.size();
 }
 
-/// A copy of a run that was stopped before its statistics, killed where `is_there` says.
+/// A copy of a run that was stopped before its statistics, killed when `is_there` is true.
 template <class Predicate>
 std::unique_ptr<Place> killed_where(const Place& begun, const Predicate& is_there) {
   for (std::uint64_t operation = 1; operation < 60; ++operation) {
@@ -53,13 +53,13 @@ TEST_CASE("a checkpoint behind the statistics holds no key of their noise",
   const Place begun;
   REQUIRE(begun.begin(kind(kPaid)).code == 0);
   const CheckpointBytes first = checkpoints_of(begun).back();
-  REQUIRE(first.number == 2);  // one at the beginning, and where it was stopped
+  REQUIRE(first.number == 2);  // one at the beginning, and one at the stop
   const auto place =
       killed_where(begun, [](const Place& one) { return checkpoints_of(one).back().number == 3; });
   REQUIRE(place != nullptr);
   const CheckpointBytes last = checkpoints_of(*place).back();
   const std::vector<std::string> shown = shown_of(*place);
-  REQUIRE(shown.size() >= 2);  // both were bound before anything followed from them
+  REQUIRE(shown.size() >= 2);  // both were bound before anything depended on them
   CHECK(last.text.find(first.key(first.now)) == last.text.npos);
   CHECK(last.key(last.now) == next_key(first.key(first.now), shown[1]));
   CHECK(last.key(last.lasting) == first.key(first.lasting));

@@ -19,7 +19,7 @@ namespace {
 
 }  // namespace
 
-// In front of the C library's, for the code that this program is linked from.
+// Replaces the C library's function for the code of this program.
 extern "C" ssize_t write(int descriptor, const void* from, std::size_t size) {
   if (is_the_last_one()) {
     ::syscall(SYS_write, descriptor, from, size / 2);
@@ -79,13 +79,13 @@ TEST_CASE("killed at any operation on a file, a run goes on to the same end",
       INFO(place.last_words());
       REQUIRE(resumed.code == 0);
     } else if (was_killed) {
-      // Cut off behind its last file: what is private is taken away all the same.
+      // Killed after its last file: private files are removed all the same.
       CHECK(place.resume().code != 0);
     }
     CHECK_FALSE(place.has_private_state());
     check_equal(place, expected);
   }
-  CHECK(operation > 40);  // else the test has not seen the run's files
+  CHECK(operation > 40);  // otherwise the test has missed the run's files
 }
 
 TEST_CASE("killed at random moments, again and again, each run goes on to the same end",
@@ -154,7 +154,7 @@ TEST_CASE("a run whose bits nobody promises goes on from an orderly stop alone",
   REQUIRE(begun.begin({"aggregator.arithmetic=float"}).code == 0);
   const Place stopped(begun, 0), killed(begun, 0);
   CHECK(stopped.resume().code == 0);
-  // Killed with charges behind its checkpoint: at some operation after the first step was paid for.
+  // Killed with charges after its checkpoint: at some operation after the first step was charged.
   REQUIRE(killed.resume({.operation = 40}).killed);
   const std::string ledger = read_file(killed.run() / "ledger.jsonl");
   REQUIRE(ledger.find("\"release\"") != ledger.npos);
@@ -166,8 +166,8 @@ TEST_CASE("a run whose bits nobody promises goes on from an orderly stop alone",
 
 TEST_CASE("what was paid for ahead is not made twice by a run whose bits nobody promises",
           "[resume][privacy]") {
-  // 65 steps and more are paid for in blocks: a checkpoint has receipts in hand, and behind it steps
-  // were made of which the ledger has nothing more to tell.
+  // 65 or more steps are charged in blocks: a checkpoint contains receipts, and the steps made
+  // after it add nothing to the ledger.
   const Place begun;
   REQUIRE(begun
               .begin({"aggregator.arithmetic=float", "steps=640", "evaluate_every=640",
@@ -186,13 +186,13 @@ TEST_CASE("what was shown is made again to the last bit, or nothing is shown",
           "[resume][privacy]") {
   const Place begun;
   REQUIRE(begun.begin({"checkpoint.every_steps=1000"}).code == 0);
-  // To the end, but for the last operations.
+  // Up to the end, except for the last operations.
   std::uint64_t operation = 25;
   REQUIRE(begun.resume({.operation = operation}).killed);
   const fs::path file = begun.private_folder() / "bindings.jsonl";
   std::string bound = read_file(file);
   REQUIRE(bound.find("step 5") != bound.npos);
-  // As if the step that was shown had been another one: another processor, library, plugin.
+  // As if the released step had been another one, because of another processor, library, or plugin.
   const std::size_t digit = bound.find("\"released\":\"") + 12;
   bound[digit] = bound[digit] == '0' ? '1' : '0';
   write_file(file, bound);
@@ -372,17 +372,17 @@ TEST_CASE("nothing else than a run that was charged for nothing makes room for a
           "[resume][privacy]") {
   const Place place;
   REQUIRE(place.begin(kind("central")).code == 0);
-  // It has a checkpoint, from which it goes on.
+  // It has a checkpoint from which it can be resumed.
   CHECK(place.begin(kind("central")).code == 4);
   CHECK_THAT(place.last_words(), ContainsSubstring("is not empty"));
-  // Without it, as after a kill before the first checkpoint; a file of someone else's stays.
+  // Without it, as after a kill before the first checkpoint; other people's files stay.
   fs::remove_all(place.private_folder());
   write_file(place.run() / "notes.txt", "mine");
   CHECK(place.begin(kind("central")).code == 4);
   CHECK(fs::exists(place.run() / "notes.txt"));
   fs::remove(place.run() / "notes.txt");
   CHECK(place.begin(kind("central")).code == 0);
-  // A run that was charged is no such run, whatever is deleted.
+  // A run that was charged does not count as such a run, whatever is deleted.
   std::unique_ptr<Place> charged;
   for (std::uint64_t operation = 10; charged == nullptr; operation += 10) {
     REQUIRE(operation < 1000);

@@ -1,4 +1,4 @@
-// Kills runs at chosen file operations, resumes them, and compares what they show and pay.
+// Kills runs at chosen file operations, resumes them, and compares their outputs and charges.
 #pragma once
 
 #include <signal.h>
@@ -28,13 +28,14 @@
 #include "privgrad/verify/verify.hpp"
 #include "support.hpp"
 
-/// Runs that are cut off and go on, each in a process of its own.
+/// Runs that are interrupted and resumed, each in its own process.
 namespace resumed {
 
 using namespace privgrad;
 namespace fs = std::filesystem;
 
-/// Of a child: at which operation on a file it dies; 0: none. A write that it dies at is half done.
+/// The file operation at which a child dies; 0: none. If it dies at a write, half of the data is
+/// written.
 inline std::uint64_t dies_at = 0;
 inline std::uint64_t operations = 0;
 
@@ -55,17 +56,16 @@ checkpoint: {every_steps: 3}
 
 using Overrides = std::vector<std::string>;
 
-/// Epochs of random allocation, of which checkpoints are made in the middle.
+/// Epochs of random allocation, with checkpoints in the middle.
 inline const Overrides kAllocation{"sampler={kind: allocation, steps_per_epoch: 5}",
                                    "privacy.accountant=pld", "schedules.noise_multiplier=2"};
 
-/// Two transforms, of which the second learns from rows as the first leaves them.
+/// Two transforms; the second learns from rows as the first leaves them.
 inline const std::string kStatistics =
     "data.transforms=[{kind: standardize, statistic: private, range: [-2, 2], share: 0.1}, "
     "{kind: standardize, statistic: private, range: [-4, 4], noise_multiplier: 20}]";
 
-/// Federated runs, of which a checkpoint is made between rounds, with each kind of state that
-/// rounds leave for later ones.
+/// Federated runs with a checkpoint between rounds, with each kind of state that rounds pass on.
 inline std::vector<std::pair<std::string, Overrides>> federated_kinds() {
   const auto rounds = [](const std::string& more, const Overrides& others) {
     Overrides all{"federated={clients: 3, rounds: 8, " + more + "}",
@@ -112,7 +112,7 @@ inline std::vector<std::pair<std::string, Overrides>> federated_kinds() {
       {"fed_avg, without noise", rounds("local_iterations: 3, " + some, {"privacy.noise=off"})}};
 }
 
-/// Runs with each kind of state that steps leave for later ones.
+/// Runs with each kind of state that steps pass on.
 inline const std::vector<std::pair<std::string, Overrides>>& kinds() {
   const std::string tree = "aggregator={kind: tree, momentum: ";
   const Overrides shuffled{"sampler={kind: shuffle, batch_size: 7}",
@@ -185,15 +185,15 @@ struct End {
   int code = 0;  ///< 0 done, 3 refused for privacy, 4 a file, 2 anything wrong with the call.
 };
 
-/// A run directory and a state folder. Everything that runs, runs in a child.
+/// A run directory and a state folder. Every run is made in a child process.
 class Place {
  public:
   Place() : Place(house()) {}
-  /// \param components  that manifests may name; outlive this.
+  /// \param components  the components for manifests; must outlive this object.
   explicit Place(const Catalog& components) : components_(components) {}
-  /// One that another process of the test has made.
+  /// A place that another process of the test has made.
   explicit Place(fs::path folder) : components_(house()), own_(), folder_(std::move(folder)) {}
-  /// What is at another place now, as if the machine had been copied.
+  /// A copy of another place in its current state, as if the machine had been copied.
   explicit Place(const Place& other, int) : components_(other.components_) {
     fs::copy(other.run(), run(), fs::copy_options::recursive);
     fs::copy(other.state(), state(), fs::copy_options::recursive);
@@ -207,7 +207,7 @@ class Place {
   fs::path manifest() const { return folder_ / "manifest.yaml"; }
 
   /// Begins a run, and stops it before its first step.
-  /// \param operation  at which the process dies; 0: none.
+  /// \param operation  the operation at which the process dies; 0: none.
   End begin(const Overrides& overrides, std::uint64_t operation = 0) const {
     write_file(manifest(), kBase);
     return in_child(operation, 0, [&] {
@@ -390,8 +390,8 @@ inline std::vector<CheckpointBytes> checkpoints_of(const Place& place) {
   return all;
 }
 
-/// The hash of what was shown of each round, or each statistic, as it was bound; a line that was cut
-/// off is left out.
+/// The hash of what was shown of each round, or each statistic, as it was bound; a line that was
+/// cut off is left out.
 inline std::vector<std::string> shown_of(const Place& place) {
   std::vector<std::string> hashes;
   std::istringstream lines(read_file(place.private_folder() / "bindings.jsonl"));

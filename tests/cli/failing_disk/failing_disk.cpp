@@ -1,10 +1,10 @@
-// For LD_PRELOAD, by tests alone: after the first charge, or from the start, the call to the disk of
-// a given number fails, or that and all later ones; or it kills its process.
+// Only for LD_PRELOAD in tests: after the first charge, or from the start, one numbered call to the
+// disk fails, or that call and all later ones; or it kills the process.
 //
-// PRIVGRAD_TEST_FAILS_AT: the number, counted from 1. PRIVGRAD_TEST_STAYS_FULL: there if all later
-// ones fail, too. PRIVGRAD_TEST_FAILED: the file that is made when one fails.
-// PRIVGRAD_TEST_FROM_START: there if calls before a charge count, too. PRIVGRAD_TEST_KILLS: there if
-// the process is killed instead.
+// PRIVGRAD_TEST_FAILS_AT: the number of the call, counted from 1. PRIVGRAD_TEST_STAYS_FULL: set if
+// all later calls fail too. PRIVGRAD_TEST_FAILED: the file to create when a call fails.
+// PRIVGRAD_TEST_FROM_START: set if calls before a charge count too. PRIVGRAD_TEST_KILLS: set if the
+// process is killed instead.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -104,7 +104,7 @@ int mkdir(const char* name, mode_t mode) noexcept {
   return fails(ENOSPC) ? -1 : real(name, mode);
 }
 
-/// What was written is perhaps not there; the descriptor is closed all the same.
+/// The data may not have been written; the descriptor is closed anyway.
 int close(int descriptor) {
   static const auto real = next<int(int)>("close");
   const int mode = ::fcntl(descriptor, F_GETFL);

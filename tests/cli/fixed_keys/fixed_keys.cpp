@@ -1,6 +1,6 @@
-// For LD_PRELOAD, by tests alone: the program then takes its keys from a counter instead of the
-// operating system, so that two runs on neighbouring data sets have the same noise and coins, and
-// what differs between them is what the rows decided.
+// Only for LD_PRELOAD in tests: the program takes its keys from a counter instead of the operating
+// system. Two runs on neighbouring data sets then have the same noise and coins, so that every
+// difference between them comes from the rows.
 #include <sodium.h>
 
 #include <array>

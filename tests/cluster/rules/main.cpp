@@ -1,6 +1,6 @@
-// cluster_rules FOLDER [idle]: every process that was started runs the conformance suite on the plugin mpi of
-// FOLDER, all of them at the same time, and prints what it found. Idle, a process begins MPI and does
-// nothing more for a while.
+// cluster_rules FOLDER [idle]: every process runs the conformance suite on the plugin mpi of
+// FOLDER, all at the same time, and prints its findings. With idle, a process starts MPI and then
+// does nothing for a while.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

@@ -27,7 +27,7 @@ constexpr int kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNoDevice = 100
 
 using RunBlock = void (*)(const void*, std::uint64_t);
 
-/// Of every kernel, by its name.
+/// Every kernel, by its name.
 const std::map<std::string, RunBlock>& kernels() {
   static const std::map<std::string, RunBlock> all{
 #define PRIVGRAD_FAKE_KERNEL(name, ...) {"privgrad_" #name, run_block<__VA_ARGS__>},
@@ -47,7 +47,7 @@ long setting(const std::string& wanted, long otherwise) {
 
 struct Gpu {
   std::mutex mutex;
-  std::map<std::uint64_t, std::size_t> memory;  // sizes, by addresses
+  std::map<std::uint64_t, std::size_t> memory;  // sizes, by address
   std::size_t used = 0;
   long launches = 0;
   bool has_failed = false;
@@ -60,7 +60,7 @@ Gpu& gpu() {
 
 std::size_t total() { return static_cast<std::size_t>(setting("memory", 4096)) << 20; }
 
-/// Whether all of it is memory that was given and not taken back.
+/// Whether all of this memory was allocated and not freed.
 bool is_own(std::uint64_t address, std::size_t bytes) {
   const auto after = gpu().memory.upper_bound(address);
   if (after == gpu().memory.begin()) return false;
@@ -68,7 +68,7 @@ bool is_own(std::uint64_t address, std::size_t bytes) {
   return address + bytes <= begin + size;
 }
 
-/// What failed once fails for good.
+/// After the first failure, all calls fail.
 template <class Work>
 int unless_failed(const Work& work) {
   const std::lock_guard lock(gpu().mutex);
@@ -107,7 +107,7 @@ FAKE cuDevicePrimaryCtxRetain(void** context, int) {
 FAKE cuDevicePrimaryCtxRelease_v2(int) { return kSuccess; }
 FAKE cuCtxSetCurrent(void* context) { return context == &gpu() ? kSuccess : kInvalidValue; }
 FAKE cuModuleLoadData(void** module, const void* image) {
-  // The first word of what fatbinary makes.
+  // The first word of fatbinary's output.
   std::uint32_t magic = 0;
   std::memcpy(&magic, image, sizeof magic);
   *module = &gpu();

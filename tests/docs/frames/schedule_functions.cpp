@@ -1,4 +1,4 @@
-// The three functions of the guide, in the class that they are a part of.
+// The three functions of the guide, inside the class to which they belong.
 #include "privgrad/schedule.hpp"
 
 class SlowFall final : public privgrad::Schedule {

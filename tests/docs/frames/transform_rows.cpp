@@ -1,4 +1,4 @@
-// The two functions of the guide, in the class that they are a part of.
+// The two functions of the guide, inside the class to which they belong.
 #include <vector>
 
 #include "privgrad/transform.hpp"
