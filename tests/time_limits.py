@@ -1,4 +1,4 @@
-"""Fails if a test has no time limit of its own, or one that is as good as none.
+"""Fails if a test has no time limit of its own, or an excessive one.
 
 usage: time_limits.py CTEST BUILD LONGEST     LONGEST: the seconds that no limit exceeds
 """

@@ -42,8 +42,8 @@ class FailingRun {
 
   bool has_failed() const { return fs::exists(mark()); }
 
-  /// The run says what failed. It goes on as if nothing had happened, unless its manifest leaves
-  /// nothing to go on from; then it says what it has spent.
+  /// The run reports what failed. It can be continued as if nothing had happened, unless its
+  /// manifest leaves no checkpoint; then it says what it has spent.
   void check_nothing_is_lost(double planned) const {
     INFO(outcome_.out << outcome_.err);
     if (outcome_.exit_code != 0) {

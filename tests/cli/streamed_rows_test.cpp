@@ -62,7 +62,7 @@ struct OnTable {
     REQUIRE(outcome.exit_code == 0);
   }
 
-  /// Files that hold rows, wherever this program would keep them.
+  /// Files with rows in all places where this program would store them.
   std::size_t files_of_rows() const {
     std::size_t count = 0;
     for (const fs::path& folder : {cli.dir() / "home", cli.dir() / "kept"}) {

@@ -22,7 +22,7 @@ inline privgrad::testing::Setup test_setup(privgrad::Value params = {}) {
           .release = privgrad::core::release_for_testing};
 }
 
-/// The findings with one verdict, "rule: detail" each, one a line.
+/// The findings with this verdict, one line "rule: detail" each.
 inline std::string findings_text(const Findings& findings, privgrad::testing::Verdict verdict) {
   std::string text;
   for (const auto& finding : findings) {

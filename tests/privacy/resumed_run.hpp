@@ -219,8 +219,8 @@ class Place {
   }
 
   struct Chance {
-    std::uint64_t operation = 0;     ///< At which the process dies; 0: none.
-    std::uint64_t microseconds = 0;  ///< After which it is killed; 0: never.
+    std::uint64_t operation = 0;     ///< The operation at which the process dies; 0: none.
+    std::uint64_t microseconds = 0;  ///< The time after which it is killed; 0: never.
     int threads = 1;
     bool finish = false;
     std::string lock = "";
@@ -230,7 +230,7 @@ class Place {
     return in_child(chance.operation, chance.microseconds, [&] { go_on(chance); });
   }
   End resume() const { return resume(Chance{}); }
-  /// The same in this very process.
+  /// Resumes the run in this process.
   void go_on(const Chance& chance) const {
     core::RunOptions how = options(chance.threads, nullptr);
     how.resume = true;
@@ -243,7 +243,8 @@ class Place {
 
   std::string model() const { return read_file(run() / "model.safetensors"); }
   std::string metrics() const { return read_file(run() / "metrics.jsonl"); }
-  /// Of all ledgers, all lines but the last, which binds the summary, with the time of the run.
+  /// All lines of all ledgers except the last ones, which are bound to the summary and thus to the
+  /// run's time.
   std::string charges() const {
     std::string all;
     for (const fs::path& file : ledgers()) {
@@ -262,27 +263,27 @@ class Place {
     std::sort(files.begin(), files.end());
     return files;
   }
-  /// Of a federated run: what is said of rounds and clients.
+  /// For a federated run: the lines about rounds and clients.
   std::string rounds() const {
     if (!fs::exists(run() / "rounds.jsonl")) return "";
     return read_file(run() / "rounds.jsonl") + read_file(run() / "clients.json");
   }
-  /// Of all files of the run directory, but for resume.json, of which has_private_state() tells: a
-  /// process that is killed behind its last file leaves that to the next resume.
+  /// All files of the run directory, except resume.json, which has_private_state() covers: a
+  /// process that is killed after its last file leaves that to the next resume.
   std::set<std::string> names() const {
     std::set<std::string> all;
     for (const auto& [name, content] : files_below(run()))
       if (name != "resume.json") all.insert(name);
     return all;
   }
-  /// But for the time that it took, and with how many threads.
+  /// Without the run's duration and its number of threads.
   nlohmann::json summary() const {
     auto json = nlohmann::json::parse(read_file(run() / "summary.json"));
     for (const char* key : {"seconds", "threads", "run_dir"}) json.erase(key);
     return json;
   }
   bool is_over() const { return fs::exists(run() / "summary.json"); }
-  /// Whether keys or private sums of the run are anywhere.
+  /// Whether keys or private sums of the run exist anywhere.
   bool has_private_state() const {
     if (fs::exists(run() / "resume.json")) return true;
     if (!fs::exists(state())) return false;
@@ -296,7 +297,7 @@ class Place {
     return {};
   }
   std::string last_words() const { return read_file(folder_ / "words"); }
-  /// Does something that may fail, as a process whose end says how it went.
+  /// Runs something that may fail in a child process, whose end gives the result.
   template <class Action>
   [[noreturn]] void end_with(const Action& action) const {
     int code = 0;
@@ -351,13 +352,13 @@ class Place {
   fs::path folder_ = own_->path();
 };
 
-/// A checkpoint as it lies on the disk: what it begins with, its number, its content, its hash.
+/// A checkpoint as stored on the disk: its beginning, its number, its content, its hash.
 struct CheckpointBytes {
   static constexpr std::size_t kMagic = 22, kNumber = 8, kHash = 64;
 
   explicit CheckpointBytes(const fs::path& path) : file(path), text(read_file(path)) {
     std::memcpy(&number, text.data() + kMagic, kNumber);
-    // The part "keys": that there is a chain, and behind the lengths of both its two keys.
+    // The part "keys": the flag of a chain, and its two keys after their lengths.
     const std::size_t part = text.find("keys") + 4 + 8;
     lasting = part + 8;
     now = lasting + 32 + 8;
@@ -365,7 +366,7 @@ struct CheckpointBytes {
 
   std::string key(std::size_t at) const { return text.substr(at, 32); }
 
-  /// With another key of the next round, and a hash that fits.
+  /// Sets another key for the next round, and a matching hash.
   void forge() {
     text[now] = static_cast<char>(text[now] ^ 1);
     text.resize(text.size() - kHash);
@@ -376,7 +377,7 @@ struct CheckpointBytes {
   fs::path file;
   std::string text;
   std::uint64_t number = 0;
-  std::size_t lasting = 0, now = 0;  // where the keys are
+  std::size_t lasting = 0, now = 0;  // the offsets of the keys
 };
 
 inline std::vector<CheckpointBytes> checkpoints_of(const Place& place) {
@@ -402,7 +403,7 @@ inline std::vector<std::string> shown_of(const Place& place) {
   return hashes;
 }
 
-/// Whether the run is over, when it was cut off so late that nobody was told.
+/// Whether the run is unfinished, because a very late interruption leaves it finished.
 inline bool goes_on(const Place& place) { return !place.is_over(); }
 
 inline void check_equal(const Place& made, const Place& expected) {
@@ -411,7 +412,7 @@ inline void check_equal(const Place& made, const Place& expected) {
   CHECK(made.charges() == expected.charges());
   CHECK(made.rounds() == expected.rounds());
   CHECK(made.summary() == expected.summary());
-  // Nothing is left of a file that the process was killed over.
+  // Nothing is left of a file during which the process was killed.
   CHECK(made.names() == expected.names());
 }
 

@@ -15,8 +15,8 @@ using core::DataAccount;
 
 namespace {
 
-/// Reserves 1 at a time as long as the account pays, and says so by a byte for each; until it is
-/// killed.
+/// Reserves 1 at a time as long as the account pays, and writes a byte for each reservation, until
+/// it is killed.
 [[noreturn]] void reserve_for_ever(const std::filesystem::path& file, int told) {
   try {
     for (;;) {
@@ -33,9 +33,9 @@ namespace {
 
 TEST_CASE("processes that share an account, killed at any instant, never overdraw it",
           "[account][privacy][long]") {
-  // Each race: three processes reserve from a budget of 8; one of them is killed after a random time
-  // of up to 6 ms. What was told as reserved is in the account, and the account is never above its
-  // budget; the reservations of the one that was killed stay.
+  // In each race three processes reserve from a budget of 8; one of them is killed after a random
+  // time of up to 6 ms. Every reported reservation is in the account, and the account never exceeds
+  // its budget; the reservations of the killed process stay.
   std::mt19937 random(1);
   const int count = trials(2000, "races for an account");
   for (int race = 0; race < count; ++race) {
@@ -71,7 +71,7 @@ TEST_CASE("processes that share an account, killed at any instant, never overdra
     SumFilter filter;
     const double spent = account.spent(filter).value;
     CHECK(spent >= reserved);
-    CHECK(spent <= reserved + 1);  // one that was killed between its line and its word
-    CHECK(spent == 8.0);           // the others went on until nothing was left
+    CHECK(spent <= reserved + 1);  // one that was killed between its line and its report
+    CHECK(spent == 8.0);           // the others continued until nothing was left
   }
 }

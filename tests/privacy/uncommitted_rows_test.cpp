@@ -1,4 +1,4 @@
-// Where nothing says later which rows a run began with, it leaves nothing to go on from.
+// If nothing can later identify the rows with which a run began, the run leaves no checkpoint.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -14,16 +14,16 @@ using namespace resumed;
 
 namespace {
 
-/// Whether the disk has no room for the opening of a commitment, and for all else it has.
+/// Whether the disk has no room for the opening of a commitment, but for everything else.
 bool refuses_openings = false;
 
-/// Their folders are the first half of a hash; those of runs are `run-NAME`.
+/// The names of their folders are the first half of a hash; those of runs are `run-NAME`.
 bool is_of_opening(std::string_view path) {
   const std::string_view name = path.substr(path.rfind('/') + 1);
   return name.size() == 32 && name.find_first_not_of("0123456789abcdef") == name.npos;
 }
 
-/// A run that is made to its end, and what it left for a resumption while it went on.
+/// A complete run, and the files for resuming that existed during the run.
 struct Uncommitted {
   TempDir dir{On::little_memory};
   core::RunResult result;
@@ -62,7 +62,7 @@ struct Uncommitted {
 
 }  // namespace
 
-// In front of the C library's, for the code that this program is linked from.
+// Replaces the C library's function for the code of this program.
 extern "C" int mkdir(const char* path, mode_t mode) noexcept {
   if (refuses_openings && is_of_opening(path)) {
     errno = ENOSPC;

@@ -3,8 +3,8 @@
 #include "page.hpp"
 #include "shared_files.hpp"
 
-// Pages in the browser that Debian packages. What only a browser can tell: that scripts run without
-// an error, and that something is drawn.
+// Pages in Debian's browser package, for checks that need a browser: scripts run without an error,
+// and charts are drawn.
 
 namespace fs = std::filesystem;
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kChromium = "/usr/bin/chromium";
 
-/// Looks at the pixels of every chart, and says what it saw in attributes of the document.
+/// Checks the pixels of every chart, and writes its findings into attributes of the document.
 constexpr const char* kProbe = R"(<script>
 addEventListener('load', () => {
   const seen = [...document.querySelectorAll('.plot canvas')].map((canvas) => {
@@ -92,13 +92,13 @@ class Browser {
                  .directory = dir_.path()});
   }
 
-  /// What the probe saw.
+  /// The findings of the probe.
   /// \param flags  e.g. the window's size.
   Json probe(const std::string& page, const Words& flags) const {
     return seen_in(probed(page), flags);
   }
 
-  /// The same in a frame of this width, in pixels: headless Chromium opens no window below 500.
+  /// Like probe(), in a frame of this width in pixels: headless Chromium opens no window below 500.
   Json probe_in_frame(const std::string& page, int width) const {
     probed(page);
     const fs::path frame = dir_.path() / "frame.html";
@@ -152,7 +152,7 @@ void check_all_drawn(const Json& probe, const std::string& page) {
   }
 }
 
-/// How many sheets a page fills in print.
+/// How many sheets a page takes in print.
 std::size_t sheets(const std::string& pdf) {
   std::size_t count = 0;
   for (std::size_t at = 0; (at = pdf.find("/Type /Page\n", at)) != pdf.npos; ++at) ++count;
@@ -203,7 +203,7 @@ TEST_CASE("in a browser every chart of a run is drawn, without an error, light a
   CHECK(dark.at("paper") == "rgb(20, 23, 27)");
   CHECK(dark.at("ink") == "rgb(230, 233, 237)");
 
-  // What a link downloads is what is drawn.
+  // The link downloads the drawn chart.
   const Json accuracy = chart(page, "accuracy");
   const std::string csv = light.at("links").at(1);
   CHECK(csv.starts_with("data:text/csv;charset=utf-8,\"series\",\"step\","));
@@ -231,8 +231,8 @@ TEST_CASE(
         INFO(table.dump());
         one_scrolls |= table.at("wider").get<bool>();
         CHECK(table.at("inside") == true);
-        CHECK(table.at("caption") == true);  // in sight, wherever the table was scrolled to
-        CHECK(table.at("name") == true);     // so is what a row is about
+        CHECK(table.at("caption") == true);  // visible, however the table was scrolled
+        CHECK(table.at("name") == true);     // and so is the name of each row
       }
       if (width == 360) CHECK(one_scrolls);
     }
@@ -248,7 +248,7 @@ TEST_CASE("tables in print fit on a sheet, and break no name into letters") {
   const std::string rules = "@media print";
   for (std::size_t at = 0; (at = page.find(rules, at)) != page.npos; at += 1)
     page.replace(at, rules.size(), "@media all");
-  // A sheet of A4 less its margins: 182 mm, at 96 pixels an inch.
+  // A sheet of A4 without its margins: 182 mm, at 96 pixels per inch.
   const Json seen = browser.probe_in_frame(page, 688);
   CHECK(seen.at("wide") == false);
   CHECK(seen.at("tables").size() > 2);
@@ -257,7 +257,7 @@ TEST_CASE("tables in print fit on a sheet, and break no name into letters") {
     CHECK(table.at("wider") == false);
     CHECK(table.at("lines") < 4);
   }
-  // All of it: an arm costs a row of each table, and no sheet of sentences.
+  // The whole page: an arm takes a row of each table, and the sentences need few sheets.
   const fs::path pdf = browser.dir() / "many.pdf";
   browser.open(cli.out("many/report.html"), {"--print-to-pdf=" + pdf.string()});
   CHECK(sheets(read_file(pdf)) <= 7);
@@ -277,7 +277,7 @@ TEST_CASE("a page in print has its text and its charts") {
   CHECK(printed.starts_with("%PDF-"));
   CHECK_THAT(printed, ContainsSubstring("/FontFile2"));
 
-  // Without its scripts the page prints the same, but for what is drawn.
+  // Without its scripts the page prints the same, except for the charts.
   const std::string page = page_of(cli, "run");
   write_file(browser.dir() / "still.html", page.substr(0, page.find("<script")) + "</body></html>");
   const fs::path still = browser.dir() / "still.pdf";
@@ -303,7 +303,7 @@ TEST_CASE("fifteen arms have fifteen entries in a legend, no two of which look a
   }
   CHECK(whole >= 2);  // the learning curves
 
-  // A chart of intervals can be read on a telephone, however long the arms' names are.
+  // A chart of intervals is readable on a telephone, however long the arms' names are.
   write_file(cli.out("long.yaml"),
              "study: 1\nname: long\nbase: " + cli.manifest().string() +
                  "\nset: {steps: 3}\narms:\n"
@@ -314,7 +314,7 @@ TEST_CASE("fifteen arms have fifteen entries in a legend, no two of which look a
   const Json narrow = browser.probe(page_of(cli, "long"), size(500, 3000));
   for (const char* id : {"means-1", "pairs-1"}) {
     CHECK(narrow.at("axes").at(id).at(0) >= 3);    // ticks
-    CHECK(narrow.at("axes").at(id).at(1) >= 0.8);  // of the width is the chart's
+    CHECK(narrow.at("axes").at(id).at(1) >= 0.8);  // the chart's share of the width
   }
 }
 
@@ -324,7 +324,7 @@ TEST_CASE("print names the files of the record instead of filling sheets with th
   const Browser browser;
   page_of_run(cli);
   std::string page = page_of(cli, "run");
-  // A lock that would fill many sheets by itself.
+  // A lock file that would fill many sheets by itself.
   const std::string mark =
       "<details class=\"record\"><summary>privgrad.lock</summary>\n<pre tabindex=\"0\">";
   const std::size_t at = page.find(mark);
@@ -341,7 +341,7 @@ TEST_CASE("print names the files of the record instead of filling sheets with th
   const std::size_t with_lock = printed("long", page);
   CHECK(with_lock > 0);
   CHECK(with_lock == printed("short", page_of(cli, "run")));
-  // An element that is no file of the record is printed open.
+  // An element that is not a file of the record is printed expanded.
   const std::string open =
       page.replace(at, std::string("<details class=\"record\">").size(), "<details>");
   CHECK(printed("open", open) > with_lock + 5);

@@ -1,4 +1,4 @@
-// The charts of a page as SVG files, one a chart, for papers.
+// The charts of a page as SVG files, one per chart, for papers.
 #include <cmath>
 #include <map>
 #include <set>
@@ -16,8 +16,8 @@ std::set<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-/// A picture is drawn on white, runs no script, has a title and names for its axes.
-/// \returns what a ruler finds in it (read_figure.py).
+/// A picture has a white background, no scripts, a title and names for its axes.
+/// \returns the values read from it (read_figure.py).
 Json check_picture(const fs::path& file) {
   INFO(file);
   const Outcome read =
@@ -33,14 +33,14 @@ Json check_picture(const fs::path& file) {
   Json figure = Json::parse(read.out);
   CHECK(figure.at("title").is_string());
   CHECK(figure.at("x").is_string());
-  // The names of rows are their axis.
+  // The names of rows replace an axis name.
   CHECK((figure.at("y").is_string() || !figure.at("rows").empty()));
   CHECK(figure.at("series").empty() == !figure.at("rows").empty());
   return figure;
 }
 
-/// \param grain  how finely the axis can be read: gnuplot writes hundredths of a pixel, and names
-///   stand beside their ticks within a tenth.
+/// \param grain  how precisely the axis can be read: gnuplot writes hundredths of a pixel, and
+///   labels are within a tenth of their ticks.
 void check_near(const Json& read, const Json& expected, const Json& grain) {
   INFO(read << " " << expected << " " << grain);
   CHECK(std::abs(read.get<double>() - expected.get<double>()) <= grain.get<double>());
@@ -110,7 +110,7 @@ TEST_CASE("the charts of a study are written as pictures, with a forest plot of 
     CHECK(names.contains(name));
   std::map<std::string, Json> figures;
   for (const std::string& name : names) figures[name] = check_picture(cli.out("figures") / name);
-  // Each arm as results.json has it, and no other.
+  // The arms of results.json, and no others.
   const Json results = Json::parse(read_file(cli.out("study/results.json")));
   const Json& curves = figures.at("mean-test-loss-over-the-steps.svg");
   const Json& means = figures.at("mean-test-loss-of-each-arm.svg");

@@ -6,7 +6,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A finished study's files, as docs/studies.md describes them; only what a page of Markdown reads.
+/// The files of a finished study, as docs/studies.md describes them; only the files needed for a
+/// page of Markdown.
 class WrittenStudy {
  public:
   WrittenStudy() { write(); }
@@ -17,7 +18,7 @@ class WrittenStudy {
     write_file(cli.out("study/results.json"), results.dump());
   }
 
-  /// \param difference  to the baseline, with the interval +-1; null: it is the baseline.
+  /// \param difference  to the baseline, with the interval +-1; null: the arm is the baseline.
   static Json arm(const std::string& name, double mean, Json difference = nullptr) {
     Json versus = Json::object();
     if (!difference.is_null()) {
@@ -33,7 +34,7 @@ class WrittenStudy {
             {"versus_baseline", std::move(versus)}};
   }
 
-  /// The same at a level.
+  /// The same for a level.
   static Json arm_at(const std::string& level, const std::string& variant, double mean,
                      Json difference = nullptr) {
     Json made = arm(level + "+" + variant, mean, std::move(difference));
@@ -72,7 +73,7 @@ TEST_CASE("a study in Markdown: a table with paired differences, and a chart") {
   const Outcome outcome = study.report();
   INFO(outcome.err);
   REQUIRE(outcome.exit_code == 0);
-  // The p, 0.204833, is never said to be smaller than it is.
+  // The p, 0.204833, is never rounded down.
   CHECK_THAT(study.page(), ContainsSubstring("| base | 11 to 12 | 1.5 [-0.5, 3.5] | - | - |"));
   CHECK_THAT(study.page(),
              ContainsSubstring("| fast | 11 to 12 | 3 [1, 5] | 1.5 [0.5, 2.5] | 0.21 |"));

@@ -1,4 +1,4 @@
-// The line of a statement that says what a test for membership finds at most.
+// The line of a statement about the most that a membership test can find.
 #include <cmath>
 
 #include "page.hpp"
@@ -13,11 +13,11 @@ namespace {
 
 double phi(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 
-/// What the best test finds of the Gaussian mechanism, where it wrongly accuses 5 of 100: Phi(mu -
-/// z), with z the 0.95 quantile (Neyman and Pearson 1933).
+/// The power of the best test against the Gaussian mechanism with 5 false accusations in 100:
+/// Phi(mu - z), with z the 0.95 quantile (Neyman and Pearson 1933).
 double found_of_gaussian(double mu) { return phi(mu - 1.6448536269514722); }
 
-/// The noise of 12 full batches, which are together one Gaussian of this mu.
+/// The noise of 12 full batches that together are one Gaussian with this mu.
 double noise_of(double mu) { return std::sqrt(12.0) / mu; }
 
 Json statement_of_gaussian(const Cli& cli, double mu, const std::string& accountant,
@@ -58,7 +58,7 @@ TEST_CASE("a point of a trade-off bounds what a test finds, from both sides") {
 
 TEST_CASE("of a Gaussian mechanism, a statement says what the best test finds, rounded up") {
   const Cli cli;
-  // The second and the third are just above a whole number of a hundred: 13.02 and 26.02.
+  // The second and the third are just above a whole percentage: 13.02 and 26.02.
   for (const double mu : {0.3, 0.5196, 1.0024, 1.7, 3.0}) {
     INFO(mu);
     const Json statement = statement_of_gaussian(cli, mu, "pld");
@@ -75,7 +75,7 @@ TEST_CASE("other accountants prove no less than what the best test finds") {
     INFO(accountant);
     const Json statement = statement_of_gaussian(cli, 1.0, accountant);
     CHECK(found(statement) >= found_of_gaussian(1.0));
-    // What the stated epsilon alone proves is much more.
+    // The stated epsilon alone would only prove a much larger bound.
     CHECK(found(statement) <
           most_found(0.05, statement.at("epsilon"), statement.at("delta")) - 0.1);
   }

@@ -1,11 +1,11 @@
-// Takes the charts and the visible text out of a report page.
+// Extracts the charts and the visible text of a report page.
 #pragma once
 
 #include <string>
 
 #include "cli.hpp"
 
-/// What the charts of a page are drawn from.
+/// The data of a page's charts.
 inline Json chart_data(const std::string& page) {
   const std::string begin = "<script type=\"application/json\" id=\"chart-data\">";
   const std::size_t at = page.find(begin);
@@ -22,7 +22,7 @@ inline Json chart(const std::string& page, const std::string& id) {
   return nullptr;
 }
 
-/// The page without its scripts and styles: what a reader sees, and its tags.
+/// The page without its scripts and styles: the visible text with its tags.
 inline std::string visible(const std::string& page) {
   const std::size_t begin = page.find("<body>");
   return page.substr(begin, page.find("<script", begin) - begin);

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Reads a chart back from an SVG file as gnuplot writes it, by its ticks: what a reader would measure with a ruler.
+"""Reads a chart from an SVG file of gnuplot by its ticks, as a reader would measure it with a ruler.
 
     read_figure.py FILE
 
-Prints JSON: title, x and y (the names of the axes; null: none), grain (what a tenth of a pixel is worth on either axis),
-series (of curves: each name's last point, [x, y]), rows (of intervals: each name's [middle, low, high]).
+Prints JSON: title, x and y (the names of the axes; null: none), grain (the value of a tenth of a
+pixel on each axis), series (for curves: each name's last point, [x, y]), rows (for intervals: each
+name's [middle, low, high]).
 """
 
 import json
@@ -46,7 +47,7 @@ class Figure:
                 self.names[words] = y
             else:
                 middle.append((y, x, words))
-        # Ticks stand on one line; above them is the title, below them the name of the axis.
+        # Ticks are on one line; the title is above them, and the name of the axis below.
         lines = sorted({y for y, _, _ in middle})
         for y, x, words in middle:
             if y == lines[0]:
@@ -60,13 +61,14 @@ class Figure:
 
     @staticmethod
     def scale(ticks):
-        """From pixels to values, by the outermost ticks, and what a pixel is worth."""
+        """The map from pixels to values, from the outermost ticks, and the value of a pixel."""
         (p, low), (q, high) = min(ticks), max(ticks)
         worth = (high - low) / (q - p)
         return (lambda at: low + (at - p) * worth), abs(worth)
 
     def points(self, plot):
-        """Of a plot: its markers, or else the corners of its line; not the sample in the legend, which is below the axis."""
+        """The markers of a plot, or else the corners of its line, without the sample in the legend
+        below the axis."""
         found = [place(use) for use in plot.iter(SVG + "use")]
         if not found:
             found = [(float(x), float(y)) for path in plot.iter(SVG + "path")
@@ -79,12 +81,12 @@ class Figure:
         curves = [(plot, name.find(SVG + "text").text) for plot in self.plots for name in plot.iter(SVG + "g")
                   if name.find(SVG + "text") is not None]
         if curves:
-            # Words stand a third of a line, 3.9 pixels, below the middle of their tick.
+            # Text is a third of a line, 3.9 pixels, below the middle of its tick.
             y_of, y_worth = self.scale([(y - 3.9, value) for y, value in self.y_ticks])
             out["grain"][1] = y_worth / 10
             for plot, name in curves:
                 points = self.points(plot)
-                x, y = [p for p in points if p[0] == max(points)[0]][-1]  # a step goes up at its end
+                x, y = [p for p in points if p[0] == max(points)[0]][-1]  # a step rises at its end
                 out["series"][name] = [x_of(x), y_of(y)]
             return out
         (plot,) = self.plots

@@ -4,7 +4,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Begins a run that would take minutes, and kills it once it has measured something.
+/// Starts a run that would take minutes, and kills it after its first measurement.
 void cut_off_a_run(const Cli& cli) {
   Process process(
       cli.prepare({"run", "small.yaml", "--set", "steps=2000000", "--set", "evaluate_every=10",
@@ -65,7 +65,7 @@ TEST_CASE("the page shows what the final model is worth on the test rows") {
   const Json roc = chart(page, "roc");
   REQUIRE(roc.is_object());
   CHECK_THAT(seen, ContainsSubstring("ROC curve"));
-  // From no row taken for a class to all of them, beside a guess.
+  // From no row predicted as the class to all rows, compared with guessing.
   REQUIRE(roc.at("series").size() == 2);
   CHECK(roc["series"][0].at("points").front() == Json{0.0, 0.0});
   CHECK(roc["series"][0].at("points").back() == Json{1.0, 1.0});
@@ -186,7 +186,7 @@ TEST_CASE("other accountants stand beside the one that guards, with their kind o
   const std::string seen = visible(page);
   CHECK_THAT(seen, ContainsSubstring("zcdp (guards the budget)"));
   CHECK_THAT(seen, ContainsSubstring("<th scope=\"row\">pld</th><td class=\"number\">12, planned"));
-  // Its certified interval: the lower end is shown rounded down.
+  // The certified interval: the lower end is rounded down.
   const Json also = statement_of(cli).at("also").at(0);
   CHECK(also.at("bound") == "upper");
   CHECK(also.at("lower") <= also.at("epsilon"));
@@ -261,7 +261,7 @@ TEST_CASE("half a line at the end of a file that grows is left out, and said") {
 TEST_CASE("a page that cannot be written is a warning, and the run is done all the same") {
   const Cli cli;
   Call run = cli.prepare({"run", "small.yaml", "--out", "run", "--quiet", "--json"});
-  run.file_size = 100'000;  // enough for the record, not for a page with a charting library in it
+  run.file_size = 100'000;  // enough for the record, but not for a page with a charting library
   const Outcome outcome = call(run);
   CHECK(outcome.exit_code == 0);
   CHECK(Json::parse(outcome.out).at("status") == "completed");
@@ -285,7 +285,7 @@ TEST_CASE("long series are drawn from their extremes, and the page says so") {
   page_of_run(cli);
   std::string lines;
   for (int step = 1; step <= 10'000; ++step) {
-    // One peak, which no picture may lose.
+    // One peak, which every picture must show.
     lines += Json{{"step", step}, {"test_loss", step == 5'555 ? 9.0 : 1.0}}.dump() + "\n";
   }
   write_file(cli.out("run/metrics.jsonl"), lines);
@@ -306,13 +306,13 @@ TEST_CASE("with utility, the prediction is drawn over the measured excess risk")
   const Json excess = chart(page, "excess");
   const Json& bound = excess.at("series").at(0).at("points");
   const Json& seen = excess.at("series").at(1).at("points");
-  // 21 steps of uniform noise are the best for these constants, with a bound of 0.2964 (erratum of
+  // 21 steps of uniform noise are optimal for these constants, with a bound of 0.2964 (erratum of
   // Eq. 24).
   REQUIRE(bound.size() == 22);
   CHECK(bound.at(0) == Json{0.0, 1.0});
   CHECK(bound.at(21).at(0) == 21.0);
   CHECK_THAT(bound.at(21).at(1).get<double>(), WithinAbs(0.2964, 5e-5));
-  // Measured: (loss - optimum) over that before the first step.
+  // Measured: (loss - optimum) relative to its value before the first step.
   std::istringstream lines(read_file(cli.out("run/metrics.jsonl")));
   std::vector<Json> all;
   for (std::string line; std::getline(lines, line);) all.push_back(Json::parse(line));

@@ -14,7 +14,7 @@ std::string prose(const Json& statement) {
   return all;
 }
 
-/// Sends the signal to a run in the directory `run` once this file of it is there.
+/// Sends the signal to a run in the directory `run` when this file of the run exists.
 void stop_long_run(const Cli& cli, int signal, const std::string& once_there,
                    const Words& more = {}) {
   Words words{"run",   "small.yaml", "--set",  "steps=2000000", "--set", "evaluate_every=10",
@@ -154,7 +154,7 @@ TEST_CASE("a run that diverges is accounted for in full: releases decided when i
   CHECK(statement.at("accounted_steps") == 12);
   CHECK(statement.at("charged_steps") < 12);
   CHECK(statement.at("lower").is_null());
-  // What the whole run would have come to.
+  // The cost of the whole run.
   page_of_run(cli, {}, "whole");
   CHECK(statement.at("epsilon") == statement_of(cli, "whole").at("epsilon"));
   CHECK_THAT(statement.at("prose").dump(), ContainsSubstring("releases decided when that was"));
@@ -301,7 +301,7 @@ TEST_CASE(
   CHECK_THAT(page, ContainsSubstring("max: 110"));
   CHECK(cli({"verify", "run"}).exit_code == 0);
 
-  // A list that is long is shortened for readers, and whole where programs read.
+  // A long list is shortened for people, and complete for programs.
   std::string eighths = "[0.125";
   for (int i = 1; i < 80; ++i) eighths += ", 0.125";
   eighths += "]";

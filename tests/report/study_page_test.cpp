@@ -8,7 +8,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A study of two arms and two seeds, as docs/studies.md describes its directory, around real runs.
+/// A study of two arms and two seeds, in a directory as described in docs/studies.md, with real
+/// runs.
 class Study {
  public:
   Study() {
@@ -108,7 +109,7 @@ TEST_CASE("the page of a study compares its arms") {
     CHECK_THAT(seen, ContainsSubstring(text));
   }
   CHECK_THAT(seen, ContainsSubstring(">3.0001</td>"));  // five digits, rounded up
-  // The steps that were made, which are fewer than planned where a budget ends them.
+  // The number of steps made, which is below the plan if a budget ends them.
   CHECK_THAT(seen, ContainsSubstring(">12</td>"));
   CHECK(seen.find("3000 planned") == std::string::npos);
   CHECK(chart(page, "means-1").at("rows") ==
@@ -182,7 +183,7 @@ TEST_CASE("a study of two axes has a map of each metric, the darker the better")
   CHECK_THAT(seen, ContainsSubstring(row("0.5", none + none + cell("", "0", "0.8"))));
   CHECK_THAT(seen, ContainsSubstring(row("1", cell(" best", "1", "0.85") + none + none)));
 
-  // A loss is better where it is lower; far apart, it is compared by its logarithm.
+  // Lower losses are better; losses that are far apart are compared by their logarithm.
   study.plan["metrics"] = {{{"name", "test_loss"}, {"better", "lower"}}};
   study.plan["arms"].push_back(Study::arm("middle", 1.0));
   study.plan["arms"][2]["labels"] = {{"schedules.learning_rate", "1"}, {"steps", "20"}};
@@ -197,7 +198,7 @@ TEST_CASE("a study of two axes has a map of each metric, the darker the better")
   CHECK_THAT(seen,
              ContainsSubstring(row("1", cell(" best", "1", "1") + cell("", "0.5", "10") + none)));
 
-  // Of three axes no two are special.
+  // With three axes, no two of them are special.
   study.plan["axes"].push_back({{"keys", {"seed"}}, {"labels", {"a", "b"}}});
   study.write_study();
   CHECK(study.page().find("class=\"heat") == std::string::npos);
@@ -225,7 +226,7 @@ TEST_CASE("curves have the mean of the seeds and Student's 95 % interval") {
       chart(study.page(), "curve-4").at("series").at(1).at("points").at(0);  // train loss of "fast"
   const double a = study.measured("fast", "1").at("train_loss");
   const double b = study.measured("fast", "2").at("train_loss");
-  // Of two values: s / sqrt(2) = |a - b| / 2, and the 97.5 % quantile of Student's t with one
+  // For two values: s / sqrt(2) = |a - b| / 2, and the 97.5 % quantile of Student's t with one
   // degree of freedom (Cauchy) is tan(0.475 pi).
   const double half = std::tan(0.475 * 3.14159265358979323846) * std::abs(a - b) / 2.0;
   CHECK(point.at(0) == 3);
@@ -237,7 +238,7 @@ TEST_CASE("curves have the mean of the seeds and Student's 95 % interval") {
 TEST_CASE("arms with clients get their local iterations, and accuracy over rounds and epsilon") {
   const Study study;
   CHECK(study.page().find("Clients and rounds") == std::string::npos);
-  // What federated runs leave, in the place of the base's: two measurements, three rounds.
+  // The files of federated runs instead of those of the base: two measurements, three rounds.
   for (const auto& [seed, accuracy] : {std::pair{"1", 0.5}, std::pair{"2", 0.7}}) {
     const auto dir = study.cli.out(std::string("study/runs/base/seed-") + seed);
     std::string metrics, rounds;

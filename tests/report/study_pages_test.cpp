@@ -1,4 +1,4 @@
-// The pages of experiments say what the results beside them say.
+// The pages of experiments agree with the results stored beside them.
 #include <set>
 
 #include "page.hpp"
@@ -61,7 +61,8 @@ TEST_CASE("every run of a study on a page is in its CSV") {
       CHECK(line_count(lines) == runs + 1);
       const fs::path study =
           kSource / "examples/studies" / copy.parent_path().filename() / copy.filename();
-      // The study was not changed since; else the page says what nobody ran.
+      // The study has not changed since; otherwise the page would describe results that nobody
+      // produced.
       CHECK(results.at("study_sha256") ==
             privgrad::core::sha256_hex(read_file(fs::path(study).replace_extension(".yaml"))));
     }

@@ -1,5 +1,5 @@
 #!/bin/bash
-# scripts/alone.sh: one build at a time, whatever becomes of the one that has its turn.
+# scripts/alone.sh: one build at a time, whatever happens to the running one.
 set -uo pipefail
 . tests/scripts/expect.sh
 place=$(mktemp -d)
@@ -8,7 +8,7 @@ export XDG_CACHE_HOME=$place PRIVGRAD_WAITED=$place/waited
 unset PRIVGRAD_ALONE PRIVGRAD_ALONE_LIMIT
 level='echo "with $CMAKE_BUILD_PARALLEL_LEVEL"'
 
-# hold   begins a build that lasts until it is killed, and comes back when it has its turn
+# hold begins a build that lasts until it is killed; returns when the build has begun
 hold() {
   rm -f "$place/begun"
   scripts/alone.sh 2 sh -c "touch '$place/begun'; exec sleep 100" &

@@ -1,4 +1,4 @@
-"""Fails where bench/cluster.py prints figures that cannot be.
+"""Fails if bench/cluster.py prints impossible figures.
 
 usage: cluster_bench_test.py     in the root of the sources
 """

@@ -1,9 +1,9 @@
-"""Tries the parts of bench/compare_journeys.py that need no other library.
+"""Tests the parts of bench/compare_journeys.py that need no other library.
 
 usage: journeys_test.py [PROGRAM [PYTHON]]     in the root of the sources
 
-PROGRAM: the built privgrad, for the journey by command; without it that part is skipped. PYTHON: an interpreter with
-onnxruntime, which asks the ONNX file about raw rows.
+PROGRAM: the built privgrad, for the journey with the command; without it that part is skipped.
+PYTHON: an interpreter with onnxruntime, which runs the ONNX file on raw rows.
 """
 
 import csv
@@ -26,12 +26,12 @@ def check_tables(folder):
     for name, count in journeys.ROWS.items():
         rows = list(csv.DictReader((folder / f"{name}.csv").read_text().splitlines()))
         assert len(rows) == count
-        assert ("readmitted" in rows[0]) == (name == "train")  # who predicts has no labels
+        assert ("readmitted" in rows[0]) == (name == "train")  # rows to predict have no labels
         assert len({row["id"] for row in rows}) == count
         for column in journeys.COLUMNS[1:]:
             assert 0 < sum(row[column] == "" for row in rows) < count / 5, column
     yes = sum(label == "yes" for label in truth.values()) / len(truth)
-    assert 0.3 < yes < 0.7  # nobody is right by one answer
+    assert 0.3 < yes < 0.7  # no constant answer is correct for most rows
     return truth
 
 
@@ -49,7 +49,7 @@ def check_score(folder, truth):
 
 
 def check_images(folder):
-    """Predictions without an id are those of the test images, one after the other."""
+    """Predictions without an id belong to the test images, in order."""
     data = folder / "data"
     (data / "mnist").mkdir(parents=True)
     for name in journeys.IMAGES:
@@ -70,7 +70,8 @@ def check_images(folder):
 def check_words(folder):
     (folder / "typed").write_text("# why\n\na = 1  # one\n  \nb = 2\n")
     assert journeys.lines(folder, "typed", "typed") == 4
-    # A deviation of 1, and 4.303, the 97.5 % quantile of Student's t with 2 degrees of freedom, over the root of 3.
+    # A standard deviation of 1, times 4.303 (the 97.5 % quantile of Student's t with 2 degrees of
+    # freedom), divided by the square root of 3.
     assert journeys.interval([1.0, 2.0, 3.0]) == "2.0 +- 2.5"
     assert journeys.interval([80.0]) == "80.0"
 

@@ -1,5 +1,6 @@
 #!/bin/bash
-# scripts/parts.sh: at the whole limit a part is ended with all that it started, and the tests that were running are named.
+# scripts/parts.sh: at the whole limit a part is ended with all processes that it started, and the
+# running tests are named.
 set -uo pipefail
 . tests/scripts/expect.sh
 place=$(mktemp -d)

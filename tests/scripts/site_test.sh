@@ -1,5 +1,5 @@
 #!/bin/bash
-# scripts/site.py: the site has every page, and is not built with a link that leads nowhere.
+# scripts/site.py: the site has every page, and a broken link makes the build fail.
 set -uo pipefail
 . tests/scripts/expect.sh
 python=$(scripts/environment.sh site scripts/site-packages.txt 2>/dev/null)/bin/python

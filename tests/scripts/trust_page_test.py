@@ -1,5 +1,5 @@
-"""Fails where docs/trust.md tells something else of the trust base than its sources: who makes and takes apart what, how
-many lines there are, which headers there are, and which tests guard which claim.
+"""Fails if docs/trust.md contradicts the sources of the trust base: which sources make and open what,
+the number of lines, the headers, and which tests guard which claim.
 
 usage: trust_page_test.py     in the root of the sources
 """
@@ -18,7 +18,7 @@ TAKES = {"take", "take_parts", "copy"}
 
 
 def part(page: str, begin: str, end: str) -> str:
-    """What stands on the page from one text to the next."""
+    """The part of the page between two texts."""
     at = page.index(begin)
     return page[at:page.index(end, at)]
 
@@ -35,7 +35,7 @@ def in_code(text: str) -> list[str]:
 
 
 def makers_in_tree() -> dict[str, tuple[set[str], bool]]:
-    """Of each source that includes trust_base.hpp: what it makes, and whether it takes sums apart."""
+    """For each source that includes trust_base.hpp: what it makes, and whether it opens sums."""
     found = {}
     for source in sorted(TRUST.rglob("*.?pp")):
         text = source.read_text()
@@ -87,7 +87,7 @@ def headers(page: str) -> list[str]:
 
 
 def headers_in(text: str, room: Path, optional: set[str]) -> list[str]:
-    """Headers of a room that a section of the page leaves out, or invents. It may name the optional ones."""
+    """Headers of a room that a section of the page omits or invents. It may name the optional ones."""
     listed = {name.removeprefix("src/") for name in in_code(text) if name.endswith(".hpp")}
     public = {file.name for file in room.rglob("*.hpp") if "include" in file.parts and "testing" not in file.parts}
     return [f"headers: {name} is not on the page" for name in sorted(public - listed)] + \
@@ -95,7 +95,7 @@ def headers_in(text: str, room: Path, optional: set[str]) -> list[str]:
 
 
 def guards(page: str) -> list[str]:
-    """Tests and sources that a row of the table of changes names, and which are not there."""
+    """Tests and sources in a row of the table of changes that do not exist."""
     tests = "".join(file.read_text() for file in sorted(Path("tests").rglob("*.cpp")))
     tests = re.sub(r'"\s*\n\s*"', "", tests)
     sources = {file.name for file in Path("framework").rglob("*.?pp")}

@@ -11,25 +11,26 @@
 #include "fake_program.hpp"
 #include "privgrad/backend.hpp"
 
-/// A program whose per-example gradient is the example, in whole numbers: as small as an exact one
-/// can be. Groups of two parameters; cells are rounded towards zero. Passes take any number of
-/// rows.
+/// A program whose per-example gradient is the example, in whole numbers: the smallest possible
+/// exact program. It has groups of two parameters; cells are rounded towards zero. Passes accept
+/// any number of rows.
 class ExactEcho : public privgrad::Program, public privgrad::ExactClipping {
  public:
-  /// The ways in which it can be wrong.
+  /// The possible mistakes of the program.
   enum class Fault {
     none = 1,
     forgets_lengths,
     too_long,
     longest,
-    certifies_less,           ///< Cells of twice the certified length.
-    certifies_one_off,        ///< A length that is one too small.
-    minds_neighbours,         ///< Cells that are one larger beside others.
-    turns_beside_neighbours,  ///< Cells of the same length, the other way.
+    certifies_less,     ///< Cells of twice the certified length.
+    certifies_one_off,  ///< A length that is too small by one.
+    minds_neighbours,   ///< Cells that are larger by one if there are other examples.
+    /// Cells of the same length but the opposite sign, if there are other examples.
+    turns_beside_neighbours,
     norms_mind_neighbours,
-    certifies_other_alone,  ///< A length one too small, for an example alone.
-    adds_more,              ///< A cell for each pair of neighbours, to the sum.
-    far_from_rows,          ///< Certified, by the example alone, not its gradient.
+    certifies_other_alone,  ///< A length that is too small by one if the example is alone.
+    adds_more,              ///< Adds a cell to the sum for each pair of neighbours.
+    far_from_rows,          ///< Certified and a function of the example, but not its gradient.
   };
 
   explicit ExactEcho(std::size_t groups, Fault fault = Fault::none)

@@ -1,4 +1,4 @@
-// An accountant simple enough to check by hand, for tests of the ledger and other users of one.
+// An accountant simple enough to check by hand, for tests of the ledger and its other users.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 #include "privgrad/accountant.hpp"
 #include "privgrad/error.hpp"
 
-/// Every Gaussian release costs 1 / noise_multiplier^2, epsilon is their sum: simple enough to
-/// check by hand. Not a proof of anything.
+/// Every Gaussian release costs 1 / noise_multiplier^2, and epsilon is their sum: simple enough to
+/// check by hand, but not a proof of anything.
 class CountingAccountant final : public privgrad::Accountant {
  public:
   explicit CountingAccountant(privgrad::BoundKind bound = privgrad::BoundKind::upper)
@@ -24,9 +24,9 @@ class CountingAccountant final : public privgrad::Accountant {
     const double sigma = std::get<privgrad::GaussianEvent>(event.kind()).noise_multiplier;
     spent_ += static_cast<double>(count) / (sigma * sigma);
   }
-  /// Breaks the contract, for tests of the code that must notice.
+  /// Violates the contract, for tests of the code that must notice this.
   void refund(double epsilon) { spent_ -= epsilon; }
-  /// How often it was asked for epsilon.
+  /// How many times epsilon was requested.
   int asked() const { return asked_; }
   privgrad::PrivacyAnswer epsilon(double) const override {
     ++asked_;

@@ -37,8 +37,7 @@ inline const ScriptedClipping& flat_clipping() {
   return flat;
 }
 
-/// Groups of which only the number matters: as many as an exact program has; one for other
-/// programs.
+/// Groups of which only the number matters: that of an exact program, or one for other programs.
 inline std::vector<privgrad::ParameterGroup> groups_of(const privgrad::Program& program) {
   const auto* exact = dynamic_cast<const privgrad::ExactClipping*>(&program);
   std::vector<privgrad::ParameterGroup> groups;
@@ -49,7 +48,7 @@ inline std::vector<privgrad::ParameterGroup> groups_of(const privgrad::Program& 
   return groups;
 }
 
-/// A sum clipped flat, in floating point. With a count share also the count beside the sum.
+/// A sum clipped flat, in floating point; with a count share, also the count.
 inline privgrad::Bounded clipped_sum(const privgrad::Program& program,
                                      const privgrad::Dataset& data,
                                      std::span<const std::uint32_t> batch, double clip_norm,

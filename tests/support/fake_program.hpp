@@ -10,7 +10,7 @@
 
 /// A program whose per-example gradient is the example itself, so that tests choose gradients by
 /// choosing data. The target says how the row is spoilt: 0 not at all, 1 NaN, 2 infinity, 3 minus
-/// infinity (each in the last coordinate, the others stay).
+/// infinity (each only in the last coordinate).
 class EchoProgram final : public privgrad::Program {
  public:
   explicit EchoProgram(std::size_t parameters) : parameters_(parameters) {}
@@ -34,7 +34,7 @@ class EchoProgram final : public privgrad::Program {
   std::size_t parameters_;
 };
 
-/// A program whose gradients are the features, and that forgets to write those numbers whose feature
+/// A program whose gradients are the features, but which does not write the numbers whose feature
 /// is 0.
 class ForgetfulProgram final : public privgrad::Program {
  public:

@@ -1,4 +1,4 @@
-// Makes released values out of nothing, for tests of components without the core.
+// Makes released values without a charge, for tests of components without the core.
 #pragma once
 
 #include <utility>
@@ -7,7 +7,7 @@
 #include "privgrad/privacy.hpp"
 
 // Only privgrad::TrustBase, which the core defines, can make released values. Tests of components
-// that take released values do without the core, so they define a TrustBase of their own. Never
+// that take released values are built without the core, so they define their own TrustBase. Never
 // include this where privgrad::core is linked: the class would be defined twice.
 namespace privgrad {
 class TrustBase {

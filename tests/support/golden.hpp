@@ -10,7 +10,7 @@
 
 #include "support.hpp"
 
-/// Replaces texts, which are numbers of 25 digits, by the double nearest to each.
+/// Replaces texts, which are numbers with 25 digits, by the nearest double.
 inline nlohmann::json as_doubles(const nlohmann::json& value) {
   if (value.is_string()) return std::strtod(value.get<std::string>().c_str(), nullptr);
   if (!value.is_structured()) return value;
@@ -20,9 +20,9 @@ inline nlohmann::json as_doubles(const nlohmann::json& value) {
 }
 
 /// The reference values of tests/golden, whose README explains them and how they were computed.
-/// \returns {"orders": {name: list}, "entries": [...]}, each entry as in cases.jsonl, with its
-///   `kind` and `tolerance`, the `components` of its schedule if it names one, `expected` as
-///   doubles, and as `expected_hp` the file's own value, with texts where 25 digits are known.
+/// \returns {"orders": {name: list}, "entries": [...]}, where each entry is as in cases.jsonl, with
+///   its `kind` and `tolerance`, the `components` of its schedule if it names one, `expected` as
+///   doubles, and `expected_hp` as in the file, with texts if 25 digits are known.
 inline nlohmann::json golden_values() {
   const std::filesystem::path folder = kSource / "tests/golden";
   std::ifstream definitions_file(folder / "definitions.json");

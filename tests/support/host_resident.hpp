@@ -11,8 +11,8 @@
 #include "privgrad/resident_steps.hpp"
 #include "privgrad/trust/testing.hpp"
 
-/// ResidentSteps in the processor's memory, on top of any exact program, written as plainly as they
-/// are specified: correct, and open to derived classes that get one thing wrong.
+/// ResidentSteps in host memory, on top of any exact program, implemented as plainly as the
+/// specification: correct, with functions that faulty derived classes can override.
 /// \param Base  a Program that is an ExactClipping, and computes with its load_parameters().
 template <class Base>
 class HostResident : public Base, public privgrad::ResidentSteps {
@@ -110,5 +110,5 @@ class HostResident : public Base, public privgrad::ResidentSteps {
   }
 
   std::vector<float> own_;
-  mutable std::size_t rows_ = 0;  // of the pass that was added last
+  mutable std::size_t rows_ = 0;  // of the last added pass
 };

@@ -6,9 +6,9 @@
 #include "privgrad/host/search_path.hpp"
 #include "support.hpp"
 
-/// Components as users get them, every built-in plugin, in a catalog of its own.
+/// All built-in plugins, as users get them, in a separate catalog.
 inline privgrad::Catalog own_house() {
-  // Not find_plugins(): that would find the user's own plugins, too.
+  // Not find_plugins(), which would find the user's own plugins too.
   const auto host = privgrad::host::plugins_in({{.path = kPlugins}});
   for (const auto& refusal : host.catalog().refused()) {
     throw std::runtime_error(refusal.file + ": " + refusal.why);
@@ -16,7 +16,7 @@ inline privgrad::Catalog own_house() {
   return host.catalog();
 }
 
-/// The same, shared by all tests.
+/// The same, in a catalog shared by all tests.
 inline const privgrad::Catalog& house() {
   static const privgrad::Catalog catalog = own_house();
   return catalog;

@@ -16,8 +16,8 @@
 #include <thread>
 #include <vector>
 
-/// An HTTP server on this machine that behaves, or misbehaves, as a test wants. It answers one
-/// request per connection, each on a thread of its own, and ends with the object.
+/// An HTTP server on this machine that behaves, or misbehaves, as a test demands. It answers one
+/// request per connection, each on its own thread, and stops when the object is destroyed.
 class HttpServer {
  public:
   struct Request {
@@ -25,7 +25,7 @@ class HttpServer {
     std::string range;  ///< Value of the Range header; "" if there was none.
   };
 
-  /// The connection that a handler writes raw bytes to, so that it can lie about everything.
+  /// The connection to which a handler writes raw bytes, so that it can misbehave in any way.
   class Connection {
    public:
     Connection(int socket, const std::atomic<bool>& stop) : socket_(socket), stop_(stop) {}
@@ -37,7 +37,7 @@ class HttpServer {
         done += static_cast<std::size_t>(sent);
       }
     }
-    /// Sends nothing until the client goes away or the test ends.
+    /// Sends nothing until the client disconnects or the test ends.
     void stall() const {
       while (!stop_) {
         pollfd waiting{socket_, POLLIN, 0};
@@ -84,7 +84,7 @@ class HttpServer {
     return requests_;
   }
 
-  /// Sends the whole of `body`, or the rest that was asked for.
+  /// Sends the whole of `body`, or the requested rest.
   static void answer(const Request& request, const Connection& to, const std::string& body) {
     const std::size_t begin = first_byte(request);
     if (begin == 0) return to.send(head("200 OK", body.size()) + body);
@@ -99,7 +99,7 @@ class HttpServer {
     return "HTTP/1.1 " + status + "\r\nContent-Length: " + std::to_string(length) + "\r\n" + more +
            "Connection: close\r\n\r\n";
   }
-  /// The N of "bytes=N-"; 0 without a range.
+  /// The N of "bytes=N-"; 0 if there is no range.
   static std::size_t first_byte(const Request& request) {
     return request.range.empty() ? 0 : std::stoul(request.range.substr(6));
   }

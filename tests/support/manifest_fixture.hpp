@@ -1,4 +1,4 @@
-// Declared components and a good manifest, for tests of reading manifests.
+// Declared components and a valid manifest, for tests of reading manifests.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,8 @@
 #include "privgrad/transform.hpp"
 #include "support.hpp"
 
-/// Declares a component; manifests are checked against declarations, and nothing is constructed.
+/// Declares a component without an implementation, because manifests are only checked against
+/// declarations.
 template <class Interface>
 privgrad::Factory declare(std::string name, std::vector<privgrad::ParamSpec> params = {}) {
   privgrad::Factory factory;
@@ -89,7 +90,7 @@ inline const privgrad::Catalog& fakes() {
   return catalog;
 }
 
-/// A manifest with nothing wrong, which tests damage with replaced().
+/// A valid manifest, which tests damage with replaced().
 inline const std::string kGood =
     "privgrad: 1\n"                                      // 1
     "name: good\n"                                       // 2
@@ -125,7 +126,7 @@ inline privgrad::core::Manifest load(const std::string& text,
   return privgrad::core::parse_manifest(text, "/nowhere/m.yaml", overrides, fakes());
 }
 
-/// The lines of the error, each without the folder.
+/// The lines of the error, without the folder.
 template <class ErrorType = privgrad::core::ManifestError>
 std::vector<std::string> errors_of(const std::string& text,
                                    const std::vector<std::string>& overrides = {}) {
@@ -145,8 +146,8 @@ std::vector<std::string> errors_of(const std::string& text,
   return lines;
 }
 
-/// Whether two values are equal up to their positions; reals by their bits, so that NaN equals
-/// itself.
+/// Whether two values are equal up to their positions; reals are compared by bits, so that NaN
+/// equals itself.
 inline bool same(const privgrad::Value& a, const privgrad::Value& b) {
   using privgrad::Value;
   if (a.data().index() != b.data().index()) return false;

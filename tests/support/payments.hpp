@@ -1,4 +1,4 @@
-// Paid receipts of a real ledger, for tests of releases.
+// Receipts of a real ledger, for tests of releases.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 #include "privgrad/trust/ledger.hpp"
 #include "support.hpp"
 
-/// Receipts from a ledger in a folder of its own, without a budget.
+/// Receipts from a ledger without a budget, in its own folder.
 class Payments {
  public:
   explicit Payments(const std::vector<privgrad::Event>& releases)
@@ -25,7 +25,7 @@ class Payments {
   }
   Payments(std::size_t steps, double multiplier)
       : Payments(std::vector<privgrad::Event>(steps, privgrad::Event::gaussian(multiplier))) {}
-  /// \param factor  the noise that is paid for, as a multiple of the recipes' noise.
+  /// \param factor  the charged noise, as a multiple of the recipes' noise.
   explicit Payments(const privgrad::core::CorrelatedRecipes& recipes, double factor = 1.0)
       : Payments(events_of(recipes, factor)) {}
   privgrad::core::Receipt take(std::size_t step) { return std::move(receipts_.at(step)); }

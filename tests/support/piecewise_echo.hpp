@@ -1,4 +1,4 @@
-// A program whose cells can be added in pieces, for tests of sums that processes share.
+// A program whose cells can be added in pieces, for tests of sums shared by processes.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,12 @@
 #include "privgrad/backend.hpp"
 #include "support.hpp"
 
-/// ExactEcho with cells in pieces, each a part of those that add_cells() adds.
+/// ExactEcho with pieces, each of which is a part of the result of add_cells().
 class PiecewiseEcho : public privgrad::Program,
                       public privgrad::ExactClipping,
                       public privgrad::CellsInPieces {
  public:
-  /// \param lies  adds one too many to the first cell of each piece.
+  /// \param lies  adds one cell too many to the first cell of each piece.
   PiecewiseEcho(std::size_t groups, std::vector<std::size_t> ends, bool lies = false)
       : echo_(groups), ends_(std::move(ends)), lies_(lies) {}
   std::size_t parameter_count() const override { return echo_.parameter_count(); }

@@ -29,9 +29,9 @@
 /// A call of a program.
 struct Call {
   std::vector<std::string> words;                       ///< The program and its arguments.
-  std::map<std::string, std::string> environment = {};  ///< On top of a bare one.
+  std::map<std::string, std::string> environment = {};  ///< In addition to a minimal one.
   std::filesystem::path directory = {};  ///< Working directory; default the test's own.
-  std::filesystem::path out = {};        ///< Standard output goes here; default: captured.
+  std::filesystem::path out = {};        ///< The file for standard output; default: captured.
   rlim_t file_size = RLIM_INFINITY;      ///< Bytes; beyond them every write fails.
   bool terminal = false;                 ///< Standard error is a terminal, 80 columns wide.
 };
@@ -43,8 +43,8 @@ struct Outcome {
   std::string out, err;
 };
 
-/// A program that runs beside the test, and ends with it at the latest. It leads a process group,
-/// all of which is killed if the program does not end by itself.
+/// A program that runs concurrently with the test, and ends with it at the latest. It leads a
+/// process group, which is killed as a whole if the program does not end by itself.
 class Process {
  public:
   explicit Process(const Call& call)
@@ -53,7 +53,7 @@ class Process {
     child_ = ::fork();
     if (child_ < 0) throw std::runtime_error("fork failed");
     if (child_ == 0) become(call, err);
-    ::setpgid(child_, child_);  // whichever of the two comes first
+    ::setpgid(child_, child_);  // parent and child both make this call, whichever comes first
   }
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
@@ -61,13 +61,13 @@ class Process {
     if (child_ > 0) {
       end_all();
       ::waitpid(child_, nullptr, 0);
-      // A test that fails while it waits for some output shows the actual output.
+      // If a test fails while it waits for some output, it shows the actual output.
       if (std::uncaught_exceptions() > exceptions_) std::cerr << last_words(said()) << std::endl;
     }
     if (terminal_ >= 0) ::close(terminal_);
   }
 
-  /// The number of threads that it has now.
+  /// The current number of its threads.
   std::ptrdiff_t threads() const {
     const auto tasks =
         std::filesystem::directory_iterator("/proc/" + std::to_string(child_) + "/task");
@@ -76,15 +76,15 @@ class Process {
 
   void send(int signal) const { ::kill(child_, signal); }
 
-  /// The child processes that it has not yet waited for.
+  /// The child processes for which it has not yet waited.
   std::vector<pid_t> children() const {
     const std::string own = std::to_string(child_);
     std::ifstream in("/proc/" + own + "/task/" + own + "/children");
     return {std::istream_iterator<pid_t>(in), {}};
   }
 
-  /// Waits until `condition` holds.
-  /// \returns false if it does not before time_limit::default_end().
+  /// Waits until `condition` is true.
+  /// \returns false if it is not true before time_limit::default_end().
   static bool wait_for(const std::function<bool()>& condition) {
     for (const auto end = time_limit::default_end(); Clock::now() < end;) {
       if (condition()) return true;
@@ -93,8 +93,8 @@ class Process {
     return condition();
   }
 
-  /// Waits until it has written `text` to standard error, which may be a terminal.
-  /// \returns false if it ends, or the time does, before.
+  /// Waits until the program has written `text` to standard error, which may be a terminal.
+  /// \returns false if the program or the time ends before.
   bool says(const std::string& text) {
     bool is_said = false;
     const bool is_over = !wait_for([&] {
@@ -107,8 +107,8 @@ class Process {
 
   /// Waits for its end.
   /// \param limit  default: until time_limit::default_end().
-  /// \throws std::runtime_error  if it has not ended by then, with its output so far. It is killed,
-  ///   with its process group.
+  /// \throws std::runtime_error if it has not ended by then, with its output so far. It is then
+  ///   killed, with its process group.
   Outcome finish(std::optional<std::chrono::milliseconds> limit = {}) {
     const auto begun = Clock::now();
     const auto end = limit ? begun + *limit : time_limit::default_end();
@@ -154,7 +154,7 @@ class Process {
     variables.insert({{"PATH", "/usr/bin:/bin"},
                       {"TERM", "xterm"},
                       {"HOME", "/nonexistent"},
-                      // Files of runs are compared, whenever these began.
+                      // Tests compare files of runs, so these must not depend on when a run began.
                       {"SOURCE_DATE_EPOCH", "1700000000"}});
     std::vector<std::string> environment;
     for (const auto& [name, value] : variables) environment.push_back(name + "=" + value);
@@ -192,7 +192,7 @@ class Process {
   }
 
   /// Reads from the terminal until the program has closed its side.
-  /// \returns false if it has not before `end`.
+  /// \returns false if this has not happened before `end`.
   bool read_terminal(Clock::time_point end) {
     if (terminal_ < 0) return true;
     char buffer[4096];

@@ -1,4 +1,4 @@
-// The releases of a run as dense matrices, to check correlated noise against its definition.
+// The releases of a run as dense matrices, to compare correlated noise with its definition.
 #pragma once
 
 #include <cmath>
@@ -12,8 +12,8 @@
 /// Dense matrices for small cases, by rows.
 using Matrix = std::vector<std::vector<double>>;
 
-/// The recipes of a run as matrices, computed only by running the definition of ReleaseRecipe on
-/// unit vectors: release t is sum_u A_tu x_u + sum_j B_tj zeta_j, before scale and divisor.
+/// The recipes of a run as matrices, computed by applying the definition of ReleaseRecipe to unit
+/// vectors: release t is sum_u A_tu x_u + sum_j B_tj zeta_j, before scale and divisor.
 struct ReleaseMatrices {
   Matrix data;                      // A
   Matrix noise;                     // B
@@ -64,7 +64,7 @@ inline Matrix covariance(const ReleaseMatrices& matrices, std::size_t steps) {
 }
 
 /// u^T S^-1 u, by Cholesky's S = L L^T: the squared sensitivity of a Gaussian mechanism with
-/// covariance S whose mean moves by u.
+/// covariance S whose mean changes by u.
 inline double squared_length_under(const Matrix& s, const std::vector<double>& u) {
   const std::size_t n = u.size();
   Matrix lower(n, std::vector<double>(n, 0.0));

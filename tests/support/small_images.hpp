@@ -18,7 +18,7 @@ inline std::string big_endian(std::uint32_t value) {
   return bytes;
 }
 
-/// Images whose left or right half is bright, in noise; the class says which.
+/// Noisy images whose left or right half is bright; the class says which.
 inline void write(const std::filesystem::path& dir) {
   std::mt19937 random(3);
   std::string pixels, labels;

@@ -1,4 +1,4 @@
-// A privacy filter simple enough to check by hand, for tests of noise that adapts.
+// A privacy filter simple enough to check by hand, for tests of adaptive noise.
 #pragma once
 
 #include <variant>
@@ -7,7 +7,7 @@
 #include "privgrad/error.hpp"
 
 /// A filter whose epsilon is the sum of 1 / noise_multiplier^2 over all Gaussians, at any delta:
-/// simple enough to check by hand. Not a proof of anything.
+/// simple enough to check by hand, but not a proof of anything.
 class SumFilter final : public privgrad::Accountant {
  public:
   void start(privgrad::Adjacency) override { spent_ = 0.0; }

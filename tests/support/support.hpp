@@ -1,4 +1,4 @@
-// The basics of nearly every test: Catch2, paths of the build, temporary folders and files.
+// The basics of almost every test: Catch2, paths of the build, temporary folders and files.
 #pragma once
 
 #include <sys/statvfs.h>
@@ -13,7 +13,7 @@
 
 #include "places.hpp"
 
-// As far as we use them, Catch2 v2 (Debian 12) and v3 differ in headers only.
+// For our purposes, Catch2 v2 (Debian 12) and v3 only differ in headers.
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>
 using Catch::Matchers::ContainsSubstring;
@@ -33,7 +33,7 @@ inline const std::string kProgram = kBuild / "bin/privgrad";
 /// The place of a test's folder.
 enum class On {
   /// In memory, where a test does not wait for the disk; on disk if the machine has little such
-  /// room (containers often give 64 MB), or forbids loading plugins from there.
+  /// memory (containers often have 64 MB), or does not allow loading plugins from there.
   memory,
   /// In memory, even if there is little room: for data files of a few kilobytes.
   little_memory,
@@ -41,7 +41,7 @@ enum class On {
   disk
 };
 
-/// A fresh directory that only we may write, deleted with the object.
+/// A new directory that only this user may write, deleted with the object.
 class TempDir {
  public:
   explicit TempDir(On where = On::memory) {
@@ -59,7 +59,7 @@ class TempDir {
 
  private:
   static std::filesystem::path place(On where) {
-    // The usual place for temporary files may be in memory, too.
+    // The usual folder for temporary files may be in memory too.
     if (where == On::disk) return kBuild;
     const char* memory = "/dev/shm";
     struct statvfs room {};
@@ -83,7 +83,7 @@ inline std::string read_file(const std::filesystem::path& file) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// The text of every file below a folder, by its name there.
+/// The text of every file below a folder, by its relative path.
 inline std::map<std::string, std::string> files_below(const std::filesystem::path& folder) {
   std::map<std::string, std::string> all;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {

@@ -9,7 +9,7 @@
 #include "house_plugins.hpp"
 #include "privgrad/plugin.hpp"
 
-/// Offers a test's component, without parameters, as a plugin would.
+/// Offers a component of the test, without parameters, as a plugin would.
 template <class Interface, class Impl>
 privgrad::Factory offer(std::string name, std::vector<std::string> traits = {}) {
   privgrad::Registrar registrar;
@@ -21,9 +21,9 @@ privgrad::Factory offer(std::string name, std::vector<std::string> traits = {}) 
   return registrar.factories().front();
 }
 
-/// A catalog of the built-in components and these.
+/// A catalog of the built-in components plus these.
 inline privgrad::Catalog house_with(std::vector<privgrad::Factory> factories) {
-  privgrad::Catalog made = own_house();  // copies of a catalog share what they hold
+  privgrad::Catalog made = own_house();  // copies of a catalog share their content
   made.add(std::make_shared<privgrad::PluginIdentity>(
                privgrad::PluginIdentity{"test", "1", "", "", "", "this program"}),
            nullptr, std::move(factories));

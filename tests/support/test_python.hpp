@@ -1,4 +1,4 @@
-// Runs Python with the packages that some tests compare with.
+// Runs Python with the packages with which some tests compare results.
 #pragma once
 
 #include <cstdlib>

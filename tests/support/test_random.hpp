@@ -9,7 +9,7 @@
 #include "privgrad/random.hpp"
 
 /// Random numbers for tests: the same on every machine for the same seed. Not cryptographic, and
-/// not the generator of the core, so that tests of samplers do not depend on it.
+/// not the core's generator, so that tests of samplers do not depend on it.
 class TestStream final : public privgrad::RandomStream {
  public:
   TestStream(std::uint64_t seed, std::uint64_t index) {
@@ -19,7 +19,8 @@ class TestStream final : public privgrad::RandomStream {
   }
 
   std::uint64_t uniform_below(std::uint64_t bound) override {
-    // The lowest 2^64 mod bound outcomes are surplus: with them the shares would not be equal.
+    // The lowest 2^64 mod bound outcomes are rejected, because otherwise some results would be more
+    // likely.
     const std::uint64_t surplus = (0 - bound) % bound;
     for (;;) {
       const std::uint64_t draw = engine_();

@@ -1,4 +1,4 @@
-// A cluster whose processes are threads of the test, for tests of runs that processes share.
+// A cluster whose processes are threads of the test, for tests of runs shared by processes.
 #pragma once
 
 #include <algorithm>
@@ -14,11 +14,11 @@
 
 #include "privgrad/cluster.hpp"
 
-/// Processes that are threads, for tests: they read each other's data directly in memory.
+/// Processes simulated by threads, for tests: they read each other's memory directly.
 class ThreadCluster final : public privgrad::Cluster {
  public:
-  /// Calls run(cluster) in each of so many processes, at the same time. Make assertions after it
-  /// returns: they belong to one thread.
+  /// Calls run(cluster) in each of this many processes, at the same time. Make assertions after it
+  /// returns, because they must come from a single thread.
   static void run(std::size_t processes, const std::function<void(privgrad::Cluster&)>& run) {
     Shared shared(processes);
     std::vector<std::jthread> threads;

@@ -7,7 +7,7 @@
 #include <string>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr int kSlowness = 10;  ///< The factor by which tests may take longer here.
+inline constexpr int kSlowness = 10;  ///< The factor by which tests may take longer in this build.
 #else
 inline constexpr int kSlowness = 1;
 #endif
@@ -18,9 +18,9 @@ using Clock = std::chrono::steady_clock;
 
 inline const Clock::time_point kBegun = Clock::now();
 
-/// The end of a wait that begins now for something that may never come: a little before CTest kills
-/// the test, which would lose its messages. PRIVGRAD_TEST_TIMEOUT (tests/CMakeLists.txt) has
-/// CTest's limit in seconds; without it each wait has 100 seconds.
+/// The end of a wait that begins now for something that may never happen: slightly before CTest
+/// kills the test, which would lose its messages. PRIVGRAD_TEST_TIMEOUT (tests/CMakeLists.txt) is
+/// CTest's limit in seconds; without it, each wait has 100 seconds.
 inline Clock::time_point default_end() {
   const auto now = Clock::now();
   const char* told = std::getenv("PRIVGRAD_TEST_TIMEOUT");

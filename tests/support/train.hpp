@@ -1,4 +1,4 @@
-// Trains on a manifest in a temporary folder, for tests that look at what a run leaves.
+// Trains on a manifest in a temporary folder, for tests that examine a run's files.
 #pragma once
 
 #include <cstring>
@@ -24,7 +24,7 @@ inline Overrides with(Overrides set, const Overrides& more) {
 /// A manifest, its plan and its run, in a temporary directory.
 class Experiment {
  public:
-  /// \param catalog  outlives this.
+  /// \param catalog  must outlive this object.
   explicit Experiment(const std::string& yaml, const std::vector<std::string>& overrides = {},
                       const privgrad::Catalog& catalog = house())
       : catalog_(catalog), overrides_(overrides) {
@@ -53,10 +53,10 @@ class Experiment {
     return privgrad::core::read_ledger(run_dir() / "ledger.jsonl");
   }
 
-  /// The model's parameters, frozen ones among them, read back from its file.
+  /// The model's parameters, including frozen ones, read from its file.
   std::vector<float> parameters() const {
     const std::string file = read_file(run_dir() / "model.safetensors");
-    // The fitted transforms come before them in the file.
+    // In the file, the fitted transforms come first.
     std::vector<float> out(privgrad::parameter_count(plan_.value().setting->whole));
     std::memcpy(out.data(), file.data() + file.size() - out.size() * sizeof(float),
                 out.size() * sizeof(float));

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <utility>
 
-// Catch2 v2 (Debian 12) and v3 name what a listener derives from differently.
+// Catch2 v2 (Debian 12) and v3 have different names for the base class of a listener.
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>
 using Listener = Catch::EventListenerBase;
@@ -17,11 +17,11 @@ using Listener = Catch::TestEventListenerBase;
 
 namespace {
 
-/// Tests compare the files of runs: those must not differ by when they began. What starts a program
-/// hands it on; tests of the date itself say another.
+/// Tests compare the files of runs, which must not depend on when the runs began. Child programs
+/// inherit this variable; tests of the date itself set another one.
 const bool date_is_set = ::setenv("SOURCE_DATE_EPOCH", "1700000000", 0) == 0;
 
-/// The trials that the running test case has been given so far.
+/// The trials of the current test case so far.
 std::string& planned() {
   static std::string text;
   return text;
@@ -31,7 +31,7 @@ std::string& planned() {
 [[maybe_unused]] const std::string& name_of(const Catch::TestCaseInfo& test) { return test.name; }
 [[maybe_unused]] const std::string& name_of(const Catch::TestCaseInfo* test) { return test->name; }
 
-/// Adds the line of a test case that made trials, as one write, since other tests write, too.
+/// Adds the line of a test case that made trials, in one write, because other tests write too.
 class TrialLog : public Listener {
  public:
   using Listener::Listener;

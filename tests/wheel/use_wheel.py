@@ -1,4 +1,4 @@
-"""Uses an installed wheel in an environment that has nothing else; wheel_test.sh starts it.
+"""Uses an installed wheel in an otherwise empty environment; wheel_test.sh starts it.
 
 usage: use_wheel.py NAME...     schedules in folders of these names, each built and tested there
 """
@@ -27,7 +27,7 @@ MANIFEST = {
 
 
 def mapped(name: str) -> set[str]:
-    """The files of this name that are in the process."""
+    """The files with this name that the process has mapped."""
     return {
         line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines()
         if Path(line.split()[-1]).name.startswith(name)
@@ -38,7 +38,7 @@ def main() -> None:
     package = Path(privgrad.__file__).parent
     assert sys.prefix in str(package), package
 
-    # Every plugin is on record as tested, by the hash that it has now: release mode takes them.
+    # Every plugin has a record of tests for its current hash, so release mode accepts it.
     plugins = privgrad.plugins()
     assert len(plugins) > 50, len(plugins)
     assert [p.name for p in plugins if not p.tested] == []
@@ -46,7 +46,7 @@ def main() -> None:
     assert run.status == "completed", run
     assert privgrad.verify(run)
 
-    # One SDK, the wheel's own, and no library of the machine's but those of the platform.
+    # One SDK, the wheel's own, and no libraries of the machine except those of the platform.
     assert mapped("libprivgrad_sdk") == {str(package / "_home/lib/libprivgrad_sdk.so.0.1")}
     for name in ("libtbb", "libsodium", "libyaml", "libmpfr", "libgmp", "libcrypto", "libopenblas"):
         found = mapped(name)
@@ -54,17 +54,17 @@ def main() -> None:
         assert all(file.startswith(sys.prefix) for file in found), found
     assert mapped("libtbb"), "nothing was computed"
 
-    # The command beside it: the same plugins, the same verdict.
+    # The command of the wheel: the same plugins, the same verdict.
     done = subprocess.run([Path(sys.prefix) / "bin" / "privgrad", "verify", "run"],
                           capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
-    # The exporter finds the libraries that the wheel brings.
+    # The exporter finds the libraries in the wheel.
     privgrad.export(run, "model.onnx")
     assert b"probabilities" in Path("model.onnx").read_bytes()
 
-    # Plugins that were built with the wheel are loaded, against its SDK; release mode takes them,
-    # since they are tested, and not a copy that nobody has tested.
+    # Plugins that were built with the wheel are loaded with its SDK; release mode accepts them,
+    # because they are tested, but not an untested copy.
     untested = Path("untested")
     untested.mkdir(mode=0o755)
     for name in sys.argv[1:]:

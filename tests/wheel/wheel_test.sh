@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the wheel that was made last into an empty environment, in which nothing of this folder is found; makes a
-# plugin there with each compiler, in less than a minute; and uses all of it.
+# Installs the latest wheel into an empty environment that cannot find this folder, makes a plugin
+# there with each compiler in less than a minute, and uses everything.
 #
 #   tests/wheel/wheel_test.sh BUILD
 set -eu

@@ -33,8 +33,9 @@ TEST_CASE("SHA-256 is that of FIPS 180-4, in one piece or in several", "[commitm
 }
 
 TEST_CASE("a commitment has the encoding that its comment says", "[commitment][privacy]") {
-  // By Python's hashlib and struct: sha256(b"privgrad data commitment 1\n" + bytes(range(32)) +
-  // pack("<QQQQQ", 3, 2, 1, 2, 2) + for each row pack("<3f", features..., target)).
+  // Computed with Python's hashlib and struct: sha256(b"privgrad data commitment 1\n" +
+  // bytes(range(32)) + pack("<QQQQQ", 3, 2, 1, 2, 2) + for each row pack("<3f", features...,
+  // target)).
   CHECK(core::commitment_to(counting(), rows({0.5f, -1.25f, 0.0f, 3.0f, -0.0f, 1e-3f})) ==
         "e176c2f41edfdea61da2567f29691eddc2a86309ed4216fb754074d10aebe8ea");
 }
@@ -48,7 +49,7 @@ TEST_CASE("a commitment follows every bit of the rows, their order, and the open
     other[i] = std::nextafter(other[i], 10.0f);
     CHECK(core::commitment_to(counting(), rows(other)) != one);
   }
-  // Zero has a sign, which a model can see.
+  // Zero has a sign, which a model can detect.
   CHECK(core::commitment_to(counting(), rows({0.5f, -1.25f, 0.0f, 3.0f, 0.0f, 1e-3f})) != one);
   CHECK(core::commitment_to(counting(), rows(features, {1.0f, 1.0f, 1.0f})) != one);
   CHECK(core::commitment_to(counting(), rows({0.0f, 3.0f, 0.5f, -1.25f, -0.0f, 1e-3f})) != one);
@@ -60,7 +61,7 @@ TEST_CASE("a commitment follows every bit of the rows, their order, and the open
 }
 
 TEST_CASE("a commitment is the same however rows are read in pieces", "[commitment]") {
-  // 600 rows are three pieces; bytes and the reals that they mean are the same rows.
+  // 600 rows are three pieces; bytes and the real numbers for which they stand are the same rows.
   std::vector<std::uint8_t> bytes(600);
   std::vector<float> reals(600), targets(600, 0.0f);
   for (std::size_t i = 0; i < bytes.size(); ++i) {

@@ -11,7 +11,7 @@ using namespace privgrad::core;
 namespace {
 
 /// Clients with losses a/2 |w - c_i|^2: every constant is known. Slope and divergence at w follow
-/// from the gradients a (w - c_i); the loss bends by a.
+/// from the gradients a (w - c_i); the curvature of the loss is a.
 struct Bowls {
   std::size_t size = 20000;
   double a = 0.5;
@@ -33,7 +33,7 @@ struct Bowls {
     return g;
   }
 
-  /// One noised step of gradient descent by everybody.
+  /// One noised step of gradient descent by all clients.
   std::vector<ClientRound> round(const std::vector<float>& w, double rate, double noise,
                                  std::uint64_t seed) const {
     std::vector<ClientRound> sent(centres.size());
@@ -103,10 +103,10 @@ TEST_CASE("from_models: without noise the constants of quadratic losses come out
 
 TEST_CASE("from_models: the noise in lengths is taken off", "[estimates]") {
   // The noise is as long as the gradients (0.01 in each of 20000 coordinates); its squared length
-  // varies by a relative sqrt(2/20000) = 1 %. A round's mean of ten has noise of 1e-5 in each
-  // coordinate's square, and the step it makes 1e-5, so the squared smoothness of 0.25 varies by
-  // 0.02, and 10 % of the root is 2.5 of these. Without the noise's own way, 2 h m, it would be
-  // 0.75.
+  // varies by a relative sqrt(2/20000) = 1 %. The mean of ten in a round has noise of 1e-5 in each
+  // coordinate's square, and so does the step that it causes, so the squared smoothness of 0.25
+  // varies by 0.02, and 10 % of its root is 2.5 of these. Without the correction for the noise's
+  // own path, 2 h m, it would be 0.75.
   const Bowls bowls(10);
   const std::vector<float> start(bowls.size, 0.02f);
   const auto estimates_with = [&](double noise) {
@@ -120,8 +120,8 @@ TEST_CASE("from_models: the noise in lengths is taken off", "[estimates]") {
   CHECK_THAT(noised.divergence.value(), WithinRel(exact.divergence.value(), 0.1));
   CHECK_THAT(noised.heterogeneity.value(), WithinRel(exact.heterogeneity.value(), 0.1));
   // (|g|^2 - d n) / |g|: the noised gradient is sqrt(1 + d n / |g|^2) times as long as the exact
-  // one, and what is left is shorter by as much. |g| = 0.5 |0.02 - 0.01 z|, so |g|^2 / d is
-  // 0.25 (4e-4 + 1e-4).
+  // one, and the corrected value is shorter by the same factor. |g| = 0.5 |0.02 - 0.01 z|, so |g|^2
+  // / d is 0.25 (4e-4 + 1e-4).
   const double share = 0.01 * 0.01 / (0.25 * 5e-4);
   CHECK_THAT(noised.lipschitz.value(),
              WithinRel(exact.lipschitz.value() / std::sqrt(1.0 + share), 0.1));
@@ -130,7 +130,7 @@ TEST_CASE("from_models: the noise in lengths is taken off", "[estimates]") {
 }
 
 TEST_CASE("without a learning rate a round shows nothing", "[estimates]") {
-  // A model that did not move has no mean gradient; 0/0 must not become estimates of 0.
+  // A model that did not change has no mean gradient; 0/0 must not become an estimate of 0.
   for (const EstimateMode mode :
        {EstimateMode::from_models, EstimateMode::private_sums, EstimateMode::unaccounted}) {
     LossEstimator estimator(mode, 1);
@@ -154,7 +154,7 @@ TEST_CASE("without a learning rate a round shows nothing", "[estimates]") {
 }
 
 TEST_CASE("private: from two released numbers a client", "[estimates]") {
-  // Two clients of weights 0.25 and 0.75 that went 2 and 4 far.
+  // Two clients with weights 0.25 and 0.75 that moved by 2 and 4.
   LossEstimator estimator(EstimateMode::private_sums, 1);
   std::vector<ClientRound> sent(2);
   sent[0] = {.weight = 0.25,
@@ -176,7 +176,7 @@ TEST_CASE("private: from two released numbers a client", "[estimates]") {
   CHECK_THAT(made.convexity.value(), WithinRel(bend, 1e-12));
   CHECK_THAT(made.smoothness.value(), WithinRel(bend, 1e-12));
   CHECK_THAT(made.heterogeneity.value(), WithinRel(0.25 * 0.4 + 0.75 * 0.2, 1e-12));
-  // The gradients shown are 2 and -4, their mean -2.5: 0.25 * 4.5^2 + 0.75 * 1.5^2 = 6.75.
+  // The resulting gradients are 2 and -4, their mean -2.5: 0.25 * 4.5^2 + 0.75 * 1.5^2 = 6.75.
   CHECK_THAT(made.divergence.value(), WithinRel(std::sqrt(6.75), 1e-6));
 }
 
@@ -197,7 +197,8 @@ TEST_CASE("unaccounted: as printed", "[estimates]") {
   const LossEstimates made = estimator.after_round(start, sent);
   CHECK_THAT(made.lipschitz.value(), WithinRel(0.5 * 0.5 / 2.0 + 0.5 * 0.5 / 1.0, 1e-9));
   CHECK_THAT(made.smoothness.value(), WithinRel(0.5 * 0.6 / 2.0 + 0.5 * 0.6 / 1.0, 1e-9));
-  CHECK_THAT(made.divergence.value(), WithinRel(1.0, 1e-9));  // 1 and 3 from their mean
+  // 1 and 3, and their distance from the mean
+  CHECK_THAT(made.divergence.value(), WithinRel(1.0, 1e-9));
   CHECK_THAT(made.convexity.value(), WithinRel(0.5 * 0.3 / 4.0 + 0.5 * 0.3 / 1.0, 1e-9));
   CHECK(made.heterogeneity.value() == 0.0);  // on average the losses did not fall
 }

@@ -1,5 +1,5 @@
-# Every built-in plugin shows two symbols and no more, whatever the build type, and its file asks the dynamic
-# linker to resolve everything at once (NOW) and never to unmap it (NODELETE).
+# Every built-in plugin exports exactly two symbols, in every build type, and its file tells the
+# dynamic linker to resolve everything at once (NOW) and never to unmap it (NODELETE).
 file(GLOB_RECURSE plugins ${PLUGINS}/*.privgrad.so)
 if(NOT plugins)
   message(FATAL_ERROR "no plugins in ${PLUGINS}")

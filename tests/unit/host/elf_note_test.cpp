@@ -1,4 +1,4 @@
-// The reader takes bytes from strangers: whatever they are, it answers or throws PluginError.
+// The reader accepts untrusted bytes: whatever they are, it returns a note or throws PluginError.
 #include "elf_note.hpp"
 
 #include <elf.h>
@@ -20,15 +20,15 @@ using privgrad::host::read_plugin_note;
 
 namespace {
 
-/// A scratch file that holds whatever bytes are to be read next.
+/// A scratch file for the bytes to be read next.
 class Subject {
  public:
-  /// \returns whether a note was read; anything but a note or a PluginError ends the test.
+  /// \returns whether a note was read; any other result than a note or a PluginError ends the test.
   bool survives(const std::string& bytes) {
     replace_file(file_, bytes);
     try {
       const AbiNote note = read_plugin_note(OpenFile(file_)).abi;
-      // What is accepted can be printed.
+      // An accepted note can be printed.
       REQUIRE(std::memchr(note.plugin_name, 0, sizeof note.plugin_name) != nullptr);
       REQUIRE(std::memchr(note.abi_tag, 0, sizeof note.abi_tag) != nullptr);
       privgrad::host::check_version_needs(OpenFile(file_));
@@ -89,7 +89,7 @@ TEST_CASE("files that are not plugins say what they lack", "[elf]") {
   CHECK_THAT(subject.refusal(""), ContainsSubstring("not a 64-bit ELF shared object"));
   CHECK_THAT(subject.refusal("hello"), ContainsSubstring("not a 64-bit ELF shared object"));
   CHECK_THAT(subject.refusal(std::string(4096, 'x')), ContainsSubstring("not a 64-bit ELF"));
-  // A shared object like any other: this test's own framework library has no note.
+  // An ordinary shared object: this test's own framework library has no note.
   CHECK_THAT(subject.refusal(read_file(kPlugins / "../../libprivgrad_sdk.so")),
              ContainsSubstring("no section .privgrad.abi") && ContainsSubstring("PRIVGRAD_PLUGIN"));
 }
@@ -151,7 +151,7 @@ TEST_CASE("hostile notes are refused", "[elf][security]") {
 TEST_CASE("no truncation of a plugin crashes the reader", "[elf][security]") {
   Subject subject;
   const std::string good = read_file(kConstant);
-  // The section table stands at the end of the file, so nothing shorter has all of it.
+  // The section table is at the end of the file, so no truncated file contains all of it.
   const std::size_t whole = header_of(good).e_shoff + header_of(good).e_shnum * sizeof(Elf64_Shdr);
   for (std::size_t size = 0; size < whole; size += size < 128 ? 1 : 97) {
     INFO("size " << size);
@@ -194,7 +194,8 @@ TEST_CASE("no flipped bytes crash the reader", "[elf][security][long]") {
   for (int round = 0; round < count; ++round) {
     std::string bytes = good;
     for (std::size_t flips = 1 + below(8); flips > 0; --flips) {
-      // Mostly where the reader looks: header, section table, note, versions; sometimes anywhere.
+      // Mostly in the places that the reader uses (header, section table, note, versions),
+      // sometimes anywhere.
       std::size_t at = below(good.size());
       switch (below(5)) {
         case 0:
@@ -216,6 +217,6 @@ TEST_CASE("no flipped bytes crash the reader", "[elf][security][long]") {
     }
     refused += subject.survives(bytes) ? 0 : 1;
   }
-  CHECK(refused > count / 4);  // the flips reach what the reader reads
-  CHECK(refused < count);      // and do not always hit something that matters
+  CHECK(refused > count / 4);  // the flips affect what the reader uses
+  CHECK(refused < count);      // but do not always hit something that matters
 }

@@ -24,7 +24,7 @@ inline privgrad::host::PluginHost make_host() {
   return privgrad::host::PluginHost({.directories = {kPlugins, kFixtures}, .pins = {}});
 }
 
-/// A copy with a mode of its own: the tests must not depend on the umask they were built with.
+/// A copy with explicit permissions, because tests must not depend on the umask of the build.
 inline fs::path copy_plugin(const fs::path& from, const fs::path& to) {
   fs::create_directories(to.parent_path());
   fs::copy_file(from, to);
@@ -32,13 +32,13 @@ inline fs::path copy_plugin(const fs::path& from, const fs::path& to) {
   return to;
 }
 
-/// A new file each time: ext4 waits for the disk when a file is truncated and written again.
+/// A new file each time, because ext4 waits for the disk when a file is truncated and rewritten.
 inline void replace_file(const fs::path& file, const std::string& text) {
   fs::remove(file);
   write_file(file, text);
 }
 
-/// What a call throws, as text; "" if it throws nothing.
+/// The exception of a call as text; "" if there is none.
 template <class Call>
 std::string message_of(Call call) {
   try {
@@ -49,7 +49,7 @@ std::string message_of(Call call) {
   return "";
 }
 
-/// The environment variable for the life of the object.
+/// Sets the environment variable during the object's lifetime.
 class Environment {
  public:
   Environment(const char* name, const std::string& value) : Environment(name) {

@@ -28,7 +28,7 @@ bool is_mapped(const fs::path& file) {
   return ::dlopen(file.c_str(), RTLD_LAZY | RTLD_NOLOAD) != nullptr;
 }
 
-/// Takes away what keeps a plugin mapped by itself, so that only the host does.
+/// Removes the flag by which a plugin keeps itself mapped, so that only the host does.
 void clear_nodelete(const fs::path& file) {
   std::string bytes = read_file(file);
   Elf64_Ehdr header;
@@ -59,7 +59,7 @@ TEST_CASE("a plugin built for another ABI is refused before any of its code runs
   CHECK_THAT(refusal, ContainsSubstring("built for privgrad=0.0;arch=x86_64;std=libstdc++9/"));
   CHECK_THAT(refusal, ContainsSubstring("this framework is " PRIVGRAD_ABI_TAG "; rebuild"));
   CHECK_FALSE(fs::exists(dir.path() / "footprint"));
-  // The footprint is there to be left: the check above can fail.
+  // The control: loading it does leave a trace, so the check above can fail.
   REQUIRE(::dlopen(fixture("foreign_abi").c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr);
   CHECK(fs::exists(dir.path() / "footprint"));
 }
@@ -86,7 +86,7 @@ TEST_CASE("a refused plugin leaves nothing in the catalog but its refusal", "[pl
   CHECK(host.plugins().empty());
   REQUIRE(host.catalog().refused().size() == 1);
   CHECK(host.catalog().refused()[0].file == fixture("registers_twice"));
-  // Somebody who asks for the component is told what became of it.
+  // The error for the component says what happened to it.
   CHECK_THROWS_WITH(host.catalog().find<Schedule>("zero"),
                     ContainsSubstring("test_registers_twice.privgrad.so: registration failed"));
   CHECK_THROWS_WITH(
@@ -206,7 +206,8 @@ TEST_CASE("a plugin linked with -ffast-math does not change our arithmetic", "[p
   make_host().load(fixture("fast_math"));
   CHECK(smallest / 16 > 0.0);
 
-  // Without the host's care it does: the check above can fail.
+  // The control: without the host's precaution it changes the environment, so the check above can
+  // fail.
   std::fenv_t before;
   std::fegetenv(&before);
   REQUIRE(::dlopen(copy.c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr);
@@ -251,7 +252,7 @@ TEST_CASE("sha256 agrees with the published vectors", "[sha256]") {
     write_file(dir.path() / "f", text);
     return privgrad::host::sha256_of_file(dir.path() / "f");
   };
-  // FIPS 180-4 examples; the last one is longer than any block that is read at once.
+  // FIPS 180-4 examples; the last one is longer than the blocks in which files are read.
   CHECK(hash("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   CHECK(hash("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   CHECK(hash("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq") ==

@@ -41,7 +41,7 @@ LockFile lock_of(const PluginHost& host, const fs::path& file) {
   return read_lock_file(file);
 }
 
-/// Nothing of the user who runs the tests.
+/// An environment without anything of the user who runs the tests.
 struct CleanEnvironment {
   Environment plugin_path{"PRIVGRAD_PLUGIN_PATH"};
   Environment data_home{"XDG_DATA_HOME"};
@@ -53,7 +53,7 @@ struct CleanEnvironment {
 TEST_CASE("the search order: options, environment, the user's data, beside the program",
           "[search]") {
   const CleanEnvironment clean;
-  const fs::path beside = kPlugins;  // this test is at build/tests/, so build/lib/ is beside it
+  const fs::path beside = kPlugins;  // this test is in build/tests/, so build/lib/ is beside it
   CHECK(paths(search_path({})).front() == beside);
   {
     const Environment home("HOME", "/home/ada");
@@ -204,7 +204,7 @@ TEST_CASE("with a lock, its plugins are loaded and no others", "[search][lock]")
   SECTION("as they were") {
     const auto host = plugins_in({{plugins}}, {.lock = lock});
     CHECK(names(host) == std::vector<std::string>{"privgrad.constant"});
-    // Said once, for somebody who asks for a component that was left out.
+    // Reported once, for users who ask for a component that was left out.
     REQUIRE(host.catalog().refused().size() == 1);
     CHECK(host.catalog().refused()[0].file == "1 other plugin files");
   }
@@ -258,7 +258,7 @@ TEST_CASE("a plugin is loaded when one of its components is asked for, and no ot
   CHECK(host.catalog().find<privgrad::Schedule>("privgrad.constant:constant").plugin->name ==
         "privgrad.constant");
   REQUIRE(host.plugins().size() == 1);
-  // Names come from the files alone.
+  // Names come only from the files.
   CHECK(host.catalog().names_of("schedule") ==
         std::vector<std::string>{"constant", "crashes_when_loaded", "dies_when_loaded", "thrower"});
   CHECK_THROWS_WITH(host.catalog().find<privgrad::Schedule>("throwre"),
@@ -272,7 +272,7 @@ TEST_CASE("the program's plugins have the first claim to a name, then those that
   copy_plugin(kConstant, own.path() / "constant.privgrad.so");
   copy_plugin(fixture("misbehaving"), user.path() / "misbehaving.privgrad.so");
   const auto owner = [&](SearchDirectory::Origin origin) {
-    // Those of a user are looked through first.
+    // The user's folders are searched first.
     const auto host =
         plugins_in({{user.path(), SearchDirectory::Origin::user}, {own.path(), origin}});
     CHECK(host.catalog().find<privgrad::Schedule>("test.misbehaving:constant").plugin->name ==
@@ -285,7 +285,7 @@ TEST_CASE("the program's plugins have the first claim to a name, then those that
              privgrad::host::claims_text({{{"schedule", "constant"}, "test.misbehaving"}}));
   CHECK(owner(SearchDirectory::Origin::option) == "test.misbehaving");
   CHECK(owner(SearchDirectory::Origin::program) == "privgrad.constant");
-  // Claims that others may write are nobody's.
+  // Claims that others may write are ignored.
   fs::permissions(user.path() / "names", fs::perms(0666));
   CHECK(owner(SearchDirectory::Origin::option).empty());
 }
@@ -302,7 +302,7 @@ TEST_CASE("a plugin that registers what its file does not list is refused", "[se
   CHECK_THROWS_WITH(host.catalog().find<privgrad::Schedule>("cunstant"),
                     ContainsSubstring(copy.string() + ": registers schedule/constant, which "
                                                       "PRIVGRAD_PLUGIN does not list"));
-  // Asked again, the answer is the same, and nothing is tried again.
+  // The same question gets the same answer, and nothing is tried again.
   CHECK_THROWS_WITH(host.catalog().find<privgrad::Schedule>("cunstant"),
                     ContainsSubstring("registers schedule/constant"));
 }

@@ -1,4 +1,5 @@
-// Who may be loaded: every door that is tried here has somebody who would come in by it.
+// Which files may be loaded: each case is a way in which an attacker could otherwise get code
+// loaded.
 #include "privgrad/host/trust.hpp"
 
 #include <sys/stat.h>

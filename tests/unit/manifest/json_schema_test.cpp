@@ -10,9 +10,9 @@ using Json = nlohmann::json;
 
 namespace {
 
-/// As much of a JSON Schema validator as manifests' schemas use, written from the specification
+/// The part of a JSON Schema validator that manifests' schemas use, written from the specification
 /// (draft 2020-12, Validation 6 and Core 10).
-/// \throws on a keyword that it does not know, so that no part of a schema goes unchecked.
+/// \throws for an unknown keyword, so that no part of a schema goes unchecked.
 class Validator {
  public:
   explicit Validator(const Json& root) : root_(root) {}
@@ -138,9 +138,9 @@ TEST_CASE("the schema says what the declarations say", "[json_schema]") {
   CHECK_FALSE(beta.contains("maximum"));
   CHECK(momentum.at("required") == Json{"kind"});
 
-  // shuffle cannot be named alone: its batch size must be given.
+  // shuffle cannot be given by its name alone, because its batch size is required.
   CHECK(schema.at("/$defs/sampler/then"_json_pointer) == Json{{"enum", {"all", "test:all"}}});
-  // A bare number has the bounds of constant's value.
+  // A bare number has the bounds of the value of constant.
   CHECK(schema.at("/properties/schedules/properties/clip_norm/then/minimum"_json_pointer) == 0.0);
   CHECK(param_schema(param::real("x", "Doc.").in_unit("nats")).at("description") ==
         "Doc. Unit: nats.");
@@ -184,7 +184,7 @@ TEST_CASE("schema and loader agree on good and bad manifests", "[json_schema]") 
        "  kind: memory\n"},
   };
   for (const auto& [from, to] : good) {
-    // (a seed in release mode is refused by the loader, which no schema can say)
+    // (the loader refuses a seed in release mode, which no schema can express)
     const std::string text = replaced(kGood, from, to);
     CAPTURE(text);
     CHECK(validator.accepts(as_json(text)));

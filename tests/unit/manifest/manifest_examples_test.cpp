@@ -16,7 +16,7 @@ bool is_built(std::string_view kind, std::string_view name) {
   });
 }
 
-/// Every manifest of examples/manifests by its file's name, read without looking for its data.
+/// Every manifest of examples/manifests by its file name, read without looking for its data.
 std::map<std::string, Manifest> example_manifests() {
   std::map<std::string, Manifest> all;
   for (const auto& entry : std::filesystem::directory_iterator(kSource / "examples/manifests")) {
@@ -68,8 +68,8 @@ TEST_CASE("the recipes fit the built-in plugins, and are for release", "[manifes
   for (const auto& entry : std::filesystem::directory_iterator(kSource / "examples/recipes")) {
     CAPTURE(entry.path().string());
     const std::string text = read_file(entry.path());
-    // Release mode wants plugins that are on record as tested. Not every build has records, so these are accepted as
-    // they are: what is looked at here is the manifest.
+    // Release mode requires plugins with a record of tests. Not every build has records, so these
+    // plugins are allowed by their hashes: this test is about the manifest.
     std::string accepted;
     for (const UsedPlugin& used :
          plugins_of(parse_manifest(text, entry.path(), {"mode=research"}, house()))) {

@@ -8,8 +8,8 @@ using namespace privgrad::core;
 
 TEST_CASE("however a manifest is damaged, it loads or fails with an error of ours",
           "[manifest][long]") {
-  // Bytes replaced, inserted, removed and blocks doubled; what gets through is resolved and must
-  // load to itself. Fixed seed.
+  // Bytes are replaced, inserted or removed, and blocks doubled; an accepted manifest is resolved,
+  // and loading the result must give the same. Fixed seed.
   std::mt19937_64 random(20240602);
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
   const std::string letters = "[]{}:,-#&*!|>'\"%@`\n\t ?.0159eaxk_\r";
@@ -52,10 +52,10 @@ TEST_CASE("however a manifest is damaged, it loads or fails with an error of our
         REQUIRE(line.find('\n') == line.npos);
       }
     } catch (const Error& error) {
-      ++refused;  // e.g. a file that is now named
+      ++refused;  // e.g. because it now names a file
     }
   }
-  // The damage must be such that both ways are walked often.
+  // The damage must be such that both results occur often.
   CHECK(loaded > count / 120);
   CHECK(refused > count / 3);
 }

@@ -127,7 +127,7 @@ TEST_CASE("the arithmetic of sums and noise is a key of every aggregator", "[man
                ContainsSubstring("aggregator:\n  kind: test:gaussian\n  arithmetic: float\n"));
     CHECK(manifest.position_of("aggregator.arithmetic").starts_with("/nowhere/m.yaml:1:"));
   }
-  // On the command line, and so in a study's axes, whatever stands in the manifest.
+  // Set on the command line, and thus in a study's axes, whatever the manifest contains.
   for (const char* given : {"", "aggregator: gaussian\n", "aggregator: {kind: gaussian}\n"}) {
     CAPTURE(given);
     const Manifest manifest = load(given + kGood, {"aggregator.arithmetic=float"});
@@ -314,17 +314,17 @@ TEST_CASE("files are looked up beside the manifest, then in PRIVGRAD_DATA_DIR", 
               "for " +
               (folder.path() / "c.gz").string() + hint);
   }
-  // A manifest that is wrong as well is wrong first; the missing files are still reported.
+  // If the manifest is also wrong, that decides the error; the missing files are still reported.
   CHECK(errors_of(replaced(text, "steps: 100", "steps: 0")).size() == 4);
   CHECK(errors_of("seed: -1\n" + text).size() == 4);
-  // Refused for privacy comes before missing files.
+  // A refusal for privacy takes precedence over missing files.
   CHECK(errors_of<PrivacyError>("mode: release\nseed: 1\n" + text).size() == 4);
   ::setenv("PRIVGRAD_DATA_DIR", data.path().c_str(), 1);
   const Manifest manifest = load_manifest(file, {}, fakes());
   CHECK(manifest.data.params.object("train").path("images") == folder.path() / "a.gz");
   CHECK(manifest.data.params.object("train").path("labels") == data.path() / "b.gz");
   CHECK(manifest.data.params.texts("more") == Lines{(data.path() / "c.gz").string()});
-  // The resolved manifest holds absolute paths, so it can be moved.
+  // The resolved manifest contains absolute paths, so it can be moved.
   CHECK(same(manifest.resolved, load(to_yaml(manifest.resolved)).resolved));
   std::filesystem::create_directory(folder.path() / "folder");
   CHECK_THROWS_WITH(load_manifest(file, {"data.train.images=folder"}, fakes()),

@@ -87,7 +87,7 @@ TEST_CASE("plain scalars follow the core schema of YAML 1.2", "[yaml]") {
   for (const auto& [text, expected] : cases) {
     CAPTURE(text);
     const std::string line = text == std::string("-") ? "[\"-\"]" : "[" + std::string(text) + "]";
-    // Block scalars and signs on their own mean something else inside brackets.
+    // Block scalars and signs by themselves have another meaning inside brackets.
     const Value value =
         text[0] == '|' ? parsed(text) : std::get<Value::List>(parsed(line).data()).at(0);
     CHECK(same(value, expected));
@@ -184,15 +184,15 @@ TEST_CASE("the limits hold, and hostile texts cost little", "[yaml]") {
     CAPTURE(unit);
     problems_of(repeat(unit, mib / unit.size()));
   }
-  // A long key over many mistakes must not be copied for each of them.
+  // A long key with many mistakes below it must not be copied for each of them.
   CHECK(problems_of(std::string(1000, 'k') + ": {" + repeat("*a ,", 20'000) + "b: 1}").size() > 0);
-  // It takes 0.3 s where this was written; what is quadratic takes minutes.
+  // This takes 0.3 s on the author's machine; a quadratic algorithm would take minutes.
   CHECK(std::clock() - begin < 20 * CLOCKS_PER_SEC);
 }
 
 TEST_CASE("writing and reading again gives the same value", "[yaml][long]") {
-  // Property test: random trees of texts that look like everything else, extreme reals and so on.
-  // The seed is fixed; the generator's quality does not matter here.
+  // Property test: random trees of texts that look like other types, extreme reals and so on. The
+  // seed is fixed; the generator's quality does not matter here.
   std::mt19937_64 random(20240601);
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
   const std::string pieces[] = {

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kHeight = 5, kWidth = 3, kPixels = kHeight * kWidth;
 
-/// Its "gradient" of an example is the example: what is altered can be seen.
+/// Its "gradient" for an example is the example, so that alterations are visible.
 struct Shows : Program {
   std::size_t parameter_count() const override { return kPixels; }
   void load_parameters(std::span<const float>) override {}
@@ -62,7 +62,7 @@ std::vector<float> mirrored(const std::vector<float>& pixels) {
   return other;
 }
 
-/// Moved by so many places, zeros behind: by its definition.
+/// Shifted by this many places, with zeros moving in: from the definition.
 std::vector<float> moved(const std::vector<float>& pixels, int down, int right) {
   std::vector<float> other(kPixels, 0.0f);
   for (int i = 0; i < static_cast<int>(kHeight); ++i) {
@@ -80,8 +80,8 @@ std::vector<float> moved(const std::vector<float>& pixels, int down, int right) 
 }  // namespace
 
 TEST_CASE("a copy is the image or its mirror image, each half of the time", "[augmentation]") {
-  // 1000 draws; a fair coin is more than 80 off 500 with a probability below 1e-6 (5.06 standard
-  // deviations), and the seed is fixed.
+  // 1000 draws; a fair coin deviates from 500 by more than 80 with a probability below 1e-6 (5.06
+  // standard deviations), and the seed is fixed.
   const auto one = program(1, true, false);
   const std::vector<float> pixels = image(1.0f);
   int mirrors = 0;
@@ -98,8 +98,8 @@ TEST_CASE("a copy is the image or its mirror image, each half of the time", "[au
 
 TEST_CASE("a crop moves the image by up to four places each way, all equally often",
           "[augmentation]") {
-  // 81 moves, 40 draws of each expected, of which 45 can be told apart on 5 x 3 pixels (moves of 3
-  // and 4 to a side leave nothing). Chi-squared with 44 degrees of freedom is above 110 with a
+  // 81 shifts with 40 expected draws each, of which 45 are distinguishable on 5 x 3 pixels (shifts
+  // by 3 and 4 to a side leave nothing). Chi-squared with 44 degrees of freedom is above 110 with a
   // probability below 1e-6.
   const auto one = program(1, false, true);
   const std::vector<float> pixels = image(1.0f);
@@ -141,7 +141,7 @@ TEST_CASE("the row of an example is the mean of its copies", "[augmentation]") {
     for (std::size_t i = 0; i < kPixels; ++i)
       CHECK_THAT(seen[i], WithinAbs(pixels[i] + share / 20.0 * (other[i] - pixels[i]), 1e-5));
   }
-  CHECK(shares.size() > 3);  // copies have coins of their own
+  CHECK(shares.size() > 3);  // copies have their own coins
 }
 
 TEST_CASE("the row of an example depends on it, the step and the key alone",
@@ -157,7 +157,7 @@ TEST_CASE("the row of an example depends on it, the step and the key alone",
     const std::vector<float> alone = rows_of(*some, image(100.0f * static_cast<float>(row)), 4);
     CHECK(std::memcmp(alone.data(), all.data() + row * kPixels, kPixels * sizeof(float)) == 0);
   }
-  // In another step, and under another key, its copies are others.
+  // In another step, and under another key, its copies are different.
   CHECK(rows_of(*some, features, 5) != all);
   CHECK(rows_of(*some, features, 4, core::RandomKey::from_seed(8)) != all);
   CHECK(rows_of(*some, features, 4) == all);

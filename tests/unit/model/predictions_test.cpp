@@ -1,5 +1,5 @@
-// What predictions are worth. Expected values are scikit-learn's documented examples, or counted by
-// hand, or over all pairs.
+// The quality measures of predictions. Expected values are scikit-learn's documented examples, or
+// counted by hand, or over all pairs.
 #include "privgrad/model/predictions.hpp"
 
 #include <cmath>
@@ -38,7 +38,7 @@ Predictions values(std::vector<float> given) {
 
 double at(const Json& json, const char* key) { return json.at(key).get<double>(); }
 
-/// The share of pairs of a row of the class and one of another that are in the right order.
+/// The share of pairs (a row of the class, another row) in the right order.
 double pairs_in_order(const Predictions& predictions, const std::vector<float>& truth,
                       std::size_t of) {
   double right = 0.0, all = 0.0;
@@ -63,7 +63,7 @@ TEST_CASE("two classes: the example of scikit-learn's roc_auc_score and roc_curv
   CHECK(json.at("roc").at("fpr") == Json({0.0, 0.0, 0.5, 0.5, 1.0}));
   CHECK(json.at("roc").at("tpr") == Json({0.0, 0.5, 0.5, 1.0, 1.0}));
   CHECK(at(json, "accuracy") == 0.75);
-  CHECK(json.at("confusion") == Json({{2, 0}, {1, 1}}));  // a row is a true class
+  CHECK(json.at("confusion") == Json({{2, 0}, {1, 1}}));  // each row of the matrix is a true class
   const Json& no = json.at("per_class")[0];
   CHECK(no.at("class") == "no");
   CHECK_THAT(at(no, "precision"), WithinAbs(2.0 / 3.0, 1e-6));
@@ -88,12 +88,12 @@ TEST_CASE("classes that have rows and are never predicted are named") {
                  "never predicted: 'b' (1 of 2 rows); of a rare class accuracy tells little"));
   CHECK_THAT(remark({.5, .3, .2, .6, .3, .1, .4, .3, .3}, {2, 1, 1}),
              ContainsSubstring("never predicted: 'b' (2 of 3 rows), 'c' (1 of 3 rows);"));
-  CHECK(remark({.5, .3, .2, .3, .5, .2}, {0, 1}).empty());  // of c there are no rows
-  CHECK(remark({.5, .3, .2, .3, .5, .2}, {1, 0}).empty());  // predicted, if wrongly
+  CHECK(remark({.5, .3, .2, .3, .5, .2}, {0, 1}).empty());  // there are no rows of class c
+  CHECK(remark({.5, .3, .2, .3, .5, .2}, {1, 0}).empty());  // predicted, although wrongly
 }
 
 TEST_CASE("two classes: equal scores count as half") {
-  // Of the four pairs three are in order and one is equal.
+  // Of the four pairs three are in order and one is a tie.
   const Json json =
       evaluation_json(logistic({0.5, 0.5, 0.2, 0.8}), std::vector<float>{0, 1, 0, 1}, {"a", "b"});
   CHECK(at(json, "auc") == 0.875);
@@ -130,8 +130,8 @@ TEST_CASE("many classes: each against the rest, and their mean") {
 }
 
 TEST_CASE("the calibration error is over 15 bins of equal width") {
-  // 0.92 (right) and 0.90 (wrong) share the bin (13/15, 14/15], 0.65 (right) is alone:
-  // (|1 - 1.82| + |1 - 0.65|) / 3.
+  // 0.92 (correct) and 0.90 (wrong) share the bin (13/15, 14/15], 0.65 (correct) is alone: (|1 -
+  // 1.82| + |1 - 0.65|) / 3.
   const Json json =
       evaluation_json(logistic({0.92, 0.90, 0.35}), std::vector<float>{1, 0, 0}, {"a", "b"});
   CHECK_THAT(at(json, "calibration_error"), WithinAbs((0.82 + 0.35) / 3, 1e-6));

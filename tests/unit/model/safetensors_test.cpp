@@ -51,7 +51,7 @@ TEST_CASE("what is written as safetensors is read again", "[safetensors]") {
   std::vector<float> parameters(parameter_count(network));
   for (std::size_t i = 0; i < parameters.size(); ++i)
     parameters[i] = 0.25f - static_cast<float>(i) / 3.0f;
-  // What transforms have learnt stands in the same file, and is no parameter.
+  // Values learnt by transforms are in the same file, and are not parameters.
   const std::vector<core::FittedTransform> learnt{{true, {{"mean", {2}, {1.0, 2.0}}}}};
   const auto read =
       core::read_safetensors(core::to_safetensors(network, parameters, learnt, {{"a", "b"}}));

@@ -20,7 +20,7 @@ TEST_CASE("events are written as dp_accounting writes them", "[event_dp_accounti
   CHECK_THROWS_WITH(core::to_dp_accounting(Event::repeat_and_select(
                         8.0, 1.0, {Event::gaussian(2.0), Event::gaussian(3.0)})),
                     ContainsSubstring("runs of one candidate"));
-  // Release 0.6.0 of the package has an event for everything else.
+  // Release 0.6.0 of the package has events for everything else.
   CHECK_THROWS_WITH(
       core::to_dp_accounting(Event::self_composed(3, Event::discrete_gaussian(2.0, 2))),
       ContainsSubstring("no event for it as of release 0.6.0") &&

@@ -11,7 +11,7 @@ std::vector<ParameterGroup> groups_of(const Shape& shape, std::vector<Layer> lay
   network.input.features = shape;
   network.layers = std::move(layers);
   const auto groups = parameter_groups(network);
-  // One after the other, and all of them.
+  // The groups are contiguous and complete.
   std::size_t end = 0;
   for (const ParameterGroup& group : groups) {
     CHECK(group.offset == end);
@@ -37,6 +37,6 @@ TEST_CASE("parameters are grouped by layer, weights and biases together", "[clip
 
 TEST_CASE("eleven layers are eleven groups", "[clipping]") {
   const auto deep = groups_of({2}, std::vector<Layer>(11, Dense{2}));
-  REQUIRE(deep.size() == 11);  // layers.1 and layers.10 are two
+  REQUIRE(deep.size() == 11);  // layers.1 and layers.10 are different
   CHECK(deep[10].name == "layers.10");
 }

@@ -61,7 +61,7 @@ TEST_CASE("compose_runs counts equal neighbours and drops what is nothing", "[ev
   CHECK(compose_runs({a, a, Event::nothing(), b, a}) ==
         Event::composed({Event::self_composed(2, a), b, a}));
   CHECK(compose_runs({a, a, a}) == Event::self_composed(3, a));
-  // Epochs are charged at their first steps, and the steps between with nothing.
+  // Epochs are charged at their first steps, and the steps between cost nothing.
   CHECK(compose_runs({a, Event::nothing(), a, Event::nothing()}) == Event::self_composed(2, a));
   CHECK(compose_runs({a}) == a);
   CHECK(compose_runs({}) == Event::nothing());

@@ -12,7 +12,7 @@ namespace {
 
 using Reason = std::optional<std::string>;
 
-/// Of a method that knows Gaussians alone.
+/// For a method that only knows Gaussians.
 Reason gaussians_only(const Event& event) {
   if (std::holds_alternative<privgrad::GaussianEvent>(event.kind())) return {};
   return "no " + std::string(event.name());

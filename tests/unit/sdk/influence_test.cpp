@@ -18,7 +18,7 @@ double uniform_noise(const Doubles& influence) {
   return static_cast<double>(influence.size()) * sum(influence);  // R = 1
 }
 
-/// The weights as their definition writes them, O(T^2).
+/// The weights computed directly from their definition, O(T^2).
 Doubles momentum_by_definition(int steps, double gamma, double beta) {
   Doubles weights;
   for (int i = 1; i <= steps; ++i) {
@@ -43,7 +43,7 @@ TEST_CASE("Lemma 4.3: the budget is met with equality, and nothing of that budge
       CHECK_THAT(budget_of_noise(noise), WithinRel(budget, 1e-13));
       const double least = least_weighted_noise(q, budget);
       CHECK_THAT(weighted_noise(q, noise), WithinRel(least, 1e-13));
-      // Moving budget from any step to the next one costs, whichever way.
+      // Moving budget between neighbouring steps increases the sum, in either direction.
       for (std::size_t t = 0; t + 1 < q.size(); ++t) {
         for (const double moved : {-0.01, 0.01}) {
           Doubles other = noise;
@@ -93,9 +93,9 @@ TEST_CASE("momentum: the recursion gives the weights of the definition", "[influ
   for (std::size_t i = 0; i < 25; ++i) CHECK_THAT(none[i], WithinRel(plain[i], 1e-15));
 }
 
-// Erratum: Theorem 4.7 allocates by a bound on the weights. Its q_t is gamma^t while T is at most
-// T^ = max{t : gamma^(t-1) >= (1-beta)/(1-beta^t)}, and gamma^(T-t) beyond. The figures of all
-// three schedules are from an independent computation.
+// Erratum: Theorem 4.7 allocates by a bound on the weights. Its q_t is gamma^t if T is at most T^ =
+// max{t : gamma^(t-1) >= (1-beta)/(1-beta^t)}, and gamma^(T-t) beyond. The figures of all three
+// schedules come from an independent computation.
 TEST_CASE("momentum: the exact weights beat uniform noise, the paper's bound on them need not",
           "[influence]") {
   const struct {
@@ -136,7 +136,7 @@ TEST_CASE("least squares finds an exponential decay again", "[influence]") {
     CHECK_THAT(decay.initial, WithinRel(5.0, 1e-5));
   }
   CHECK(fit_exponential_decay(Doubles{3.0}).initial == 3.0);
-  // A dynamic schedule that is no exponential: the fit is a stationary point of the squared
+  // A dynamic schedule that is not an exponential: the fit is a stationary point of the squared
   // distance.
   const Doubles noise = allocated_noise(momentum_influence(40, 0.9, 0.9), 1.0);
   const auto distance = [&](double initial, double rate) {
@@ -160,7 +160,7 @@ TEST_CASE("least squares finds the gamma of estimates, noisy and negative ones a
     exact.push_back({step, 3e-5 * std::pow(0.97, 99.0 - static_cast<double>(step)), 0.0});
   }
   CHECK_THAT(fit_exponential_influence(exact), WithinRel(0.97, 1e-6));
-  // One early estimate is below 0 and known to be worthless: it hardly counts.
+  // One early estimate is below 0 and has a large standard error: it hardly counts.
   for (InfluenceEstimate& estimate : exact) estimate.standard_error = 1e-7;
   exact.push_back({0, -1e-3, 1.0});
   CHECK_THAT(fit_exponential_influence(exact), WithinRel(0.97, 1e-4));

@@ -11,7 +11,7 @@ namespace {
 
 Event noise(double z) { return Event::gaussian(z); }
 
-/// The interval holds the true value, and is no wider than its few roundings.
+/// The interval contains the true value, and is only as wide as its few roundings.
 void check_joint(const Event& event, double expected, double relative = 1e-14) {
   const auto joint = joint_gaussian(event);
   REQUIRE(joint);
@@ -25,7 +25,7 @@ void check_joint(const Event& event, double expected, double relative = 1e-14) {
 }  // namespace
 
 TEST_CASE("Gaussians on one batch are one, with the precisions added up", "[event]") {
-  // 1/3^2 + 1/4^2 = (5/12)^2, and the roots of 4, 9 and 2^40 are whole numbers.
+  // 1/3^2 + 1/4^2 = (5/12)^2, and the square roots of 4, 9 and 2^40 are whole numbers.
   check_joint(Event::composed({noise(3.0), noise(4.0)}), 2.4);
   check_joint(Event::self_composed(4, noise(3.0)), 1.5);
   check_joint(Event::self_composed(9, Event::composed({noise(3.0), noise(4.0)})), 0.8);
@@ -43,7 +43,7 @@ TEST_CASE("one Gaussian stays what it is, to the last digit", "[event]") {
 }
 
 TEST_CASE("no noise multiplier is so small or large that the joint one is lost", "[event]") {
-  // Squares of these are no doubles: 1e-320 is below the normal range.
+  // The squares of these are not doubles; 1e-320 is below the normal range.
   for (const double z : {1e-200, 1e200, 1e300})
     check_joint(Event::self_composed(4, noise(z)), z / 2);
   check_joint(Event::composed({noise(1e200), noise(1e-200)}), 1e-200);

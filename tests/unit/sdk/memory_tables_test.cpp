@@ -31,7 +31,7 @@ TEST_CASE("a table is lent under one name, once, and taken back", "[memory]") {
   CHECK(take_memory_table("mine"));
   CHECK_FALSE(take_memory_table("mine"));
   CHECK_FALSE(find_memory_table("mine"));
-  CHECK(owner.use_count() == 2);  // of what was found
+  CHECK(owner.use_count() == 2);  // held by the result of the search
 }
 
 TEST_CASE("lent features are read where they lie, and copied before they are written",

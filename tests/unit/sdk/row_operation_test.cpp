@@ -1,4 +1,4 @@
-// Operations on the features of an example, by numbers that were worked out by hand.
+// Operations on the features of an example, compared with numbers computed by hand.
 #include "privgrad/row_operation.hpp"
 
 #include <cstdint>
@@ -32,15 +32,15 @@ void check_refused(const RowOperation& operation, std::size_t features, const st
 
 TEST_CASE("an axis is projected in each block, and what lies behind it stays apart",
           "[row_operation]") {
-  // [2, 3, 2]: x[b, j, a] = 100 b + 10 j + a. Sums along the middle axis, and its last entry less the
-  // first: 0 + 10 + 20 and 20 - 0, for each b and a.
+  // [2, 3, 2]: x[b, j, a] = 100 b + 10 j + a. Sums along the middle axis, and its last entry minus
+  // the first: 0 + 10 + 20 and 20 - 0, for each b and a.
   const std::vector<float> x{0, 1, 10, 11, 20, 21, 100, 101, 110, 111, 120, 121};
   const ProjectAxis middle{.length = 3, .after = 2, .outputs = 2, .matrix = {1, 1, 1, -1, 0, 1}};
   CHECK(of({middle}, x) == Numbers{30, 33, 20, 20, 330, 333, 20, 20});
   // The last axis, and one output of it.
   const ProjectAxis last{.length = 2, .after = 1, .outputs = 1, .matrix = {1, -2}};
   CHECK(of({last}, x) == Numbers{-2, -12, -22, -102, -112, -122});
-  // With all features as its axis it is Project.
+  // With all features as its axis it equals Project.
   const Numbers matrix{1, 0, 2, 3, -1, 0.5};
   CHECK(of({ProjectAxis{3, 1, 2, matrix}}, {1, 2, 4}) == of({Project{2, matrix}}, {1, 2, 4}));
 }

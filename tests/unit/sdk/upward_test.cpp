@@ -14,8 +14,8 @@ using privgrad::UpwardSum;
 
 namespace {
 
-// The independent source of every expected value: whole numbers of 128 bits, in which sums and
-// products of small enough doubles are exact.
+// The independent source of all expected values: whole numbers of 128 bits, in which sums and
+// products of sufficiently small doubles are exact.
 __extension__ using Whole = unsigned __int128;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -38,7 +38,8 @@ UpwardSum sum_of(const std::vector<double>& terms) {
 TEST_CASE("an upward sum is never below the true sum, and hardly above it", "[upward]") {
   std::mt19937_64 random(1);
   for (int trial = 0; trial < 2000; ++trial) {
-    // Terms of 2^54 to 2^107, so that all sums are whole, of up to 53 bits at any place in between.
+    // Terms of 2^54 to 2^107, so that all sums are whole numbers, with up to 53 bits at any place
+    // in between.
     UpwardSum sum;
     Whole exact = 0;
     const std::size_t count = 2 + random() % 1000;
@@ -87,7 +88,7 @@ TEST_CASE("an upward sum that leaves the doubles is infinite", "[upward]") {
 TEST_CASE("round_up makes up for the roundings that it is told of", "[upward]") {
   std::mt19937_64 random(2);
   for (int trial = 0; trial < 100000; ++trial) {
-    // Three numbers of 42 bits: the product has up to 126, and doubles round it twice.
+    // Three numbers of 42 bits: their product has up to 126 bits, and doubles round it twice.
     const std::uint64_t a = random() >> 22U, b = random() >> 22U, c = random() >> 22U;
     const double rounded = static_cast<double>(a) * static_cast<double>(b) * static_cast<double>(c);
     if (rounded < 0x1p80) continue;  // so that the bound is a whole number
@@ -123,6 +124,6 @@ TEST_CASE("multiply_up bounds what many releases cost", "[upward]") {
   CHECK(multiply_up(7, 0.0) == 0.0);
   CHECK(multiply_up(1, 0.3) == 0.3);
   CHECK(multiply_up(2, kInfinity) == kInfinity);
-  // Many releases of the least cost that there is still cost something.
+  // Many releases of the smallest possible cost still have a cost.
   CHECK(multiply_up(3, 5e-324) >= 3 * 5e-324);
 }

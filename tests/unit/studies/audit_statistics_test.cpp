@@ -1,6 +1,6 @@
-// What guesses say about epsilon. Expected values are computed elsewhere: Python with scipy 1.x;
-// binomials from scipy.stats, bounds by trade-off functions as linear programs (scipy.optimize.linprog)
-// over all laws of the number of right guesses, which know nothing of the greedy solution.
+// What guesses prove about epsilon. Expected values come from Python with scipy 1.x: binomials from
+// scipy.stats, and bounds by trade-off functions as linear programs (scipy.optimize.linprog) over
+// all distributions of the number of correct guesses, independently of the greedy solution.
 #include <cmath>
 #include <limits>
 
@@ -50,14 +50,14 @@ TEST_CASE("trade-off functions: the greedy solution is that of the linear progra
 }
 
 TEST_CASE("trade-off functions: Gaussian ones, by a linear program of their tangents") {
-  // 160 tangents enclose the curve from outside, so the program's mu is a little below.
+  // 160 tangents enclose the curve from outside, so the program's mu is slightly smaller.
   CHECK_THAT(f_dp_mu({40, 40, 32}, 0.05), WithinAbs(0.4249634315622786, 1e-3));
   CHECK_THAT(f_dp_mu({60, 20, 19}, 0.01), WithinAbs(0.39174654159083633, 1e-3));
   CHECK(f_dp_mu({100, 100, 50}, 0.01) == 0.0);
 }
 
 TEST_CASE("the inverse of a trade-off function") {
-  // x = 0.2: 1 - f(x) is e^1 0.2 + 0.01 on the one side, and 1 - e^-1 (0.99 - x) on the other.
+  // x = 0.2: 1 - f(x) is e^1 0.2 + 0.01 on one side, and 1 - e^-1 (0.99 - x) on the other.
   const TradeOff one = TradeOff::approximate(1.0, 0.01);
   CHECK_THAT(one.least_probability(std::exp(1.0) * 0.2 + 0.01), WithinAbs(0.2, 1e-12));
   CHECK_THAT(one.least_probability(1.0 - std::exp(-1.0) * (0.99 - 0.9)), WithinAbs(0.9, 1e-12));
@@ -95,6 +95,6 @@ TEST_CASE("how many canaries to guess") {
   const Guesses best =
       best_guesses(1000, 1.0, [](const Guesses& g) { return f_dp_epsilon(g, 1e-5, 0.01); });
   CHECK(best.canaries == 1000);
-  CHECK(best.made < 1000);  // the undecided ones are left out
+  CHECK(best.made < 1000);  // undecided ones are left out
   CHECK(best.made > 10);
 }

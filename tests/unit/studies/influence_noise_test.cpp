@@ -1,6 +1,6 @@
-// Estimates that do not tell steps apart. With two repeats Student's t has one degree of freedom,
-// Cauchy's law: an interval of confidence c reaches tan(pi c / 2) standard errors, and of two
-// estimates together 95 % each has c = 0.975: 25.45.
+// Estimates that do not distinguish steps. With two repeats, Student's t has one degree of freedom
+// (Cauchy): an interval of confidence c reaches tan(pi c / 2) standard errors, and for two
+// estimates with 95 % together each has c = 0.975: 25.45.
 #include <cmath>
 #include <numbers>
 
@@ -25,7 +25,7 @@ TEST_CASE("estimates are within noise where one value lies in all of their inter
   // 1 and 3 are 2 apart: the intervals meet where each reaches 1.
   CHECK_THAT(said(1.0, 3.0, 1.01 / reach), ContainsSubstring("the same influence of every step"));
   CHECK(said(1.0, 3.0, 0.99 / reach) == "");
-  // Both hold 0 as well where each reaches 3.
+  // Both contain 0 as well if each reaches 3.
   CHECK_THAT(said(1.0, 3.0, 3.01 / reach), ContainsSubstring("no influence at all"));
   CHECK_THAT(said(1.0, 3.0, 2.99 / reach), ContainsSubstring("the same influence of every step"));
 }

@@ -1,6 +1,6 @@
-// Expected values come from closed forms: Student's t with 4 degrees of freedom has
-// P(|T| > t) = 1 - s (3 - s^2) / 2 with s = t / sqrt(4 + t^2), with 1 degree it is Cauchy's; sign
-// patterns are counted by hand.
+// Expected values come from closed forms: Student's t with 4 degrees of freedom has P(|T| > t) = 1
+// - s (3 - s^2) / 2 with s = t / sqrt(4 + t^2), and with 1 degree it is Cauchy's; sign patterns are
+// counted by hand.
 #include "privgrad/statistics/paired_statistics.hpp"
 
 #include <array>
@@ -54,11 +54,12 @@ TEST_CASE("Student's test of paired differences", "[statistics]") {
 }
 
 TEST_CASE("sign flips are counted exactly", "[statistics]") {
-  // All of one sign: that pattern and its opposite only, 2 of 32.
+  // All with one sign: only that pattern and its opposite, 2 of 32.
   CHECK(compare_with_zero(Numbers{1, 2, 3, 4, 5}).p_sign_flip == 2.0 / 32.0);
   // |1 + 2 + 3 - 4| = 2: the sums of +-1 +-2 +-3 +-4 are 0 twice, so 14 of 16 are at least 2.
   CHECK(compare_with_zero(Numbers{1, 2, 3, -4}).p_sign_flip == 14.0 / 16.0);
-  // The sums are those of 0.1 + 0.2 - 0.3 in other orders: all of size 0.6 or 0, rounding or not.
+  // The sums are those of 0.1 + 0.2 - 0.3 in other orders: all have size 0.6 or 0, whatever the
+  // rounding.
   CHECK(compare_with_zero(Numbers{0.1, 0.2, -0.3}).p_sign_flip == 1.0);
   CHECK_FALSE(compare_with_zero(Numbers(kMostSignFlips + 1, 1.0)).p_sign_flip);
 }
@@ -70,7 +71,7 @@ TEST_CASE("what sign flips can reach is reached by differences of one sign", "[s
   }
 }
 
-// Student's t has one degree of freedom for two numbers, which is Cauchy's law: tan(pi c / 2).
+// For two numbers, Student's t has one degree of freedom (Cauchy): tan(pi c / 2).
 TEST_CASE("intervals are Student's, for any confidence", "[statistics]") {
   for (const double confidence : {0.5, 0.95, 0.995}) {
     CHECK_THAT(student_half_width(1, confidence),
@@ -89,7 +90,7 @@ TEST_CASE("differences without spread have no t", "[statistics]") {
 }
 
 TEST_CASE("Holm's correction steps down", "[statistics]") {
-  // Sorted: 0.01 x 4, 0.02 x 3, 0.03 x 2, 0.5 x 1; never below the one before.
+  // Sorted: 0.01 x 4, 0.02 x 3, 0.03 x 2, 0.5 x 1; never below the previous one.
   using P = std::vector<std::optional<double>>;
   const P adjusted = holm(P{0.03, 0.01, 0.5, 0.02});
   CHECK_THAT(adjusted[0].value(), WithinRel(0.06, 1e-14));
@@ -97,7 +98,7 @@ TEST_CASE("Holm's correction steps down", "[statistics]") {
   CHECK_THAT(adjusted[2].value(), WithinRel(0.5, 1e-14));
   CHECK_THAT(adjusted[3].value(), WithinRel(0.06, 1e-14));
   CHECK(holm(P{0.9, 0.8}) == P{1.0, 1.0});
-  // What has no p is a test all the same.
+  // A missing p still counts as a test.
   const P missing = holm(P{0.01, std::nullopt, 0.02});
   CHECK_THAT(missing[0].value(), WithinRel(0.03, 1e-14));
   CHECK_FALSE(missing[1]);
@@ -117,7 +118,8 @@ TEST_CASE("with several looks, an interval and a p are those of a share of the l
 
 TEST_CASE("stopping where an interval is short enough keeps its promise, all looks together",
           "[statistics]") {
-  // Normal pairs of mean 0.3 and deviation 1: added until the interval is at most 1 wide.
+  // Normal pairs with mean 0.3 and standard deviation 1, added until the interval is at most 1
+  // wide.
   std::mt19937_64 random(7);
   std::normal_distribution<double> normal(0.3, 1.0);
   const std::vector<std::size_t> looks = looks_between(5, 80);
@@ -136,7 +138,7 @@ TEST_CASE("stopping where an interval is short enough keeps its promise, all loo
     return missed / 4000.0;
   };
   CHECK(misses(looks.size()) <= 0.05);
-  CHECK(misses(1) > 0.05);  // Uncorrected, it does not.
+  CHECK(misses(1) > 0.05);  // Without correction it misses.
 }
 
 TEST_CASE("a study that may stop is looked at after doublings", "[statistics]") {
@@ -146,7 +148,7 @@ TEST_CASE("a study that may stop is looked at after doublings", "[statistics]") 
 }
 
 TEST_CASE("a mean within a margin is told from one that may be beyond", "[statistics]") {
-  // Mean 3, standard error sqrt(0.5): the nearer end of the margin 5 is 2 away.
+  // Mean 3, standard error sqrt(0.5): the nearer end of the margin 5 is at distance 2.
   const SampleSummary five = summarize(Numbers{1, 2, 3, 4, 5});
   CHECK_THAT(equivalence_p(five, 5, 5.0).value(),
              WithinRel(two_sided_t4(2.0 / std::sqrt(0.5)) / 2.0, 1e-12));

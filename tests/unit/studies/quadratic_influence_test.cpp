@@ -11,7 +11,7 @@ namespace {
 using Doubles = std::vector<double>;
 using Rules = std::vector<privgrad::StepRule>;
 
-/// Plain descent at a learning rate of 1.
+/// Plain descent with a learning rate of 1.
 constexpr privgrad::StepRule kDescent{.rate = 1.0, .take = 1.0};
 
 /// The last iterate of the descent along one axis from 0, with one unit of noise in step `noisy`.

@@ -1,5 +1,5 @@
-// Trade-offs of sampled Gaussian releases. Expected values: closed forms of Gaussians without
-// sampling and of single releases; of compositions, integrals in high precision.
+// Trade-off functions of sampled Gaussian releases. Expected values: closed forms for Gaussians
+// without sampling and for single releases; integrals in high precision for compositions.
 #include "privgrad/statistics/sampled_trade_off.hpp"
 
 #include <cmath>
@@ -45,8 +45,8 @@ TEST_CASE("without sampling, trade-offs are those of one Gaussian, seen from the
 }
 
 TEST_CASE("a sampled release: hockey-stick divergences in closed form") {
-  // there_or_not: the event {y > t} with t where the ratio of densities is e^epsilon, and {y < t'}
-  // where it is e^-epsilon (none if that is below 1 - q).
+  // there_or_not: the event {y > t}, where the ratio of densities is e^epsilon at t, and {y < t'},
+  // where it is e^-epsilon at t' (no such event if that is below 1 - q).
   const double q = 0.3, z = 0.8, epsilon = 0.25;
   const auto above = [&](double t, double mean) { return phi((mean - t) / z); };
   const double t = z * z * std::log((std::exp(epsilon) - 1.0 + q) / q) + 0.5;
@@ -67,17 +67,17 @@ TEST_CASE("a sampled release: hockey-stick divergences in closed form") {
 }
 
 TEST_CASE("guesses about a sampled release are right as often as both sides of the coin allow") {
-  // Whoever guesses always: 1/2 + half the total variation, q (2 Phi(1 / 2z) - 1).
+  // An attacker who always guesses: 1/2 + half the total variation, q (2 Phi(1 / 2z) - 1).
   const double q = 0.3, z = 0.8;
   const GuessCurve curve = LossLaw(one(q, z), CoinSides::there_or_not).curve();
   const double variation = q * (2.0 * phi(0.5 / z) - 1.0);
   CHECK_THAT(curve.expected_accuracy(1.0), WithinAbs(0.5 + 0.5 * variation, 1e-4));
-  // At that point of the curve right and wrong make up all.
+  // At that point of the curve, correct and wrong guesses add up to 1.
   const double right = 0.5 + 0.5 * variation;
   CHECK(curve.least_probability(right) <= 1.0 - right + 1e-12);
   CHECK_THAT(curve.least_probability(right), WithinAbs(1.0 - right, 1e-4));
-  // Who is in doubt for all but who is surely there is right only if it is: the two directions differ,
-  // and their mean is what counts. Of "missing", the ratio of densities is at most 1 / (1 - q).
+  // An attacker who only guesses "present" when almost certain is rarely wrong: the two directions
+  // differ, and their mean counts. For "missing", the ratio of densities is at most 1 / (1 - q).
   CHECK(curve.least_probability(1e-3) < 1e-3 * (1.0 - q));
 }
 
@@ -99,7 +99,7 @@ TEST_CASE("compositions of sampled releases, against integrals in high precision
   for (const auto& [releases, delta, epsilon] : golden) {
     const double found = SampledFamily(releases, CoinSides::there_or_not).epsilon(1.0, delta);
     INFO(epsilon << ", found " << found);
-    CHECK(found <= epsilon);  // what is bounded by it is so from below
+    CHECK(found <= epsilon);  // the result is a lower bound on epsilon
     CHECK(found >= epsilon * 0.999);
     CHECK(LossLaw(releases, CoinSides::there_or_not).epsilon(delta) >= epsilon * (1.0 - 1e-7));
   }
@@ -128,7 +128,7 @@ TEST_CASE("the factor that guesses exclude grows with how many are right") {
   }
   CHECK(family.one_run_factor({1000, 1000, 500}, 0.01) == 0.0);
   CHECK(family.repeated_factor({1000, 1000, 500}, 0.01) == 0.0);
-  // Independent coins say more than those of one run.
+  // Independent coins prove more than those of one run.
   CHECK(family.repeated_factor({1000, 1000, 700}, 0.01) >=
         family.one_run_factor({1000, 1000, 700}, 0.01));
 }

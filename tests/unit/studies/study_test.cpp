@@ -1,4 +1,4 @@
-// Study files: what varies, which arms there are, and what is wrong with a file.
+// Study files: the varied keys, the resulting arms, and the mistakes in a file.
 #include "privgrad/studies/study.hpp"
 
 #include "manifest_fixture.hpp"
@@ -34,7 +34,7 @@ Lines problems_of(const std::string& text) {
   return out;
 }
 
-/// Of what follows the head.
+/// The problems of the text after the head.
 Lines problems_after_head(const std::string& text) { return problems_of(kHead + text); }
 
 }  // namespace
@@ -71,7 +71,8 @@ TEST_CASE("a zip varies its keys together", "[study]") {
   CHECK(arms_of("zip: [{a: [1, 2], b: [x, y]}]\naxes: {c: [p, q]}\n") ==
         Lines{"p+1", "p+2", "q+1", "q+2"});
   CHECK(arms_of("zip: [{a: {one: 1, two: 2}, b: [x, x2]}]\n") == Lines{"one", "two"});
-  // An arm is named by the first key that tells the rows apart; a table has what each key was.
+  // An arm is named after the first key that distinguishes the rows; a table shows the value of
+  // each key.
   CHECK(study(kHead + std::string("zip: [{a: [1, 2], b: [x, y]}]\n")).arms[1].labels ==
         std::map<std::string, std::string>{{"a", "2"}, {"b", "y"}});
 }
@@ -82,11 +83,11 @@ TEST_CASE("skip drops arms, only keeps them", "[study]") {
   CHECK(arms_of(axes + "skip: [{a: [1, 2], b: x}]\n") == Lines{"1+y", "2+y", "3+x", "3+y"});
   CHECK(arms_of(axes + "only: [{b: x}, {a: 3}]\n") == Lines{"1+x", "2+x", "3+x", "3+y"});
   CHECK(arms_of(axes + "only: [{b: x}]\nskip: [{a: 1}]\n") == Lines{"2+x", "3+x"});
-  // A kind means all of its components, a component the very one.
+  // A kind stands for all components of that kind, and a component for exactly itself.
   const std::string kinds = "axes: {o: [sgd, {kind: step, every: 2}, {kind: step, every: 4}]}\n";
   CHECK(arms_of(kinds + "skip: [{o: step}]\n") == Lines{"sgd"});
   CHECK(arms_of(kinds + "skip: [{o: {every: 4, kind: step}}]\n") == Lines{"sgd", "step-every=2"});
-  // A list is one value where lists vary.
+  // A list is a single value where lists vary.
   CHECK(arms_of("axes: {h: [[4], [4, 2]]}\nskip: [{h: [4, 2]}]\n") == Lines{"4"});
 }
 
@@ -236,7 +237,7 @@ TEST_CASE("hostile study files are refused", "[study]") {
   std::string many = "[0";
   for (int i = 1; i < 101; ++i) many += ", " + std::to_string(i);
   many += "]";
-  // 101^8 arms must not be written out before they are counted.
+  // 101^8 arms must be counted before they are written out.
   std::string axes = "axes: {";
   for (const char* key : {"a", "b", "c", "d", "e", "f", "g", "h"}) {
     axes += std::string(axes.back() == '{' ? "" : ", ") + key + ": " + many;
@@ -255,7 +256,7 @@ TEST_CASE("a study cut off anywhere is read or refused, never a crash", "[study]
       study(whole.substr(0, length));
     } catch (const ConfigError&) {
       ++refused;
-    } catch (const IoError&) {  // a base that is cut off to a file's name
+    } catch (const IoError&) {  // a base that was truncated to a file's name
       ++refused;
     }
   }

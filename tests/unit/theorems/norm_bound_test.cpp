@@ -1,6 +1,6 @@
-// Lemmas 5 and 11 of Tran and Cutkosky 2022, each in problems whose two sides have a closed form, or
-// follow from looking at every order of the examples. F's gradients are written out here; nothing is
-// asked of the framework but the bounds.
+// Lemmas 5 and 11 of Tran and Cutkosky 2022, each in problems whose two sides have a closed form,
+// or follow from trying every order of the examples. The gradients of F are written out here; only
+// the bounds come from the framework.
 #include "privgrad/theorems/norm_bound.hpp"
 
 #include <algorithm>
@@ -38,8 +38,9 @@ Vector mean_gradient(const Vector& w) {
   return sum;
 }
 
-/// Adds how far the momentum is from F's gradient in each step of two epochs in these orders.
-/// \param noise  of each step's momentum, which the steps follow and the errors leave out.
+/// Adds the distance of the momentum from F's gradient in each step of two epochs with these
+/// orders.
+/// \param noise  of each step's momentum; it affects the steps but is not part of the errors.
 void add_errors(const std::array<std::size_t, 8>& order, const MomentumFacts& facts,
                 const std::array<Vector, 8>& noise, std::array<double, 8>& errors) {
   Vector w{1.0, 1.0}, momentum{};
@@ -71,13 +72,14 @@ std::vector<std::array<std::size_t, 8>> orders_of_two_epochs() {
 TEST_CASE("Lemma 5: each of its constants, two thirds of the printed ones, is attained",
           "[bound]") {
   constexpr double kRate = 0.25, kSteps = 20.0;
-  // Straight down a slope of 3: the norm is what F falls by.
+  // Straight down a slope of 3: the norm is the decrease of F.
   CHECK_THAT(norm_along_descent(3.0 * kRate * kSteps, kRate, 0.0, kSteps, 0.0),
              WithinRel(3.0, 1e-14));
-  // Straight up it, for m points the other way, and is short: an error of 3 + |m|.
+  // Straight up it, because m points the other way and is short: an error of 3 + |m|.
   CHECK_THAT(norm_along_descent(-3.0 * kRate * kSteps, kRate, 0.0, kSteps, 3.0 + 1e-12),
              WithinRel(3.0, 1e-11));
-  // F = 5/2 w^2 from w = 10 along its own gradient: of no error, only the curvature of steps.
+  // F = 5/2 w^2 from w = 10 along its own gradient: without error, only the curvature of steps
+  // remains.
   double w = 10.0, norms = 0.0;
   for (int step = 0; step < 20; ++step, w -= kRate) norms += 5.0 * w;
   CHECK_THAT(norm_along_descent(2.5 * (100.0 - w * w), kRate, 5.0, kSteps, 0.0),
@@ -105,7 +107,7 @@ TEST_CASE("Lemma 5: no normalized steps along any vectors have longer gradients"
   }
 }
 
-// Erratum: f(w) = <g, w> for every example. m_t is (1 - (1 - alpha)^t) g, as it begins at 0.
+// Erratum: f(w) = <g, w> for every example. m_t is (1 - (1 - alpha)^t) g, because it begins at 0.
 TEST_CASE("Lemma 11 is false as printed, where momentum begins at 0", "[bound]") {
   constexpr double kAlpha = 0.01;
   const MomentumFacts facts{
@@ -149,20 +151,20 @@ TEST_CASE("Lemma 11, mended, holds on average over all orders of two epochs", "[
   }
 }
 
-// Five examples f_j = h(<d_j, w>), d_j = e cos + u_j sin, cos^2 = 0.24; e and the u_j are orthonormal.
-// h' is 1 until w has gone 0.96 down d_j, and -1 from 1 on. A step along d_j turns j's gradient round
-// and takes w 0.24 down each other d_i, so that the gradients of examples to come stay as they were:
-// the last one's is far from the mean, in every order alike.
+// Five examples f_j = h(<d_j, w>), d_j = e cos + u_j sin, cos^2 = 0.24; e and the u_j are
+// orthonormal. h' is 1 until w has moved 0.96 along -d_j, and -1 beyond 1. A step along d_j
+// reverses j's gradient and moves w by 0.24 along each other d_i, so that the gradients of later
+// examples do not change: the last one's is far from the mean, in every order.
 TEST_CASE("Lemma 11, mended: at the end of an epoch iterates know which example is to come",
           "[bound]") {
   const double along = std::sqrt(0.24), across = std::sqrt(0.76);
-  std::array<double, 5> gone{};  // of w, down each d_j
+  std::array<double, 5> gone{};  // the distance of w along each -d_j
   const auto slope = [](double down) { return std::clamp(1.0 - (down - 0.96) / 0.02, -1.0, 1.0); };
   for (std::size_t step = 0; step < 4; ++step) {
     REQUIRE(slope(gone[step]) == 1.0);
     for (std::size_t j = 0; j < 5; ++j) gone[j] += j == step ? 1.0 : 0.24;
   }
-  // The last gradient, d_4, less the mean, with alpha 1: coordinates along e and the u_j.
+  // The last gradient, d_4, minus the mean, with alpha 1: coordinates along e and the u_j.
   double mean = 0.0, squares = 0.0;
   for (std::size_t j = 0; j < 5; ++j) mean += slope(gone[j]) / 5.0;
   for (std::size_t j = 0; j < 5; ++j) {
@@ -186,7 +188,8 @@ TEST_CASE("Lemma 11, mended: start, order and memory are attained to 3 %", "[bou
   CHECK(1.0 - facts.alpha > 0.99 * momentum_error(facts, 1.0 - facts.alpha));
 
   // Order: 2000 examples whose gradients are the unit vectors, in any order. In step t of the first
-  // epoch the momentum has the coordinates alpha (1 - alpha)^k, and F's gradient is 1/2000 in each.
+  // epoch the momentum has the coordinates alpha (1 - alpha)^k, and F's gradient is 1/2000 in each
+  // coordinate.
   facts.alpha = 0.1;
   double squares = 1.0 / 2000.0;
   for (int k = 0; k < 200; ++k) {
@@ -197,7 +200,7 @@ TEST_CASE("Lemma 11, mended: start, order and memory are attained to 3 %", "[bou
   CHECK(std::sqrt(squares) <= of_order);
   CHECK(std::sqrt(squares) > 0.99 * of_order);
 
-  // Memory: one example, whose gradient goes from -1 to 1 in 200 000 steps of equal length.
+  // Memory: one example, whose gradient changes from -1 to 1 in 200 000 steps of equal length.
   facts = {
       .clip_norm = 1.0, .smoothness = 1.0, .examples = 1.0, .learning_rate = 1e-5, .alpha = 5e-5};
   double momentum = 0.0, gradient = -1.0;

@@ -18,7 +18,7 @@ constexpr Descent kTen{.kappa = 10.0, .alpha = 1e-3};
 constexpr auto kUniform = BudgetSplit::uniform;
 constexpr auto kDynamic = BudgetSplit::dynamic;
 
-/// The best of 1 ... most by looking at all.
+/// The best of 1 ... most, by trying all.
 template <class Bound>
 BestSteps by_looking(const Bound& bound, BudgetSplit split, std::uint64_t most) {
   BestSteps best{1, bound.bound(1, split)};
@@ -30,7 +30,7 @@ BestSteps by_looking(const Bound& bound, BudgetSplit split, std::uint64_t most) 
 
 }  // namespace
 
-// Erratum: Theorems 4.2 and 4.4 print other T. Their Eq. 27 has the dynamic one right.
+// Erratum: Theorems 4.2 and 4.4 print other T. Their Eq. 27 has the correct dynamic one.
 TEST_CASE("the best T minimises the bound, which the printed T do not", "[bound]") {
   const BestSteps dynamic = best_steps(kTen, kDynamic, kMost);
   CHECK(dynamic.steps == 24);
@@ -120,8 +120,8 @@ TEST_CASE("momentum: the lag of earlier gradients is the double sum of the proof
 
 namespace {
 
-/// Gradient descent with bias-corrected momentum on 1/2 sum lambda_j theta_j^2 from given places, with
-/// independent noise: exactly, since means and covariances of a linear recursion are known.
+/// Gradient descent with bias-corrected momentum on 1/2 sum lambda_j theta_j^2 from given points,
+/// with independent noise: exact, because means and covariances of a linear recursion are known.
 class ExactMomentum {
  public:
   ExactMomentum(std::vector<double> lambda, std::vector<double> theta, double beta, double rate)
@@ -181,7 +181,7 @@ struct MomentumTrial {
             .eta0 = eta0};
   }
 
-  /// \returns the largest excess risk after a step over its bound.
+  /// \returns the largest ratio of the excess risk after a step to its bound.
   template <class Bound>
   double worst(const Bound& bound) const {
     ExactMomentum truth(lambda, theta, beta, eta0 / 2.0);
@@ -229,7 +229,7 @@ TEST_CASE("Theorem 4.5, mended, holds at every step of hundreds of quadratics", 
     CHECK(worst <= 1.0);
     nearest = std::max(nearest, worst);
   }
-  CHECK(nearest > 0.9);  // the bound is no empty one
+  CHECK(nearest > 0.9);  // the bound is not vacuous
 }
 
 // Erratum: the proof of Theorem 4.5 drops a factor of 1/2 (Eq. 28).
@@ -257,14 +257,14 @@ TEST_CASE("rho of (epsilon, delta) is the inverse of rho + 2 sqrt(rho ln(1/delta
     const double rho = rho_for(epsilon, 1e-8);
     CHECK_THAT(rho + 2.0 * std::sqrt(rho * log), WithinRel(epsilon, 1e-12));
     const double printed = epsilon + 2.0 * log + 2.0 * std::sqrt(log * (log + epsilon));
-    CHECK(printed > epsilon);  // more rho than epsilon can be: not the inverse
+    CHECK(printed > epsilon);  // more rho than epsilon: this cannot be the inverse
   }
 }
 
 // f = 1/2 sum_j lambda_j theta_j^2 with lambda in [mu, M], learning rate 1/M, noise of G sigma_t /
-// N in each coordinate. 4000 runs; the mean and 4.5 of its standard errors are below the bound, so
-// the claim holds with a confidence above 99.999 % (and fails with a probability that is
-// negligible, as the bound is not tight).
+// N in each coordinate. 4000 runs; the mean plus 4.5 of its standard errors is below the bound, so
+// the claim holds with a confidence above 99.999 % (and fails with a negligible probability,
+// because the bound is not tight).
 TEST_CASE("Theorem 4.1 holds in simulation on quadratics", "[bound]") {
   constexpr int kDimensions = 8;
   constexpr int kRuns = 4000;
@@ -309,7 +309,7 @@ TEST_CASE("Theorem 4.1 holds in simulation on quadratics", "[bound]") {
         const double error = std::sqrt((square - mean * mean) / kRuns);
         INFO("kappa " << kappa << ", T " << steps << ": " << mean << " +- " << error);
         CHECK(mean + 4.5 * error <= descent.bound(noise));
-        // The simulation is the one that it says it is: its expectation is known.
+        // The simulation is correct: its expectation is known.
         double expected = 0.0;
         for (const double l : lambda) {
           const double kept = 1.0 - l / kM;
@@ -343,8 +343,8 @@ TEST_CASE("momentum: sampled gradients add what noise of their size adds, Theore
   MomentumDescent sampled = plain;
   sampled.sampling = kSampling;
   for (const std::uint64_t steps : {1u, 2u, 7u, 60u}) {
-    // By the definition: m_t is a mean of the last gradients, whose noise has the squares of its
-    // weights, and gamma^(T-t) of that is left at the end.
+    // From the definition: m_t is a mean of the last gradients, whose noise has the squares of its
+    // weights, and a share gamma^(T-t) of it is left at the end.
     double sum = 0.0;
     for (std::uint64_t t = 1; t <= steps; ++t) {
       double squares = 0.0;
@@ -384,7 +384,7 @@ TEST_CASE("true risks, in numbers", "[bound]") {
 }
 
 TEST_CASE("no loss is strongly convex and Lipschitz, and far from its minimum", "[bound]") {
-  // 1/2 mu theta^2 from theta = G/mu, where its gradient is G: a gap of G^2 / (2 mu), and no more.
+  // 1/2 mu theta^2 from theta = G/mu, where its gradient is G: a gap of exactly G^2 / (2 mu).
   const RiskFacts most{.clip_norm = 3.0,
                        .smoothness = 1.0,
                        .pl_constant = 0.5,
@@ -396,13 +396,13 @@ TEST_CASE("no loss is strongly convex and Lipschitz, and far from its minimum", 
   CHECK_FALSE(is_possible(more));
 }
 
-// Erratum: Eq. 15 divides both terms by N, the first of which does not fall with it.
+// Erratum: Eq. 15 divides both terms by N, although the first does not decrease with N.
 TEST_CASE("in probability, the true risk is bounded where the printed bound is exceeded",
           "[bound]") {
-  // The mean of N coins of 1 or -1 with probability (1 + m)/2, from coins: losses 1/2 (w - z)^2 for w
-  // in [-1, 1] are 1-strongly convex and 2-Lipschitz. The empirical excess risk of w is 1/2 (w - mean)^2,
-  // the true one 1/2 (w - m)^2; w may depend on the coins. p = 0.05, and no more than 5 % of 2000 draws
-  // may exceed the bound.
+  // The mean of N coins with values 1 or -1 and probability (1 + m)/2 of 1: losses 1/2 (w - z)^2
+  // for w in [-1, 1] are 1-strongly convex and 2-Lipschitz. The empirical excess risk of w is 1/2
+  // (w - mean)^2, the true one 1/2 (w - m)^2; w may depend on the coins. p = 0.05, and at most 5 %
+  // of 2000 draws may exceed the bound.
   constexpr double kM = 0.2, kP = 0.05;
   std::mt19937_64 random(15);
   int exceeded = 0, printed = 0;
@@ -412,7 +412,7 @@ TEST_CASE("in probability, the true risk is bounded where the printed bound is e
     const double mean = 2.0 * heads(random) / examples - 1.0;
     const double w = i % 3 == 0 ? 1.0 : mean + 0.3 * (i % 5);
     const double empirical = 0.5 * std::pow(w - mean, 2.0), truth = 0.5 * std::pow(w - kM, 2.0);
-    // Of one run whose excess risk is known, without Markov's factor of 2.
+    // For one run with known excess risk, without Markov's factor of 2.
     const RiskFacts facts{.clip_norm = 2.0,
                           .smoothness = 1.0,
                           .pl_constant = 1.0,
@@ -426,10 +426,10 @@ TEST_CASE("in probability, the true risk is bounded where the printed bound is e
   CHECK(printed > 500);
 }
 
-// Erratum: behind Eq. 16 and 17, one of k = log2(1/p) runs is said to have at most the expected
-// risk with probability 1 - 2^-k. Markov's inequality says that of twice the expected risk; a risk
-// that is 1.9 with probability 1/1.9, else 0, has expectation 1 and is above it more often than
-// not.
+// Erratum: after Eq. 16 and 17, the text says that with probability 1 - 2^-k one of k = log2(1/p)
+// runs has at most the expected risk. Markov's inequality gives this for twice the expected risk; a
+// risk that is 1.9 with probability 1/1.9, and otherwise 0, has expectation 1 and exceeds it more
+// often than not.
 TEST_CASE("in probability, a run is within twice its expected risk, not within it", "[bound]") {
   const double often = 1.0 / 1.9;
   CHECK_THAT(1.9 * often, WithinRel(1.0, 1e-15));

@@ -1,4 +1,4 @@
-// File length: one fixture, which costs more to repeat than to read past.
+// File length: one fixture, which would cost more to repeat than to read past.
 
 #include <algorithm>
 #include <cmath>
@@ -57,7 +57,7 @@ std::vector<Bounded> sums_of(const core::Iterates& iterates, std::vector<float> 
                              serial);
 }
 
-/// The values, by a release without noise.
+/// The values, through a release without noise.
 std::vector<float> values_of(Bounded sum) {
   const std::vector<CorrelatedPart> one{{core::CorrelatedRecipes::of(
       [](std::uint64_t step) {
@@ -74,7 +74,7 @@ struct Setting {
   double momentum, gamma;
 };
 
-/// tree_reduced for batches of one out of `epoch` examples.
+/// tree_reduced for batches of one of `epoch` examples.
 ComponentPtr<Aggregator> reduced(const Setting& setting, double multiplier = 1.3) {
   auto made = house().create<Aggregator>("tree_reduced",
                                          Value::Object{{"momentum", Value(setting.momentum), {}},
@@ -118,7 +118,7 @@ ReleaseMatrices matrices_of(const Aggregator& aggregator, std::size_t part,
   return release_matrices(scripted, planned.recipes.steps());
 }
 
-/// The same batches of one in every epoch.
+/// The same batches of one example in every epoch.
 Participation cyclic(const Setting& setting) {
   std::vector<std::vector<std::uint32_t>> members;
   for (std::uint64_t t = 0; t < setting.steps; ++t)
@@ -146,12 +146,13 @@ TEST_CASE("differences of gradients: clipped gradients are subtracted, and clipp
   auto clipped = sums(0.1, 0.05);
   CHECK_THAT(values_of(std::move(clipped[1]))[0], WithinAbs(0.06, 1e-7));
   CHECK_THAT(values_of(std::move(clipped[2]))[1], WithinAbs(0.04, 1e-7));
-  // Bounds that single precision would lose in roundings leave nothing, and stay what noise is for.
+  // Bounds so small that single precision would lose them in roundings leave nothing, but still
+  // determine the noise.
   auto tiny = sums(1e-40, 1e-30);
   CHECK(tiny[1].l2_bound() == 1e-40);
   for (const std::size_t part : {1u, 2u})
     CHECK(values_of(std::move(tiny[part])) == std::vector<float>(2, 0.0f));
-  // (3, 4) is clipped to (0.6, 0.8) at both iterates: nothing is left of the difference.
+  // (3, 4) is clipped to (0.6, 0.8) at both iterates, so the difference is 0.
   auto long_ones = sums_of({.anchor = anchor, .current = &current, .last_anchor = nullptr},
                            {3.0f, 4.0f}, 2, {.since_anchor = 2.0, .between_anchors = 0.0});
   REQUIRE(long_ones.size() == 2);
@@ -199,7 +200,7 @@ TEST_CASE("exact differences of gradients are whole numbers, each within its bou
   constexpr std::size_t kRows = 90;
   std::vector<float> features(7 * kRows);
   for (std::size_t i = 0; i < features.size(); ++i) {
-    // Every other row is so short that nothing clips it but at the last anchor.
+    // Every other row is so short that it is clipped only at the last anchor.
     const float size = i / 7 % 2 == 0 ? std::exp(4.0f * normal(random)) : 0.02f;
     features[i] = size * normal(random);
   }
@@ -207,7 +208,7 @@ TEST_CASE("exact differences of gradients are whole numbers, each within its bou
   const auto cells_of = [&](const std::vector<std::uint32_t>& rows) {
     std::vector<std::vector<std::int64_t>> cells;
     for (const auto& sum : core::anchored_exact_sums(iterates, data, rows, clip, bounds, serial)) {
-      // The whole cells of 2^26 for a clip norm of 2 that fit the bound.
+      // The number of whole cells, 2^26 for a clip norm of 2, that fit into the bound.
       const double bound[] = {2.0, 0.3, 0.01};
       CHECK(sum.levels() == static_cast<std::uint64_t>(bound[cells.size()] / 2.0 * 0x1p26));
       CHECK(sum.l2_bound() <= bound[cells.size()]);
@@ -240,7 +241,7 @@ TEST_CASE("exact differences of gradients are whole numbers, each within its bou
 
 TEST_CASE("the gradient of the mean loss is measured whole", "[differences]") {
   const EchoProgram program(2);
-  // Mean of (3, 0) and (0, 8): norm of (1.5, 4). No clip norm comes into it.
+  // Mean of (3, 0) and (0, 8): the norm of (1.5, 4). No clip norm is involved.
   const Dataset data(ExampleShape{{2}, 0}, {3.0f, 0.0f, 0.0f, 8.0f}, {0.0f, 0.0f});
   CHECK_THAT(core::mean_gradient_norm(program, data, serial),
              WithinRel(std::sqrt(1.5 * 1.5 + 16.0), 1e-12));
@@ -278,7 +279,7 @@ TEST_CASE("three trees cost together what dense algebra says of each", "[differe
 
 TEST_CASE("differences are let through as far as the learning rates can have led",
           "[differences][privacy]") {
-  // Learning rate 0.03, smoothness 2, clip norm 1.5: 0.04 clip norms a step.
+  // Learning rate 0.03, smoothness 2, clip norm 1.5: 0.04 clip norms per step.
   const auto aggregator = reduced({5, 23, 0.9, 0.3});
   const auto& differences = differences_of(*aggregator);
   CHECK(differences.epoch_steps() == 5);
@@ -288,7 +289,8 @@ TEST_CASE("differences are let through as far as the learning rates can have led
     CHECK_THAT(differences.difference_bound(GradientDifference::between_anchors, t),
                WithinAbs(t < 5 ? 0.0 : 0.2, 1e-12));
   }
-  // Two clipped gradients are never more than 2 clip norms apart, however far the iterates are.
+  // The distance of two clipped gradients is at most 2 clip norms, however far apart the iterates
+  // are.
   const auto far = reduced({100, 150, 0.9, 0.3});
   CHECK_THAT(differences_of(*far).difference_bound(GradientDifference::since_anchor, 45),
              WithinAbs(1.8, 1e-12));
@@ -353,7 +355,8 @@ Story story(std::uint64_t n, std::uint64_t steps, bool fresh_order) {
   return result;
 }
 
-/// What tree_reduced makes of the same, released without noise and without a since_anchor part.
+/// The result of tree_reduced for the same data, released without noise and without a since_anchor
+/// part.
 std::vector<double> combined_values(const Setting& setting, const Story& told) {
   const auto aggregator = reduced(setting);
   std::vector<double> results;
@@ -390,8 +393,8 @@ TEST_CASE("the recursion of tree_reduced is the momentum that Lemma 17 puts toge
 }
 
 TEST_CASE("noisy releases are put together with weight gamma on whole gradients", "[differences]") {
-  // Without noise both ways of putting them together agree, whatever gamma is; with noise they do
-  // not. Releases that have nothing to do with each other, and the formula of the documentation.
+  // Without noise both ways of combining agree, whatever gamma is; with noise they do not. The
+  // releases here are unrelated, and the formula is that of the documentation.
   std::mt19937 random(4);
   std::normal_distribution<double> normal;
   for (const Setting& setting : kSettings) {
@@ -430,9 +433,9 @@ TEST_CASE("Lemma 17 does not hold for a fresh permutation in every epoch", "[dif
 
 TEST_CASE("tree_reduced divides its noise by what each kind of node costs and does",
           "[differences]") {
-  // Least error sum a_k m_k^2 for a given cost sum c_k / m_k^2: m_k^2 ~ sqrt(c_k / a_k). Four
-  // epochs of five steps, gamma 0.3; w = 0.7^2 is what an epoch leaves of the squared weight of a
-  // node.
+  // The smallest error sum a_k m_k^2 for a given cost sum c_k / m_k^2: m_k^2 ~ sqrt(c_k / a_k).
+  // Four epochs of five steps, gamma 0.3; w = 0.7^2 is the factor by which an epoch reduces a
+  // node's squared weight.
   const auto aggregator = reduced({5, 20, 0.9, 0.3});
   const double w = 0.49;
   const double first_error = (1.0 + w + w * w + w * w * w) / 4.0;
@@ -440,7 +443,7 @@ TEST_CASE("tree_reduced divides its noise by what each kind of node costs and do
   const double unit = std::pow(1.0 / first_error, 0.25);  // one use of each example
   const double later = std::pow(3.0 / (0.09 * grown), 0.25);
   const double between = std::pow(3.0 * 0.2 * 0.2 / (w * grown), 0.25);  // bounds of 0.2
-  // Bounds of 0, 0.04, 0.08, 0.12 and 0.16, which an example meets one of.
+  // Bounds of 0, 0.04, 0.08, 0.12 and 0.16, of which an example meets one.
   const double since =
       std::pow(4.0 * 0.04 * 0.04 * (0.0 + 1.0 + 4.0 + 9.0 + 16.0) / 5.0 / 1.0, 0.25);
   const auto multiplier = [](const ReleaseRecipe& recipe) { return recipe.noise[0].multiplier; };
@@ -548,8 +551,8 @@ TEST_CASE("each part of a release has noise of its own", "[differences][privacy]
       own += other * other;
       both += one * other;
     }
-    // Noise is in units of the first bound, also of a part whose contributions are shorter: prefix
-    // sums of step - 1 nodes. Six standard errors: a false alarm in 10^8 seeds.
+    // Noise is in units of the first bound, even for a part with shorter contributions: prefix sums
+    // of step - 1 nodes. Six standard errors: one false alarm in 10^8 seeds.
     const double steps = double(step - 1), error = 6.0 / std::sqrt(double(kSize));
     CHECK_THAT(released[1].noise_stddev(), WithinRel(std::sqrt(steps), 1e-12));
     CHECK(std::fabs(own / double(kSize) - steps) < error * std::sqrt(2.0) * steps);
@@ -558,7 +561,7 @@ TEST_CASE("each part of a release has noise of its own", "[differences][privacy]
 }
 
 TEST_CASE("no two of three parts have noise in common", "[differences][privacy]") {
-  // The difference of two releases with the same noise would have none.
+  // The difference of two releases with the same noise would have no noise.
   constexpr std::size_t kSize = 20'000;
   const auto recipe = [](std::uint64_t step) {
     return ReleaseRecipe{.keep = 0.0, .earlier = {}, .noise = {{step, 1.0}}};
@@ -590,7 +593,7 @@ TEST_CASE("a release of several parts is paid for, and bounded, in every part",
   Payments again(parts);
   CHECK_THROWS_WITH(mechanism.release(zeros(3, {1.0, 0.6}), again.take(2), 1.0),
                     ContainsSubstring("of bound 0.6, planned are 3 of bound 0.5"));
-  // A receipt for the first part's noise alone: what step 1 was.
+  // A receipt only for the first part's noise, like that of step 1.
   Payments third(parts);
   CHECK_THROWS_AS(mechanism.release(zeros(3, {1.0, 0.5}), third.take(1), 1.0), PrivacyError);
   const std::vector<CorrelatedPart> first_alone{parts.front()};
@@ -603,7 +606,7 @@ TEST_CASE("a release of several parts is paid for, and bounded, in every part",
 
 TEST_CASE("the first part is the unit of all bounds: it has none of its own, and begins the run",
           "[differences][privacy]") {
-  // A bound of a half on it would be charged as a half, and no sum would ever be held to it.
+  // A bound of 1/2 would be charged as 1/2, but no sum would ever be checked against it.
   auto bounded = two_parts();
   bounded[0].bounds.assign(6, 0.5);
   CHECK_THROWS_AS(CorrelatedMechanism(bounded, core::RandomKey::from_seed(2), serial), ConfigError);

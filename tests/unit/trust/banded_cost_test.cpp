@@ -1,4 +1,4 @@
-// What noise that is nearly the inverse of a banded strategy is charged with.
+// The charge for noise that is almost the inverse of a banded strategy.
 #include "privgrad/trust/banded_cost.hpp"
 
 #include <algorithm>
@@ -40,8 +40,8 @@ CorrelatedRecipes recipes_of(const Vector& a, const Vector& sigma, bool older = 
       sigma.size(), a.size() - 1);
 }
 
-/// The smallest singular value of C N, with c_j / sigma_t in column t of C, by inverse iteration: C N is
-/// lower triangular.
+/// The smallest singular value of C N, with c_j / sigma_t in column t of C, by inverse iteration: C
+/// N is lower triangular.
 double least_singular_value(const CorrelatedRecipes& recipes, const Vector& c) {
   const std::size_t steps = recipes.steps();
   std::vector<Vector> noise(steps, Vector(steps, 0.0)), both = noise;
@@ -119,13 +119,13 @@ TEST_CASE("banded noise: C N is nowhere less than the noise that is charged",
         try {
           charged = core::banded_multipliers(recipes, kStrategy);
         } catch (const PrivacyError&) {
-          CHECK((older && by < 1.0));  // it may be too far away
+          CHECK((older && by < 1.0));  // it may be too far from the inverse
           continue;
         }
         const double least = least_singular_value(recipes, kStrategy);
         for (std::size_t t = 0; t < sigma.size(); ++t)
           CHECK(charged[t] * norm(kStrategy) / sigma[t] <= least * (1.0 + 1e-9));
-        // The bound is not idle: no more than a fifth is given away.
+        // The bound is useful: at most a fifth is lost.
         CHECK(charged[0] * norm(kStrategy) / sigma[0] > 0.6 * least);
       }
     }
@@ -140,14 +140,14 @@ TEST_CASE("banded noise: terms of the step's own sigma are charged alike at each
   const Vector found = core::banded_multipliers(recipes_of(a, sigma), kStrategy);
   for (std::size_t t = 0; t < sigma.size(); ++t)
     CHECK_THAT(found[t], WithinRel(share * sigma[t], 1e-12));
-  // With older steps' sigma the noise that is left is less, and is charged as less.
+  // With the sigma of older steps, the remaining noise is smaller and is charged as such.
   const auto older = recipes_of(a, falling(40, 0.95), true);
   CHECK(core::banded_multipliers(older, kStrategy)[0] < share * (1.0 - 1e-3));
 }
 
 TEST_CASE("banded noise: a whole inverse is charged by the strategy alone",
           "[correlated][banded][privacy]") {
-  // c = (1, -0.5), whose inverse is cut off at 16 terms: rho is 2^-16.
+  // c = (1, -0.5), whose inverse is truncated at 16 terms: rho is 2^-16.
   const Vector c{1.0, -0.5};
   const auto found = core::banded_multipliers(recipes_of(inverse(c, 16), Vector(100, 2.0)), c);
   CHECK_THAT(found[50], WithinRel(2.0 * (1.0 - 0x1p-16) / std::sqrt(1.25), 1e-12));

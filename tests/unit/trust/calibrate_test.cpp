@@ -58,8 +58,8 @@ TEST_CASE("a target that no noise meets is refused", "[calibrate]") {
 
 TEST_CASE("a search for noise ends where noise protects nobody", "[calibrate][privacy]") {
   using privgrad::core::exposing_noise;
-  // The loss of a release is N(1/(2 s^2), 1/s^2): three standard deviations below its mean it is
-  // epsilon, so that it is above epsilon with probability Phi(3).
+  // The loss of a release is N(1/(2 s^2), 1/s^2): three standard deviations below its mean it
+  // equals epsilon, so it exceeds epsilon with probability Phi(3).
   for (const double epsilon : {0.0, 0.1, 1.0, 8.0, 1000.0}) {
     const double noise = exposing_noise(epsilon);
     CHECK_THAT(0.5 / (noise * noise) - 3.0 / noise, WithinAbs(epsilon, 1e-9 * (1.0 + epsilon)));
@@ -76,7 +76,7 @@ TEST_CASE("a search for noise ends where noise protects nobody", "[calibrate][pr
 }
 
 TEST_CASE("an estimate finds the scale, and two proofs raise it", "[calibrate][privacy]") {
-  // What is proved is a little more than what is estimated: an inverse square, and 3e-7 of it. The
+  // The proved cost is slightly above the estimate: an inverse square, plus a relative 3e-7. The
   // scale for a target of 2 is then sqrt((1 + 3e-7) / 2).
   std::uint64_t asked = 0;
   const auto estimated = [](double scale) { return 1.0 / (scale * scale); };
@@ -92,7 +92,8 @@ TEST_CASE("an estimate finds the scale, and two proofs raise it", "[calibrate][p
 
 TEST_CASE("whatever the estimate says, the proof meets the target", "[calibrate][privacy]") {
   const auto proved = [](double scale) { return 1.0 / scale; };
-  // Far too small a scale, one of no slope, one that is too large, and proofs with steps.
+  // A first scale that is far too small, one without a slope, one that is too large, and proofs
+  // with jumps.
   CHECK_THAT(proved_scale([](double scale) { return 1e-3 / scale; }, proved, 2.0),
              WithinRel(0.5, 1e-7));
   CHECK_THAT(proved_scale([](double scale) { return scale < 0.25 ? 1e9 : 1.0; }, proved, 2.0),

@@ -18,7 +18,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 using Gradient = std::vector<std::vector<float>>;  // one vector per group
 
-/// What the core hands to a rule: squared norms that are surely not too small.
+/// The core's argument for a rule: squared norms, surely not too small.
 std::vector<double> squared_norms(const Gradient& gradient) {
   std::vector<double> squares;
   for (const auto& group : gradient) {
@@ -29,7 +29,7 @@ std::vector<double> squared_norms(const Gradient& gradient) {
   return squares;
 }
 
-/// Measured in long double (64-bit mantissa), of the products as the sum computes them.
+/// Measured in long double (64-bit mantissa), with the products as the sum computes them.
 long double contribution_norm(const Gradient& gradient, const std::vector<double>& factors) {
   long double squares = 0.0L;
   for (std::size_t group = 0; group < gradient.size(); ++group) {
@@ -69,7 +69,7 @@ Gradient random_gradient(std::mt19937& random) {
 
 TEST_CASE("a contribution never has a norm above the bound, whatever the rule says",
           "[clip][privacy][long]") {
-  // Rows of many shapes and scales, bounds of all sizes, and bounds that are the gradient's own
+  // Rows of many shapes and scales, bounds of all sizes, and bounds equal to the gradient's own
   // norm up to the last bits, where rounding decides.
   std::mt19937 random(1);
   std::uniform_real_distribution<double> uniform;
@@ -89,7 +89,7 @@ TEST_CASE("a contribution never has a norm above the bound, whatever the rule sa
   });
   const ScriptedClipping stretch([](auto squares, double clip_norm, auto factors) {
     for (std::size_t g = 0; g < factors.size(); ++g) {
-      factors[g] = clip_norm / std::sqrt(squares[g]);  // each group as long as all may be
+      factors[g] = clip_norm / std::sqrt(squares[g]);  // each group alone uses the whole bound
     }
   });
   const int count = trials(30'000, "gradients");
@@ -109,7 +109,7 @@ TEST_CASE("a contribution never has a norm above the bound, whatever the rule sa
       const auto factors = clipped(*rule, squares, bound).factors;
       for (const double factor : factors) REQUIRE((factor >= 0.0 && std::isfinite(factor)));
       REQUIRE(contribution_norm(gradient, factors) <= bound);
-      // And not needlessly small, where the rule asks for the bound or for more.
+      // And not needlessly small, if the rule asks for the bound or for more.
       if (rule == &flat || rule == &none) {
         REQUIRE((factors == ones || contribution_norm(gradient, factors) >= bound * (1 - 1e-12)));
       }
@@ -159,7 +159,7 @@ TEST_CASE("a vector that is made no longer than a bound is never above it, and h
     for (double& x : vector) x = normal(random) * std::ldexp(1.0, static_cast<int>(random() % 20));
     const auto scaled = static_cast<double>(random() % 2000) - 1000.0;
     const double bound = std::pow(10.0, scaled / 50.0) * (1.0 + 0.1 * normal(random));
-    for (double& x : vector) x *= bound;  // longer than the bound, as a rule
+    for (double& x : vector) x *= bound;  // usually longer than the bound
     const double factor = factor_of(vector, bound);
     long double squares = 0.0L;
     for (const double x : vector) {
@@ -170,7 +170,7 @@ TEST_CASE("a vector that is made no longer than a bound is never above it, and h
     if (factor < 1.0)
       REQUIRE(std::sqrt(squares) >= 1.0L - (static_cast<double>(vector.size()) + 12.0L) * 0x1p-51L);
   }
-  CHECK(factor_of({3.0, 4.0}, 5.001) == 1.0);  // within the bound: left alone
+  CHECK(factor_of({3.0, 4.0}, 5.001) == 1.0);  // within the bound: unchanged
   CHECK(factor_of({3.0, 4.0}, 0.0) == 0.0);
   CHECK(factor_of({kInfinity, 4.0}, 5.0) == 0.0);
   CHECK(factor_of({std::nan(""), 4.0}, 5.0) == 0.0);

@@ -20,7 +20,8 @@ using namespace privgrad;
 
 namespace {
 
-/// The exact sum, seen through the one door that shows it: a mechanism without noise and divisor 1.
+/// The exact sum, made visible by the only possible way: a mechanism without noise and with divisor
+/// 1.
 std::vector<float> values_of(Bounded sum) {
   const auto aggregator = independent_noise(1.0);
   core::Mechanism mechanism(aggregator, core::RandomKey::from_seed(0), serial);
@@ -41,8 +42,8 @@ TEST_CASE("NaN and infinities count as zero, in the sum and in the norm", "[clip
 }
 
 TEST_CASE("a bound whose sums single precision cannot hold is refused", "[clip][privacy]") {
-  // Two contributions of 2e38 overflow, where one does not: no noise hides that. And of 1e-44
-  // little more than one unit of the smallest number is left.
+  // Two contributions of 2e38 overflow, while one does not: no noise hides that. And 1e-44 is only
+  // a few units of the smallest number.
   const EchoProgram program(1);
   const Dataset data = make_data(1, {2e38f, 2e38f}, {0, 0});
   for (const double bound : {3e38, 1e-44, 0.0, -1.0, std::numeric_limits<double>::quiet_NaN(),
@@ -56,8 +57,8 @@ TEST_CASE("a bound whose sums single precision cannot hold is refused", "[clip][
 }
 
 TEST_CASE("a row that the backend leaves unwritten counts as zero", "[clip][privacy]") {
-  // 600 rows of one parameter are chunks of 64 in eight lanes: the last 88 rows, which are forgotten,
-  // are in the memory of others that were written.
+  // 600 rows of one parameter are chunks of 64 in eight lanes: the last 88 rows, which the program
+  // does not write, reuse memory in which others were written.
   std::vector<float> features(600, 0.0f);
   std::fill_n(features.begin(), 512, 0.5f);
   const Dataset data = make_data(1, features, std::vector<float>(600, 0.0f));
@@ -66,7 +67,8 @@ TEST_CASE("a row that the backend leaves unwritten counts as zero", "[clip][priv
 }
 
 TEST_CASE("a row that the backend leaves unwritten in part counts as zero", "[clip][privacy]") {
-  // As above; of the last 88 rows the second number is written, and the first is another example's.
+  // As above; for the last 88 rows the second number is written, and the first belongs to another
+  // example.
   std::vector<float> features(1200, 0.5f);
   for (std::size_t row = 0; row < 600; ++row) features[2 * row] = row < 512 ? 0.25f : 0.0f;
   const Dataset data = make_data(2, features, std::vector<float>(600, 0.0f));
@@ -76,7 +78,7 @@ TEST_CASE("a row that the backend leaves unwritten in part counts as zero", "[cl
 
 TEST_CASE("the clipped sum of known rows", "[clip]") {
   const EchoProgram program(2);
-  // Norms 5, 0.5, 0: clipped to 1 they are (.6, .8), (.3, -.4), (0, 0).
+  // Norms 5, 0.5, 0: after clipping to 1 they are (.6, .8), (.3, -.4), (0, 0).
   const Dataset data = make_data(2, {3, 4, 0.3f, -0.4f, 0, 0}, {0, 0, 0});
   const Bounded bounded = clipped_sum(program, data, all_rows(data), 1.0, serial);
   CHECK(bounded.l2_bound() == 1.0);
@@ -102,10 +104,9 @@ TEST_CASE("taking one example away changes the sum by at most the bound", "[clip
     const auto without = values_of(clipped_sum(program, data, others, 0.7, serial));
     double squares = 0.0;
     for (std::size_t i = 0; i < with.size(); ++i) squares += std::pow(with[i] - without[i], 2.0);
-    CHECK(std::sqrt(squares) <=
-          0.7 + 1e-4);  // the sums are shown as floats of size 30: rounding 2e-6 each
+    CHECK(std::sqrt(squares) <= 0.7 + 1e-4);  // the sums are floats of size 30: rounding 2e-6 each
     CHECK(std::sqrt(squares) >=
-          0.69);  // every one of these rows is clipped, so it moves the sum by 0.7
+          0.69);  // every one of these rows is clipped, so it changes the sum by 0.7
   }
 }
 

@@ -23,7 +23,7 @@ using Cells = std::vector<std::int64_t>;
 using Rows = std::vector<std::uint32_t>;
 constexpr std::size_t kTwoGroups = 2;
 
-/// Of lengths below and above 1; every seventh is not finite.
+/// With lengths below and above 1; every seventh is not finite.
 Dataset examples(std::size_t count) {
   std::vector<float> features, targets;
   for (std::size_t row = 0; row < count; ++row) {
@@ -43,7 +43,7 @@ struct Checked {
 
 constexpr std::size_t kPassRows = 8;
 
-/// Looks at one example alone.
+/// Checks a single example.
 ContributionCheck check_of(std::size_t place, std::size_t examples) {
   const std::size_t first = place / kPassRows * kPassRows;
   ContributionCheck check{.place = place, .program = "test/program", .clipping = "test/clipping"};
@@ -51,7 +51,7 @@ ContributionCheck check_of(std::size_t place, std::size_t examples) {
   return check;
 }
 
-/// The sum of all examples, looking at the one at `place`.
+/// The sum of all examples, with a check of the one at `place`.
 Checked checked_sum(const Program& program, const Dataset& data, std::size_t place,
                     const Clipping& rule = flat_clipping(), double count_share = 0.0,
                     bool of_all = false) {
@@ -67,7 +67,7 @@ Checked checked_sum(const Program& program, const Dataset& data, std::size_t pla
   return {core::cells_for_testing(sum), check.differs};
 }
 
-/// Rows that are other ones beside neighbours, by the last bit.
+/// Rows whose last bit depends on the other examples.
 struct RowsMindNeighbours : Program {
   std::size_t parameter_count() const override { return 2 * kTwoGroups; }
   void load_parameters(std::span<const float>) override {}
@@ -120,7 +120,7 @@ TEST_CASE("a contribution that proves its program faulty is found, whichever it 
     INFO(words);
     const ExactEcho program(kTwoGroups, fault);
     for (std::size_t place = 0; place < data.rows(); ++place) {
-      if (place % 7 == 6) continue;  // not finite: it counts as zero, and is as long as that
+      if (place % 7 == 6) continue;  // not finite: it counts as zero, which is also its length
       CHECK_THROWS_AS(checked_sum(program, data, place), PluginError);
       CHECK_THROWS_WITH(checked_sum(program, data, place), ContainsSubstring("test/program: ") &&
                                                                ContainsSubstring(words) &&
@@ -133,7 +133,7 @@ TEST_CASE("a contribution that proves its program faulty is found, whichever it 
   found(Fault::certifies_other_alone, "another length in a pass of its own");
   found(Fault::norms_mind_neighbours, "other gradient norms in a pass of its own");
   found(Fault::adds_more, "a sum of cells is not that of its examples' cells");
-  // Of those that are half as long as the bound and more: as twice their cells are.
+  // For those at least half as long as the bound: their cells, twice as large, show.
   const ExactEcho lies(kTwoGroups, Fault::certifies_less);
   CHECK_THROWS_WITH(
       checked_sum(lies, data, 1),
@@ -162,7 +162,7 @@ TEST_CASE("a row that is another one beside others ends a run where its bits are
   CHECK_THROWS_WITH(checked_sum(BreaksItsPromise(), data, 0),
                     ContainsSubstring("test/program: an example has another gradient row alone"));
   CHECK_FALSE(checked_sum(BreaksItsPromise(), data, 1).differs);
-  // Where they are not promised, they may be rounded otherwise.
+  // Without that promise, they may be rounded differently.
   CHECK(checked_sum(RowsMindNeighbours(), data, 0).differs);
   CHECK_FALSE(checked_sum(RowsMindNeighbours(), data, 1).differs);
 }
@@ -170,7 +170,7 @@ TEST_CASE("a row that is another one beside others ends a run where its bits are
 TEST_CASE("the examples that are looked at are computed together, each once", "[checks]") {
   ContributionCheck check{.place = 13, .program = "", .clipping = ""};
   check.others = {0, 1, 8, 9, 2, 13, 16};
-  // In a pass of the places 8 to 15: the drawn one is the sixth, the others are taken modulo 8.
+  // In a pass with the places 8 to 15, the drawn one is the sixth; the others are taken modulo 8.
   CHECK(core::examples_of(check, 8, 8) == std::vector<std::size_t>{0, 1, 2, 5});
   CHECK(core::examples_of(check, 13, 1) == std::vector<std::size_t>{0});
 }
@@ -188,14 +188,15 @@ TEST_CASE("what is wrong with one of several examples is found, and with a pass 
         {.rule = flat_clipping(), .groups = groups, .clip_norm = 1.0, .count_share = 0.0}, serial,
         0, nullptr, PrivacyUnit::example, &check);
   };
-  // The drawn one is not finite, and shows nothing; the others do.
+  // The drawn example is not finite and reveals nothing; the others do.
   ContributionCheck check{.place = 6, .program = "test/program", .clipping = "test/clipping"};
   check.others = {6, 6, 6, 6, 6, 6, 6};
   CHECK_NOTHROW(look(ExactEcho(kTwoGroups, Fault::certifies_one_off), check));
   check.others.back() = 3;
   CHECK_THROWS_WITH(look(ExactEcho(kTwoGroups, Fault::certifies_one_off), check),
                     ContainsSubstring("not as long as was certified"));
-  // Norms that change from call to call differ in the second pass of all, wherever one looks.
+  // Norms that change from call to call differ in the second pass over all, whichever example is
+  // checked.
   struct Forgets final : ExactEcho {
     Forgets() : ExactEcho(kTwoGroups) {}
     void backward(const Batch& batch, Pass& pass, std::span<double> norms) const override {
@@ -208,7 +209,7 @@ TEST_CASE("what is wrong with one of several examples is found, and with a pass 
   check.place = 3;
   CHECK_NOTHROW(look(Forgets(), check));
   check.is_of_all = true;
-  // The passes of the sum are three; the one that is made again comes second.
+  // The sum has three passes; the repeated one comes second.
   check.place = 18;
   check.others.assign(1, 2);
   CHECK_THROWS_WITH(look(Forgets(), check), ContainsSubstring("when it is made again"));
@@ -226,7 +227,7 @@ TEST_CASE("every run has sixteen looks, long ones one in 256 steps", "[checks]")
     CAPTURE(steps, checks.period());
     CHECK(checks.made() >= std::min<std::uint64_t>(steps, 16));
     CHECK(checks.period() <= 256);
-    // One example more for each 64 of the batch, eight in all at the most.
+    // One more example for every 64 of the batch, at most eight in total.
     const std::map<std::size_t, std::size_t> others{{1, 0}, {63, 0}, {64, 1}, {256, 4}, {5000, 7}};
     for (const auto& [batch, count] : others)
       CHECK(ContributionChecks(key, 1, "", "").draw(0, batch)->others.size() == count);
@@ -261,8 +262,8 @@ TEST_CASE("one step in each block is looked at, at a place that the key alone de
   }
   CHECK(checks.made() == 50);
   CHECK(others_differ);
-  // 50 draws out of 64 that are all among 24 of them: at most (64 over 24) (24 / 64)^50 = 1.3e-4,
-  // for a key that is drawn at random; these are fixed.
+  // The probability that 50 draws of 64 all lie in 24 of them is at most (64 over 24) (24 / 64)^50
+  // = 1.3e-4, for a randomly drawn key; these keys are fixed.
   CHECK(positions.size() >= 25);
   CHECK(places.size() >= 25);
 }

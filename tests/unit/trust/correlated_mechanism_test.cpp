@@ -44,7 +44,7 @@ Value::Object momentum_tree() {
           {"variance_reduction", Value(true), {}}};
 }
 
-/// What the steps of a run release for zero sums: the noise.
+/// The releases of a run's steps for zero sums, which are pure noise.
 std::vector<std::vector<float>> noise_of(const CorrelatedRecipes& recipes, std::size_t size,
                                          RandomKey key, Executor& executor, double l2_bound) {
   CorrelatedMechanism mechanism(recipes, key, executor);
@@ -62,7 +62,7 @@ std::vector<std::vector<float>> noise_of(const CorrelatedRecipes& recipes, std::
 
 TEST_CASE("correlated noise is its nodes' normals, in the combination of the recipes",
           "[correlated][privacy]") {
-  // A node that is skipped, used again, faded wrongly or left in after its block: each would show.
+  // A node that is skipped, reused, faded wrongly or kept after its block would be detected.
   constexpr std::uint64_t kSteps = 50;
   constexpr std::size_t kSize = 2000;
   constexpr double kBound = 3.0;
@@ -99,7 +99,7 @@ TEST_CASE("a correlated release is the exact momentum and noise of the predicted
   const auto recipes = CorrelatedRecipes::of(*aggregator, kSteps);
   CorrelatedMechanism mechanism(*recipes, RandomKey::from_seed(11), serial);
   Payments payments(*recipes);
-  std::vector<double> momentum(kSize, 0.0);  // m <- 0.9 m + 0.1 x, as the paper has it
+  std::vector<double> momentum(kSize, 0.0);  // m <- 0.9 m + 0.1 x, as in the paper
   Matrix noise(kSteps, std::vector<double>(kSize));
   std::vector<double> stated;
   for (std::uint64_t t = 0; t < kSteps; ++t) {
@@ -122,7 +122,7 @@ TEST_CASE("a correlated release is the exact momentum and noise of the predicted
       for (std::size_t i = 0; i < kSize; ++i) product += noise[s][i] * noise[t][i];
       product /= double(kSize) * unit * unit;
       const double variance = predicted[s][s] * predicted[t][t] + predicted[s][t] * predicted[s][t];
-      // 300 normal variables at 6 standard errors each: a false alarm in 10^6 seeds.
+      // 300 normal variables at 6 standard errors each: one false alarm in 10^6 seeds.
       CHECK(std::fabs(product - predicted[s][t]) < 6.0 * std::sqrt(variance / double(kSize)));
     }
   }
@@ -182,7 +182,7 @@ TEST_CASE("correlated releases go step by step, each for its own payment, on one
   }
 }
 
-// As of independent noise: "what is paid for decides which noise a step has" (mechanism_test.cpp).
+// As for independent noise: "what is paid for decides which noise a step has" (mechanism_test.cpp).
 TEST_CASE("what is paid for decides which new noise a correlated step has, in every process",
           "[correlated][privacy]") {
   constexpr std::size_t kSize = 4096;
@@ -217,8 +217,8 @@ TEST_CASE("what is paid for decides which new noise a correlated step has, in ev
 }
 
 TEST_CASE("correlated releases do not drift over many steps", "[correlated]") {
-  // 2^17 steps of the same x under momentum 0.999: the sum is (1 - 0.999^t) x, the noise that of at
-  // most 17 nodes.
+  // 2^17 steps with the same x under momentum 0.999: the sum is (1 - 0.999^t) x, and the noise that
+  // of at most 17 nodes.
   constexpr std::uint64_t kSteps = std::uint64_t{1} << 17;
   const auto aggregator = tree(kSteps, Value::Object{{"momentum", Value(0.999), {}}}, 1e-3);
   const auto recipes = CorrelatedRecipes::of(*aggregator, kSteps);
@@ -233,7 +233,7 @@ TEST_CASE("correlated releases do not drift over many steps", "[correlated]") {
 }
 
 TEST_CASE("the sums in noisy releases do not drift either", "[correlated]") {
-  // As above, with noise too small to be seen in single precision.
+  // As above, with noise too small to be visible in single precision.
   constexpr std::uint64_t kSteps = 20'000;
   const auto aggregator = tree(kSteps, Value::Object{{"momentum", Value(0.999), {}}}, 1e-12);
   const auto recipes = CorrelatedRecipes::of(*aggregator, kSteps);

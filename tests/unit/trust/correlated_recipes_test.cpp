@@ -63,8 +63,8 @@ std::vector<Participation> orders(std::uint64_t rows, std::uint64_t batch, std::
   return all;
 }
 
-/// How far group g moves the first `steps` releases at most, by dense linear algebra: its
-/// contributions all equal, which is the worst where R has no negative entry.
+/// The largest change of the first `steps` releases by group g, by dense linear algebra: all its
+/// contributions are equal, which is the worst case if R has no negative entry.
 double by_brute_force(const ReleaseMatrices& matrices, const Participation& order,
                       std::uint32_t group, std::size_t steps) {
   std::vector<double> u(steps, 0.0);
@@ -125,7 +125,7 @@ TEST_CASE("correlated releases: a run that ends early has cost the worst of its 
 TEST_CASE("correlated releases: no contributions move a release further than is charged",
           "[correlated][privacy]") {
   // Shares beyond 1 and negative ones: R has entries of both signs, and equal contributions are not
-  // the worst. All signs are tried.
+  // the worst case. All signs are tried.
   constexpr std::uint64_t kSteps = 9;
   const ScriptedAggregator aggregator([](std::uint64_t t) {
     ReleaseRecipe recipe{.keep = 0.8, .earlier = {}, .noise = {{t, 1.0 + 0.1 * double(t)}}};
@@ -139,8 +139,7 @@ TEST_CASE("correlated releases: no contributions move a release further than is 
     std::vector<Members> members(kSteps);
     for (const std::uint32_t step : steps) members[step] = {0};
     const CorrelatedCost cost = cost_of(*recipes, Participation(1, members));
-    CHECK_FALSE(
-        cost.is_attained);  // a bound, and no more: it takes every entry's sign for the worst
+    CHECK_FALSE(cost.is_attained);  // only a bound: it assumes the worst sign for every entry
     const double charged = cost.worst_after.back();
     double most = 0.0;
     for (unsigned signs = 0; signs < (1U << steps.size()); ++signs) {
@@ -173,7 +172,7 @@ TEST_CASE("correlated releases: shares that miss 1 by a rounding are charged as 
   };
   const double exact = cost_with_share(1.0).worst_after.back();
   CHECK_THAT(exact, WithinRel(64.0, 1e-12));  // one new contribution in each release
-  // The release of step t then has t - 1 more entries of kMiss; together with what is its own.
+  // The release of step t then has t - 1 further entries of kMiss, in addition to its own.
   double squares = 0.0;
   for (std::uint64_t t = 0; t < kSteps; ++t) {
     const double change = 1.0 + kMiss * double(t);
@@ -218,8 +217,8 @@ TEST_CASE("noise that is changed by one factor is not accounted again", "[correl
   REQUIRE(factor);
   CHECK_THAT(*factor, WithinRel(2.0, 1e-14));
   CHECK_FALSE(recipes(3.0, 0.9).noise_relative_to(recipes(1.5, 0.8)));
-  // Where factors differ in their last digits the smallest is what all noise has been multiplied by
-  // at least.
+  // If factors differ in their last digits, the smallest one is a lower bound for the scale of all
+  // noise.
   const auto nearly = [](double last) {
     return CorrelatedRecipes::of(
         [last](std::uint64_t step) {
@@ -260,7 +259,7 @@ TEST_CASE("recipes that prove nothing, or make no sense, are refused", "[correla
     };
   };
   CHECK(refusal([](std::uint64_t, ReleaseRecipe&) {}) == "none");
-  // A node that returns: the difference of two releases would be without noise.
+  // A repeated node: the difference of two releases would have no noise.
   CHECK_THAT(refusal(at_4([](ReleaseRecipe& r) {
                r.noise = {{2, 1.0}};
              })),
@@ -293,10 +292,10 @@ TEST_CASE("independent noise is not correlated", "[correlated]") {
   CHECK_FALSE(CorrelatedRecipes::of(independent_noise(1.0), 5));
 }
 
-// Tran and Cutkosky (2022), Algorithm 1, print 4 s sqrt(V) alpha G as the noise of every node, V
-// the number of nodes that an example can be in, for rho = 1 / (2 s^2) under replace_one. Ours is
-// m alpha G with rho = 2 (squared sensitivity for noise 1) / m^2. What is asked for are the ratios
-// of an independent calculation for other permutations, hence the room.
+// Tran and Cutkosky (2022), Algorithm 1, print 4 s sqrt(V) alpha G as the noise of every node,
+// where V is the number of nodes that an example can be in, for rho = 1 / (2 s^2) under
+// replace_one. Ours is m alpha G with rho = 2 (squared sensitivity for noise 1) / m^2. The expected
+// ratios come from an independent calculation with other permutations, hence the tolerance.
 TEST_CASE("exact accounting needs a fraction of the printed noise", "[correlated]") {
   struct Row {
     std::uint64_t rows, epochs;

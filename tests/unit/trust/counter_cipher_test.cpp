@@ -71,15 +71,15 @@ TEST_CASE("AES instructions give the standard's blocks", "[cipher]") {
       "e89c399ff0f198c6d40a31db156cabfe");
   for (const AesVariant& variant : aes_variants()) {
     INFO(variant.instruction_set);
-    // More blocks than one goes on with, so that these four are made by its widest registers.
+    // More blocks than the smallest read, so that the widest registers make these four.
     std::vector<std::uint8_t> out(1024);
     variant.counter_blocks(keys, 0xf0f1f2f3f4f5f6f7, 0xf8f9fafbfcfdfeff, out);
     CHECK(std::equal(expected.begin(), expected.end(), out.begin()));
   }
 }
 
-// The other side is OpenSSL, which encrypts each counter as a block of its own: so it does not carry
-// from the block's number into the domain's, either.
+// Compared with OpenSSL, which encrypts each counter as a separate block, so it does not carry from
+// the block's number into the domain's either.
 TEST_CASE("each set of AES instructions gives OpenSSL's bytes", "[cipher]") {
   if (!has_aes_instructions()) {
     CHECK(aes_variants().empty());
@@ -101,14 +101,14 @@ TEST_CASE("each set of AES instructions gives OpenSSL's bytes", "[cipher]") {
           variant.counter_blocks(keys, domain, block, std::span(out).first(size));
           INFO(domain << ' ' << block << ' ' << size);
           CHECK(std::equal(expected.begin(), expected.end(), out.begin()));
-          CHECK(std::count(out.end() - 64, out.end(), 0xa5) == 64);  // nothing behind the end
+          CHECK(std::count(out.end() - 64, out.end(), 0xa5) == 64);  // nothing after the end
         }
       }
     }
   }
 }
 
-// Noise must not depend on the machine: what a seed gives, and what a resumed run goes on with.
+// Noise must not depend on the machine: neither with a seed nor in a resumed run.
 TEST_CASE("a cipher has the same bytes with the processor's instructions and without", "[cipher]") {
   const RandomKey key = RandomKey::from_seed(3);
   CounterCipher fast(key);

@@ -1,5 +1,5 @@
-// Sums that are added up as they are released: the same whole numbers, and the same bits after noise,
-// as sums that were added up before.
+// Sums that are added up while they are released: the same whole numbers, and the same bits after
+// noise, as sums that were added up in advance.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -36,7 +36,7 @@ using Cells = std::vector<std::int64_t>;
 using Rows = std::vector<std::uint32_t>;
 using Ends = std::vector<std::size_t>;
 
-/// The last chunk first: what overwrites chunks that should have come before shows at once.
+/// The last chunk first: overwriting chunks that should have come before shows at once.
 class BackwardsExecutor final : public Executor {
  public:
   void for_each_chunk(std::size_t chunks, const std::function<void(std::size_t)>& body) override {
@@ -58,7 +58,7 @@ Rows first_rows(std::size_t count) {
   return rows;
 }
 
-/// One group: only its number matters to ExactEcho, so all parameters may have one scale.
+/// One group: only the number of groups matters to ExactEcho, so all parameters may have one scale.
 struct Setting {
   const Program& program;
   const Dataset& data;
@@ -78,7 +78,7 @@ struct Setting {
   }
 };
 
-/// A ledger that was charged for one step of noise 1.5.
+/// A ledger that was charged for one step with noise 1.5.
 class Payment {
  public:
   core::Receipt take() {
@@ -104,13 +104,13 @@ Released release(BoundedOnGrid sum, Executor& executor) {
   return Mechanism(aggregator, kKey, executor).release(std::move(sum), payment.take(), 10.0);
 }
 
-/// Not by Catch's ==, which prints all of two long vectors that differ.
+/// Not Catch's ==, which prints both of two long vectors that differ.
 bool same(const Released& released, const std::vector<float>& expected) {
   return std::equal(released.values().begin(), released.values().end(), expected.begin(),
                     expected.end());
 }
 
-/// By the definition, from whole numbers that were added up.
+/// From the definition, with whole numbers that were added up in advance.
 std::vector<float> expected_release(Cells cells) {
   const double sigma = 1.5 * static_cast<double>(kExactLevels);
   const unsigned shift = core::release_shift(sigma);
@@ -124,7 +124,7 @@ std::vector<float> expected_release(Cells cells) {
 }
 
 constexpr std::size_t kManyGroups = 70'000;
-/// Some smaller than a chunk of noise, none at the end of one.
+/// Some are smaller than a chunk of noise, and none ends with one.
 const Ends kEnds{1, 30'001, 31'000, 60'000, 65'537, 140'000};
 
 }  // namespace
@@ -196,8 +196,8 @@ TEST_CASE("what was released stays as it is while its memory could be used again
   CHECK(same(fourth, expected(b)));
 }
 
-// A sum that was added up gives its memory, twice as large, to what is released: behind the last
-// value are the bytes of sums without noise until they are overwritten.
+// A sum that was added up passes its memory, twice as large, to the release: after the last value
+// it contains bytes of sums without noise until they are overwritten.
 TEST_CASE("behind what is released lies nothing of the sum", "[exact][mechanism][privacy]") {
   const PiecewiseEcho program(kManyGroups, kEnds);
   const Dataset data = examples(2 * kManyGroups, 11);
@@ -235,7 +235,7 @@ TEST_CASE("a deferred sum is not released once its memory was used for other exa
   short_lived.reset();
   CHECK_THROWS_WITH(release(std::move(third), serial), words);
 
-  // Moved, it is the same memory.
+  // Moving keeps the same memory.
   SumMemory home;
   BoundedOnGrid fourth = setting.deferred(first_rows(5), home);
   const SumMemory elsewhere = std::move(home);
@@ -261,7 +261,7 @@ TEST_CASE("pieces that are not those of the parameters are refused", "[exact]") 
 }
 
 TEST_CASE("pieces that no cache holds are added up as a whole", "[exact]") {
-  // A program that lies about its pieces is not asked for them.
+  // A program that lies about its pieces is not asked for pieces.
   const PiecewiseEcho program(kManyGroups, {140'000}, true);
   const Dataset data = examples(2 * kManyGroups, 3);
   const Setting setting{program, data};
@@ -295,7 +295,7 @@ TEST_CASE("a program whose pieces are not what add_cells() adds is found by the 
 
 TEST_CASE("one piece of a sum that is not its examples' is found, whichever it is",
           "[exact][checks][privacy]") {
-  /// Adds one cell too many to one piece, where several examples are added and none is left out.
+  /// Adds one cell too many to one piece if several examples are added and none is left out.
   struct AddsOne final : PiecewiseEcho {
     explicit AddsOne(std::size_t piece) : PiecewiseEcho(50, {7, 90, 100}), wrong(piece) {}
     void choose(Pass& pass, std::span<const std::uint8_t> taken) const override {

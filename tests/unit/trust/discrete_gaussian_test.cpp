@@ -44,7 +44,7 @@ std::map<std::int64_t, double> probabilities(double sigma, std::int64_t most) {
   return p;
 }
 
-/// Pearson's statistic of counts against what is expected of them; both of one length.
+/// Pearson's statistic of observed and expected counts, of equal length.
 double chi_square(const std::vector<double>& counts, const std::vector<double>& expected) {
   double sum = 0.0;
   for (std::size_t i = 0; i < counts.size(); ++i) {
@@ -65,8 +65,8 @@ double square_of(std::int64_t x) { return static_cast<double>(x) * static_cast<d
 }  // namespace
 
 TEST_CASE("discrete normals have the probabilities of the definition", "[noise][discrete]") {
-  // 2^20 draws for each sigma, one cell per integer that expects at least 20, one for all others.
-  // Seed fixed; false alarm: 1e-9 each.
+  // 2^20 draws for each sigma, one class per integer with an expected count of at least 20, one for
+  // all others. Fixed seed; false alarm: 1e-9 each.
   for (const std::uint64_t sigma : {1u, 2u, 3u, 7u, 40u}) {
     INFO("sigma " << sigma);
     const auto p = probabilities(static_cast<double>(sigma), static_cast<std::int64_t>(12 * sigma));
@@ -88,8 +88,8 @@ TEST_CASE("discrete normals have the probabilities of the definition", "[noise][
 }
 
 TEST_CASE("discrete normals of a fine grid have a normal's shape", "[noise][discrete]") {
-  // Cells of sigma / 8 out to 4 sigma. The sum over a cell's integers and the integral between
-  // its edges, moved by half an integer, differ by 1e-15. False alarm: 1e-9 each.
+  // Classes of sigma / 8 out to 4 sigma. The sum over a class's integers and the integral between
+  // its edges, shifted by half an integer, differ by 1e-15. False alarm: 1e-9 each.
   constexpr int kCells = 32;
   for (const std::uint64_t sigma : {std::uint64_t{1} << 12, (std::uint64_t{1} << 24) + 5,
                                     std::uint64_t{1} << 40, kLargestDiscreteSigma}) {
@@ -142,7 +142,7 @@ TEST_CASE("a discrete normal has an address: key, stream, position", "[noise][di
   const auto all = draws(key, 3, 1000, 8 * kDiscreteChunk);
   DiscreteGaussianStream source(key, 3, 1000);
   std::vector<std::int64_t> part(100);
-  for (const std::uint64_t chunk : {5u, 0u, 7u, 5u}) {  // in any order, and less than all of it
+  for (const std::uint64_t chunk : {5u, 0u, 7u, 5u}) {  // in any order, and not all of them
     source.fill(chunk, part);
     const auto from = all.begin() + static_cast<std::ptrdiff_t>(chunk * kDiscreteChunk);
     CHECK(part == std::vector<std::int64_t>(from, from + 100));
@@ -178,7 +178,7 @@ TEST_CASE("discrete normals are uncorrelated over streams, keys and positions",
 
 TEST_CASE("uniform integers are exactly uniform for bounds that do not divide 2^64",
           "[noise][discrete]") {
-  // For 3 * 2^62 a product without rejection hits the multiples of 3 twice as often as the others.
+  // For 3 * 2^62, a product without rejection gives multiples of 3 twice as often as the others.
   // 2^18 draws, chi-square with two degrees of freedom: false alarm 1e-9 each.
   constexpr std::size_t kCount = std::size_t{1} << 18;
   RandomWords words(RandomKey::from_seed(6));
@@ -209,8 +209,8 @@ TEST_CASE("discrete noise in cells is never less than promised", "[discrete][pri
   CHECK(sigma_in_cells(1.0, 1024) == 1024);
   CHECK(sigma_in_cells(1.0 + 0x1p-52, 1024) == 1025);
   CHECK(sigma_in_cells(1.2345, 1000) == 1235);
-  // The double 0.1 is a little more than a tenth, so ten of it are more than 1, though the product
-  // in double is 1.
+  // The double 0.1 is slightly more than a tenth, so ten times it is more than 1, although the
+  // product in double is 1.
   CHECK(sigma_in_cells(0.1, 10) == 2);
   CHECK(sigma_in_cells(1e-300, kMost) == 1);
   CHECK_THROWS_WITH(sigma_in_cells(0x1p25, kMost), ContainsSubstring("2^52"));
@@ -224,7 +224,7 @@ TEST_CASE("a release with discrete noise is charged as zCDP", "[discrete][privac
     const auto event = privgrad::core::grid_release_event(levels, sigma, adjacency);
     return std::get<privgrad::ZcdpEvent>(event.kind()).rho;
   };
-  // (levels / sigma)^2 / 2, and four times that where one example is exchanged for another.
+  // (levels / sigma)^2 / 2, and four times that if one example replaces another.
   for (const Adjacency adjacency : {Adjacency::zero_out, Adjacency::add_or_remove_one}) {
     CHECK_THAT(rho(1024, 2048, adjacency), WithinRel(0.125, 1e-15));
     CHECK(rho(1024, 2048, adjacency) >= 0.125);

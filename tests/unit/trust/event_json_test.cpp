@@ -140,7 +140,7 @@ TEST_CASE("hostile documents are refused, not followed down the stack", "[event_
   for (int i = 0; i < 100'000; ++i) deep += R"({"event":"composed","of":[)";
   CHECK_THROWS_AS(parse(deep), ConfigError);
   CHECK_THROWS_AS(parse("{\"event\":\"\xff\xfe\"}"), ConfigError);
-  // Any single byte changed gives an event or a ConfigError, nothing else.
+  // Changing any single byte gives an event or a ConfigError, and nothing else.
   const std::string text =
       core::to_json(
           Event::self_composed(3, Event::composed({Event::poisson_sampled(0.5, Event::gaussian(2)),

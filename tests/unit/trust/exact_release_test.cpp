@@ -1,4 +1,4 @@
-// Releases of sums in whole numbers: what leaves a mechanism, down to the bit.
+// Releases of sums in whole numbers: the output of a mechanism, bit by bit.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -38,7 +38,7 @@ namespace {
 
 using Cells = std::vector<std::int64_t>;
 
-/// The exact sum of one example with these values, which is no longer than `l2_bound`.
+/// The exact sum of one example with these values, which is at most `l2_bound` long.
 BoundedOnGrid exact_sum_of(std::vector<float> values, double l2_bound) {
   const std::size_t size = values.size();
   const EchoProgram program(size);
@@ -54,8 +54,8 @@ std::vector<float> example(std::size_t size, std::uint64_t step) {
   return x;
 }
 
-/// The releases by the definition (src/exact_part.hpp), the data in long double: R_t = sum_i c_i R_i
-/// + round((D_t + Z_t) / 2^h).
+/// The releases by the definition (src/exact_part.hpp), with the data in long double: R_t = sum_i
+/// c_i R_i + round((D_t + Z_t) / 2^h).
 /// \param fraction  cells are 2^fraction units of the noise's grid.
 std::vector<std::vector<double>> expected_releases(const CorrelatedRecipes& recipes,
                                                    const std::vector<Cells>& x,
@@ -126,7 +126,7 @@ class ScriptedCells final : public Program, public ExactClipping {
 
 TEST_CASE("an exact release is one rounded Gaussian of its terms' joint variance",
           "[exact][mechanism][privacy]") {
-  // Several parts of work, the last one and its last chunk of noise not full.
+  // Several pieces of work; the last one and its last chunk of noise are not full.
   constexpr std::size_t kSize = 3 * 32 * 1024 + 5000;
   const ScriptedAggregator aggregator([](std::uint64_t) {
     return ReleaseRecipe{.keep = 0, .earlier = {}, .noise = {{70, 3.0}, {7, 4.0}}};
@@ -152,8 +152,8 @@ TEST_CASE("an exact release is one rounded Gaussian of its terms' joint variance
   }
 }
 
-// The plain conversion of each cell alone is what the vectors' must be, on both sides of 2^51 and of
-// 2^53, where their ways part.
+// The vectorised result must equal the plain conversion of each cell, on both sides of 2^51 and of
+// 2^53, where the methods change.
 TEST_CASE("exact releases of large sums are rounded as small ones are", "[exact][mechanism]") {
   constexpr std::int64_t kOne = 1;
   for (const std::int64_t around : {kOne << 20, kOne << 51, kOne << 53, kOne << 62}) {
@@ -204,9 +204,9 @@ TEST_CASE("without noise an exact release is the sum on the grid", "[exact][mech
 
 TEST_CASE("what is released lies on one public grid, whatever the data",
           "[exact][mechanism][privacy]") {
-  // Float noise that is added to a float sum lands on a grid that the sum decides about: values near
-  // 0 then tell the sum's last bits (Mironov 2012). Here the grid follows from noise, bound and
-  // divisor: of every release, with and without the example, each value is a multiple of its cell.
+  // Float noise added to a float sum lies on a grid that depends on the sum, so values near 0
+  // reveal the sum's last bits (Mironov 2012). Here the grid depends only on noise, bound and
+  // divisor: in every release, with and without the example, each value is a multiple of its cell.
   constexpr std::size_t kSize = 1023;
   for (const double multiplier : {1.0, 10.0}) {
     const double sigma = multiplier * static_cast<double>(kExactLevels);
@@ -274,7 +274,7 @@ TEST_CASE("a correlated run takes no more examples a step than its sums have roo
 
 TEST_CASE("neighbours' exact releases differ by what the sums do, in whole cells",
           "[exact][mechanism][privacy]") {
-  const auto aggregator = independent_noise(1e-9);  // a standard deviation of 0.07 cells: none
+  const auto aggregator = independent_noise(1e-9);  // a standard deviation of 0.07 cells: no noise
   const auto release = [&](float x) {
     Mechanism mechanism(aggregator, RandomKey::from_seed(3), serial);
     Payments payments({Event::gaussian(1e-9)});
@@ -337,7 +337,7 @@ TEST_CASE("exact releases that fade, or share, follow the definition to one coar
                                                     {"completion", Value(true), {}},
                                                     {"variance_reduction", Value(true), {}}}})
     all.push_back(*CorrelatedRecipes::of(*tree(kSteps, params, 0.3), kSteps));
-  // Shares of both signs, which no tree has.
+  // Shares with both signs, which no tree has.
   const auto of_both_signs = [](std::uint64_t step) {
     ReleaseRecipe made{.keep = 0.9, .earlier = {}, .noise = {{step, 0.3}}};
     if (step > 0) made.earlier.push_back({.step = step - 1, .share = -0.7});
@@ -346,7 +346,7 @@ TEST_CASE("exact releases that fade, or share, follow the definition to one coar
   };
   all.push_back(CorrelatedRecipes::of(of_both_signs, kSteps));
   for (const CorrelatedRecipes& recipes : all) {
-    // Running sums of 128 bits, and of 64, where batches have one example.
+    // Running sums of 128 bits, and of 64 if batches have one example.
     for (const std::uint64_t most_rows : {core::kMostBatchRows, std::uint64_t{1}}) {
       const core::CorrelatedPart part{recipes};
       const double factor = core::exact_noise_factor({&part, 1}, kSize);
@@ -365,8 +365,8 @@ TEST_CASE("exact releases that fade, or share, follow the definition to one coar
       const double coarse = std::ldexp(1.0, static_cast<int>(shift)) / unit * bound;
       CorrelatedMechanism mechanism(recipes, key, serial, most_rows);
       Payments payments(recipes);
-      // Data in cells of the noise's grid leave 64 bits: the definition in coarser ones, where a draw
-      // is rounded otherwise when it is within 2^-20 of halfway.
+      // Data in cells of the noise's grid exceed 64 bits, so the definition uses coarser cells,
+      // where a draw is rounded differently if it is within 2^-20 of halfway.
       std::vector<std::vector<double>> releases;
       double worst_whole = 0.0, worst_stddev = 0.0;
       for (std::uint64_t t = 0; t < kSteps; ++t) {
@@ -382,9 +382,10 @@ TEST_CASE("exact releases that fade, or share, follow the definition to one coar
             for (std::uint64_t u = from + 1; u <= t; ++u) c *= recipes.keep(u);
             y -= c * releases[from][i];
           }
-          // What is new in a release is a whole number of public cells: nothing else of the data.
+          // The new part of a release is a whole number of public cells, and reveals nothing else
+          // about the data.
           worst_whole = std::max(worst_whole, std::fabs(y - std::round(y)));
-          // And it is the new data, with noise of the step's own standard deviation.
+          // And it equals the new data, with noise of the step's own standard deviation.
           long double data = 0.0L;
           for (std::uint64_t u = 0; u <= t; ++u) {
             long double weight = 1.0L;
@@ -410,7 +411,7 @@ TEST_CASE("exact releases that fade, or share, follow the definition to one coar
 
 TEST_CASE("sums that leave 64 bits are released as if they had not, modulo what is left",
           "[exact][correlated][privacy]") {
-  // R_t = 2 R_{t-1} + y_t: the releases double until they wrap. Expected by the definition, with
+  // R_t = 2 R_{t-1} + y_t: the releases double until they wrap. Expected from the definition, with
   // R_t modulo 2^(64 - h); D_t = s_t - 2 s_{t-1} stays small.
   constexpr std::uint64_t kSteps = 60;
   constexpr std::size_t kSize = 700;
@@ -449,7 +450,7 @@ TEST_CASE("sums that leave 64 bits are released as if they had not, modulo what 
     }
   }
   CHECK(wrong == 0);
-  CHECK(largest > 0x1p62);  // they did wrap
+  CHECK(largest > 0x1p62);  // they did wrap around
 }
 
 TEST_CASE("roundings of exact sums that fade are paid for with at most 1e-6 of the noise",

@@ -30,7 +30,7 @@ Rows all_of(const Dataset& data) {
   return rows;
 }
 
-/// Of every size from 1e-30 to 1e30; each seventh is not finite.
+/// Of all sizes from 1e-30 to 1e30; every seventh is not finite.
 Dataset rows_of_all_sizes(std::size_t width, std::size_t count) {
   std::mt19937 random(8);
   std::normal_distribution<float> normal;
@@ -66,7 +66,7 @@ Cells minus(Cells a, const Cells& b) {
   return a;
 }
 
-/// A program that gives rows, and one that gives cells.
+/// A program that computes rows, and one that computes cells.
 template <class Body>
 void for_both(std::size_t groups, const Body& body) {
   body(static_cast<const Program&>(EchoProgram(2 * groups)));
@@ -117,7 +117,7 @@ TEST_CASE("whatever a rule says, no example's cells are longer than the bound",
   const Dataset data = rows_of_all_sizes(2 * kGroups, 70);
   const auto groups = pairs(kGroups);
   const ScriptedClipping apart([](auto squares, double clip_norm, auto factors) {
-    for (std::size_t g = 0; g < factors.size(); ++g)  // too long, by the root of three
+    for (std::size_t g = 0; g < factors.size(); ++g)  // too long, by a factor of sqrt(3)
       factors[g] = clip_norm / std::sqrt(squares[g]);
   });
   const ScriptedClipping huge(
@@ -138,7 +138,7 @@ TEST_CASE("whatever a rule says, no example's cells are longer than the bound",
           const Cells own =
               cells_of(core::exact_sum(ExactEcho(kGroups), data, Rows{row}, clip, serial));
           REQUIRE(squared_length(own) <= kWhole);
-          // What is too long by its norm is nearly as long as it may be.
+          // A contribution that is too long is scaled to almost the largest allowed length.
           const bool is_finite = row % 7 != 6;
           if (rule == &huge && is_finite && clip_norm == 0.5)
             REQUIRE(squared_length(own) >= kWhole - kWhole / 1000000);
@@ -149,7 +149,8 @@ TEST_CASE("whatever a rule says, no example's cells are longer than the bound",
 }
 
 TEST_CASE("a clipped contribution is the gradient on the grid, to one cell", "[exact]") {
-  // (3, 4) clipped to 2.5 is (1.5, 2), of 2^26 / 2.5 cells a unit: rounded down by at most one.
+  // (3, 4) clipped to 2.5 is (1.5, 2), with 2^26 / 2.5 cells per unit: rounded down by at most one
+  // cell.
   const Dataset data(ExampleShape{{2}, 0}, {3.0f, 4.0f}, {0.0f});
   for_both(1, [&](const Program& program) {
     const BoundedOnGrid sum = exact_sum(program, data, Rows{0}, 2.5, serial);
@@ -190,7 +191,7 @@ TEST_CASE("the count has its share of an example's squared length", "[exact][pri
 
 TEST_CASE("beside its count, an example's cells are no longer than what is left",
           "[exact][privacy]") {
-  // A program that uses all of the length that it is given.
+  // A program that uses the whole allowed length.
   const Dataset data(ExampleShape{{2}, 0}, {3.0f, 4.0f}, {0.0f});
   const Cells own = cells_of(exact_sum(ExactEcho(1, ExactEcho::Fault::longest), data, Rows{0}, 1.0,
                                        serial, 0, nullptr, 0.25));
@@ -209,9 +210,10 @@ TEST_CASE("a small count is a whole number of cells, with no less noise than was
 
 TEST_CASE("neighbours that are made to move a float32 sum move the exact one by one clip norm",
           "[exact][privacy]") {
-  // 2^k + 1 rows of gradient -1, and then rows just under half of what a float32 sum of that size
-  // resolves, of the other sign: each is lost in the sum, or none is, as row 0 is there or not. In
-  // float32 the sum moves by 54 clip norms at 60 000 rows, by 14 867 at a million.
+  // 2^k + 1 rows with gradient -1, and then rows just under half of the resolution of a float32 sum
+  // of that size, with the opposite sign: either all of them are lost in the sum or none, depending
+  // on whether row 0 is present. In float32 the sum changes by 54 clip norms at 60 000 rows, and by
+  // 14 867 at a million.
   for (const std::size_t count : {10'000u, 60'000u, 1'000'000u}) {
     const auto half = std::size_t{1} << static_cast<unsigned>(std::log2(count / 2));
     const auto tiny = static_cast<float>(0.98 * std::ldexp(1.0, std::ilogb(half) - 24));
@@ -222,7 +224,7 @@ TEST_CASE("neighbours that are made to move a float32 sum move the exact one by 
       with += features[i];
       if (i > 0) without += features[i];
     }
-    CHECK(std::abs(with - without) > 2.0f);  // the trap works
+    CHECK(std::abs(with - without) > 2.0f);  // the construction works
 
     const Dataset data(ExampleShape{{1}, 0}, std::move(features), std::vector<float>(count));
     const EchoProgram program(1);
@@ -238,7 +240,7 @@ TEST_CASE("neighbours that are made to move a float32 sum move the exact one by 
 
 TEST_CASE("rows of an aligned batch each move the exact sum by their own cells",
           "[exact][privacy]") {
-  // Gradients of one direction, clipped: in float32 a row moves the sum by 1.57 clip norms at a
+  // Clipped gradients in one direction: in float32 a row changes the sum by 1.57 clip norms at a
   // million rows, and by 8.4 at four million.
   for (const std::size_t count : {100'000u, 4'000'000u}) {
     std::vector<float> features(count);

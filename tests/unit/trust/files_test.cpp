@@ -20,7 +20,7 @@ TEST_CASE("a file is replaced as a whole or not at all", "[files]") {
   CHECK_THROWS_AS(core::write_atomically(dir.path() / "absent" / "x", "text"), IoError);
 }
 
-/// A limit on the size of files stands in for the full disk: write() fails beyond it.
+/// A limit on the size of files simulates the full disk: write() fails beyond it.
 class FullDisk {
  public:
   explicit FullDisk(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -68,7 +68,7 @@ TEST_CASE("a full disk leaves no half line at the end of an appended file", "[fi
 TEST_CASE("a run never writes into what is there", "[files]") {
   const TempDir dir;
   core::make_run_directory(dir.path() / "a" / "b");
-  core::make_run_directory(dir.path() / "a" / "b");  // empty: fine
+  core::make_run_directory(dir.path() / "a" / "b");  // an empty directory is accepted
   write_file(dir.path() / "a" / "b" / "x", "");
   CHECK_THROWS_WITH(core::make_run_directory(dir.path() / "a" / "b"),
                     ContainsSubstring("not empty"));

@@ -1,4 +1,4 @@
-// Products with constants in fixed point, to the last unit.
+// Products with constants in fixed point, exact to the last unit.
 #include "privgrad/trust/fixed_point.hpp"
 
 #include <catch2/catch.hpp>
@@ -22,7 +22,7 @@ struct Product {
 }  // namespace
 
 TEST_CASE("a product in 128 bits is rounded down, to the last unit", "[trust]") {
-  // Expected are Python's whole numbers: (constant * value >> 60) modulo 2^128.
+  // Expected values from Python's whole numbers: (constant * value >> 60) modulo 2^128.
   const Product product = GENERATE(values<Product>({
       {0x2513270e269e0d37, wide(0xfffb7b3a81e74ef5, 0xe8e25d940ed90475),
        wide(0xfff5878e9a40b124, 0x44bce674d0ed5e6)},
@@ -36,7 +36,7 @@ TEST_CASE("a product in 128 bits is rounded down, to the last unit", "[trust]") 
        wide(0xffe4911943a5394d, 0xf553227e49059c5f)},
       {0x1c90a9587403e430, wide(0xfff70298cb5c7427, 0x3f98e2774cbd87ad),
        wide(0xffeff3439cc3085d, 0x20f2db9d79e41878)},
-      // Just below a whole unit, just above one, and one.
+      // Just below a whole unit, just above one, and exactly one.
       {0x1, wide(0, 0x0fffffffffffffff), wide(0, 0)},
       {0x1, wide(0, 0x1000000000000000), wide(0, 1)},
       {0x1, wide(~0ull, 0xefffffffffffffff), wide(~0ull, ~1ull)},

@@ -1,4 +1,5 @@
-// The definition of rounded Gaussian noise, computed apart from the library, and what its tests feed.
+// The definition of rounded Gaussian noise, implemented independently of the library, and inputs
+// for its tests.
 #pragma once
 
 #include <mpfr.h>
@@ -20,7 +21,7 @@ namespace privgrad {
 
 using Cells = std::vector<std::int64_t>;
 
-/// 64-bit words of all sizes and signs, the ends of the range among them.
+/// 64-bit words of all sizes and signs, including the ends of the range.
 inline Cells mixed_sums(std::size_t count, std::uint64_t seed) {
   Cells sums(count);
   core::CounterCipher(core::RandomKey::from_seed(seed))
@@ -35,14 +36,15 @@ inline Cells mixed_sums(std::size_t count, std::uint64_t seed) {
   return sums;
 }
 
-/// The definition in rounded_gaussian.hpp, computed apart from the library: from the bits of the
-/// cipher, 32 and 29 and 320 more of each, in MPFR with 800 bits, rounded to nearest at each step.
-/// Right where (sum + Z) / 2^shift is farther than sigma 2^-300 from all half-integers: always.
+/// The definition in rounded_gaussian.hpp, implemented independently of the library: from the bits
+/// of the cipher, 32 and 29 and 320 more of each, in MPFR with 800 bits, rounded to nearest at each
+/// step. Correct if (sum + Z) / 2^shift is farther than sigma 2^-300 from all half-integers, which
+/// is always the case.
 class Definition {
  public:
   Definition(const core::RandomKey& key, std::uint64_t stream) : Definition({key, stream, 1}) {}
 
-  /// Noise of several terms: of the streams first, first + 1, ... of a key.
+  /// Noise with several terms, from the streams first, first + 1, ... of a key.
   struct Streams {
     const core::RandomKey& key;
     std::uint64_t first;
@@ -81,7 +83,7 @@ class Definition {
     return rounded(shift);
   }
 
-  /// Of one term. The pair's number chooses its further bits.
+  /// For one term. The pair's number selects its further bits.
   std::int64_t rounded(const core::RoundingAddress& address, double sigma, unsigned shift,
                        std::int64_t sum) {
     mpfr_set_si(&sum_, sum, MPFR_RNDN);
@@ -94,7 +96,7 @@ class Definition {
   static constexpr int kExtensions = 5;
   static constexpr std::size_t kPairs = core::NormalWords::kPairs;
 
-  /// Of sum_, modulo 2^64.
+  /// Rounds sum_, modulo 2^64.
   std::int64_t rounded(unsigned shift) {
     mpfr_div_2ui(&sum_, &sum_, shift, MPFR_RNDN);
     mpz_t whole;
@@ -128,7 +130,7 @@ class Definition {
     mpfr_div_2ui(x, x, static_cast<unsigned long>(bits), MPFR_RNDN);
   }
 
-  /// Into u_.
+  /// Stores the result in u_.
   void set_zeta(const core::RoundingAddress& address, core::CounterCipher& cipher) {
     set(&u_, address.radius, 32, address.pair, 0, cipher);
     mpfr_log(&u_, &u_, MPFR_RNDN);
@@ -155,7 +157,8 @@ inline std::size_t differences(const Cells& a, const Cells& b) {
   return count;
 }
 
-/// Words that are random, zeros, ones, and next to the edges of what the first tiers leave alone.
+/// Words that are random, all zeros, all ones, or next to the limits of what the first tiers leave
+/// undecided.
 inline std::vector<core::NormalWords> many_words(std::uint64_t random) {
   core::NormalWords zeros{}, ones, edges = random_words(1000);
   std::memset(&ones, 0xff, sizeof ones);

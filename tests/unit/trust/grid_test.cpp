@@ -33,14 +33,14 @@ std::vector<std::int32_t> rounded(const std::vector<float>& row, double factor, 
   return cells;
 }
 
-/// Exactly.
+/// Exact check of the length.
 bool is_within(const std::vector<std::int32_t>& cells, std::uint64_t levels) {
   Wide squares = 0;
   for (const std::int64_t cell : cells) squares += static_cast<Wide>(cell * cell);
   return squares <= static_cast<Wide>(levels) * levels;
 }
 
-/// The cells of one row, clipped flat as a run clips it.
+/// The cells of one row, clipped flat as in a run.
 std::vector<std::int32_t> clipped_cells(const std::vector<float>& row, double clip_norm,
                                         std::uint64_t levels) {
   const auto groups = one_group(row.size());
@@ -51,7 +51,8 @@ std::vector<std::int32_t> clipped_cells(const std::vector<float>& row, double cl
   return rounded(row, factor[0], clip_norm, levels);
 }
 
-/// HostileRows that a backend might give: of all sizes, some with denormals or what is not finite.
+/// Rows that a faulty backend might return: of all sizes, some with denormals or values that are
+/// not finite.
 class HostileRows {
  public:
   std::vector<float> next() {
@@ -66,7 +67,7 @@ class HostileRows {
       } else if (kind == 2) {
         x = std::numeric_limits<float>::max();
       } else if (kind == 3) {
-        x = size;  // all alike: many coordinates on the edge of a cell
+        x = size;  // all equal: many coordinates at the edge of a cell
       } else {
         x = size * normal_(random_);
       }
@@ -92,8 +93,8 @@ TEST_CASE("rounding to the grid goes towards zero", "[grid]") {
 }
 
 TEST_CASE("all instruction sets make the same cells, and add them up alike", "[grid]") {
-  // HostileRows of all sizes, some with what is not finite; the largest cell there is and the first that is
-  // too long. Expected: the definition, one number after the other.
+  // Rows of all sizes, some with values that are not finite; also the largest allowed cell and the
+  // first that is too long. Expected from the definition, one number after another.
   constexpr double kLevels = 67108864.0, kScale = 3e7;
   HostileRows rows;
   std::vector<std::vector<float>> inputs{
@@ -102,7 +103,7 @@ TEST_CASE("all instruction sets make the same cells, and add them up alike", "[g
   const auto variants = core::cell_kernels();
   CHECK(variants.size() == static_cast<std::size_t>(instruction_set()));
   CHECK(variants.back().instruction_set == "plain");
-  // A whole block of the largest cells that a grid has: the sum is 2^63 and more than a signed one holds.
+  // A whole block of the largest cells of a grid: the sum is 2^63, which exceeds signed numbers.
   const std::vector<std::int32_t> longest(core::CellKernels::kBlock,
                                           -static_cast<std::int32_t>(kMostGridLevels));
   for (const core::CellKernels& variant : variants) {
@@ -140,13 +141,13 @@ TEST_CASE("all instruction sets make the same cells, and add them up alike", "[g
       }
     }
   }
-  CHECK(misfits > 50);  // both answers are seen
+  CHECK(misfits > 50);  // both answers occur
   CHECK(misfits < 500);
 }
 
 TEST_CASE("whatever the factors, a contribution on the grid is within the bound, exactly",
           "[grid][privacy][long]") {
-  // Factors that no core would give: the bound must not rest on them, or on any rounding.
+  // Factors that the core would never use: the bound must not depend on them, or on any rounding.
   HostileRows rows;
   const int count = trials(200'000, "contributions");
   for (int trial = 0; trial < count; ++trial) {
@@ -178,7 +179,7 @@ TEST_CASE("clipped as a run clips it, a contribution keeps all but the fraction 
     const std::uint64_t levels = 1 + rows.integer() % (kMostGridLevels >> rows.integer() % 28);
     const auto cells = clipped_cells(row, clip_norm, levels);
     REQUIRE(is_within(cells, levels));
-    // The exact cells, by another way: long double from the row.
+    // The exact cells, computed differently: in long double from the row.
     long double squares = 0.0L;
     for (const float x : row) squares += static_cast<long double>(x) * x;
     if (!std::isfinite(static_cast<double>(squares))) {

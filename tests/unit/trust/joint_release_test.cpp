@@ -23,7 +23,7 @@ using core::take_apart;
 
 namespace {
 
-/// The joint vector itself: a mechanism without noise and divisor 1.
+/// The joint vector itself, through a mechanism without noise and with divisor 1.
 Released without_noise(Bounded sum) {
   const auto aggregator = independent_noise(1.0);
   const auto executor = core::make_executor(1);
@@ -54,7 +54,7 @@ TEST_CASE("the shares of a joint release fill the bound and never more", "[joint
     const long double z_delta =
         1.0L / std::sqrt(1.0L / (static_cast<long double>(z) * z) -
                          1.0L / (4.0L * static_cast<long double>(sigma_b) * sigma_b));
-    // The share is rounded down by less than a cell, 2^-26: the count has no less noise.
+    // The share is rounded down by less than a cell, 2^-26, so the count does not have less noise.
     const double cell = 0x1p-26;
     const double of_square = 2.0 * cell / static_cast<double>(a * a);
     REQUIRE_THAT(z / static_cast<double>(a),
@@ -83,7 +83,7 @@ TEST_CASE("one example moves the joint vector by the bound at most, and by no le
       CHECK(sum.l2_bound() == 1.0);
       CHECK(sum.size() == 4);
       const Released joint = without_noise(std::move(sum));
-      // Shown as floats: rounded by 6e-8 of each.
+      // Converted to floats: relative roundings of 6e-8.
       CHECK(norm_of(joint.values()) <= 1.0 + 1e-7);
       if (size > 1.0f) CHECK(norm_of(joint.values()) >= 1.0 - 1e-6);
       CHECK_THAT(joint.values()[3], WithinRel(size < 1.0f ? share : -share, 1e-6));
@@ -106,7 +106,7 @@ TEST_CASE("the parts are the clipped sum and the share of unclipped examples", "
 }
 
 TEST_CASE("the noise splits as the shares say", "[joint][privacy]") {
-  // An empty batch leaves the noise; z = 1.5, sigma_b = 2, C = 3, divided by 10.
+  // An empty batch gives pure noise; z = 1.5, sigma_b = 2, C = 3, divided by 10.
   constexpr double kMultiplier = 1.5, kCountNoise = 2.0, kClipNorm = 3.0, kDivisor = 10.0;
   constexpr std::size_t kSteps = 4000, kSize = 15;
   const double share = count_share(kMultiplier, kCountNoise);

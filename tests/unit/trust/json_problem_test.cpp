@@ -17,7 +17,7 @@ TEST_CASE("a key that an object has twice is found in any object, however it is 
                                  R"({"a":"a","A":1})", "{\"a\":", "", "1"}) {
     CHECK(json_problem(9, text).empty());
   }
-  // What is shown of a key steers no terminal, and is short.
+  // The printed part of a key is short and does not steer a terminal.
   CHECK(json_problem(9, R"({"\u001b[2J":1,"\u001b[2J":1})") == R"(has the key "\u001b[2J" twice)");
   const std::string key(10000, 'x');
   CHECK(json_problem(9, "{\"" + key + "\":1,\"" + key + "\":2}").size() < 120);

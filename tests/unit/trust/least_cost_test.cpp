@@ -23,14 +23,14 @@ LeastCost least_of(const Event& event, std::uint64_t count = 1,
 
 Event sampled(double q, double sigma) { return Event::poisson_sampled(q, Event::gaussian(sigma)); }
 
-/// Not above the expected value, and hardly below.
+/// Not above the expected value, and only slightly below.
 void check_just_below(double got, double expected, double tolerance = 1e-7) {
   INFO("got " << got << ", expected " << expected);
   CHECK(got <= expected);
   CHECK(got >= expected * (1.0 - tolerance));
 }
 
-/// An accountant of the house as the core makes it.
+/// A built-in accountant, made in the same way as by the core.
 ComponentPtr<Accountant> made_by_core(const char* name, Adjacency adjacency) {
   const Component& component = house().find<Accountant>(name);
   const Params defaults = Params::make(name, component.factory.info.params, Value(Value::Object{}));
@@ -51,14 +51,14 @@ TEST_CASE("what one release spends at least is what it spends", "[least_cost][pr
                    0.12693673750664395);
   check_just_below(least_of(sampled(0.01, 1.0)).delta(0.0), 0.0038292492254802623);
   check_just_below(least_of(sampled(0.01, 1.0)).delta(1.0), 2.7320092615461311e-09, 1e-6);
-  // Of an epoch of 100 steps one step alone is such a batch.
+  // Each single step of an epoch of 100 steps is such a batch.
   check_just_below(least_of(Event::random_allocation(100, Event::gaussian(1.0))).delta(1.0),
                    2.7320092615461311e-09, 1e-6);
   check_just_below(least_of(Event::random_allocation(1, Event::gaussian(1.0))).delta(1.0),
                    0.12693673750664395);
   check_just_below(least_of(Event::laplace(0.5)).delta(1.0), 0.39346934028736658);
   check_just_below(least_of(Event::zcdp(0.5)).delta(1.0), 0.12693673750664395);
-  // Far out, where e^epsilon is no double: mu = 50 at epsilon 1000 and 2000.
+  // Far out, where e^epsilon exceeds doubles: mu = 50 at epsilon 1000 and 2000.
   check_just_below(least_of(Event::gaussian(0.02)).delta(1000.0), 0.99999968032650774);
   check_just_below(least_of(Event::gaussian(0.02)).delta(2000.0), 2.8202890555336322e-51, 1e-3);
 }
@@ -71,7 +71,7 @@ TEST_CASE("what is spent at least does not shrink by adding, and knows no sampli
   least.compose(Event::poisson_sampled(0.0, Event::non_private()), 1);
   least.compose(Event::gaussian(1.0), 0);
   CHECK(least.delta(0.0) == 0.0);
-  // 4 Gaussians of noise multiplier 2 are one of 1.
+  // 4 Gaussians with noise multiplier 2 equal one with 1.
   least.compose(Event::gaussian(2.0), 4);
   check_just_below(least.delta(1.0), 0.12693673750664395);
   for (int i = 1; i <= 100; ++i) {
@@ -122,7 +122,7 @@ TEST_CASE("an epsilon of 0 is right where the noise is large against delta, and 
 
 namespace {
 
-/// Proves a share of what gdp does.
+/// Proves only a share of the epsilon of gdp.
 class Stingy final : public Accountant {
  public:
   explicit Stingy(const Params&) : gdp_(house().create<Accountant>("gdp", Value::Object{})) {}
@@ -169,7 +169,7 @@ TEST_CASE("an accountant that proves too little is named, and an estimate proves
   Stingy::bound = BoundKind::upper;
   CHECK_NOTHROW(accountant->epsilon(1e-5));
   CHECK_NOTHROW(accountant->delta(1.0));
-  // Of a new start, nothing is spent.
+  // After a new start, nothing is spent.
   Stingy::share = 0.0;
   accountant->start(Adjacency::replace_one);
   CHECK(accountant->epsilon(1e-5).value == 0.0);

@@ -48,7 +48,7 @@ struct Book {
 
 }  // namespace
 
-/// The test's own fdatasync, in front of the C library's: counts, and fails on demand.
+/// The test's own fdatasync, which replaces the C library's: counts calls, and fails on demand.
 extern "C" int fdatasync(int descriptor) {
   ++flushes;
   if (flushing_fails) {
@@ -70,7 +70,7 @@ TEST_CASE("each release is a line with running totals, and the file reads back",
   REQUIRE(contents.releases.size() == 4);
   CHECK(contents.releases[1].step == 1);
   CHECK(contents.releases[0].epsilon == 1.0);
-  CHECK(contents.releases[1].epsilon == 3.0);  // paid together with the next
+  CHECK(contents.releases[1].epsilon == 3.0);  // charged together with the next
   CHECK(contents.releases[2].epsilon == 3.0);
   CHECK(contents.releases[3].epsilon == 7.0);  // 1 + 1 + 1 + 1/0.25
   CHECK(contents.releases[3].event.at("noise_multiplier") == 0.5);
@@ -92,8 +92,8 @@ TEST_CASE("what cannot be brought to the disk is not paid for", "[ledger][privac
   flushing_fails = true;
   CHECK_THROWS_AS(book.ledger.charge(gaussians(0, 1, 1.0)), IoError);
   flushing_fails = false;
-  // The accountant has seen the charge, the caller has no receipt: from here on nothing can be
-  // trusted.
+  // The accountant has composed the charge, but the caller has no receipt: from now on nothing can
+  // be trusted.
   CHECK_THROWS_AS(book.ledger.charge(gaussians(0, 1, 1.0)), IoError);
 }
 
@@ -104,7 +104,7 @@ TEST_CASE("the budget is a filter: what would exceed it is not paid for", "[ledg
   CHECK(book.ledger.exhausted());
   CHECK(book.ledger.spent().value == 3.0);
   CHECK(read_ledger(book.file).releases.size() == 3);
-  // Also not a smaller one afterwards: the order of charges was the plan's.
+  // A smaller charge afterwards is refused too, because the order of charges is that of the plan.
   CHECK(book.ledger.charge(gaussians(3, 1, 1e6)).empty());
 }
 
@@ -131,7 +131,7 @@ TEST_CASE("steps that cost nothing are charged without asking the accountant aga
   CHECK(book.accountant.asked() == asked);
   CHECK(book.ledger.spent().value == 1.0);
   CHECK(read_ledger(book.file).releases.back().epsilon == 1.0);
-  // Among others that cost something it is asked.
+  // Together with others that have a cost, it is composed.
   rest.push_back(gaussians(3, 1, 1.0).front());
   CHECK(book.ledger.charge(rest).size() == 3);
   CHECK(book.ledger.spent().value == 2.0);
@@ -154,7 +154,7 @@ TEST_CASE("an answer that cannot be one is not believed", "[ledger][privacy]") {
   CHECK_THROWS_AS(core::checked(answer(1.0, 1.1), "x"), PluginError);
   CHECK_THROWS_AS(core::checked(answer(1.0, std::nan("")), "x"), PluginError);
   CHECK(core::checked(answer(HUGE_VAL, 1.0), "x").value == HUGE_VAL);
-  // And the ledger asks through that check: an accountant of negative cost buys nothing.
+  // And the ledger uses that check: an accountant with negative cost buys nothing.
   Book book;
   book.accountant.compose(Event::gaussian(1.0), 1);
   book.accountant.refund(5.0);
@@ -241,7 +241,7 @@ TEST_CASE("a ledger that was tampered with says where", "[ledger][privacy]") {
 }
 
 TEST_CASE("a line nested deeper than any event is refused, though its hash fits", "[ledger]") {
-  // Who writes a ledger can make all hashes fit; 300 000 levels would overflow the stack.
+  // The author of a ledger can make all hashes fit; 300 000 levels would overflow the stack.
   nlohmann::json deep = nlohmann::json::array();
   for (int level = 0; level < 300; ++level) deep = nlohmann::json::array({std::move(deep)});
   TempDir dir;

@@ -26,8 +26,8 @@ double of_steps(const LinearMechanism& mechanism, const Steps& steps) {
   return squared_sensitivity(mechanism, steps);
 }
 
-/// The worst example when each takes part once in every epoch of `batches`, always in the same
-/// batch.
+/// The worst cost of an example if each takes part once in every epoch of `batches`, always in the
+/// same batch.
 double worst_in_fixed_order(const LinearMechanism& mechanism, std::uint64_t batches) {
   double worst = 0.0;
   for (std::uint64_t first = 0; first < batches; ++first) {
@@ -70,7 +70,7 @@ double exactly_worst(const LinearMechanism& mechanism, std::uint64_t max_partici
   return worst.squared;
 }
 
-/// Over every subset of at most 26 steps, by what each row of a dense matrix adds up to.
+/// The maximum over all subsets of at most 26 steps, from the row sums of a dense matrix.
 double by_brute_force(const LinearMechanism& mechanism, std::uint64_t most,
                       std::uint64_t separation) {
   const std::uint64_t n = mechanism.steps();
@@ -103,7 +103,8 @@ void check_close(double got, double expected, double relative) {
 }  // namespace
 
 TEST_CASE("a tree releases the blocks that are complete, and no others", "[linear]") {
-  // 8 + 4 + 2 + 1 blocks; with 7 steps the last of each size but the smallest is never finished.
+  // 8 + 4 + 2 + 1 blocks; with 7 steps, the last block of each size except the smallest is never
+  // complete.
   CHECK(LinearMechanism::tree(8).rows() == 15);
   CHECK(LinearMechanism::tree(7).rows() == 11);
   CHECK(LinearMechanism::tree(8).column(0).size() == 4);
@@ -122,9 +123,9 @@ TEST_CASE("sensitivity: what a unit's steps add up to in every row, by hand", "[
   CHECK(of_steps(tree, {0, 1}) == 10.0);        // two leaves, 2^2 in their pair, 2^2 in the root
   CHECK(of_steps(tree, {0, 2}) == 8.0);         // two leaves, two pairs, 2^2 in the root
   CHECK(of_steps(tree, {0, 1, 2, 3}) == 28.0);  // 4 + 2 * 4 + 16
-  // In trees of their own nothing adds up before it is squared.
+  // In separate trees, nothing adds up before it is squared.
   CHECK(of_steps(LinearMechanism::in_sequence({tree, tree}), {0, 4}) == 6.0);
-  // Signs do not help: contributions can have them too.
+  // Signs do not reduce the cost, because contributions can have them too.
   const std::vector<double> column{1.0, -1.0};
   CHECK(of_steps(LinearMechanism::toeplitz(column), {0, 1}) == 5.0);
 }
@@ -191,13 +192,13 @@ TEST_CASE("a decreasing Toeplitz matrix: the first steps that are allowed are th
 }
 
 TEST_CASE("a decreasing Toeplitz matrix of many steps needs no matrix and no search", "[linear]") {
-  // Every row r adds up r + 1 ones: the sum of squares up to n is n (n + 1) (2n + 1) / 6.
+  // Row r adds up r + 1 ones: the sum of squares up to n is n (n + 1) (2n + 1) / 6.
   const std::vector<double> ones(100'000, 1.0);
   const double n = 1e5;
   check_close(
       worst_squared_sensitivities_of_decreasing(std::span(ones).first(1000), 1000, 0).back(),
       1000.0 * 1001.0 * 2001.0 / 6.0, 1e-14);
-  // Ten times, 10^4 apart: blocks of 10^4 rows with the change 1, 2, ..., 10.
+  // Ten times, 10^4 apart: blocks of 10^4 rows with the changes 1, 2, ..., 10.
   check_close(worst_squared_sensitivities_of_decreasing(ones, 10, 9999).back(), 0.1 * n * 385.0,
               1e-14);
 }
@@ -214,7 +215,8 @@ TEST_CASE("columns that share no row: the dynamic programme is exact", "[linear]
       check_close(exactly_worst(mechanism, most, 2), by_brute_force(mechanism, most, 2), 1e-14);
     }
   }
-  // Of so many steps no search would come back: 1000 columns of squared norm 1 + 1/4, the last 1.
+  // With this many steps, a search would never end: 1000 columns with squared norm 1 + 1/4, the
+  // last with 1.
   std::vector<double> banded(4000, 0.0);
   banded[0] = -1.0;
   banded[1] = 0.5;
@@ -222,7 +224,7 @@ TEST_CASE("columns that share no row: the dynamic programme is exact", "[linear]
 }
 
 TEST_CASE("too many ways to take part: a bound that is above them all, and says so", "[linear]") {
-  // Too large to try every set, small enough to try them here in another way: 0/1 masks.
+  // Too large for trying every set, small enough for another method: 0/1 masks.
   std::mt19937 random(7);
   for (int trial = 0; trial < 3; ++trial) {
     std::vector<double> column;
@@ -232,7 +234,7 @@ TEST_CASE("too many ways to take part: a bound that is above them all, and says 
     CHECK_FALSE(bound.is_exact);
     const double truth = by_brute_force(mechanism, 18, 0);
     CHECK(bound.squared >= truth * (1.0 - 1e-14));
-    // Everywhere at once is the worst here, and every column is charged for all of the others.
+    // Using every step at once is the worst case here, and every column is charged for all others.
     check_close(bound.squared, truth, 1e-14);
     const auto apart = worst_squared_sensitivity(LinearMechanism::tree(64), 9, 3);
     CHECK_FALSE(apart.is_exact);
@@ -248,7 +250,8 @@ TEST_CASE("too many ways to take part: a bound that is above them all, and says 
 TEST_CASE("the bound for many sets holds for every single one of small cases", "[linear]") {
   std::mt19937 random(8);
   for (int trial = 0; trial < 6; ++trial) {
-    // 20 steps, at most 4 apart by 1: more than 10^3 sets; 26 steps: more than 10^5 with any number.
+    // 20 steps, at most 4 of them, at least 1 apart: more than 10^3 sets; 26 steps: more than 10^5
+    // with any number.
     std::vector<double> column;
     for (int i = 0; i < 26; ++i) column.push_back(static_cast<double>(random() % 7) - 3.0);
     const auto mechanism = LinearMechanism::toeplitz(column);
@@ -258,9 +261,9 @@ TEST_CASE("the bound for many sets holds for every single one of small cases", "
   }
 }
 
-// Tran and Cutkosky (2022) discount the j-th use of an example in a node by (1-a)^(jN), which holds
-// for one fixed order of N examples. With a fresh permutation per epoch an example can be the last
-// of one epoch and the first of the next: then a node changes by nearly twice as much.
+// Tran and Cutkosky (2022) discount the j-th use of an example in a node by (1-a)^(jN), which is
+// valid for one fixed order of N examples. With a new permutation per epoch, an example can be the
+// last of one epoch and the first of the next: then a node changes by almost twice as much.
 TEST_CASE("momentum under fresh permutations: two uses can be neighbours", "[linear]") {
   constexpr double kA = 0.01;
   constexpr std::uint64_t kExamples = 100;
@@ -279,7 +282,7 @@ TEST_CASE("momentum under fresh permutations: two uses can be neighbours", "[lin
   CHECK(most_in_a_row({kExamples - 1, kExamples}) > 1.4 * printed);
 }
 
-// DP-FTRL (Kairouz et al. 2021): 100 batches an epoch, noise 46.3, delta 1e-5; the authors' code
+// DP-FTRL (Kairouz et al. 2021): 100 batches per epoch, noise 46.3, delta 1e-5; the authors' code
 // gives these epsilons.
 TEST_CASE("the known epsilons of multi-epoch trees", "[linear]") {
   const auto plain = worst_in_fixed_order(LinearMechanism::tree(2000), 100);

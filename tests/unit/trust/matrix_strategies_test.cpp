@@ -1,4 +1,4 @@
-// The strategies of the aggregator `matrix`, beside values that another program computed.
+// The strategies of the aggregator `matrix`, compared with values from another program.
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -34,13 +34,13 @@ struct Case {
         workload(given.at("workload")) {}
   std::uint64_t spacing() const { return steps / participations; }
   double momentum() const { return workload == "momentum" ? 0.9 : 0.0; }
-  /// Of a step in the iterates.
+  /// The weight of a step in the iterates.
   double weight(std::uint64_t step) const {
     return workload == "decay" ? 1.0 - static_cast<double>(step) / static_cast<double>(steps) : 1.0;
   }
 };
 
-/// A started aggregator, with noise of multiplier 1.
+/// A started aggregator, with noise multiplier 1.
 ComponentPtr<Aggregator> started(const Case& shape, Value::Object params) {
   params.push_back({"momentum", Value(shape.momentum()), {}});
   params.push_back({"participations", Value(static_cast<std::int64_t>(shape.participations)), {}});
@@ -81,7 +81,8 @@ struct Errors {
   double last = 0.0;     // the squared norm of the last row
 };
 
-/// From the recipes alone: what each step's noise does to all iterates, one step's after the other.
+/// Computed only from the recipes: the effect of each step's noise on all iterates, one step after
+/// another.
 Errors errors_of(const Case& shape, const Aggregator& aggregator, std::uint64_t window) {
   std::vector<ReleaseRecipe> recipes;
   for (std::uint64_t step = 0; step < shape.steps; ++step)
@@ -105,7 +106,8 @@ Errors errors_of(const Case& shape, const Aggregator& aggregator, std::uint64_t 
   return errors;
 }
 
-/// Squared sensitivity to a row that takes part as the shape says, as it would be charged.
+/// Squared sensitivity to a row that takes part as given by the shape, in the way in which it would
+/// be charged.
 double charged(const Case& shape, const Aggregator& aggregator) {
   std::vector<std::vector<std::uint32_t>> order(shape.steps);
   for (std::uint64_t i = 0; i < shape.participations; ++i) order[i * shape.spacing()] = {0};
@@ -130,7 +132,7 @@ Ratios ratios_of(const Case& shape, const Aggregator& aggregator) {
   return {std::sqrt(ours.squares / plain.squares * cost), std::sqrt(ours.last / plain.last * cost)};
 }
 
-/// Error times sensitivity where a banded strategy is charged, over those of independent noise.
+/// Error times sensitivity as charged for a banded strategy, divided by that of independent noise.
 double banded_ratio(const Case& shape, const Aggregator& aggregator) {
   const ComponentPtr<Aggregator> independent = house().create<Aggregator>("gaussian", {});
   const std::vector<double> noise(shape.steps, 1.0);
@@ -150,7 +152,7 @@ TEST_CASE("matrix: error and charge of given coefficients are those of the refer
   int compared = 0;
   for (const Json& given : golden()) {
     const Case shape(given);
-    // 5 * 10^7 products each: one of the long ones will do.
+    // 5 * 10^7 products each: one of the long cases is enough.
     if (shape.steps > 1000 && given.at("bands") != 4) continue;
     INFO(given.dump());
     if (given.at("strategy") == "cgd") continue;  // its coefficient is not given
@@ -169,7 +171,8 @@ TEST_CASE("matrix: the strategies that it optimises are as good as the reference
     if (shape.steps > 1000 || given.at("strategy") == "bisr") continue;
     INFO(given.dump());
     const Ratios found = ratios_of(shape, *started(given, false));
-    // Of two bands there is one minimum; of more, either side may have found a worse one.
+    // With two bands there is a single minimum; with more, either program may have found a worse
+    // one.
     const bool is_unique = given.at("bands") == 2;
     CHECK(found.rmse <= given.at("rmse").get<double>() * (is_unique ? 1.0 + 1e-9 : 1.002));
   }
@@ -222,7 +225,7 @@ TEST_CASE("matrix: optimised coefficients do not depend on the scale of the nois
   numbers.use(found);
   aggregator->start(plan_with(noise));
   CHECK(aggregator->window() == 3);
-  // a_j times the noise of the step that it is of.
+  // a_j times the noise of the step to which it belongs.
   CHECK(aggregator->recipe(5).noise.at(1).multiplier == found[1] * 0.25);
   CHECK(aggregator->recipe(5).noise.at(1).node == 4);
   CHECK(aggregator->recipe(0).noise.size() == 1);

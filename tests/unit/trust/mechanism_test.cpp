@@ -26,7 +26,7 @@ using core::release_events;
 
 namespace {
 
-/// A bounded sum of `size` zeros: what is released is then the noise.
+/// A bounded sum of `size` zeros, whose release is pure noise.
 Bounded zeros(std::size_t size, double l2_bound) {
   const EchoProgram program(size);
   const Dataset data(ExampleShape{{size}, 0}, std::vector<float>(size, 0.0f), {0.0f});
@@ -51,7 +51,7 @@ TEST_CASE("noise has standard deviation multiplier * bound / divisor", "[mechani
 
 TEST_CASE("the noise of a release is its nodes' normals, on any number of threads",
           "[mechanism][privacy]") {
-  // Several parts of work, the last one and its last chunk of normals not full.
+  // Several pieces of work; the last one and its last chunk of normals are not full.
   constexpr std::size_t kSize = 3 * 32 * 1024 + 5000;
   const ScriptedAggregator aggregator([](std::uint64_t) {
     return ReleaseRecipe{.keep = 0, .earlier = {}, .noise = {{70, 3.0}, {7, 4.0}}};
@@ -73,10 +73,10 @@ TEST_CASE("the noise of a release is its nodes' normals, on any number of thread
 
 TEST_CASE("floating point never makes a release's noise smaller than what was paid for",
           "[mechanism][privacy]") {
-  // Expected, from the definition: the smallest double that is at least bound * multiplier (a long
+  // Expected from the definition: the smallest double that is at least bound * multiplier (a long
   // double holds the product of these numbers to more digits), and one rounding to float32, after
-  // noise is in, so that x is never rounded without it. x nearly cancels the noise, so that the last
-  // digit of its standard deviation shows in what is released.
+  // the noise is added, so that x is never rounded without noise. x almost cancels the noise, so
+  // that the last digit of its standard deviation is visible in the release.
   constexpr std::size_t kSize = 50;
   const RandomKey key = RandomKey::from_seed(11);
   std::vector<float> normals(kSize);
@@ -193,7 +193,7 @@ TEST_CASE("what is charged follows from the recipe", "[mechanism][privacy]") {
 }
 
 TEST_CASE("recipes without a proof are refused", "[mechanism][privacy]") {
-  // Each of them is fine but for one thing, so that no other check can refuse it first.
+  // Each of them has a single defect, so that no other check can refuse it first.
   const auto refused = [](const std::string& why,
                           std::function<void(std::uint64_t, ReleaseRecipe&)> spoil) {
     const ScriptedAggregator aggregator([spoil](std::uint64_t step) {
@@ -217,9 +217,9 @@ TEST_CASE("recipes without a proof are refused", "[mechanism][privacy]") {
           [](std::uint64_t, ReleaseRecipe& r) { r.noise[0].multiplier = std::nan(""); });
 }
 
-// Two copies of a state that pay for other noise at one step, or clip to another norm: with the same
-// normals z, s + a z and s + b z give s away. The correlation of 4096 independent pairs is beyond
-// 6 / sqrt(4096) once in 10^9 times.
+// Two copies of a state that pay for different noise at one step, or clip to different norms: with
+// the same normals z, s + a z and s + b z reveal s. The correlation of 4096 independent pairs is
+// beyond 6 / sqrt(4096) once in 10^9 times.
 TEST_CASE("what is paid for decides which noise a step has, once each step has a key of its own",
           "[mechanism][privacy]") {
   constexpr std::size_t kSize = 4096;
@@ -241,7 +241,7 @@ TEST_CASE("what is paid for decides which noise a step has, once each step has a
   CHECK(std::fabs(correlation(release(1.0, true), release(2.0, true))) < 6.0 / 64.0);
   CHECK(std::fabs(correlation(release(1.0, true), release(1.0, true, 2.0))) < 6.0 / 64.0);
   CHECK(release(1.0, true) == release(1.0, true));
-  // Arms of a study share the normals of a seed, whatever they are scaled by.
+  // Arms of a study share the normals of a seed, whatever their scale.
   CHECK(correlation(release(1.0, false), release(2.0, false)) > 0.999);
   CHECK(correlation(release(1.0, false), release(1.0, false, 2.0)) > 0.999);
 }

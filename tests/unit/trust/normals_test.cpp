@@ -35,7 +35,7 @@ std::vector<float> normals(const RandomKey& key, std::uint64_t stream, std::uint
 /// P(X > x), with its relative accuracy for x > 0.
 double normal_tail(double x) { return 0.5 * std::erfc(x / std::numbers::sqrt2); }
 
-/// Counts of draws in equal cells of [-8, 8], and beyond.
+/// Counts of draws in equal classes of [-8, 8], and beyond.
 struct Histogram {
   static constexpr int kCellsPerUnit = 64;
   static constexpr int kCells = 16 * kCellsPerUnit;
@@ -63,8 +63,8 @@ struct Histogram {
 }  // namespace
 
 TEST_CASE("the counter cipher is AES-128 in counter mode", "[noise]") {
-  // Keys are not readable, so the check is on structure here; the known answers below, made with an
-  // independent implementation, pin the cipher.
+  // Keys are not readable, so this checks the structure; the known answers below, from an
+  // independent implementation, fix the cipher.
   CounterCipher cipher(RandomKey::from_seed(1));
   std::vector<std::uint8_t> whole(16 * 1000), part(16 * 2), other(16 * 2);
   cipher.read(7, 0, whole);
@@ -75,7 +75,7 @@ TEST_CASE("the counter cipher is AES-128 in counter mode", "[noise]") {
   cipher.read(8, 7, other);  // the same block of another domain
   CHECK(!std::equal(other.begin(), other.end(), whole.begin() + 16 * 7));
   std::array<std::uint8_t, 5> beginning{};
-  cipher.read(7, 9, beginning);  // ends within a block: the next read must not go on from there
+  cipher.read(7, 9, beginning);  // ends within a block: the next read must not continue there
   cipher.read(7, 9, part);
   CHECK(std::equal(part.begin(), part.end(), whole.begin() + 16 * 9));
 }
@@ -84,7 +84,7 @@ TEST_CASE("noise is addressed by key, stream and position, not by history", "[no
   const RandomKey key = RandomKey::from_seed(1);
   const auto all = normals(key, 3, 0, 10'000);
   NormalStream stream(key, 3);
-  // Backwards, across the edges of chunks, single elements, whole chunks.
+  // Backwards, across the boundaries of chunks, single elements, whole chunks.
   for (const auto& [first, count] : std::initializer_list<std::pair<std::size_t, std::size_t>>{
            {9000, 1000}, {1600, 100}, {1000, 48}, {1023, 2}, {0, 1}, {2048, 2048}, {5, 9000}}) {
     std::vector<float> part(count);
@@ -105,8 +105,8 @@ TEST_CASE("elements far into a stream are as good as the first", "[noise]") {
 }
 
 TEST_CASE("a draw is the exact noise of its place, to 2^-25 and a rounding of float32", "[noise]") {
-  // The same zeta in steps of 2^-50: RoundedGaussianStream says, and its tests hold it to, what they
-  // are to the last bit.
+  // The same zeta in steps of 2^-50; RoundedGaussianStream defines them to the last bit, and its
+  // tests check this.
   const RandomKey key = RandomKey::from_seed(20);
   constexpr std::size_t kCount = 20'000;
   const std::vector<std::int64_t> nothing(kCount);
@@ -124,8 +124,9 @@ TEST_CASE("a draw is the exact noise of its place, to 2^-25 and a rounding of fl
 }
 
 TEST_CASE("floating-point and exact releases have no noise in common", "[noise][privacy]") {
-  // Under one key, for every stream of the one: the correlation with the same stream of the other, over
-  // 2^16 elements, within 6 standard errors of 0. With noise in common it is 1.
+  // Under one key, for every stream of the first kind: the correlation with the same stream of the
+  // second kind, over 2^16 elements, is within 6 standard errors of 0. With common noise it would
+  // be 1.
   const RandomKey key = RandomKey::from_seed(26);
   constexpr std::size_t kCount = std::size_t{1} << 16;
   const std::vector<std::int64_t> nothing(kCount);
@@ -160,8 +161,8 @@ TEST_CASE("keys of the operating system differ", "[noise]") {
 }
 
 TEST_CASE("noise has the moments and the distribution of a standard normal", "[noise]") {
-  // n = 1024 * 10^4 draws of ten streams, seed fixed. Each moment within 6 standard errors: false
-  // alarms below 1e-8.
+  // n = 1024 * 10^4 draws of ten streams, with a fixed seed. Each moment within 6 standard errors:
+  // false alarms below 1e-8.
   constexpr std::size_t kStreams = 10, kCount = kNormalsPerChunk * 1000;
   const double n = static_cast<double>(kStreams * kCount);
   double sum = 0, squares = 0, cubes = 0, fourths = 0;
@@ -182,9 +183,9 @@ TEST_CASE("noise has the moments and the distribution of a standard normal", "[n
   CHECK(std::abs(cubes / n) < error * std::sqrt(15.0));
   CHECK(std::abs(fourths / n - 3.0) < error * std::sqrt(96.0));
 
-  // Kolmogorov-Smirnov at the 1025 edges of cells: its distance is at most that over all x, so
-  // Massart's bound holds: exceeded with probability below 1e-9. Chi-square over the cells that
-  // expect at least 100 draws, within 6 standard deviations: false alarm below 1e-7.
+  // Kolmogorov-Smirnov at the 1025 edges of classes: the distance is at most that over all x, so
+  // Massart's bound holds: exceeded with a probability below 1e-9. Chi-square over the classes with
+  // an expected count of at least 100, within 6 standard deviations: false alarm below 1e-7.
   double below = 0.0, distance = 0.0, chi_square = 0.0;
   int cells = 0;
   for (int cell = 0; cell <= Histogram::kCells; ++cell) {
@@ -205,7 +206,7 @@ TEST_CASE("noise has the moments and the distribution of a standard normal", "[n
 }
 
 TEST_CASE("noise has tails: as many draws beyond 4 and 5 sigma as there should be", "[noise]") {
-  // 2^26 draws, two-sided: 4251 expected beyond 4, 38.5 beyond 5, 0.13 beyond 6. Poisson, the
+  // 2^26 draws, two-sided: 4251 expected beyond 4, 38.5 beyond 5, 0.13 beyond 6. Poisson; the
   // bounds are 6 standard deviations and (for the last, a count of at most 4) 2e-7.
   constexpr std::size_t kCount = std::size_t{1} << 18;
   Histogram histogram;
@@ -223,7 +224,7 @@ TEST_CASE("noise has tails: as many draws beyond 4 and 5 sigma as there should b
 }
 
 TEST_CASE("noise beyond 6 sigma, counted over 2^33 draws", "[noise][long]") {
-  // 17 expected in all, a minute on one core. Poisson: counts outside [3, 40], or above 8 of
+  // 17 expected in total, one minute on one core. Poisson: counts outside [3, 40], or above 8 of
   // the 1.7 expected in a tenth, have a probability below 3e-4, and the seeds are fixed.
   constexpr std::size_t kCount = std::size_t{1} << 18;
   std::uint64_t beyond = 0;
@@ -240,8 +241,8 @@ TEST_CASE("noise beyond 6 sigma, counted over 2^33 draws", "[noise][long]") {
 
 TEST_CASE("noise is uncorrelated over streams, keys and positions", "[noise]") {
   // Correlations of draws and of their squares over 2^20 products each, at 6 standard errors (1 and
-  // 2 per product of unit variance): false alarms below 1e-7 in all. Lags: neighbours, the two of a
-  // pair, chunks; streams that differ in one bit.
+  // 2 per product of unit variance): false alarms below 1e-7 in total. Lags: neighbours, the two of
+  // a pair, chunks; streams that differ in one bit.
   constexpr std::size_t kCount = std::size_t{1} << 20;
   const RandomKey key = RandomKey::from_seed(22);
   const auto base = normals(key, 0, 0, kCount + 4096);
@@ -268,8 +269,8 @@ TEST_CASE("noise is uncorrelated over streams, keys and positions", "[noise]") {
 }
 
 TEST_CASE("the two of a pair are independent", "[noise]") {
-  // Pairs in 16 x 16 cells, edges at the 16ths of the distribution: chi-square with 255 degrees of
-  // freedom within 6 standard deviations: false alarm below 1e-7. 2^20 pairs.
+  // Pairs in 16 x 16 classes, with edges at the 16-quantiles of the distribution: chi-square with
+  // 255 degrees of freedom within 6 standard deviations: false alarm below 1e-7. 2^20 pairs.
   const auto draws = normals(RandomKey::from_seed(24), 0, 0, std::size_t{1} << 21);
   const auto cell = [](double x) {
     return static_cast<std::size_t>(std::min(15.0, 16.0 * normal_tail(x)));

@@ -26,7 +26,8 @@ ComponentPtr<Sampler> sampler(const char* name, Value::Object params, std::uint6
   return made;
 }
 
-/// The worst example when each takes part once in every epoch of `batches`, always in the same one.
+/// The worst cost of an example if each takes part once in every epoch of `batches`, always in the
+/// same one.
 double in_fixed_order(const LinearMechanism& mechanism, std::uint64_t batches) {
   const auto order = sampler("sequential", Value::Object{{"batch_size", Value(1), {}}}, batches,
                              mechanism.steps());
@@ -57,7 +58,8 @@ LinearMechanism trees(const std::vector<std::uint64_t>& steps, bool completed) {
 }  // namespace
 
 TEST_CASE("participation: by hand, on a tree of four steps", "[participation]") {
-  // Group 0 in steps 0 and 1: two leaves, and 2^2 in the pair and in the root. Group 1 in 2 only.
+  // Group 0 in steps 0 and 1: two leaves, and 2^2 in the pair and in the root. Group 1 only in step
+  // 2.
   const Participation order(3, {{0}, {0}, {1}, {}});
   CHECK(squared_sensitivities(LinearMechanism::tree(4), order) ==
         std::vector<double>{10.0, 3.0, 0.0});
@@ -66,7 +68,7 @@ TEST_CASE("participation: by hand, on a tree of four steps", "[participation]") 
 
 TEST_CASE("participation: every example of permuted epochs, against its own set of steps",
           "[participation]") {
-  // squared_sensitivity() takes one example's steps and hashes rows; this walks over rows.
+  // squared_sensitivity() takes one example's steps and hashes rows; this iterates over rows.
   constexpr std::uint64_t kRows = 30, kSteps = 4 * 8;  // epochs of 8 batches, the last one smaller
   const auto shuffle =
       sampler("shuffle", Value::Object{{"batch_size", Value(4), {}}}, kRows, kSteps);
@@ -89,8 +91,8 @@ TEST_CASE("participation: every example of permuted epochs, against its own set 
   }
 }
 
-// DP-FTRL (Kairouz et al. 2021): 100 batches an epoch, noise 46.3, delta 1e-5; the authors' code
-// gives these epsilons. All nodes are released there.
+// DP-FTRL (Kairouz et al. 2021): 100 batches per epoch, noise 46.3, delta 1e-5; the authors' code
+// gives these epsilons. It releases all nodes.
 TEST_CASE("participation: the known epsilons of multi-epoch trees", "[participation]") {
   const std::vector<std::uint64_t> restarts(5, 2000);
   CHECK_THAT(rdp_epsilon(in_fixed_order(trees({2000}, false), 100), 46.3), WithinRel(1.905, 2e-3));
@@ -163,7 +165,7 @@ TEST_CASE("orders without a proof are refused", "[participation][privacy]") {
                                      std::pair{"fixed_size", unamplified}}) {
     CHECK_THROWS_AS(groups_under(name, params, Adjacency::add_or_remove_one), PrivacyError);
   }
-  // Its coins are secret, and worth what they are because they are.
+  // Its coins are secret, and the amplification depends on that.
   CHECK(groups_under("poisson", Value::Object{{"sample_rate", Value(0.1), {}}},
                      Adjacency::zero_out) == 0);
 }

@@ -8,8 +8,8 @@ using privgrad::core::make_random_source;
 using privgrad::core::RandomKey;
 
 TEST_CASE("a key's bytes are ChaCha20", "[noise]") {
-  // Keys are not readable, so the check is on structure: block b of a stream is where reading from
-  // block 0 arrives after b blocks, whatever the length of the reads.
+  // Keys are not readable, so this checks the structure: block b of a stream is the block after b
+  // blocks when reading from block 0, whatever the length of the reads.
   const RandomKey key = RandomKey::from_seed(1);
   std::vector<std::uint8_t> whole(64 * 5), part(64 * 2);
   key.fill_bytes(7, 0, whole);
@@ -18,8 +18,8 @@ TEST_CASE("a key's bytes are ChaCha20", "[noise]") {
 }
 
 TEST_CASE("uniform_below has no modulo bias and stays below", "[noise]") {
-  // A bound just above 2^63 makes modulo favour small results by 2 to 1; half must be below bound
-  // / 2.
+  // A bound just above 2^63 makes a plain modulo favour small results by 2 to 1; half of the
+  // results must be below bound / 2.
   const auto stream = make_random_source(RandomKey::from_seed(3))->stream(0);
   constexpr std::uint64_t kBound = (std::uint64_t{1} << 63) + (std::uint64_t{1} << 62);
   int low = 0;

@@ -19,7 +19,7 @@ namespace {
 
 const nlohmann::json kFacts{{"name", "a test"}};
 
-/// Of noise multiplier 1, each.
+/// With noise multiplier 1 each.
 std::vector<Charge> gaussians(std::uint64_t first, std::size_t count) {
   std::vector<Charge> charges;
   for (std::size_t i = 0; i < count; ++i)
@@ -27,14 +27,14 @@ std::vector<Charge> gaussians(std::uint64_t first, std::size_t count) {
   return charges;
 }
 
-/// A ledger of a run that is killed, as it says, and taken up again.
+/// A ledger of a run that is killed, and reopened later.
 class Killed {
   TempDir dir_;
 
  public:
   std::filesystem::path file = dir_.path() / "ledger.jsonl";
 
-  /// Pays for `before` steps, makes a checkpoint, and pays for `after` more.
+  /// Charges `before` steps, makes a checkpoint, and charges `after` more.
   explicit Killed(std::size_t before, std::size_t after) {
     CountingAccountant accountant;
     Ledger ledger(file, kBudget, accountant, "test:counting", kFacts);
@@ -65,21 +65,21 @@ TEST_CASE("a ledger that is taken up again has paid for what it had paid for", "
   CHECK(ledger.releases() == 3);
   CHECK(ledger.spent().value == 3.0);
   CHECK(ledger.first_hash() == core::read_ledger(killed.file).first_hash);
-  // What had been bought and not used is given out, once.
+  // Unused receipts are handed out, once.
   std::vector<Receipt> in_hand = ledger.take_receipts_in_hand();
   REQUIRE(in_hand.size() == 2);
   CHECK(in_hand[0].step() == 1);
   CHECK(in_hand[1].step() == 2);
   CHECK(ledger.take_receipts_in_hand().empty());
   CHECK(killed.text() == text);
-  // The budget of 10 has 7 left.
+  // Of the budget of 10, 7 is left.
   CHECK(ledger.charge(gaussians(3, 8)).empty());
   CHECK(killed.text() == text);
 }
 
 TEST_CASE("in hand are receipts of steps, also where something was paid for beside them",
           "[ledger][resume][privacy]") {
-  // Three steps at once, of which one was made before an estimate was paid for, and made.
+  // Three steps at once, one of which was made before an estimate was charged and made.
   const TempDir dir;
   const core::Budget budget{.target_epsilon = 10.0, .target_delta = 1e-5};
   CountingAccountant before, after;
@@ -137,7 +137,7 @@ TEST_CASE("without a promise of the same bits, charges behind the checkpoint end
 }
 
 TEST_CASE("a block that was cut off while it was written is completed", "[ledger][resume]") {
-  // Killed at every byte of the block's lines: whole lines stay, what is torn is taken away.
+  // Killed at every byte of the block's lines: complete lines stay, and a truncated one is removed.
   Killed whole(1, 4);
   const std::string text = whole.text();
   for (std::size_t size = whole.at.bytes; size <= text.size(); size += 97) {
@@ -149,7 +149,7 @@ TEST_CASE("a block that was cut off while it was written is completed", "[ledger
     CHECK(ledger.charge(gaussians(1, 4)).size() == 4);
     CHECK(killed.text() == text);
   }
-  // What a disk that lost its power may leave of a line.
+  // What a power failure may leave of a line.
   Killed zeros(1, 0);
   write_file(zeros.file, zeros.text() + std::string(100, '\0'));
   auto ledger = zeros.again(0, true);
@@ -190,7 +190,7 @@ TEST_CASE("the key of a step tells nothing of an earlier one", "[resume][privacy
   }
   for (std::size_t i = 0; i < of_steps.size(); ++i) {
     for (std::size_t j = i + 1; j < of_steps.size(); ++j) CHECK(of_steps[i] != of_steps[j]);
-    // From what was saved at a step, that step and the next ones follow.
+    // The state saved at a step gives that step and the next ones.
     core::StateReader in(saved[i], "saved");
     RunKeys again = RunKeys::restored(in, std::nullopt, "bound to");
     in.end();
@@ -199,8 +199,8 @@ TEST_CASE("the key of a step tells nothing of an earlier one", "[resume][privacy
       again.next(j == 1 ? "shown" : "");
     }
   }
-  // What is saved has the lasting key, one of the chain, and a seal that all of the chain share:
-  // nothing of the key before.
+  // The saved state has the lasting key, one key of the chain, and a seal common to the whole
+  // chain, but nothing of the previous key.
   constexpr std::size_t kSeal = 8 + 32;  // with its length
   const std::string chained = saved[0].substr(saved[0].size() - kSeal - 32, 32);
   for (std::size_t i = 1; i < saved.size(); ++i) {
@@ -232,7 +232,7 @@ TEST_CASE("a chain that was saved goes on with what it was bound to, or not at a
   };
   CHECK(restored("these data") == keys.of_step().public_hex());
   CHECK_THROWS_AS(restored("those data"), PrivacyError);
-  // Whoever has the keys can seal them anew. The keys of steps are other ones then.
+  // The holder of the keys can seal them again. The keys of steps are then different.
   keys.bind_to("those data");
   CHECK(restored("those data") == RunKeys::chain(key, "those data").of_step().public_hex());
   CHECK_THROWS_AS(restored("these data"), PrivacyError);
@@ -247,7 +247,7 @@ TEST_CASE("a seed has one key for all steps", "[resume]") {
   core::StateWriter out;
   keys.save(out);
   CHECK(out.text().find("keys") != std::string::npos);
-  CHECK(out.text().size() < 32);  // and none is written down
+  CHECK(out.text().size() < 32);  // and no key is written
 }
 
 TEST_CASE("what is not a checkpoint is refused before memory is taken for it", "[resume]") {

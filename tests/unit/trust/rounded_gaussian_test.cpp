@@ -69,8 +69,8 @@ long double cumulative(std::int64_t k, long double sigma) {
 }  // namespace
 
 TEST_CASE("rounded: each element is that of the definition", "[noise][rounded]") {
-  // Independent source: class Definition. All scales, all positions of the remainder's bits against
-  // those of the fixed point, 64 elements each.
+  // Independent source: class Definition. All scales with all positions of the remainder's bits
+  // relative to the fixed point, 64 elements each.
   const RandomKey key = RandomKey::from_seed(41);
   Definition definition(key, 7);
   constexpr std::size_t kCount = 64;
@@ -85,7 +85,7 @@ TEST_CASE("rounded: each element is that of the definition", "[noise][rounded]")
       for (std::size_t i = 0; i < kCount; ++i)
         expected[i] = definition.rounded(first + i, sigma, shift, sums[i]);
       CHECK(differences(out, expected) == 0);
-      first += 500;  // pieces of chunks, both halves of them
+      first += 500;  // pieces of chunks, from both halves
     }
   }
 }
@@ -93,8 +93,8 @@ TEST_CASE("rounded: each element is that of the definition", "[noise][rounded]")
 TEST_CASE(
     "rounded: known releases, since a change of the stream would give resumed runs other noise",
     "[noise][rounded]") {
-  // Seed 20, stream 7. Independent source: the whole way again in Python (BLAKE2b of hashlib, AES
-  // of the package cryptography, Box-Muller of 384 bits in mpmath).
+  // Seed 20, stream 7. Independent source: a complete implementation in Python (BLAKE2b of hashlib,
+  // AES of the package cryptography, Box-Muller with 384 bits in mpmath).
   const RandomKey key = RandomKey::from_seed(20);
   constexpr std::int64_t kSum = -123456789012345678;
   struct Known {
@@ -120,8 +120,8 @@ TEST_CASE(
 }
 
 TEST_CASE("rounded: all tiers agree", "[noise][rounded][long]") {
-  // Each tier, where it is one to begin with, beside the one after it on 2^17 elements (2^20), and
-  // beside the last one alone on fewer (it takes 20 microseconds each).
+  // Each tier, as the first one, is compared with the next one on 2^17 elements (2^20), and with
+  // the last one alone on fewer (it takes 20 microseconds each).
   const RandomKey key = RandomKey::from_seed(42);
   const auto chunks = static_cast<std::size_t>(
       trials(10, "chunks of rounded normals by the last tier for each scale"));
@@ -145,9 +145,9 @@ TEST_CASE("rounded: all tiers agree", "[noise][rounded][long]") {
 }
 
 TEST_CASE("rounded: a tier passes on what it must, and little more", "[noise][rounded]") {
-  // What is passed on has to hold the pairs at the ends of u (2^-12 + 2^-18 of all) and, of the
-  // elements within the arithmetic's error of a half-integer, all: sigma 2^-24 is the float tier's
-  // least. Upper limits from the header's bounds: 2 sigma 2^-24 (6.74 E r + 0.72), E r = 1.2533.
+  // A tier must pass on the pairs at the ends of u (2^-12 + 2^-18 of all) and all elements within
+  // the arithmetic's error of a half-integer: for the float tier at least sigma 2^-24. Upper limits
+  // from the header's bounds: 2 sigma 2^-24 (6.74 E r + 0.72), E r = 1.2533.
   const RandomKey key = RandomKey::from_seed(43);
   const Cells sums(std::size_t{1} << 20, 0);
   Cells out(sums.size());
@@ -165,9 +165,9 @@ TEST_CASE("rounded: a tier passes on what it must, and little more", "[noise][ro
 }
 
 TEST_CASE("rounded: the bounds of the float tier hold", "[noise][rounded][long]") {
-  // Radii of all words that are not left alone, and both functions of all 2^29 angles, beside double
-  // precision at both edges of their cells. Every 1021st of them, unless all trials are asked for;
-  // and radii of all words that are left alone only by the releases of one term.
+  // Radii of all words that are not passed on, and both functions of all 2^29 angles, compared with
+  // double precision at both edges of their cells. Every 1021st of them, unless all trials are
+  // requested; and radii of all words that only releases of one term pass on.
   const bool all = trials(10, "tenths of the words of the float tier") == 10;
   const std::uint64_t stride = all ? 1 : 1021;
   double worst_radius = -1e9, worst_angle = 0.0;
@@ -217,13 +217,15 @@ TEST_CASE("rounded: the bounds of the float tier hold", "[noise][rounded][long]"
   CHECK(worst_coarse > core::kFloatCoarseRadiusOffset - 20.0);
   CHECK(worst_radius < core::kFloatRadiusOffset);
   CHECK(worst_angle * 0x1p24 < core::kFloatAngleError);
-  CHECK(worst_radius > core::kFloatRadiusOffset - 0.2);  // or the bounds are wider than need be
+  // otherwise the bounds are wider than necessary
+  CHECK(worst_radius > core::kFloatRadiusOffset - 0.2);
   CHECK(worst_angle * 0x1p24 > core::kFloatAngleError - 0.2);
 }
 
 TEST_CASE("rounded: double arithmetic is within an eighth of what the tiers assume",
           "[noise][rounded]") {
-  // Radii of numbers between 2^-32 and 1 / 2 on both sides, beside long double (64 bits or more).
+  // Radii of numbers between 2^-32 and 1 / 2 on both sides, compared with long double (64 bits or
+  // more).
   STATIC_REQUIRE(std::numeric_limits<long double>::digits >= 64);
   CounterCipher cipher(RandomKey::from_seed(44));
   std::vector<std::uint64_t> bits(std::size_t{1} << 20);
@@ -244,7 +246,7 @@ TEST_CASE("rounded: double arithmetic is within an eighth of what the tiers assu
         {angle, std::abs(std::cos(phi) - pair.cosine), std::abs(std::sin(phi) - pair.sine)});
   }
   CHECK(radius + angle < 0x1p-49L);
-  CHECK(radius + angle > 0x1p-54L);  // or nothing was compared
+  CHECK(radius + angle > 0x1p-54L);  // otherwise nothing was compared
 }
 
 TEST_CASE("rounded: all instruction sets give the same bits", "[noise][rounded]") {
@@ -289,8 +291,7 @@ TEST_CASE("rounded: all instruction sets give the same bits", "[noise][rounded]"
 }
 
 TEST_CASE("rounded: pairs at the ends of u have exact elements, too", "[noise][rounded]") {
-  // Words near 0 and near 2^32, in the tiers that take single elements; the other two have to leave
-  // them alone.
+  // Words near 0 and near 2^32, in the tiers for single elements; the other two must pass them on.
   const RandomKey key = RandomKey::from_seed(46);
   Definition definition(key, 7);
   CounterCipher cipher(key.derive("rounded normals 7"));
@@ -323,7 +324,7 @@ TEST_CASE("rounded: pairs at the ends of u have exact elements, too", "[noise][r
 }
 
 TEST_CASE("rounded: the last tier reads on until it knows", "[noise][rounded]") {
-  // A sigma beyond what releases allow, 2^120, so that 96 bits leave 2^27 cells open. Expected
+  // A sigma beyond that of releases, 2^120, so that 96 bits leave 2^27 cells undecided. Expected
   // values from 381 bits; the result is modulo 2^64.
   const RandomKey key = RandomKey::from_seed(47);
   Definition definition(key, 7);
@@ -338,8 +339,8 @@ TEST_CASE("rounded: the last tier reads on until it knows", "[noise][rounded]") 
 }
 
 TEST_CASE("rounded: cells have the probabilities of a rounded Gaussian", "[noise][rounded]") {
-  // 2^24 draws for each sigma; one class for each cell that expects at least 20, two for the tails.
-  // Expected: differences of erfc in long double. Seed fixed; false alarm 1e-9 each.
+  // 2^24 draws for each sigma; one class for each cell with an expected count of at least 20, two
+  // for the tails. Expected: differences of erfc in long double. Fixed seed; false alarm 1e-9 each.
   constexpr std::size_t kDraws = std::size_t{1} << 24;
   Cells draws(kDraws);
   for (const auto& [sigma, shift] : std::initializer_list<std::pair<double, unsigned>>{
@@ -369,7 +370,7 @@ TEST_CASE("rounded: cells have the probabilities of a rounded Gaussian", "[noise
 
 TEST_CASE("rounded: elements, streams and keys are uncorrelated", "[noise][rounded]") {
   // Products of 2^20 pairs, and of their squares, within 6 standard errors: false alarm 2e-9 each.
-  // A lag of 512 is from the cosine to the sine of a pair.
+  // A lag of 512 is the distance from the cosine to the sine of a pair.
   constexpr std::size_t kCount = std::size_t{1} << 20;
   constexpr double kSigma = 1024.0;
   const RandomKey key = RandomKey::from_seed(49);
@@ -400,7 +401,7 @@ TEST_CASE("rounded: an element has an address: key, stream, position", "[noise][
   const Cells sums = mixed_sums(10'000, 8);
   const Cells all = released(key, 0x1p20, 11, sums);
   RoundedGaussianStream stream(key, 7);
-  // Backwards, across the edges of chunks, single elements, whole chunks, in place or not.
+  // Backwards, across the boundaries of chunks, single elements, whole chunks, in place or not.
   bool in_place = false;
   for (const auto& [first, count] : std::initializer_list<std::pair<std::size_t, std::size_t>>{
            {9000, 1000}, {1600, 100}, {1000, 48}, {1023, 2}, {0, 1}, {2048, 2048}, {5, 9000}}) {
@@ -437,8 +438,8 @@ TEST_CASE("rounded: any number of threads draws the same noise", "[noise][rounde
 }
 
 TEST_CASE("rounded: whole coarse cells pass through, modulo 2^64", "[noise][rounded]") {
-  // release(s) = s / 2^shift + release(0) for multiples of 2^shift; sums that leave the range come
-  // back at its other end.
+  // release(s) = s / 2^shift + release(0) for multiples of 2^shift; sums that leave the range wrap
+  // around.
   const RandomKey key = RandomKey::from_seed(53);
   const Cells zeros(5000);
   for (const auto& [sigma, shift] : std::initializer_list<std::pair<double, unsigned>>{
@@ -455,8 +456,8 @@ TEST_CASE("rounded: whole coarse cells pass through, modulo 2^64", "[noise][roun
 }
 
 TEST_CASE("rounded: the remainder counts", "[noise][rounded]") {
-  // Noise far smaller than a coarse cell: the sum itself rounded to nearest, as sigma = 2^-64 is
-  // 2^-65 of the smallest distance from a half-integer, which odd sums and shifts of 2 or more have.
+  // With noise far smaller than a coarse cell, the sum itself is rounded to nearest: sigma = 2^-64
+  // is 2^-65 of the smallest distance from a half-integer for odd sums and shifts of at least 2.
   const RandomKey key = RandomKey::from_seed(54);
   for (const unsigned shift : {2u, 11u, 27u, 40u, 62u}) {
     Cells sums = mixed_sums(4000, 10), expected(sums.size());

@@ -1,4 +1,4 @@
-// Rounded Gaussian noise of several terms. That of one is in rounded_gaussian_test.cpp.
+// Rounded Gaussian noise with several terms. rounded_gaussian_test.cpp tests noise with one term.
 
 #include <algorithm>
 #include <array>
@@ -35,7 +35,7 @@ namespace {
 
 using Sigmas = std::vector<double>;
 
-/// Own keys of the streams 0, 1, ... of a key.
+/// The separate keys of the streams 0, 1, ... of a key.
 std::vector<RandomKey> keys_of(const RandomKey& key, std::size_t terms) {
   std::vector<RandomKey> keys;
   for (std::size_t j = 0; j < terms; ++j) keys.push_back(RoundedGaussianStream::own_key(key, j));
@@ -51,8 +51,8 @@ Cells released_terms(const RandomKey& key, const Sigmas& sigmas, unsigned shift,
   return out;
 }
 
-/// Terms like those of correlated noise: the first the largest, others of both signs, one of them
-/// left out if there are enough.
+/// Terms as in correlated noise: the first is the largest, others have both signs, and one of them
+/// is left out if there are enough.
 Sigmas sigmas_of(std::size_t terms, double first) {
   Sigmas sigmas{first};
   for (std::size_t j = 1; j < terms; ++j)
@@ -67,12 +67,13 @@ Sigmas equal_sigmas(std::size_t terms, double sum) {
 
 constexpr std::array<std::size_t, 6> kTerms{1, 2, 3, 5, 8, 16};
 
-/// Whether the float tier decides an element of crafted words otherwise than their cells allow.
+/// Whether the float tier decides an element of constructed words differently from what their cells
+/// allow.
 class FloatTier {
  public:
   explicit FloatTier(std::vector<NormalWords> words) : words_(std::move(words)) {}
 
-  /// Elements that are decided, and those of them that are wrong for some further bits.
+  /// The decided elements, and those that are wrong for some values of the further bits.
   struct Found {
     int decided = 0;
     int wrong = 0;
@@ -170,15 +171,16 @@ TEST_CASE("rounded terms: all tiers and instruction sets agree", "[noise][rounde
 
 TEST_CASE("rounded terms: next to a half, each element is rounded to its side",
           "[noise][rounded]") {
-  // With K = round(Z) of a release in fine cells, the sum half - K + d puts sum + Z at d + (Z - K)
-  // from a half: above for d >= 1, below for d <= -1. So each element is as near to a half as is
-  // wanted, d from one fine cell on, where whatever a bound leaves out is a wrong side.
+  // With K = round(Z) of a release in fine cells, the sum half - K + d puts sum + Z at distance d +
+  // (Z - K) from a half: above for d >= 1, below for d <= -1. Each element can thus be put as near
+  // to a half as desired, with d from one fine cell on, where any error missing from a bound leads
+  // to the wrong side.
   const RandomKey key = RandomKey::from_seed(69);
   std::uint64_t first = 0;
   for (const std::size_t terms : kTerms) {
     for (const int size : {-8, -2, 3, 9, 12, 15, 30, 42}) {
       const unsigned shift = size > 15 ? 17 : 26;
-      const std::size_t count = size > 15 ? 500 : 4096;  // the larger ones by the last tier
+      const std::size_t count = size > 15 ? 500 : 4096;  // larger ones by the last tier
       CAPTURE(terms, size);
       const Sigmas sigmas = sigmas_of(terms, std::ldexp(1.0, size + static_cast<int>(shift)));
       const Cells noise = released_terms(key, sigmas, 0, Cells(count), {}, first);
@@ -202,9 +204,9 @@ TEST_CASE("rounded terms: next to a half, each element is rounded to its side",
 
 TEST_CASE("rounded terms: the float tier decides what is so for all further bits",
           "[noise][rounded]") {
-  // Words of which each pair has one or two of the radii that releases of one term leave alone;
-  // sums in all positions of a coarse cell. A bound that knows nothing of the width of these cells
-  // decides some elements wrongly.
+  // Words for which each pair has one or two of the radii that releases of one term pass on; sums
+  // in all positions of a coarse cell. A bound that ignores the width of these cells decides some
+  // elements wrongly.
   constexpr unsigned kShift = 8;
   for (const std::size_t terms : {std::size_t{2}, std::size_t{5}, std::size_t{16}}) {
     std::vector<NormalWords> words;
@@ -228,7 +230,8 @@ TEST_CASE("rounded terms: the float tier decides what is so for all further bits
 }
 
 TEST_CASE("rounded terms: 16 that all point one way fit the fixed point", "[noise][rounded]") {
-  // |Z| = 16 r sigma: a fixed point for the root of the sum of squares would have 4 r sigma's room.
+  // |Z| = 16 r sigma: a fixed-point scale based on the root of the sum of squares would only have
+  // room for 4 r sigma.
   for (const std::uint32_t radius : {1u << 12, 1u << 16, 1u << 20}) {
     for (const std::uint32_t octant : {0u, 1u, 2u, 4u, 6u, 7u}) {
       NormalWords words;
@@ -268,7 +271,8 @@ TEST_CASE("rounded terms: radii without a bound are left alone", "[noise][rounde
 TEST_CASE("rounded terms: the float tier passes on what it must, and little more",
           "[noise][rounded]") {
   // Upper limit from the bounds: for each term 2 sigma 2^-24 (6.74 E r + 0.72), E r = 1.2533, and
-  // units of 2^-F; the pairs without a bound. Coarse words: 2 sigma 2.4e-5 of 2^-12 more.
+  // units of 2^-F; plus the pairs without a bound. Coarse words: 2 sigma 2.4e-5 for another 2^-12
+  // of them.
   const Cells sums(std::size_t{1} << 19, 0);
   Cells out(sums.size());
   for (const std::size_t terms : {std::size_t{2}, std::size_t{4}, std::size_t{16}}) {
@@ -320,7 +324,8 @@ TEST_CASE("rounded terms: ranges, order and threads change nothing", "[noise][ro
     stream.release(first, sigmas, 17, part, in_place ? part : out);
     if (in_place) out = part;
     CHECK(std::equal(out.begin(), out.end(), all.begin() + static_cast<std::ptrdiff_t>(first)));
-    stream.release(first, sigmas_of(6, 3.0), 0, other, other);  // other sigmas leave nothing behind
+    // other sigmas leave no state behind
+    stream.release(first, sigmas_of(6, 3.0), 0, other, other);
   }
   for (const int threads : {1, 2}) {
     const auto executor = core::make_executor(threads);
@@ -335,8 +340,9 @@ TEST_CASE("rounded terms: ranges, order and threads change nothing", "[noise][ro
 }
 
 TEST_CASE("rounded terms: without a sum it is the sum of sigma zeta", "[noise][rounded]") {
-  // zeta of each stream alone, in steps of 2^-40. Least squares for the sigmas of a release in fine
-  // cells: each within 6 standard errors of a rounding's, and no element farther than a cell.
+  // zeta of each stream separately, in steps of 2^-40. The least-squares estimates of the sigmas of
+  // a release in fine cells are within 6 standard errors of a rounding, and no element is off by
+  // more than a cell.
   constexpr std::size_t kCount = 8192;
   const RandomKey key = RandomKey::from_seed(66);
   for (const std::size_t terms : {std::size_t{2}, std::size_t{3}, std::size_t{8}}) {
@@ -350,7 +356,7 @@ TEST_CASE("rounded terms: without a sum it is the sum of sigma zeta", "[noise][r
       for (std::size_t i = 0; i < kCount; ++i)
         zeta[j][i] = std::ldexp(static_cast<double>(steps[i]), -40);
     }
-    // Normal equations by elimination: they are near 8192 times the identity.
+    // The normal equations by elimination: they are close to 8192 times the identity.
     std::vector<std::vector<double>> rows(terms, std::vector<double>(terms + 1));
     for (std::size_t a = 0; a < terms; ++a) {
       for (std::size_t i = 0; i < kCount; ++i) {
@@ -374,7 +380,7 @@ TEST_CASE("rounded terms: without a sum it is the sum of sigma zeta", "[noise][r
       worst = std::max(worst, std::abs(residual));
     }
     CHECK(worst < 1.0);
-    CHECK(worst > 0.4);  // or nothing was rounded
+    CHECK(worst > 0.4);  // otherwise nothing was rounded
   }
 }
 

@@ -14,7 +14,7 @@ using namespace privgrad;
 
 namespace {
 
-/// An example's loss is its only feature, and it is right where that is above 50.
+/// An example's loss is its only feature, and the prediction is correct if that is above 50.
 class Feature : public Program {
  public:
   std::size_t parameter_count() const override { return 1; }
@@ -70,8 +70,8 @@ TEST_CASE("examples are evaluated each by itself, with the ability and without")
 }
 
 TEST_CASE("a program whose evaluation of an example depends on its neighbours is found out") {
-  // Each 64 examples are looked at at a place of their own: a lie at one place of 64 goes unnoticed
-  // with a probability of (63/64)^2000 = 2e-14 here.
+  // Each group of 64 examples is checked at a different place: an error at one place of 64 goes
+  // unnoticed with a probability of (63/64)^2000 = 2e-14 here.
   constexpr std::size_t kRows = 64 * 2000;
   const Dataset data = numbers(kRows);
   SerialExecutor executor;

@@ -35,7 +35,7 @@ std::vector<Charge> charges_of(std::uint64_t steps, const Event& cost) {
 std::vector<Charge> coins(std::uint64_t steps, double rate) {
   return charges_of(steps, Event::poisson_sampled(rate, kRelease));
 }
-/// Every `epoch`-th step pays for those up to the next.
+/// Every `epoch`-th step pays for the steps until the next.
 std::vector<Charge> epochs(std::uint64_t steps, std::uint64_t epoch) {
   std::vector<Charge> charges = charges_of(steps, kRelease);
   for (Charge& charge : charges)
@@ -43,7 +43,7 @@ std::vector<Charge> epochs(std::uint64_t steps, std::uint64_t epoch) {
   return charges;
 }
 
-/// The same, by coins.
+/// The same, for cycles of coins.
 std::vector<Charge> cycles(std::uint64_t steps, std::uint64_t cycle, double rate) {
   std::vector<Charge> charges = epochs(steps, cycle);
   for (Charge& charge : charges)
@@ -51,7 +51,7 @@ std::vector<Charge> cycles(std::uint64_t steps, std::uint64_t cycle, double rate
   return charges;
 }
 
-/// Rows that are drawn by coins of their own.
+/// Rows drawn by their own coins.
 Rows by_coins(Random& random, std::size_t rows, double rate) {
   Rows batch;
   std::geometric_distribution<std::uint64_t> skip(rate);
@@ -71,7 +71,7 @@ Rows subset(Random& random, std::size_t rows, std::size_t size) {
   return all;
 }
 
-/// Whether the watch ends the run, in one line that names the sampler.
+/// Whether the watch ends the run, with one line that names the sampler.
 bool ends(const std::vector<Charge>& charges, std::size_t rows, const Draw& draw,
           std::uint64_t seed = 1) {
   Random random(seed);
@@ -113,7 +113,7 @@ TEST_CASE("the law of a step is the one that it was charged by", "[checks][sampl
     CHECK(law.first == step / 3 * 3);
     CHECK(law.last == std::min<std::uint64_t>(law.first + 2, 7));
   }
-  // One that costs more than each of the releases may be all of them together.
+  // A charge larger than each of the releases may cover all of them together.
   auto together = shared;
   together[0].cost = Event::self_composed(3, kRelease);
   CHECK(core::sampling_law(together, 1).kind == Kind::any);
@@ -127,7 +127,7 @@ TEST_CASE("a sampled release that pays for several steps is for rows in cycles",
     CHECK(law.kind == SamplingLaw::Kind::poisson);
     CHECK(law.rate == 0.25);
     CHECK(law.first == step / 3 * 3);
-    CHECK(law.steps == 3);  // also of the last cycle, which is cut off
+    CHECK(law.steps == 3);  // also for the last cycle, which is cut short
   }
   CHECK(core::sampling_law(coins(3, 0.25), 1).steps == 1);
 }
@@ -145,7 +145,7 @@ TEST_CASE("a run ends where a row is drawn beside its own step of a cycle",
   };
   CHECK_FALSE(
       ends(charges, kWatchedRows, [&](auto step, Random& r) { return own(step, r, kOwnRate); }));
-  // All in the next one's step; and one row in each step.
+  // All rows in the step of the next one; and one row in every step.
   CHECK(
       ends(charges, kWatchedRows, [&](auto step, Random& r) { return own(step, r, kOwnRate, 1); }));
   CHECK(ends(charges, kWatchedRows, [&](auto step, Random& r) {
@@ -153,12 +153,12 @@ TEST_CASE("a run ends where a row is drawn beside its own step of a cycle",
     if (step % kCycle != 0) batch.push_back(0);
     return batch;
   }));
-  // At once, by a single row.
+  // Immediately, because of a single row.
   SamplingWatch watch(charges, "test/sampler");
   watch.check(0, kWatchedRows, Rows{0, 4, 996});
   CHECK_THROWS_WITH(watch.check(1, kWatchedRows, Rows{1, 996}),
                     ContainsSubstring("another step of the cycle"));
-  // By other coins: more, less, one row always, one never, and the same ones again.
+  // With other coins: more, fewer, one row always, one never, and the same ones again.
   CHECK(ends(charges, kWatchedRows, [&](auto step, Random& r) { return own(step, r, 0.25); }));
   CHECK(ends(charges, kWatchedRows, [&](auto step, Random& r) { return own(step, r, 0.15); }));
   CHECK(ends(charges, kWatchedRows, [&](auto step, Random& r) {
@@ -179,7 +179,7 @@ TEST_CASE("a run ends where a row is drawn beside its own step of a cycle",
 }
 
 TEST_CASE("samplers that keep to the law never end a run", "[checks][sampling][long]") {
-  // By the bound, in all runs here together with a probability of at most 10^4 2^-64 = 5e-16.
+  // According to the bound, in all runs together with a probability of at most 10^4 2^-64 = 5e-16.
   const int runs = trials(10'000, "runs of samplers that keep to their law");
   const auto poisson = coins(200, 0.05);
   const auto rare = coins(200, 0.001), nearly_all = coins(200, 0.97);
@@ -209,7 +209,8 @@ TEST_CASE("samplers that keep to the law never end a run", "[checks][sampling][l
   CHECK(ended == 0);
 }
 
-// Of 256 batches, 100 draws have some twice but with probability 10^-9; each passes for a right one.
+// With 256 batches, 100 draws contain a repetition except with probability 10^-9; each single batch
+// looks correct.
 TEST_CASE("batches that follow from few random bits end a run", "[checks][sampling]") {
   const auto of_eight_bits = [](const auto& draw) {
     return [draw](std::uint64_t step, Random& random) {
@@ -221,7 +222,7 @@ TEST_CASE("batches that follow from few random bits end a run", "[checks][sampli
              of_eight_bits([](auto, Random& few) { return by_coins(few, 1000, 0.2); })));
   CHECK(ends(charges_of(100, Event::sampled_without_replacement(1000, 50, kRelease)), 1000,
              of_eight_bits([](auto, Random& few) { return subset(few, 1000, 50); })));
-  // Few rows have the same batches by chance: 8 rows, each by a coin of 1/2.
+  // With few rows equal batches occur by chance: 8 rows, each with a coin of 1/2.
   CHECK_FALSE(
       ends(coins(1000, 0.5), 8, [](auto, Random& random) { return by_coins(random, 8, 0.5); }));
 }
@@ -236,9 +237,10 @@ TEST_CASE("a long run by coins, whose rate is scheduled, is not ended", "[checks
   }));
 }
 
-// What the false-alarm rate rests on, at a rate that can be counted: 10 000 runs of a true law, each
-// looked at after each of its 300 steps, at alpha = 1/20. Were the bound not one, or only one for a
-// single look, more than a twentieth would be ended: 500, and 600 with a probability below 1e-5.
+// The basis of the false-alarm rate, tested at a rate that can be counted: 10 000 runs with a
+// correct law, each checked after each of its 300 steps, at alpha = 1/20. If the bound were
+// invalid, or valid only for a single check, more than a twentieth would be ended: 500, and 600
+// with a probability below 1e-5.
 TEST_CASE("a law that holds is refuted at any step of a run no more often than alpha",
           "[checks][sampling][statistics]") {
   Random random(5);
@@ -256,10 +258,10 @@ TEST_CASE("a law that holds is refuted at any step of a run no more often than a
   CHECK(refuted <= 600);
 }
 
-// E exp(lambda X) = (1 + q (exp(lambda) - 1))^n of the binomial distribution: 300 draws where 200
-// were to be expected, of 2000, are refuted by the best lambda, which is near ln(3/2 9/8.5) = 0.46,
-// at an evidence near n KL(0.15 || 0.1) = 24.4: 0.5 gives 300 / 2 - 2000 ln(1 + 0.1 (e^0.5 - 1)) =
-// 24.22, from which ln 22 for the choice and 1 for roundings go.
+// E exp(lambda X) = (1 + q (exp(lambda) - 1))^n for the binomial distribution: 300 draws where 200
+// of 2000 were expected are refuted by the best lambda, which is near ln(3/2 9/8.5) = 0.46, with an
+// evidence near n KL(0.15 || 0.1) = 24.4: 0.5 gives 300 / 2 - 2000 ln(1 + 0.1 (e^0.5 - 1)) = 24.22,
+// minus ln 22 for the choice and 1 for roundings.
 TEST_CASE("the evidence against a law is that of the best bet, less the choice",
           "[checks][sampling]") {
   CountLaw law;
@@ -351,7 +353,7 @@ TEST_CASE("what is charged once is drawn once", "[checks][sampling][privacy]") {
   CHECK(ends(charges, 8, [&](std::uint64_t step, Random&) {
     return step == 11 ? Rows{1, 6} : batch_of(step);  // 1 was in step 8
   }));
-  // Paid for in full: whatever is drawn.
+  // Charged in full: any batch is allowed.
   CHECK_FALSE(ends(charges_of(50, kRelease), 8, [](auto, Random&) { return Rows{0, 1, 2}; }));
 }
 
@@ -385,7 +387,7 @@ std::vector<Charge> allocated(std::uint64_t steps, std::uint64_t epoch) {
   return charges;
 }
 
-/// Draws the steps of an epoch when its first one comes.
+/// Draws the steps of an epoch when the first one comes.
 class Epochs {
  public:
   using Steps = std::vector<std::uint64_t>;
@@ -550,10 +552,10 @@ TEST_CASE("a watch that goes on in the middle of an epoch knows who had a step",
   const auto made = restored(charges, text);
   made->check(2, 4, Rows{0, 1});
   CHECK_THROWS_WITH(made->check(3, 4, Rows{}), ContainsSubstring("a row is in no batch"));
-  // Not of this run: its step 0 begins no such epoch, or it has no row 4.
+  // Belongs to another run: its step 0 begins no such epoch, or it has no row 4.
   CHECK_THROWS_AS(restored(allocated(8, 1), text), IoError);
   CHECK_THROWS_AS(restored(coins(8, 0.25), text), IoError);
-  // Of an epoch that is over nothing is saved: who had which step is over with it.
+  // Nothing is saved about a finished epoch, because the rows' steps are then irrelevant.
   watch.check(2, 4, Rows{0, 1});
   watch.check(3, 4, Rows{3});
   CHECK(saved().size() == text.size() - 4 * sizeof(std::uint32_t));

@@ -25,7 +25,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 __extension__ using Wide = unsigned __int128;
 
-/// Shifts and scales of every size that float32 has.
+/// Shifts and scales of all sizes in float32.
 struct Both {
   explicit Both(std::uint32_t seed) {
     std::mt19937 random(seed);
@@ -40,7 +40,7 @@ struct Both {
   std::vector<float> shift, scale;
 };
 
-/// Numbers of every size; each seventh row is not finite.
+/// Numbers of all sizes; every seventh row is not finite.
 Dataset numbers(std::size_t count) {
   std::mt19937 random(3);
   std::normal_distribution<float> normal;
@@ -82,7 +82,7 @@ TEST_CASE("scaled rows are (g - shift) / scale, and what is not finite stays so"
         std::vector<float>{2, 6, 0, 0, 0, kMost, 0, 0, -kMost});
   CHECK(rows[9] == kInfinity);
   CHECK(std::isnan(rows[11]));
-  // Nothing that knows norms of gradients alone answers for scaled ones.
+  // A program that only knows norms of gradients cannot be used for scaled ones.
   const ExactEcho exact(2);
   const std::vector<float> zeros(4, 0.0f), ones(4, 1.0f);
   const auto of_exact = core::scaled_rows(exact, {zeros, ones});
@@ -127,7 +127,7 @@ TEST_CASE(
       contributing += square > kWhole / 2 ? 1 : 0;
     }
   }
-  CHECK(contributing > 20);  // rows at the full clip norm were tried
+  CHECK(contributing > 20);  // rows with the full clip norm were tried
 }
 
 TEST_CASE("an example without a gradient adds the shift's cells, not nothing") {
@@ -146,7 +146,7 @@ TEST_CASE("a release of scaled rows stands for scale * release + shift") {
   CHECK(values(made) == std::vector<float>{7, 0, std::numeric_limits<float>::max()});
   CHECK(made.is_finite());
   const std::vector<float> small{3.0f, 4.0f, 5.0f};
-  // The root of (9 + 16 + 25) / 3.
+  // The square root of (9 + 16 + 25) / 3.
   CHECK_THAT(
       core::unscaled(core::released_for_testing({0, 0, 0}, 0.5), {shift, small}).noise_stddev(),
       WithinRel(0.5 * std::sqrt(50.0 / 3.0), 1e-14));

@@ -1,4 +1,4 @@
-// Clients that take part whenever they may: what they cost, and who holds them to the rule.
+// Clients that take part whenever they may: their cost, and what enforces the rule.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -19,7 +19,7 @@ using core::SeparationWatch;
 
 namespace {
 
-/// N = A with its columns, or its rows, times these; a_0 = 1.
+/// N = A with its columns or rows multiplied by these; a_0 = 1.
 Matrix noising(const std::vector<double>& a, const std::vector<double>& sigma, bool by_columns) {
   const std::size_t steps = sigma.size();
   Matrix n(steps, std::vector<double>(steps, 0.0));
@@ -41,7 +41,7 @@ CorrelatedRecipes recipes_of(const Matrix& n, std::uint64_t window) {
       n.size(), window);
 }
 
-/// The column of C = N^-1 that a step's data enter.
+/// The column of C = N^-1 for a step's data.
 std::vector<double> column_of_inverse(const Matrix& n, std::size_t step) {
   std::vector<double> column(n.size(), 0.0);
   for (std::size_t row = step; row < n.size(); ++row) {
@@ -52,8 +52,8 @@ std::vector<double> column_of_inverse(const Matrix& n, std::size_t step) {
   return column;
 }
 
-/// The most that any client moves C X by, of all rounds that keep to the rule and all directions in
-/// each: by trying them. Of the first `rows` rows.
+/// The largest change of C X by any client, over all rounds allowed by the rule and all directions
+/// in each, found by trying them, for the first `rows` rows.
 double worst_of_all(const Matrix& n, const Separation& rule, std::size_t rows) {
   Matrix columns;
   for (std::size_t t = 0; t < n.size(); ++t) columns.push_back(column_of_inverse(n, t));
@@ -111,7 +111,7 @@ TEST_CASE("clients who come whenever they may are charged for the worst rounds t
     for (const Separation& rule : kRules) {
       const core::CorrelatedCost cost = separated_cost(recipes, rule);
       REQUIRE(cost.worst_after.size() == steps);
-      CHECK_FALSE(cost.is_attained);  // by the rounds of a run, as a rule
+      CHECK_FALSE(cost.is_attained);  // usually limited by the rounds of a run
       CHECK(cost.of_groups == std::vector<double>{cost.worst_after.back()});
       for (std::size_t rows = 1; rows <= steps; ++rows) {
         INFO("trial " << trial << ", " << rule.max_participations << " times, "
@@ -127,8 +127,8 @@ TEST_CASE("clients who come whenever they may are charged for the worst rounds t
 }
 
 TEST_CASE("the column that does not increase is the least one", "[separation]") {
-  // c = 1, 0.5, 0.85, ... rises: u = 1, 0.85, 0.85, and the client that comes to steps 0 and 1 moves
-  // it by 1, 1.85, 1.7.
+  // c = 1, 0.5, 0.85, ... rises: u = 1, 0.85, 0.85, and a client in steps 0 and 1 changes it by 1,
+  // 1.85, 1.7.
   const Matrix n = noising({1.0, -0.5, -0.6}, {1.0, 1.0, 1.0}, true);
   const double expected = 1.0 + 1.85 * 1.85 + 1.7 * 1.7;
   CHECK_THAT(separated_cost(recipes_of(n, 2), {2, 0}).worst_after.back(),
@@ -153,7 +153,7 @@ TEST_CASE("noise that changes over the rounds, and of both signs, is charged no 
                     << " between");
       const double charged = separated_cost(recipes_of(n, a.size() - 1), rule).worst_after.back();
       CHECK(charged >= worst_of_all(n, rule, sigma.size()) * (1.0 - 1e-14));
-      // As if every step had the least noise, or less.
+      // As if every step had the smallest noise, or less.
       const double of_least =
           separated_cost(recipes_of(alike, a.size() - 1), rule).worst_after.back();
       CHECK(charged <= of_least * (1.0 + 1e-11));
@@ -178,8 +178,8 @@ TEST_CASE("noise of another shape in each round is charged no less than it costs
 
 TEST_CASE("many rounds: what is charged is right to the digits, and what has no bound is refused",
           "[separation]") {
-  // C = (I - 0.5 shift)^-1: c_d = 2^-d. A client in rounds 0, 10, 20, ... has the square of
-  // sum_m 2^-(10 m) at most, which a geometric series says.
+  // C = (I - 0.5 shift)^-1: c_d = 2^-d. A client in rounds 0, 10, 20, ... has at most the square of
+  // sum_m 2^-(10 m), a geometric series.
   const auto recipes =
       recipes_of(noising({1.0, -0.5}, std::vector<double>(kManySteps, 2.0), true), 1);
   double expected = 0.0;
@@ -234,7 +234,7 @@ TEST_CASE("a client that comes early, or too often, is named, and a run that let
                                  ", was in round 2, and may come again from round 6 on "));
     SeparationWatch copy = watch;
     CHECK_THAT(ended(copy, round, {0, 1}), ContainsSubstring("client 1: it comes early"));
-    CHECK(ended(copy, round, {0}).empty());  // nothing was noted
+    CHECK(ended(copy, round, {0}).empty());  // nothing was recorded
   }
   CHECK(watch.why_not(1, 5).empty());
   CHECK_THAT(ended(watch, 1, {0}), ContainsSubstring("round 2 comes again"));

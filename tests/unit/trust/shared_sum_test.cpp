@@ -40,7 +40,7 @@ TEST_CASE("every row of a batch is in one share, and shares are of one size but 
 }
 
 TEST_CASE("a row that comes again in another share, where no sum would show it, is refused") {
-  // The first and the last row: in a share each, with any number of processes.
+  // The first and the last row: each belongs to some share, with any number of processes.
   const Rows batch{1, 2, 3, 4, 4};
   for (std::size_t rank = 0; rank < 5; ++rank) {
     CHECK_THROWS_WITH(share_of(batch, 10, rank, 5),
@@ -51,9 +51,9 @@ TEST_CASE("a row that comes again in another share, where no sum would show it, 
 }
 
 TEST_CASE("a process looks at its part of the rows, whatever batches are drawn") {
-  // Rows that are 0, 7, 14, ... of 7000, in turn with their neighbours: batches that cover the data set
-  // evenly, as samplers draw them. Shares then end within a batch's gap of where the parts of the data
-  // set end.
+  // Rows 0, 7, 14, ... of 7000, and likewise their neighbours: batches that cover the data set
+  // evenly, as samplers draw them. Shares then end within one gap of the batch from where the parts
+  // of the data set end.
   for (std::uint32_t shift = 0; shift < 7; ++shift) {
     Rows batch(1000);
     for (std::uint32_t i = 0; i < 1000; ++i) batch[i] = 7 * i + shift;

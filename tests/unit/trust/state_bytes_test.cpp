@@ -105,7 +105,7 @@ TEST_CASE("numbers that their types cannot hold, and odd switches, are refused",
   CHECK(read(words({1}), bool{}));
   CHECK_THROWS_AS(read(words({2}), bool{}), IoError);
   CHECK_THROWS_AS(read(words({2, 0}), std::optional<std::uint64_t>{}), IoError);
-  // No memory is taken for more than is there.
+  // No more memory is allocated than the input can fill.
   CHECK_THROWS_AS(read(words({std::uint64_t{1} << 60}), std::vector<double>{}), IoError);
   CHECK_THROWS_AS(read(words({std::uint64_t{1} << 60}), std::vector<Part>{}), IoError);
 }

@@ -1,4 +1,4 @@
-// Sums of contributions to statistics: what one row moves them by.
+// Sums of contributions to statistics: how much one row changes them.
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -30,7 +30,8 @@ std::vector<std::int64_t> sum_of(const core::ContributionOf& of_row, const Datas
   return core::cells_for_testing(core::statistic_sum(of_row, data, size, bound, executor, check));
 }
 
-/// Adds what no bound expects: far too long, not finite, or nothing at all.
+/// Writes what no bound expects: far too long values, values that are not finite, or nothing at
+/// all.
 void hostile(std::span<const float> features, std::span<float> out) {
   const auto kind = static_cast<int>(features[0]);
   if (kind == 0) return;  // leaves everything unwritten
@@ -42,7 +43,7 @@ void hostile(std::span<const float> features, std::span<float> out) {
   }
 }
 
-/// A contribution that is in memory as a whole; of no numbers: leaves everything unwritten.
+/// A contribution that is stored in memory as a whole; if it has no numbers, it writes nothing.
 class Kept : public Contribution {
  public:
   explicit Kept(std::vector<float> numbers) : numbers_(std::move(numbers)) {}
@@ -64,7 +65,7 @@ std::vector<float> whole_of(std::span<const float> features, std::size_t size) {
   return made;
 }
 
-/// The second time another contribution than the first.
+/// Another contribution the second time.
 class Grows final : public Kept {
  public:
   using Kept::Kept;
@@ -108,7 +109,7 @@ TEST_CASE("a statistic's sum is that of its contributions, shortened to the boun
   const auto as_it_is = [](std::span<const float> in, std::span<float> out) {
     std::copy(in.begin(), in.end(), out.begin());
   };
-  // (0.25, 0, 0) is within 1; (3, 4, 0) is shortened to (0.6, 0.8, 0); a NaN counts as nothing.
+  // (0.25, 0, 0) is within 1; (3, 4, 0) is shortened to (0.6, 0.8, 0); a NaN counts as zero.
   Dataset data = rows_of({0.25f, 0.0f, 0.0f, 3.0f, 4.0f, 0.0f, 1.0f, 2.0f, 3.0f});
   data.features()[8] = std::numeric_limits<float>::quiet_NaN();
   const auto sum = sum_of(as_it_is, data, kWidth, 1.0);
@@ -135,7 +136,7 @@ TEST_CASE("a row counts for its class once, and for no class if its target is no
   const auto counts_of = [&](const std::vector<float>& targets) {
     return core::cells_for_testing(core::class_sum(targets, 3, executor));
   };
-  // Within the bound whatever the roundings: a cell less.
+  // Within the bound whatever the roundings: one cell less.
   constexpr auto kOne = static_cast<std::int64_t>(kExactLevels) - 1;
   CHECK(counts_of({0.0f, 2.0f, 2.0f, -0.0f, 1.0f, 2.0f}) ==
         std::vector<std::int64_t>{2 * kOne, kOne, 3 * kOne});
@@ -145,7 +146,7 @@ TEST_CASE("a row counts for its class once, and for no class if its target is no
     CAPTURE(unfit);
     CHECK(counts_of({1.0f, unfit}) == std::vector<std::int64_t>{0, kOne, 0});
   }
-  // Exchanged for one of another class, a row moves two numbers: sqrt(2) bounds, and no more.
+  // If it is replaced by a row of another class, two numbers change: exactly sqrt(2) bounds.
   const auto before = counts_of({0.0f, 1.0f}), after = counts_of({0.0f, 2.0f});
   Wide squares = 0;
   for (std::size_t i = 0; i < before.size(); ++i) {
@@ -156,7 +157,7 @@ TEST_CASE("a row counts for its class once, and for no class if its target is no
 }
 
 TEST_CASE("long contributions are added piece by piece, and the sum is the same", "[statistic]") {
-  // Of no whole number of pieces or of eights; 70 examples are no whole number of blocks.
+  // Not a multiple of pieces or of eight; 70 examples are not a multiple of blocks.
   constexpr std::size_t kSize = core::kLongContribution + 4099;
   std::vector<float> features;
   for (std::size_t row = 0; row < 70; ++row) {

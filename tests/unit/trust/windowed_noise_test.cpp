@@ -1,4 +1,4 @@
-// Releases that take noise of the last steps back: what they may name, and what they cost.
+// Releases that subtract noise of the last steps: what they may name, and what they cost.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -120,7 +120,7 @@ std::string refusal(const Recipe& recipe, std::uint64_t steps, std::uint64_t win
   return "";
 }
 
-/// The exact sum of one example that is too short to be clipped, another one in each step.
+/// The exact sum of one example that is too short to be clipped, different in each step.
 BoundedOnGrid sum_of_step(std::uint64_t step, std::size_t size, std::size_t first = 0) {
   std::vector<float> x(size);
   for (std::size_t i = 0; i < size; ++i)
@@ -137,7 +137,7 @@ Bounded floating_sum(std::size_t size) {
   return clipped_sum(program, data, {}, 2.0, serial);
 }
 
-/// Gives up its recipes: a mechanism with a window does not ask for them.
+/// Cannot give recipes: a mechanism with a window does not ask for them.
 ScriptedAggregator silent() {
   return ScriptedAggregator([](std::uint64_t) -> ReleaseRecipe { throw Error("was asked"); });
 }
@@ -174,7 +174,7 @@ TEST_CASE("a release has noise of its own, and the very noise of the steps befor
     for (std::size_t i = 0; i < kSize; ++i) expected[i] = static_cast<double>(cells[i]);
     double size = 0.0;
     for (const NoiseTerm& term : recipes.noise(step)) {
-      // A stream of the node alone, to a cell of the sum.
+      // A stream that depends only on the node, in cells of the sum.
       const double sigma = std::fabs(term.multiplier) * kCells;
       std::vector<std::int64_t> alone(kSize, 0);
       RoundedGaussianStream(key, term.node).release(0, sigma, 0, alone, alone);
@@ -187,7 +187,7 @@ TEST_CASE("a release has noise of its own, and the very noise of the steps befor
     double furthest = 0.0;
     for (std::size_t i = 0; i < kSize; ++i)
       furthest = std::max(furthest, std::fabs(released[step][i] - expected[i] * width));
-    // Half a coarse cell, a cell for each stream, and a float's roundings.
+    // Half a coarse cell, one cell for each stream, and a float's roundings.
     CHECK(furthest < 0.51 * coarse);
     CHECK(furthest > 0.4 * coarse);  // it is rounded
   }
@@ -208,7 +208,7 @@ TEST_CASE("noise that is taken back is the same bits on any number of threads, a
     Payments own(recipes);
     CHECK(releases(mechanism, own, 0, 4, kSize) == expected);
   }
-  // As processes have it: one is paid, and tells the others.
+  // As for processes: one is charged, and tells the others.
   Mechanism first(aggregator, key, serial, &recipes);
   Payments own(recipes);
   for (std::uint64_t step = 0; step < 4; ++step) {
@@ -276,21 +276,22 @@ TEST_CASE("copies of a state with other older noise have no new noise in common"
     copies.push_back(std::move(released));
   }
   CHECK(copies[0] == copies[2]);
-  // a_1 = -0.5: what is left of the second releases' difference is that of their own noise.
+  // a_1 = -0.5: the remainder of the second releases' difference is that of their own noise.
   double squares = 0.0;
   for (std::size_t i = 0; i < kSize; ++i) {
     const double own = double(copies[0][1][i]) - double(copies[1][1][i]) +
                        0.5 * (double(copies[0][0][i]) - double(copies[1][0][i]));
     squares += own * own;
   }
-  // Of two independent vectors; 6 standard errors.
+  // For two independent vectors; 6 standard errors.
   const double expected = std::sqrt(2.0) * 1.4 * 2.0 / 10.0;
   CHECK_THAT(std::sqrt(squares / kSize), WithinRel(expected, 6.0 / std::sqrt(2.0 * kSize)));
 }
 
 TEST_CASE("copies of a state that take back another share of it have no new noise in common",
           "[correlated][matrix][mechanism][resume][privacy]") {
-  // Paid for alike. With one new vector, two shares of the older one could be taken off each other.
+  // Charged alike. With a single new vector, two shares of the older one could be subtracted from
+  // each other.
   constexpr std::size_t kSize = 1000;
   const auto aggregator = silent();
   std::vector<std::vector<std::vector<float>>> copies;
@@ -308,7 +309,8 @@ TEST_CASE("copies of a state that take back another share of it have no new nois
   double squares = 0.0;
   for (std::size_t i = 0; i < kSize; ++i) {
     const double data = double(cells[i]) * 2.0 / double(kExactLevels) / 10.0;
-    const double older = -0.25 * (double(copies[0][0][i]) - data);  // a_1 apart, times its noise
+    // a_1 separately, times its noise
+    const double older = -0.25 * (double(copies[0][0][i]) - data);
     const double own = double(copies[0][1][i]) - double(copies[1][1][i]) - older;
     squares += own * own;
   }
@@ -363,7 +365,8 @@ TEST_CASE("noise that is taken back costs what the inverse of its matrix says, f
 
 TEST_CASE("where contributions that oppose each other are the worst, they are what is charged",
           "[correlated][matrix][privacy]") {
-  // C = I - 0.8 shift: aligned ones in two neighbouring steps cost 1.68, opposed ones 4.88.
+  // C = I - 0.8 shift: contributions with the same direction in two neighbouring steps cost 1.68,
+  // opposite ones 4.88.
   const Recipe recipe = banded({1, 0.8, 0.64}, {1, 1, 1});
   const Participation both(1, {{0}, {0}, {}});
   const auto cost = core::cost_of(CorrelatedRecipes::of(recipe, 3, 2), both);
@@ -437,7 +440,7 @@ TEST_CASE("with a window, a step begins with a node of its own, and others are o
   keeps.keep = 1.0;
   CHECK_THAT(refusal(with(3, keeps), 5, 2), ContainsSubstring("keeps, continues or scales"));
   CHECK_THAT(refusal(with(3, noise({{3, 1.0}})), 5, 16), ContainsSubstring("at most 15"));
-  // Without a window, nothing comes back.
+  // Without a window, no node is used again.
   CHECK_THAT(refusal(with(3, noise({{3, 1.0}, {2, -0.5}})), 5, 0), ContainsSubstring("used twice"));
 }
 
@@ -450,7 +453,7 @@ TEST_CASE("the cost of noise that is taken back scales with one factor of all of
   const auto once = recipes({1, 2, 3, 4});
   CHECK(recipes({3, 6, 9, 12}).noise_relative_to(once) == 3.0);
   CHECK_FALSE(recipes({3, 6, 9, 13}).noise_relative_to(once));
-  // The diagonal alone does not tell.
+  // The diagonal alone does not show it.
   CHECK_FALSE(
       CorrelatedRecipes::of(banded({1, -0.5, -0.2}, {1, 2, 3, 4}), 4, 2).noise_relative_to(once));
 }
