@@ -1,4 +1,4 @@
-// The version of PrivGrad and the ABI tag by which the loader recognises a plugin that fits.
+// The version of PrivGrad, and the ABI tag by which the loader recognises compatible plugins.
 #pragma once
 
 #include <cstddef>
@@ -36,11 +36,11 @@
 #error "add this architecture to the privgrad ABI tag"
 #endif
 
-/// Everything that must agree between the framework and a plugin, readable by people.
-/// Not in it, on purpose: the compiler, since gcc and clang follow one ABI for C++ and its library;
-/// the release of libstdc++, which is compatible to older ones, and which the dynamic linker compares
-/// before any code runs; xtensor, TBB, BLAS, -march, NDEBUG. No such type or switch may appear in an
-/// sdk header, so plugins are free to choose them. Before 1.0 a minor release may break the ABI.
+/// Everything on which the framework and a plugin must agree, in readable form. Left out on
+/// purpose: the compiler, because gcc and clang follow one ABI for C++ and its library; the release
+/// of libstdc++, which is compatible with older releases, and which the dynamic linker checks
+/// before any code runs; xtensor, TBB, BLAS, -march and NDEBUG. No sdk header may use such a type
+/// or switch, so plugins are free to choose them. Before 1.0, a minor release may break the ABI.
 #define PRIVGRAD_ABI_TAG                                                                   \
   "privgrad=" PRIVGRAD_TEXT(PRIVGRAD_VERSION_MAJOR) "." PRIVGRAD_TEXT(                     \
       PRIVGRAD_VERSION_MINOR) ";arch=" PRIVGRAD_DETAIL_ARCH ";std=" PRIVGRAD_DETAIL_STDLIB \
@@ -49,7 +49,7 @@
 namespace privgrad {
 
 /// Stored in the section ".privgrad.abi" of every plugin and read from the file before dlopen, so
-/// that not one instruction of a mismatched plugin runs. Layout is frozen; grow it only at the end.
+/// that no instruction of an incompatible plugin runs. The layout is frozen, except for its end.
 struct AbiNote {
   char magic[8] = {'P', 'R', 'V', 'G', 'N', 'O', 'T', '1'};
   std::uint32_t size = sizeof(AbiNote);

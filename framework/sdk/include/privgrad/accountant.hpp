@@ -17,28 +17,28 @@ namespace privgrad {
 /// How an accountant's number relates to the true value.
 enum class BoundKind {
   exact = 1,  ///< Equal to the true value up to float rounding.
-  upper,      ///< Never below the true value.
-  estimate,   ///< Neither; may be printed, cannot guard a budget.
+  upper,      ///< Never smaller than the true value.
+  estimate,   ///< Neither; may be printed but cannot guard a budget.
 };
 
 PRIVGRAD_API std::string_view to_text(BoundKind bound);
 
-/// An epsilon or a delta, and what kind of bound it is.
+/// An epsilon or a delta, and which kind of bound it is.
 struct PrivacyAnswer {
-  double value = 0.0;  ///< >= 0, +infinity if nothing finite can be proved; never NaN.
+  double value = 0.0;  ///< >= 0; +infinity if no finite value can be proved; never NaN.
   BoundKind bound = BoundKind::estimate;
   std::optional<double> lower;  ///< A proven lower bound on the true value, if the method has one.
-  std::string note;  ///< E.g. the optimal order, or a warning; "" if there is nothing to say.
+  std::string note;             ///< For example the optimal order, or a warning; may be "".
 
   bool operator==(const PrivacyAnswer&) const = default;
 };
 
 /// Computes how much privacy a sequence of events has spent.
 ///
-/// Rounding: a BoundKind other than estimate must hold after float rounding too; err upwards.
-/// Threads: const functions may run concurrently; the others may not run beside anything.
+/// Rounding: a BoundKind other than estimate must also hold after float rounding; round upwards.
+/// Threads: const functions may run concurrently; no other function may overlap with any call.
 ///
-/// Example, the middle of an accountant that adds up the rho of Gaussian releases (upward.hpp):
+/// Example: the main part of an accountant that adds up the rho of Gaussian releases (upward.hpp):
 ///
 ///     std::optional<std::string> refuses(const Event& event) const override {
 ///       return first_refusal(event, [](const Event& one) -> std::optional<std::string> {
@@ -64,55 +64,55 @@ class PRIVGRAD_API Accountant {
   Accountant(const Accountant&) = delete;
   Accountant& operator=(const Accountant&) = delete;
 
-  /// Called once, first. Events composed so far are forgotten.
+  /// Called once, before all others. Forgets all events composed so far.
   virtual void start(Adjacency adjacency) = 0;
 
-  /// \returns nothing if this method has a proof for the event (with everything nested in it) under
-  ///   the adjacency of start(); else the reason, with what to do instead where there is something.
+  /// \returns nothing if this method has a proof for the event and everything nested in it, under
+  ///   the adjacency of start(); otherwise the reason, with advice if possible.
   virtual std::optional<std::string> refuses(const Event& event) const = 0;
 
-  /// Adds `count` releases of the event to what was spent.
-  /// \throws PrivacyError with the reason of refuses(); nothing is added then.
+  /// Adds the cost of `count` releases of the event to the total.
+  /// \throws PrivacyError with the reason of refuses(); the total then stays as it was.
   virtual void compose(const Event& event, std::uint64_t count) = 0;
 
   /// \param delta  in (0, 1).
-  /// \returns the smallest epsilon that this method can prove for it, in nats.
+  /// \returns the smallest epsilon that this method can prove for this delta, in nats.
   /// \throws ConfigError outside the range, NumericError if the computation fails.
   virtual PrivacyAnswer epsilon(double delta) const = 0;
 
   /// \param epsilon  >= 0, in nats.
-  /// \returns the smallest delta that this method can prove for it, at most 1.
+  /// \returns the smallest delta that this method can prove for this epsilon, at most 1.
   /// \throws ConfigError outside the range, NumericError if the computation fails.
   virtual PrivacyAnswer delta(double epsilon) const = 0;
 
-  /// Whether it is a privacy filter, which may guard a run in which the cost of each release was
-  /// chosen from the values of earlier ones.
+  /// Whether the accountant is a privacy filter. Only a filter may guard a run in which the cost of
+  /// a release depends on the values of earlier releases.
   ///
-  /// The promise: let a run ask epsilon(delta) after composing each event and before making its
-  /// release, and make it only if the answer is at most a target that was fixed beforehand. However
-  /// the events were chosen from earlier releases, all that is released is then (target, delta)-DP.
-  /// No theorem about events that are fixed beforehand implies this. The last answer below the target
-  /// is no guarantee of its own: it depends on what was released.
+  /// The promise: a run composes each event, then asks for epsilon(delta), and makes the release
+  /// only if the answer is at most a target that was fixed in advance. Then everything that is
+  /// released is (target, delta)-DP, however the events were chosen from earlier releases. A
+  /// theorem about events that are fixed in advance does not imply this. The last answer below the
+  /// target is not a guarantee in itself, because it depends on what was released.
   ///
-  /// A filter takes `zcdp` events; its epsilon grows with their rho.
-  /// \returns the same on every call.
+  /// A filter accepts `zcdp` events, and its epsilon grows with their rho.
+  /// \returns the same value on every call.
   virtual bool is_filter() const { return false; }
 
  protected:
   Accountant() = default;
 };
 
-/// The answer of Accountant::refuses() for a method that composes whatever it can account: the
-/// first reason among the event's releases, found by walking through "composed" and
-/// "self_composed". What happens zero times is not a release, and "unsupported" is refused with the
-/// reason that it brings. So are "random_allocation" and "repeat_and_select", whose costs are not
-/// those of what they are made of, unless the method says that it knows the event.
-/// \param refuses_release  callable as `std::optional<std::string>(const Event&)`; is asked about
-///   every other event, in order, up to the first reason. Events inside a sampled one are its own
-///   to look at. A method that has a theorem for "random_allocation" makes it callable as
-///   `std::optional<std::string>(const RandomAllocationEvent&)`, too, and one that has a theorem for
-///   "repeat_and_select" as `std::optional<std::string>(const RepeatAndSelectEvent&)`; the
-///   candidates are its own to look at.
+/// Implements Accountant::refuses() for a method that can compose whatever it can account for:
+/// returns the first reason among the event's releases, which are found by unfolding "composed" and
+/// "self_composed". An event that happens zero times is not a release. "unsupported" is refused
+/// with the reason that it contains; "random_allocation" and "repeat_and_select" too, because their
+/// cost is not that of their parts, unless the method knows them.
+/// \param refuses_release  callable as `std::optional<std::string>(const Event&)`; called for every
+///   other event in order, until the first reason. It must examine sampled events itself. A method
+///   with a theorem for "random_allocation" also makes it callable as
+///   `std::optional<std::string>(const RandomAllocationEvent&)`, and a method with a theorem for
+///   "repeat_and_select" as `std::optional<std::string>(const RepeatAndSelectEvent&)`; it examines
+///   the candidates itself.
 template <class RefusesRelease>
 std::optional<std::string> first_refusal(const Event& event,
                                          const RefusesRelease& refuses_release) {

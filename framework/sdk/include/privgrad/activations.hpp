@@ -1,18 +1,18 @@
-// The activations: their meaning and their names. Compilers of device code can read it, too.
+// The activations: their definitions and names. Compilers for device code can read this header.
 #pragma once
 
 namespace privgrad {
 
-/// Functions of each element by itself. A NaN passes through every one: an example that went wrong
-/// must not look right.
+/// Elementwise functions. Each of them maps NaN to NaN, so that an example with an error never
+/// looks valid.
 enum class ActivationKind {
   relu = 1,  ///< max(x, 0)
   tanh,
   sigmoid,  ///< 1 / (1 + exp(-x))
-  gelu,     ///< x (1 + erf(x / sqrt(2))) / 2, no approximation by tanh. Hendrycks and Gimpel 2016.
+  gelu,     ///< x (1 + erf(x / sqrt(2))) / 2, without tanh. Hendrycks and Gimpel 2016.
 };
 
-/// What an activation is called in manifests and model files.
+/// The name of an activation in manifests and model files.
 struct ActivationName {
   ActivationKind kind;
   const char* name;

@@ -1,4 +1,4 @@
-// The interface of aggregators: which sums and which noise make up the release of each step.
+// The interface of aggregators: which sums and which noise make up each step's release.
 #pragma once
 
 #include <cstdint>
@@ -13,37 +13,37 @@
 
 namespace privgrad {
 
-/// One Gaussian vector zeta(node) ~ N(0, I), and what it is multiplied by. The same node always means the same vector, within a run.
+/// A Gaussian vector zeta(node) ~ N(0, I), and its multiplier. A node is always the same vector.
 ///
-/// An aggregator without a window names each node once: a later step that wants the noise of an
-/// earlier one names that step. With a window (Aggregator::window()), the first term of a step is a
-/// node that no earlier step has named, with a multiplier above 0; the others are first terms of
-/// steps within the window, and mean the same vectors.
+/// An aggregator without a window names each node only once: a later step that needs the noise of
+/// an earlier one refers to that step. With a window (Aggregator::window()), the first term of a
+/// step is a node that no earlier step has named, with a multiplier above 0; the other terms are
+/// first terms of earlier steps within the window, with the same vectors.
 struct NoiseTerm {
   std::uint64_t node = 0;
-  double multiplier = 0.0;  ///< In units of the L2 bound of one unit's contribution to one step.
+  double multiplier = 0.0;  ///< In units of the L2 bound of a unit's contribution to a step.
 };
 
-/// The whole noise of an earlier step's release, carried along like the data of that release.
+/// The total noise of an earlier step's release, carried over like the data of that release.
 struct EarlierNoise {
-  std::uint64_t step = 0;  ///< Before the step of the recipe.
-  double share = 0.0;      ///< 1: as much of it as of the data.
+  std::uint64_t step = 0;  ///< An earlier step than the step of the recipe.
+  double share = 0.0;      ///< 1: the noise is carried over in the same proportion as the data.
 };
 
-/// The recipe by which one step's release is made from the bounded sums x so far and from noise:
+/// The recipe that makes one step's release from the bounded sums x so far and from noise:
 ///
 ///     s_t = keep_t s_{t-1} + x_t                                                     (s_{-1} = 0)
 ///     z_t = sum_i share_i K(step_i, t) z_{step_i} + sum_j multiplier_j zeta(node_j)
 ///     released_t = scale (s_t + l2_bound z_t) / divisor
 ///
-/// where K(u, t) = keep_{u+1} ... keep_t is what step t still holds of the data of step u. With a
-/// share of 1 the release continues that of the earlier step: what comes new between them is
-/// s_t - K s_u, the data of the steps u+1 to t, and that has the noise of this step's nodes. A tree
-/// is made of such recipes, and every lower-triangular matrix mechanism can be.
+/// where K(u, t) = keep_{u+1} ... keep_t is the factor with which the data of step u enter step t.
+/// With a share of 1 the release continues the release of the earlier step u: the new part s_t - K
+/// s_u, which is the data of the steps u+1 to t, gets the noise of this step's nodes. Trees are
+/// made of such recipes, and every lower-triangular matrix mechanism can be.
 ///
-/// `keep` = 0, no `earlier` and a `scale` of 1 in all steps is independent noise, or, with a window,
-/// that of a banded noising matrix N: z_t = sum_j N_{t,t-j} zeta(t - j). All recipes of an aggregator
-/// with a window are so.
+/// If `keep` = 0, `earlier` is empty and `scale` = 1 in all steps, the noise is independent or,
+/// with a window, that of a banded noising matrix N: z_t = sum_j N_{t,t-j} zeta(t - j). All recipes
+/// of an aggregator with a window must have this form.
 struct ReleaseRecipe {
   double keep = 0.0;
   std::vector<EarlierNoise> earlier = {};
@@ -54,26 +54,26 @@ struct ReleaseRecipe {
 /// The largest window of an aggregator.
 inline constexpr std::uint64_t kMostNoiseWindow = 15;
 
-/// The public facts of the plan that an aggregator may use.
+/// The public facts of the plan that are available to an aggregator.
 struct AggregationPlan {
   std::uint64_t steps = 0;
-  // One per step; valid during start() only.
+  // One per step; valid only during start().
   std::span<const double> noise_multipliers;    ///< > 0.
   std::span<const double> clip_norms = {};      ///< > 0.
   std::span<const double> learning_rates = {};  ///< >= 0.
   RunFacts facts = {};
 };
 
-/// Decides how bounded sums become releases.
+/// Decides how bounded sums are turned into releases.
 ///
-/// An aggregator is a public linear recipe and never touches data: the core runs the recipe, draws
-/// the noise and derives from the same recipe what is charged, so that what is charged is what was
-/// done. Independent noise uses one fresh node per step; trees and matrix mechanisms continue the
-/// noise of earlier steps.
+/// An aggregator is a public linear recipe and never receives data: the core runs the recipe, draws
+/// the noise, and derives the charge from the same recipe, so that the charge always matches what
+/// was done. Independent noise uses one fresh node per step; trees and matrix mechanisms continue
+/// the noise of earlier steps.
 ///
 /// Threads: const functions may run concurrently.
 ///
-/// Example, independent Gaussian noise in every step:
+/// Example: independent Gaussian noise in every step:
 ///
 ///     class Independent final : public Aggregator {
 ///      public:
@@ -96,100 +96,100 @@ class PRIVGRAD_API Aggregator : public Stateful {
 
   ~Aggregator() override;
 
-  /// Called once, before recipe(); again with other multipliers while a schedule is being
+  /// Called once, before recipe(); called again with other multipliers while a schedule is
   /// calibrated.
   virtual void start(const AggregationPlan& plan) = 0;
 
   /// \param step  0-based, below the plan's steps.
-  /// \returns finite numbers; the same for the same step, on every call and thread.
+  /// \returns finite numbers; always the same for the same step, on every call and thread.
   virtual ReleaseRecipe recipe(std::uint64_t step) const = 0;
 
   /// The number of steps whose noise a later step may name again; fixed by start(), at most
-  /// kMostNoiseWindow. The core draws that noise anew from the keys of these steps, which it keeps:
-  /// it takes time, and no memory.
+  /// kMostNoiseWindow. The core keeps the keys of these steps and draws their noise again, which
+  /// takes time but no memory.
   virtual std::uint64_t window() const { return 0; }
 
-  // ---- What only some aggregators have; by default none of it.
+  // ---- Optional functions; the defaults suit most aggregators.
 
-  /// Numbers that an optimisation finds, whose last digits depend on the processor. The core asks for
-  /// them when a run is planned for the first time, and keeps them in its lock file: who resumes or
-  /// verifies it uses the same ones.
-  /// \param plan  as for start().
-  /// \returns finite numbers that depend on the plan alone; the same for noise multipliers that
-  ///   differ in one factor. Empty: it optimises nothing.
+  /// Numbers that are found by optimisation, so that their last digits depend on the processor. The
+  /// core asks for them when a run is planned for the first time and stores them in its lock file;
+  /// resuming and verifying the run use the stored numbers.
+  /// \param plan  the same as for start().
+  /// \returns finite numbers that depend only on the plan; noise multipliers that differ by a
+  ///   common factor must give the same numbers. Empty: the aggregator optimises nothing.
   virtual std::vector<double> optimized(const AggregationPlan& /*plan*/) const { return {}; }
-  /// Called before start() with what optimized() found, unless that is empty. What is charged follows
-  /// from the recipes that start() makes of them.
-  /// \throws ConfigError for numbers that optimized() cannot have found.
+  /// Called before start() with the result of optimized(), unless that is empty. The charge follows
+  /// from the recipes that start() then makes.
+  /// \throws ConfigError for numbers that cannot be a result of optimized().
   virtual void use(std::span<const double> /*numbers*/) {}
 
-  /// Of an aggregator with a window: a matrix C with few bands that its N is the inverse of, or
-  /// nearly. Where examples take part by coins, at least as many steps apart as C has bands (sampler
-  /// cyclic_poisson), the core charges the run as C X + zeta / phi, of which each step's draw
-  /// amplifies the privacy. It finds by itself, from the recipes that run, how far C N is from the
-  /// identity, and phi from that; so what is named here decides what a run costs, and never whether
-  /// that is right. Called after start().
-  /// \returns c_0 = 1, c_1, ...: the entry of C at row t + j and column t is c_j over the multiplier
-  ///   of step t's own noise. Empty: the aggregator is for public orders alone.
+  /// For an aggregator with a window: a matrix C with few bands whose inverse is N, at least
+  /// approximately. If a sampler draws examples by coins, with an example's steps at least as far
+  /// apart as C has bands (sampler cyclic_poisson), the core charges the run as C X + zeta / phi,
+  /// amplified by each step's draw. The core computes from the actual recipes how far C N is from
+  /// the identity, and phi from that. The answer thus affects what a run costs, never whether the
+  /// charge is correct. Called after start().
+  /// \returns c_0 = 1, c_1, ...: the entry of C at row t + j and column t is c_j divided by the
+  ///   multiplier of step t's own noise. Empty: the aggregator only works with public orders.
   virtual std::vector<double> strategy() const { return {}; }
 
-  /// The number of steps that it is best used for, where a theorem says so (`steps: auto`).
+  /// The best number of steps for the aggregator, if a theorem gives one (`steps: auto`).
   /// \param facts  without steps.
-  /// \returns a whole number >= 1; nothing: there is no such theorem.
+  /// \returns a whole number >= 1; nothing if there is no such theorem.
   /// \throws ConfigError if the theorem does not cover these facts.
   virtual std::optional<AutoValue> auto_steps(const RunFacts& /*facts*/) const {
     return std::nullopt;
   }
 
-  /// What became of its parameters that were given as `auto`, once it is started.
+  /// The values chosen for parameters that were given as `auto`. Called after start().
   virtual std::vector<AutoValue> auto_values() const { return {}; }
 
  protected:
   Aggregator() = default;
 };
 
-/// A difference of an example's gradients, each clipped to the clip norm first, at two iterates. An
-/// epoch's anchor is the iterate that its first step begins with.
+/// A difference of one example's gradients at two iterates, each clipped to the clip norm first. An
+/// epoch's anchor is the iterate at the beginning of its first step.
 enum class GradientDifference {
-  since_anchor,     ///< At the iterate of the step, minus at the epoch's anchor.
-  between_anchors,  ///< At the epoch's anchor, minus at the anchor of the epoch before.
+  since_anchor,     ///< The gradient at the step's iterate minus that at the epoch's anchor.
+  between_anchors,  ///< That at the epoch's anchor minus that at the previous epoch's anchor.
 };
 
 /// Optional ability of an aggregator: instead of gradients, the core sums up three vectors of each
-/// example of the batch, and releases each by a recipe of its own.
+/// example of the batch, and releases each sum by its own recipe.
 ///
-/// The first is the gradient at the epoch's anchor, clipped as the manifest says: x_t of recipe().
-/// The others are differences of clipped gradients, clipped once more, to difference_bound(): that
-/// they are short is enforced, whatever the model, and charged as enforced. All three are accounted
-/// together, as one mechanism.
+/// The first vector is the gradient at the epoch's anchor, clipped as the manifest says: x_t of
+/// recipe(). The others are differences of clipped gradients, which are clipped again, to
+/// difference_bound(): the core enforces this bound for every model and charges for the enforced
+/// bound. All three are accounted together, as one mechanism.
 class PRIVGRAD_API UsesGradientDifferences {
  public:
   virtual ~UsesGradientDifferences();
 
-  /// Steps of an epoch, > 0: anchors are set at the steps 0, epoch_steps(), 2 epoch_steps(), ...
+  /// Number of steps of an epoch, > 0: anchors are set at 0, epoch_steps(), 2 epoch_steps(), ...
   virtual std::uint64_t epoch_steps() const = 0;
 
-  /// The longest difference that is let through in this step, in units of the clip norm.
+  /// The bound to which differences are clipped in this step, in units of the clip norm.
   /// \returns in [0, 2]; 0 in a step whose differences are 0 anyway.
   virtual double difference_bound(GradientDifference difference, std::uint64_t step) const = 0;
 
-  /// As Aggregator::recipe(), with the differences of this kind for x; multipliers are in units of
+  /// Like Aggregator::recipe(), with the differences of this kind as x; multipliers are in units of
   /// the clip norm.
   /// \param step  0-based; for between_anchors counted from the first step of the second epoch.
   virtual ReleaseRecipe difference_recipe(GradientDifference difference,
                                           std::uint64_t step) const = 0;
 
-  /// Makes what the optimizer gets from what was released: post-processing. Steps come in order.
-  /// \param at_anchor        released by recipe().
-  /// \param since_anchor     released by difference_recipe().
-  /// \param between_anchors  the same; empty in the first epoch.
-  /// \param out              the combined gradient, of the same size.
+  /// Computes the optimizer's gradient from released vectors: post-processing. Steps come in order.
+  /// \param at_anchor  released by recipe().
+  /// \param since_anchor  released by difference_recipe().
+  /// \param between_anchors  released by difference_recipe(); empty in the first epoch.
+  /// \param out  the combined gradient, of the same size.
   virtual void combine(std::uint64_t step, std::span<const float> at_anchor,
                        std::span<const float> since_anchor, std::span<const float> between_anchors,
                        std::span<float> out) = 0;
 
-  /// \returns the standard deviation of the noise in each coordinate of what combine() makes, for
-  ///   every step, in units of the clip norm over the divisor.
+  /// \returns for every step, the standard deviation of the noise in each coordinate of combine()'s
+  ///   result, in units of the clip norm divided by the divisor.
   virtual std::vector<double> combined_noise() const = 0;
 };
 

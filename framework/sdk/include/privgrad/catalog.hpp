@@ -1,4 +1,4 @@
-// The catalog of components: find one by kind and name, and create it from parameters.
+// The catalog of components: finds a component by kind and name, and creates it from parameters.
 #pragma once
 
 #include <deque>
@@ -13,30 +13,30 @@
 
 namespace privgrad {
 
-/// The plugin that a component comes from, as the lock file and the run record name it.
+/// The plugin that contains a component, as the lock file and the run record describe it.
 struct PluginIdentity {
   std::string name;
   std::string version;
   std::string sha256;  ///< SHA-256 of the loaded file, 64 lower-case hex digits.
   std::string abi_tag;
   std::string file;  ///< Absolute path.
-  /// The record that this very file passed `privgrad plugins test`; "" if there is none.
+  /// The record that this exact file passed `privgrad plugins test`; "" if there is none.
   std::string record = {};
   std::string record_problem =
-      {};  ///< Why an existing record does not count; "" if no record was found.
+      {};  ///< Why an existing record is not valid; "" if no record was found.
 
   bool is_tested() const noexcept { return !record.empty(); }
 };
 
-/// One component on offer: its declaration and the plugin that brings it.
+/// One available component: its declaration and the plugin that contains it.
 struct PRIVGRAD_API Component {
   Factory factory;
   std::shared_ptr<const PluginIdentity> plugin;
-  std::shared_ptr<const void> library;  ///< Keeps the code mapped.
+  std::shared_ptr<const void> library;  ///< Keeps the plugin's code mapped.
   std::string full_name() const { return plugin->name + ":" + factory.info.name; }
 };
 
-/// Destroys a component with its own plugin's code, then lets go of the library, in that order.
+/// Destroys a component with its own plugin's code, and then releases the library, in that order.
 template <class Interface>
 struct ComponentDeleter {
   void (*destroy)(void*) noexcept = nullptr;
@@ -44,21 +44,21 @@ struct ComponentDeleter {
   void operator()(Interface* object) const noexcept { destroy(object); }
 };
 
-/// A component that the caller owns. Safe to keep longer than the catalog and the host.
+/// A component that the caller owns. It may outlive the catalog and the host.
 template <class Interface>
 using ComponentPtr = std::unique_ptr<Interface, ComponentDeleter<Interface>>;
 
-/// A component that a plugin's file lists, whose code may not be loaded yet.
+/// A component listed in a plugin's file, whose code may not be loaded yet.
 struct PRIVGRAD_API OfferedComponent {
   std::string kind;
   std::string name;
   bool operator==(const OfferedComponent&) const = default;
 };
 
-/// All components, by name: filled by the host, used by the core to compose pipelines. A plugin is
-/// loaded when one of its components is asked for, so that nothing depends on plugins that nobody
-/// names. Copies share what they hold.
-/// Threads: may be asked by several threads; what loads a plugin waits for the others.
+/// All components, by name: the host fills the catalog, and the core uses it to build pipelines. A
+/// plugin is loaded when one of its components is needed, so a run never depends on plugins that
+/// nobody names. Copies share their content. Threads: may be used by several threads; calls that
+/// load a plugin wait for each other.
 class PRIVGRAD_API Catalog {
  public:
   Catalog();
@@ -66,26 +66,26 @@ class PRIVGRAD_API Catalog {
   void add(const std::shared_ptr<const PluginIdentity>& plugin,
            const std::shared_ptr<const void>& library, const std::vector<Factory>& factories);
 
-  /// The plugin that comes with the program has the first claim to a name: a component of the same
-  /// kind and name from elsewhere is found by its full name alone.
+  /// The program's own plugins have the first claim to a name: a component from elsewhere with the
+  /// same kind and name is found only by its full name.
   enum class Origin { program = 1, elsewhere };
   /// Offers the components of a plugin that is not loaded yet.
-  /// \param file  the plugin's, for messages.
-  /// \param load  adds all of them, and nothing else; called once at most; throws PluginError.
+  /// \param file  the plugin's file, for messages.
+  /// \param load  adds exactly these components; called at most once; throws PluginError.
   void offer(std::string plugin, std::string file, Origin origin,
              std::vector<OfferedComponent> components, std::function<void(Catalog&)> load);
 
-  /// The bare name of a component means that of this plugin, unless the program has one.
+  /// Makes the bare name of a component mean that of this plugin, unless the program has one.
   void claim(OfferedComponent component, std::string plugin);
 
-  /// A file that looked like a plugin and was refused; mentioned when a component is not found.
+  /// Remembers a refused file that looked like a plugin, for messages about missing components.
   void add_refused(std::string file, std::string why);
 
-  /// \param id  "name", or "plugin:name" when two plugins offer the same name.
+  /// \param id  "name", or "plugin:name" if two plugins offer the same name.
   /// \returns a component that lives as long as the catalog.
-  /// \throws ConfigError  unknown (with the nearest name) or ambiguous (with all full names).
-  /// \throws PluginError  the plugin was built for another version of the interface, or cannot be
-  ///   loaded.
+  /// \throws ConfigError if it is unknown (with the nearest name) or ambiguous (with all names).
+  /// \throws PluginError if the plugin was built for another version of the interface, or cannot
+  ///   be loaded.
   template <class Interface>
   const Component& find(std::string_view id) const {
     return find(Interface::kKind, Interface::kInterfaceVersion, id);
@@ -99,7 +99,7 @@ class PRIVGRAD_API Catalog {
     return {object, {component.factory.destroy, component.library}};
   }
 
-  /// Both in one, for code and tests.
+  /// find() and make() in one call, for code and tests.
   /// \throws ConfigError for parameters that do not fit.
   template <class Interface>
   ComponentPtr<Interface> create(std::string_view id, const Value& params) const {
@@ -111,21 +111,21 @@ class PRIVGRAD_API Catalog {
     std::string file;
     std::string why;
   };
-  /// All components. Loads every plugin; those that cannot be loaded are refused.
+  /// All components. Loads every plugin; plugins that cannot be loaded count as refused.
   const std::deque<Component>& components() const;
-  /// The components of a kind and name, in the order of their plugins. Loads the plugins that have
+  /// The components of a kind and name, in the order of their plugins. Loads the plugins that list
   /// one.
-  /// \param kind  "": of every kind.
-  /// \param name  "": of every name.
+  /// \param kind  "": every kind.
+  /// \param name  "": every name.
   std::vector<const Component*> components_of(std::string_view kind,
                                               std::string_view name = {}) const;
-  /// Those whose plugins are loaded so far.
+  /// The components whose plugins have been loaded so far.
   std::vector<const Component*> loaded() const;
-  /// What the plugins list, loaded or not, as "kind/name" and "kind/plugin:name". Loads nothing.
+  /// Everything the plugins list, as "kind/name" and "kind/plugin:name". Loads nothing.
   std::vector<std::string> ids() const;
-  /// The names of the components of one kind, sorted, each once. Loads nothing.
+  /// The names of the components of a kind, sorted, without duplicates. Loads nothing.
   std::vector<std::string> names_of(std::string_view kind) const;
-  /// The plugin that the bare name of a component means; "" if there is none, or several.
+  /// The plugin that the bare name of a component refers to; "" if there is none, or several.
   std::string owner_of(std::string_view kind, std::string_view name) const;
   std::vector<Refusal> refused() const;
 

@@ -1,4 +1,4 @@
-// The state of a component that is saved with a run: named members, in one list.
+// The state of a component that is saved with a run: a list of named members.
 #pragma once
 
 #include <cstdint>
@@ -10,27 +10,27 @@
 
 namespace privgrad {
 
-/// A member of a component's state, where it lies: a whole number, or numbers.
+/// A member of a component's state, in place: a whole number or a list of numbers.
 struct StateMember {
-  std::string_view name;  ///< Unique in the component.
+  std::string_view name;  ///< Unique within the component.
   std::variant<std::uint64_t*, std::vector<float>*> value;
 };
 
-/// A component that may have a state: what it remembers of the steps so far. The core writes it into
-/// checkpoints, reads it from there and compares it, all by one list.
+/// A component that may have a state: what it remembers from earlier steps. The core writes this
+/// state to checkpoints, reads it back and compares it, all by means of one list.
 class PRIVGRAD_API Stateful {
  public:
   virtual ~Stateful();
 
-  /// Lists all that start() sets and steps change, so that an instance that was started alike, and
-  /// has these values, goes on with the same bits.
-  /// \returns the members, which live as long as this; the same names in the same order on every
-  ///   call. Empty: no step knows anything of another one.
+  /// Lists everything that start() sets and that steps change, so that another instance that was
+  /// started in the same way and has the same values continues with the same bits.
+  /// \returns the members, which live as long as this object; the same names in the same order on
+  ///   every call. Empty: no step depends on an earlier one.
   virtual std::vector<StateMember> state() { return {}; }
 
-  /// Called after start(), once the core has given all members the values of a saved state. Numbers
-  /// are finite.
-  /// \throws ConfigError for values that no run can have left.
+  /// Called after start() and after the core has set all members to the values of a saved state.
+  /// Numbers are finite.
+  /// \throws ConfigError for values that no run can have produced.
   virtual void restored() {}
 
  protected:

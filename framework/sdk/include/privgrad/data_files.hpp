@@ -1,4 +1,4 @@
-// For data sources that read files, so that the core can name these files and watch them.
+// For data sources that read files, so that the core can name and watch these files.
 #pragma once
 
 #include <filesystem>
@@ -9,8 +9,8 @@
 
 namespace privgrad {
 
-/// The same text for the same file or folder, by whatever path: its device and number there, or the
-/// path where there is no such file.
+/// The same text for the same file or folder, whatever path is given: its device and inode number,
+/// or the path if no such file exists.
 PRIVGRAD_API std::string file_identity(const std::filesystem::path& path);
 
 }  // namespace privgrad

@@ -17,59 +17,59 @@ namespace privgrad {
 
 enum class Split { train = 1, test };
 
-/// Which rows of which file a split has, told by parameters and directories alone and never by what
-/// the rows hold.
+/// Which rows of which file belong to a split. This follows only from parameters and directories,
+/// never from the content of the rows.
 struct RowOrigin {
-  std::string file;       ///< file_identity(), or the name of rows that a program lends.
+  std::string file;       ///< file_identity(), or the name of rows in a program's memory.
   std::string name;       ///< For messages: the path as it was given.
-  std::string part = {};  ///< Which array or data set of the file, where it has several.
+  std::string part = {};  ///< Which array or data set of the file, if it has several.
   std::size_t first = 0;  ///< Row numbers [first, end), in the order of the file.
   std::size_t end = std::numeric_limits<std::size_t>::max();
 };
 
-/// The facts about the data that a plan may use, from headers and counts alone.
+/// The facts about the data that a plan may use. They follow only from headers and counts.
 struct DataInfo {
   ExampleShape shape;
   std::size_t train_rows = 0;
   std::size_t test_rows = 0;  ///< 0 unless has_test_split.
-  /// Facts in here that were read off private rows, each in a few words that end with the parameter
-  /// which declares it instead: "number of classes (classes)".
+  /// Facts in this struct that were computed from private rows, each in a few words that end with
+  /// the parameter that would declare it instead: "number of classes (classes)".
   std::vector<std::string> unaccounted;
-  /// True if only rows in front of others were taken (`limit`): then one row decides about
-  /// another's place.
+  /// True if only the first rows were taken (`limit`): then one row decides whether another belongs
+  /// to the data.
   bool first_rows_only = false;
-  /// True if rows were taken or left by what they hold (`keep_labels`).
+  /// True if rows were selected by their content (`keep_labels`).
   bool rows_chosen_by_value = false;
-  /// The names of the classes, one for each; empty: they have no names but their numbers. Names
-  /// that were read off private rows are listed in `unaccounted`.
+  /// The names of the classes, one for each; empty: the classes only have numbers. Names that were
+  /// found in private rows are listed in `unaccounted`.
   std::vector<std::string> class_names = {};
   /// The names of the features, one for each in row-major order; empty: they have no names. Public:
-  /// names of columns and what a manifest declares, nothing read off rows.
+  /// names of columns and what a manifest declares, never taken from rows.
   std::vector<std::string> feature_names = {};
-  /// Parameters of this source with which rows of other files become the same features and classes:
-  /// all but those that name files or choose rows. A model file keeps them, and `privgrad predict`
-  /// completes a section with them. Public, as above; null: none are needed.
+  /// The parameters with which rows of other files get the same features and classes: all except
+  /// those that name files or choose rows. A model file stores them, and `privgrad predict` uses
+  /// them. Public, as above; null: none are needed.
   Value reading = {};
-  /// Remarks about the rows for somebody who may look at them, a sentence each. Read off private
-  /// rows: in research mode they are shown on standard error, and nowhere else ever.
+  /// Remarks about the rows, one sentence each, for people who may see the rows. Computed from
+  /// private rows: printed on standard error in research mode, and nowhere else.
   std::vector<std::string> remarks = {};
-  /// False: the rows have no targets, what stands there means nothing. They can be predicted, and
-  /// neither trained on nor compared with.
+  /// False: the rows have no targets, and the stored targets mean nothing. Such rows can be
+  /// predicted, but they cannot be used for training or for comparison.
   bool has_targets = true;
-  /// Whether the parameters ask for test rows: public, while that some row fell to the test side is
-  /// a fact about rows.
+  /// Whether the parameters ask for test rows. This is public; whether some row actually became a
+  /// test row is a fact about rows.
   bool has_test_split = false;
-  /// Where the rows of each split are from. Test rows that are declared public are refused where
-  /// they are training rows. Empty: the source does not tell.
+  /// Where the rows of each split come from. Test rows that are declared public are refused if they
+  /// are also training rows. Empty: the source does not say.
   std::vector<RowOrigin> train_origins = {}, test_origins = {};
 };
 
-/// Reads the examples.
+/// Reads examples.
 ///
-/// Privacy: sees private rows. It draws no conclusions from them but those named in DataInfo.
+/// Privacy: receives private rows, and derives nothing from them except what DataInfo lists.
 /// Threads: calls on one instance never overlap.
 ///
-/// Example, two classes at -1 and 1, without test rows:
+/// Example: two classes at -1 and 1, without test rows:
 ///
 ///     class TwoPoints final : public DataSource {
 ///      public:
@@ -99,61 +99,61 @@ class PRIVGRAD_API DataSource {
   DataSource& operator=(const DataSource&) = delete;
 
   /// Opens the files and reads what the plan needs.
-  /// \throws IoError naming the file and what is wrong with it: absent, truncated, mislabelled,
-  ///   oversized.
+  /// \throws IoError that names the file and what is wrong with it: absent, truncated, mislabelled,
+  ///   too large.
   virtual DataInfo info() = 0;
 
-  /// \returns all examples of the split, in the source's order, of the shape and number that info()
-  ///   said.
-  /// \throws IoError as above, and for NaN, infinities, or images and labels that disagree in
-  ///   number.
+  /// \returns all examples of the split, in the source's order, with the shape and number that
+  ///   info() returned.
+  /// \throws IoError as above, and for NaN, infinities, or different numbers of images and
+  ///   labels.
   virtual Dataset read(Split split) = 0;
 
-  // ---- What only some sources can; by default none of it.
+  // ---- Optional functions; the defaults suit most sources.
 
-  /// What info() will list as unaccounted, where the rows are from, and of which shape they are,
-  /// from which it follows what a model and its program promise, said before a row is looked at.
-  /// What is refused for these is then refused with the same words and exit code whatever any row
-  /// holds, also one that cannot be read. The conformance suite tests it.
+  /// What info() will list as unaccounted, where the rows come from, and their shape, from which
+  /// follow the promises that a model and its program make. All this is known before any row is
+  /// read. A refusal for one of these reasons then has the same text and exit code whatever the
+  /// rows contain, even if a row cannot be read. The conformance suite tests it.
   ///
-  /// Privacy: follows from parameters, names of files and columns, and headers alone.
-  /// \returns of what info() will say: unaccounted, first_rows_only, rows_chosen_by_value,
-  ///   has_test_split, train_origins and test_origins; and shape, or no features in it where rows
-  ///   are needed to tell it. All else means nothing. Nothing: it does not know before it looks.
-  /// \throws IoError  a file is absent, or its header is broken.
+  /// Privacy: depends only on parameters, names of files and columns, and headers.
+  /// \returns the members unaccounted, first_rows_only, rows_chosen_by_value, has_test_split,
+  ///   train_origins and test_origins of info(), and shape, without features if they depend on
+  ///   rows. The other members have no meaning. Nothing: the source must read rows first.
+  /// \throws IoError if a file is absent, or its header is broken.
   virtual std::optional<DataInfo> foreseen_info() { return std::nullopt; }
 
-  /// The files of all splits, of a source that reads files.
+  /// The files of all splits, for a source that reads files.
   /// \throws IoError if they cannot be found.
   virtual std::vector<std::filesystem::path> files() { return {}; }
 
-  /// For rows that one may look at: what a manifest could declare about them. No plan and no run
-  /// calls it.
-  /// \returns an object of parameters to add to those that the source has: declarations that fit
-  ///   all rows of the training files (types, ranges, values, classes). They are facts about these
-  ///   rows. Nothing: there is nothing to declare.
+  /// For rows that the user may see: what a manifest could declare about them. No plan and no run
+  /// calls this function.
+  /// \returns an object of parameters to add to the source's own: declarations that fit all rows of
+  ///   the training files (types, ranges, values, classes). They are facts about these rows.
+  ///   Nothing: there is nothing to declare.
   /// \throws IoError as info(), except for rows that do not fit the declarations.
   virtual std::optional<Value> suggest() { return std::nullopt; }
-  /// \returns what somebody should look at in the last answer of suggest(), a line each: a column that
-  ///   was left out or whose values do not all fit. Facts about the rows, as the answer.
+  /// \returns remarks about the last answer of suggest() that a person should check, one line each:
+  ///   for example a column that was left out or does not fit. These are facts about rows, too.
   virtual std::vector<std::string> notes() { return {}; }
 
-  /// The names of all columns, features or not, of a source that can keep the texts of columns beside
-  /// its rows, so that predictions can be told apart by an id. No plan and no run calls these three.
-  /// The conformance suite tests them.
+  /// The names of all columns, whether features or not, for a source that can keep the texts of
+  /// some columns together with its rows, for example an id that tells predictions apart. No plan
+  /// and no run calls this function or the next two. The conformance suite tests them.
   ///
-  /// Privacy: what it keeps is as private as the rows, and stands beside the predictions of these rows
-  /// alone.
+  /// Privacy: the kept texts are as private as the rows, and appear only beside the predictions of
+  /// these rows.
   /// \throws IoError as info().
   virtual std::vector<std::string> columns() { return {}; }
-  /// From now on the texts of these columns are kept. Which columns are features does not change.
+  /// Keeps the texts of these columns from now on. This does not change which columns are features.
   /// Called at most once, before info() and read().
-  /// \param names  some of columns(), each once.
+  /// \param names  some of columns(), without duplicates.
   // NOLINTNEXTLINE(performance-unnecessary-value-param): who keeps them takes them over
   virtual void keep(std::vector<std::string> /*names*/) {}
   /// Called after read(split), once for each split.
-  /// \returns for each of the names that keep() was given the texts of the rows, in the order of
-  ///   read(split): bytes as they are in the table, not always UTF-8.
+  /// \returns for each name given to keep(), the texts of the rows in the order of read(split): the
+  ///   bytes of the table, which are not always UTF-8.
   virtual std::vector<std::vector<std::string>> kept(Split /*split*/) { return {}; }
 
  protected:

@@ -1,4 +1,4 @@
-// The folder where downloaded data sets are kept, for data sources that look there.
+// The folder of downloaded data sets, for data sources that look there.
 #pragma once
 
 #include <filesystem>
@@ -8,14 +8,14 @@
 
 namespace privgrad {
 
-/// The folder where `privgrad data fetch` keeps data sets, each in a folder of its name:
-/// PRIVGRAD_CACHE_DIR, else XDG_CACHE_HOME/privgrad/datasets, else ~/.cache/privgrad/datasets. It
-/// need not exist.
-/// \returns an empty path if the environment names no home either.
+/// The folder in which `privgrad data fetch` stores data sets, each in a folder with its name:
+/// PRIVGRAD_CACHE_DIR, or else XDG_CACHE_HOME/privgrad/datasets, or else
+/// ~/.cache/privgrad/datasets. It need not exist.
+/// \returns an empty path if the environment does not define a home directory either.
 PRIVGRAD_API std::filesystem::path dataset_cache();
 
-/// The last file to appear in a folder of the cache; without it a data set is not complete. Its
-/// lines are those of sha256sum.
+/// The last file to be written to a folder of the cache; a data set without it is incomplete. The
+/// format is that of sha256sum.
 inline constexpr std::string_view kChecksumFile = "SHA256SUMS";
 
 }  // namespace privgrad

@@ -1,4 +1,4 @@
-// The error types of the framework and its plugins; throw one of these, and nothing else.
+// The error types of the framework and its plugins; throw only these.
 #pragma once
 
 #include <stdexcept>
@@ -8,14 +8,14 @@
 
 namespace privgrad {
 
-/// Base of every error that the framework or a plugin reports.
+/// Base class of every error that the framework or a plugin reports.
 ///
-/// The destructors are defined in libprivgrad_sdk.so (the "key functions"), so there is one
-/// typeinfo per class in the process and `catch (const Error&)` works across libraries. Never
-/// derive from Error in a header without doing the same.
+/// The destructors are defined in libprivgrad_sdk.so (they are the "key functions"), so each class
+/// has one typeinfo in the process and `catch (const Error&)` works across libraries. Never derive
+/// from Error in a header without doing the same.
 ///
-/// The message says who, what is wrong, and what is allowed; one line, no full stop. The command
-/// maps the types to its exit codes (in brackets).
+/// The message says who reports it, what is wrong, and what is allowed, in one line without a full
+/// stop. The command maps the types to its exit codes (in brackets).
 class PRIVGRAD_API Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -36,7 +36,7 @@ class PRIVGRAD_API PrivacyError : public Error {
   ~PrivacyError() override;
 };
 
-/// A file or device could not be read or written, or holds something else than promised. [4]
+/// A file or device could not be read or written, or has unexpected content. [4]
 class PRIVGRAD_API IoError : public Error {
  public:
   using Error::Error;
@@ -50,7 +50,7 @@ class PRIVGRAD_API PluginError : public Error {
   ~PluginError() override;
 };
 
-/// A computation produced a value that must not be used (NaN, empty spectrum, no convergence). [1]
+/// A computation produced an unusable value (NaN, empty spectrum, no convergence). [1]
 class PRIVGRAD_API NumericError : public Error {
  public:
   using Error::Error;

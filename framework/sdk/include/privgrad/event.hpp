@@ -30,11 +30,11 @@ struct DiscreteGaussianEvent {
   double sigma = 0.0;            ///< > 0, in grid units.
   std::int64_t sensitivity = 1;  ///< >= 0, in grid units.
 };
-/// Anything that is known to be rho-zCDP under the accountant's adjacency.
+/// Any mechanism known to be rho-zCDP under the accountant's adjacency.
 struct ZcdpEvent {
   double rho = 0.0;  ///< >= 0.
 };
-/// `of`, run on a batch that holds every example independently with this probability.
+/// `of`, run on a batch that contains every example independently with this probability.
 struct PoissonSampledEvent {
   double sampling_probability = 0.0;  ///< In [0, 1].
   std::shared_ptr<const Event> of;
@@ -45,17 +45,17 @@ struct SampledWithoutReplacementEvent {
   std::int64_t sample_size = 0;
   std::shared_ptr<const Event> of;
 };
-/// An epoch of that many steps, each of which runs `of` on a batch of its own: before it, every
-/// example draws one of the steps, each as likely as any other, independently of all others and of
-/// the data, and is in the batch of that step alone.
+/// An epoch of `steps` steps, each of which runs `of` on its own batch: before the epoch, every
+/// example draws one of the steps uniformly, independently of all other examples and of the data,
+/// and belongs to the batch of that step only.
 struct RandomAllocationEvent {
   std::int64_t steps = 0;  ///< >= 1.
   std::shared_ptr<const Event> of;
 };
 /// A random number K of runs, of which the one with the best score is released: its output and its
-/// score, and nothing of K, of the other runs and of which candidate any was. K is drawn beforehand
-/// and without looking at the data. Each run is one of `candidates`, drawn uniformly, with fresh
-/// randomness; its score is part of its output. Without a run, only that there was none is released.
+/// score are released, but not K, the other runs, or which candidate any run used. K is drawn in
+/// advance without looking at the data. Each run uses one of `candidates`, drawn uniformly, with
+/// fresh randomness; its score is part of its output. If K = 0, only that fact is released.
 ///
 /// K has the truncated negative binomial distribution of Papernot and Steinke 2022, Definition 1,
 /// with eta = `shape`, or is Poisson.
@@ -67,7 +67,7 @@ struct RepeatAndSelectEvent {
   static constexpr double kPoisson = std::numeric_limits<double>::infinity();
   bool is_poisson() const noexcept { return shape == kPoisson; }
 };
-/// Several events, one after the other, on the same data. Empty: nothing was released.
+/// Several events, one after another, on the same data. Empty: nothing was released.
 struct ComposedEvent {
   std::vector<Event> of;
 };
@@ -77,14 +77,14 @@ struct SelfComposedEvent {
 };
 /// A release without noise: no finite epsilon.
 struct NonPrivateEvent {};
-/// A mechanism that nothing is proved about, and why.
+/// A mechanism about which nothing is proved, and the reason.
 struct UnsupportedEvent {
   std::string reason;
 };
 
-/// A description of what a mechanism did to the data, in the field's vocabulary; the input of every
-/// accountant.
-/// Cheap to copy; never changes once made.
+/// A description of what a mechanism did to the data, in the field's
+/// vocabulary; the input of every accountant. Cheap to copy;
+/// immutable.
 class PRIVGRAD_API Event {
  public:
   using Kind = std::variant<GaussianEvent, LaplaceEvent, DiscreteGaussianEvent, ZcdpEvent,
@@ -92,7 +92,7 @@ class PRIVGRAD_API Event {
                             RandomAllocationEvent, RepeatAndSelectEvent, ComposedEvent,
                             SelfComposedEvent, NonPrivateEvent, UnsupportedEvent>;
 
-  /// \throws ConfigError if a number is outside the range that its field states.
+  /// \throws ConfigError if a number is outside the range given at its field.
   explicit Event(Kind kind);
 
   static Event gaussian(double noise_multiplier);
@@ -103,7 +103,7 @@ class PRIVGRAD_API Event {
   static Event sampled_without_replacement(std::int64_t source_dataset_size,
                                            std::int64_t sample_size, Event of);
   static Event random_allocation(std::int64_t steps, Event of);
-  /// \param shape  of the number of runs; RepeatAndSelectEvent::kPoisson: Poisson.
+  /// \param shape  of the number of runs, as in RepeatAndSelectEvent; kPoisson: Poisson.
   static Event repeat_and_select(double mean, double shape, std::vector<Event> candidates);
   static Event composed(std::vector<Event> of);
   static Event self_composed(std::int64_t count, Event of);
@@ -120,21 +120,21 @@ class PRIVGRAD_API Event {
   Kind kind_;
 };
 
-/// Same mechanism, number for number.
+/// Whether both describe the same mechanism with equal numbers.
 PRIVGRAD_API bool operator==(const Event& a, const Event& b);
 
-/// An event and how many times it happens.
+/// An event and how often it happens.
 struct CountedEvent {
   Event event;
   std::uint64_t count = 0;
 };
 
-/// The event as a list of releases that compose one after the other, without "composed" and
-/// "self_composed" at the top: what an accountant adds up. Equal neighbours are merged.
-/// \throws ConfigError if a count does not fit in 64 bits.
+/// The event as a list of releases that compose one after another, without "composed" and
+/// "self_composed" at the top level. Accountants add up this list. Equal neighbours are merged.
+/// \throws ConfigError if a count does not fit into 64 bits.
 PRIVGRAD_API std::vector<CountedEvent> flatten(const Event& event);
 
-/// The sequence as one event: runs of equal events become self_composed, "nothing" disappears.
+/// The sequence as one event: repeated events become self_composed, and "nothing" is dropped.
 PRIVGRAD_API Event compose_runs(const std::vector<Event>& sequence);
 
 /// For std::visit of Event::kind(): one function per kind of event.
@@ -143,6 +143,6 @@ struct Overloaded : Functions... {
   using Functions::operator()...;
 };
 template <class... Functions>
-Overloaded(Functions...) -> Overloaded<Functions...>;  // clang before 17 does not find it by itself
+Overloaded(Functions...) -> Overloaded<Functions...>;  // clang before 17 does not deduce it
 
 }  // namespace privgrad

@@ -10,14 +10,14 @@
 
 namespace privgrad {
 
-/// The public and released values that an adaptive number of local iterations may follow. Estimates
-/// are those of the last round, weighted means over its clients with public weights; an estimate is
-/// missing if that round could not make it.
+/// The public and released values on which an adaptive number of local iterations may depend. The
+/// estimates come from the last round and are means over its clients with public weights; an
+/// estimate is missing if that round could not compute it.
 struct FederatedProgress {
-  std::uint64_t round = 0;          ///< 0-based, of the round to come.
-  std::uint64_t rounds_left = 0;    ///< Including the one to come, > 0.
-  std::uint64_t steps_left = 0;     ///< Local steps that are left of the budget that paces, > 0.
-  std::uint64_t last = 0;           ///< Local steps of the last round; 0 before the first.
+  std::uint64_t round = 0;          ///< 0-based number of the next round.
+  std::uint64_t rounds_left = 0;    ///< Including the next round, > 0.
+  std::uint64_t steps_left = 0;     ///< Local steps that the pacing budget can still pay for, > 0.
+  std::uint64_t last = 0;           ///< Local steps of the last round; 0 before the first round.
   std::size_t parameters = 0;       ///< Number of the model's parameters.
   double learning_rate = 0.0;       ///< For the next local step.
   double clip_norm = 0.0;           ///< For the next local step.
@@ -30,27 +30,27 @@ struct FederatedProgress {
 };
 
 /// Optional ability of a schedule in the slot `local_iterations`: it chooses the number of local
-/// steps of each round as the run goes.
+/// steps of each round during the run.
 ///
-/// Privacy: sees public and released values only, so its choice is post-processing. What the
-/// clients are charged does not depend on it: they are accounted for the most steps, and the most
-/// estimates, that they can come to make, in whatever order. Threads: calls on one instance never
+/// Privacy: receives only public and released values, so its choice is post-processing. The charge
+/// to the clients does not depend on the choice: they are accounted for the largest possible
+/// number of steps and of estimates, in whatever order. Threads: calls on one instance never
 /// overlap.
 class PRIVGRAD_API AdaptiveLocalIterations {
  public:
   virtual ~AdaptiveLocalIterations();
 
-  /// Called before the others, and again when estimates turn out to leave fewer steps, or are left
-  /// out; the last call counts.
+  /// Called before the other functions, and again if it turns out that estimates leave fewer steps,
+  /// or that there are no estimates; the last call counts.
   /// \param rounds  communication rounds, > 0.
-  /// \param steps  local steps that the budget that paces pays for, > 0: the clients' smallest, or
-  ///   largest (federated.paced_by).
-  /// \returns whether the rounds to come will be chosen by estimates; if not, none are made or
-  ///   paid.
+  /// \param steps  the local steps that the pacing budget can pay for, > 0: the clients' smallest,
+  ///   or largest (federated.paced_by).
+  /// \returns whether the schedule will use estimates; if not, none are made or paid
+  ///   for.
   virtual bool start_rounds(std::uint64_t rounds, std::uint64_t steps) = 0;
 
-  /// \returns the local steps of the round to come, > 0. What the budget does not pay for is not
-  ///   made, whatever this says.
+  /// \returns the local steps of the next round, > 0. Steps that the budget cannot pay for are not
+  ///   made, whatever the return value.
   virtual std::uint64_t next(const FederatedProgress& progress) = 0;
 };
 

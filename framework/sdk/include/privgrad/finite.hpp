@@ -1,4 +1,4 @@
-// A fast check that no number of an array is infinite or NaN.
+// A fast check that no number in an array is infinite or NaN.
 #pragma once
 
 #include <span>
@@ -7,7 +7,7 @@
 
 namespace privgrad {
 
-/// Whether no value is infinite or NaN; true for none at all. As fast as the values can be read.
+/// Whether all values are finite; true for an empty span. As fast as the values can be read.
 PRIVGRAD_API bool all_finite(std::span<const float> values) noexcept;
 
 }  // namespace privgrad

@@ -1,4 +1,4 @@
-// How much each step's noise matters at the end of training, and the best noise under a budget.
+// How much each step's noise affects the end of training, and the best noise for a budget.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@ namespace privgrad {
 
 // The mathematics of Hong, Wang and Zhou 2022, for schedules and for predictions of their effect.
 //
-// The influence q_t > 0 of step t is the rate at which the expected loss at the end grows with
+// The influence q_t > 0 of step t is the rate at which the expected final loss grows with
 // sigma_t^2, the square of that step's noise multiplier. Its unit does not matter: multiplying all
-// q_t by one number changes no schedule. A budget R limits the noise multipliers by
-// sum_t 1/sigma_t^2 <= R; full-batch Gaussian steps then cost R/2 in rho of zCDP.
+// q_t by the same number changes no schedule. A budget R limits the noise multipliers by sum_t
+// 1/sigma_t^2 <= R; full-batch Gaussian steps then cost R/2 in rho of zCDP.
 //
-// Here steps count from 0 to T-1, where the paper counts from 1 to T.
+// Steps are counted from 0 to T-1 here, and from 1 to T in the paper.
 
 /// Gradient descent on a loss that shrinks by gamma in each step: q_t = gamma^(T-1-t).
 /// Hong et al., Theorem 4.1.
@@ -29,13 +29,13 @@ PRIVGRAD_API std::vector<double> exponential_influence(std::uint64_t steps, doub
 /// 4.5. With the paper's counting,
 ///     w_i = sum_{t >= i} gamma^(T-t) ((1-beta)/(1-beta^t))^2 beta^(2(t-i)),
 /// by the backward recursion w_i = a_i + beta^2 w_{i+1}, a_t = gamma^(T-t) ((1-beta)/(1-beta^t))^2.
-/// Theorem 4.7 bounds these weights before it allocates by them, and loses by it.
+/// Theorem 4.7 allocates by a bound on these weights, which is worse.
 /// \param gamma  in (0, 1].
 /// \param beta  in [0, 1).
 /// \throws ConfigError as above.
 PRIVGRAD_API std::vector<double> momentum_influence(std::uint64_t steps, double gamma, double beta);
 
-/// One exponential that rises to 1 at the last step and one that falls from 1 at the first:
+/// An exponential that rises to 1 at the last step, mixed with one that falls from 1 at the first:
 ///     q_t = share * falling^t + (1 - share) * rising^(T-1-t)
 /// (Hong et al.'s experiments with momentum, there called momexpinfl.)
 /// \param rising, falling  in (0, 1].
@@ -44,11 +44,11 @@ PRIVGRAD_API std::vector<double> momentum_influence(std::uint64_t steps, double 
 PRIVGRAD_API std::vector<double> two_exponential_influence(std::uint64_t steps, double rising,
                                                            double falling, double share);
 
-/// The noise multipliers that minimise sum_t q_t sigma_t^2 among those that cost `budget`:
+/// The noise multipliers that minimise sum_t q_t sigma_t^2 for a cost of `budget`:
 ///     sigma_t^2 = (1/R) sum_i sqrt(q_i / q_t)        (Hong et al., Lemma 4.3; Cauchy-Schwarz)
 /// \param influence  at least one, each > 0 and finite.
 /// \param budget  R, > 0.
-/// \throws ConfigError naming the step whose influence is not, or whose noise overflows.
+/// \throws ConfigError that names a step with an invalid influence, or whose noise overflows.
 PRIVGRAD_API std::vector<double> allocated_noise(std::span<const double> influence, double budget);
 
 /// The same for exponential_influence(steps, gamma), in closed form (Hong et al., Theorem 4.4);
@@ -58,8 +58,8 @@ PRIVGRAD_API std::vector<double> allocated_noise(std::span<const double> influen
 PRIVGRAD_API std::vector<double> exponentially_allocated_noise(std::uint64_t steps, double gamma,
                                                                double budget);
 
-/// The minimum that allocated_noise() reaches: (sum_t sqrt(q_t))^2 / R. Uniform noise of the same
-/// budget gives T sum_t q_t / R, which is more by T^2 Var[sqrt(q_t)] / R.
+/// The minimum that allocated_noise() attains: (sum_t sqrt(q_t))^2 / R. Uniform noise with the same
+/// budget gives T sum_t q_t / R, which is larger by T^2 Var[sqrt(q_t)] / R.
 PRIVGRAD_API double least_weighted_noise(std::span<const double> influence, double budget);
 
 /// sum_t q_t sigma_t^2.
@@ -76,22 +76,22 @@ struct ExponentialDecay {
   double rate = 0.0;
 };
 
-/// The exponential decay nearest to the values by least squares.
+/// The exponential decay that fits the values best in the least-squares sense.
 /// \param values  at least one, finite and > 0.
 PRIVGRAD_API ExponentialDecay fit_exponential_decay(std::span<const double> values);
 
 /// A measurement of one step's influence.
 struct InfluenceEstimate {
   std::uint64_t step = 0;       ///< From 0.
-  double influence = 0.0;       ///< May be negative: it is an estimate.
-  double standard_error = 0.0;  ///< >= 0; 0: not known.
+  double influence = 0.0;       ///< May be negative, because it is an estimate.
+  double standard_error = 0.0;  ///< >= 0; 0: unknown.
 };
 
-/// The exponential c gamma^(T-1-t) nearest to the estimates by least squares, each weighed by
-/// 1/standard_error^2 if all are known, and alike otherwise.
+/// The least-squares fit of the exponential c gamma^(T-1-t) to the estimates, with the weights
+/// 1/standard_error^2 if all are known, and equal weights otherwise.
 /// \param estimates  estimates for at least two different steps.
 /// \returns gamma > 0, above 1 if the influence falls.
-/// \throws ConfigError if there are too few, or if none of them suggests an influence above 0.
+/// \throws ConfigError if there are too few estimates, or if no estimate is above 0.
 PRIVGRAD_API double fit_exponential_influence(std::span<const InfluenceEstimate> estimates);
 
 }  // namespace privgrad

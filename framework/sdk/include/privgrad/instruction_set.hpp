@@ -7,18 +7,18 @@
 
 namespace privgrad {
 
-/// The instructions that code may use beyond those that every processor of this architecture has.
-/// Each level includes those before it; on processors other than x86-64 there is only `plain`.
+/// The instructions that code may use beyond those of every processor of this architecture. Each
+/// level includes the previous ones; processors other than x86-64 only have `plain`.
 enum class InstructionSet {
-  plain = 1,  ///< Nothing. Not the AES instructions either: OpenSSL makes the noise's bytes.
-  avx2,       ///< AVX2 and FMA; the AES instructions, where the processor has them.
+  plain = 1,  ///< None, not even the AES instructions: OpenSSL generates the noise bits.
+  avx2,       ///< AVX2 and FMA; also the AES instructions, if the processor has them.
   avx512,     ///< AVX-512 F, DQ and VL.
 };
 
-/// The level that loops with a version of their own for each level choose it by: the highest that
-/// this processor has or, where the environment variable PRIVGRAD_INSTRUCTIONS is set, the one that
-/// it names (`avx512`, `avx2` or `plain`). It is there to compare the levels: the noise and the
-/// releases are the same at each, bit for bit, and only times differ. Read once, at the first call.
+/// The level by which loops with several versions choose one: the highest that this processor has,
+/// or the one that the environment variable PRIVGRAD_INSTRUCTIONS names (`avx512`, `avx2` or
+/// `plain`). The variable serves to compare levels, which differ only in speed: noise and releases
+/// are the same bits. Read once, at the first call.
 ///
 /// \throws ConfigError if PRIVGRAD_INSTRUCTIONS names no level, or one that the processor lacks.
 PRIVGRAD_API InstructionSet instruction_set();

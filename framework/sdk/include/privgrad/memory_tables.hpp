@@ -1,4 +1,4 @@
-// How a program that embeds PrivGrad lends its own rows to data sources, under a name.
+// How a program that embeds PrivGrad passes its own rows, under a name, to data sources.
 #pragma once
 
 #include <cstdint>
@@ -15,47 +15,47 @@
 
 namespace privgrad {
 
-/// One column of a table that is lent as texts: what a file would hold of it.
+/// One column of a table whose cells are passed as texts, with the content that a file would have.
 ///
-/// Privacy: the text of a cell is a function of that cell and of what is declared of the column. The
-/// type of a column may follow from a single row, and must not decide how the others are written.
+/// Privacy: the text of a cell is a function of that cell and of the column's declaration. The type
+/// of a column may depend on a single row, and must not affect how other cells are written.
 struct PRIVGRAD_API MemoryColumn {
-  /// What the type of a column says of all its cells. Texts may be anything.
+  /// What the type of a column says about all its cells. Texts may contain anything.
   enum class Cells { texts, numbers, days, unreadable };
 
   std::string name;
   std::span<const std::int64_t>
-      offsets;                  ///< [rows + 1], ascending: where each text begins in `bytes`.
-  std::span<const char> bytes;  ///< UTF-8. A missing value is an empty text; a day is of the
-                                ///< declared form.
-  Cells cells = Cells::texts;   ///< Of an unreadable column each text is that of no value.
-  std::string type = {};        ///< What errors call the type of the column.
+      offsets;                  ///< [rows + 1], ascending: the beginning of each text in `bytes`.
+  std::span<const char> bytes;  ///< UTF-8. A missing value is an empty text; a day has the declared
+                                ///< format.
+  Cells cells = Cells::texts;   ///< In an unreadable column, each text is one that no value has.
+  std::string type = {};        ///< The type of the column in error messages.
 };
 
-/// Rows held by the program itself, which the data source `memory` finds by name.
+/// Rows in the program's own memory, which the data source `memory` finds by name.
 struct PRIVGRAD_API MemoryTable {
   Shape features;  ///< Shape of one example's features; every extent > 0.
   /// Row-major, [rows, features...].
   std::variant<std::span<const float>, std::span<const std::uint8_t>> numbers;
-  std::span<const float> targets;     ///< [rows]; empty where there are none.
+  std::span<const float> targets;     ///< [rows]; empty if there are no targets.
   std::shared_ptr<const void> owner;  ///< Keeps the rows in place and unchanged while it lives.
-  /// Instead of features and targets: columns of as many rows each, declared by `columns`.
+  /// Instead of features and targets: columns with equally many rows, declared by `columns`.
   std::vector<MemoryColumn> columns = {};
-  /// The name of another table that is lent, if rows of this one lie in the same memory or file as
-  /// rows of that; empty: they do not. Never said because rows are equal.
+  /// The name of another table if rows of this table and of that one are in the same memory or
+  /// file; otherwise empty. Never set because rows are equal.
   std::string shares_rows_with = {};
 };
 
-/// Lends rows to the data sources of this process, until take_memory_table(). Manifests name them, and
-/// a manifest alone brings none: what is not lent is not there.
-/// \throws ConfigError if there is a table of this name: rows are never exchanged under a run.
+/// Makes rows available to the data sources of this process until take_memory_table(). A manifest
+/// can only name such rows; it cannot contain them.
+/// \throws ConfigError if the name is taken, so that rows never change during a run.
 /// Threads: any.
 PRIVGRAD_API void lend_memory_table(const std::string& name, MemoryTable table);
 
-/// Takes a table back; data sources that have found it keep it. \returns whether there was one.
+/// Withdraws a table; data sources that have already found it keep it. \returns whether it existed.
 PRIVGRAD_API bool take_memory_table(std::string_view name);
 
-/// \returns the table; nothing if there is none of this name.
+/// \returns the table; nothing if no table has this name.
 PRIVGRAD_API std::optional<MemoryTable> find_memory_table(std::string_view name);
 
 }  // namespace privgrad

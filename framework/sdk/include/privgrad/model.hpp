@@ -12,12 +12,12 @@
 
 namespace privgrad {
 
-/// Describes a network for examples of a given shape, and how its parameters begin.
+/// Describes a network for examples of a given shape, and its initial parameters.
 ///
-/// Privacy: sees the shape of examples, never examples.
-/// Threads: const functions may run concurrently.
+/// Privacy: receives the shape of examples, never examples. Threads: const functions may run
+/// concurrently.
 ///
-/// Example, one hidden layer:
+/// Example: one hidden layer:
 ///
 ///     Network network(const ExampleShape& input) const override {
 ///       const std::vector<Layer> layers{Dense{16}, Activation{}, Dense{input.classes}};
@@ -45,10 +45,10 @@ class PRIVGRAD_API Model {
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
 
-  /// \throws ConfigError if the model has no meaning for such examples.
+  /// \throws ConfigError if the model cannot be used for such examples.
   virtual Network network(const ExampleShape& input) const = 0;
 
-  /// \param parameters  out: float32, laid out as parameter_blocks(network) says.
+  /// \param parameters  out: float32, in the layout of parameter_blocks(network).
   virtual void initialise(const Network& network, RandomStream& random,
                           std::span<float> parameters) const = 0;
 

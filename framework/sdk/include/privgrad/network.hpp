@@ -1,4 +1,4 @@
-// The layers, losses and parameter layout of a network, as models describe and backends run it.
+// The layers, losses and parameter layout of a network, for models and backends.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +14,16 @@
 
 namespace privgrad {
 
-// Images have the shape [height, width, channels], or [height, width] with one channel; sequences
-// of tokens [length] become [length, width] by Embedding. Every layer below has the meaning that
-// its comment states, for one example at a time.
+// Images have the shape [height, width, channels], or [height, width] with one channel; Embedding
+// turns sequences of tokens [length] into [length, width]. The comment of each layer defines it for
+// a single example.
 //
-// Each has a name, kKind, and members(), which calls use(name, member) for each of its members: so
-// model files are written and read without knowing the kinds. A bool that is false is not written.
+// Each layer has a name, kKind, and members(), which calls use(name, member) for each of its
+// members, so that model files can be written and read without knowing the kinds. A bool that is
+// false is not written.
 
 /// y = W x + b, with W of shape [units, inputs] and b of shape [units]; flattens its input, or
-/// works at each place by itself: y[t] = W x[t] + b with the places t of all extents but the last,
-/// which is the inputs before and the units after it.
+/// works at each place separately: y[t] = W x[t] + b, with t over all extents but the last.
 struct Dense {
   std::size_t units = 0;
   bool per_place = false;
@@ -56,7 +56,7 @@ struct Conv2d {
   std::size_t channels = 0;
   std::size_t kernel = 0;
   std::size_t stride = 1;
-  std::size_t padding = 0;  ///< Zeros on every side; below kernel, or some outputs would see none.
+  std::size_t padding = 0;  ///< Zeros on every side; below kernel, or some outputs have no input.
 
   static constexpr std::string_view kKind = "conv2d";
   template <class Self, class Use>
@@ -71,7 +71,7 @@ struct Conv2d {
 enum class PoolKind { max = 1, average };
 
 /// The largest value, or the mean, of each square window, per channel; the gradient of a maximum
-/// goes to the first of equal values. Windows lie inside the image: each extent becomes
+/// goes to the first of several equal values. Windows lie inside the image: each extent becomes
 /// floor((extent - window) / stride) + 1.
 struct Pool {
   PoolKind kind = PoolKind::max;
@@ -87,7 +87,7 @@ struct Pool {
   }
 };
 
-/// One extent instead of several.
+/// Replaces all extents by a single one.
 struct Flatten {
   static constexpr std::string_view kKind = "flatten";
   template <class Self, class Use>
@@ -98,7 +98,7 @@ struct Flatten {
 /// over all places and the channels of a group: channel c, the last extent, belongs to group c /
 /// (channels / groups). weight and bias have the shape [channels]. Wu and He 2018.
 struct GroupNorm {
-  std::size_t groups = 1;  ///< Divides the channels.
+  std::size_t groups = 1;  ///< Must divide the number of channels.
   double epsilon = 1e-5;
 
   static constexpr std::string_view kKind = "group_norm";
@@ -109,7 +109,7 @@ struct GroupNorm {
   }
 };
 
-/// As GroupNorm, but with mean and variance over the last extent, for each place by itself. Ba,
+/// Like GroupNorm, but with mean and variance over the last extent, at each place separately. Ba,
 /// Kiros and Hinton 2016.
 struct LayerNorm {
   double epsilon = 1e-5;
@@ -121,9 +121,9 @@ struct LayerNorm {
   }
 };
 
-/// Row x[t] of a table W of shape [vocabulary, width], for each token t of the input; the input of
-/// the network, since tokens have no gradient. Tokens are whole numbers below vocabulary, exact in
-/// float32; an example with any other value has a loss and a gradient that are not finite.
+/// Row x[t] of a table W of shape [vocabulary, width], for each token t of the input. Must be the
+/// first layer, because tokens have no gradient. Tokens are whole numbers below vocabulary, exact
+/// in float32; an example with any other value has a loss and a gradient that are not finite.
 struct Embedding {
   std::size_t vocabulary = 0;
   std::size_t width = 0;
@@ -136,14 +136,14 @@ struct Embedding {
   }
 };
 
-/// y = x + P(e), with e what entered the layer `over` layers before this one: the end of a residual
-/// block of so many layers. He, Zhang, Ren and Sun 2016.
+/// y = x + P(e), where e is the input of the layer `over` layers before this one: the end of a
+/// residual block of that many layers. He, Zhang, Ren and Sun 2016.
 ///
-/// P(e) is e where both have the same shape and stride is 1. Otherwise it is a Conv2d of kernel 1
-/// and this stride with as many channels as x has, with parameters as that has them; both must be
-/// images then, of extents that fit.
+/// P(e) is e if both have the same shape and stride is 1. Otherwise it is a Conv2d with kernel 1,
+/// this stride, as many channels as x and its own parameters; both must then be images with extents
+/// that fit.
 struct Shortcut {
-  std::size_t over = 0;  ///< At least 1, and no more than there are layers before this one.
+  std::size_t over = 0;  ///< At least 1, and at most the number of layers before this one.
   std::size_t stride = 1;
 
   static constexpr std::string_view kKind = "shortcut";
@@ -154,12 +154,12 @@ struct Shortcut {
   }
 };
 
-/// No layer mixes examples (as batch normalisation does): per-example gradients would not exist.
+/// No layer mixes examples (as batch normalisation does): there would be no per-example gradients.
 using Layer = std::variant<Dense, Activation, Conv2d, Pool, Flatten, GroupNorm, LayerNorm,
                            Embedding, Shortcut>;
 
-/// Losses are per example; a batch's loss is their mean, its gradient is never averaged before
-/// clipping.
+/// Losses are per example; the loss of a batch is their mean, but gradients are never averaged
+/// before clipping.
 enum class Loss {
   cross_entropy = 1,  ///< Softmax of the outputs against a class index; outputs = classes.
   squared,   ///< 1/2 ||output - target||^2; the target of a class index is its one-hot vector.
@@ -184,39 +184,39 @@ struct Network {
   Loss loss = Loss::cross_entropy;
 };
 
-/// One tensor among the parameters.
+/// One tensor of the parameters.
 struct ParameterBlock {
-  std::string name;         ///< "layers.0.weight", as in the saved model.
+  std::string name;         ///< For example "layers.0.weight", as in the saved model.
   Shape shape;              ///< Row-major.
   std::size_t offset = 0;   ///< First element in the flat parameter vector.
-  std::size_t fan_in = 0;   ///< Inputs per unit, for initialisation; 0 for what is not drawn.
-  std::size_t fan_out = 0;  ///< Units that each input reaches, counted like fan_in.
+  std::size_t fan_in = 0;   ///< Inputs per unit, for initialisation; 0 if nothing is drawn.
+  std::size_t fan_out = 0;  ///< Number of units that each input affects, counted like fan_in.
   float initial = 0.0f;     ///< Initial value of a block with fan_in 0: 0 for biases, 1 for the
                             ///< weights of norms.
 };
 
-/// The shape that enters each layer, and last the shape of the outputs: [layers + 1].
-/// \throws ConfigError naming the first layer that cannot take what enters it.
+/// The input shape of each layer, followed by the shape of the outputs: [layers + 1].
+/// \throws ConfigError that names the first layer that cannot process its input.
 PRIVGRAD_API std::vector<Shape> layer_shapes(const Network& network);
 
-/// The projection of a shortcut, P in its comment; none where it is the identity.
+/// The projection of a shortcut, P in its comment; nothing if it is the identity.
 /// \param entering  the shape of x.
 /// \param earlier  the shape of e.
 PRIVGRAD_API std::optional<Conv2d> projection_of(const Shortcut& layer, const Shape& entering,
                                                  const Shape& earlier);
 
 /// The layout of the flat parameter vector: blocks in order, without gaps.
-/// \throws ConfigError as layer_shapes() does.
+/// \throws ConfigError like layer_shapes().
 PRIVGRAD_API std::vector<ParameterBlock> parameter_blocks(const Network& network);
 
 PRIVGRAD_API std::size_t parameter_count(const Network& network);
 
 /// \returns the number of outputs of the last layer.
-/// \throws ConfigError as layer_shapes() does.
+/// \throws ConfigError like layer_shapes().
 PRIVGRAD_API std::size_t output_count(const Network& network);
 
-/// \throws ConfigError if a layer cannot take what enters it, if there is nothing to train, or if
-///   outputs, loss and targets do not fit each other.
+/// \throws ConfigError if a layer cannot process its input, if there are no parameters to train, or
+///   if outputs, loss and targets do not fit each other.
 PRIVGRAD_API void check_network(const Network& network);
 
 }  // namespace privgrad

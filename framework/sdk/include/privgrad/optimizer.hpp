@@ -1,4 +1,4 @@
-// The interface of optimizers, from released gradients to new parameters.
+// The interface of optimizers, which turn released gradients into new parameters.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace privgrad {
 
-/// The facts about the current step that an optimizer may use: public values only.
+/// The facts about the current step that are available to an optimizer: only public values.
 struct StepContext {
   std::uint64_t step = 0;      ///< 0-based index of this update.
   double learning_rate = 0.0;  ///< Already scheduled; >= 0.
@@ -23,12 +23,12 @@ struct StepContext {
 
 /// Turns a released gradient into a parameter update.
 ///
-/// Privacy: sees Released and public values only, hence free (post-processing).
-/// Lifetime: one instance per training run.
-/// Threads: calls on one instance never overlap; two instances may run at the same time, so keep no
+/// Privacy: receives only Released and public values, so its work costs nothing (post-processing).
+/// Lifetime: one instance per training run. Threads: calls on one instance never overlap; two
+/// instances may run at the same time, so keep no
 ///   mutable statics.
 ///
-/// Example, plain gradient descent:
+/// Example: plain gradient descent:
 ///
 ///     class Descent final : public Optimizer {
 ///      public:
@@ -50,50 +50,50 @@ class PRIVGRAD_API Optimizer : public Stateful {
 
   ~Optimizer() override;
 
-  /// Called once before the first step, and again to forget everything.
+  /// Called once before the first step; another call makes the optimizer forget everything.
   /// \param parameters  length of every later `parameters` span, > 0.
   virtual void start(std::size_t parameters) = 0;
 
   /// Updates `parameters` in place.
   /// \param parameters  float32, shape [parameters], contiguous; the model's weights.
   /// \param gradient    same shape.
-  /// \throws NumericError if `gradient` holds a non-finite value; `parameters` is then unchanged.
+  /// \throws NumericError if `gradient` has a non-finite value; `parameters` is then unchanged.
   virtual void step(std::span<float> parameters, const Released& gradient,
                     const StepContext& context) = 0;
 
-  // ---- What only some optimizers can, or are; by default none of it.
+  // ---- Optional functions; the defaults suit most optimizers.
 
-  /// Whether step() moves each parameter by its own coordinate of the gradients, and by nothing else
-  /// of them, and every vector of the state has a number for each parameter. So an object that is
-  /// started for a part of the parameters, wherever it begins, does to that part what an object for
-  /// all of them would, bit for bit, and the processes of a cluster can keep a part each. An
-  /// optimizer that uses a norm of the gradient is not coordinatewise.
+  /// Whether step() updates each parameter only by its own coordinate of the gradients, and every
+  /// vector of the state has one number per parameter. An object that is started for some of the
+  /// parameters then updates them exactly as an object for all parameters would, bit for bit, so
+  /// each process of a cluster can keep a part. An optimizer that uses a norm of the gradient is
+  /// not coordinatewise.
   virtual bool is_coordinatewise() const { return false; }
 
-  /// The kind of rule that each step() is, so that somebody else can make it where the parameters are
-  /// (ResidentSteps). Such an optimizer is coordinatewise, and has state_vectors() vectors in its
-  /// state, in their order. The conformance suite compares what step() does with the rule.
-  /// \returns the same on every call; nothing: steps follow no StepRule.
+  /// The rule that each step() follows, so that other code can carry it out where the parameters
+  /// are (ResidentSteps). Such an optimizer is coordinatewise, and its state has state_vectors()
+  /// vectors, in the rule's order. The conformance suite compares step() with the rule.
+  /// \returns the same value on every call; nothing: steps follow no StepRule.
   virtual std::optional<StepRule::Kind> rule() const { return std::nullopt; }
 
-  /// The rule of the next step, which counts as made: the caller makes it. The vectors of the state
-  /// are out of date from then on; all other members are kept up to date.
+  /// The rule of the next step, which then counts as made, because the caller makes it. From then
+  /// on the vectors of the state are out of date; all other members stay up to date.
   /// \pre rule()
   /// \throws NumericError if the learning rate is not finite as a float32.
   virtual StepRule next_rule(const StepContext& context);
 
-  /// Called at the beginning of each round of a federated run, after start(), for steps that look
-  /// back to the model that the round began with. Privacy: that model is released.
-  /// \param parameters  float32, [parameters]; copied if it is needed later.
+  /// Called at the beginning of each round of a federated run, after start(), for steps that refer
+  /// to the model at the beginning of the round. Privacy: that model is released.
+  /// \param parameters  float32, [parameters]; copy it if it is needed later.
   virtual void anchor(std::span<const float> /*parameters*/) {}
 
-  /// Whether step() takes the sum of all gradients so far for its `gradient`. The core refuses
+  /// Whether step() expects the sum of all gradients so far as its `gradient`. The core refuses
   /// aggregators that release something else.
   virtual bool takes_prefix_sums() const { return false; }
 
-  /// The learning rate for all steps, where a theorem says what it should be
-  /// (`schedules.learning_rate: auto`).
-  /// \returns a finite number > 0; nothing: there is no such theorem.
+  /// The learning rate for all steps, if a theorem gives one (`schedules.learning_rate:
+  /// auto`).
+  /// \returns a finite number > 0; nothing if there is no such theorem.
   /// \throws ConfigError if the theorem does not cover these facts.
   virtual std::optional<AutoValue> auto_learning_rate(const RunFacts& /*facts*/) const {
     return std::nullopt;

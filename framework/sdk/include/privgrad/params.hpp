@@ -1,4 +1,4 @@
-// How a component declares its parameters, and the checked values that it is created from.
+// How a component declares its parameters, and the checked values from which it is created.
 #pragma once
 
 #include <cstdint>
@@ -15,35 +15,35 @@ namespace privgrad {
 
 enum class ParamType { boolean, integer, real, text, path, list, object };
 
-/// One parameter of a component, declared once. Manifest checking, `plugins describe`, the JSON
-/// Schema for editors and the component pages in docs/ all come from this declaration.
+/// One parameter of a component, declared once. The checks of manifests, `plugins describe`, the
+/// JSON Schema for editors and the component pages in docs/ all use this declaration.
 ///
 ///     param::real("beta", "Share of the last velocity that is kept.")
 ///         .at_least(0)
 ///         .below(1)
 ///         .defaults_to(0.9)
 struct PRIVGRAD_API ParamSpec {
-  std::string name;  ///< lower_snake_case, unique in its component.
+  std::string name;  ///< lower_snake_case, unique within the component.
   std::string doc;   ///< One sentence or more, for people.
   ParamType type = ParamType::real;
-  std::string unit;  ///< "" when dimensionless.
+  std::string unit;  ///< "" if dimensionless.
   bool required = true;
   std::optional<Value> default_value;
   std::optional<Value>
-      example_value;               ///< A legal value; the conformance suite and the docs use it.
-  std::optional<double> min, max;  ///< For numbers. A list gives its range to its elements.
+      example_value;               ///< A valid value; the conformance suite and the docs use it.
+  std::optional<double> min, max;  ///< For numbers. The range of a list applies to its elements.
   bool min_exclusive = false, max_exclusive = false;
-  bool takes_auto = false;  ///< For numbers: the text `auto` may stand in their place.
-  /// For paths: the file's name may have `*` and `?`, which stand for any characters and for one.
-  /// The component then receives the absolute pattern, which fitted at least one file.
+  bool takes_auto = false;  ///< For numbers: the text `auto` is allowed too.
+  /// For paths: the file name may contain `*` and `?`, which match any text and any single
+  /// character. The component then receives the absolute pattern, which matched at least one file.
   bool takes_pattern = false;
   bool is_folder = false;            ///< For paths: a folder, not a file.
   std::size_t min_items = 0;         ///< For lists.
   std::vector<std::string> choices;  ///< For texts: the allowed values; empty: any.
   std::vector<ParamSpec> fields;     ///< For objects.
-  std::vector<ParamSpec> element;    ///< For lists: exactly one, describing each element.
+  std::vector<ParamSpec> element;    ///< For lists: exactly one, which describes each element.
 
-  // In the library, so that plugins compile no copies of them.
+  // Defined in the library, so that plugins do not compile copies.
   ParamSpec();
   ParamSpec(const ParamSpec& other);
   ParamSpec(ParamSpec&& other) noexcept;
@@ -55,16 +55,16 @@ struct PRIVGRAD_API ParamSpec {
   ParamSpec&& above(double value) &&;
   ParamSpec&& at_most(double value) &&;
   ParamSpec&& below(double value) &&;
-  /// The doc should say what number `auto` stands for. See Params::is_auto and Aggregator::auto_values().
+  /// The doc should say what number `auto` stands for. See Params::is_auto.
   ParamSpec&& or_auto() &&;
   ParamSpec&& or_pattern() &&;
   ParamSpec&& of_folder() &&;
   ParamSpec&& one_of(std::vector<std::string> values) &&;
   ParamSpec&& in_unit(std::string value) &&;
   ParamSpec&& at_least_items(std::size_t count) &&;
-  ParamSpec&& defaults_to(Value value) &&;  ///< Implies that it need not be given.
-  ParamSpec&& optional() &&;            ///< Need not be given and has no default; see Params::has.
-  ParamSpec&& example(Value value) &&;  ///< For required parameters: a legal value.
+  ParamSpec&& defaults_to(Value value) &&;  ///< Implies that the parameter may be left out.
+  ParamSpec&& optional() &&;            ///< It may be left out and has no default; see Params::has.
+  ParamSpec&& example(Value value) &&;  ///< For required parameters: a valid value.
 };
 
 namespace param {
@@ -75,7 +75,7 @@ PRIVGRAD_API ParamSpec text(std::string name, std::string doc);
 /// A file. Relative paths are looked up beside the manifest, then in PRIVGRAD_DATA_DIR; the
 /// component receives the absolute path of a file that existed when the manifest was checked.
 PRIVGRAD_API ParamSpec path(std::string name, std::string doc);
-/// A list whose elements look like `element` (whose own name and doc are not used).
+/// A list with elements as declared by `element` (whose own name and doc are not used).
 PRIVGRAD_API ParamSpec list(std::string name, std::string doc, ParamSpec element);
 PRIVGRAD_API ParamSpec object(std::string name, std::string doc, std::vector<ParamSpec> fields);
 }  // namespace param
@@ -88,13 +88,13 @@ struct Problem {
 };
 
 /// The parameters of one component (or of one nested object), checked against its declaration and
-/// completed with defaults. Asking for a name that the declaration lacks, or for the wrong type,
-/// throws PluginError: that is a bug of the component.
+/// completed with defaults. Reading a name that is not declared, or as the wrong type, throws
+/// PluginError, because it is a bug of the component.
 class PRIVGRAD_API Params {
  public:
   Params() = default;
 
-  /// Checks everything and appends every problem found; the result is usable only if none was
+  /// Checks everything and appends every problem found; the result is usable only if no problem was
   /// added. Members named in `ignored` are skipped (for keys that the framework reads itself, like
   /// `kind`).
   static Params check(const std::vector<ParamSpec>& specs, const Value& given,
@@ -102,13 +102,13 @@ class PRIVGRAD_API Params {
                       const std::vector<std::string_view>& ignored = {});
 
   /// For code and tests.
-  /// \throws ConfigError listing every problem, headed by `component`.
+  /// \throws ConfigError that lists every problem under the heading `component`.
   static Params make(std::string_view component, const std::vector<ParamSpec>& specs,
                      const Value& given);
 
   bool has(
-      std::string_view name) const;  ///< False only for an optional parameter that was not given.
-  /// Whether `auto` was given for a number that takes it; asking for the number is a bug then.
+      std::string_view name) const;  ///< False only for an optional parameter that was left out.
+  /// Whether `auto` was given for a number that allows it; reading the number is a bug then.
   bool is_auto(std::string_view name) const;
   double real(std::string_view name) const;
   std::int64_t integer(std::string_view name) const;
@@ -121,7 +121,7 @@ class PRIVGRAD_API Params {
   Params object(std::string_view name) const;
   std::vector<Params> objects(std::string_view name) const;
 
-  /// The whole object with every default filled in, as it goes into the resolved manifest.
+  /// The whole object with all defaults filled in, as it appears in the resolved manifest.
   const Value& value() const noexcept { return value_; }
 
  private:
@@ -130,8 +130,8 @@ class PRIVGRAD_API Params {
   Value value_{Value::Object{}};
 };
 
-/// \returns the candidate nearest to `name` by edit distance if it is near enough to be a typing
-///   error, else "".
+/// \returns the candidate nearest to `name` by edit distance if it is near enough to suggest a
+///   typing error, otherwise "".
 PRIVGRAD_API std::string nearest_name(std::string_view name,
                                       const std::vector<std::string>& candidates);
 

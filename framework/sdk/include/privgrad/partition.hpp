@@ -10,14 +10,14 @@
 
 namespace privgrad {
 
-/// Optional ability of a transform: it says which client of a federated run each training example
-/// lies with. Such a transform leaves the examples as they are; its place in a manifest is
-/// `federated.partition`.
+/// Optional ability of a transform: it decides to which client of a federated run each training
+/// example belongs. Such a transform does not change the examples; it belongs in
+/// `federated.partition` of a manifest.
 ///
-/// Privacy: a simulation takes the shards as given, as they are where data really lie with clients:
-/// what is proved is about one example of one shard. How the shards were made is not covered, and
-/// is listed wherever examples decide about it.
-/// Threads: const functions may run concurrently.
+/// Privacy: a simulation takes the shards as given, just as real clients have their own data: the
+/// guarantee is about one example of one shard. It does not cover how the shards were made; if
+/// examples affect the shards, outputs list this as unaccounted. Threads: const functions may run
+/// concurrently.
 class PRIVGRAD_API Partition {
  public:
   virtual ~Partition();
@@ -25,22 +25,22 @@ class PRIVGRAD_API Partition {
   /// \param clients  > 0.
   /// \param random  the random streams of this run's partition.
   /// \returns [train.rows()]: the client of each example, below `clients`.
-  /// \throws ConfigError if the examples cannot be shared out so.
+  /// \throws ConfigError if the examples cannot be divided in this way.
   virtual std::vector<std::uint32_t> clients_of(const Dataset& train, std::uint64_t clients,
                                                 const RandomSource& random) const = 0;
 
-  /// The number of examples of each client, if it follows from how many there are in all (and from
-  /// `random`); empty if it depends on what the examples hold. With the real number of rows, the
-  /// sizes that clients_of() gives.
+  /// The number of examples of each client, if it depends only on the total number (and on
+  /// `random`); empty if it depends on the content of the examples. For the real number of rows,
+  /// these are the sizes of clients_of().
   virtual std::vector<std::uint64_t> sizes(std::uint64_t rows, std::uint64_t clients,
                                            const RandomSource& random) const = 0;
 
-  /// Whether examples decide where they, or others, lie.
+  /// Whether the content of examples affects to which client they, or other examples, belong.
   virtual bool looks_at_examples() const = 0;
 
-  /// Whether an example's client is drawn, or depends on which other examples there are. If not, it
-  /// follows from the example's own values, as where data lie with clients already, and removing an
-  /// example moves no other: only then can a manifest say `federated.shards: given`.
+  /// Whether an example's client is drawn, or depends on which other examples exist. If not, the
+  /// client follows from the example's own values, as with real clients, and removing an example
+  /// moves no other. Only then can a manifest say `federated.shards: given`.
   virtual bool is_drawn() const { return true; }
 };
 

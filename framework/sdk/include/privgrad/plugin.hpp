@@ -1,4 +1,4 @@
-// Every plugin includes this: it registers the components and exports the entry point.
+// For the sources of a plugin: registers its components and exports the entry point.
 #pragma once
 
 #include <algorithm>
@@ -24,38 +24,38 @@ class BoundedStatistic;
 class CoordinateScaling;
 class UsesGradientDifferences;
 
-/// The description that a component registers itself with.
+/// The description with which a component registers itself.
 struct PRIVGRAD_API ComponentInfo {
-  std::string name;       ///< lower_snake_case; unique per kind inside the plugin.
+  std::string name;       ///< lower_snake_case; unique per kind within the plugin.
   std::string summary;    ///< One line for `privgrad plugins list`.
-  std::string reference;  ///< Paper, theorem or section that the behaviour follows.
+  std::string reference;  ///< The paper, theorem or section that the behaviour follows.
   std::vector<ParamSpec> params;
-  /// Accountants only, "" for most: the accountant whose proven interval every answer of this one
-  /// must share a point with. For methods whose own error is an estimate: the core composes both,
-  /// shows what they have in common, and the proven interval where they have nothing in common.
+  /// Only for accountants, "" for most: the accountant with whose proven interval every answer of
+  /// this one must overlap. For methods whose own error is an estimate: the core composes both and
+  /// shows the intersection, or the proven interval if it is empty.
   std::string certified_by = {};
-  /// What steps with the component do that not every engine can: the names of privgrad/traits.hpp
-  /// for every trait that it has with some of its parameters. Those that are abilities, and that of
-  /// a parameter of statistics_param(), are added by add() below.
+  /// What steps with this component do that some engines do not support: the names from
+  /// privgrad/traits.hpp for every trait that the component has with some of its parameters. add()
+  /// below adds traits that follow from abilities or from a parameter of statistics_param().
   std::vector<std::string> traits = {};
 };
 
-/// Whether the parameters have that of statistics_param().
+/// Whether the parameters include that of statistics_param().
 PRIVGRAD_API bool has_statistics_param(const std::vector<ParamSpec>& params);
 
-/// A component that the plugin offers. Plain function pointers: no type-erased deleter or closure
-/// of the plugin's ends up inside framework containers.
+/// A component that the plugin offers. These are plain function pointers, so that framework
+/// containers hold no type-erased deleter or closure of the plugin.
 struct PRIVGRAD_API Factory {
   std::string kind;
   int interface_version = 0;
   std::string sees;
   ComponentInfo info;
-  void* (*create)(const Params&) = nullptr;  ///< Returns Interface*, as void*.
+  void* (*create)(const Params&) = nullptr;  ///< Returns an Interface*, as void*.
   void (*destroy)(void*) noexcept = nullptr;
 };
 
-/// Adds the traits that follow from the abilities of `Impl`, and from its parameters, where they are
-/// not there yet.
+/// Adds the traits that follow from the abilities of `Impl` and from its parameters, unless they
+/// are already listed.
 template <class Impl>
 void add_known_traits(ComponentInfo& info) {
   const auto add = [&](bool has, std::string_view name) {
@@ -74,8 +74,8 @@ void add_known_traits(ComponentInfo& info) {
 template <class T, class Interface>
 concept ComponentOf = std::derived_from<T, Interface> && std::constructible_from<T, const Params&>;
 
-/// Collects what a plugin offers while its register function runs. For example, with the schedule
-/// of schedule.hpp:
+/// Collects the components of a plugin while its register function runs. For example, with the
+/// schedule of schedule.hpp:
 ///
 ///     void register_components(privgrad::Registrar& registrar) {
 ///       using privgrad::param::real;
@@ -91,8 +91,8 @@ concept ComponentOf = std::derived_from<T, Interface> && std::constructible_from
 ///     PRIVGRAD_PLUGIN("acme.line", "1.0.0", "schedule/line", register_components)
 class PRIVGRAD_API Registrar {
  public:
-  /// Offers `Impl` as an `Interface`. Impl needs a constructor taking `const Params&`.
-  /// If the compiler points here, Impl is not derived from Interface or lacks that constructor.
+  /// Offers `Impl` as an `Interface`. Impl needs a constructor that takes `const Params&`. If a
+  /// compiler error points here, Impl is not derived from Interface or lacks that constructor.
   template <class Interface, ComponentOf<Interface> Impl>
   void add(ComponentInfo info) {
     Factory factory;
@@ -122,14 +122,14 @@ using RegisterFunction = int(Registrar*);
 
 }  // namespace privgrad
 
-/// Put once in one .cpp of a plugin:
+/// Use this exactly once, in one .cpp file of a plugin:
 ///
 ///     PRIVGRAD_PLUGIN("acme.decay", "1.2.0", "schedule/decay schedule/rise", register_components)
 ///
-/// The third text lists the components that the plugin registers, as KIND/NAME between blanks. It is
-/// read from the file, so that a plugin is loaded only when one of its components is asked for; a
-/// plugin that registers anything else is refused then.
-/// Nothing registers itself from a static constructor; loading a library changes no global state.
+/// The third text lists the components that the plugin registers, as KIND/NAME separated by blanks.
+/// The host reads it from the file and loads the plugin only when one of its components is needed;
+/// a plugin that registers anything else is then refused. Nothing registers itself in a static
+/// constructor; loading a library changes no global state.
 #define PRIVGRAD_PLUGIN(name, version, components, register_function)                        \
   extern "C" {                                                                               \
   [[gnu::section(".privgrad.components"),                                                    \

@@ -8,11 +8,11 @@
 namespace privgrad {
 
 /// 1 - base^exponent, without cancellation for a base near 1, and with the same bits everywhere: a
-/// few products and sums in a fixed order, where the C library's functions differ between versions
+/// few products and sums in a fixed order, whereas results of the C library differ between versions
 /// and processors. Relative error below 2^-46.
 ///
-/// From f(n) = 1 - base^n, by the binary digits of the exponent: f(2n) = f(n) (2 - f(n)) and
-/// f(n + 1) = f(n) + (1 - base) (1 - f(n)).
+/// The recursion follows the binary digits of the exponent, with f(n) = 1 - base^n: f(2n) = f(n) (2
+/// - f(n)) and f(n + 1) = f(n) + (1 - base) (1 - f(n)).
 /// \param base  in [0, 1].
 inline double one_minus_power(double base, std::uint64_t exponent) {
   const double rest = 1.0 - base;
@@ -24,10 +24,10 @@ inline double one_minus_power(double base, std::uint64_t exponent) {
   return f;
 }
 
-/// e^x with the same bits everywhere: sums and products in a fixed order, where std::exp chooses, at
-/// run time, among versions that round differently. For what the rest of a run follows from, as
-/// clip norms do: keys of noise depend on every bit that a run has shown. Relative error below
-/// 2^-51.
+/// e^x with the same bits everywhere: sums and products in a fixed order, whereas std::exp chooses
+/// at run time among versions that round differently. Use it for values that affect the rest of a
+/// run, such as clip norms: the keys of the noise depend on every bit that a run has released.
+/// Relative error below 2^-51.
 ///
 /// x = k log 2 + r with whole k and |r| <= log(2) / 2; e^r is its Taylor polynomial of degree 13,
 /// whose remainder is below 0.3466^14 / 14! e^0.3466 < 2^-57.

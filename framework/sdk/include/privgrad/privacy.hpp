@@ -14,22 +14,22 @@
 
 namespace privgrad {
 
-/// Which two data sets must be hard to tell apart. A field of every manifest; never assumed
-/// silently.
+/// Which two data sets must be hard to tell apart. Every manifest must state it; there is no
+/// default.
 enum class Adjacency {
   add_or_remove_one = 1,  ///< One has one example more. The size of the data is itself private.
-  replace_one,            ///< One example is exchanged for any other. The size is public.
+  replace_one,            ///< One example is replaced by any other. The size is public.
   zero_out,               ///< One example's contribution is replaced by zero. The size is public.
 };
 
 PRIVGRAD_API std::string_view to_text(Adjacency adjacency);
 
-/// \throws ConfigError for anything but the three names above.
+/// \throws ConfigError for any text but the three names above.
 PRIVGRAD_API Adjacency adjacency_from_text(std::string_view text);
 
-/// By how much the sum of contributions, each of L2 norm at most 1, can differ between neighbours:
-/// 1 for add_or_remove_one and zero_out, 2 for replace_one (triangle inequality: one contribution
-/// leaves, one comes).
+/// The largest difference between the sums of two neighbouring data sets, if each contribution has
+/// an L2 norm of at most 1: 1 for add_or_remove_one and zero_out, 2 for replace_one (triangle
+/// inequality: one contribution leaves, another enters).
 PRIVGRAD_API double sensitivity_of_unit_bound(Adjacency adjacency);
 
 /// The privacy unit: whose data may differ between neighbours.
@@ -37,14 +37,14 @@ enum class PrivacyUnit { example = 1, client };
 
 PRIVGRAD_API std::string_view to_text(PrivacyUnit unit);
 
-/// The one door between private and released values. Declared here so that Bounded and Released can
-/// name it as their only maker; defined in the core, which does not install it.
+/// The only connection between private and released values. Declared here so that Bounded and
+/// Released can name it as their only maker; the core defines it and does not install it.
 class TrustBase;
 
 /// A sum over privacy units in which no unit's contribution has an L2 norm above l2_bound().
 ///
-/// It is still private: its values can be read by the core alone, which adds noise to them. Plugins
-/// can hold it, move it and ask for its bound, nothing else.
+/// It is still private: only the core, which adds noise to them, can read its values. Plugins can
+/// only hold it, move it and ask for its bound.
 class PRIVGRAD_API Bounded {
  public:
   Bounded(Bounded&&) noexcept = default;
@@ -67,12 +67,12 @@ class PRIVGRAD_API Bounded {
   PrivacyUnit unit_;
 };
 
-/// A value to which noise has been added and which the ledger has been charged for.
+/// A value to which noise has been added and for which the ledger has been charged.
 ///
-/// Only the core makes one. Whatever is computed from Released and public values costs nothing more
-/// (post-processing: Dwork and Roth 2014, Proposition 2.1), so an interface that takes nothing else
-/// that depends on data needs no privacy review. This guards against mistakes, not against hostile
-/// native code: see SECURITY.md.
+/// Only the core makes one. Anything computed from Released and public values costs nothing more
+/// (post-processing: Dwork and Roth 2014, Proposition 2.1), so an interface that receives no other
+/// data-dependent values needs no privacy review. This protects against mistakes, not against
+/// hostile native code: see SECURITY.md.
 class PRIVGRAD_API Released {
  public:
   Released(Released&&) noexcept = default;
@@ -87,7 +87,7 @@ class PRIVGRAD_API Released {
     return {values_.get(), values_ == nullptr ? 0 : size_};
   }
 
-  /// Whether no value is infinite or NaN. Found out when the values were made: asking costs
+  /// Whether no value is infinite or NaN. Determined when the values were made, so the call costs
   /// nothing.
   bool is_finite() const noexcept { return is_finite_; }
 
@@ -101,7 +101,7 @@ class PRIVGRAD_API Released {
     const auto memory = std::make_shared<const std::vector<float>>(std::move(values));
     values_ = {memory, memory->data()};
   }
-  /// \param values  [size]; owns the memory that they are in.
+  /// \param values  [size]; owns the memory of the values.
   Released(std::shared_ptr<const float[]> values, std::size_t size, double noise_stddev,
            bool is_finite)
       : values_(std::move(values)),

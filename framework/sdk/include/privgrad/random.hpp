@@ -9,16 +9,16 @@
 
 namespace privgrad {
 
-/// A stream of random numbers that belongs to one purpose of one component.
+/// A stream of random numbers for one purpose of one component.
 ///
 /// The core derives each stream's key from the run's key, the component's place in the manifest and
-/// the purpose, so exchanging one component in an ablation leaves every other component's numbers
-/// as they were. Plugins never make generators of their own: with hidden visibility each library
-/// has its own copy of a static engine, equally seeded, and two plugins would draw the same
+/// the purpose, so exchanging one component in an ablation does not change the numbers of any other
+/// component. Plugins must not create generators of their own: with hidden visibility each library
+/// has its own copy of a static engine with the same seed, and two plugins would draw the same
 /// "independent" numbers.
 ///
-/// Not for privacy noise: that is drawn by the core.
-/// Threads: one stream must not be shared; ask the RandomSource for one per task.
+/// Not for privacy noise, which the core draws. Threads: a stream must not be shared; take one per
+/// task from the RandomSource.
 class PRIVGRAD_API RandomStream {
  public:
   virtual ~RandomStream();
@@ -39,15 +39,15 @@ class PRIVGRAD_API RandomStream {
   RandomStream() = default;
 };
 
-/// Streams addressed by a counter (a step, an epoch), so that a resumed run draws what an
-/// uninterrupted one would have drawn. Threads: const, may be shared.
+/// Streams addressed by a counter (a step, an epoch), so that a resumed run draws the numbers that
+/// an uninterrupted run would have drawn. Threads: const, may be shared.
 class PRIVGRAD_API RandomSource {
  public:
   virtual ~RandomSource();
   RandomSource(const RandomSource&) = delete;
   RandomSource& operator=(const RandomSource&) = delete;
 
-  /// The same index gives the same numbers, different indices independent ones.
+  /// The same index always gives the same numbers, different indices give independent numbers.
   virtual std::unique_ptr<RandomStream> stream(std::uint64_t index) const = 0;
 
  protected:

@@ -14,12 +14,12 @@
 
 namespace privgrad {
 
-/// The order to draw the noise of one release, for a program that draws it itself (ResidentSteps).
-/// Only the core makes one, against the receipt of what was paid for it, and its key opens no other
-/// noise.
+/// An order to draw the noise of one release, for a program that draws the noise itself
+/// (ResidentSteps). Only the core makes an order, in exchange for the receipt of the charge, and
+/// its key gives no other noise.
 ///
-/// Secret: whoever has the order and sees the release knows the sum. The program uses it for the
-/// release that it was made for, and forgets it.
+/// Secret: anyone who has the order and sees the release knows the sum. The program uses the order
+/// for the release for which it was made, and then forgets it.
 class PRIVGRAD_API NoiseOrder {
  public:
   NoiseOrder(NoiseOrder&&) noexcept = default;
@@ -30,7 +30,7 @@ class PRIVGRAD_API NoiseOrder {
 
   /// Key for AES-128 in counter mode.
   std::span<const std::uint8_t, 16> key() const noexcept { return key_; }
-  /// Standard deviation in cells of the sum, in [2^-64, 2^60]: exactly this double.
+  /// Standard deviation in cells of the sum, in [2^-64, 2^60]; exactly this double.
   double sigma() const noexcept { return sigma_; }
   /// In [0, 62]: released cells are 2^shift times as wide as the cells of the sum.
   unsigned shift() const noexcept { return shift_; }
@@ -44,45 +44,45 @@ class PRIVGRAD_API NoiseOrder {
   unsigned shift_;
 };
 
-/// A cell of an example as its program keeps it, left * right: an input times an error of a dense
-/// layer, or a number that is kept as it is, times 1.
+/// A cell of an example in the form that its program stores, left * right: either an input and an
+/// error of a dense layer, or a stored number and 1.
 struct CellFactors {
   std::int32_t left = 0, right = 0;
 };
 
-/// Optional ability of a program that is an ExactClipping: sums, noise and optimizer live where the
-/// program lives, so that a step needs no vector of the parameters' length brought to the core and
-/// back.
+/// Optional ability of a program that is an ExactClipping: sums, noise and optimizer stay on the
+/// program's device, so that a step never transfers a vector of the parameters' length to the core
+/// and back.
 ///
-/// The core still charges, gives out the keys, and decides which examples count. It checks each
-/// step: at places that follow from a key which the program never sees, it computes the sum from
-/// the factors of the cells, the noise, and the optimizer's update, and ends the run where a bit
-/// differs.
+/// The core still charges, issues the keys, and decides which examples count. It checks each step:
+/// at places that follow from a key unknown to the program, it computes the sum from the factors of
+/// the cells, the noise, and the optimizer's update, and ends the run if any bit differs.
 ///
 /// Definition of a release: cell i becomes round((sum_i + sigma zeta_i) / 2^shift), modulo 2^64,
-/// zeta_i
-/// standard normal, a fixed number under the order's key. Elements come in chunks of kChunk, and pair
-/// p < 512 of chunk c makes its elements p and 512 + p, of two strings of bits, which come from blocks
-/// AES-128(key, domain, counter): domain and counter are big-endian numbers of 8 bytes each, and what
-/// comes out little-endian words of 4 bytes, or of 8.
+/// where zeta_i is standard normal and determined by the order's key. Elements are grouped in
+/// chunks of kChunk. Pair p < 512 of chunk c gives its elements p and 512 + p, from two strings of
+/// bits. The bits come from blocks AES-128(key, domain, counter): domain and counter are big-endian
+/// numbers of 8 bytes each, and a block is read as little-endian words of 4 or 8 bytes.
 ///   - Words 1024 c + p and 1024 c + 512 + p of domain 0 begin the pair's first and second string.
-///   - Block 512 c + p of the domains 1, 2, .. has the next 64 bits of the first, then of the second,
-///     for as long as it takes to know how to round.
-/// The first string is U in [0, 1); the second three bits, and V in [0, 1). With r = sqrt(-2 ln U),
-/// zeta is r cos(pi V / 4) for element p and r sin(pi V / 4) for the other, exchanged where the third
-/// bit is set; the first bit is the sign of element p, the second that of the other. (Box and Muller
-/// 1958; docs/exactness.md says why that is the Gaussian mechanism.) A program that cannot tell how
-/// to round an element says so, and the core makes its chunk.
+///   - Block 512 c + p of the domains 1, 2, .. has the next 64 bits of the first, then of the
+///     second string, until the rounding is certain.
+/// The first string is U in [0, 1); the second consists of three bits and V in [0, 1). With r =
+/// sqrt(-2 ln U), zeta is r cos(pi V / 4) for element p and r sin(pi V / 4) for the other element,
+/// exchanged if the third bit is set; the first bit is the sign of element p, the second that of
+/// the other element. (Box and Muller 1958; docs/exactness.md says why this is the Gaussian
+/// mechanism.) If a program cannot decide how to round an element, it reports this, and the core
+/// computes the chunk.
 ///
-/// Privacy: as Program, and more: sees the key of each release's noise.
-/// Threads: calls with one memory never overlap; update() and put_numbers() of the parameters do not
-///   run beside anything.
+/// Privacy: like Program, but also receives the key of each release's noise. Threads: calls with
+/// one memory never overlap; update(), and put_numbers() of the parameters, overlap with no other
+/// call.
+///
 class PRIVGRAD_API ResidentSteps {
  public:
   static constexpr std::size_t kChunk = 1024;
 
-  /// A sum, the released cells, and the vectors of the optimizer's state; a number for each parameter
-  /// in each.
+  /// A sum, the released cells, and the vectors of the optimizer's state, each with one number per
+  /// parameter.
   class PRIVGRAD_API Memory {
    public:
     virtual ~Memory();
@@ -94,43 +94,43 @@ class PRIVGRAD_API ResidentSteps {
   };
 
   enum class Cells : std::uint32_t { sum = 1, released };
-  /// The parameters are those that the program computes with, of whatever memory.
+  /// The parameters are those with which the program computes, whatever the memory.
   enum class Numbers : std::uint32_t { parameters = 0, first_state, second_state };
   enum class Moved : std::uint32_t { yes = 1, gradient_not_finite, parameters_not_finite };
 
   virtual ~ResidentSteps();
 
-  /// \param state_vectors  0 to 2, as privgrad::state_vectors() says; they begin as zeros.
+  /// \param state_vectors  0 to 2, as privgrad::state_vectors() says; their numbers begin at zero.
   virtual std::unique_ptr<Memory> make_memory(std::size_t state_vectors) const = 0;
 
   virtual void clear_sum(Memory& memory) const = 0;
 
-  /// As ExactClipping::add_cells(), to the memory's sum.
+  /// Like ExactClipping::add_cells(), but adds to the memory's sum.
   virtual void add_to_sum(ExactClipping::Pass& pass, std::span<const std::uint8_t> taken,
                           Memory& memory) const = 0;
 
   /// Writes the factors of the last make_cells() at some places, for all examples, taken or not.
-  /// \param places   parameters, each below parameter_count().
+  /// \param places  parameters, each below parameter_count().
   /// \param factors  out: [rows, places.size()].
   virtual void factors_at(ExactClipping::Pass& pass, std::span<const std::uint64_t> places,
                           std::span<CellFactors> factors) const = 0;
 
-  /// Makes the released cells of the sum, which stays as it is.
-  /// \returns the chunks with some element that was not decided, ascending: their cells are
-  ///   undefined until put_released().
+  /// Computes the released cells from the sum, which is not changed.
+  /// \returns the chunks that contain an undecided element, ascending: their cells are undefined
+  ///   until put_released().
   virtual std::vector<std::uint64_t> release(Memory& memory, const NoiseOrder& order) const = 0;
 
-  /// \param cells  [kChunk], or as many as the last chunk has.
+  /// \param cells  [kChunk], or the size of the last chunk.
   virtual void put_released(Memory& memory, std::uint64_t chunk,
                             std::span<const std::int64_t> cells) const = 0;
 
-  /// Moves the parameters, and the state, by gradients float(double(cell) * width) of the released
-  /// cells, each rounded once. Where a gradient or a parameter is not finite, all parameters stay as
-  /// they were (the former is said if both are), and the state is of no further use.
-  /// \param rule  a rule of the kind that the memory was made for.
+  /// Updates the parameters and the state with the gradients float(double(cell) * width) of the
+  /// released cells, each rounded once. If a gradient or a parameter is not finite, all parameters
+  /// stay as they were (a gradient is reported first), and the state must not be used any more.
+  /// \param rule  a rule of the kind for which the memory was made.
   virtual Moved update(Memory& memory, const StepRule& rule, double width) = 0;
 
-  /// Copy the elements at some places.
+  /// Copies the elements at some places.
   /// \param places  each below parameter_count(), in any order.
   /// \param out  [places.size()].
   virtual void cells_at(const Memory& memory, Cells what, std::span<const std::uint64_t> places,

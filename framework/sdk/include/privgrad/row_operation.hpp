@@ -11,9 +11,9 @@
 
 namespace privgrad {
 
-/// Arithmetic on the features x of one example, in their row-major order, as a list of steps that
-/// another program can follow to do what a transform does. Everything is in double;
-/// `values` has one number per feature, or a single one for all of them, all finite.
+/// Arithmetic on the features x of one example, in row-major order, as a list of operations that
+/// another program can execute to reproduce a transform. All arithmetic is in double; `values` has
+/// one number per feature, or a single one for all features; all numbers are finite.
 namespace row_operation {
 
 /// x[j] - values[j].
@@ -26,7 +26,7 @@ struct Multiply {
   std::vector<double> values;
 };
 
-/// x[j] / values[j], of which none is 0.
+/// x[j] / values[j]; no value is 0.
 struct Divide {
   std::vector<double> values;
 };
@@ -36,7 +36,7 @@ struct Keep {
   std::vector<bool> kept;
 };
 
-/// x[j] / max(at_least, ||x||), by the Euclidean norm of the whole example.
+/// x[j] / max(at_least, ||x||), with the Euclidean norm of the whole example.
 struct DivideByNorm {
   double at_least = 0.0;  ///< Finite, above 0.
 };
@@ -47,27 +47,27 @@ struct Project {
   std::vector<double> matrix;  ///< [outputs, features], row-major, finite.
 };
 
-/// Projects along one axis of features that are seen as [before, length, after], where `before` is
-/// the rest: y[b, i, a] = sum over j of matrix[i, j] x[b, j, a], [before, outputs, after].
+/// Projects along one axis. The features are seen as [before, length, after], where `before` is the
+/// remaining factor: y[b, i, a] = sum over j of matrix[i, j] x[b, j, a], [before, outputs, after].
 struct ProjectAxis {
-  std::size_t length = 0;  ///< length * after divides the features.
+  std::size_t length = 0;  ///< length * after divides the number of features.
   std::size_t after = 0;
   std::size_t outputs = 0;
   std::vector<double> matrix;  ///< [outputs, length], row-major, finite.
 };
 
-/// y[i] = x[from[i]]: features in another order, left out, or more than once.
+/// y[i] = x[from[i]]: features in another order; some may be left out, or repeated.
 struct Take {
   std::vector<std::size_t> from;  ///< At least one.
 };
 
-/// y[j] = sqrt(x[j]^2 + x[n + j]^2), where n is half of the features: the moduli of complex numbers,
-/// whose real parts come first.
+/// y[j] = sqrt(x[j]^2 + x[n + j]^2), where n is half the number of features: the moduli of complex
+/// numbers whose real parts come first.
 struct Modulus {};
 
 struct Branch;
 
-/// The outputs of all branches, each computed from x, in order.
+/// The outputs of all branches, in order. Each branch receives x.
 struct Concatenate {
   std::vector<Branch> branches;  ///< At least one.
 };
@@ -80,40 +80,40 @@ using RowOperation =
                  row_operation::ProjectAxis, row_operation::Take, row_operation::Modulus,
                  row_operation::Concatenate>;
 
-/// Operations in order; an empty list leaves x as it is.
+/// Operations in order; an empty list leaves x unchanged.
 struct row_operation::Branch {
   std::vector<RowOperation> operations;
 };
 
 /// Optional ability of a transform: its effect on an example can be expressed in operations that
-/// other programs know, too. `privgrad export` needs it of every transform of a model. apply()
-/// gives what evaluate() computes, within the rounding of float32, in the shape of
+/// other programs also know. `privgrad export` requires it of every transform of a model. apply()
+/// gives the result of evaluate(), within the rounding of float32, in the shape of
 /// Transform::output_shape(). The conformance suite tests it.
 ///
-/// Privacy: holds what fit() learnt, and is as private as Transform::statistic() says.
-/// Threads: as Transform.
+/// Privacy: contains what fit() learnt, and is as private as Transform::statistic() says. Threads:
+/// like Transform.
 class PRIVGRAD_API RowOperations {
  public:
   virtual ~RowOperations();
 
-  /// \param shape  shape of the features that enter, as given to output_shape(); e.g. {28, 28}.
-  /// \returns none where an example keeps its numbers, and at most its shape changes.
-  /// \throws ConfigError for examples for which it cannot be expressed, e.g. because they are too
-  ///   large.
+  /// \param shape  shape of the input features, the same as for output_shape(); e.g. {28, 28}.
+  /// \returns an empty list if at most the shape of an example changes.
+  /// \throws ConfigError if the transform cannot be expressed for such examples, e.g. because they
+  ///   are too large.
   /// \pre fit() or restore() was called.
   virtual std::vector<RowOperation> row_operations(const Shape& shape) const = 0;
 };
 
-/// \param features  how many enter the first operation.
-/// \returns how many leave the last one.
-/// \throws PluginError naming the operation that cannot take what enters it, or breaks what is said
-///   of its numbers above.
+/// \param features  the number of features that enter the first operation.
+/// \returns the number of features that leave the last one.
+/// \throws PluginError that names an operation that cannot process its input, or that breaks a rule
+///   stated above.
 PRIVGRAD_API std::size_t check_row_operations(const std::vector<RowOperation>& operations,
                                               std::size_t features);
 
 /// \param features  float32, of one example.
-/// \returns what the operations make of it, in double, without a rounding to float32.
-/// \throws PluginError as check_row_operations() does.
+/// \returns the result of the operations in double, without rounding to float32.
+/// \throws PluginError like check_row_operations().
 PRIVGRAD_API std::vector<double> evaluate(const std::vector<RowOperation>& operations,
                                           std::span<const float> features);
 

@@ -11,34 +11,34 @@
 
 namespace privgrad {
 
-/// The public facts of the plan that a schedule may use.
+/// The public facts of the plan that are available to a schedule.
 struct Horizon {
-  std::uint64_t steps = 0;  ///< Number of steps that the plan intends, > 0.
+  std::uint64_t steps = 0;  ///< Number of steps in the plan, > 0.
   std::string slot;         ///< "noise_multiplier", "clip_norm", "learning_rate", ...
 };
 
-/// What a noise schedule was made from, so that a plan can state how good it is by that.
+/// The influence behind a noise schedule, so that a plan can state how good the schedule is.
 struct NoiseInfluence {
-  /// How much each step's noise matters at the end (influence.hpp): one value > 0 for each step of
+  /// How much each step's noise affects the result (influence.hpp): one value > 0 for each step of
   /// the horizon; empty before start().
   std::vector<double> values = {};
   bool is_unaccounted = false;  ///< Measured on private rows without a charge; plans then list it.
-  /// Whether the schedule's values are meant for steps that cost 1/sigma^2 alone, and the plan is to
-  /// divide the budget by its accountant's own costs where steps cost something else. False: the
-  /// values are meant whatever steps cost.
+  /// Whether the schedule's values assume that steps cost 1/sigma^2, so that the plan should divide
+  /// the budget by its accountant's own costs if steps cost something else. False: the values are
+  /// meant whatever steps cost.
   bool suits_any_cost = false;
 };
 
-/// The value of one hyper-parameter over training.
+/// The value of one hyper-parameter at each step of training.
 ///
-/// A schedule is either absolute (its values are used as they are) or a shape: then the core
-/// multiplies all values by the one scale at which the gating accountant meets the privacy target.
-/// Only the slot noise_multiplier accepts shapes.
+/// A schedule is either absolute (its values are used as they are) or a shape: the core then
+/// multiplies all values by a common scale, chosen so that the gating accountant meets the privacy
+/// target. Only the slot noise_multiplier accepts shapes.
 ///
 /// Privacy: a pure function of the plan. It receives no data, so choosing it costs nothing.
 /// Threads: const functions may run concurrently.
 ///
-/// Example, a straight line (plugin.hpp says how to register it):
+/// Example: a straight line (plugin.hpp says how to register it):
 ///
 ///     class Line final : public Schedule {
 ///      public:
@@ -65,17 +65,17 @@ class PRIVGRAD_API Schedule {
   Schedule& operator=(const Schedule&) = delete;
 
   /// Called once, before value().
-  /// \throws ConfigError if the parameters do not fit the horizon (a list that is too short).
+  /// \throws ConfigError if the parameters do not fit the horizon (e.g. a list that is too short).
   virtual void start(const Horizon& horizon) = 0;
 
   /// \param step  0-based, below the horizon's steps.
-  /// \returns a finite value >= 0; the same for the same step, on every call and thread.
+  /// \returns a finite value >= 0; always the same for the same step, on every call and thread.
   virtual double value(std::uint64_t step) const = 0;
 
-  /// True if only the proportions of the values are meant; every value is then positive.
+  /// True if only the ratios of the values matter; every value is then positive.
   virtual bool is_shape() const = 0;
 
-  /// \returns nothing: it was not made from an influence.
+  /// \returns nothing if the schedule was not computed from an influence.
   virtual std::optional<NoiseInfluence> influence() const { return std::nullopt; }
 
  protected:

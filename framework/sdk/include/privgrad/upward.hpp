@@ -1,4 +1,4 @@
-// Arithmetic that rounds upwards, for accountants whose epsilon must never be too small.
+// Arithmetic that rounds upwards, for accountants, whose epsilon must never be too small.
 #pragma once
 
 #include <cmath>
@@ -11,20 +11,20 @@
 
 namespace privgrad {
 
-// Arithmetic for accountants: every result is at least the true value, rounding included, so that
-// a stated epsilon is never too small. u = 2^-53 is the largest relative error of one operation on
-// doubles, rounded to nearest.
+// Arithmetic for accountants: every result is at least the true value, rounding included, so that a
+// stated epsilon is never too small. u = 2^-53 is the largest relative error of one operation on
+// doubles that rounds to nearest.
 
 /// Makes up for the rounding errors of a computed number.
 ///
-/// Let x have been computed from a true value t >= 0 by k operations whose relative errors multiply
-/// (products, quotients, conversions of counts; a square counts the errors of its argument twice).
-/// Then t <= x (1 - u)^-k <= x (1 + k u + k^2 u^2), because k u is small. The result here is at
-/// least x (1 + 2 k u) (1 - u)^2, the two roundings being those of the factor and of the product,
-/// and the next double above that, which adds at least u x: together more than
-/// x (1 + (2 k - 1.1) u), and 2 k - 1.1 >= k + k^2 u for every k allowed. Where x is below the
-/// normal range an operation errs by up to half the smallest double instead; the next double covers
-/// one such error, so that let only the last operation underflow.
+/// Suppose that x approximates a true value t >= 0 and was computed by k operations whose relative
+/// errors multiply (products, quotients, conversions of counts; a square counts the errors of its
+/// argument twice). Then t <= x (1 - u)^-k <= x (1 + k u + k^2 u^2), because k u is small. The
+/// result is the next double above a number that is at least x (1 + 2 k u) (1 - u)^2, where the two
+/// roundings are those of the factor and of the product. The next double adds at least u x:
+/// together this is more than x (1 + (2 k - 1.1) u), and 2 k - 1.1 >= k + k^2 u for every allowed
+/// k. If x is below the normal range, an operation errs by up to half the smallest double instead;
+/// the next double covers one such error, so only the last operation may underflow.
 ///
 /// \param x  >= 0, infinity allowed.
 /// \param k  2 to 2^20.
@@ -35,25 +35,25 @@ inline double round_up(double x, double k) {
   return std::nextafter(x * (1.0 + k * kTwoRoundings), kInfinity);
 }
 
-/// The cost of `count` releases that cost `cost` each, rounded up (two operations: the count becomes
-/// a double, and the product). Zero releases cost 0, even if each costs infinity; one release costs
-/// exactly `cost`.
+/// The cost of `count` releases that cost `cost` each, rounded up (two operations: converting the
+/// count to a double, and the product). Zero releases cost 0, even if each costs infinity; one
+/// release costs exactly `cost`.
 /// \param cost  >= 0, infinity allowed.
 inline double multiply_up(std::uint64_t count, double cost) {
   if (count == 0 || cost == 0.0) return 0.0;
   return count == 1 ? cost : round_up(static_cast<double>(count) * cost, 2.0);
 }
 
-/// An upper bound on a sum of numbers that are not negative, about as tight as doubles allow
-/// however many there are.
+/// An upper bound on a sum of non-negative numbers, about as tight as doubles allow for any number.
 ///
 /// Each addition's rounding error is itself a double, which is computed exactly (Dekker 1971: the
-/// larger number first) and summed in a carry (Neumaier 1974). With S the true sum of n terms, what
-/// sum and carry add up to errs by at most (u + g^2) S, g = (n-1) u / (1 - (n-1) u) (Ogita, Rump
-/// and Oishi 2005, Proposition 4.5, for terms of one sign). For n <= 2^43, more than any program
-/// adds, g^2 <= 1.01 n^2 u^2, and S is at most the computed value times 1 + 1.01 u + 1.02 n^2 u^2.
-/// total() multiplies it by 1 + 8 u + 4 n^2 u^2 in three roundings, and goes to the next double.
-/// Numbers below the normal range do no harm: additions among them are exact.
+/// larger number first) and summed in a carry (Neumaier 1974). With S the true sum of n terms, the
+/// computed value sum + carry has an error of at most (u + g^2) S, g = (n-1) u / (1 - (n-1) u)
+/// (Ogita, Rump and Oishi 2005, Proposition 4.5, for terms of one sign). For n <= 2^43, which no
+/// program reaches, g^2 <= 1.01 n^2 u^2, and S is at most the computed value times 1 + 1.01 u +
+/// 1.02 n^2 u^2. total() multiplies the computed value by 1 + 8 u + 4 n^2 u^2 with three roundings,
+/// and takes the next double. Numbers below the normal range are harmless, because additions among
+/// them are exact.
 class UpwardSum {
  public:
   /// \param term  >= 0; infinity and NaN make the sum infinite.
@@ -68,7 +68,7 @@ class UpwardSum {
     ++terms_;
   }
 
-  /// \returns at least the true sum; exactly it while no addition had to be rounded, so that
+  /// \returns at least the true sum; exactly the true sum if no addition had to be rounded, so that
   ///   an empty sum is 0 and a single term is returned unchanged.
   double total() const {
     if (!std::isfinite(sum_)) return std::numeric_limits<double>::infinity();

@@ -1,4 +1,4 @@
-// The tree of values that a manifest is read into, with the line and column of each.
+// The tree of values into which a manifest is read, with the line and column of each.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace privgrad {
 
-/// A place in a manifest; 1-based, 0 for a value that did not come from a file.
+/// A position in a manifest; 1-based, 0 for a value that did not come from a file.
 struct Mark {
   int line = 0;
   int column = 0;
 };
 
-/// One node of a manifest: what YAML and JSON have in common, and where it stood.
+/// One node of a manifest: the types that YAML and JSON have in common, and the node's position.
 class PRIVGRAD_API Value {
  public:
   struct Member;
@@ -26,7 +26,7 @@ class PRIVGRAD_API Value {
   using Object = std::vector<Member>;  ///< In the order of the file; keys are unique.
   using Data = std::variant<std::monostate, bool, std::int64_t, double, std::string, List, Object>;
 
-  // All in the library: each plugin would compile the copies of the whole tree once more.
+  // Defined in the library, so that plugins do not compile the copying of the whole tree again.
   Value();
   Value(bool value);
   Value(int value);
@@ -46,12 +46,12 @@ class PRIVGRAD_API Value {
   Data& data() noexcept { return data_; }
   bool is_null() const noexcept { return std::holds_alternative<std::monostate>(data_); }
 
-  /// \returns the member of an object, or nullptr when it is absent or this is no object.
+  /// \returns the member of an object, or nullptr if it is absent or this is not an object.
   const Value* find(std::string_view key) const noexcept;
   Value* find(std::string_view key) noexcept;
 
   /// Adds or replaces a member; turns a null into an object.
-  /// \throws ConfigError on other types.
+  /// \throws ConfigError for other types.
   Value& set(std::string_view key, Value value);
 
   /// \returns "null", "a boolean", "an integer", "a real", "a text", "a list" or "an object".

@@ -64,8 +64,8 @@ struct SearchRequest {
 /// same name, the first is offered and the second refused.
 ///
 /// With a lock, only its plugins are offered, and all of them are loaded.
-/// \throws ConfigError a directory with Origin::option does not exist.
-/// \throws PluginError a plugin of the lock is missing, has changed, or cannot be loaded.
+/// \throws ConfigError if a directory with Origin::option does not exist.
+/// \throws PluginError if a plugin of the lock is missing, has changed, or cannot be loaded.
 PluginHost plugins_in(const std::vector<SearchDirectory>& directories,
                       const SearchRequest& request = {});
 

@@ -12,7 +12,7 @@
 
 namespace privgrad::core {
 
-/// Every problem of a manifest, each a line "FILE:LINE:COLUMN: error: WHERE: WHAT".
+/// All problems of a manifest, one line "FILE:LINE:COLUMN: error: WHERE: WHAT" for each.
 class ManifestError : public ConfigError {
  public:
   explicit ManifestError(std::vector<std::string> lines);
@@ -22,30 +22,30 @@ class ManifestError : public ConfigError {
   std::vector<std::string> lines_;
 };
 
-/// A component as the manifest asks for it: found in the catalog, its parameters checked and
-/// completed.
+/// A component as the manifest asks for it: found in the catalog, with checked and completed
+/// parameters.
 struct ComponentUse {
   const Component* component = nullptr;
   Params params;
-  const Component* certifier = nullptr;  ///< For an accountant that needs one.
-  const Catalog* catalog = nullptr;      ///< The catalog that has the component.
+  const Component* certifier = nullptr;  ///< For an accountant that needs it.
+  const Catalog* catalog = nullptr;      ///< The catalog that contains the component.
   std::string where;     ///< "optimizer", "schedules.clip_norm", "data.transforms.0".
   std::string position;  ///< "FILE:LINE:COLUMN" of the node, or "--set KEY".
-  Mark mark;             ///< The same place, for the reader of the manifest.
+  Mark mark;             ///< The same place in other words, for the reader of the manifest.
 
-  /// Whether there is one: a manifest may leave some out.
+  /// Whether the manifest gives the component, because some may be left out.
   bool is_given() const noexcept { return component != nullptr; }
   /// The component's own name: "momentum".
   const std::string& name() const { return component->factory.info.name; }
 
-  /// Makes it. An error that the constructor throws is rethrown with position and where in front.
+  /// Creates the component. Its constructor's errors are rethrown with position and where in front.
   template <class Interface>
   ComponentPtr<Interface> make() const {
     return with_position([&] { return Catalog::create<Interface>(*component, params); });
   }
 
-  /// Calls `action`, putting "POSITION: error: WHERE: " in front of a ConfigError's or
-  /// PrivacyError's text.
+  /// Calls `action` and prefixes the text of a ConfigError or PrivacyError with "POSITION: error:
+  /// WHERE: ".
   template <class Action>
   auto with_position(Action action) const {
     try {
@@ -63,13 +63,13 @@ struct ComponentUse {
   std::string place(std::string_view what) const;
 };
 
-/// Makes an accountant that a manifest asks for, with its certifier; its place is put in front of
-/// errors. Every accountant of a plan or a run comes from here: one that guards a budget, or whose
-/// answer is stated as a proof, from make_guard().
+/// Makes an accountant that a manifest asks for, with its certifier; errors are prefixed with its
+/// place. Every accountant of a plan or a run is made here; an accountant that guards a budget, or
+/// whose answer is stated as a proof, comes from make_guard().
 ComponentPtr<Accountant> make_accountant(const ComponentUse& use);
 ComponentPtr<Accountant> make_guard(const ComponentUse& use);
 
-/// The name of the accountant whose proofs make_guard() answers with.
+/// The name of the accountant whose proofs are behind the answers of make_guard().
 const std::string& name_of_prover(const ComponentUse& use);
 
 }  // namespace privgrad::core

@@ -1,4 +1,4 @@
-// Reads the section `data` of a manifest by itself, for commands that only need the data.
+// Reads only the section `data` of a manifest, for commands that only need the data.
 #pragma once
 
 #include <cstdint>
@@ -14,26 +14,26 @@
 
 namespace privgrad::core {
 
-/// A manifest's section `data`, by itself.
+/// The section `data` of a manifest.
 struct DataSection {
   ComponentUse data;
-  std::vector<ComponentUse> transforms;  ///< As the section lists them.
+  std::vector<ComponentUse> transforms;  ///< In the order of the section.
   std::optional<std::uint64_t> size;     ///< The declared number of training examples.
   bool test_is_public = false;
   std::optional<Streaming> streaming;
 };
 
-/// The parameters by which a source reads its files, as a model file keeps them: DataInfo::reading.
+/// The parameters with which a source reads its files, from a model file: DataInfo::reading.
 struct KnownReading {
   std::string source;  ///< Its full name.
   Value params;        ///< An object.
 };
 
-/// Reads what stands under `data:` in a manifest: a name, or an object in YAML.
-/// \param name  the text's name in errors: a file, or a name that the user gave it.
+/// Reads the value of `data:` in a manifest: a name, or an object in YAML.
+/// \param name  the text's name in errors: a file, or a name from the user.
 /// \param folder  where relative paths are looked up, before the folder of PRIVGRAD_DATA_DIR.
 /// \param known  nullptr, or parameters that a section with the same source need not repeat.
-/// \throws ManifestError, with one line for each problem; IoError if files that it names are missing.
+/// \throws ManifestError, with one line for each problem; IoError if a named file is missing.
 DataSection parse_data_section(std::string_view text, const std::filesystem::path& name,
                                const std::filesystem::path& folder, const Catalog& catalog,
                                const KnownReading* known = nullptr);

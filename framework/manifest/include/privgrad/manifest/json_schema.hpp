@@ -9,7 +9,7 @@
 namespace privgrad::core {
 
 /// A JSON Schema (draft 2020-12) for manifests, made from the declarations of the loaded
-/// components, third parties' included: editors complete and check manifests with it.
+/// components, including those of third parties. Editors use it to complete and check manifests.
 ///
 /// It accepts the manifests that load_manifest() accepts, except for conditions that a schema
 /// cannot express: that files exist, what release mode refuses, and that a manifest without a
@@ -23,7 +23,7 @@ nlohmann::json param_schema(const ParamSpec& spec);
 /// \throws ConfigError for NaN and infinities, which JSON lacks.
 nlohmann::json value_to_json(const Value& value);
 
-/// The value that value_to_json() made it from; integers stay integers.
+/// The value from which value_to_json() made it; integers stay integers.
 /// \throws IoError for numbers beyond 64 bits.
 Value value_from_json(const nlohmann::json& json);
 

@@ -20,27 +20,27 @@
 
 namespace privgrad::core {
 
-/// The most steps that are planned, of all owners of data with plans of their own together: a plan
-/// keeps some 300 bytes for each, 1.5 GB at the most.
+/// The largest number of planned steps, added over all owners of data with separate plans: a plan
+/// needs some 300 bytes for each step, 1.5 GB at most.
 inline constexpr std::uint64_t kMostSteps = 5'000'000;
 
 enum class Mode { research = 1, release };
 
-/// The side that adds the noise of a federated run: each client, or the server.
+/// Who adds the noise of a federated run: each client, or the server.
 enum class Aggregation { fed_avg = 1, dp_fed_avg };
 
 std::string_view to_text(Aggregation aggregation);
 
-/// The numbers in which a run adds up and draws noise.
+/// The kind of numbers in which a run computes sums and noise.
 enum class Arithmetic {
-  exact = 1,  ///< Whole numbers: the guarantee is about the very bits that are released.
-  floating,   ///< Floating-point numbers: the guarantee is about real numbers near those.
+  exact = 1,  ///< Whole numbers: the guarantee covers the exact bits that are released.
+  floating,   ///< Floating-point numbers: the guarantee is about nearby real numbers.
 };
 
 /// As the manifest writes it: "exact", "float".
 std::string_view to_text(Arithmetic arithmetic);
 
-/// The source from which an adaptive number of local iterations learns about the losses.
+/// How an adaptive number of local iterations learns about the losses.
 enum class EstimateMode { private_sums = 1, from_models, unaccounted };
 
 std::string_view to_text(EstimateMode mode);
@@ -52,93 +52,93 @@ struct Federated {
   bool equal_weights = false;
   double client_drop_rate = 0.0, straggler_rate = 0.0;
   std::vector<std::uint64_t> sizes;  ///< Declared, public, > 0, one per client; empty: not given.
-  bool shards_are_given = false;     ///< Neighbouring data differ in one client's shard alone.
+  bool shards_are_given = false;     ///< Neighbouring data differ only in one client's shard.
   bool label_histograms = true;
   EstimateMode estimates = EstimateMode::private_sums;
   double estimate_share = 0.0;
   std::optional<double> estimate_noise;
   double estimate_bound = 0.0;
-  bool paced_by_largest = false;  ///< Adaptive local iterations share out the largest budget.
-  double client_clip_norm = 0.0;  ///< For dp_fed_avg, as the next two.
+  bool paced_by_largest = false;  ///< Adaptive local iterations distribute the largest budget.
+  double client_clip_norm = 0.0;  ///< For dp_fed_avg, like the next two.
   double server_learning_rate = 0.0;
-  /// Rounds between two of a client's, at least; nothing: who takes part is charged as it is drawn.
+  /// Rounds between two rounds of a client, at least; nothing: participation is charged as drawn.
   std::optional<std::uint64_t> min_separation;
-  std::optional<std::uint64_t> max_participations;  ///< > 0; with min_separation alone.
+  std::optional<std::uint64_t> max_participations;  ///< > 0; only with min_separation.
   ComponentUse client_clipping, server_optimizer;
-  ComponentUse client_aggregator;  ///< For clients without noise; not for a manifest to choose.
+  ComponentUse client_aggregator;  ///< For clients without noise; a manifest cannot choose it.
   ComponentUse partition, participation, local_iterations;
 };
 
-/// The account of the private data, which all runs on it share: privacy.account.
+/// The account of the private data, which all runs on these data share: privacy.account.
 struct AccountUse {
   std::filesystem::path file;  ///< Absolute.
   AccountTerms terms;
   std::string opened;   ///< The hash of the account's first line.
-  ComponentUse filter;  ///< The accountant of the terms.
+  ComponentUse filter;  ///< The accountant of the account's terms.
 };
 
-/// The section `augmentation`: the number of altered copies of each example whose mean gradient a
-/// step takes, and how they are altered.
+/// The section `augmentation`: how many altered copies of each example a step uses, of which it
+/// takes the mean gradient, and how they are altered.
 struct Augmentation {
   std::size_t copies = 1;  ///< > 0.
   bool flip = false, crop = false;
 };
 
-/// The weights that a model begins from: model.weights.
+/// The initial weights of a model: model.weights.
 struct WeightsUse {
   std::filesystem::path file;  ///< Absolute.
-  /// Whether it is declared that the weights saw none of the run's private rows without a charge.
+  /// Whether the weights are declared not to depend on the run's private rows without a charge.
   bool is_public = false;
-  /// Names of the model's tensors, and what the file calls them; nothing: the tensor begins as the
-  /// model says, whatever the file holds.
+  /// Names of the model's tensors, and their names in the file; nothing: the tensor has the model's
+  /// own initial values, whatever the file contains.
   std::map<std::string, std::optional<std::string>> names;
 };
 
-/// The section `checkpoint`: how often a run leaves what it can be resumed from.
+/// The section `checkpoint`: how often a run writes a state from which it can be resumed.
 struct CheckpointWish {
-  bool is_given = false;  ///< Then what cannot be done is an error; else the run goes on without.
+  bool is_given = false;  ///< Then a failure is an error; otherwise the run continues.
   bool is_off = false;
   std::uint64_t every_steps = 0;  ///< 0: by time.
   double every_seconds = 60.0;    ///< > 0.
 };
 
-/// Adapters of low rank beside weights that stay as they are: model.lora.
+/// Adapters of low rank for weights that stay fixed: model.lora.
 struct Lora {
   std::size_t rank = 0;              ///< > 0.
-  double alpha = 0.0;                ///< > 0; what the adapters add is multiplied by alpha / rank.
+  double alpha = 0.0;                ///< > 0; the adapters' output is multiplied by alpha / rank.
   std::vector<std::string> targets;  ///< Patterns.
 };
 
 /// report.train_accuracy: releases of the accuracy on the private training rows.
 struct AccuracyReport {
-  StatisticNoise noise;        ///< A share is that of all releases together.
-  std::uint64_t every = 0;     ///< Steps from one release to the next; 0: of the kept model alone.
-  std::uint64_t patience = 0;  ///< Releases without a new best that end the run; 0: none do.
+  StatisticNoise noise;        ///< A share covers all releases together.
+  std::uint64_t every = 0;     ///< Steps between two releases; 0: only the final model.
+  std::uint64_t patience = 0;  ///< Releases without a new best that end the run; 0: no limit.
 };
 
-/// A manifest that fits the loaded plugins. Nothing in it depends on data.
+/// A manifest that fits the loaded plugins. Nothing in it depends on the data.
 struct Manifest {
   std::string name;
   Mode mode = Mode::research;
   ComponentUse data;
   std::vector<ComponentUse> transforms;
-  /// data.size: the declared, public number of training rows; of a number that is released
-  /// (size_noise) the public guess, data.size.about.
+  /// data.size: the declared, public number of training rows; if the number is released
+  /// (size_noise), the public guess data.size.about.
   std::optional<std::uint64_t> dataset_size;
-  /// data.size.statistic: private: the number of training rows itself is released, with this noise.
+  /// data.size.statistic: private: the noise with which the number of training rows is released.
   std::optional<StatisticNoise> size_noise;
   bool test_is_public = false;  ///< data.test_is_public.
-  /// data.read_off_rows: what was read off the rows before they came here, each in a few words.
+  /// data.read_off_rows: facts computed from the rows before they came here, in a few words each.
   std::vector<std::string> read_off_rows;
   std::optional<Streaming> streaming;  ///< data.streaming; nothing: rows are in memory.
   ComponentUse model, backend, sampler, clipping, aggregator, optimizer;
-  ComponentUse cluster;  ///< May be missing; neither in `resolved` nor in components_of().
+  ComponentUse cluster;  ///< May be missing; not part of `resolved` or components_of().
   std::optional<WeightsUse> weights;          ///< model.weights.
   std::vector<std::string> train;             ///< model.train: patterns; empty: all layers.
-  std::optional<Lora> lora;                   ///< model.lora; then an empty train is no layer.
+  std::optional<Lora> lora;                   ///< model.lora; an empty train then means no layer.
   Arithmetic arithmetic = Arithmetic::exact;  ///< aggregator.arithmetic.
   ComponentUse clip_norm, learning_rate;      ///< schedules.*
-  ComponentUse noise_multiplier, noise_std;   ///< schedules.*; one of them is given.
+  ComponentUse noise_multiplier, noise_std;   ///< schedules.*; exactly one is given.
   ComponentUse batch_size;                    ///< schedules.*; may be missing.
   std::optional<double> target_epsilon;
   double target_delta = 0.0;
@@ -146,26 +146,26 @@ struct Manifest {
       false;  ///< privacy.noise: off, for comparisons without privacy; research mode only.
   bool scale_all_noise = false;  ///< privacy.calibrate: all.
   Adjacency adjacency = Adjacency::add_or_remove_one;
-  ComponentUse accountant;            ///< The one that guards the budget.
-  std::vector<ComponentUse> also;     ///< Reported beside it.
+  ComponentUse accountant;            ///< The accountant that guards the budget.
+  std::vector<ComponentUse> also;     ///< Other accountants to report.
   std::optional<AccountUse> account;  ///< privacy.account.
   std::function<void()> on_trial;  ///< Called before a plan tries a scale of noise; may be empty.
-  std::uint64_t steps = 0;         ///< 0: auto, the plan chooses them.
+  std::uint64_t steps = 0;         ///< 0: auto, the plan chooses the number.
   bool steps_minimise_bound = false;  ///< `steps: auto` by `utility`.
   bool auto_learning_rate = false;    ///< The plan chooses it; learning_rate has no component.
-  std::optional<std::uint64_t> seed;  ///< Given: the run is reproducible and not for release.
-  /// Steps between measurements for the progress line; 0: about 20 of them (if steps are auto).
+  std::optional<std::uint64_t> seed;  ///< Given: the run is reproducible, and not fit for release.
+  /// Steps between measurements for the progress line; 0: about 20 measurements (auto steps).
   std::uint64_t evaluate_every = 0;
   bool gradient_norm = false;       ///< Measure that of the mean training loss; research mode only.
-  std::size_t microbatch_size = 0;  ///< Most examples in memory at once; 0: as the backend likes.
-  bool random_iterate = false;      ///< Keep the model before a random step, not the last one.
-  std::optional<Augmentation> augmentation;       ///< Nothing: examples as they are.
+  std::size_t microbatch_size = 0;  ///< Most examples in memory at once; 0: the backend decides.
+  bool random_iterate = false;      ///< Keep the model before a random step, not the last model.
+  std::optional<Augmentation> augmentation;       ///< Nothing: examples are not altered.
   std::optional<AccuracyReport> report_accuracy;  ///< Nothing: no accuracy is released.
-  /// report.class_counts: of the release of how many training rows each class has; nothing: none.
+  /// report.class_counts: the noise of the release of the class counts; nothing: not released.
   std::optional<StatisticNoise> class_count_noise;
-  /// ema_decay: of the moving average of the parameters, in (0, 1); nothing: there is none.
+  /// ema_decay: the decay of the moving average of the parameters, in (0, 1); nothing: no average.
   std::optional<double> ema_decay;
-  bool keeps_average = false;          ///< Keep that average, not the last model.
+  bool keeps_average = false;          ///< Keep that average instead of the last model.
   std::optional<Federated> federated;  ///< Nothing: a central run.
 
   CheckpointWish checkpoint;
@@ -177,88 +177,88 @@ struct Manifest {
   /// The position of a dotted key ("FILE:LINE:COLUMN", or "--set KEY", or the file's name for a
   /// default).
   std::string position_of(std::string_view dotted_key) const;
-  /// The positions of all dotted keys that were given; "" is the manifest as a whole.
+  /// The positions of all given dotted keys; "" stands for the whole manifest.
   std::map<std::string, std::string, std::less<>> positions;
 };
 
-/// "POSITION: error: KEY: WHAT", of a key of the manifest.
+/// "POSITION: error: KEY: WHAT", for a key of the manifest.
 std::string error_text(const Manifest& manifest, std::string_view key, std::string_view what);
-/// The same, to be thrown: for what the manifest says, and for what is refused for privacy.
+/// The error to throw: for mistakes in the manifest, and for refusals for privacy.
 ManifestError error_at(const Manifest& manifest, std::string_view key, std::string_view what);
 PrivacyError privacy_error_at(const Manifest& manifest, std::string_view key,
                               std::string_view what);
 
-/// A change to a manifest that another file asks for.
+/// A change to a manifest, requested by another file.
 struct ManifestChange {
   std::string key;   ///< Dotted, as for `--set`.
-  Value value;       ///< Replaces the whole node; null removes the key. Its marks are places in...
+  Value value;       ///< Replaces the whole node; null removes the key. Its marks refer to...
   std::string file;  ///< ... this file, as errors name it.
 };
 
-/// Reads a manifest, applies `--set KEY=VALUE` overrides, checks it against the catalog.
+/// Reads a manifest, applies `--set KEY=VALUE` overrides, and checks it against the catalog.
 ///
-/// KEY is dotted, with indices into lists ("data.transforms.0.to"); what is missing on the way is
-/// created. VALUE is YAML and replaces the whole node: `optimizer=adam` drops the parameters of the
-/// optimizer that stood there. `null` removes the key. Relative paths of
-/// overrides are looked up in the working directory first; all are looked up beside the manifest, then in the folder that the environment variable PRIVGRAD_DATA_DIR names.
+/// KEY is dotted, with indices into lists ("data.transforms.0.to"); missing nodes are created.
+/// VALUE is YAML and replaces the whole node: `optimizer=adam` drops the previous parameters.
+/// `null` removes the key. Relative paths of overrides are looked up in the working directory
+/// first; all are looked up beside the manifest, then in PRIVGRAD_DATA_DIR.
 ///
-/// All problems are found in one go; what is thrown depends on the worst of them, and its text has
-/// one line "POSITION: error: ..." for each.
+/// All problems are found at once; the worst of them decides what is thrown, with one line
+/// "POSITION: error: ..." for each.
 /// \throws ManifestError if the manifest is wrong.
-/// \throws PrivacyError  if it is right, but holds what release mode refuses.
+/// \throws PrivacyError if it is valid, but contains something that release mode refuses.
 /// \throws IoError       if files that it names are missing, or it cannot itself be read.
 /// \param changes  applied after the overrides.
 Manifest load_manifest(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                        const Catalog& catalog, const std::vector<ManifestChange>& changes = {});
 
-/// Whether the files that a manifest names are looked for.
+/// Whether the files that a manifest names must exist.
 enum class DataFiles {
   are_there = 1,
-  may_be_missing,  ///< Paths stay as they are written: for a plan that nobody runs.
+  may_be_missing,  ///< Paths stay as they are written: for a plan that is not run.
 };
 
-/// The same for a text that is already in memory; `file` is its name in errors, and where relative
-/// paths are looked up.
+/// Loads a manifest whose text is already in memory; `file` is its name in errors, and where
+/// relative paths are looked up.
 Manifest parse_manifest(std::string_view text, const std::filesystem::path& file,
                         const std::vector<std::string>& overrides, const Catalog& catalog,
                         DataFiles data_files = DataFiles::are_there);
 
-/// The same for a document that was read already, as a part of `file`.
+/// Loads a manifest that was already parsed, as a part of `file`.
 Manifest check_manifest(Value root, const std::filesystem::path& file,
                         const std::vector<std::string>& overrides, const Catalog& catalog,
                         const std::vector<ManifestChange>& changes = {},
                         DataFiles data_files = DataFiles::are_there);
 
-/// A manifest as it was read, with `--set` overrides applied and nothing checked.
-/// \throws ManifestError if an override is none.
+/// The manifest's tree, with `--set` overrides applied but nothing checked.
+/// \throws ManifestError if an override is malformed.
 Value with_overrides(Value root, const std::vector<std::string>& overrides);
 
-/// The text of a manifest or a study, at most one byte more than YAML may have.
+/// The text of a manifest or a study, at most one byte more than the limit for YAML.
 /// \throws IoError
 std::string read_yaml_file(const std::filesystem::path& file);
 
-/// The components that the manifest names, each with where it is used ("data.transforms.0").
+/// The components that the manifest names, each with its place ("data.transforms.0").
 std::vector<const ComponentUse*> components_of(const Manifest& manifest);
 
-/// The plugins that bring these components, and those that certify them, each once.
+/// The plugins that contain these components or their certifiers, without duplicates.
 struct UsedPlugin {
   std::shared_ptr<const PluginIdentity> plugin;
-  const ComponentUse* use = nullptr;  ///< The first that needs it.
+  const ComponentUse* use = nullptr;  ///< The first component that needs it.
 };
 std::vector<UsedPlugin> plugins_of(const Manifest& manifest);
 
 /// Whether a plugin without a record of being tested is accepted by its hash (allow.plugins).
 bool is_allowed_by_hash(const Manifest& manifest, const PluginIdentity& plugin);
 
-/// The hashes of allow.plugins that are of none of the manifest's plugins, and so allow nothing.
+/// The hashes in allow.plugins that belong to no plugin of the manifest, and so have no effect.
 std::vector<std::string> allowed_for_nothing(const Manifest& manifest);
 
 /// Why a run in release mode must not use a plugin that its manifest need not name, such as that of
-/// --cluster; nothing: it may. What manifests name is checked as they are read.
+/// --cluster; nothing: it may. Plugins named in a manifest are checked when it is read.
 std::optional<std::string> why_refused(const Manifest& manifest, const PluginIdentity& plugin);
 
-/// A value as YAML, in block style; reading it again gives an equal value, reals to the last bit.
-/// Loading a resolved manifest that was written so gives the same run.
+/// A value as YAML, in block style; reading it again gives an equal value, with reals exact to the
+/// last bit. Loading a resolved manifest that was written in this way gives the same run.
 /// \throws ConfigError if a text in it is not UTF-8.
 std::string to_yaml(const Value& value);
 

@@ -1,4 +1,4 @@
-// Names of runs: the default, and which are allowed.
+// Names of runs: the default name, and which names are allowed.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +7,7 @@
 
 namespace privgrad::core {
 
-/// The file's name without extension, with '-' for what may not be in a name of a run.
+/// The file's name without its extension, with '-' for characters that a name must not contain.
 std::string default_name(const std::filesystem::path& file);
 
 /// Letters, digits, '.', '_' and '-', at most 64, beginning with a letter or a digit.

@@ -1,4 +1,4 @@
-// Collects the problems of a manifest with their places, to report all of them at once.
+// Collects the problems of a manifest with their places, in order to report all of them at once.
 #pragma once
 
 #include <cstddef>
@@ -11,23 +11,23 @@
 
 namespace privgrad::core {
 
-/// \returns `text` on one line: control characters and broken UTF-8 escaped as \xNN, the middle
-///   left out where it is longer than `limit` bytes. What users wrote is quoted in error messages,
-///   and must not be able to break or flood them.
+/// \returns `text` on one line: control characters and broken UTF-8 are escaped as \xNN, and the
+///   middle is left out if the text is longer than `limit` bytes. Error messages quote text from
+///   users, which must not be able to break or flood them.
 std::string one_line(std::string_view text, std::size_t limit);
 
 /// The kinds of problems, by the error that they cause. If a manifest has several, the last kind in
-/// this list decides.
+/// this list is thrown.
 enum class Fault {
   missing_file = 1,  ///< IoError, exit code 4.
   privacy,           ///< PrivacyError, 3.
   manifest,          ///< ManifestError, 2.
 };
 
-/// Collects everything that is wrong with a manifest, so that all of it is reported at once.
+/// Collects all problems of a manifest, so that they can be reported at once.
 ///
-/// The marks of values that came from elsewhere have the negative lines that new_origin() gives; 0
-/// is a default.
+/// Marks of values that do not come from the file have the negative lines that new_origin()
+/// returns; 0 means a default.
 class ManifestProblems {
  public:
   explicit ManifestProblems(std::string file) : file_(std::move(file)) {}
@@ -37,8 +37,8 @@ class ManifestProblems {
 
   void add(Mark mark, std::string_view where, std::string_view what, Fault fault = Fault::manifest);
 
-  /// Adds the YAML reader's problems. Later problems at the same place are consequences and left
-  /// out.
+  /// Adds the YAML reader's problems. Later problems at the same place are consequences, and are
+  /// dropped.
   void add_yaml(const std::vector<Problem>& problems);
 
   bool empty() const noexcept { return entries_.empty(); }

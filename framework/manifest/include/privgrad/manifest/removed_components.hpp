@@ -1,4 +1,4 @@
-// Components that earlier versions had, and what takes their place.
+// Components of earlier versions, and their replacements.
 #pragma once
 
 #include <string>
@@ -7,12 +7,12 @@
 
 namespace privgrad::core {
 
-/// A component that this version has no more.
+/// A component that this version no longer has.
 struct RemovedComponent {
   std::string_view kind, plugin, name;
-  std::string_view key;        ///< Where manifests name it.
-  std::string_view successor;  ///< The component that takes its place.
-  std::string_view why;        ///< What the successor does as well, for a message.
+  std::string_view key;        ///< The key under which manifests name it.
+  std::string_view successor;  ///< The component that replaces it.
+  std::string_view why;        ///< The reason for the replacement, for a message.
 };
 
 /// \param id  "name" or "plugin:name".
@@ -20,10 +20,10 @@ struct RemovedComponent {
 const RemovedComponent* removed_component(std::string_view kind, std::string_view id);
 
 /// The removed components that the manifest of a run names.
-/// \param text  as runs write it, with full names; one that is no YAML names none.
+/// \param text  as runs write it, with full names; a text that is not YAML names none.
 std::vector<const RemovedComponent*> removed_components_of(std::string_view text);
 
-/// One sentence without a stop: what was removed, and what to write instead.
+/// One sentence without a full stop: what was removed, and what to write instead.
 std::string to_text(const RemovedComponent& removed);
 
 }  // namespace privgrad::core

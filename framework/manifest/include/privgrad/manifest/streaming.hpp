@@ -1,4 +1,4 @@
-// How streamed rows are kept on the disk, and whom to tell about progress.
+// How streamed rows are stored on the disk, and where progress is reported.
 #pragma once
 
 #include <filesystem>
@@ -7,15 +7,15 @@
 
 namespace privgrad::core {
 
-/// The way in which the rows of data.streaming are kept on the disk: a choice of this process,
-/// which does not change the run.
+/// How the rows of data.streaming are stored on the disk: a choice of this process, which does not
+/// affect the run.
 struct Streaming {
-  std::filesystem::path folder;  ///< Empty: the user's own.
-  /// Whether files are kept for the next run, which no manifest can ask for; else they are gone with
-  /// the process.
+  std::filesystem::path folder;  ///< Empty: the user's own folder.
+  /// Whether files are stored for the next run, which no manifest can request; otherwise they are
+  /// deleted with the process.
   bool keeps = false;
-  std::function<void(const std::string&)> note;  ///< Told what the user should know; may be empty.
-  /// Told what takes long, and how much of it is done, 0 to 1; may be empty.
+  std::function<void(const std::string&)> note;  ///< Called with notes for the user; may be empty.
+  /// Called during slow work with the share that is done, 0 to 1; may be empty.
   std::function<void(const std::string& what, double done)> progress;
 };
 

@@ -1,4 +1,4 @@
-// Reads the subset of YAML that manifests use, within limits of size and depth.
+// Reads the subset of YAML that manifests use, within limits on size and depth.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +17,13 @@ inline constexpr std::size_t kMaxYamlBytes = std::size_t{1} << 20;
 inline constexpr int kMaxYamlDepth = 64;
 inline constexpr std::size_t kMaxYamlNodes = 100'000;
 
-/// Reads one YAML document of the kind that manifests are: objects, lists and scalars.
+/// Reads one YAML document of the kind used for manifests: objects, lists and scalars.
 ///
 /// Plain scalars follow the core schema of YAML 1.2 (10.3.2): null, true, false, integers, reals
-/// ("1e-8", ".5"); `yes`, `no`, `on`, `off` and everything quoted are texts. Refused, each with its
-/// place: anchors, aliases, merge keys and tags (so no text grows while it is read), a second
-/// document, duplicate keys, keys that are no scalars, numbers that do not fit 64 bits, characters
-/// that are no UTF-8 or control something, and everything beyond the limits above.
+/// ("1e-8", ".5"); `yes`, `no`, `on`, `off` and everything quoted are texts. These are refused,
+/// each with its place: anchors, aliases, merge keys and tags (so no text grows while it is read),
+/// a second document, duplicate keys, keys that are not scalars, numbers that do not fit into 64
+/// bits, invalid UTF-8, control characters, and everything beyond the limits above.
 ///
 /// \param problems  out: appended to, in the order of the text; `where` is the dotted key.
 /// \returns the document, usable for further checks even if problems were found; nothing if the
@@ -31,19 +31,19 @@ inline constexpr std::size_t kMaxYamlNodes = 100'000;
 std::optional<Value> parse_yaml(std::string_view text, std::vector<Problem>& problems);
 
 /// The value of a plain (unquoted) scalar.
-/// \param problem  out: set if it is a number out of range.
+/// \param problem  out: set if the scalar is a number out of range.
 Value plain_scalar(std::string_view text, std::string& problem);
 
-/// Gives a value and everything in it one place, for what was not read from a file of its own.
+/// Gives a value and everything in it the same place, for values from no file of their own.
 void mark_all(Value& value, Mark mark);
 
-/// A character that a text must not contain.
+/// A character that is not allowed in a text.
 struct BadCharacter {
   Mark mark;         ///< Lines and columns count characters, from 1.
   std::string what;  ///< "is not UTF-8 (byte 0xff)".
 };
 
-/// \returns the first byte that is not UTF-8, or control character other than tab and line break.
+/// \returns the first byte that is not UTF-8, or control character except tab and line break.
 std::optional<BadCharacter> find_bad_character(std::string_view text);
 
 }  // namespace privgrad::core

@@ -1,4 +1,4 @@
-// A run's use of the account that its manifest names: the check beforehand, and the reservation.
+// A run's use of the account that its manifest names: the check in advance, and the reservation.
 #pragma once
 
 #include <filesystem>
@@ -12,47 +12,47 @@
 
 namespace privgrad::core {
 
-/// Checks that the account that the manifest names can pay for such a plan at all, however much is
+/// Checks that the account named in the manifest can pay for such a plan at all, however much is
 /// left in it.
 /// \throws PrivacyError, with the key, for another adjacency or unit, a plan without noise, events
-///   that the account's filter has no proof for, noise that follows from a seed, and outputs that are
-///   not accounted for.
+///   for which the account's filter has no proof, noise that follows from a seed, and unaccounted
+///   outputs.
 void check_account(const Plan& plan);
 
-/// The facts in statements about the account that the manifest names, if it names one.
+/// The account of the manifest, as statements describe it; nothing if the manifest names none.
 std::optional<AccountFacts> account_facts(const Manifest& manifest);
 
 /// A run's reservation in the account that its manifest names.
 class Reservation {
  public:
-  /// Reserves the most that the plan may cost; in a federated run, the cost for the client that
-  /// it costs most.
-  /// \param directory  of the run: goes into the account, for people to read.
-  /// \throws PrivacyError if the account does not pay for it; IoError.
+  /// Reserves the largest possible cost of the plan; in a federated run, the cost for the client
+  /// with the largest cost.
+  /// \param directory  the directory of the run; stored in the account for people to read.
+  /// \throws PrivacyError if the account cannot pay for it; IoError.
   Reservation(const Plan& plan, const std::filesystem::path& directory);
 
-  /// Takes up the reservation of a resumed run.
-  /// \throws PrivacyError if there is none of this id, or it was settled.
+  /// Takes over the reservation of a resumed run.
+  /// \throws PrivacyError if no reservation has this id, or if it was settled.
   Reservation(const Plan& plan, std::string id);
 
   const std::string& id() const noexcept { return id_; }
 
-  /// Is called before the run opens its ledgers.
-  /// \param bound  to its inputs, as DataAccount::begin().
-  /// \throws PrivacyError if another run has done so with this reservation; IoError.
+  /// Must be called before the run opens its ledgers.
+  /// \param bound  identifies the inputs of the run, as in DataAccount::begin().
+  /// \throws PrivacyError if another run has begun with this reservation; IoError.
   void begin(const std::string& bound) { account_.begin(id_, bound); }
 
-  /// Is called before a resumed run opens its ledgers. From here on nothing goes back to the
-  /// account, because copies of the run's state may go on, too.
-  /// \throws PrivacyError if it was settled, or pays for a run with other inputs; IoError.
+  /// Must be called before a resumed run opens its ledgers. From then on nothing returns to the
+  /// account, because copies of the run's state may be resumed too.
+  /// \throws PrivacyError if the reservation was settled, or pays for other inputs; IoError.
   void resume(const std::string& bound) { account_.resume(id_, bound); }
 
   /// The reservation as the first line of the run's ledger states it.
   nlohmann::json facts() const;
 
-  /// Gives back to the account what a run that was never resumed has not spent. Without this
-  /// call, as after a kill, nothing goes back.
-  /// \param cost  of everything that the run was charged for; nothing: all that was reserved.
+  /// Returns the unspent part of the reservation to the account, if the run was never resumed.
+  /// Without this call, for example after a kill, nothing returns.
+  /// \param cost  the cost of everything that was charged; nothing: the whole reservation.
   void settle(const std::optional<Event>& cost, const std::string& status);
 
  private:

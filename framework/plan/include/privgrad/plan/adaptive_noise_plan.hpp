@@ -1,4 +1,4 @@
-// The plan of a run whose noise follows from its releases, and whose guarantee is its budget.
+// The plan of a run whose noise depends on its releases, and whose guarantee is its budget.
 #pragma once
 
 #include <cstdint>
@@ -16,44 +16,44 @@ struct PlanNumbers;
 struct Setting;
 struct StepPlan;
 
-/// Noise that adapts to releases, as far as it is known beforehand.
+/// What is known in advance about noise that adapts to releases.
 ///
 /// The guarantee of such a run is its budget, privacy.target_epsilon. Its ledger is a privacy
-/// filter: each release is paid for before it is made, by the noise that was chosen for it, and a
-/// release that does not fit ends the run. The ledger's total is no guarantee, since it depends on
-/// the released values.
+/// filter: each release is charged before it is made, for the noise that was chosen for it, and a
+/// release that does not fit ends the run. The ledger's total is not a guarantee, because it
+/// depends on released values.
 struct AdaptiveNoisePlan {
   Measurement measurement;
   PrivacyAnswer unchanged;  ///< Cost of the affordable steps if the noise never changes.
-  PrivacyAnswer of_checks;  ///< Cost of the charged measurements among them alone.
+  PrivacyAnswer of_checks;  ///< Cost of only the charged measurements among them.
 
   bool operator==(const AdaptiveNoisePlan&) const = default;
 
   bool is_charged() const { return measurement.what == Measured::loss_change; }
-  /// The number of measurements that are charged before the last of so many steps.
+  /// The number of charged measurements before the last of this many steps.
   std::uint64_t checks_before(std::uint64_t steps) const {
     return is_charged() && steps > 0 ? (steps - 1) / measurement.every : 0;
   }
   /// The charges of those measurements.
   std::vector<Charge> check_charges(std::uint64_t steps) const;
-  /// \param at  number of steps made before the measurement, > 0.
+  /// \param at  the number of steps before the measurement, > 0.
   Charge check_charge(std::uint64_t at) const;
 };
 
-/// The adaptive noise that a manifest asks for; nothing if its noise is fixed beforehand, or off.
-/// \throws ManifestError, PrivacyError with the place, for anything that it cannot be combined
-///   with.
+/// The adaptive noise that a manifest asks for; nothing if its noise is fixed in advance, or off.
+/// \throws ManifestError, PrivacyError with the place, for anything that cannot be combined with
+///   it.
 std::optional<AdaptiveNoisePlan> plan_adaptive_noise(const Manifest& manifest,
                                                      const Setting& setting, std::uint64_t steps);
 
 /// Makes the checks that need the charges of the steps: each step must be charged in full, as a
-/// release of its own.
-/// \throws as plan_adaptive_noise().
+/// separate release.
+/// \throws like plan_adaptive_noise().
 void check_adaptive_noise(const Manifest& manifest, const StepPlan& steps);
 
-/// States the budget as the guarantee, since the spending in the end depends on the releases.
-/// \param numbers  the numbers so far: for steps whose noise never changes.
-/// \returns the same, with the budget as their epsilon and an event that costs as much.
+/// Makes the budget the stated guarantee, because the final cost depends on the releases.
+/// \param numbers  the numbers so far, for steps whose noise never changes.
+/// \returns the same numbers, with the budget as their epsilon and an event with the same cost.
 PlanNumbers with_budget_as_guarantee(const Manifest& manifest, PlanNumbers numbers);
 
 }  // namespace privgrad::core

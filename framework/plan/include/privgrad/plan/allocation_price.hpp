@@ -1,4 +1,4 @@
-// What a plan would cost if each example drew its step of an epoch by itself.
+// What a plan would cost if each example itself drew its step of an epoch.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +9,20 @@
 
 namespace privgrad::core {
 
-/// The cost of a plan's releases in epochs of random allocation.
+/// The cost of a plan's releases under random allocation in epochs.
 struct AllocationPrice {
   std::uint64_t steps_per_epoch = 0;
   Adjacency adjacency = Adjacency::zero_out;
   double epsilon = 0.0;  ///< Upper bound, at the plan's delta.
 };
 
-/// What the plan would cost with the sampler `allocation`, with as many steps, epochs and noise, and
-/// with what is charged beside the steps: by the accountant `pld`. Under `replace_one`, about whose
-/// epochs nothing is proved, that of `zero_out` is given. Where epochs have more noises than eight,
-/// it is that of eight, none of which is above an epoch's own.
-/// \returns nothing but for samplers that go through the rows epoch by epoch or draw batches of a
-///   fixed size, for steps that are accounted one by one with Gaussian noise, and where `pld` is
-///   there and takes all of it.
+/// The cost of the plan with the sampler `allocation`, with the same steps, epochs and noise and
+/// the same other charges, by the accountant `pld`. Under `replace_one`, for which nothing is
+/// proved about epochs, the cost under `zero_out`. If epochs have more than eight different noises,
+/// the cost for eight, none of which is above an epoch's own.
+/// \returns nothing unless the sampler goes through the rows epoch by epoch or draws batches of a
+///   fixed size, the steps are accounted one by one with Gaussian noise, and `pld` is available and
+///   accepts all events.
 std::optional<AllocationPrice> price_of_allocation(const Plan& plan);
 
 }  // namespace privgrad::core

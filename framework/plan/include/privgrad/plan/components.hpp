@@ -1,4 +1,4 @@
-// The sampler, clipping, aggregator and optimizer of a plan: making and starting them.
+// The sampler, clipping, aggregator and optimizer of a plan: how they are made and started.
 #pragma once
 
 #include <span>
@@ -12,53 +12,53 @@
 
 namespace privgrad::core {
 
-/// The components that train on one owner's data. They have states of their own, so that planning
-/// makes its own, and so does each trainer.
+/// The components that train on one owner's data. They have state, so planning makes its own
+/// instances and each trainer makes its own too.
 struct Components {
   ComponentPtr<Sampler> sampler;
-  /// Started. It is shown private norms, and asked for factors alone.
+  /// Started. Receives private norms, and is only asked for factors.
   ComponentPtr<Clipping> clipping;
-  /// Started: another instance, which no norm is ever shown to, for all that a run makes public of a
-  /// clipping (the abilities below).
+  /// Started: another instance, which never receives a norm, for everything that a run publishes
+  /// about a clipping (the abilities below).
   ComponentPtr<Clipping> public_clipping;
   ComponentPtr<Aggregator> aggregator;
   ComponentPtr<Optimizer> optimizer;
 
-  /// Abilities, null where a component lacks them.
+  /// Abilities; null if a component lacks them.
   const AdaptiveClipNorm* adaptive_clip_norm = nullptr;  ///< Of public_clipping.
   CoordinateScaling* scaling = nullptr;                  ///< Of public_clipping.
   UsesGradientDifferences* differences = nullptr;
   PublicOrder* order = nullptr;
 };
 
-/// Makes the components that the manifest names; none is started.
-/// \param groups  of the network's parameters.
+/// Makes the components that the manifest names, without starting them.
+/// \param groups  the groups of the network's parameters.
 Components make_components(const Manifest& manifest, std::span<const ParameterGroup> groups);
 
-/// The same, started for a plan, so that they make the planned releases and no others.
+/// Makes them and starts them for a plan, so that they make exactly the planned releases.
 Components start_components(const Plan& plan);
 
-/// What started components charge for releases that are independent of each other.
+/// The charges of started components for releases that are independent of each other.
 /// \throws PrivacyError, PluginError, with the place.
 std::vector<Charge> independent_charges(const Manifest& manifest, const Components& made,
                                         std::uint64_t steps);
 
 /// Checks that the run makes the releases that were accounted: components made for a plan must
-/// charge each step as those did that planned it. Those of a public order are checked batch by batch
-/// instead, and run by the plan's own recipes.
-/// \throws PluginError naming the first step that is charged otherwise.
+/// charge each step in the same way as the components that planned it. Components with a public
+/// order are checked batch by batch instead, and use the plan's own recipes.
+/// \throws PluginError that names the first step with a different charge.
 void check_charges(const Plan& plan, const Components& started);
 
 /// Starts the sampler.
-/// \param batch_sizes  one per step; empty: the sampler's own.
-/// \returns how many examples it expects in each step.
+/// \param batch_sizes  one per step; empty: the sampler decides.
+/// \returns the expected number of examples of each step.
 /// \throws ManifestError, PrivacyError with the place if it does not follow the sizes, or has no
 ///   proof.
 std::vector<double> start_sampler(const Manifest& manifest, Sampler& sampler, const RunFacts& facts,
                                   const std::vector<double>& batch_sizes);
 
 /// Starts the aggregator.
-/// \param noise_multiplier  all above 0, also without noise, where recipes are never run.
+/// \param noise_multiplier  all above 0, even in runs without noise, which never use the recipes.
 void start_aggregator(const Manifest& manifest, Aggregator& aggregator, const RunFacts& facts,
                       const std::vector<double>& noise_multiplier,
                       const std::vector<double>& clip_norm,

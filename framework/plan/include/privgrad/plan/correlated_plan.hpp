@@ -20,32 +20,32 @@
 namespace privgrad::core {
 
 /// The distribution over all examples of the cost, as rho of zCDP, of an example's own steps in the
-/// order that was drawn. The largest is the run's guarantee to everyone.
+/// drawn order. The largest cost is the run's guarantee to everyone.
 struct RhoOfExamples {
   double least = 0.0, first_quartile = 0.0, median = 0.0, mean = 0.0, third_quartile = 0.0;
   double most = 0.0;
-  std::uint64_t fewest_steps = 0, most_steps = 0;  ///< Number of batches that an example is in.
+  std::uint64_t fewest_steps = 0, most_steps = 0;  ///< Number of batches that contain an example.
 };
 
-/// What releases are accounted for where nothing amplifies them: the very order of examples that the run
-/// follows, or a rule that those who come keep to.
+/// What releases without amplification are accounted for: either the exact order of examples that
+/// the run follows, or a rule that the participants follow.
 struct DrawnOrder {
-  std::shared_ptr<const RandomSource> random;          ///< The sampler's streams, of that order.
+  std::shared_ptr<const RandomSource> random;          ///< The sampler's streams for that order.
   std::shared_ptr<const Participation> participation;  ///< Null: `separation` is charged instead.
-  /// The rule that clients keep to, whoever comes when. The sampler then draws those who would come,
-  /// from streams that need not be secret, either.
+  /// The rule that clients follow, whoever takes part. The sampler then draws the intended
+  /// participants, from streams that need not be secret either.
   std::optional<Separation> separation;
   CorrelatedCost cost;
 
-  /// \param order  the sampler; with a separation, which charges all alike, null.
+  /// \param order  the sampler; null with a separation, which charges all clients alike.
   RhoOfExamples rho(const PublicOrder* order, std::uint64_t rows, std::uint64_t steps,
                     Adjacency adjacency) const;
 };
 
-/// The part of a plan whose releases share data or noise between steps: the recipes, and how examples
-/// take part in them.
+/// The part of a plan whose releases share data or noise between steps: the recipes, and how
+/// examples take part in them.
 struct CorrelatedPlan {
-  /// One; three if the aggregator uses gradient differences, in the order of parts_of().
+  /// One part; three if the aggregator uses gradient differences, in the order of parts_of().
   std::vector<CorrelatedPart> parts;
   /// Nothing: examples take part by coins, in cycles.
   std::optional<DrawnOrder> order = std::nullopt;
@@ -53,51 +53,51 @@ struct CorrelatedPlan {
   std::vector<double> multipliers = {};
 
   std::uint64_t steps() const { return parts.front().recipes.steps(); }
-  /// As CorrelatedCost::is_attained; what is amplified is charged by an upper bound.
+  /// Like CorrelatedCost::is_attained; amplified releases are charged by an upper bound.
   bool is_attained() const { return order && order->cost.is_attained; }
 
-  /// One charge per step, with an order. The steps are paid for in up to 64 blocks, at the first step of
-  /// each: the growth of the squared sensitivity until the block's last step, as a Gaussian of its own.
+  /// One charge per step, with an order. The steps are charged in up to 64 blocks, at the first
+  /// step of each block: the growth of the squared sensitivity in the block, as a Gaussian.
   ///
-  /// Proof: the releases up to any step are one Gaussian mechanism, of the squared sensitivity
-  /// there (SquaredSensitivity). Gaussian mechanisms of noise multipliers 1/sqrt(a) and 1/sqrt(b)
-  /// compose to that of 1/sqrt(a+b), exactly, for every correct accountant; so the charges up to
-  /// any step are those of the mechanism up to the end of its block, and cover at least
-  /// everything released. All of it follows from public numbers that are fixed before the first
-  /// step, as a privacy filter needs.
+  /// Proof: the releases up to any step form one Gaussian mechanism with the squared sensitivity of
+  /// that step (SquaredSensitivity). Gaussian mechanisms with noise multipliers 1/sqrt(a) and
+  /// 1/sqrt(b) compose exactly to one with 1/sqrt(a+b), for every correct accountant; so the
+  /// charges up to any step are those of the mechanism up to the end of its block, and cover at
+  /// least everything released. All of this follows from public numbers that are fixed before the
+  /// first step, as a privacy filter requires.
   std::vector<Charge> charges() const;
 };
 
 nlohmann::json to_json(const RhoOfExamples& rho);
 
-/// The release of a step: the Gaussian of its own noise, or one for each part that has a release in
-/// it.
+/// The release of a step: the Gaussian of its own noise, or one for each part that makes a release
+/// in it.
 Event release_of(std::span<const CorrelatedPart> parts, std::uint64_t step);
 
 /// The releases of a started aggregator: its sums of gradients at the anchors, then of differences
-/// since the anchors, then of differences between them (this for the steps after the first epoch,
-/// if there are any).
-/// \throws PrivacyError, PluginError as CorrelatedRecipes::of(); PluginError for a bound that does
-///   not hold.
+/// since the anchors, then of differences between anchors (for the steps after the first epoch, if
+/// there are any).
+/// \throws PrivacyError, PluginError like CorrelatedRecipes::of(); PluginError for a bound that
+///   does not hold.
 std::vector<CorrelatedPart> parts_of(const Aggregator& aggregator,
                                      const UsesGradientDifferences& differences,
                                      std::uint64_t steps);
 
-/// Makes the correlated part of plans for one sampler while a scale is being searched: the order is
-/// drawn only once for the same batches, and the cost computed only once for recipes that differ in
-/// a factor of the noise alone.
+/// Makes the correlated part of plans for one sampler during the search for a scale: the order is
+/// drawn once for equal batches, and the cost is computed once for recipes that differ only in a
+/// factor of the noise.
 class CorrelatedPlanner {
  public:
   /// \param random  the sampler's streams.
   explicit CorrelatedPlanner(std::shared_ptr<const RandomSource> random)
       : random_(std::move(random)) {}
 
-  /// \param order  a sampler that was started for these batch sizes.
+  /// \param order  a sampler that was started with these batch sizes.
   CorrelatedPlan plan(std::vector<CorrelatedPart> parts, PublicOrder& order,
                       const std::vector<double>& batch_sizes);
 
-  /// For clients who keep to a rule, the same in all calls.
-  /// \param parts  one, with a window.
+  /// For clients that follow a rule, which must be the same in all calls.
+  /// \param parts  one part, with a window.
   CorrelatedPlan plan(std::vector<CorrelatedPart> parts, const Separation& separation);
 
  private:
@@ -105,9 +105,9 @@ class CorrelatedPlanner {
                            const std::function<CorrelatedCost()>& computed);
 
   std::shared_ptr<const RandomSource> random_;
-  std::vector<double> batch_sizes_;  // that participation_ was drawn for
+  std::vector<double> batch_sizes_;  // for which participation_ was drawn
   std::shared_ptr<const Participation> participation_;
-  std::vector<CorrelatedPart> parts_;  // that cost_ was computed for
+  std::vector<CorrelatedPart> parts_;  // for which cost_ was computed
   CorrelatedCost cost_;
 };
 

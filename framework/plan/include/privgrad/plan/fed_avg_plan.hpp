@@ -1,4 +1,4 @@
-// Plans of fed_avg, where each client pays for its own steps, and the price of its estimates.
+// Plans fed_avg, where each client pays for its own steps, and the price of its estimates.
 #pragma once
 
 #include <memory>
@@ -12,13 +12,13 @@ namespace privgrad::core {
 
 /// Plans fed_avg, where every client pays for itself: the clients' plans, and the run's estimates.
 /// \param federated  receives them.
-/// \returns the plan of the client whose guarantee is the weakest.
+/// \returns the plan of the client with the weakest guarantee.
 Plan plan_fed_avg(const Manifest& manifest, const std::shared_ptr<const Setting>& setting,
                   const Shards& shards, const LocalSteps& steps, FederatedPlan& federated);
 
-/// The charges for private estimates of a client, one per round.
-/// \param sampler  for the estimates, started.
-/// \param noise    their noise multiplier, > 0.
+/// The charges for a client's private estimates, one per round.
+/// \param sampler  the started sampler of the estimates.
+/// \param noise  their noise multiplier, > 0.
 std::vector<Charge> estimate_charges(const Manifest& manifest, const Sampler& sampler,
                                      double noise);
 

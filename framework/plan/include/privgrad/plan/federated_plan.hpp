@@ -17,7 +17,7 @@ namespace privgrad::core {
 
 /// One client of a federated run.
 struct ClientPlan {
-  /// Its steps and their cost; clients with equal numbers of examples share one.
+  /// Its steps and their cost; clients with the same number of examples share a plan.
   std::shared_ptr<const Plan> plan;
   std::vector<std::uint32_t> rows;    ///< Its training examples, ascending; not empty.
   std::vector<std::uint64_t> labels;  ///< Examples per class; empty: not counted.
@@ -25,74 +25,74 @@ struct ClientPlan {
 
 /// The part of a plan that only federated runs have.
 ///
-/// Who is protected from what. With `fed_avg` every client releases its local models and nothing
-/// else: an example lies with one client, so the only releases about it are the steps (and
-/// estimates) of that client, each charged to that client's ledger; everything that the others and
-/// the server do follows from releases and from other examples. So the run guarantees to an example
-/// the cost in its client's ledger, and to all of them the largest of these (parallel composition:
-/// McSherry 2009, Theorem 4). Participation, drop-outs and weights follow from public and random
-/// numbers.
+/// Who is protected from what. With `fed_avg` every client releases only its local models. An
+/// example belongs to one client, so the only releases about it are the steps (and estimates) of
+/// that client, each charged to that client's ledger; everything that the other clients and the
+/// server do follows from releases and from other examples. The run therefore guarantees to an
+/// example the cost in its client's ledger, and to all examples the largest of these costs
+/// (parallel composition: McSherry 2009, Theorem 4). Participation, drop-outs and weights follow
+/// from public and random numbers.
 ///
-/// The number of steps of a client may follow from releases. Steps and estimates are two sequences
-/// of mechanisms, each with a length and an order that are fixed in advance, which are asked in an
-/// order that is chosen as the run goes, and perhaps not to their ends. The claimed cost is that of
-/// both sequences in full, which holds for every such order (concurrent composition: Vadhan and
-/// Zhang 2023 for f-DP, from which the bounds of all accountants follow; Lyu 2022 for Renyi DP).
+/// The number of steps of a client may depend on releases. Steps and estimates are two sequences of
+/// mechanisms, each with a length and an order that are fixed in advance. The run chooses
+/// adaptively how to interleave them, and may stop before their ends. The claimed cost is that of
+/// both full sequences, which holds for every such choice (concurrent composition: Vadhan and Zhang
+/// 2023 for f-DP, from which the bounds of all accountants follow; Lyu 2022 for Renyi DP).
 ///
-/// With `dp_fed_avg` a client's whole change is one contribution to a noised sum, and the unit is
+/// With `dp_fed_avg` a client's whole update is one contribution to a noised sum, and the unit is
 /// the client; the steps of Plan are then the rounds, and sampler, clipping and optimizer of
 /// `manifest` are those that the server applies to clients.
 struct FederatedPlan {
-  Manifest manifest;        ///< For dp_fed_avg: the server's part, written as a central run.
-  Manifest local_manifest;  ///< Likewise the clients' part, without noise.
+  Manifest manifest;        ///< For dp_fed_avg: the server's part, as a central run.
+  Manifest local_manifest;  ///< For dp_fed_avg: the clients' part, without noise.
   std::vector<ClientPlan> clients;
   std::vector<double> weights;  ///< One per client's model, public, > 0, with a sum of 1.
   bool at_server = false;       ///< dp_fed_avg: the server adds the noise, and clients are units.
-      /// Local steps, one number per round; empty: chosen as the run goes.
+                                /// Local steps, one number per round; empty: chosen during the run.
   std::vector<std::uint64_t> local_iterations;
   bool estimates = false;       ///< Whether the choice of local steps needs estimates.
   double estimate_noise = 0.0;  ///< Their noise multiplier; 0: none is added.
-      /// The batch sizes given to the sampler of the estimates; empty: it decides itself.
+      /// The batch sizes given to the sampler of the estimates; empty: it decides.
   std::vector<double> estimate_batch_size;
-  /// Local steps that every client's budget pays for.
+  /// Local steps that every client's budget can pay for.
   std::uint64_t affordable_steps = 0;
-  /// Local steps that the budget of some client pays for, of fed_avg.
+  /// Local steps that the budget of at least one client of fed_avg can pay for.
   std::uint64_t most_affordable_steps = 0;
   std::size_t weakest = 0;  ///< The client with the largest epsilon.
-      /// For dp_fed_avg: rounds are charged less because nobody knows who takes part (amplification
-      /// by sampling), or who takes part tells who is there; so neither the names nor the number of
-      /// the participants may be shown.
+      /// For dp_fed_avg: rounds are charged less because the participants are secret (amplification
+      /// by sampling), or participation reveals which clients exist; therefore neither the names
+      /// nor the number of the participants may be shown.
   bool participation_is_secret = false;
 
   /// Whether releases choose the local iterations (AdaptiveLocalIterations).
   bool is_adaptive() const { return local_iterations.empty(); }
 
-  /// The local steps that an adaptive number of local iterations shares out among the rounds.
+  /// The local steps that an adaptive number of local iterations distributes among the rounds.
   std::uint64_t paced_steps(const Federated& wish) const {
     return wish.paced_by_largest ? most_affordable_steps : affordable_steps;
   }
 };
 
-/// The key of the server of dp_fed_avg. It is not the run's own, which is also the first client's:
-/// that client's batches would then decide who takes part.
+/// The key of the server of dp_fed_avg. It differs from the run's key, because that is also the
+/// first client's key, and this client's batches would then decide who takes part.
 RandomKey server_key(const RandomKey& run_key);
 
-/// The sampler of a client's estimates, started.
+/// The started sampler of a client's estimates.
 /// \param size  the public number of the client's examples.
 ComponentPtr<Sampler> start_estimate_sampler(const Manifest& manifest, std::uint64_t size,
                                              const std::vector<double>& batch_size);
 
-/// The sampler, started, that draws which clients take part in each round of fed_avg.
+/// The started sampler that draws which clients take part in each round of fed_avg.
 ComponentPtr<Sampler> start_participation(const Manifest& manifest);
 
-/// The schedule, started, that chooses the local iterations of adaptive federated runs.
+/// The started schedule that chooses the local iterations of adaptive federated runs.
 struct LocalIterationsRule {
   ComponentPtr<Schedule> schedule;
-  AdaptiveLocalIterations* rule = nullptr;  ///< The schedule's ability; null: it lacks it.
+  AdaptiveLocalIterations* rule = nullptr;  ///< The schedule's ability; null if it lacks it.
 };
 LocalIterationsRule start_local_iterations(const Federated& wish);
 
-/// As make_plan(), for a manifest with `federated`. Reads the training data to partition them.
+/// Like make_plan(), for a manifest with `federated`. Reads the training data to partition them.
 Plan make_federated_plan(const Manifest& manifest, const std::shared_ptr<const Setting>& setting);
 
 /// The value of "federated" in the output of `privgrad plan --json`.

@@ -1,4 +1,4 @@
-// How good a plan's noise is by the influence that it was made from.
+// How good a plan's noise is under the influence from which it was computed.
 #pragma once
 
 #include <optional>
@@ -7,17 +7,17 @@
 
 namespace privgrad::core {
 
-/// How good a plan's noise is by the influence that it was made from. All sums are about releases
-/// whose noise is independent from step to step.
+/// How good a plan's noise is under the influence from which it was computed. All sums assume that
+/// the noise is independent from step to step.
 struct InfluenceFacts {
-  double weighted_noise = 0.0;  ///< Sum of q_t sigma_t^2, with the noise of the plan.
-  /// With uniform noise of the plan's own guarantee, by its own accountant.
+  double weighted_noise = 0.0;  ///< Sum of q_t sigma_t^2 with the noise of the plan.
+  /// The sum with uniform noise of the same guarantee, by the same accountant.
   double uniform = 0.0;
-  /// The smallest at this guarantee, and the sum of 1/sigma_t^2; only where a step costs 1/sigma^2.
+  /// The smallest sum at this guarantee, and the sum of 1/sigma_t^2; only if steps cost 1/sigma^2.
   std::optional<double> least{}, budget{};
 };
-/// \returns nothing for a plan without an influence, without noise, or with noise that is
-///   correlated: what its sum does at the end is not the sum of what its steps do.
+/// \returns nothing for a plan without influence, without noise, or with correlated noise, whose
+///   effect at the end is not the sum of the effects of single steps.
 std::optional<InfluenceFacts> influence_facts(const Plan& plan);
 
 }  // namespace privgrad::core

@@ -1,4 +1,4 @@
-// The scales and schedules of a plan, kept so that a plan made again has the same bits everywhere.
+// The scales and schedules of a plan, stored so that a repeated plan has the same bits everywhere.
 #pragma once
 
 #include <cstdint>
@@ -9,44 +9,44 @@
 
 namespace privgrad::core {
 
-/// The file of a private folder that holds KeptNumbers::schedules_text().
+/// The file of a private folder that contains KeptNumbers::schedules_text().
 inline constexpr const char* kKeptSchedules = "schedules";
 
-/// The numbers of a plan whose last digits depend on the processor: scales that a calibration
-/// found, and the values of schedules. `exp` and `pow` of the C library round differently where a
-/// processor multiplies and adds in one instruction, and a search may end elsewhere.
+/// The numbers of a plan whose last digits depend on the processor: the scales that a calibration
+/// found, and the values of schedules. The C library's `exp` and `pow` round differently on
+/// processors that multiply and add in one instruction, and then a search may end elsewhere.
 ///
-/// The first plan of a run finds them. A plan that is made again is given these same numbers, so
-/// that noise, charges and keys are the same bits on every processor. One thread at a time.
+/// The first plan of a run computes these numbers. A repeated plan receives the same numbers, so
+/// that noise, charges and keys have the same bits on every processor. One thread at a time.
 class KeptNumbers {
  public:
-  /// For a plan that is made for the first time.
+  /// For a first plan.
   KeptNumbers() = default;
-  /// For a plan that is made again.
-  /// \param scales     as `scales()` gave them; above 0 and finite.
-  /// \param optimized  as `optimized()` gave them; finite.
-  /// \param schedules  as `schedules_text()` gave them; "": they are computed, and the same but for
+  /// For a repeated plan.
+  /// \param scales  as returned by `scales()`; above 0 and finite.
+  /// \param optimized  as returned by `optimized()`; finite.
+  /// \param schedules  as returned by `schedules_text()`; "": they are computed again, with other
   ///   roundings.
-  /// \throws ConfigError for numbers that are not such, IoError for such a text.
+  /// \throws ConfigError for invalid numbers, IoError for an invalid text.
   explicit KeptNumbers(std::vector<double> scales, std::vector<double> optimized = {},
                        std::string_view schedules = {});
 
-  /// The next scale of the plan: the kept one, or the one that `search` finds.
-  /// \throws ConfigError if fewer were kept than the plan asks for.
+  /// The next scale of the plan: the stored one, or the result of `search`.
+  /// \throws ConfigError if fewer scales were stored than the plan requests.
   double scale(const std::function<double()>& search);
-  /// The numbers of the aggregator (Aggregator::optimized()): the kept ones, or those that `search`
-  /// finds; empty if it has none.
+  /// The numbers of the aggregator (Aggregator::optimized()): the stored ones, or the result of
+  /// `search`; empty if it has none.
   const std::vector<double>& optimized(const std::function<std::vector<double>()>& search);
-  /// The values of a schedule, as the run began with them.
-  /// \param slot    "learning_rate", ...
-  /// \param values  as the schedule computes them here: a first plan begins with these. They are
-  ///   also returned where the run began with no such values, roundings aside; it is for the
-  ///   caller to refuse them.
+  /// The values of a schedule with which the run began.
+  /// \param slot  "learning_rate", ...
+  /// \param values  as the schedule computes them on this machine; a first plan uses these. They
+  ///   are also returned if they differ from those of the run by more than rounding, which the
+  ///   caller must refuse.
   std::vector<double> schedule(const std::string& slot, std::vector<double> values);
 
-  /// Whether the plan is made again, perhaps on another processor.
+  /// Whether this is a repeated plan, perhaps on another processor.
   bool is_made_again() const noexcept { return is_made_again_; }
-  /// The scales that the plan has asked for, in its order.
+  /// The scales that the plan has requested, in order.
   const std::vector<double>& scales() const noexcept { return used_; }
   /// The aggregator's numbers; empty if it has none.
   const std::vector<double>& optimized() const noexcept { return optimized_; }
@@ -69,7 +69,7 @@ class KeptNumbers {
   bool is_made_again_ = false;
   std::vector<double> kept_, used_;
   std::vector<double> optimized_;
-  std::vector<Schedule> schedules_;  // kept, or found
+  std::vector<Schedule> schedules_;  // stored, or computed
 };
 
 }  // namespace privgrad::core

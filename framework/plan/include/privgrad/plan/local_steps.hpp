@@ -1,4 +1,4 @@
-// How many local steps the clients of a federated run make in each round and in all.
+// How many local steps the clients of a federated run make, in each round and in total.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace privgrad::core {
 /// The numbers of steps that clients make.
 struct LocalSteps {
   std::vector<std::uint64_t> of_round;  ///< FederatedPlan::local_iterations.
-  std::uint64_t in_all = 0;             ///< Their sum; 0 if the run chooses them.
-  std::uint64_t most = 0;               ///< The most steps of one client.
+  std::uint64_t in_all = 0;             ///< Their sum; 0 if it is chosen during the run.
+  std::uint64_t most = 0;               ///< The largest number of steps of a client.
 };
 
 /// \throws ManifestError for numbers that are not whole or not above 0.

@@ -1,4 +1,4 @@
-// The plan of a run: everything known before the data is touched, from noise to proved cost.
+// The plan of a run: everything known before data are read, from the noise to the proved cost.
 #pragma once
 
 #include <cstddef>
@@ -26,13 +26,13 @@ namespace privgrad::core {
 
 struct FederatedPlan;
 
-/// Where an uncharged use of private rows shows.
+/// What an uncharged use of private rows affects.
 enum class Reach {
   model = 1,     ///< The trained model depends on it.
-  shown_values,  ///< Values that the run shows beside the model, and that training does not use.
+  shown_values,  ///< Values that the run shows beside the model and that training does not use.
 };
 
-/// The entry in `unaccounted` where no proof covers the bits of the releases.
+/// The entry in `unaccounted` if no proof covers the exact bits of the releases.
 inline constexpr std::string_view kFloatingPoint = "floating_point";
 
 /// A use of private rows that no accountant was charged for.
@@ -40,20 +40,20 @@ struct Unaccounted {
   std::string what;      ///< "pca", "training metrics".
   std::string position;  ///< The place in the manifest that causes it.
   Reach reach = Reach::model;
-  std::string why = {};     ///< The cause in words, where the name does not tell it.
-  std::string remedy = {};  ///< "use KEY: ...", after which it is not in the list.
+  std::string why = {};     ///< The cause in words, if the name does not say it.
+  std::string remedy = {};  ///< "use KEY: ...", which removes it from the list.
 };
 
 /// One accountant's answer about the run.
 struct AccountantReport {
   std::string name;  ///< As the manifest writes it: "zcdp".
   PrivacyAnswer epsilon;
-  std::uint64_t steps = 0;  ///< The steps that the answer is about.
+  std::uint64_t steps = 0;  ///< The number of steps to which the answer refers.
 
   bool operator==(const AccountantReport&) const = default;
 };
 
-/// A value that the manifest gives as `auto`, and the one that the plan chose.
+/// A value that the manifest gives as `auto`, and the value that the plan chose.
 struct PlannedAuto {
   std::string where;  ///< As the manifest writes it: "aggregator.momentum".
   double value = 0.0;
@@ -62,60 +62,60 @@ struct PlannedAuto {
   bool operator==(const PlannedAuto&) const = default;
 };
 
-/// The numbers of a plan for one owner of data: values only, to be copied, compared and printed.
+/// The numbers of a plan for one owner of data: plain values that can be copied and compared.
 struct PlanNumbers {
   PrivacyUnit unit = PrivacyUnit::example;
   std::uint64_t dataset_size = 0;  ///< Public.
   std::size_t parameters = 0;
-  /// Given by the manifest or by a theorem; for fed_avg the most that a client makes, for
+  /// Given by the manifest or by a theorem; for fed_avg the largest number of a client, for
   /// dp_fed_avg the rounds.
   std::uint64_t planned_steps = 0;
   RunFacts facts;
   std::vector<PlannedAuto> auto_values;
-  std::vector<double> optimized;  ///< What the aggregator optimised (Aggregator::optimized()).
+  std::vector<double> optimized;  ///< The result of Aggregator::optimized().
 
-  /// One per step. noise_multiplier: all zero without noise; batch_size: the expected one, and
-  /// the constant divisor of the noisy sum.
+  /// One per step. noise_multiplier: all zero without noise; batch_size: the expected size, which
+  /// is the constant divisor of the noisy sum.
   std::vector<double> noise_multiplier, clip_norm, learning_rate, batch_size;
-  /// The batch sizes given to the sampler; empty: it decides about its batches itself.
+  /// The batch sizes given to the sampler; empty: the sampler decides.
   std::vector<double> sampler_batch_size;
-  /// Set if the noise follows from releases. noise_multiplier, charges and beside are then those
-  /// of noise that never changes; epsilon() is the budget, and event one that costs as much.
+  /// Set if the noise depends on releases. noise_multiplier, charges and beside then assume that
+  /// the noise never changes; epsilon() is the budget, and event has that cost.
   std::optional<AdaptiveNoisePlan> noise_adapts;
-  /// Whether the noise has values of its own that were multiplied by noise_factor to meet the
-  /// target (privacy.calibrate: all).
+  /// Whether the manifest's own noise values were multiplied by noise_factor to meet the target
+  /// (privacy.calibrate: all).
   bool noise_is_rescaled = false;
   double noise_factor = 1.0;
-  /// The influence that the noise schedule was made from (Schedule::influence()), one per step; else empty.
+  /// The influence behind the noise schedule (Schedule::influence()), one per step; may be empty.
   std::vector<double> influence;
-  bool influence_is_unaccounted = false;  ///< Made from private rows, and paid for by nobody.
-  /// Whether the steps cost what their sum of 1/sigma^2 does.
+  bool influence_is_unaccounted = false;  ///< It was computed from private rows without a charge.
+  /// Whether steps cost their sum of 1/sigma^2.
   bool costs_inverse_square = false;
-  /// The multiplier of uniform noise of the same guarantee, by the same accountant. Nothing: no
-  /// influence, no target, or noise that is correlated, whose effect is not that of single steps.
+  /// The multiplier of uniform noise with the same guarantee, by the same accountant. Nothing: no
+  /// influence, no target, or correlated noise, whose effect is not the sum of single steps.
   std::optional<double> uniform_noise;
-  /// One per step if the clip norm follows a released count, else empty: the noise of the count, in
-  /// examples, and the share of the sum's bound that is left for it; noise_multiplier is then that
-  /// of both releases together, and clip_norm that of the first step.
+  /// One per step if the clip norm follows a released count, otherwise empty: the noise of the
+  /// count, in examples, and the share of the bound that is left for the sum; noise_multiplier is
+  /// then that of both releases together, and clip_norm that of the first step.
   std::vector<double> count_noise, count_share;
   /// The arithmetic of the sums and their noise.
   Arithmetic arithmetic = Arithmetic::exact;
   /// Released before the first step, in this order.
   std::vector<PlannedStatistic> statistics;
-  std::optional<PlannedReport> report;  ///< Released for the final model, and between the steps.
-  std::vector<Charge> charges;          ///< One per step; none without noise.
-  /// Releases beside the steps, paid for as well: first the statistics, then the reports, then a
-  /// client's estimates; or the checks of noise that adapts.
+  std::optional<PlannedReport> report;  ///< Released for the final model, and between steps.
+  std::vector<Charge> charges;          ///< One per step; empty without noise.
+  /// Other charged releases: first the statistics, then the reports, then a client's estimates; or
+  /// the measurements for adaptive noise.
   std::vector<Charge> beside;
-  std::uint64_t affordable_steps = 0;  ///< The number of steps that the budget pays for.
-  /// Whether releases decide how many of the steps are made. The proved cost is then that of all
-  /// steps that the budget pays for, however many are made: an upper bound.
+  std::uint64_t affordable_steps = 0;  ///< The number of steps that the budget can pay for.
+  /// Whether releases decide how many steps are made. The proved cost is then that of all
+  /// affordable steps, however many are made: an upper bound.
   bool is_accounted_in_full = false;
   /// Whether the charges are upper bounds on the cost of the releases, so that no accountant's
   /// answer about them is exact or has a lower bound.
   bool charges_are_bounds = false;
-  /// For the affordable steps; the guarding one first. Of fed_avg, each about the client that costs
-  /// most by it.
+  /// For the affordable steps; the guarding accountant first. For fed_avg, each is about the client
+  /// with the largest cost by that accountant.
   std::vector<AccountantReport> accountants;
   Event event = Event::nothing();  ///< The affordable steps as one event.
 
@@ -124,67 +124,67 @@ struct PlanNumbers {
   std::uint64_t steps() const { return planned_steps; }
   bool clip_norm_adapts() const { return !count_share.empty(); }
   const PrivacyAnswer& epsilon() const { return accountants.front().epsilon; }
-  /// The noise of the gradients alone over the clip norm: more than noise_multiplier where a
+  /// The noise of the gradients alone divided by the clip norm: more than noise_multiplier if a
   /// count takes a share.
   std::vector<double> gradient_noise_multiplier() const;
 };
 
-/// Everything that can be known before the data is touched: noise calibrated, cost proved. A plan
-/// does not change once it is made: runs make components of their own for it (start_components),
-/// and report the result in their Outcome. Copies share everything but the numbers.
+/// Everything that can be known before the data are read, with calibrated noise and proved cost. A
+/// plan does not change after it is made: runs make their own components for it (start_components),
+/// and report results in their Outcome. Copies share everything except the numbers.
 ///
-/// In a run with fed_avg the steps, their noise and their cost are those of the client whose
-/// guarantee is the weakest, with dp_fed_avg those of the server; `federated` has all clients.
+/// In a run with fed_avg, the steps, their noise and their cost are those of the client with the
+/// weakest guarantee; with dp_fed_avg they are the server's. `federated` has all clients.
 struct Plan : PlanNumbers {
   const Manifest* manifest = nullptr;
   std::shared_ptr<const Setting> setting;
-  /// Set if the aggregator's releases share data or noise between steps, else null.
+  /// Set if the aggregator's releases share data or noise between steps, otherwise null.
   std::shared_ptr<const CorrelatedPlan> correlated;
-  std::shared_ptr<const FederatedPlan> federated;  ///< Null: there is one owner of data.
+  std::shared_ptr<const FederatedPlan> federated;  ///< Null: the data have a single owner.
   std::vector<Unaccounted> unaccounted;
   std::optional<std::string> order_key{};  ///< As in PublicFacts.
   std::optional<AccountFacts> account{};   ///< The account that pays for the run, if any.
 
-  /// Whether the proof is about the very bits that are released; false without noise.
+  /// Whether the proof covers the exact bits that are released; false without noise.
   bool covers_bits() const;
   /// The number of steps between measurements for the progress line; > 0.
   std::uint64_t evaluate_every() const;
-  /// How batches are chosen, and how that is accounted.
+  /// How batches are chosen and accounted, in words.
   std::string sampling_words() const;
-  /// The order that the releases are accounted for; null where none is drawn beforehand.
+  /// The order for which the releases are accounted; null if no order is drawn in advance.
   const DrawnOrder* public_order() const;
   /// The distribution of an example's cost over all examples; only with a public order.
   RhoOfExamples rho_of_examples() const;
 };
 
-/// The cost of all steps that the budget pays for, as an upper bound for a run that releases may
-/// end earlier: the steps made are the beginning of a sequence that is private in full.
+/// The cost of all affordable steps, as an upper bound for a run that releases may end earlier: the
+/// steps made are a prefix of a sequence that is private as a whole.
 PrivacyAnswer of_all_steps(const PlanNumbers& plan);
 
-/// The key that all randomness of a run is derived from: from its seed, or from the operating
+/// The key from which all randomness of a run is derived: from its seed, or from the operating
 /// system.
 RandomKey run_key(const Manifest& manifest);
 
 /// \param manifest  must outlive the plan.
-/// \param kept      the numbers that its first plan found, to make it again; null: this is the
-///   first.
-/// \throws ManifestError for parts that do not fit together; PrivacyError for anything that is not
-///   proved, for a budget that does not pay for a single step, and for anything that release mode
-///   refuses, each with its place in the manifest; IoError if the data's headers cannot be read.
+/// \param kept  the numbers of the first plan, to repeat it; null: this is the first plan.
+/// \throws ManifestError for parts that do not fit together; PrivacyError for anything that is
+///   not proved, for a budget that cannot pay for a single step, and for anything that release
+///   mode refuses, each with its place in the manifest; IoError if the data's headers cannot be
+///   read.
 Plan make_plan(const Manifest& manifest, std::shared_ptr<KeptNumbers> kept = nullptr);
 
-/// The plan of a process that takes part in a run: with the order of examples, and the clients, of
-/// the process that leads it.
+/// The plan of a process that takes part in a run: with the order of examples and the clients of
+/// the leading process.
 /// \param plan_key  that process's Setting::plan_key.
-/// \param kept      the numbers that its plan found.
-/// \throws as the first.
+/// \param kept  the numbers of its plan.
+/// \throws like the first overload.
 Plan make_shared_plan(const Manifest& manifest, const RandomKey& plan_key,
                       std::shared_ptr<KeptNumbers> kept);
 
-/// The plan that a run had, made again from the facts that it recorded: equal in all costs and
-/// statements, and not to be run, since it has no data.
-/// \param kept  the numbers that were found then; null: those in `recorded` alone.
-/// \throws as the other, but for IoError.
+/// Repeats the plan of a run from the recorded facts: equal in all costs and statements, but
+/// unusable for a run, because it has no data.
+/// \param kept  the numbers of that plan; null: only those in `recorded`.
+/// \throws like the first overload, except IoError.
 Plan make_plan(const Manifest& manifest, const PublicFacts& recorded,
                std::shared_ptr<KeptNumbers> kept = nullptr);
 

@@ -1,4 +1,4 @@
-// The public facts behind a run's plan: with facts.json anybody makes the plan again without data.
+// The public facts behind a run's plan: with facts.json anyone can repeat the plan without data.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace privgrad::core {
 
 struct Plan;
 
-/// The account that a run was paid from, as its statement names it.
+/// The account that paid for a run, as its statement describes it.
 struct AccountFacts {
   std::string name;
   std::string opened;      ///< The hash of its first line.
@@ -27,14 +27,14 @@ struct AccountFacts {
   double target_epsilon = 0.0, target_delta = 0.0;
 };
 
-/// The facts that a plan was made from beside its manifest and its plugins: facts.json of a run
-/// directory. With it anybody makes the same plan again without the data.
+/// The facts from which a plan was made, apart from its manifest and its plugins: facts.json of a
+/// run directory. With them anyone can make the same plan again without the data.
 ///
-/// Nothing in it is private that the run has not stated anyway: the size is the public one, and
-/// where it was read off the data, statement and `unaccounted` say so.
+/// They contain nothing private that the run has not stated anyway: the size is the public one, and
+/// if it was counted from the data, the statement and `unaccounted` say so.
 struct PublicFacts {
   ExampleShape shape;              ///< The shape of the examples as read.
-  std::uint64_t dataset_size = 0;  ///< The public one, > 0.
+  std::uint64_t dataset_size = 0;  ///< The public size, > 0.
   bool has_test_rows = false;
   /// As in DataInfo.
   std::vector<std::string> unaccounted;
@@ -42,36 +42,36 @@ struct PublicFacts {
   std::vector<std::string> class_names = {};    ///< As in DataInfo.
   std::vector<std::string> feature_names = {};  ///< As in DataInfo.
   Value reading = {};                           ///< As in DataInfo.
-  std::vector<std::uint64_t> shard_sizes;       ///< One per client of a federated run; else none.
-  /// The scales that the plan calibrated (KeptNumbers); nothing: still to be found.
+  std::vector<std::uint64_t> shard_sizes;       ///< One per client of a federated run; else empty.
+  /// The scales that the plan calibrated (KeptNumbers); nothing: not computed yet.
   std::optional<std::vector<double>> scales;
   std::vector<double> optimized = {};  ///< The numbers that the aggregator optimised (KeptNumbers).
-  /// The key that a public order of examples was drawn with, in hex, where no seed determines it:
-  /// the cost is that of the order, which nothing keeps secret, and the key draws nothing else.
+  /// The key with which a public order of examples was drawn, in hex, if no seed determines it: the
+  /// cost is that of this order, which is not secret, and the key draws nothing else.
   std::optional<std::string> order_key;
   std::optional<AccountFacts> account;  ///< The account that paid for the run, if any.
   std::optional<WeightsFacts> weights;  ///< For runs that begin from trained weights.
 };
 
 PublicFacts facts_of(const Plan& plan);
-/// The same without the numbers that the plan found: the part that programs which plan for
-/// themselves agree on.
+/// The facts without the numbers that the plan computed: the part on which programs that plan
+/// separately agree.
 PublicFacts facts_of_data(const Plan& plan);
 
 nlohmann::json to_json(const AccountFacts& account);
 nlohmann::json to_json(const PublicFacts& facts);
 
 /// \param text  content of a facts.json.
-/// \throws ConfigError naming the error.
+/// \throws ConfigError that describes the mistake.
 PublicFacts facts_from_json(std::string_view text);
 
 /// The facts that the run of this directory recorded.
-/// \throws IoError if there are none, or none that a run would write.
+/// \throws IoError if there are none, or if no run can have written them.
 PublicFacts read_facts(const std::filesystem::path& directory);
 
-/// The numbers that the plan of that run found, to make it again.
-/// \param schedules  as KeptNumbers had them.
-/// \throws IoError, as read_facts().
+/// The numbers of that run's plan, to repeat it.
+/// \param schedules  as stored by KeptNumbers.
+/// \throws IoError, like read_facts().
 std::shared_ptr<KeptNumbers> kept_numbers(const std::filesystem::path& directory,
                                           const PublicFacts& recorded, std::string_view schedules);
 

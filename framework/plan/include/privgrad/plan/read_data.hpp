@@ -8,13 +8,13 @@
 
 namespace privgrad::core {
 
-/// \throws IoError if there are not as many examples as planned; PluginError if a transform changed
-///   which examples there are (apply_transform.hpp); ManifestError if one learns from a statistic
-///   that a run has to release.
+/// \throws IoError if there are fewer examples than planned, or more; PluginError if a transform
+///   changed the set of examples (apply_transform.hpp); ManifestError if a transform learns from a
+///   statistic that a run must release.
 RunData read_data(const Manifest& manifest, const Setting& setting);
 
-/// The two halves of read_data(): examples as the source has them, and as the transforms and the
-/// frozen layers leave them.
+/// The two halves of read_data(): examples as the source returns them, and as the transforms and
+/// the frozen layers leave them.
 /// \param threads  for transforming rows and computing frozen layers; the same bits for any number.
 /// \param cache  for the outputs of frozen layers and of costly transforms; null: none.
 /// \param teacher  for transforms that learn from released statistics; null: there must be none.

@@ -1,4 +1,4 @@
-// Warnings about plans that hold what they promise and yet are hardly meant: a large delta, a large
+// Warnings about plans that keep their promises but are hardly intended: a large delta, a large
 // epsilon, a client that slows down all others, a schedule worse than none.
 #pragma once
 
@@ -11,23 +11,23 @@
 
 namespace privgrad::core {
 
-/// The number of those whom the guarantee protects, where the manifest declares it.
+/// The number of protected units, if the manifest declares it.
 std::optional<std::uint64_t> declared_units(const Manifest& manifest);
-/// The same of a plan: examples, or clients where those are the unit.
+/// The number of protected units of a plan: examples, or clients if the unit is a client.
 std::uint64_t units(const Plan& plan);
 
-/// The reason why the manifest's delta is too large to promise much: at 1/N and above, a mechanism that
-/// publishes everything about one of the N units, drawn at random, is (0, delta)-differentially
-/// private. (Dwork and Roth 2014, section 2.3; N counts examples, or clients where those are the
-/// unit.)
-/// \returns nothing where delta is smaller, or where there is no noise.
+/// Why the manifest's delta is too large to promise much: with delta of 1/N or more, even a
+/// mechanism that publishes everything about one of the N units, drawn at random, is
+/// (0, delta)-differentially private. (Dwork and Roth 2014, section 2.3; N counts examples, or
+/// clients if the unit is a client.)
+/// \returns nothing if delta is smaller, or if there is no noise.
 std::optional<std::string> large_delta(const Manifest& manifest, std::uint64_t units);
 
-/// Remarks about a guarantee that is proved and promises little all the same: a large delta, and an
-/// epsilon above 20; about the budget of one client which makes all clients exchange models after
-/// every step; about noise that is worse than uniform noise by the influence that it was made from; and
-/// about `steps: auto` where its theorem is about other steps. One sentence each.
-/// \param epsilon  the stated one; none about infinity, which every output mentions already.
+/// Remarks about a guarantee that is proved but promises little: a large delta, or an epsilon above
+/// 20; about the budget of one client that makes all clients exchange models after every step;
+/// about noise that is worse than uniform noise under its own influence; and about `steps: auto` if
+/// its theorem is about other steps. One sentence each.
+/// \param epsilon  the stated one; no remark is made about infinity, which every output mentions.
 std::vector<std::string> remarks(const Plan& plan, double epsilon);
 
 }  // namespace privgrad::core

@@ -1,4 +1,4 @@
-// The task of a run: its data, model and network, known from headers before a row is looked at.
+// The task of a run: its data, model and network, known from headers before any row is read.
 #pragma once
 
 #include <cstddef>
@@ -28,97 +28,97 @@
 
 namespace privgrad::core {
 
-/// A program's promises about the bits of its results.
+/// A program's promises about the exact bits of its results.
 struct ExactAbilities {
   bool clipping = false;  ///< ExactClipping.
   bool rows = false;      ///< ReproducibleRows.
 };
 
-/// The model that a manifest trains and the data that it trains on: known from headers and counts,
-/// before a row is looked at, and the same for all owners of data.
+/// The model that a manifest trains and the data on which it trains: known from headers and counts
+/// before any row is read, and the same for all owners of data.
 struct Setting {
-  ComponentPtr<DataSource> data;  ///< Opened; null if it was made from recorded facts.
+  ComponentPtr<DataSource> data;  ///< Opened; null if the setting was made from recorded facts.
   ComponentPtr<Model> model;
   DataInfo info;
   std::vector<Statistic> statistics;  ///< One per transform: how it learns from private rows.
   std::vector<bool> by_row;           ///< One per transform: whether it is a RowTransform.
-  /// One per transform: whether it can be applied again later, since it uses no numbers or gives
-  /// those that it has learnt (FittedValues).
+  /// One per transform: whether it can be applied again later, because it uses no numbers or
+  /// returns the numbers that it has learnt (FittedValues).
   std::vector<bool> is_restorable;
-  /// One per transform: the statistic that it asks for; nothing where it asks for none.
+  /// One per transform: the statistic that it requests, or nothing.
   std::vector<std::optional<StatisticRequest>> requests;
-  bool has_costly_rows = false;         ///< Whether outputs of a transform are worth keeping.
+  bool has_costly_rows = false;         ///< Whether a transform's outputs are worth storing.
   std::uint64_t dataset_size = 0;       ///< Public.
-  Network whole;                        ///< The model, with its frozen layers.
-  std::size_t frozen_layers = 0;        ///< The first ones, which nothing trains.
+  Network whole;                        ///< The model, including frozen layers.
+  std::size_t frozen_layers = 0;        ///< The number of leading layers that are not trained.
   std::size_t frozen_parameters = 0;    ///< Number of parameters of the frozen layers.
-  std::optional<WeightsFacts> weights;  ///< Facts about the weights that the model begins from.
-  /// Their values; null where there are none, and if the setting was made from recorded facts.
+  std::optional<WeightsFacts> weights;  ///< Facts about the model's initial weights.
+  /// Their values; null if there are none, or if the setting was made from recorded facts.
   std::shared_ptr<const InitialWeights> initial;
-  Network network;  ///< The layers that are trained: all that programs, sums, noise and
-                    ///< optimizers see. Its input are the data's features, or the
-                    ///< outputs of the frozen layers.
-  /// Adapters of these layers, and which of their tensors are trained; nothing: all of them, as
-  /// they are.
+  Network network;  ///< The trained layers: all that programs, sums, noise and optimizers receive.
+                    ///< Its input is the data's features, or the outputs of the frozen layers.
+  /// Adapters of these layers, and which of their tensors are
+  /// trained; nothing: all tensors are trained, without
+  /// adapters.
   std::optional<LoraLayout> lora;
   std::size_t parameters = 0;          ///< Number of trained parameters.
   std::vector<ParameterGroup> groups;  ///< Groups of the parameters, for clipping.
   /// Whether the clipping shifts and scales the coordinates of gradients (CoordinateScaling).
   bool scales_coordinates = false;
-  /// Promises of the program that will run; none without noise. Of rows that are scaled no cells are
-  /// made by it.
+  /// Promises of the program that will be used; none without noise. It does not make the cells of
+  /// scaled rows.
   ExactAbilities program;
-  /// The recorded facts that the setting was made from, if not from the data.
+  /// The recorded facts from which the setting was made, if not from the data.
   std::optional<PublicFacts> recorded;
   /// The key for the plan's draws: public orders of examples, and which client has which
-  /// examples. From the seed, or from the operating system; for a resumed run, the one that it
-  /// began with. Always there.
+  /// examples. From the seed or the operating system; for a resumed run, the original key. Always
+  /// set.
   std::optional<RandomKey> plan_key;
-  /// The numbers that a plan finds, or found when the run began. Always there.
+  /// The numbers that a plan computes, or computed when the run began. Always set.
   std::shared_ptr<KeptNumbers> kept = std::make_shared<KeptNumbers>();
 };
 
 /// \throws ManifestError for parts that do not fit together; IoError if the data's headers cannot
-///   be read, or there are no training examples.
+///   be read, or if there are no training examples.
 std::shared_ptr<Setting> make_setting(const Manifest& manifest);
 
-/// The same from the facts that a run has recorded, without the data: for plans that nobody runs.
+/// Makes it from the facts that a run has recorded, without the data: for plans that are not run.
 /// \throws ManifestError
 std::shared_ptr<Setting> make_setting(const Manifest& manifest, const PublicFacts& recorded);
 
-/// The program of the backend that executes the setting's network.
-/// \param backend  made if it is null; must outlive the program.
+/// The backend's program for the setting's network.
+/// \param backend  created if null; must outlive the program.
 /// \throws ManifestError if the backend cannot execute the network; PluginError for a broken
 ///   program.
 std::unique_ptr<Program> compile_program(const Manifest& manifest, const Setting& setting,
                                          ComponentPtr<Backend>& backend, Executor& executor);
 
-/// The number of training rows that the manifest declares: data.size, or all of federated.sizes.
+/// The declared number of training rows: data.size, or the sum of federated.sizes.
 std::optional<std::uint64_t> declared_size(const Manifest& manifest);
 
-/// Whose presence the guarantee hides.
+/// The unit whose presence the guarantee hides.
 PrivacyUnit unit_of(const Manifest& manifest);
 
-/// Whether neighbouring data sets have equally many rows, so that the number may be stated. Clients
-/// that are exchanged may differ in theirs.
+/// Whether neighbouring data sets have equally many rows, so that the number may be stated. A
+/// client that replaces another may have a different number.
 bool size_is_public(const Manifest& manifest);
 
-/// \returns whether a cache has something to keep: outputs of frozen layers, or of a costly
+/// \returns whether a cache is useful: for outputs of frozen layers, or of a costly
 ///   transform.
 inline bool has_features_to_keep(const Setting& setting) {
   return setting.frozen_layers > 0 || setting.has_costly_rows;
 }
 
 /// The number of parameters of the whole model that are not trained themselves: those of frozen
-/// layers, and weights that have adapters.
+/// layers, and weights with adapters.
 std::size_t untrained_parameters(const Setting& setting);
 
-/// The parameters of the network's layers as a run with adapters begins with them; zeros where a
-/// setting made from recorded facts does not know them: its programs are never run.
+/// The initial parameters of the network's layers in a run with adapters; zeros if the setting was
+/// made from recorded facts, because its programs are never run.
 std::vector<float> network_before_training(const Setting& setting);
 
-/// The parameters of the whole model, frozen ones included and adapters merged.
-/// \param trained  parameters of the layers that are trained.
+/// The parameters of the whole model, including frozen ones, with adapters merged.
+/// \param trained  parameters of the trained layers.
 std::vector<float> whole_parameters(const Setting& setting, std::span<const float> trained);
 
 }  // namespace privgrad::core

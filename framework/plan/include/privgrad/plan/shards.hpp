@@ -10,19 +10,19 @@ namespace privgrad::core {
 
 /// The assignment of examples to clients.
 struct Shards {
-  std::vector<ClientPlan> clients;   ///< Rows and labels; their plans are still to be made.
-  std::vector<std::uint64_t> sizes;  ///< One per client, > 0: public ones where there are some.
+  std::vector<ClientPlan> clients;   ///< Rows and labels; their plans are made later.
+  std::vector<std::uint64_t> sizes;  ///< One per client, > 0: public sizes if there are any.
   std::vector<double> weights;       ///< FederatedPlan::weights.
   bool sizes_are_public = false;
-  bool looks_at_examples = false;  ///< Whether the partition depends on them.
+  bool looks_at_examples = false;  ///< Whether the partition depends on examples.
   bool has_histograms = false;     ///< Whether labels were counted.
 };
 
-/// What is known of them before a row is read: whether the partition depends on examples, and
-/// whether sizes are public.
+/// What is known about the shards before any row is read: whether the partition depends on
+/// examples, and whether sizes are public.
 Shards foreseen_shards(const Manifest& manifest);
 
-/// Reads the training data, and divides it among the clients.
+/// Reads the training data, and divides them among the clients.
 /// \throws ManifestError for a partition that leaves a client without examples.
 Shards share_out(const Manifest& manifest, const Setting& setting);
 
