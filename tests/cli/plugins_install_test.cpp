@@ -1,4 +1,5 @@
 // `privgrad plugins install`, `remove` and `sign`: a third-party plugin for one user.
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include <set>
@@ -116,6 +117,23 @@ TEST_CASE("what a killed call of plugins install has left goes with the next, an
   // Both have claimed their names, whichever came first.
   const std::string names = read_file(user.installed("names"));
   CHECK_THAT(names, ContainsSubstring("transform/negate test.tells_no_operations\n"));
+}
+
+TEST_CASE("plugins install and remove wait for another change, and say so") {
+  const User user;
+  const std::string file = user.sent("tells_no_operations");
+  if (GENERATE(false, true)) REQUIRE(user.install(file).exit_code == 0);
+  const bool removes = fs::exists(user.installed(kName));
+  fs::create_directories(user.cli().out("data/privgrad"));
+  const int lock = ::open(user.cli().out("data/privgrad").c_str(), O_RDONLY | O_CLOEXEC);
+  REQUIRE(::flock(lock, LOCK_EX) == 0);
+  Process waiting(user.prepare(removes ? Words{"plugins", "remove", kName}
+                                       : Words{"plugins", "install", file}));
+  CHECK(waiting.says("another call is changing the installed plugins; waiting for its end"));
+  CHECK(fs::exists(user.installed(kName)) == removes);
+  ::close(lock);
+  CHECK(waiting.finish().exit_code == 0);
+  CHECK(fs::exists(user.installed(kName)) != removes);
 }
 
 TEST_CASE("plugins install replaces a file only when it is told to") {

@@ -65,14 +65,14 @@ def main() -> None:
 
     # Plugins that were built with the wheel are loaded with its SDK; release mode accepts them,
     # because they are tested, but not an untested copy.
-    untested = Path("untested")
-    untested.mkdir(mode=0o755)
     for name in sys.argv[1:]:
         folder = Path(name) / "build/lib/privgrad/plugins"
         rate = {"schedules.learning_rate": {"kind": name, "from": 0.5, "to": 0.05}}
         assert privgrad.describe(f"schedule/{name}", plugin_dirs=[folder])["version"] == "0.1.0"
         plan = privgrad.plan(MANIFEST, plugin_dirs=[folder], overrides=rate)
         assert (plan.learning_rate[0], plan.learning_rate[9]) == (0.5, 0.05)
+        untested = Path("untested", name)
+        untested.mkdir(mode=0o755, parents=True)
         shutil.copy(folder / "schedules" / f"{name}.privgrad.so", untested)
         try:
             privgrad.plan(MANIFEST, plugin_dirs=[untested], overrides=rate)
