@@ -428,7 +428,7 @@ def test_an_older_state_in_a_round_that_is_brought_back_is_refused(small: dict[s
     shutil.rmtree("state")
     shutil.copytree("older", "state")
     charged = releases(Path("killed/ledgers/client-0.jsonl"))
-    with pytest.raises(privgrad.PrivacyError, match="holds charges from after its private state"):
+    with pytest.raises(privgrad.PrivacyError, match="has charges from after its private state"):
         federated.Client(manifest, 0, "killed")
     assert releases(Path("killed/ledgers/client-0.jsonl")) == charged
 

@@ -261,9 +261,10 @@ TEST_CASE(
   const Outcome again = work.ablate({"--out", "s", "--quiet"});
   INFO(again.err);
   CHECK(again.exit_code == 0);
-  CHECK_THAT(again.err, Catch::Matchers::StartsWith(
-                            "privgrad: note: reduced seed 1: cannot go on, and begins anew: ") &&
-                            ContainsSubstring("cannot make again with the same bits"));
+  CHECK_THAT(again.err,
+             Catch::Matchers::StartsWith(
+                 "privgrad: note: reduced seed 1: cannot be resumed, and begins anew: ") &&
+                 ContainsSubstring("cannot make again with the same bits"));
   CHECK(work.csv("s") == work.csv("whole"));
   CHECK(run_folders(work.state()).empty());
 }

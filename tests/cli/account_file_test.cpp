@@ -132,7 +132,7 @@ TEST_CASE("an account pays for runs of its own adjacency and unit, with noise, b
   const Outcome pld = cli({"account", "--open", "b", "--accountant", "pld", "--target-epsilon", "1",
                            "--target-delta", "1e-5"});
   check_one_error_line(pld, 3);
-  CHECK_THAT(pld.err, ContainsSubstring("no privacy filter"));
+  CHECK_THAT(pld.err, ContainsSubstring("not a privacy filter"));
   CHECK_FALSE(std::filesystem::exists(cli.out("b")));
   Outcome missing = cli.on_manifest("run", {"--set", "privacy.account=nowhere"});
   CHECK(missing.exit_code == 4);

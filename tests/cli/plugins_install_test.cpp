@@ -72,7 +72,7 @@ TEST_CASE("plugins install puts a plugin and the record of its test where they a
   INFO(outcome.err);
   REQUIRE(outcome.exit_code == 0);
   CHECK(outcome.out == "installed test.tells_no_operations 0.1.0: transform/negate\n" +
-                           user.installed(kName).string() + "\nsigned by nobody\n");
+                           user.installed(kName).string() + "\nnot signed\n");
   std::set<std::string> files = user.files();
   const auto is_record = [](const std::string& name) {
     return name.starts_with("privgrad/tested/");

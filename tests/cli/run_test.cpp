@@ -373,7 +373,7 @@ TEST_CASE("a file of the run that was damaged or lost is named with what can be 
       CHECK((refused.exit_code == 2 || refused.exit_code == 4));
       CHECK_THAT(refused.err,
                  ContainsSubstring(name) &&
-                     Catch::Matchers::EndsWith("; the run can go on once the file is as it was\n"));
+                     Catch::Matchers::EndsWith("; restore the file, and the run can be resumed\n"));
     }
     write_file(file, content);
   }

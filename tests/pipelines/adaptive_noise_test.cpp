@@ -485,7 +485,7 @@ TEST_CASE("release mode: checks are charged and public examples are public", "[a
 TEST_CASE("adaptive noise: only a privacy filter may guard it", "[adaptive_noise][privacy]") {
   for (const char* accountant : {"rdp", "pld", "gdp", "saddle_point"}) {
     const std::string text = adaptive_refusal({std::string("privacy.accountant=") + accountant});
-    CHECK_THAT(text, ContainsSubstring(std::string(accountant) + " is no privacy filter"));
+    CHECK_THAT(text, ContainsSubstring(std::string(accountant) + " is not a privacy filter"));
     CHECK_THAT(text, ContainsSubstring("use accountant zcdp"));
   }
   CHECK_THAT(adaptive_refusal({"privacy.also=[pld]"}), ContainsSubstring("remove privacy.also"));

@@ -449,7 +449,7 @@ steps: 8
     core::Trainer trainer(plan, data.train, std::nullopt, key, *executor);
     CHECK_THROWS_WITH(trainer.take_step(0, bench), ContainsSubstring("none was opened"));
     trainer.open_ledger(experiment.dir() / "ledger.jsonl", nlohmann::json::object());
-    CHECK_THROWS_WITH(trainer.take_step(0, bench), ContainsSubstring("nobody paid for"));
+    CHECK_THROWS_WITH(trainer.take_step(0, bench), ContainsSubstring("was not charged"));
     REQUIRE(trainer.pay_for(0));
     CHECK(trainer.take_step(0, bench));
   }

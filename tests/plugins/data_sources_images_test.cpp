@@ -310,7 +310,7 @@ TEST_CASE("images: the folder holds classes, and these hold images") {
   }
   SECTION("a file that is not an image by its name") {
     write_file(folder.train / "cat" / "notes.txt", "");
-    CHECK_THAT(refusal(folder.train / "cat" / "notes.txt"), ContainsSubstring("no .png, .jpg"));
+    CHECK_THAT(refusal(folder.train / "cat" / "notes.txt"), ContainsSubstring("not a .png, .jpg"));
   }
   SECTION("a link, to an image and to a folder") {
     fs::create_symlink(folder.cat, folder.train / "cat" / "2.png");

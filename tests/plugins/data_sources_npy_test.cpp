@@ -544,7 +544,7 @@ TEST_CASE("npz: what is wrong with an archive is said in one line", "[data_sourc
   CHECK_THROWS_AS((replace_file(file.path, bytes), file.open("x", "y")->read(Split::train)),
                   privgrad::IoError);
   // A file that is not an archive has no named arrays.
-  says(x, "is no .npz archive");
+  says(x, "is not an .npz archive");
 }
 
 TEST_CASE("npz: mutated archives are read or refused, nothing else", "[data_source]") {

@@ -395,5 +395,5 @@ TEST_CASE("nothing else than a run that was charged for nothing makes room for a
   CHECK(charged->begin(kind("central")).code == 4);
   CHECK_THAT(charged->last_words(), ContainsSubstring("is not empty"));
   CHECK(charged->resume().code == 4);
-  CHECK_THAT(charged->last_words(), ContainsSubstring("the keys and sums that this run would"));
+  CHECK_THAT(charged->last_words(), ContainsSubstring("the keys and sums that this run needs"));
 }

@@ -404,7 +404,7 @@ class FederatedRun final : ResumableRun {
     for (const std::uint32_t client : drawn) {
       if (client >= clients_.size() || (!members.empty() && members.back() == client)) {
         throw PluginError(wish_.participation.component->full_name() + ": drew client " +
-                          std::to_string(client) + " twice, or there is none of that number");
+                          std::to_string(client) + " twice, or a number that no client has");
       }
       if (clients_[client]->steps_left() > 0) members.push_back(client);
     }

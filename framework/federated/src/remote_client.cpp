@@ -433,8 +433,8 @@ class RemoteClient::Part {
       if (client_->ledger()->is_behind())
         throw PrivacyError(
             wish_.directory.string() +
-            ": its ledger holds charges from after its private state; to go on would "
-            "be to release noise again");
+            ": its ledger has charges from after its private state; continuing would "
+            "release the same noise again");
     }
     steps_in_round_ = 0;
     last_order_.clear();

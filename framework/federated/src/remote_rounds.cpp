@@ -130,7 +130,7 @@ RemoteAnswer RemoteRounds::checked(const std::string& text, std::uint64_t round,
   const bool wants_changes = plan_.federated->estimates &&
                              plan_.manifest->federated->estimates == EstimateMode::private_sums;
   if (made.loss_changes) {
-    if (!wants_changes) refuse("has estimates that nobody asked for");
+    if (!wants_changes) refuse("has estimates that were not requested");
     for (const double change : *made.loss_changes) {
       if (!std::isfinite(change)) refuse("has values that are not finite");
     }

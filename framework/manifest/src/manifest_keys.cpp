@@ -495,7 +495,7 @@ std::vector<ParamSpec> federation_keys() {
           .optional(),
       param::text("label_histograms",
                   "shown: research mode counts the labels of each client exactly, and lists "
-                  "that as unaccounted. hidden: nobody counts them.")
+                  "that as unaccounted. hidden: they are not counted.")
           .one_of({"shown", "hidden"})
           .defaults_to("shown"),
   };
@@ -530,10 +530,10 @@ std::vector<ParamSpec> estimate_keys() {
           .at_most(kLargestClipNorm)
           .defaults_to(0.5),
       param::text("paced_by",
-                  "Whose steps an adaptive local_iterations shares out among the rounds, where "
-                  "clients' budgets pay for different numbers of them: smallest_budget, so that "
-                  "all clients go on to the end, or largest_budget, where a client whose budget "
-                  "is spent stays away from later rounds.")
+                  "Whose steps an adaptive local_iterations distributes among the rounds, if "
+                  "clients' budgets pay for different numbers of steps: smallest_budget, so that "
+                  "all clients take part until the end, or largest_budget, so that a client whose "
+                  "budget is spent leaves out the later rounds.")
           .one_of({"smallest_budget", "largest_budget"})
           .defaults_to("smallest_budget"),
   };

@@ -122,7 +122,7 @@ void check_frozen(const Manifest& manifest, const TrainableLayer& layer,
     if (std::find(loaded.begin(), loaded.end(), tensor) != loaded.end()) continue;
     throw error_at(manifest, manifest.train.empty() ? kTargetsKey : kTrainKey,
                    (layer.is_adapted ? "adapts " : "freezes ") + tensor +
-                       ", which nobody has trained: " +
+                       ", which is not trained: " +
                        (manifest.weights ? "model.weights does not have it"
                                          : "give trained parameters as model.weights"));
   }

@@ -76,7 +76,8 @@ void check_account(const Plan& plan) {
   refuse_what_is_not_secret(plan);
   const auto filter = make_guard(manifest.account->filter);
   if (!filter->is_filter())
-    refuse("was opened with " + manifest.account->filter.name() + ", which is no privacy filter");
+    refuse("was opened with " + manifest.account->filter.name() +
+           ", which is not a privacy filter");
   filter->start(terms.adjacency);
   for (const Event& event : costs(plan)) {
     if (const auto why = filter->refuses(event)) refuse("cannot pay for this run: " + *why);

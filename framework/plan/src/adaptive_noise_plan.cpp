@@ -55,7 +55,7 @@ void refuse_accountants(const Manifest& manifest, const std::string& name) {
   manifest.accountant.with_position([&] {
     if (accountant->is_filter()) return;
     throw PrivacyError(manifest.accountant.name() +
-                       " is no privacy filter, so that it cannot guard noise which " + name +
+                       " is not a privacy filter, so it cannot guard noise that " + name +
                        " chooses from earlier releases; use accountant zcdp or rdp_filter");
   });
   if (manifest.also.empty()) return;

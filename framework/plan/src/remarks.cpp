@@ -28,7 +28,7 @@ std::optional<std::string> slowed_by_one(const Plan& plan) {
          " local steps, the largest for " + std::to_string(federated.most_affordable_steps) +
          "; by the smallest, " + std::to_string(wish.rounds) +
          " rounds are enough for all, and nothing is left for " + wish.local_iterations.name() +
-         " to choose; federated.paced_by: largest_budget lets the others go on";
+         " to choose; federated.paced_by: largest_budget lets the others continue";
 }
 
 /// Proportions that are optimal for a cost of 1/sigma^2 may be worse than none for other costs.

@@ -123,9 +123,10 @@ namespace {
 
 void check_there(const fs::path& state, const std::string& id) {
   if (CheckpointFolder::is_there(state, id)) return;
-  throw IoError(folder_of(state, id).string() +
-                ": is not there: the keys and sums that this run would go on with; they lie on the "
-                "machine that it ran on, where --state or XDG_STATE_HOME said");
+  throw IoError(
+      folder_of(state, id).string() +
+      ": does not exist: it has the keys and sums that this run needs to continue; they are "
+      "on the machine of the run, in the folder of --state or XDG_STATE_HOME");
 }
 
 std::optional<std::string> read_kept(const fs::path& path, const char* name) {
@@ -215,7 +216,7 @@ std::optional<CheckpointFolder::Checkpoint> CheckpointFolder::read(bool fall_bac
   }
   if (any_damaged && (!last || !fall_back)) {
     throw IoError(path_.string() + ": " + (last ? "a checkpoint is" : "all checkpoints are") +
-                  " damaged, and this run cannot go on from an older one");
+                  " damaged, and this run cannot be resumed from an older one");
   }
   if (last) last_number_ = last->number;
   return last;

@@ -112,7 +112,7 @@ Dataset::Dataset(ExampleShape shape, LentRows rows)
       scale_(rows.scale),
       lent_targets_(rows.targets),
       targets_owner_(rows.owner) {
-  if (rows.owner == nullptr) throw ConfigError("rows are lent by nobody");
+  if (rows.owner == nullptr) throw ConfigError("rows have no owner");
   check_sizes(std::visit([](const auto numbers) { return numbers.size(); }, rows.features));
   check_targets(shape_, targets());
   if (!std::isfinite(scale_)) throw IoError("the scale of the bytes is not finite");

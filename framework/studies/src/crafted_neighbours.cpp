@@ -220,7 +220,7 @@ class CraftedAudit {
 
 AuditResult audit_crafted(const Plan& plan, const AuditOptions& options) {
   if (options.kind != AuditKind::repeated)
-    throw ConfigError("neighbours: crafted ones are told apart by repeated runs");
+    throw ConfigError("neighbours: crafted ones need repeated runs");
   if (const std::string why = refusal(plan); !why.empty()) throw ConfigError("neighbours: " + why);
   return CraftedAudit(plan, options).result();
 }

@@ -341,7 +341,7 @@ std::string Checkpoints::content(const Plan& plan, const RunOptions& options) {
   const auto found = folder_.read(steps_are_repeatable(plan));
   if (!found && is_charged(options.directory)) {
     throw IoError(folder_.path().string() + ": has lost its checkpoints, and the run in " +
-                  options.directory.string() + " was charged before; it cannot go on");
+                  options.directory.string() + " has already been charged; it cannot be resumed");
   }
   if (!found) {
     throw IoError(options.directory.string() + std::string(kCutOffEarly));
@@ -351,7 +351,7 @@ std::string Checkpoints::content(const Plan& plan, const RunOptions& options) {
   for (const Bound& now : bound_parts(plan, options.lock)) {
     if (in.bytes() == now.hash) continue;
     throw PrivacyError(options.directory.string() + ": " + now.name +
-                       " is not what the run began with; it can only go on as it began");
+                       " is not what the run began with; a run can only be resumed unchanged");
   }
   return in.bytes();
 }

@@ -30,7 +30,7 @@ class Worker {
                      &*processes_);
     trainer_->expect_receipts();
     if (state.empty()) return;
-    StateReader in(state, "the state that process 0 goes on from");
+    StateReader in(state, "the state from which process 0 continues");
     trainer_->restore(in, Trainer::Between::steps);
     in.end();
   }

@@ -22,7 +22,7 @@ class Receipts {
 
   /// \throws PrivacyError if there is none.
   void need_one() const {
-    if (left_.empty()) throw PrivacyError("a step is about to be made that nobody paid for");
+    if (left_.empty()) throw PrivacyError("a step is about to be made that was not charged");
   }
   /// \returns the receipt of the next step.
   /// \throws as need_one()

@@ -129,7 +129,7 @@ const Released& StatisticReleases::release(const PlannedStatistic& planned, Boun
     own.push_back(mechanism.release_without_noise(std::move(sum), divisor));
   } else {
     if (receipts_.empty())
-      throw PrivacyError("a statistic is about to be released that nobody paid for");
+      throw PrivacyError("a statistic is about to be released that was not charged");
     Receipt receipt = std::move(receipts_.back());
     receipts_.pop_back();
     own.push_back(mechanism.release(std::move(sum), std::move(receipt), divisor));

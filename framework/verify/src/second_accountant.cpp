@@ -95,7 +95,8 @@ class Asking {
           throw PrivacyError("proves nothing itself, " + prover->factory.info.name + " does");
         }
         const auto accountant = with_defaults(component);
-        if (must_be_filter_ && !accountant->is_filter()) throw PrivacyError("is no privacy filter");
+        if (must_be_filter_ && !accountant->is_filter())
+          throw PrivacyError("is not a privacy filter");
         PrivacyAnswer answer = ask(manifest_, *accountant, costs, name);
         if (answer.bound == BoundKind::estimate) throw PrivacyError("has an estimate only");
         if (!std::isfinite(answer.value)) throw PrivacyError("proves nothing finite");

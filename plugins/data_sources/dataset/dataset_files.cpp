@@ -108,7 +108,7 @@ DatasetFiles find_dataset(const std::string& name, const std::string& hint) {
     if (place.is_cache && !fs::exists(place.folder / privgrad::kChecksumFile)) {
       std::string what = place.folder.string();
       what.append(": the data set '").append(name).append("' was not fetched to its end; ");
-      throw IoError(what.append("privgrad data fetch ").append(name).append(" goes on"));
+      throw IoError(what.append("privgrad data fetch ").append(name).append(" continues"));
     }
     require_both(train, place.folder, "train");
     if (is_empty(test)) return {train, std::nullopt};

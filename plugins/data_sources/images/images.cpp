@@ -272,7 +272,7 @@ class Images final : public privgrad::DataSource, public privgrad::StreamedRows 
         if (entry.is_directory(unknown))
           fail(entry.path(), "is a folder inside that of a class, expected images");
         if (!is_image_name(entry.path()))
-          fail(entry.path(), "is no .png, .jpg or .jpeg file, which alone are expected here");
+          fail(entry.path(), "is not a .png, .jpg or .jpeg file, and others are not expected here");
         images.push_back({entry.path(), label});
       }
     }

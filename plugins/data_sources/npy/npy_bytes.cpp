@@ -42,7 +42,7 @@ std::unique_ptr<NpyBytes> open_npy(const std::filesystem::path& path,
   const bool is_archive = !file.compressed() && file.read(start) == start.size() &&
                           std::memcmp(start.data(), "PK\x03\x04", start.size()) == 0;
   if (!is_archive) {
-    if (array) file.fail("is no .npz archive, which alone has arrays by name");
+    if (array) file.fail("is not an .npz archive, and only these have arrays by name");
     return std::make_unique<PlainBytes>(path);
   }
   return open_npz(path, array);

@@ -76,7 +76,7 @@ class GroupNorm final : public privgrad::Transform,
     constexpr std::size_t kMost = 2048;  // the square of this is the size of a matrix
     if (count > kMost) {
       throw ConfigError("group_norm: a group of " + std::to_string(count) +
-                        " features cannot be told in operations, allowed are at most " +
+                        " features cannot be expressed in operations, allowed are at most " +
                         std::to_string(kMost));
     }
     std::vector<double> less_mean(count * count, -1.0 / static_cast<double>(count));

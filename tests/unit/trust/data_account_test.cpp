@@ -213,7 +213,8 @@ TEST_CASE("an accountant that is no privacy filter guards no account", "[account
   const AccountFile file(3.0);
   CountingAccountant accountant;
   DataAccount account(file.path());
-  CHECK_THROWS_WITH(account.reserve(accountant, kOne, {}), ContainsSubstring("no privacy filter"));
+  CHECK_THROWS_WITH(account.reserve(accountant, kOne, {}),
+                    ContainsSubstring("not a privacy filter"));
 }
 
 TEST_CASE("an account that was changed, or has lost a line in the middle, is refused",

@@ -43,7 +43,7 @@ int open_account(const Arguments& arguments) {
   if (!call.after(Event::nothing())->is_filter()) {
     throw PrivacyError(
         "accountant " + call.name() +
-        " is no privacy filter: runs on an account are chosen from the results of earlier ones, "
+        " is not a privacy filter: runs on an account are chosen from the results of earlier ones, "
         "which its proof does not cover; use zcdp, or for sampled steps '{kind: rdp_filter, order: "
         "16}'");
   }
@@ -162,8 +162,8 @@ Event spent_by(const fs::path& directory, const AccountEntry& entry) {
   };
   if (!ledger.status) {
     return in_full(
-        "the run was cut off before its last line, so that this may be an early copy of a ledger "
-        "that went on");
+        "the run was interrupted before its last line, so this may be an early copy of a ledger "
+        "that continued");
   }
   if (entry.resumed || !entry.begun)
     return in_full("the run was resumed, or may have been, and a copy may have gone further");

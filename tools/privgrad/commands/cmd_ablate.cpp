@@ -86,8 +86,8 @@ int finish_shard(const Shard& shard, const core::StudyPlan& plan,
 void check_one_round(const core::Study& study) {
   if (!study.search && !study.seed_rule) return;
   throw ConfigError(study.file.string() +
-                    ": which runs a study with a search has, or with seeds that follow from its "
-                    "results, is known only as it goes on; leave --shard out");
+                    ": the runs of a study with a search, or with seeds that follow from its "
+                    "results, are only known during the study; leave --shard out");
 }
 
 /// Makes the remaining runs of the study.
@@ -152,9 +152,9 @@ Command ablate_command() {
                 quiet_option()},
            .details =
                "Every arm is calibrated to the same epsilon, delta and adjacency before anything "
-               "runs. After Ctrl-C\nor a crash the same call goes on: it keeps the runs that "
+               "runs. After Ctrl-C\nor a crash the same call continues: it keeps the runs that "
                "ended, and "
-               "resumes the others from their\nlast checkpoints. The format of studies and of "
+               "resumes the others from\ntheir last checkpoints. The format of studies and of "
                "their directory is described in docs/studies.md.\n\n"
                "exit codes: 0 done, 1 interrupted or a run failed, 2 the call, the study or a "
                "manifest is wrong, 3\nrefused for privacy, 4 a file could not be read or written",

@@ -92,8 +92,8 @@ Command evaluate_command() {
                     .options = model_call_options(),
                     .details =
                         "MODEL is a run directory or its model.safetensors. Metrics of rows that "
-                        "nobody declared\npublic are private, and say so. What each of them is, "
-                        "is in docs/models.md.\n\n"
+                        "are not declared\npublic are private, and say so. docs/models.md "
+                        "describes each of them.\n\n"
                         "exit codes: 0 done, 2 the call or the rows are wrong, 4 the model or "
                         "the rows could not be\nread",
                     .examples = {"privgrad evaluate runs/e2", "privgrad evaluate runs/e2 --json",

@@ -67,10 +67,10 @@ Command falsify_command() {
                              .doc = "Print what was found, and what was compared, as JSON."},
                             plugin_dir_option()},
                 .details =
-                    "Deterministic, without statistics: every released number is made again "
+                    "Deterministic, without statistics: every released number is recomputed "
                     "from each row's own\npart, the noise and the divisor, and compared bit for "
-                    "bit. The second run goes on with the\nreleases of the first, and all that "
-                    "follows from them must be the same, to the files that are\nleft. Finding "
+                    "bit. The second run continues with the\nreleases of the first, and everything "
+                    "that follows from them must be the same, including the\nfiles. Finding "
                     "nothing proves nothing. What it prints quotes private values. It releases "
                     "nothing\nand charges no account.",
                 .examples = {"privgrad falsify examples/manifests/quickstart.yaml",

@@ -159,7 +159,7 @@ int do_plugins_install(const Arguments& arguments) {
     print("installed " + loaded.name + " " + loaded.version + ": " +
           components_of(catalog, loaded) + "\n" + target.string() + "\n" +
           taken_names(catalog, loaded) +
-          (!signer  ? "signed by nobody\n"
+          (!signer  ? "not signed\n"
            : wanted ? "signed by the key asked for\n"
                     : "signed by the key " + *signer + "; whose that is, --signer would say\n"));
     return 0;

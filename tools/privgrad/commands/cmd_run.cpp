@@ -177,8 +177,7 @@ int do_resume(const Arguments& arguments) {
   for (const char* option : {"set", "out", "locked"}) {
     if (arguments.has(option)) {
       throw UsageError("--" + std::string(option) +
-                       " changes a run, and --resume goes on with one as it began; give one of the "
-                       "two");
+                       " changes a run, and --resume continues one unchanged; give one of the two");
     }
   }
   core::RunOptions options = common_options(arguments);
@@ -265,46 +264,47 @@ Command run_command() {
                       "manifest, the\nmodel, its metrics, the ledger of what was spent, and the "
                       "lock file of the plugins.",
            .operands = {"MANIFEST"},
-           .options = {set_option(),
-                       {.name = "out",
-                        .value = "DIR",
-                        .doc = "The run directory, new or empty; default runs/NAME-TIME."},
-                       {.name = "threads",
-                        .value = "N",
-                        .doc = "Threads to compute with; default all. The result does not depend "
-                               "on it."},
-                       {.name = "state",
-                        .value = "DIR",
-                        .doc = "Keep what is private here, outside the run directory: what opens "
-                               "the run's commitment to its data, and while it goes on its "
-                               "checkpoints; default $XDG_STATE_HOME/privgrad, else "
-                               "~/.local/state/privgrad."},
-                       cluster_option(),
-                       cache_option(),
-                       {.name = "resume",
-                        .value = "DIR",
-                        .doc = "Instead of MANIFEST: go on with the run of DIR, which was cut off, "
-                               "from its last checkpoint."},
-                       {.name = "finish",
-                        .value = "",
-                        .doc = "With --resume: end the run where it was cut off, with the model so "
-                               "far."},
-                       {.name = "json",
-                        .value = "",
-                        .doc = "Print the summary as JSON and nothing else on standard output."},
-                       plugin_dir_option(),
-                       {.name = "locked",
-                        .value = "FILE",
-                        .doc = "Load the plugins of this lock file only, unchanged; default the "
-                               "privgrad.lock beside the manifest.",
-                        .implied = ""},
-                       quiet_option()},
+           .options =
+               {set_option(),
+                {.name = "out",
+                 .value = "DIR",
+                 .doc = "The run directory, new or empty; default runs/NAME-TIME."},
+                {.name = "threads",
+                 .value = "N",
+                 .doc = "Threads to compute with; default all. The result does not depend "
+                        "on it."},
+                {.name = "state",
+                 .value = "DIR",
+                 .doc = "The folder for private files, outside the run directory: the opening "
+                        "of the run's commitment to its data, and its checkpoints until it "
+                        "ends; default $XDG_STATE_HOME/privgrad, else "
+                        "~/.local/state/privgrad."},
+                cluster_option(),
+                cache_option(),
+                {.name = "resume",
+                 .value = "DIR",
+                 .doc = "Instead of MANIFEST: continue the interrupted run of DIR from its last "
+                        "checkpoint."},
+                {.name = "finish",
+                 .value = "",
+                 .doc = "With --resume: end the run where it was interrupted, with the model "
+                        "so far."},
+                {.name = "json",
+                 .value = "",
+                 .doc = "Print the summary as JSON and nothing else on standard output."},
+                plugin_dir_option(),
+                {.name = "locked",
+                 .value = "FILE",
+                 .doc = "Load only the plugins of this lock file, unchanged; default the "
+                        "privgrad.lock beside the manifest.",
+                 .implied = ""},
+                quiet_option()},
            .details =
                "Progress goes to standard error. Ctrl-C (SIGINT) or SIGTERM ends the run after its "
                "step, with\nstatus \"interrupted\" and exit code 1, and leaves a checkpoint; a "
-               "second one ends it at once.\nWhere there are no checkpoints (checkpoint: off), the "
-               "model so far is kept. How a run goes on,\nand what is charged for it, is in "
-               "docs/resume.md.\nWhen the budget does not pay for all steps the run "
+               "second one ends it at once.\nWithout checkpoints (checkpoint: off), the "
+               "model so far is kept. docs/resume.md describes how a\nrun is resumed, and what is "
+               "charged for it.\nWhen the budget does not pay for all steps the run "
                "ends with the model it paid for, status\n\"budget_exhausted\" and exit code 0; so "
                "does one "
                "that its released accuracies end\n(report.train_accuracy.patience), status "

@@ -11,7 +11,7 @@ Usage data_fetch_usage() {
       .operands = {"DATASET"},
       .options = {{.name = "timeout",
                    .value = "SECONDS",
-                   .doc = "Give an address up that sends nothing for so long; default 30."},
+                   .doc = "Give an address up if it sends nothing for this long; default 30."},
                   {.name = "json",
                    .value = "",
                    .doc = "Print where it is as JSON and nothing else on standard output."},
@@ -19,9 +19,10 @@ Usage data_fetch_usage() {
       .details =
           "The files go to PRIVGRAD_CACHE_DIR, else to XDG_CACHE_HOME/privgrad/datasets, else to\n"
           "~/.cache/privgrad/datasets, each set in a folder of its name. Every file is checked by "
-          "its SHA-256\nbefore it appears there under its name. What Ctrl-C or a lost connection "
-          "cut off is kept, and\nthe next fetch goes on from there; one that finds all files "
-          "checks them and downloads nothing.\n\nexit codes: 0 done, 1 interrupted, 2 the call is "
+          "its SHA-256\nbefore it appears there under its name. A download that Ctrl-C or a lost "
+          "connection\ninterrupts is kept, and the next fetch continues it; a fetch that finds "
+          "all files checks them and\ndownloads nothing.\n\nexit codes: 0 done, 1 interrupted, 2 "
+          "the call is "
           "wrong, 4 no address gave the file, or the disk failed",
       .examples = {"privgrad data fetch mnist",
                    "privgrad data fetch cifar10 --timeout 120 --quiet"}};

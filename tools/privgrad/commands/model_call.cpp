@@ -55,7 +55,7 @@ std::function<void(std::size_t)> row_display(const ModelCall& call, StatusLine& 
 void tell_if_private(const ModelCall& call, const std::string& what) {
   if (!call.is_private) return;
   complain("note", what + " of " + (call.split == "test" ? "test rows" : "rows") +
-                       " that nobody declared public: they are private, and no epsilon covers "
+                       " that are not declared public: they are private, and no epsilon covers "
                        "them");
 }
 

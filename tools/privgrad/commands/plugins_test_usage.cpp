@@ -34,8 +34,8 @@ Usage plugins_test_usage() {
                       {.name = "quiet", .value = "", .doc = "Print only what is broken."},
                       {.name = "json", .value = "", .doc = "Print the findings as JSON."}},
           .details =
-              "Each rule has a process of its own, with limits of time and memory: one "
-              "that crashes, does\nnot end or ends the process is broken, and the others go on. "
+              "Each rule has its own process, with limits on time and memory: a rule "
+              "that crashes, does\nnot end or ends the process is broken, and the others continue. "
               "Rules that were not checked are listed as\nskipped, with the reason.\n\n"
               "A plugin that breaks none is put on record as tested, by the hash of its file: "
               "beside it\n(FILE.tested.json) or, where that cannot be written, in "

@@ -41,7 +41,7 @@ std::string metrics_table(const core::Metrics& metrics) {
 std::string reproducible_text(const core::Manifest& manifest) {
   if (!manifest.seed) return "no: randomness comes from the operating system";
   return "yes, seed " + std::to_string(*manifest.seed) +
-         ": whoever knows it can remove the noise; not for release";
+         ": anyone who knows it can remove the noise; not for release";
 }
 
 }  // namespace

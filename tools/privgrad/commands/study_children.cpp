@@ -40,7 +40,8 @@ bool StudyChildren::begins_anew(std::size_t number, const ChildEnd& end) {
     return false;
   discard_run(begun.place);
   if (!begun.goes_on || end.code != kRefusedForPrivacy) return false;
-  complain("note", run_name(plan_, begun.run) + ": cannot go on, and begins anew: " + reason(end));
+  complain("note",
+           run_name(plan_, begun.run) + ": cannot be resumed, and begins anew: " + reason(end));
   start(number, begun);
   return true;
 }

@@ -30,7 +30,7 @@ void check_is_over(const std::filesystem::path& model) {
       std::filesystem::absolute(model).parent_path() / core::kResumeFile;
   if (!std::filesystem::exists(std::filesystem::symlink_status(sign))) return;
   throw PrivacyError(model.string() +
-                     ": its run is not over (resume.json): its keys are kept to go on with; "
+                     ": its run is not over (resume.json): its keys still exist for resuming it; "
                      "resume it, or end it with privgrad run --resume DIR --finish");
 }
 

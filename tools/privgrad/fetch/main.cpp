@@ -45,7 +45,7 @@ int run(const Arguments& arguments) {
   display.end();
   if (fetched.stopped) {
     complain("error", "interrupted; what has arrived is kept, and privgrad data fetch " +
-                          dataset.name + " goes on from there");
+                          dataset.name + " continues from there");
     return 1;
   }
   if (arguments.has("json")) {

@@ -60,8 +60,8 @@ void say_waits_for_accounts() {
              account.string() + ": waits for " +
                  (process.empty() ? "another process" : "process " + process) +
                  (called.empty() ? "" : " (" + called + ")") +
-                 ", which holds this account, two minutes at most; one that was stopped holds it "
-                 "until it goes on or ends");
+                 ", which holds this account, two minutes at most; a stopped process holds it "
+                 "until it continues or ends");
   });
 }
 

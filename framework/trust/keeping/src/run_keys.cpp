@@ -28,8 +28,8 @@ RunKeys RunKeys::restored(StateReader& in, const std::optional<RandomKey>& const
   const RandomKey sealed = in.key(), seal = keys.seal();
   if (!std::ranges::equal(sealed.secret_bytes(), seal.secret_bytes())) {
     throw PrivacyError(
-        "the keys in the run's private folder are sealed with other inputs than it says that the "
-        "run began with; it can only go on as it began");
+        "the keys in the run's private folder are sealed with other inputs than those recorded "
+        "there; a run can only be resumed unchanged");
   }
   return keys;
 }

@@ -73,8 +73,8 @@ void check_terms(const AccountTerms& terms) {
 void check_filter(const Accountant& filter) {
   if (!filter.is_filter()) {
     throw PrivacyError(
-        "the account's accountant is no privacy filter, so that it cannot guard runs which are "
-        "chosen from earlier ones");
+        "the account's accountant is not a privacy filter, so it cannot guard runs that are chosen "
+        "from earlier ones");
   }
 }
 
@@ -160,8 +160,8 @@ class DataAccount::Lock {
       is_told = waited > kLongWait;
       if (waited > kLongestWait)
         throw IoError(file_.string() +
-                      ": is locked by another process; one that is stopped keeps its lock until it "
-                      "goes on or ends");
+                      ": is locked by another process; a stopped process keeps its lock until it "
+                      "continues or ends");
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
   }

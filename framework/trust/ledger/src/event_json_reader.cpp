@@ -136,9 +136,8 @@ class Reader {
       const std::string nearest = nearest_name(distribution, kDistributions);
       fail({&place, "distribution"},
            "is '" + distribution + "', " +
-               (nearest.empty()
-                    ? "expected geometric, poisson or truncated_negative_binomial"
-                    : "which is none of those that are known; did you mean '" + nearest + "'?"));
+               (nearest.empty() ? "expected geometric, poisson or truncated_negative_binomial"
+                                : "which is unknown; did you mean '" + nearest + "'?"));
     }
     return Event::repeat_and_select(real(json, "mean", place), shape,
                                     parts(json, "candidates", place));

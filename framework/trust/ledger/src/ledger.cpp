@@ -65,7 +65,7 @@ Ledger::Ledger(const std::filesystem::path& file, Budget budget, Accountant& acc
   if (!text.starts_with(first)) {
     throw PrivacyError(file.string() +
                        ":1: the ledger was opened for another manifest, plugin set, data set or "
-                       "program than the one that is to go on with it");
+                       "program than the one that resumes it");
   }
   first_hash_ = chain_.last_hash();
   // The plan was proved to be within the budget where it was made. Noise that is chosen during the
@@ -191,7 +191,7 @@ void Ledger::close(const std::string& status, std::uint64_t steps_done,
                             {"delta", budget_.target_delta}}));
   file_.flush_to_disk();
   if (!file_.ahead().empty())
-    throw PrivacyError("the ledger goes on behind what was made again as its end");
+    throw PrivacyError("the ledger has lines after the last line that was repeated");
 }
 
 void Ledger::close(const std::string& status, std::uint64_t steps_done) {

@@ -24,7 +24,7 @@ Plan make_resumed_plan(const Manifest& manifest, const std::filesystem::path& di
 /// then also says what can be done.
 template <class Make>
 decltype(auto) with_own_files(const Make& make) {
-  constexpr const char* kRemedy = "; the run can go on once the file is as it was";
+  constexpr const char* kRemedy = "; restore the file, and the run can be resumed";
   try {
     return make();
   } catch (const ManifestError& problem) {
