@@ -653,7 +653,7 @@ class DPClassifier(ClassifierMixin, _DPEstimator):
         return {"classes": [str(label) for label in self.classes_.tolist()]}
 
     def evaluate(self, X: Any, y: Any) -> dict[str, Any]:
-        """Say how well the model does, as ``privgrad.evaluate`` does. Of private rows that is private.
+        """Say how well the model predicts, as ``privgrad.evaluate`` does; private if the rows are private.
 
         Parameters
         ----------
@@ -822,7 +822,7 @@ class DPRegressor(RegressorMixin, _DPEstimator):
         return {"values": list(self._target)}
 
     def evaluate(self, X: Any, y: Any) -> dict[str, Any]:
-        """Say how well the model does, as ``privgrad.evaluate`` does. Of private rows that is private.
+        """Say how well the model predicts, as ``privgrad.evaluate`` does; private if the rows are private.
 
         Parameters
         ----------

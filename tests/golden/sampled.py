@@ -6,9 +6,9 @@
 
 P = (1 - q) Q + q R against Q, R the noise around 1 (Laplace; scale b) or around the sensitivity
 (discrete Gaussian). `remove` is P against Q, `add` is Q against P. The methods differ from the
-framework's: divergences are one integral or one sum; delta of one step is one too, of two Laplace
-steps an integral of that of one step, of a few discrete steps the sum over all outcomes, and of
-many Laplace steps the contour integral of README.md.
+framework's: a divergence, and delta of one step, is one integral or one sum; delta of two Laplace
+steps is an integral over delta of one step; that of a few discrete steps is a sum over all
+outcomes; and that of many Laplace steps is the contour integral of README.md.
 """
 
 import itertools
@@ -51,7 +51,7 @@ class Laplace:
         return self.mean(g, [self.kink(epsilon, direction)])
 
     def closed1(self, epsilon, direction):
-        """delta1 in closed form: that of Laplace noise, 1 - e^((epsilon - s) / 2), and sampling."""
+        """delta1 in closed form, from delta of Laplace noise, 1 - e^((epsilon - s) / 2), with sampling."""
         x = exp(epsilon)
         if direction == "remove":
             share, inner = self.q, (x - 1 + self.q) / self.q
@@ -69,7 +69,7 @@ class Laplace:
         sign = 1 if direction == "remove" else -1
         loss = lambda l: sign * ln(self.f(l))
         weight = (lambda l: self.f(l)) if direction == "remove" else (lambda l: mpf(1))
-        # delta1 has corners where its kink is an end.
+        # delta1 has a corner where its kink is at an end.
         corners = []
         for end in (-s, s):
             left = epsilon - loss(end)
@@ -111,7 +111,7 @@ class Discrete:
     def __init__(self, q, sigma, sensitivity):
         self.q = mpf(q)
         sigma = mpf(sigma)
-        reach = int(20 * sigma) + 230 * sensitivity  # moments of order a are near a times that
+        reach = int(20 * sigma) + 230 * sensitivity  # the mass of moments of order a is near a * sensitivity
         w = {x: exp(-mpf(x) ** 2 / (2 * sigma ** 2)) for x in range(-reach, reach + 1)}
         z = sum(w.values())
         self.atoms = [(w[x] / z, 1 - self.q + self.q * exp(sensitivity * (2 * x - sensitivity)

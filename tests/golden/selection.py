@@ -4,13 +4,13 @@
     python3 -m venv env && env/bin/pip install mpmath==1.4.1
     env/bin/python selection.py > selection.jsonl
 
-`law`: ln(1 / gamma) of the truncated negative binomial distribution with this mean, whose
-generating function is ((1 - (1 - gamma) x)^-eta - 1) / (gamma^-eta - 1): the derivative at 1 is
-solved for, by bisection. `rdp`: epsilon by Papernot and Steinke 2022, Theorems 2 and 6, over a list of
-orders, which is the list of the second order, too (and 1, which the theorem allows there). With a Poisson number, `theorem` has the
-divergence as the theorem states it, and `epsilon` counts the case of no run as well:
-ln(e^-m + e^((a - 1) D)) / (a - 1) for its D. `profile`: epsilon by the profile of one run, a Gaussian,
-with the best second epsilon found by its derivative.
+`law`: ln(1 / gamma) of the truncated negative binomial distribution with this mean. Its generating
+function is ((1 - (1 - gamma) x)^-eta - 1) / (gamma^-eta - 1), whose derivative at 1 is the mean; the
+equation for gamma is solved by bisection. `rdp`: epsilon by Papernot and Steinke 2022, Theorems 2
+and 6, over a list of orders; the second order is from the same list, or 1, which the theorem allows.
+With a Poisson number of runs, `theorem` has the divergence D as the theorem states it, and `epsilon`
+also counts the case of no run: ln(e^-m + e^((a - 1) D)) / (a - 1). `profile`: epsilon by the profile
+of one run, a Gaussian, with the best second epsilon found by its derivative.
 """
 
 import json

@@ -24,7 +24,7 @@ import time
 import tomllib
 
 HERE = pathlib.Path(__file__).resolve().parent
-# Where runs are made: they write down the paths of their data, which are to say nothing of who made them.
+# Where runs are made. They record the paths of their data, which must not reveal who made them.
 MAKING = pathlib.Path("/tmp/privgrad-kept-runs")
 
 # The rows that a model is applied to, points/NAME.yaml; those with four features are points/four.yaml.
@@ -149,7 +149,7 @@ def pack(files):
 # ---- answers
 
 
-# Of an answer by another build than made the run, and of no other.
+# The beginning of a note that appears only if another build made the run than the one that answers.
 OF_OTHER_CODE = "the plugins or the program are not the files"
 
 

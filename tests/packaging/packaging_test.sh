@@ -212,8 +212,8 @@ consumer() {
 }
 
 case_version() {
-  # An older version, whose plugins this ABI would refuse; a newer version is refused under any
-  # rule.
+  # An older version must be refused, because this ABI would refuse its plugins. (Any rule would
+  # refuse a newer version.)
   consumer version 'find_package(privgrad 0.0 REQUIRED)'
   expect_exit 1 "$CMAKE" -S "$folder" -B "$folder/build" -G "$GENERATOR" -DCMAKE_PREFIX_PATH="$prefix"
   expect_text "$log" 'compatible with requested version "0.0"'

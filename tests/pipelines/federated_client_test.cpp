@@ -174,7 +174,7 @@ TEST_CASE("a row that is drawn twice, or does not exist, is in no estimate",
       const int before = RowAddingSampler::made;
       CHECK_NOTHROW(sent_by(experiment, 0, data, start, 1));
       const int instances = RowAddingSampler::made - before;
-      // The same again, with the fault in the last instance of a client, that for estimates.
+      // Again, but now the last instance that the client makes, the one for estimates, is faulty.
       RowAddingSampler::last = RowAddingSampler::made + instances - 1;
       CHECK_THROWS_WITH(sent_by(experiment, 0, data, start, 1),
                         ContainsSubstring(existing ? "row 0 was drawn twice" : "does not exist"));

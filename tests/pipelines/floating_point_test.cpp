@@ -68,7 +68,7 @@ class Through final : public Backend {
                                   executor);
   }
 };
-/// Breaks the interface's promise.
+/// Breaks the promise of Backend: compile() returns null.
 class CompilesNothing final : public Backend {
  public:
   explicit CompilesNothing(const Params&) {}

@@ -261,7 +261,7 @@ TEST_CASE("statistics: a ledger that hides one is found", "[statistics]") {
   };
   CHECK_THAT(problems_without(1), ContainsSubstring("ledger.jsonl"));
   CHECK_THAT(problems_without(2), ContainsSubstring("ledger.jsonl"));
-  // Both, so that the rest looks like a run without them.
+  // Without both, the rest looks like the ledger of a run that releases no statistics.
   {
     std::vector<Json> lines = whole;
     lines.erase(lines.begin() + 1, lines.begin() + 3);

@@ -333,8 +333,8 @@ TEST_CASE("selection: certified is no less than the truth of integers with discr
   }
 }
 
-// y ~ N(0, 1) or, on the neighbour, N(mu, 1), its own score: the density of the best of K is
-// f'(F(y)) q(y), and its delta an integral.
+// An output y ~ N(0, 1) or, on the neighbour, N(mu, 1) is its own score: the density of the best of
+// K is f'(F(y)) q(y), and its delta is an integral.
 TEST_CASE("selection: the best of Gaussian scores costs no more than is certified",
           "[accountant][selection][privacy]") {
   const auto density = [](double y) {

@@ -391,8 +391,8 @@ inline std::vector<CheckpointBytes> checkpoints_of(const Place& place) {
   return all;
 }
 
-/// The hash of what was shown of each round, or each statistic, as it was bound; a line that was
-/// cut off is left out.
+/// For each round or statistic, the hash of what was shown, as it was bound; an incomplete line is
+/// skipped.
 inline std::vector<std::string> shown_of(const Place& place) {
   std::vector<std::string> hashes;
   std::istringstream lines(read_file(place.private_folder() / "bindings.jsonl"));

@@ -144,6 +144,6 @@ TEST_CASE("a hostile statement cannot steer the terminal") {
   write_file(cli.out("run/statement.json"), Json{{"prose", {"clean \x1b[2J\r and more"}}}.dump());
   const Outcome outcome = cli({"report", "run", "--statement"});
   CHECK(outcome.exit_code == 0);
-  // Before it stands that the ledger is not bound to this statement.
+  // The text before this says that the ledger is not bound to the statement.
   CHECK(outcome.out.ends_with("\n\nclean ?[2J? and more\n"));
 }

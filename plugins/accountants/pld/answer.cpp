@@ -122,7 +122,7 @@ class Direction {
     const Interval known = from_supremum(steps, question);
     lower_ = known.lower;
     upper_ = known.upper;
-    closed_ = known.upper < 1e-12;  // epsilon is this close to the largest loss
+    closed_ = known.upper < 1e-12;  // the answer is between 0 and 1e-12
   }
 
   double lower() const { return lower_; }

@@ -10,7 +10,8 @@ namespace {
 // The mass beyond, under Q below and under P above, that needs no nodes.
 constexpr double kCut = 1e-19;
 constexpr std::size_t kBins = 4000;  // of the logarithm, for densities
-constexpr std::size_t kThin = 96;    // values of a law in the multiplications for a guess
+// laws are reduced to this many values before they are multiplied for a guess
+constexpr std::size_t kThin = 96;
 // values at each end that are kept unmerged: tails consist of few values
 constexpr std::size_t kEnds = 12;
 

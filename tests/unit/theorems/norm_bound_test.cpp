@@ -75,7 +75,7 @@ TEST_CASE("Lemma 5: each of its constants, two thirds of the printed ones, is at
   // Straight down a slope of 3: the norm is the decrease of F.
   CHECK_THAT(norm_along_descent(3.0 * kRate * kSteps, kRate, 0.0, kSteps, 0.0),
              WithinRel(3.0, 1e-14));
-  // Straight up it, because m points the other way and is short: an error of 3 + |m|.
+  // Straight up the slope: m points the other way and is short, so its error is 3 + |m|.
   CHECK_THAT(norm_along_descent(-3.0 * kRate * kSteps, kRate, 0.0, kSteps, 3.0 + 1e-12),
              WithinRel(3.0, 1e-11));
   // F = 5/2 w^2 from w = 10 along its own gradient: without error, only the curvature of steps

@@ -71,7 +71,7 @@ TEST_CASE("AES instructions give the standard's blocks", "[cipher]") {
       "e89c399ff0f198c6d40a31db156cabfe");
   for (const AesVariant& variant : aes_variants()) {
     INFO(variant.instruction_set);
-    // More blocks than the smallest read, so that the widest registers make these four.
+    // Enough blocks that the code for the widest registers computes the expected four.
     std::vector<std::uint8_t> out(1024);
     variant.counter_blocks(keys, 0xf0f1f2f3f4f5f6f7, 0xf8f9fafbfcfdfeff, out);
     CHECK(std::equal(expected.begin(), expected.end(), out.begin()));

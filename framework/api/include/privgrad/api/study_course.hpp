@@ -20,8 +20,8 @@ struct StudyCourse {
   core::Study study;  ///< As read.
   std::vector<std::string> overrides;
   std::string question;                     ///< core::study_yaml().
-  std::shared_ptr<core::StudyPlan> search;  ///< Of the search, if there is one.
-  /// Of the comparison; before a search has ended, with its first candidates.
+  std::shared_ptr<core::StudyPlan> search;  ///< The search, if there is one.
+  /// The comparison; until the search has ended, with the search's first candidates.
   core::StudyPlan plan;
 };
 

@@ -1,4 +1,4 @@
-// Where plugins are searched, and loading all that are found there.
+// The directories that are searched for plugins, and a function that loads all plugins in them.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +30,7 @@ struct SearchDirectory {
 ///   2. PRIVGRAD_PLUGIN_PATH, separated by ':', unless the program runs with raised privileges;
 ///   3. $XDG_DATA_HOME/privgrad/plugins, or ~/.local/share/privgrad/plugins;
 ///   4. lib/privgrad/plugins beside the program's own directory, in the build tree and installed;
-///     for
-///      a program in lib/privgrad/, plugins/ beside it.
+///      for a program in lib/privgrad/, plugins/ beside it.
 /// A manifest cannot add to it: otherwise running someone's manifest would mean running their code.
 /// \param program  the program of 4., for a library that is installed with it; empty: this
 ///   process's program.

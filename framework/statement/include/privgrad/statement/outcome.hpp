@@ -47,7 +47,7 @@ struct ChargedSteps {
 /// What adaptive noise chose and measured.
 struct NoiseRecord {
   std::vector<double> noise_multiplier;    ///< One per paid step.
-  std::vector<Charge> steps, checks;       ///< The paid ones.
+  std::vector<Charge> steps, checks;       ///< What was paid.
   std::vector<std::uint64_t> measured_at;  ///< Steps made before each measurement.
   std::vector<double> measured;            ///< The values that the schedule saw.
   double spent_epsilon = 0.0;              ///< The ledger's total; not a guarantee.

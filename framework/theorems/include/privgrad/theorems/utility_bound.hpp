@@ -111,7 +111,7 @@ double sampling_term(double parameters, double gradient_noise, double pl_constan
 /// The integer T with the smallest bound, from 1 to `most`.
 struct BestSteps {
   std::uint64_t steps = 0;
-  double bound = 1.0;  ///< If it is above 1, no steps at all are better.
+  double bound = 1.0;  ///< If it is above 1, making no steps is better.
 };
 BestSteps best_steps(const Descent& descent, BudgetSplit split, std::uint64_t most);
 BestSteps best_steps(const MomentumDescent& descent, BudgetSplit split, std::uint64_t most);
