@@ -212,7 +212,7 @@ void PlainSum::make_memory() {
   };
   for (std::size_t s = 0; s < steps_.size(); ++s) {
     storage_.push_back(shares_memory(s) ? nullptr : make(steps_[s]->outputs()));
-    // A first Flatten passes the features on; nobody writes to them.
+    // A first Flatten passes the features on; nothing writes to them.
     leaving_.push_back(storage_[s] != nullptr ? storage_[s].get()
                        : s > 0                ? leaving_[s - 1]
                                               : nullptr);

@@ -1,11 +1,11 @@
-// The files that an interrupted run goes on from, read as `privgrad run --resume` does. Two small
-// runs are made and stopped when the target starts: one with a seed, and one whose keys are a
+// The files from which an interrupted run is resumed, read as by `privgrad run --resume`. When the
+// target starts, it makes and stops two small runs: one with a seed, and one whose keys are a
 // chain. The first byte of an input says what is replaced, the second in which run ('0' or '1'):
 //
 //   e   bytes of the checkpoint's content: an offset (two bytes, the lower one first), a count (one
-//       byte), and so many bytes to stand there; again and again. Sealed: its hash is made to fit.
-//   c   the rest is the checkpoint's content, sealed
-//   f   the rest is the checkpoint's file, as it is
+//       byte), and this many new bytes; repeated. Then sealed: the hash is changed to match.
+//   c   the rest is the checkpoint's content, which is sealed
+//   f   the rest is the checkpoint's file, unchanged
 //   b   the rest is bindings.jsonl
 //   r   the rest is resume.json
 #include "privgrad/federated/any_run.hpp"

@@ -2,9 +2,9 @@
 # Checks that plugins built for a release still load, by comparing the SDK's interface with the
 # stored one.
 #
-#   scripts/abi.sh keep    writes tests/abi/sdk-MAJOR.MINOR.abi.xz: with a release 0.N.0, and before it with each change of
-#                          the interface
-#   scripts/abi.sh check   fails if something that plugins use has changed, and says what
+#   scripts/abi.sh keep    writes tests/abi/sdk-MAJOR.MINOR.abi.xz: for each release 0.N.0, and before that release for each
+#                          change of the interface
+#   scripts/abi.sh check   fails if something that plugins use has changed, and names it
 #
 # libabigail reads the interface from the debug information of libprivgrad_sdk, as far as installed
 # headers declare it.

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Checks that commits have the form required by CONTRIBUTING.md.
 #
-#   scripts/check-commits.sh                  all commits since this script came; exits with 1, and says which and why not
-#   scripts/check-commits.sh --message FILE   the message in FILE, as git's hook commit-msg passes it
+#   scripts/check-commits.sh                  all commits since this script exists; names the wrong ones, and then exits with 1
+#   scripts/check-commits.sh --message FILE   the message in FILE, which git's hook commit-msg passes
 #
 # A subject has at most 72 characters, begins with a capital letter and ends without a full stop; a
 # blank line separates it from the body; a line of the body has at most 100 columns, unless it is

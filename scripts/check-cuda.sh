@@ -2,12 +2,13 @@
 # Tests the backend `cuda` on a machine with a GPU, which needs neither the project's libraries nor
 # a compiler.
 #
-#   check-cuda.sh here PROGRAM       what `privgrad gpu check` starts, where PROGRAM is installed: whether the GPU computes the
-#                                    bits that the processor does, and how long a step takes, in lines for people. Exit
-#                                    code 0: right; 1: wrong; 2: there is no GPU that can be used; 4: a run failed
-#   scripts/check-cuda.sh pack DIR   builds what is needed and puts it in DIR, below 64 MiB (BUILD=build-ci names a
+#   check-cuda.sh here PROGRAM       started by `privgrad gpu check`, for an installed PROGRAM: prints whether the GPU computes
+#                                    the same bits as the processor, and how long a step takes. Exit code 0: it does;
+#                                    1: it does not; 2: no GPU can be used; 4: a run failed
+#   scripts/check-cuda.sh pack DIR   builds everything needed and puts it in DIR, below 64 MiB (BUILD=build-ci names a
 #                                    build folder other than build)
-#   DIR/check-cuda.sh run            there: prints lines of JSON as they are made; also kept in DIR/check.jsonl
+#   DIR/check-cuda.sh run            on the machine with the GPU: prints lines of JSON one by one, and adds them to
+#                                    DIR/check.jsonl
 #
 # The script first queries the driver. Then it tests on the GPU: every network against the backend
 # cpu, bit by bit; the noise against that of the trust base, bit by bit; whole runs against those of

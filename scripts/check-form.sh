@@ -1,16 +1,16 @@
 #!/bin/sh
 # Checks the form of sources and pages, as far as this is possible without compiling.
 #
-#   scripts/check-form.sh      exits with 1, and says each place, if something is not as CONTRIBUTING.md has it:
-#     C++ as clang-format 14 lays it out
-#     prose in Markdown within 100 columns; tables, fenced and indented code, and the pages that programs write
-#       (docs/components, docs/experiments) are exempt
-#     no listing in Markdown that was wrapped as if it were prose: a line of prose right behind indented code, or with
-#       three blanks inside
-#     headers that begin with a line on what they are for
-#     sources of at most 600 lines, or with a comment "File length: ..." that says why not
-#     files of changes/ that are named after their kind
-#     messages of commits (scripts/check-commits.sh)
+#   scripts/check-form.sh      checks these rules of CONTRIBUTING.md; prints each violation, and then exits with 1:
+#     C++ has the layout of clang-format 14
+#     prose in Markdown has at most 100 columns; tables, fenced and indented code, and generated pages (docs/components,
+#       docs/experiments) are exempt
+#     no listing in Markdown was wrapped like prose: no line of prose follows indented code directly, and none contains
+#       three blanks in a row
+#     headers begin with a line that says what they are for
+#     sources have at most 600 lines, or a comment "File length: ..." that gives the reason
+#     the names of the files in changes/ contain their kind
+#     messages of commits have the required form (scripts/check-commits.sh)
 set -eu
 cd "$(dirname "$0")/.."
 status=0

@@ -1,24 +1,24 @@
 #!/bin/sh
 # Installs the missing Debian packages of those that are needed to build PrivGrad.
 #
-#   scripts/install-dependencies.sh            what building needs
-#   scripts/install-dependencies.sh --test     and what the tests start: Python, gnuplot, and a browser for reports;
-#                                              and, where PyPI can be reached, onnxruntime in a folder of its own
-#   scripts/install-dependencies.sh --python   and what the Python package is built with; what PyPI has of it,
-#                                              scripts/python-test.sh installs in the build folder
-#   scripts/install-dependencies.sh --format   and the formatter that the continuous checks run
-#   scripts/install-dependencies.sh --lint     and the linter
-#   scripts/install-dependencies.sh --sanitizers   and the compiler of the preset asan, with libFuzzer
-#   scripts/install-dependencies.sh --cuda     and, where PyPI can be reached, the compiler of CUDA 13 in a folder of
-#                                              its own (100 MB), with which the kernels for GPUs are compiled; Debian
-#                                              12's own is of CUDA 11, too old for C++20
-#   scripts/install-dependencies.sh --compilers   and all compilers that plugins are built by in make test-long
-#   scripts/install-dependencies.sh --docs     and what make docs starts; what PyPI has of it, make docs installs in a
-#                                              folder of its own
-#   scripts/install-dependencies.sh --release   and what make release-check starts
+#   scripts/install-dependencies.sh            the packages for building
+#   scripts/install-dependencies.sh --test     also the programs that tests start: Python, gnuplot, and a browser for reports;
+#                                              and onnxruntime, in its own folder, if PyPI can be reached
+#   scripts/install-dependencies.sh --python   also the packages of Debian for building the Python package;
+#                                              scripts/python-test.sh installs those of PyPI in the build folder
+#   scripts/install-dependencies.sh --format   also the formatter that the continuous checks run
+#   scripts/install-dependencies.sh --lint     also the linter
+#   scripts/install-dependencies.sh --sanitizers   also the compiler of the preset asan, with libFuzzer
+#   scripts/install-dependencies.sh --cuda     also the compiler for the kernels for GPUs, of CUDA 13, in its own folder
+#                                              (100 MB), if PyPI can be reached; Debian 12 has that of CUDA 11, which
+#                                              is too old for C++20
+#   scripts/install-dependencies.sh --compilers   also all compilers with which make test-long builds plugins
+#   scripts/install-dependencies.sh --docs     also the programs of Debian that make docs starts; make docs installs those
+#                                              of PyPI in its own folder
+#   scripts/install-dependencies.sh --release   also the programs that make release-check starts
 #   scripts/install-dependencies.sh --list     prints the packages and installs nothing
 #
-# If nothing is missing, it calls dpkg once, and uses neither the network nor changes the system.
+# If nothing is missing, it only calls dpkg once: it neither uses the network nor changes the system.
 # PRIVGRAD_SKIP_DEPENDENCIES=1 makes it do nothing, for machines whose packages come from elsewhere.
 set -eu
 here=$(dirname "$0")

@@ -3,10 +3,10 @@
 #
 #   part MINUTES NAME COMMAND...           runs COMMAND, which may be a function; all parts run, also after a failure
 #   part_if_time MINUTES NAME COMMAND...   the same, for a part that a slow machine need not finish
-#   finish_parts                           prints the table of parts, what failed and why, what did not run and why, and
-#                                          counts; false if any failed
+#   finish_parts                           prints the table of parts, the failures and the parts that did not run, with
+#                                          reasons, and counts; false if any part failed
 #   whole_limit=MINUTES                    set before the first part
-#   short_limit=MINUTES                    when a part_if_time is ended; the whole limit if it is not set
+#   short_limit=MINUTES                    the time at which a part_if_time is ended; by default the whole limit
 #
 # A budget is printed beside the actual time of a part, but exceeding it has no consequence: the
 # time depends on the machine and its caches, and each test has its own limit. A part that is still
@@ -39,8 +39,8 @@ budgets=0
 # The seconds that builds have waited for other builds so far.
 waited() { awk '{ all += $1 } END { print all + 0 }' "$PRIVGRAD_WAITED"; }
 
-# failures   of ctest's output, which gives a test that failed and, up to the next test, what it said: 40 lines of each,
-#            since the end of this output is what a reader of another machine's run sees
+# failures   filters ctest's output: prints each failed test with its output, at most 40 lines of each, because readers
+#            of another machine's run see only the end of the whole output
 failures() {
   awk '/^ *[0-9]+\/[0-9]+ Test +#.*\*\*\*(Failed|Timeout|Exception|Not Run)/ { left = 40; print ""; print; next }
        /^ *(Start +[0-9]+:|[0-9]+\/[0-9]+ Test +#)/ { left = 0 }
@@ -79,8 +79,8 @@ limited() {
   return "$status"
 }
 
-# counted   of ctest's output: how many tests ran and how many of them failed, by its closing lines, of which a part may
-#           have several ("98% tests passed, 2 tests failed out of 100"); by the lines of tests, if it was cut off
+# counted   counts, in ctest's output, the tests that ran and those that failed: by the closing lines, of which a part may
+#           have several ("98% tests passed, 2 tests failed out of 100"); by the lines of tests if the output is cut off
 counted() {
   awk '/tests passed, [0-9]+ tests? failed out of/ { split($0, word, /[^0-9]+/); broken += word[2]; tests += word[3]; n = bad = 0 }
        /^ *[0-9]+\/[0-9]+ Test +#.* Passed / { n++ }

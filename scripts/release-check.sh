@@ -1,11 +1,11 @@
 #!/bin/bash
-# `make release-check`: makes all that a release hands out, in dist/, and tries each of it as those who get it do.
+# `make release-check`: makes all files of a release, in dist/, and uses each as its users do.
 # Usage: scripts/release-check.sh JOBS
 #
 #   dist/*.deb            Debian packages, installed, used and removed in an empty Debian
-#   dist/*.whl            wheels for Python 3.10, 3.11, and 3.12 and later, as far as these are here; each used in an empty
-#                         environment
-#   dist/sbom.json        what is in them (CycloneDX), with licences
+#   dist/*.whl            wheels for Python 3.10, 3.11, and 3.12 and later, as far as they are installed here; each is
+#                         used in an empty environment
+#   dist/sbom.json        their contents (CycloneDX), with licences
 #   dist/SHA256SUMS       hashes of all of these
 #
 # Everything is built from a clone of the last commit, at a fixed path and with the times of the

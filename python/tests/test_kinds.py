@@ -1,5 +1,5 @@
-"""What type a container is of may follow from a single row. Where each cell counts as something, no type ends a call or changes
-what another row counts as: in release mode the outcome is the same with the odd row and without it."""
+"""A single row may decide which type a container has. Where every cell is accepted, no type can end a call or change how
+another row is read: in release mode the outcome is the same with and without the unusual row."""
 
 from __future__ import annotations
 

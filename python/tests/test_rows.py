@@ -1,5 +1,5 @@
-"""Rows in memory in release mode, where whatever stands in one counts as something: no row ends a run, changes
-what another counts as, or is told of."""
+"""Rows in memory in release mode, where every content of a row is accepted: no row can end a run, change how another row
+is read, or appear in a message."""
 
 from __future__ import annotations
 

@@ -299,7 +299,7 @@ class AtOnce : public ByRow<I> {
   }
 };
 
-// Which of these a row is, is known at compile time.
+// `I` is the row of the table, a constant at compile time.
 template <std::size_t I>
 class FaultyWhole final : public Whole<I> {
  public:

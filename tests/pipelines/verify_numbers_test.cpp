@@ -162,7 +162,8 @@ TEST_CASE("what another processor may find otherwise is told by its name", "[ver
     CHECK(core::first_difference(said, derived) == key);
     CHECK(core::first_difference(Json{{"in", said}}, Json{{"in", derived}}) == "in");
   }
-  // A digit of a hash, in a sentence or alone, and of any text that is not an accountant's note.
+  // Hashes must agree in every digit, in a sentence or alone, and so must numbers in all texts but
+  // accountants' notes.
   CHECK(differs(R"({"prose": ["the file with the hash 5e1af3 is"]})",
                 R"({"prose": ["the file with the hash 5e2af3 is"]})") == "prose");
   CHECK(differs(R"({"hash": "1e5"})", R"({"hash": "100000"})") == "hash");

@@ -262,9 +262,9 @@ TEST_CASE("cpu exact: sums of the largest operands do not overflow", "[backend][
 
 TEST_CASE("cpu exact: sums over places that nearly cancel do not overflow either",
           "[backend][privacy]") {
-  // Pixels are 1, and errors alternate between 1 and -1, except for the last one, which is so small
-  // that its whole number is 1. The rest of the sum over 1024 places is 1448, the largest factor
-  // whose square fits that often into int32: a small number, in units of many cells.
+  // Pixels are 1 and become the integer 1448, the largest one whose square fits into int32 1024
+  // times. Errors alternate between 1 and -1; only the last one is small, and becomes the integer
+  // 1. The others cancel, so the sum over the 1024 places is 1448: small, in units of many cells.
   ThreadExecutor threads(2);
   const Network network = make_network({32, 32}, {conv(1, 1), Dense{1}}, Loss::squared, 0);
   const Compiled one(network, threads);

@@ -38,7 +38,7 @@ class Cascade {
   /// \param image  pixel (y, x) is image[(y * width + x) * step].
   /// \param out  coefficient k at place (y, x) of height / 2^J and width / 2^J goes to
   ///   out[(y * (width / 2^J) + x) * out_step + k]: S_0, then S_1 by scale and angle, then S_2 by
-  ///   both of the first and both of the second.
+  ///   scale and angle of the first wavelet, then by scale and angle of the second.
   void operator()(const float* image, std::size_t step, float* out, std::size_t out_step) const;
 
  private:

@@ -1,10 +1,10 @@
-// A libcuda.so.1 without a GPU: the driver's functions that the backend `cuda` asks for, over the
-// processor's memory, with the kernels run by the processor. So the way to a GPU is walked where
-// there is none: names of kernels, their arguments, copies, and everything that can go wrong.
+// A libcuda.so.1 without a GPU: the functions of the driver that the backend `cuda` calls. Memory
+// is the processor's, and the processor runs the kernels. This tests the path to a GPU without one:
+// names of kernels, their arguments, copies, and all errors.
 //
-// FAKE_CUDA says what is to go wrong, as words with a number each:
-//   version 12040   what cuDriverGetVersion() tells; default 13000
-//   devices 2       how many GPUs there are; default 1
+// FAKE_CUDA configures it, and causes errors; pairs of a word and a number:
+//   version 12040   the result of cuDriverGetVersion(); default 13000
+//   devices 2       the number of GPUs; default 1
 //   major 7         their compute capability; default 9
 //   memory 100      MiB of each GPU; default 4096
 //   launches 30     how many launches succeed before the GPU fails for good

@@ -103,10 +103,10 @@ TEST_CASE("from_models: without noise the constants of quadratic losses come out
 
 TEST_CASE("from_models: the noise in lengths is taken off", "[estimates]") {
   // The noise is as long as the gradients (0.01 in each of 20000 coordinates); its squared length
-  // varies by a relative sqrt(2/20000) = 1 %. The mean of ten in a round has noise of 1e-5 in each
-  // coordinate's square, and so does the step that it causes, so the squared smoothness of 0.25
-  // varies by 0.02, and 10 % of its root is 2.5 of these. Without the correction for the noise's
-  // own path, 2 h m, it would be 0.75.
+  // has a relative standard deviation of sqrt(2/20000) = 1 %. The mean of the ten in a round has
+  // noise of variance 1e-5 in each coordinate, and so does the step that it causes. The squared
+  // smoothness is thus 0.25 with a deviation of 0.02, of which 10 % of its root are 2.5. Without
+  // the correction for the noise's own path, 2 h m, it would be 0.75.
   const Bowls bowls(10);
   const std::vector<float> start(bowls.size, 0.02f);
   const auto estimates_with = [&](double noise) {
