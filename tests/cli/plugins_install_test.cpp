@@ -310,13 +310,21 @@ TEST_CASE("a call of plugins install that is ended leaves nothing, also without 
       {{SIGINT, 20}, {SIGTERM, 60}, {SIGKILL, 100}, {SIGHUP, 200}, {SIGKILL, 400}}));
   Process call(user.prepare({"plugins", "install", file}));
   const auto is_begun = [&] {
-    for (const std::string& name : user.files())
-      if (name.find(".install-") != name.npos) return true;
+    std::error_code missing;
+    for (const auto& entry : fs::directory_iterator(user.cli().out("data/privgrad"), missing))
+      if (entry.path().filename().string().starts_with(".install-")) return true;
     return false;
   };
   REQUIRE(Process::wait_for(is_begun));
   std::this_thread::sleep_for(std::chrono::milliseconds(ms));
-  call.send(signal);
+  if (signal == SIGINT) {  // as a terminal sends it: to the group, which the call leads
+    std::ifstream children("/proc/thread-self/children");
+    pid_t group = 0;
+    children >> group;
+    ::kill(-group, signal);
+  } else {
+    call.send(signal);
+  }
   call.finish();
   CHECK(Process::wait_for([&] { return !is_begun(); }));
   const bool installed = fs::exists(user.installed(kName));
