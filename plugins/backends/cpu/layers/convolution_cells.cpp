@@ -53,7 +53,7 @@ void ConvStep::choose(std::span<const std::uint8_t>, StepPass& pass) const {
   pass.runs = find_runs(pass);
 }
 
-/// The last piece has all biases, which may begin in the piece before it.
+/// The last piece adds all biases, even if some are in the range of the piece before it.
 std::vector<Piece> ConvStep::pieces() const {
   std::vector<Piece> pieces;
   cut(parameter_count_, kRowPiece, [&](std::size_t first, std::size_t end) {
