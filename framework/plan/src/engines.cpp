@@ -15,208 +15,114 @@
 namespace privgrad::core {
 namespace {
 
+using enum Trait;
+
+/// A trait, and for each engine, in the order of kEngines, whether it supports the trait: 'y' or '-'.
 struct TraitFacts {
   Trait trait;
   std::string_view name;
+  std::string_view engines;
   std::string_view meaning;
 };
 
+// host, streamed, device, processes, federated, shared_rounds, remote_clients
 constexpr TraitFacts kTraits[] = {
-    {Trait::correlated, trait::correlated, "releases depend on sums or noise of earlier steps"},
-    {Trait::gradient_differences, trait::gradient_differences,
+    {correlated, trait::correlated, "yy-yyyy", "releases depend on sums or noise of earlier steps"},
+    {gradient_differences, trait::gradient_differences, "yy-yyyy",
      "differences of gradients are released beside gradients"},
-    {Trait::adaptive_clip_norm, trait::adaptive_clip_norm,
+    {adaptive_clip_norm, trait::adaptive_clip_norm, "yy-yyyy",
      "the clip norm follows a count that is released in each step"},
-    {Trait::coordinate_scaling, trait::coordinate_scaling,
+    {coordinate_scaling, trait::coordinate_scaling, "yy-----",
      "the coordinates of gradients are scaled by what was released"},
-    {Trait::adaptive_noise, trait::adaptive_noise, "the noise follows what the run releases"},
-    {Trait::adaptive_iterations, trait::adaptive_iterations,
+    {adaptive_noise, trait::adaptive_noise, "yy-y---", "the noise follows what the run releases"},
+    {adaptive_iterations, trait::adaptive_iterations, "-y--yyy",
      "the number of local steps follows what clients estimate"},
-    {Trait::epoch_coins, trait::epoch_coins, "each example draws its step of an epoch beforehand"},
-    {Trait::released_statistics, trait::released_statistics,
+    {epoch_coins, trait::epoch_coins, "yyyyyy-",
+     "each example draws its step of an epoch beforehand"},
+    {released_statistics, trait::released_statistics, "yyyy---",
      "statistics of all rows are released before the first step"},
-    {Trait::unreleased_statistics, trait::unreleased_statistics,
+    {unreleased_statistics, trait::unreleased_statistics, "y-yyyy-",
      "transforms learn from all rows in memory, at no charge"},
-    {Trait::no_noise, "no_noise", "nothing is noised or charged"},
-    {Trait::floating_sums, "floating_sums", "sums and noise in floating point"},
-    {Trait::accuracy_report, "accuracy_report", "the training accuracy is released"},
-    {Trait::random_iterate, "random_iterate", "the model before a random step is kept"},
-    {Trait::moving_average, "moving_average", "a moving average of the models is made"},
-    {Trait::gradient_norms, "gradient_norms", "the norm of the mean gradient is measured"},
-    {Trait::augmentation, "augmentation", "gradients are means over changed copies of an example"},
-    {Trait::adapters, "adapters", "low-rank adapters of the weights are trained"},
-    {Trait::initial_weights, "initial_weights", "training begins from weights in a file"},
-    {Trait::account, "account", "an account file pays for the run"},
-    {Trait::streamed_rows, "streamed_rows", "rows are read from a file as they are needed"},
-    {Trait::clients, "clients", "the rows are shared out among clients"},
-    {Trait::client_unit, "client_unit", "the steps sum up what whole clients contribute"},
-    {Trait::private_estimates, "private_estimates", "noised estimates of clients' losses"},
-    {Trait::unaccounted_estimates, "unaccounted_estimates", "exact estimates of clients' losses"},
+    {no_noise, "no_noise", "yy--y--", "nothing is noised or charged"},
+    {floating_sums, "floating_sums", "yy--y-y", "sums and noise in floating point"},
+    {accuracy_report, "accuracy_report", "yyyy---", "the training accuracy is released"},
+    {random_iterate, "random_iterate", "yyyy---", "the model before a random step is kept"},
+    {moving_average, "moving_average", "yyyyyyy", "a moving average of the models is made"},
+    {gradient_norms, "gradient_norms", "yyyyyy-", "the norm of the mean gradient is measured"},
+    {augmentation, "augmentation", "yyyy---",
+     "gradients are means over changed copies of an example"},
+    {adapters, "adapters", "yyyyyyy", "low-rank adapters of the weights are trained"},
+    {initial_weights, "initial_weights", "yyyyyy-", "training begins from weights in a file"},
+    {account, "account", "yyyyyy-", "an account file pays for the run"},
+    {streamed_rows, "streamed_rows", "-yyyyyy", "rows are read from a file as they are needed"},
+    {clients, "clients", "-y--yyy", "the rows are shared out among clients"},
+    {client_unit, "client_unit", "yy--yyy", "the steps sum up what whole clients contribute"},
+    {private_estimates, "private_estimates", "-y--yyy", "noised estimates of clients' losses"},
+    {unaccounted_estimates, "unaccounted_estimates", "-y--y--",
+     "exact estimates of clients' losses"},
 };
-
-/// A trait that an engine does not support, and the reason.
-struct Refusal {
-  Trait trait;
-  std::string_view why;
-};
-
-using enum Trait;
-
-constexpr std::string_view kExactAlone =
-    "only sums of aggregator.arithmetic exact are the same on any number of processes";
-
-// What each engine supports, and reasons for some of what it does not support.
-
-constexpr Trait kHost[] = {correlated,
-                           gradient_differences,
-                           adaptive_clip_norm,
-                           coordinate_scaling,
-                           adaptive_noise,
-                           epoch_coins,
-                           released_statistics,
-                           unreleased_statistics,
-                           no_noise,
-                           floating_sums,
-                           accuracy_report,
-                           random_iterate,
-                           moving_average,
-                           gradient_norms,
-                           augmentation,
-                           adapters,
-                           initial_weights,
-                           account,
-                           client_unit};
-
-constexpr Trait kStreamed[] = {correlated,
-                               gradient_differences,
-                               adaptive_clip_norm,
-                               coordinate_scaling,
-                               adaptive_noise,
-                               epoch_coins,
-                               released_statistics,
-                               no_noise,
-                               floating_sums,
-                               accuracy_report,
-                               random_iterate,
-                               moving_average,
-                               gradient_norms,
-                               augmentation,
-                               adapters,
-                               initial_weights,
-                               account,
-                               streamed_rows,
-                               clients,
-                               client_unit,
-                               adaptive_iterations,
-                               private_estimates,
-                               unaccounted_estimates};
-constexpr Refusal kStreamedReasons[] = {
-    {unreleased_statistics,
-     "transforms that learn from all training rows in memory are what data.streaming is there "
-     "to avoid"}};
-
-constexpr Trait kDevice[] = {
-    epoch_coins,    released_statistics, unreleased_statistics, accuracy_report, random_iterate,
-    moving_average, gradient_norms,      augmentation,          adapters,        initial_weights,
-    account,        streamed_rows};
-
-constexpr Trait kProcesses[] = {
-    correlated,          gradient_differences,  adaptive_clip_norm, adaptive_noise,  epoch_coins,
-    released_statistics, unreleased_statistics, accuracy_report,    random_iterate,  moving_average,
-    gradient_norms,      augmentation,          adapters,           initial_weights, account,
-    streamed_rows};
-constexpr Refusal kProcessesReasons[] = {
-    {no_noise, "runs without noise are not shared among processes"},
-    {coordinate_scaling,
-     "a clipping that scales the coordinates of gradients by what was released is not shared "
-     "among processes"},
-    {floating_sums, kExactAlone}};
-
-constexpr Trait kFederated[] = {correlated,
-                                gradient_differences,
-                                adaptive_clip_norm,
-                                adaptive_iterations,
-                                epoch_coins,
-                                unreleased_statistics,
-                                no_noise,
-                                floating_sums,
-                                moving_average,
-                                gradient_norms,
-                                adapters,
-                                initial_weights,
-                                account,
-                                streamed_rows,
-                                clients,
-                                client_unit,
-                                private_estimates,
-                                unaccounted_estimates};
-constexpr Refusal kFederatedReasons[] = {
-    {released_statistics,
-     "a statistic is one sum over all rows, which no client of a federated run holds"},
-    {accuracy_report,
-     "a report is one sum over all rows, which no client of a federated run holds"}};
-
-constexpr Trait kSharedRounds[] = {correlated,
-                                   gradient_differences,
-                                   adaptive_clip_norm,
-                                   adaptive_iterations,
-                                   epoch_coins,
-                                   unreleased_statistics,
-                                   moving_average,
-                                   gradient_norms,
-                                   adapters,
-                                   initial_weights,
-                                   account,
-                                   streamed_rows,
-                                   clients,
-                                   client_unit,
-                                   private_estimates};
-constexpr Refusal kSharedRoundsReasons[] = {
-    {no_noise, "runs without noise are not shared among processes"},
-    {floating_sums, kExactAlone},
-    {unaccounted_estimates,
-     "federated.estimates: unaccounted are exact values of private examples, and stay where "
-     "these are: they are not shared among processes"}};
-
-constexpr Trait kRemoteClients[] = {
-    correlated,    gradient_differences, adaptive_clip_norm, adaptive_iterations,
-    floating_sums, moving_average,       adapters,           streamed_rows,
-    clients,       client_unit,          private_estimates};
-constexpr Refusal kRemoteClientsReasons[] = {
-    {no_noise,
-     "privacy.noise is off: what leaves a client would be exact, and nobody is trusted with "
-     "it"},
-    {unaccounted_estimates,
-     "federated.estimates: unaccounted are exact values of private examples, which stay with "
-     "their client"},
-    {initial_weights, "model.weights are not sent to clients"},
-    {account, "privacy.account is a file of one machine"},
-    {gradient_norms, "gradient_norm is measured on examples, and the server has none"},
-    {unreleased_statistics,
-     "a transform that learns from the examples of all clients would need somebody who has "
-     "them"}};
 
 struct EngineFacts {
   Engine engine;
   std::string_view name;
   std::string_view meaning;
-  std::span<const Trait> supports;
-  std::span<const Refusal> reasons;
 };
 
 constexpr EngineFacts kEngines[] = {
-    {Engine::host, "host", "one process, rows in memory", kHost, {}},
-    {Engine::streamed, "streamed", "one process, rows read from a file", kStreamed,
-     kStreamedReasons},
-    {Engine::device, "device", "sums, noise and optimizer on a device", kDevice, {}},
-    {Engine::processes, "processes", "several processes that share each step", kProcesses,
-     kProcessesReasons},
-    {Engine::federated, "federated", "rounds of clients in one process", kFederated,
-     kFederatedReasons},
-    {Engine::shared_rounds, "shared_rounds", "several processes that share the clients of a round",
-     kSharedRounds, kSharedRoundsReasons},
-    {Engine::remote_clients, "remote_clients", "clients that are programs of their own",
-     kRemoteClients, kRemoteClientsReasons}};
+    {Engine::host, "host", "one process, rows in memory"},
+    {Engine::streamed, "streamed", "one process, rows read from a file"},
+    {Engine::device, "device", "sums, noise and optimizer on a device"},
+    {Engine::processes, "processes", "several processes that share each step"},
+    {Engine::federated, "federated", "rounds of clients in one process"},
+    {Engine::shared_rounds, "shared_rounds", "several processes that share the clients of a round"},
+    {Engine::remote_clients, "remote_clients", "clients that are programs of their own"}};
+static_assert(std::ranges::all_of(kTraits, [](const TraitFacts& facts) {
+  return facts.engines.size() == std::size(kEngines);
+}));
+
+/// The reason, in words, for which an engine does not support a trait.
+struct Refusal {
+  Engine engine;
+  Trait trait;
+  std::string_view why;
+};
+
+constexpr std::string_view kExactAlone =
+    "only sums of aggregator.arithmetic exact are the same on any number of processes";
+constexpr std::string_view kWithoutNoise = "runs without noise are not shared among processes";
+
+constexpr Refusal kRefusals[] = {
+    {Engine::streamed, unreleased_statistics,
+     "transforms that learn from all training rows in memory are what data.streaming is there "
+     "to avoid"},
+    {Engine::processes, no_noise, kWithoutNoise},
+    {Engine::processes, coordinate_scaling,
+     "a clipping that scales the coordinates of gradients by what was released is not shared "
+     "among processes"},
+    {Engine::processes, floating_sums, kExactAlone},
+    {Engine::federated, released_statistics,
+     "a statistic is one sum over all rows, which no client of a federated run holds"},
+    {Engine::federated, accuracy_report,
+     "a report is one sum over all rows, which no client of a federated run holds"},
+    {Engine::shared_rounds, no_noise, kWithoutNoise},
+    {Engine::shared_rounds, floating_sums, kExactAlone},
+    {Engine::shared_rounds, unaccounted_estimates,
+     "federated.estimates: unaccounted are exact values of private examples, and stay where "
+     "these are: they are not shared among processes"},
+    {Engine::remote_clients, no_noise,
+     "privacy.noise is off: what leaves a client would be exact, and nobody is trusted with "
+     "it"},
+    {Engine::remote_clients, unaccounted_estimates,
+     "federated.estimates: unaccounted are exact values of private examples, which stay with "
+     "their client"},
+    {Engine::remote_clients, initial_weights, "model.weights are not sent to clients"},
+    {Engine::remote_clients, account, "privacy.account is a file of one machine"},
+    {Engine::remote_clients, gradient_norms,
+     "gradient_norm is measured on examples, and the server has none"},
+    {Engine::remote_clients, unreleased_statistics,
+     "a transform that learns from the examples of all clients would need somebody who has "
+     "them"},
+};
 
 const EngineFacts& facts_of(Engine engine) {
   for (const EngineFacts& facts : kEngines) {
@@ -233,7 +139,7 @@ const TraitFacts& facts_of(Trait trait) {
 }
 
 bool contains(const auto& list, const auto& value) {
-  return std::find(list.begin(), list.end(), value) != list.end();
+  return std::ranges::find(list, value) != list.end();
 }
 
 }  // namespace
@@ -261,15 +167,16 @@ std::span<const Engine> all_engines() {
   return all;
 }
 
-bool supports(Engine engine, Trait trait) { return contains(facts_of(engine).supports, trait); }
+bool supports(Engine engine, Trait trait) {
+  return facts_of(trait).engines[static_cast<std::size_t>(&facts_of(engine) - kEngines)] == 'y';
+}
 
 std::optional<std::string> why_not(Engine engine, Trait trait) {
   if (supports(engine, trait)) return std::nullopt;
-  const EngineFacts& facts = facts_of(engine);
-  for (const Refusal& refusal : facts.reasons) {
-    if (refusal.trait == trait) return std::string(refusal.why);
+  for (const Refusal& refusal : kRefusals) {
+    if (refusal.engine == engine && refusal.trait == trait) return std::string(refusal.why);
   }
-  return std::string(meaning_of(trait)) + ", which " + std::string(facts.meaning) +
+  return std::string(meaning_of(trait)) + ", which " + std::string(meaning_of(engine)) +
          (engine == Engine::host || engine == Engine::streamed ? " does not" : " do not") +
          " support";
 }
@@ -324,8 +231,7 @@ void add_statistics(Collector& traits, const Plan& plan) {
   const auto is_count = [](const PlannedStatistic& one) {
     return one.of != StatisticOf::transform;
   };
-  traits.add(std::any_of(plan.statistics.begin(), plan.statistics.end(), is_count),
-             Trait::released_statistics);
+  traits.add(std::ranges::any_of(plan.statistics, is_count), Trait::released_statistics);
 }
 
 void add_clients(Collector& traits, const Plan& plan) {
@@ -348,10 +254,11 @@ std::vector<PlannedTrait> traits_of(const Plan& plan) {
   traits.add(plan.clip_norm_adapts(), Trait::adaptive_clip_norm, manifest.clipping);
   traits.add(plan.setting->scales_coordinates, Trait::coordinate_scaling, manifest.clipping);
   traits.add(plan.noise_adapts.has_value(), Trait::adaptive_noise, manifest.noise_multiplier);
-  traits.add(std::any_of(plan.charges.begin(), plan.charges.end(),
-                         [](const Charge& charge) {
-                           return std::holds_alternative<RandomAllocationEvent>(charge.cost.kind());
-                         }),
+  traits.add(std::ranges::any_of(plan.charges,
+                                 [](const Charge& charge) {
+                                   return std::holds_alternative<RandomAllocationEvent>(
+                                       charge.cost.kind());
+                                 }),
              Trait::epoch_coins, manifest.sampler);
   add_statistics(traits, plan);
   traits.add(manifest.noise_off, Trait::no_noise);
