@@ -21,8 +21,9 @@ import warnings
 import weakref
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, clone
@@ -67,13 +68,34 @@ class _Folder:
         weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class _DPEstimator(BaseEstimator):
     """The common part of both estimators: the manifest that they make, and the run."""
 
     #: Parameters that are computed from the rows if they are not declared, with a name for the
     #: fact.
     _facts = {"bounds": "bounds of the features"}
-    _loss: str
+    _loss: ClassVar[str]
+
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    model: str | Mapping[str, Any] = "linear"
+    bounds: tuple[Any, Any] | None = None
+    feature_fill: float | None = None
+    clip_norm: float = 1.0
+    learning_rate: float = 0.5
+    steps: int = 100
+    batch_size: float | None = None
+    optimizer: str | Mapping[str, Any] = "sgd"
+    accountant: str | Mapping[str, Any] = "zcdp"
+    adjacency: str = "zero_out"
+    size: int | None = None
+    mode: str = "research"
+    manifest: Mapping[str, Any] | None = None
+    threads: int | None = None
+    callback: Any = None
+    random_state: int | None = None
+    out: str | os.PathLike[str] | None = None
 
     @abstractmethod
     def _task(self, y: Any) -> dict[str, Any]:
@@ -82,49 +104,6 @@ class _DPEstimator(BaseEstimator):
     @abstractmethod
     def _rows_of_fit(self, X: Any, y: Any) -> Any:
         """The checked features and targets of fit()."""
-
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        model: str | Mapping[str, Any] = "linear",
-        bounds: tuple[Any, Any] | None = None,
-        feature_fill: float | None = None,
-        clip_norm: float = 1.0,
-        learning_rate: float = 0.5,
-        steps: int = 100,
-        batch_size: float | None = None,
-        optimizer: str | Mapping[str, Any] = "sgd",
-        accountant: str | Mapping[str, Any] = "zcdp",
-        adjacency: str = "zero_out",
-        size: int | None = None,
-        mode: str = "research",
-        manifest: Mapping[str, Any] | None = None,
-        threads: int | None = None,
-        callback: Any = None,
-        random_state: int | None = None,
-        out: str | os.PathLike[str] | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.model = model
-        self.bounds = bounds
-        self.feature_fill = feature_fill
-        self.clip_norm = clip_norm
-        self.learning_rate = learning_rate
-        self.steps = steps
-        self.batch_size = batch_size
-        self.optimizer = optimizer
-        self.accountant = accountant
-        self.adjacency = adjacency
-        self.size = size
-        self.mode = mode
-        self.manifest = manifest
-        self.threads = threads
-        self.callback = callback
-        self.random_state = random_state
-        self.out = out
 
     def _model(self) -> dict[str, Any]:
         if not isinstance(self.model, (str, Mapping)):
@@ -574,6 +553,7 @@ _PARAMETERS = """
     """
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPClassifier(ClassifierMixin, _DPEstimator):
     __doc__ = f"""A classifier under differential privacy.
 {_PARAMETERS}"""
@@ -581,38 +561,7 @@ class DPClassifier(ClassifierMixin, _DPEstimator):
     _loss = "cross_entropy"
     _facts = {**_DPEstimator._facts, "classes": "class labels"}
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        model: str | Mapping[str, Any] = "linear",
-        bounds: tuple[Any, Any] | None = None,
-        feature_fill: float | None = None,
-        classes: Sequence[Any] | None = None,
-        clip_norm: float = 1.0,
-        learning_rate: float = 0.5,
-        steps: int = 100,
-        batch_size: float | None = None,
-        optimizer: str | Mapping[str, Any] = "sgd",
-        accountant: str | Mapping[str, Any] = "zcdp",
-        adjacency: str = "zero_out",
-        size: int | None = None,
-        mode: str = "research",
-        manifest: Mapping[str, Any] | None = None,
-        threads: int | None = None,
-        callback: Any = None,
-        random_state: int | None = None,
-        out: str | os.PathLike[str] | None = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon, delta=delta, model=model, bounds=bounds, feature_fill=feature_fill,
-            clip_norm=clip_norm, learning_rate=learning_rate, steps=steps, batch_size=batch_size,
-            optimizer=optimizer, accountant=accountant, adjacency=adjacency, size=size, mode=mode,
-            manifest=manifest, threads=threads, callback=callback, random_state=random_state,
-            out=out,
-        )
-        self.classes = classes
+    classes: Sequence[Any] | None = None
 
     def fit(self, X: Any, y: Any) -> DPClassifier:
         """Train, and charge for it.
@@ -737,6 +686,7 @@ class DPClassifier(ClassifierMixin, _DPEstimator):
         return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DPRegressor(RegressorMixin, _DPEstimator):
     __doc__ = f"""A regressor under differential privacy.
 {_PARAMETERS}"""
@@ -744,38 +694,7 @@ class DPRegressor(RegressorMixin, _DPEstimator):
     _loss = "squared"
     _facts = {**_DPEstimator._facts, "target_bounds": "bounds of the targets"}
 
-    def __init__(
-        self,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        model: str | Mapping[str, Any] = "linear",
-        bounds: tuple[Any, Any] | None = None,
-        feature_fill: float | None = None,
-        target_bounds: tuple[float, float] | None = None,
-        clip_norm: float = 1.0,
-        learning_rate: float = 0.5,
-        steps: int = 100,
-        batch_size: float | None = None,
-        optimizer: str | Mapping[str, Any] = "sgd",
-        accountant: str | Mapping[str, Any] = "zcdp",
-        adjacency: str = "zero_out",
-        size: int | None = None,
-        mode: str = "research",
-        manifest: Mapping[str, Any] | None = None,
-        threads: int | None = None,
-        callback: Any = None,
-        random_state: int | None = None,
-        out: str | os.PathLike[str] | None = None,
-    ) -> None:
-        super().__init__(
-            epsilon=epsilon, delta=delta, model=model, bounds=bounds, feature_fill=feature_fill,
-            clip_norm=clip_norm, learning_rate=learning_rate, steps=steps, batch_size=batch_size,
-            optimizer=optimizer, accountant=accountant, adjacency=adjacency, size=size, mode=mode,
-            manifest=manifest, threads=threads, callback=callback, random_state=random_state,
-            out=out,
-        )
-        self.target_bounds = target_bounds
+    target_bounds: tuple[float, float] | None = None
 
     def fit(self, X: Any, y: Any) -> DPRegressor:
         """Train, and charge for it.
