@@ -7,13 +7,12 @@
 
 #include "golden.hpp"
 #include "house_plugins.hpp"
+#include "linear_mechanism.hpp"
 #include "privgrad/accountant.hpp"
 #include "test_random.hpp"
 
 using namespace privgrad;
-using core::LinearMechanism;
 using core::Participation;
-using core::squared_sensitivities;
 
 namespace {
 
@@ -86,7 +85,7 @@ TEST_CASE("participation: every example of permuted epochs, against its own set 
                                 trees({12, 20}, true)}) {
     const auto all = squared_sensitivities(mechanism, order);
     for (std::uint64_t row = 0; row < kRows; ++row) {
-      CHECK_THAT(all[row], WithinRel(core::squared_sensitivity(mechanism, steps_of[row]), 1e-13));
+      CHECK_THAT(all[row], WithinRel(squared_sensitivity(mechanism, steps_of[row]), 1e-13));
     }
   }
 }

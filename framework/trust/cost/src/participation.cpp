@@ -33,8 +33,8 @@ Participation Participation::drawn(PublicOrder& order, std::uint64_t steps,
 }
 
 void Participation::add_step(std::vector<std::uint32_t> members) {
-  std::sort(members.begin(), members.end());
-  const auto twice = std::adjacent_find(members.begin(), members.end());
+  std::ranges::sort(members);
+  const auto twice = std::ranges::adjacent_find(members);
   const bool exist = members.empty() || members.back() < groups_;
   if (twice != members.end() || !exist) {
     throw PluginError("the sampler's order names group " +
@@ -49,7 +49,7 @@ void Participation::add_step(std::vector<std::uint32_t> members) {
 bool Participation::covers(std::uint64_t step, std::span<const std::uint32_t> rows,
                            const PublicOrder& order) const {
   const std::span<const std::uint32_t> members = at(step);
-  return std::all_of(rows.begin(), rows.end(), [&](std::uint32_t row) {
+  return std::ranges::all_of(rows, [&](std::uint32_t row) {
     return std::binary_search(members.begin(), members.end(), order.group_of(row));
   });
 }
@@ -82,24 +82,6 @@ void SquaredSensitivity::end_release(double noise) {
     change_[group] = 0.0;
   }
   touched_.clear();
-}
-
-std::vector<double> squared_sensitivities(const LinearMechanism& mechanism,
-                                          const Participation& participation) {
-  struct Place {
-    std::uint64_t step;
-    double value;
-  };
-  std::vector<std::vector<Place>> rows(mechanism.rows());
-  for (std::uint64_t step = 0; step < mechanism.steps(); ++step) {
-    for (const auto& entry : mechanism.column(step)) rows[entry.row].push_back({step, entry.value});
-  }
-  SquaredSensitivity result(participation);
-  for (const std::vector<Place>& row : rows) {
-    for (const Place& place : row) result.add_entry(place.step, place.value);
-    result.end_release(1.0);
-  }
-  return {result.of_groups().begin(), result.of_groups().end()};
 }
 
 }  // namespace privgrad::core

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <utility>
 
 #include "privgrad/error.hpp"
-#include "privgrad/trust/linear_mechanism.hpp"
 #include "windowed_cost.hpp"
 
 namespace privgrad::core {
@@ -98,6 +98,27 @@ std::uint64_t Separation::most_of(std::uint64_t rounds) const {
   return std::min(max_participations, (rounds + gap - 1) / gap);
 }
 
+std::vector<double> worst_squared_sensitivities_of_decreasing(std::span<const double> first_column,
+                                                              const Separation& rule) {
+  const auto is_good = [](double value) { return value >= 0.0 && std::isfinite(value); };
+  if (!std::ranges::all_of(first_column, is_good) ||
+      !std::ranges::is_sorted(first_column, std::greater<>()))
+    throw ConfigError("the first column has to be finite, not negative and not increasing");
+  const std::uint64_t steps = first_column.size(), most = rule.most_of(steps);
+  const std::uint64_t gap = std::min(rule.min_separation, steps) + 1;
+  std::vector<double> after;
+  after.reserve(steps);
+  long double sum = 0.0L;
+  for (std::uint64_t row = 0; row < steps; ++row) {
+    long double change = 0.0L;
+    for (std::uint64_t m = 0; m < most && m * gap <= row; ++m)
+      change += static_cast<long double>(first_column[row - m * gap]);
+    sum += change * change;
+    after.push_back(static_cast<double>(sum));
+  }
+  return after;
+}
+
 CorrelatedCost separated_cost(const CorrelatedRecipes& recipes, const Separation& rule) {
   if (recipes.window() == 0)
     throw ConfigError("a minimum separation is proved for releases with a window of noise alone");
@@ -111,8 +132,7 @@ CorrelatedCost separated_cost(const CorrelatedRecipes& recipes, const Separation
     std::vector<double> sizes = sizes_of_inverse(ranges_of(recipes, side), steps);
     make_decreasing(sizes);
     if (!std::isfinite(sizes.front())) continue;
-    std::vector<double> after = worst_squared_sensitivities_of_decreasing(
-        sizes, rule.max_participations, rule.min_separation);
+    std::vector<double> after = worst_squared_sensitivities_of_decreasing(sizes, rule);
     if (cost.worst_after.empty() || after.back() < cost.worst_after.back())
       cost.worst_after = std::move(after);
   }
@@ -176,7 +196,7 @@ void SeparationWatch::restore(StateReader& in) {
   in.get(rule.max_participations, rule.min_separation, next_round_, last, count);
   const bool is_fit =
       rule == rule_ && last.size() == last_.size() && count.size() == count_.size() &&
-      std::all_of(last.begin(), last.end(), [&](std::uint64_t at) { return at <= next_round_; });
+      std::ranges::all_of(last, [&](std::uint64_t at) { return at <= next_round_; });
   if (!is_fit) in.fail("its rounds of clients are of another rule");
   last_ = std::move(last);
   count_ = std::move(count);

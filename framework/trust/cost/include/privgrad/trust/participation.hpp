@@ -8,7 +8,6 @@
 
 #include "privgrad/random.hpp"
 #include "privgrad/sampler.hpp"
-#include "privgrad/trust/linear_mechanism.hpp"
 
 namespace privgrad::core {
 
@@ -85,9 +84,5 @@ class SquaredSensitivity {
   std::vector<std::uint32_t> touched_;  // groups whose change is not 0
   double worst_ = 0.0;
 };
-
-/// The squared sensitivity to each group, for noise 1 on every row of the matrix.
-std::vector<double> squared_sensitivities(const LinearMechanism& mechanism,
-                                          const Participation& participation);
 
 }  // namespace privgrad::core

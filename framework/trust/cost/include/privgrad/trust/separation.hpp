@@ -23,6 +23,24 @@ struct Separation {
   std::uint64_t most_of(std::uint64_t rounds) const;
 };
 
+/// The largest squared sensitivity of C X, over all clients that keep to the rule, for a
+/// lower-triangular Toeplitz matrix C with this first column, c_0 >= c_1 >= ... >= 0. The worst
+/// participations are the steps 0, b, 2b, ..., with b = min_separation + 1.
+/// \returns for each row the squared sensitivity of all rows up to it, which is that of a shorter
+///   run; the last element is for the whole matrix. Relative rounding error below 2^-52 + 2^-60
+///   times the number of steps.
+///
+/// A client's steps pi change row r by at most the sum over t in pi of |C_rt|, for contributions of
+/// norm at most 1 (triangle inequality). Proof that no participations are worse (Kalinin and
+/// Lampert 2024, Theorem 2). For s <= t the product of columns s and t is the sum over j < n - t of
+/// c_j c_(j + t - s). Its terms are not negative; a smaller t does not decrease their number, and a
+/// smaller t - s does not decrease their size. Let p_1 < ... < p_m be allowed steps and q_i = (i -
+/// 1) b. Then p_j >= q_j and p_j - p_i >= q_j - q_i for all i <= j, so each product of two columns
+/// is largest at q, and so is their sum. More participations only add to it.
+/// \throws ConfigError if the column is not non-increasing and non-negative.
+std::vector<double> worst_squared_sensitivities_of_decreasing(std::span<const double> first_column,
+                                                              const Separation& rule);
+
 /// The cost of releases with a window, for any participation in which each client keeps to the
 /// rule. The number and choice of a client's steps may be anything that does not depend on its
 /// data.
