@@ -335,16 +335,8 @@ PRIVGRAD_TARGET inline Vector dot(Vector sum, Vector a, Vector b) {
 namespace vnni {
 
 #define PRIVGRAD_TARGET [[gnu::target("avx512f,avx512bw,avx512vnni")]]
-using Vector = __m512i;
-constexpr std::size_t kLanes = 16, kRows = 8, kVectors = 3;
-PRIVGRAD_TARGET inline Vector load(const std::uint32_t* from) { return _mm512_loadu_si512(from); }
-PRIVGRAD_TARGET inline void store(std::int32_t* to, Vector value) {
-  _mm512_storeu_si512(to, value);
-}
-PRIVGRAD_TARGET inline Vector broadcast(const std::uint32_t* from) {
-  return _mm512_set1_epi32(static_cast<int>(*from));
-}
-PRIVGRAD_TARGET inline Vector zero() { return _mm512_setzero_si512(); }
+using avx512::broadcast, avx512::load, avx512::store, avx512::Vector, avx512::zero;
+using avx512::kLanes, avx512::kRows, avx512::kVectors;
 /// Not the intrinsic, because g++ 12 would copy every sum to another register and back.
 PRIVGRAD_TARGET inline Vector dot(Vector sum, Vector a, Vector b) {
   asm("vpdpwssd %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));

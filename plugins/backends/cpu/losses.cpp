@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "elementary.hpp"
+#include "../elementary.hpp"
 
 namespace privgrad::cpu {
 namespace {
+
+using namespace elementary;
 
 /// \returns whether `target` is one of 0, 1, .., classes - 1.
 bool is_class(float target, std::size_t classes) {
@@ -14,8 +16,7 @@ bool is_class(float target, std::size_t classes) {
 }
 
 std::size_t largest(std::span<const float> outputs) {
-  return static_cast<std::size_t>(std::max_element(outputs.begin(), outputs.end()) -
-                                  outputs.begin());
+  return static_cast<std::size_t>(std::ranges::max_element(outputs) - outputs.begin());
 }
 
 double squared_loss(std::span<const float> outputs, std::size_t hot, double value) {
@@ -80,7 +81,7 @@ void loss_gradient(const Network& network, std::span<const float> outputs, float
                    std::span<float> gradient) {
   const std::size_t classes = network.input.classes;
   if (classes != 0 && !is_class(target, classes)) {
-    std::fill(gradient.begin(), gradient.end(), std::numeric_limits<float>::quiet_NaN());
+    std::ranges::fill(gradient, std::numeric_limits<float>::quiet_NaN());
     return;
   }
   const std::size_t label = classes == 0 ? 0 : static_cast<std::size_t>(target);
@@ -88,7 +89,7 @@ void loss_gradient(const Network& network, std::span<const float> outputs, float
     case Loss::cross_entropy:
       return cross_entropy_gradient(outputs, label, gradient);
     case Loss::squared:
-      std::copy(outputs.begin(), outputs.end(), gradient.begin());
+      std::ranges::copy(outputs, gradient.begin());
       gradient[label] -= classes == 0 ? target : 1.0f;
       return;
     case Loss::logistic: {

@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../elementary.hpp"
+
 // A kernel is a struct of plain numbers and pointers with a function run(block, shared), which does
 // the work of one block of kThreads threads. nvcc compiles it for the device (kernels.cu); the C++
 // compiler compiles the same source for the host, where one processor thread executes the threads
@@ -22,6 +24,8 @@
 #endif
 
 namespace privgrad::cuda {
+
+using namespace elementary;
 
 /// Threads of a block, of every kernel.
 constexpr uint32_t kThreads = 256;
@@ -102,11 +106,6 @@ PRIVGRAD_HD double square_root(double x) {
 #endif
 }
 
-PRIVGRAD_HD uint32_t bits_of(float x) { return __builtin_bit_cast(uint32_t, x); }
-PRIVGRAD_HD uint64_t bits_of(double x) { return __builtin_bit_cast(uint64_t, x); }
-PRIVGRAD_HD float float_of(uint32_t bits) { return __builtin_bit_cast(float, bits); }
-PRIVGRAD_HD double double_of(uint64_t bits) { return __builtin_bit_cast(double, bits); }
-
 template <class Number>
 PRIVGRAD_HD Number smaller(Number a, Number b) {
   return b < a ? b : a;
@@ -115,24 +114,6 @@ PRIVGRAD_HD Number smaller(Number a, Number b) {
 template <class Number>
 PRIVGRAD_HD Number larger(Number a, Number b) {
   return a < b ? b : a;
-}
-
-PRIVGRAD_HD float size_of(float x) { return float_of(bits_of(x) & 0x7fffffffu); }
-PRIVGRAD_HD double size_of(double x) { return double_of(bits_of(x) & 0x7fffffffffffffffu); }
-PRIVGRAD_HD bool is_finite(float x) { return (bits_of(x) & 0x7f800000u) != 0x7f800000u; }
-PRIVGRAD_HD bool is_finite(double x) {
-  return (bits_of(x) & 0x7ff0000000000000u) != 0x7ff0000000000000u;
-}
-
-constexpr uint32_t kFloatNan = 0x7fc00000u;
-constexpr uint64_t kDoubleNan = 0x7ff8000000000000u;
-
-/// 2^exponent, for the exponents of normal numbers: -126 to 127 and -1022 to 1023.
-PRIVGRAD_HD float float_power_of_two(int32_t exponent) {
-  return float_of(static_cast<uint32_t>(exponent + 127) << 23);
-}
-PRIVGRAD_HD double double_power_of_two(int64_t exponent) {
-  return double_of(static_cast<uint64_t>(exponent + 1023) << 52);
 }
 
 // --- 128-bit integers: squared lengths.

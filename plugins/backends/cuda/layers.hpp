@@ -2,7 +2,6 @@
 #pragma once
 
 #include "activations.hpp"
-#include "elementary.hpp"
 #include "products.hpp"
 
 // Forward, backward, and the gradients of parameters. One thread computes each sum for one example,
