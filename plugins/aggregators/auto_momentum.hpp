@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <string>
-#include <vector>
 
 #include "privgrad/error.hpp"
 #include "privgrad/run_facts.hpp"

@@ -24,8 +24,7 @@ namespace epochs {
 inline privgrad::Event most_expensive(const std::string& sampler,
                                       std::span<const privgrad::Event> releases) {
   const privgrad::Event& first = releases.front();
-  if (std::all_of(releases.begin(), releases.end(),
-                  [&](const privgrad::Event& event) { return event == first; })) {
+  if (std::ranges::all_of(releases, [&](const privgrad::Event& event) { return event == first; })) {
     return first;
   }
   double smallest = std::numeric_limits<double>::infinity();

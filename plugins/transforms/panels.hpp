@@ -72,7 +72,7 @@ class Panels {
     const std::size_t n = vectors.size() / features_;
     std::vector<double> sums(n * kWidth);
     for (std::size_t first = 0; first < count_; first += kWidth) {
-      std::fill(sums.begin(), sums.end(), 0.0);
+      std::ranges::fill(sums, 0.0);
       for (std::size_t begin = 0; begin < features_; begin += kBlock) {
         const std::size_t size = std::min(kBlock, features_ - begin);
         const Weights* panel = values_.data() + first / kWidth * features_ + begin;

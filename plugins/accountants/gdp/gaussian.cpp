@@ -12,6 +12,8 @@
 namespace gdp {
 namespace {
 
+using namespace privgrad;
+
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kUlp = std::numeric_limits<double>::epsilon();
 constexpr double kLogSqrtTwoPi = 0.91893853320467274178;
@@ -85,7 +87,7 @@ double epsilon(double mu, double delta) {
   std::uintmax_t iterations = 200;
   const auto [below, above] = boost::math::tools::toms748_solve(
       gap, 0.0, high, boost::math::tools::eps_tolerance<double>(50), iterations);
-  if (iterations >= 200) throw privgrad::NumericError("gdp: the search for epsilon failed");
+  if (iterations >= 200) throw NumericError("gdp: the search for epsilon failed");
   // log_delta is rounded up, so an epsilon at which it is below the target is valid.
   double value = above;
   for (double step = kUlp; !(gap(value) <= 0.0); step *= 2.0) value += above * step;

@@ -14,13 +14,11 @@
 
 namespace {
 
-using privgrad::Adjacency;
-using privgrad::Event;
+using namespace privgrad;
+
 using Reason = std::optional<std::string>;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-using privgrad::Overloaded;
 
 /// Gaussian differential privacy (Dong, Roth and Su 2022): a Gaussian release with sensitivity s is
 /// (s / noise_multiplier)-GDP, squares of mu add (Corollary 3.3, adaptive composition), and the
@@ -30,9 +28,9 @@ using privgrad::Overloaded;
 /// With `clt`, Poisson-sampled Gaussians are replaced by their limit for many steps: mu^2 = count
 /// q^2 (exp(1/sigma^2) - 1) (Bu, Dong, Long and Su 2020, Section 2.4). This is a limit and not a
 /// bound, and tends to be too small, so the answers are marked `estimate`.
-class Gdp final : public privgrad::Accountant {
+class Gdp final : public Accountant {
  public:
-  explicit Gdp(const privgrad::Params& params) : clt_(params.boolean("clt")) {}
+  explicit Gdp(const Params& params) : clt_(params.boolean("clt")) {}
 
   void start(Adjacency adjacency) override {
     adjacency_ = adjacency;
@@ -41,22 +39,20 @@ class Gdp final : public privgrad::Accountant {
   }
 
   Reason refuses(const Event& event) const override {
-    return privgrad::first_refusal(
-        event, [this](const Event& release) { return refuses_release(release); });
+    return first_refusal(event, [this](const Event& release) { return refuses_release(release); });
   }
 
   void compose(const Event& event, std::uint64_t count) override {
-    if (const auto reason = refuses(event)) throw privgrad::PrivacyError(*reason);
+    if (const auto reason = refuses(event)) throw PrivacyError(*reason);
     if (count == 0) return;
-    for (const auto& [part, repeats] : privgrad::flatten(event)) {
-      spent_.add(privgrad::multiply_up(count, privgrad::multiply_up(repeats, squared_mu(part))));
+    for (const auto& [part, repeats] : flatten(event)) {
+      spent_.add(multiply_up(count, multiply_up(repeats, squared_mu(part))));
     }
   }
 
-  privgrad::PrivacyAnswer epsilon(double delta) const override {
+  PrivacyAnswer epsilon(double delta) const override {
     if (!(delta > 0.0 && delta < 1.0)) {
-      throw privgrad::ConfigError("gdp: delta is " + privgrad::format_number(delta) +
-                                  ", allowed is (0, 1)");
+      throw ConfigError("gdp: delta is " + format_number(delta) + ", allowed is (0, 1)");
     }
     const double mu = this->mu();
     if (mu == 0.0) return answer(0.0, mu);
@@ -64,15 +60,14 @@ class Gdp final : public privgrad::Accountant {
     return answer(gdp::epsilon(mu, delta), mu);
   }
 
-  privgrad::PrivacyAnswer delta(double epsilon) const override {
+  PrivacyAnswer delta(double epsilon) const override {
     if (!(std::isfinite(epsilon) && epsilon >= 0.0)) {
-      throw privgrad::ConfigError("gdp: epsilon is " + privgrad::format_number(epsilon) +
-                                  ", allowed is [0, inf)");
+      throw ConfigError("gdp: epsilon is " + format_number(epsilon) + ", allowed is [0, inf)");
     }
     const double mu = this->mu();
     if (mu == 0.0) return answer(0.0, mu);
     if (std::isinf(mu)) return answer(1.0, mu);
-    const double value = privgrad::round_up(std::exp(gdp::log_delta(mu, epsilon)), 4.0);
+    const double value = round_up(std::exp(gdp::log_delta(mu, epsilon)), 4.0);
     return answer(std::min(1.0, value), mu);
   }
 
@@ -80,10 +75,10 @@ class Gdp final : public privgrad::Accountant {
   Reason refuses_release(const Event& event) const {
     return std::visit(
         Overloaded{
-            [](const privgrad::GaussianEvent&) -> Reason { return {}; },
-            [](const privgrad::NonPrivateEvent&) -> Reason { return {}; },
-            [this](const privgrad::PoissonSampledEvent& e) { return refuses_poisson(e); },
-            [this](const privgrad::SampledWithoutReplacementEvent& e) -> Reason {
+            [](const GaussianEvent&) -> Reason { return {}; },
+            [](const NonPrivateEvent&) -> Reason { return {}; },
+            [this](const PoissonSampledEvent& e) { return refuses_poisson(e); },
+            [this](const SampledWithoutReplacementEvent& e) -> Reason {
               if (e.sample_size == 0) return {};
               if (e.sample_size == e.source_dataset_size) return refuses(*e.of);
               return "sampled_without_replacement: gdp is exact for Gaussians without sampling "
@@ -96,7 +91,7 @@ class Gdp final : public privgrad::Accountant {
         event.kind());
   }
 
-  Reason refuses_poisson(const privgrad::PoissonSampledEvent& e) const {
+  Reason refuses_poisson(const PoissonSampledEvent& e) const {
     if (e.sampling_probability == 0.0) return {};
     if (e.sampling_probability == 1.0) return refuses(*e.of);
     if (!clt_) {
@@ -104,7 +99,7 @@ class Gdp final : public privgrad::Accountant {
              "the "
              "central-limit estimate, which is not a bound";
     }
-    if (!privgrad::joint_gaussian(*e.of)) {
+    if (!joint_gaussian(*e.of)) {
       return "poisson_sampled: the central-limit estimate is for sampled Gaussians only, got " +
              std::string(e.of->name()) + " inside";
     }
@@ -117,21 +112,21 @@ class Gdp final : public privgrad::Accountant {
 
   /// \param event  a part of flatten(), not refused.
   double squared_mu(const Event& event) {
-    const double sensitivity = privgrad::sensitivity_of_unit_bound(adjacency_);
+    const double sensitivity = sensitivity_of_unit_bound(adjacency_);
     return std::visit(Overloaded{
-                          [&](const privgrad::GaussianEvent& e) {
+                          [&](const GaussianEvent& e) {
                             const double mu = sensitivity / e.noise_multiplier;
-                            return privgrad::round_up(mu * mu, 3.0);
+                            return round_up(mu * mu, 3.0);
                           },
-                          [&](const privgrad::PoissonSampledEvent& e) {
+                          [&](const PoissonSampledEvent& e) {
                             const double q = e.sampling_probability;
                             if (q == 0.0) return 0.0;
                             if (q == 1.0) return inner(*e.of);
-                            const double sigma = privgrad::joint_gaussian(*e.of)->low;
+                            const double sigma = joint_gaussian(*e.of)->low;
                             estimated_ = true;
                             return q * q * std::expm1(1.0 / sigma / sigma);
                           },
-                          [&](const privgrad::SampledWithoutReplacementEvent& e) {
+                          [&](const SampledWithoutReplacementEvent& e) {
                             return e.sample_size == 0 ? 0.0 : inner(*e.of);
                           },
                           [](const auto&) { return kInfinity; },
@@ -141,9 +136,9 @@ class Gdp final : public privgrad::Accountant {
 
   /// The squared mu of the content of an event that samples all of the data.
   double inner(const Event& of) {
-    privgrad::UpwardSum sum;
-    for (const auto& [part, count] : privgrad::flatten(of)) {
-      sum.add(privgrad::multiply_up(count, squared_mu(part)));
+    UpwardSum sum;
+    for (const auto& [part, count] : flatten(of)) {
+      sum.add(multiply_up(count, squared_mu(part)));
     }
     return sum.total();
   }
@@ -151,15 +146,15 @@ class Gdp final : public privgrad::Accountant {
   /// Rounded up, like all of its terms.
   double mu() const {
     const double square = spent_.total();
-    return square == 0.0 ? 0.0 : privgrad::round_up(std::sqrt(square), 2.0);
+    return square == 0.0 ? 0.0 : round_up(std::sqrt(square), 2.0);
   }
 
-  privgrad::PrivacyAnswer answer(double value, double mu) const {
-    if (std::isnan(value)) throw privgrad::NumericError("gdp: the computation gave no number");
-    std::string note = "mu = " + privgrad::format_number(mu);
+  PrivacyAnswer answer(double value, double mu) const {
+    if (std::isnan(value)) throw NumericError("gdp: the computation gave no number");
+    std::string note = "mu = " + format_number(mu);
     if (estimated_) note += ", a central-limit estimate: no bound, and often too small";
     return {.value = value,
-            .bound = estimated_ ? privgrad::BoundKind::estimate : privgrad::BoundKind::exact,
+            .bound = estimated_ ? BoundKind::estimate : BoundKind::exact,
             .lower = {},
             .note = std::move(note)};
   }
@@ -167,16 +162,16 @@ class Gdp final : public privgrad::Accountant {
   bool clt_;
   bool estimated_ = false;
   Adjacency adjacency_ = Adjacency::add_or_remove_one;
-  privgrad::UpwardSum spent_;
+  UpwardSum spent_;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  registrar.add<privgrad::Accountant, Gdp>({
+void register_components(Registrar& registrar) {
+  registrar.add<Accountant, Gdp>({
       .name = "gdp",
       .summary = "Gaussian differential privacy: exact for Gaussians without sampling.",
       .reference = "Dong, Roth and Su 2022; Balle and Wang 2018, Theorem 8; estimate: Bu, Dong, "
                    "Long and Su 2020",
-      .params = {privgrad::param::boolean(
+      .params = {param::boolean(
                      "clt",
                      "Accept Poisson-sampled Gaussians too, by their central limit. The answers "
                      "are then estimates, which cannot guard a budget.")

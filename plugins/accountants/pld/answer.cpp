@@ -6,8 +6,6 @@
 #include <optional>
 
 #include "convolution.hpp"
-#include "privgrad/error.hpp"
-#include "privgrad/value.hpp"
 
 namespace pld {
 namespace {

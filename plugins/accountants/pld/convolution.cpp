@@ -5,7 +5,6 @@
 #include <cmath>
 #include <kissfft/kissfft.hh>
 #include <limits>
-#include <optional>
 #include <utility>
 
 #include "lattice.hpp"
@@ -13,6 +12,8 @@
 
 namespace pld {
 namespace {
+
+using namespace privgrad;
 
 constexpr double kUlp = std::numeric_limits<double>::epsilon();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -171,7 +172,7 @@ class Composer {
   void multiply(const Factors& step) {
     const std::uint64_t times = step.upper.count;
     const auto count = static_cast<double>(times);
-    std::fill(in_.begin(), in_.end(), Complex{});
+    std::ranges::fill(in_, Complex{});
     scatter(step.upper, Complex(1.0, 0.0));
     scatter(step.lower, Complex(0.0, 1.0));
     // Rarely sampled steps have nearly all of their mass at loss 0, whose transform is a constant:
@@ -415,7 +416,7 @@ std::optional<Curve> compose(const std::vector<Step>& steps, const Scout& scout,
   double all_steps = 0.0;
   for (const Step& step : steps) all_steps += static_cast<double>(step.count);
   if (!(4.0 * kUlp * all_steps < 0.1)) {
-    throw privgrad::NumericError("pld: too many steps for the rounding errors to stay small");
+    throw NumericError("pld: too many steps for the rounding errors to stay small");
   }
   Totals product;
   TransformNoise noise;
@@ -479,7 +480,7 @@ std::optional<Curve> compose(const std::vector<Step>& steps, const Scout& scout,
   curve.lower_.relative = sums;
   if (std::isnan(curve.upper_.log_scale) || std::isnan(curve.upper_.absolute) ||
       std::isnan(curve.tail_at(curve.upper_, 0).value)) {
-    throw privgrad::NumericError("pld: the composition produced NaN");
+    throw NumericError("pld: the composition produced NaN");
   }
   return curve;
 }

@@ -9,6 +9,8 @@
 namespace pld {
 namespace {
 
+using namespace privgrad;
+
 constexpr double kUlp = std::numeric_limits<double>::epsilon();
 
 // The absolute rounding error of numbers too small for relative errors.
@@ -127,7 +129,7 @@ class Walk {
       nodes.index.push_back(next);
       nodes.tails.push_back(there);
       if (nodes.index.size() > kMostCells) {
-        throw privgrad::NumericError("pld: the grid has too many cells for this accuracy");
+        throw NumericError("pld: the grid has too many cells for this accuracy");
       }
       at = next;
       here = there;
@@ -178,8 +180,8 @@ Nodes nodes_of(const LossPair& pair, const Grid& grid) {
   Nodes nodes;
   const Tails zero = pair.at(grid.offset);
   Walk(pair, grid, -1).run(zero, nodes);
-  std::reverse(nodes.index.begin(), nodes.index.end());
-  std::reverse(nodes.tails.begin(), nodes.tails.end());
+  std::ranges::reverse(nodes.index);
+  std::ranges::reverse(nodes.tails);
   nodes.index.push_back(0);
   nodes.tails.push_back(zero);
   Walk(pair, grid, +1).run(zero, nodes);
@@ -222,7 +224,7 @@ Lattice connect_the_dots(const Nodes& nodes) {
     const double share = nodes.down[i];
     const double threshold_error = nodes.tails[i].threshold_error;
     if (!(4.0 * threshold_error < share)) {
-      throw privgrad::NumericError("pld: losses cannot be told apart as finely as needed");
+      throw NumericError("pld: losses cannot be told apart as finely as needed");
     }
     const Excess excess = excess_over(nodes.loss[i], cell);
     const double total = cell.p + cell.p_error;

@@ -22,13 +22,10 @@
 
 namespace {
 
-using privgrad::Adjacency;
-using privgrad::Event;
+using namespace privgrad;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kUlp = std::numeric_limits<double>::epsilon();
-
-using privgrad::Overloaded;
 
 /// A release with a known loss distribution, and the numbers that determine it.
 struct Mechanism {
@@ -47,7 +44,7 @@ struct Mechanism {
 
 /// The one release that this event consists of, or nothing.
 std::optional<Event> single_release(const Event& event) {
-  const auto parts = privgrad::flatten(event);
+  const auto parts = flatten(event);
   if (parts.size() != 1 || parts.front().count != 1) return {};
   return parts.front().event;
 }
@@ -78,9 +75,9 @@ std::optional<Event> single_release(const Event& event) {
 ///   upper bound on that of the selection in both directions (selection.hpp), and a pair for
 ///   composing it with others. Lower bounds: the score may be the same for all runs, so that the
 ///   best run is like any other; and a part of the releases costs no more than all of them.
-class Pld final : public privgrad::Accountant {
+class Pld final : public Accountant {
  public:
-  explicit Pld(const privgrad::Params& params)
+  explicit Pld(const Params& params)
       : relative_width_(params.real("relative_width")),
         most_points_(static_cast<double>(params.integer("most_points"))) {}
   Pld(double relative_width, double most_points)
@@ -96,24 +93,23 @@ class Pld final : public privgrad::Accountant {
   }
 
   std::optional<std::string> refuses(const Event& event) const override {
-    return privgrad::first_refusal(
-        event, Overloaded{[this](const Event& release) { return refuses_release(release); },
-                          [this](const privgrad::RandomAllocationEvent& epoch) {
-                            return refuses_allocation(epoch);
-                          },
-                          [this](const privgrad::RepeatAndSelectEvent& selection) -> Reason {
-                            for (const Event& candidate : selection.candidates) {
-                              if (const Reason why = refuses(candidate))
-                                return "repeat_and_select of " + *why;
-                            }
-                            return {};
-                          }});
+    return first_refusal(
+        event,
+        Overloaded{[this](const Event& release) { return refuses_release(release); },
+                   [this](const RandomAllocationEvent& epoch) { return refuses_allocation(epoch); },
+                   [this](const RepeatAndSelectEvent& selection) -> Reason {
+                     for (const Event& candidate : selection.candidates) {
+                       if (const Reason why = refuses(candidate))
+                         return "repeat_and_select of " + *why;
+                     }
+                     return {};
+                   }});
   }
 
   void compose(const Event& event, std::uint64_t count) override {
-    if (const auto reason = refuses(event)) throw privgrad::PrivacyError(*reason);
+    if (const auto reason = refuses(event)) throw PrivacyError(*reason);
     if (count == 0) return;
-    const std::vector<privgrad::CountedEvent> parts = releases_of(event);
+    const std::vector<CountedEvent> parts = releases_of(event);
     for (const auto& part : parts) {
       if (part.count > kMostSteps / count) throw too_many();
     }
@@ -121,18 +117,16 @@ class Pld final : public privgrad::Accountant {
     for (const auto& part : parts) add(part.event, part.count * count);
   }
 
-  privgrad::PrivacyAnswer epsilon(double delta) const override {
+  PrivacyAnswer epsilon(double delta) const override {
     if (!(delta > 0.0 && delta < 1.0)) {
-      throw privgrad::ConfigError("pld: delta is " + privgrad::format_number(delta) +
-                                  ", allowed is (0, 1)");
+      throw ConfigError("pld: delta is " + format_number(delta) + ", allowed is (0, 1)");
     }
     return answer({.wants_epsilon = true, .given = delta});
   }
 
-  privgrad::PrivacyAnswer delta(double epsilon) const override {
+  PrivacyAnswer delta(double epsilon) const override {
     if (!(std::isfinite(epsilon) && epsilon >= 0.0)) {
-      throw privgrad::ConfigError("pld: epsilon is " + privgrad::format_number(epsilon) +
-                                  ", allowed is [0, inf)");
+      throw ConfigError("pld: epsilon is " + format_number(epsilon) + ", allowed is [0, inf)");
     }
     return answer({.wants_epsilon = false, .given = epsilon});
   }
@@ -145,10 +139,10 @@ class Pld final : public privgrad::Accountant {
   static constexpr double kAllocatedWidth = 5e-5;
 
   /// flatten(), with events that are "sampled" with probability 1 unwrapped.
-  static std::vector<privgrad::CountedEvent> releases_of(const Event& event) {
-    std::vector<privgrad::CountedEvent> releases;
-    for (const auto& part : privgrad::flatten(event)) {
-      const auto* sampled = std::get_if<privgrad::PoissonSampledEvent>(&part.event.kind());
+  static std::vector<CountedEvent> releases_of(const Event& event) {
+    std::vector<CountedEvent> releases;
+    for (const auto& part : flatten(event)) {
+      const auto* sampled = std::get_if<PoissonSampledEvent>(&part.event.kind());
       if (sampled == nullptr || sampled->sampling_probability != 1.0) {
         releases.push_back(part);
         continue;
@@ -164,21 +158,19 @@ class Pld final : public privgrad::Accountant {
 
   /// The best of a random number of runs, and how often it was released.
   struct Selected {
-    privgrad::RepeatAndSelectEvent event;
+    RepeatAndSelectEvent event;
     std::uint64_t count;
     std::vector<std::unique_ptr<Pld>> candidates;
     std::optional<pld::Selection> bound = {};  ///< Computed on first use.
     pld::LossPairPtr pair = {};                ///< Computed on first use.
   };
 
-  static privgrad::ConfigError too_many() {
-    return privgrad::ConfigError("pld: more than 2^53 releases of one kind");
-  }
+  static ConfigError too_many() { return ConfigError("pld: more than 2^53 releases of one kind"); }
 
   using Reason = std::optional<std::string>;
 
-  Reason refuses_allocation(const privgrad::RandomAllocationEvent& epoch) const {
-    const auto* gaussian = std::get_if<privgrad::GaussianEvent>(&epoch.of->kind());
+  Reason refuses_allocation(const RandomAllocationEvent& epoch) const {
+    const auto* gaussian = std::get_if<GaussianEvent>(&epoch.of->kind());
     if (gaussian == nullptr) {
       return "random_allocation of " + std::string(epoch.of->name()) +
              ": pld has a proven pair of distributions only for one gaussian a step";
@@ -195,8 +187,8 @@ class Pld final : public privgrad::Accountant {
     }
     if (gaussian->noise_multiplier < pld::kSmallestAllocatedNoise) {
       return "random_allocation: the noise multiplier is " +
-             privgrad::format_number(gaussian->noise_multiplier) + ", allowed is at least " +
-             privgrad::format_number(pld::kSmallestAllocatedNoise);
+             format_number(gaussian->noise_multiplier) + ", allowed is at least " +
+             format_number(pld::kSmallestAllocatedNoise);
     }
     return {};
   }
@@ -204,10 +196,9 @@ class Pld final : public privgrad::Accountant {
   /// \param of  not a Gaussian.
   Reason refuses_sampled(const Event& of) const {
     const std::optional<Event> release = single_release(of);
-    const bool is_laplace =
-        release && std::holds_alternative<privgrad::LaplaceEvent>(release->kind());
+    const bool is_laplace = release && std::holds_alternative<LaplaceEvent>(release->kind());
     if (!is_laplace &&
-        !(release && std::holds_alternative<privgrad::DiscreteGaussianEvent>(release->kind()))) {
+        !(release && std::holds_alternative<DiscreteGaussianEvent>(release->kind()))) {
       return "poisson_sampled of " + std::string(of.name()) +
              ": pld has a proven pair of distributions only for gaussians on one batch, or one "
              "laplace or discrete_gaussian";
@@ -223,24 +214,24 @@ class Pld final : public privgrad::Accountant {
   Reason refuses_release(const Event& event) const {
     return std::visit(
         Overloaded{
-            [this](const privgrad::PoissonSampledEvent& e) -> Reason {
+            [this](const PoissonSampledEvent& e) -> Reason {
               if (e.sampling_probability == 1.0) return refuses(*e.of);
-              if (const auto joint = privgrad::joint_gaussian(*e.of); joint && joint->low > 0.0) {
+              if (const auto joint = joint_gaussian(*e.of); joint && joint->low > 0.0) {
                 return {};
               }
               return refuses_sampled(*e.of);
             },
-            [](const privgrad::SampledWithoutReplacementEvent&) -> Reason {
+            [](const SampledWithoutReplacementEvent&) -> Reason {
               return "sampled_without_replacement: no pair of distributions is proven to dominate "
                      "it at every epsilon and under composition; use poisson sampling";
             },
-            [](const privgrad::ZcdpEvent&) -> Reason {
+            [](const ZcdpEvent&) -> Reason {
               return "zcdp: rho bounds the Renyi divergences, which do not determine the privacy "
                      "loss distribution; compose the mechanism itself";
             },
-            [](const privgrad::DiscreteGaussianEvent& e) -> Reason {
+            [](const DiscreteGaussianEvent& e) -> Reason {
               if (e.sigma <= kLargestDiscreteSigma) return {};
-              return "discrete_gaussian: sigma is " + privgrad::format_number(e.sigma) +
+              return "discrete_gaussian: sigma is " + format_number(e.sigma) +
                      ", pld sums over the integers only up to 100000";
             },
             [](const auto&) -> Reason { return {}; },
@@ -253,24 +244,24 @@ class Pld final : public privgrad::Accountant {
     if (probability == 0.0) return;
     std::visit(
         Overloaded{
-            [&](const privgrad::GaussianEvent& e) {
+            [&](const GaussianEvent& e) {
               add({Mechanism::Kind::gaussian, e.noise_multiplier, e.noise_multiplier}, count);
             },
-            [&](const privgrad::LaplaceEvent& e) {
+            [&](const LaplaceEvent& e) {
               add({Mechanism::Kind::laplace, e.noise_multiplier, e.noise_multiplier, 0.0,
                    probability},
                   count);
             },
-            [&](const privgrad::DiscreteGaussianEvent& e) {
+            [&](const DiscreteGaussianEvent& e) {
               if (e.sensitivity == 0) return;
               add({Mechanism::Kind::discrete_gaussian, e.sigma, e.sigma,
                    static_cast<double>(e.sensitivity), probability},
                   count);
             },
-            [&](const privgrad::PoissonSampledEvent& e) { add_sampled(e, count); },
-            [&](const privgrad::RepeatAndSelectEvent& e) { add_selection(e, count); },
-            [&](const privgrad::RandomAllocationEvent& e) {
-              const double noise = std::get<privgrad::GaussianEvent>(e.of->kind()).noise_multiplier;
+            [&](const PoissonSampledEvent& e) { add_sampled(e, count); },
+            [&](const RepeatAndSelectEvent& e) { add_selection(e, count); },
+            [&](const RandomAllocationEvent& e) {
+              const double noise = std::get<GaussianEvent>(e.of->kind()).noise_multiplier;
               add({Mechanism::Kind::allocation, noise, noise, static_cast<double>(e.steps)}, count);
             },
             [&](const auto&) { unbounded_ = true; },  // non_private
@@ -278,9 +269,9 @@ class Pld final : public privgrad::Accountant {
         event.kind());
   }
 
-  void add_sampled(const privgrad::PoissonSampledEvent& event, std::uint64_t count) {
+  void add_sampled(const PoissonSampledEvent& event, std::uint64_t count) {
     const double q = event.sampling_probability;
-    const auto joint = privgrad::joint_gaussian(*event.of);
+    const auto joint = joint_gaussian(*event.of);
     if (!joint) return add(*single_release(*event.of), count, q);
     if (q == 0.0 || std::isinf(joint->low)) return;
     add({Mechanism::Kind::gaussian, joint->low, joint->high, 0.0, q}, count);
@@ -288,7 +279,7 @@ class Pld final : public privgrad::Accountant {
 
   void add(const Mechanism& mechanism, std::uint64_t count) { spent_[mechanism] += count; }
 
-  void add_selection(const privgrad::RepeatAndSelectEvent& event, std::uint64_t count) {
+  void add_selection(const RepeatAndSelectEvent& event, std::uint64_t count) {
     for (Selected& known : selected_) {
       if (Event(known.event) != Event(event)) continue;
       known.count += count;
@@ -314,7 +305,7 @@ class Pld final : public privgrad::Accountant {
     answers_.clear();
   }
 
-  privgrad::PrivacyAnswer answer(const pld::Question& question) const {
+  PrivacyAnswer answer(const pld::Question& question) const {
     const double worst = question.wants_epsilon ? kInfinity : 1.0;
     if (unbounded_) return to_answer({worst, worst, "a release without noise"});
     if (is_nothing()) return to_answer({0.0, 0.0, "nothing was released"});
@@ -324,9 +315,8 @@ class Pld final : public privgrad::Accountant {
     if (found == answers_.end()) {
       pld::Interval interval = selected_.empty() ? composed(question) : with_selections(question);
       if (!(interval.lower <= interval.upper)) {
-        throw privgrad::NumericError(
-            "pld: the bounds contradict each other: " + privgrad::format_number(interval.lower) +
-            " and " + privgrad::format_number(interval.upper));
+        throw NumericError("pld: the bounds contradict each other: " +
+                           format_number(interval.lower) + " and " + format_number(interval.upper));
       }
       found = answers_.emplace(key, to_answer(std::move(interval))).first;
     }
@@ -409,9 +399,9 @@ class Pld final : public privgrad::Accountant {
     return interval;
   }
 
-  static privgrad::PrivacyAnswer to_answer(pld::Interval interval) {
+  static PrivacyAnswer to_answer(pld::Interval interval) {
     return {.value = interval.upper,
-            .bound = privgrad::BoundKind::upper,
+            .bound = BoundKind::upper,
             .lower = interval.lower,
             .note = std::move(interval.note)};
   }
@@ -424,7 +414,7 @@ class Pld final : public privgrad::Accountant {
     bool symmetric = true;
     long double square = 0.0L;  // sum of the squared mu of all Gaussians
     std::uint64_t terms = 0;
-    const double sensitivity = privgrad::sensitivity_of_unit_bound(adjacency_);
+    const double sensitivity = sensitivity_of_unit_bound(adjacency_);
     for (const auto& [mechanism, count] : spent_) {
       if (mechanism.kind == Mechanism::Kind::gaussian && mechanism.probability == 1.0) {
         const long double mu = static_cast<long double>(sensitivity) / mechanism.noise;
@@ -460,9 +450,8 @@ class Pld final : public privgrad::Accountant {
   }
 
   bool has_laws() const {
-    return std::any_of(spent_.begin(), spent_.end(), [](const auto& one) {
-      return one.first.kind == Mechanism::Kind::allocation;
-    });
+    return std::ranges::any_of(
+        spent_, [](const auto& one) { return one.first.kind == Mechanism::Kind::allocation; });
   }
 
   /// No grid can reduce the width of a law on this many nodes.
@@ -497,7 +486,7 @@ class Pld final : public privgrad::Accountant {
   static pld::Step gaussians(long double square, std::uint64_t terms, bool alone) {
     const auto mu = static_cast<double>(std::sqrt(square));
     if (!std::isfinite(mu) || mu == 0.0) {
-      throw privgrad::NumericError("pld: the Gaussian noise is beyond what a double can hold");
+      throw NumericError("pld: the Gaussian noise is beyond what a double can hold");
     }
     constexpr double kLargestMu = 4.0;
     const double parts = alone ? 1.0 : std::ceil(std::pow(std::max(1.0, mu / kLargestMu), 2.0));
@@ -513,29 +502,28 @@ class Pld final : public privgrad::Accountant {
   mutable std::vector<Selected> selected_;
   bool unbounded_ = false;
   mutable std::mutex mutex_;
-  mutable std::map<std::pair<bool, double>, privgrad::PrivacyAnswer> answers_;
+  mutable std::map<std::pair<bool, double>, PrivacyAnswer> answers_;
   mutable std::map<Mechanism, pld::RatioBracket> laws_;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  registrar.add<privgrad::Accountant, Pld>({
+void register_components(Registrar& registrar) {
+  registrar.add<Accountant, Pld>({
       .name = "pld",
       .summary = "Privacy loss distributions on a grid: a certified interval, as narrow as asked.",
       .reference = "Doroshenko et al. 2022 (connect the dots); Zhu, Dong and Wang 2022 (dominating "
                    "pairs); Gopi, Lee and Wutschitz 2021 (composition by Fourier transforms); "
                    "Chua et al. 2025 (random allocation); Koskela, Redberg and Wang 2024 (the best "
                    "of a random number of runs)",
-      .params = {privgrad::param::real(
-                     "relative_width",
-                     "How wide the interval between the lower and the upper bound may "
-                     "be, relative to epsilon; ten times that relative to delta where "
-                     "delta is asked for. The grid is refined until it is, and until it is "
-                     "twenty times narrower for up to four distinct steps of which few "
-                     "frequencies matter.")
+      .params = {param::real("relative_width",
+                             "How wide the interval between the lower and the upper bound may "
+                             "be, relative to epsilon; ten times that relative to delta where "
+                             "delta is asked for. The grid is refined until it is, and until it is "
+                             "twenty times narrower for up to four distinct steps of which few "
+                             "frequencies matter.")
                      .at_least(1e-6)
                      .at_most(0.5)
                      .defaults_to(0.00001),
-                 privgrad::param::integer(
+                 param::integer(
                      "most_points",
                      "How many points the grid may have where all of it is transformed; if "
                      "that is not enough, the interval is wider and says so.")

@@ -34,8 +34,7 @@ class Cells {
     return node_[cell];
   }
   std::size_t cell_of(double value) const {
-    return static_cast<std::size_t>(std::upper_bound(node_.begin(), node_.end(), value) -
-                                    node_.begin());
+    return static_cast<std::size_t>(std::ranges::upper_bound(node_, value) - node_.begin());
   }
   /// \param moment  the mass times the distance of its values above begin(cell).
   void add(std::size_t cell, double mass, double moment) {

@@ -87,7 +87,7 @@ std::vector<double> node_density(const Densities& of) {
   for (std::size_t bin = 0; bin < kBins; ++bin)
     part[bin] = std::pow(std::max(of.p[bin], of.q[bin]) / of.width, 0.18);
   add(0.43, part, total);
-  std::fill(part.begin(), part.end(), 1.0);
+  std::ranges::fill(part, 1.0);
   add(0.07, part, total);
   std::vector<double> value(kBins);
   for (std::size_t bin = 0; bin < kBins; ++bin) value[bin] = of.value(bin, 0.5);
@@ -165,7 +165,7 @@ RatioLaw product(const RatioLaw& a, const RatioLaw& b) {
     for (std::size_t j = 0; j < b.value.size(); ++j)
       atoms.emplace_back(a.value[i] + b.value[j], a.mass[i] * b.mass[j]);
   }
-  std::sort(atoms.begin(), atoms.end());
+  std::ranges::sort(atoms);
   constexpr std::size_t kGroup = 16;
   RatioLaw law;
   Collector collector;

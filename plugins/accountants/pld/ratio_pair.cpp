@@ -45,8 +45,7 @@ class RatioPair final : public LossPair {
         p_(size(), law_.beyond, [this](std::size_t k) { return mass(k) * value(k); }),
         difference_(size(), law_.beyond,
                     [this](std::size_t k) { return mass(k) * (value(k) - 1.0L); }),
-        largest_difference_(*std::max_element(difference_.above.begin(), difference_.above.end())) {
-  }
+        largest_difference_(*std::ranges::max_element(difference_.above)) {}
 
   Tails at(double threshold) const override {
     Tails tails = is_reversed_ ? reversed_at(threshold) : forward_at(threshold);
@@ -65,7 +64,7 @@ class RatioPair final : public LossPair {
       samples.push_back(is_reversed_ ? Sample{-loss, law_.mass[k], p}
                                      : Sample{loss, p, law_.mass[k]});
     }
-    if (is_reversed_) std::reverse(samples.begin(), samples.end());
+    if (is_reversed_) std::ranges::reverse(samples);
     return samples;
   }
 
@@ -78,7 +77,7 @@ class RatioPair final : public LossPair {
   long double value(std::size_t k) const { return law_.value[k]; }
 
   Tails forward_at(double threshold) const {
-    const auto first = std::upper_bound(law_.value.begin(), law_.value.end(), std::exp(threshold));
+    const auto first = std::ranges::upper_bound(law_.value, std::exp(threshold));
     const auto k = static_cast<std::size_t>(first - law_.value.begin());
     return {.p_above = p_.above[k],
             .p_below = p_.below[k],
@@ -88,7 +87,7 @@ class RatioPair final : public LossPair {
   }
 
   Tails reversed_at(double threshold) const {
-    const auto end = std::lower_bound(law_.value.begin(), law_.value.end(), std::exp(-threshold));
+    const auto end = std::ranges::lower_bound(law_.value, std::exp(-threshold));
     const auto k = static_cast<std::size_t>(end - law_.value.begin());
     return {.p_above = q_.below[k],
             .p_below = q_.above[k],

@@ -60,8 +60,7 @@ Scout::Scout(const std::vector<Step>& steps, double log_cut) {
     const std::size_t middle = begin + (end - begin) / 2;
     const std::size_t first = losses_.size();
     std::vector<Sample> samples = steps[middle].above->samples();
-    std::sort(samples.begin(), samples.end(),
-              [](const Sample& a, const Sample& b) { return a.loss < b.loss; });
+    std::ranges::sort(samples, [](const Sample& a, const Sample& b) { return a.loss < b.loss; });
     double beyond = 0.0;
     while (samples.size() > 1 && beyond + samples.back().p < cut) {
       beyond += samples.back().p;

@@ -11,6 +11,8 @@
 namespace pld {
 namespace {
 
+using namespace privgrad;
+
 /// More than all roundings of the few operations behind an answer.
 constexpr double kUpwards = 1.0 + 1e-12;
 
@@ -72,10 +74,10 @@ std::vector<Point> lower_hull(const std::vector<Point>& points) {
 
 Selection::Selection(double mean, double shape, RunProfile run)
     : mean_(mean), run_(std::move(run)) {
-  if (shape == privgrad::RepeatAndSelectEvent::kPoisson) {
+  if (shape == RepeatAndSelectEvent::kPoisson) {
     log_c_ = mean * std::min(1.0, run_.delta(0.0)) * kUpwards;
   } else {
-    const double most = privgrad::log_inverse_gamma(mean, shape);
+    const double most = log_inverse_gamma(mean, shape);
     log_c_ = (1.0 + shape) * least_log_ratio(run_.delta, most) * kUpwards;
   }
 }

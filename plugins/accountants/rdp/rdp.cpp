@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 #include <mutex>
@@ -20,12 +19,11 @@
 
 namespace {
 
-using privgrad::Adjacency;
-using privgrad::Event;
+using namespace privgrad;
+
 using Reason = std::optional<std::string>;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-using privgrad::Overloaded;
 using rdp::CostKind;
 using rdp::Selection;
 using rdp::Spent;
@@ -33,11 +31,11 @@ using rdp::Spent;
 /// The one release of Laplace or discrete Gaussian noise in this event, if it consists of just
 /// that; otherwise nothing.
 std::optional<Event> single_release(const Event& event) {
-  const auto parts = privgrad::flatten(event);
+  const auto parts = flatten(event);
   if (parts.size() != 1 || parts.front().count != 1) return {};
   const Event& only = parts.front().event;
-  if (!std::holds_alternative<privgrad::LaplaceEvent>(only.kind()) &&
-      !std::holds_alternative<privgrad::DiscreteGaussianEvent>(only.kind()))
+  if (!std::holds_alternative<LaplaceEvent>(only.kind()) &&
+      !std::holds_alternative<DiscreteGaussianEvent>(only.kind()))
     return {};
   return only;
 }
@@ -71,15 +69,15 @@ std::vector<double> default_orders() {
 ///   searched in the same list as the best order;
 /// - composed, self_composed: sums; non_private: infinite.
 /// Rounding: upwards in every step, so the answers stay upper bounds.
-class Rdp : public privgrad::Accountant {
+class Rdp : public Accountant {
  public:
-  explicit Rdp(const privgrad::Params& params)
+  explicit Rdp(const Params& params)
       : conversion_(params.text("conversion") == "classic" ? rdp::Conversion::classic
                                                            : rdp::Conversion::improved),
         orders_{.list = default_orders(), .refine = params.boolean("refine")} {
     if (!params.has("orders")) return;
     orders_ = {.list = params.reals("orders"), .refine = false};
-    std::sort(orders_.list.begin(), orders_.list.end());
+    std::ranges::sort(orders_.list);
     orders_.list.erase(std::unique(orders_.list.begin(), orders_.list.end()), orders_.list.end());
   }
   /// Uses only one order.
@@ -92,17 +90,16 @@ class Rdp : public privgrad::Accountant {
   }
 
   Reason refuses(const Event& event) const override {
-    return privgrad::first_refusal(
+    return first_refusal(
         event, Overloaded{[this](const Event& release) -> Reason {
                             const auto& kind = release.kind();
-                            if (const auto* e = std::get_if<privgrad::PoissonSampledEvent>(&kind))
+                            if (const auto* e = std::get_if<PoissonSampledEvent>(&kind))
                               return refuses_poisson(*e);
-                            if (const auto* e =
-                                    std::get_if<privgrad::SampledWithoutReplacementEvent>(&kind))
+                            if (const auto* e = std::get_if<SampledWithoutReplacementEvent>(&kind))
                               return refuses_subset(*e);
                             return std::nullopt;
                           },
-                          [this](const privgrad::RepeatAndSelectEvent& e) -> Reason {
+                          [this](const RepeatAndSelectEvent& e) -> Reason {
                             for (const Event& candidate : e.candidates) {
                               if (const Reason why = refuses(candidate))
                                 return "repeat_and_select of " + *why;
@@ -112,14 +109,13 @@ class Rdp : public privgrad::Accountant {
   }
 
   void compose(const Event& event, std::uint64_t count) override {
-    if (const auto reason = refuses(event)) throw privgrad::PrivacyError(*reason);
+    if (const auto reason = refuses(event)) throw PrivacyError(*reason);
     add_all(event, count, spent_);
   }
 
-  privgrad::PrivacyAnswer epsilon(double delta) const override {
+  PrivacyAnswer epsilon(double delta) const override {
     if (!(delta > 0.0 && delta < 1.0)) {
-      throw privgrad::ConfigError("rdp: delta is " + privgrad::format_number(delta) +
-                                  ", allowed is (0, 1)");
+      throw ConfigError("rdp: delta is " + format_number(delta) + ", allowed is (0, 1)");
     }
     const std::scoped_lock lock(mutex_);
     if (spent_.nothing()) return answer(0.0, "");
@@ -132,10 +128,9 @@ class Rdp : public privgrad::Accountant {
     return answer(std::max(0.0, best.value), note(best));
   }
 
-  privgrad::PrivacyAnswer delta(double epsilon) const override {
+  PrivacyAnswer delta(double epsilon) const override {
     if (!(std::isfinite(epsilon) && epsilon >= 0.0)) {
-      throw privgrad::ConfigError("rdp: epsilon is " + privgrad::format_number(epsilon) +
-                                  ", allowed is [0, inf)");
+      throw ConfigError("rdp: epsilon is " + format_number(epsilon) + ", allowed is [0, inf)");
     }
     const std::scoped_lock lock(mutex_);
     if (spent_.nothing()) return answer(0.0, "");
@@ -148,10 +143,10 @@ class Rdp : public privgrad::Accountant {
   }
 
  private:
-  Reason refuses_poisson(const privgrad::PoissonSampledEvent& e) const {
+  Reason refuses_poisson(const PoissonSampledEvent& e) const {
     if (e.sampling_probability == 0.0) return {};
     if (e.sampling_probability == 1.0) return refuses(*e.of);
-    if (!privgrad::joint_gaussian(*e.of) && !single_release(*e.of)) {
+    if (!joint_gaussian(*e.of) && !single_release(*e.of)) {
       return "poisson_sampled: rdp has a proof for Gaussians on one batch, or one laplace or "
              "discrete_gaussian, got " +
              std::string(e.of->name()) +
@@ -164,27 +159,27 @@ class Rdp : public privgrad::Accountant {
     return {};
   }
 
-  Reason refuses_subset(const privgrad::SampledWithoutReplacementEvent& e) const {
+  Reason refuses_subset(const SampledWithoutReplacementEvent& e) const {
     if (e.sample_size == 0) return {};
     if (e.sample_size == e.source_dataset_size) return refuses(*e.of);
-    if (!privgrad::joint_gaussian(*e.of)) {
+    if (!joint_gaussian(*e.of)) {
       return "sampled_without_replacement: rdp has a proof for sampled Gaussians only, got " +
              std::string(e.of->name()) + " inside";
     }
     if (adjacency_ != Adjacency::replace_one) {
       return "sampled_without_replacement: rdp has a proof under replace_one only (the size of the "
              "data is public there), the adjacency is " +
-             std::string(privgrad::to_text(adjacency_));
+             std::string(to_text(adjacency_));
     }
     return {};
   }
 
   /// \param event  not refused.
   void add_all(const Event& event, std::uint64_t count, Spent& spent) const {
-    for (const auto& [part, repeats] : privgrad::flatten(event)) {
+    for (const auto& [part, repeats] : flatten(event)) {
       std::uint64_t total = 0;
       if (__builtin_mul_overflow(repeats, count, &total)) {
-        throw privgrad::ConfigError("rdp: the number of releases does not fit in 64 bits");
+        throw ConfigError("rdp: the number of releases does not fit in 64 bits");
       }
       if (total > 0) add(part, total, spent);
     }
@@ -193,52 +188,47 @@ class Rdp : public privgrad::Accountant {
   /// \param event  a part of flatten(), not refused.
   /// \param count  above 0.
   void add(const Event& event, std::uint64_t count, Spent& spent) const {
-    const double sensitivity = privgrad::sensitivity_of_unit_bound(adjacency_);
+    const double sensitivity = sensitivity_of_unit_bound(adjacency_);
     const auto add_gaussian = [&](double ratio) {
-      spent.add_concentrated(ratio == 0.0 ? 0.0 : privgrad::round_up(0.5 * ratio * ratio, 4.0),
-                             count);
+      spent.add_concentrated(ratio == 0.0 ? 0.0 : round_up(0.5 * ratio * ratio, 4.0), count);
     };
     std::visit(Overloaded{
-                   [&](const privgrad::GaussianEvent& e) {
-                     add_gaussian(sensitivity / e.noise_multiplier);
-                   },
-                   [&](const privgrad::LaplaceEvent& e) {
+                   [&](const GaussianEvent& e) { add_gaussian(sensitivity / e.noise_multiplier); },
+                   [&](const LaplaceEvent& e) {
                      // Halving is exact.
                      spent.add({CostKind::laplace, e.noise_multiplier / sensitivity, 1.0}, count);
                    },
-                   [&](const privgrad::DiscreteGaussianEvent& e) {
+                   [&](const DiscreteGaussianEvent& e) {
                      add_gaussian(static_cast<double>(e.sensitivity) / e.sigma);
                    },
-                   [&](const privgrad::ZcdpEvent& e) { spent.add_concentrated(e.rho, count); },
-                   [&](const privgrad::PoissonSampledEvent& e) { add_poisson(e, count, spent); },
-                   [&](const privgrad::SampledWithoutReplacementEvent& e) {
+                   [&](const ZcdpEvent& e) { spent.add_concentrated(e.rho, count); },
+                   [&](const PoissonSampledEvent& e) { add_poisson(e, count, spent); },
+                   [&](const SampledWithoutReplacementEvent& e) {
                      const double fraction = static_cast<double>(e.sample_size) /
                                              static_cast<double>(e.source_dataset_size);
                      add_sampled(*e.of, CostKind::subset_gaussian, fraction, count, spent);
                    },
-                   [&](const privgrad::RepeatAndSelectEvent& e) { add_selection(e, count, spent); },
+                   [&](const RepeatAndSelectEvent& e) { add_selection(e, count, spent); },
                    [&](const auto&) { spent.add_concentrated(kInfinity, count); },
                },
                event.kind());
   }
 
-  void add_selection(const privgrad::RepeatAndSelectEvent& event, std::uint64_t count,
-                     Spent& spent) const {
+  void add_selection(const RepeatAndSelectEvent& event, std::uint64_t count, Spent& spent) const {
     std::vector<Spent> candidates(event.candidates.size());
     for (std::size_t i = 0; i < candidates.size(); ++i)
       add_all(event.candidates[i], 1, candidates[i]);
     spent.add(event, std::move(candidates), count);
   }
 
-  void add_poisson(const privgrad::PoissonSampledEvent& event, std::uint64_t count,
-                   Spent& spent) const {
+  void add_poisson(const PoissonSampledEvent& event, std::uint64_t count, Spent& spent) const {
     const double q = event.sampling_probability;
-    if (q == 0.0 || q == 1.0 || privgrad::joint_gaussian(*event.of))
+    if (q == 0.0 || q == 1.0 || joint_gaussian(*event.of))
       return add_sampled(*event.of, CostKind::poisson_gaussian, q, count, spent);
     const Event release = *single_release(*event.of);
-    if (const auto* laplace = std::get_if<privgrad::LaplaceEvent>(&release.kind()))
+    if (const auto* laplace = std::get_if<LaplaceEvent>(&release.kind()))
       return spent.add({CostKind::poisson_laplace, laplace->noise_multiplier, q}, count);
-    const auto& discrete = std::get<privgrad::DiscreteGaussianEvent>(release.kind());
+    const auto& discrete = std::get<DiscreteGaussianEvent>(release.kind());
     if (discrete.sensitivity == 0) return;
     spent.add(
         {CostKind::poisson_discrete, discrete.sigma, q, static_cast<double>(discrete.sensitivity)},
@@ -252,14 +242,13 @@ class Rdp : public privgrad::Accountant {
       add_all(of, count, spent);
       return;
     }
-    const double multiplier = privgrad::joint_gaussian(of)->low;
+    const double multiplier = joint_gaussian(of)->low;
     if (std::isinf(multiplier)) return;  // nothing is released
     if (multiplier == 0.0) {
       spent.add_concentrated(kInfinity, count);
       return;
     }
-    spent.add({kind, multiplier / privgrad::sensitivity_of_unit_bound(adjacency_), fraction},
-              count);
+    spent.add({kind, multiplier / sensitivity_of_unit_bound(adjacency_), fraction}, count);
   }
 
   rdp::Orders orders_for(bool convex) const {
@@ -270,15 +259,15 @@ class Rdp : public privgrad::Accountant {
 
   static double delta_of(double log_delta) {
     if (!(log_delta < 0.0)) return 1.0;
-    return std::min(1.0, privgrad::round_up(std::exp(log_delta), 4.0));
+    return std::min(1.0, round_up(std::exp(log_delta), 4.0));
   }
 
   /// K of all composed events.
   double log_moment(Spent& spent, double order) const {
-    privgrad::UpwardSum sum;
+    UpwardSum sum;
     sum.add(spent.log_moment(order));
     for (Selection& one : spent.selections()) {
-      if (!one.nothing()) sum.add(privgrad::multiply_up(one.count, log_moment(one, order)));
+      if (!one.nothing()) sum.add(multiply_up(one.count, log_moment(one, order)));
     }
     return sum.total();
   }
@@ -304,8 +293,8 @@ class Rdp : public privgrad::Accountant {
   }
 
   rdp::Orders orders_for_run(const Selection& selection) const {
-    return orders_for(std::all_of(selection.candidates.begin(), selection.candidates.end(),
-                                  [](const Spent& one) { return one.convex(); }));
+    return orders_for(
+        std::ranges::all_of(selection.candidates, [](const Spent& one) { return one.convex(); }));
   }
 
   double delta_of_run(Selection& selection, double epsilon) const {
@@ -338,7 +327,7 @@ class Rdp : public privgrad::Accountant {
   /// largest value of the factor of f' (best_run.hpp): (1 + eta) e, or m times the total variation
   /// of a run, which is at most tanh(e / 2).
   double pure_epsilon(Spent& spent) const {
-    privgrad::UpwardSum sum;
+    UpwardSum sum;
     sum.add(spent.pure_epsilon());
     for (Selection& one : spent.selections()) {
       const double run = pure_epsilon_of_run(one);
@@ -346,23 +335,22 @@ class Rdp : public privgrad::Accountant {
       const double factor = one.event.is_poisson()
                                 ? one.event.mean * std::tanh(0.5 * run)
                                 : (1.0 + one.event.shape) * std::min(run, one.log_inverse_gamma);
-      sum.add(privgrad::multiply_up(one.count, privgrad::round_up(run + factor, 8.0)));
+      sum.add(multiply_up(one.count, round_up(run + factor, 8.0)));
     }
     return sum.total();
   }
 
   std::string note(const rdp::Best& best) const {
-    std::string text = "order = " + privgrad::format_number(best.order);
-    if (orders_.list.size() == 1 && !orders_.refine) return text;  // no other order was tried
+    std::string text = "order = " + format_number(best.order);
+    if (orders_.list.size() == 1 && !orders_.refine) return text;  // nobody looked for another
     if (best.at_low_edge) text += ", the smallest allowed: a smaller one may prove less epsilon";
     if (best.at_high_edge) text += ", the largest allowed: a larger one may prove less epsilon";
     return text;
   }
 
-  static privgrad::PrivacyAnswer answer(double value, std::string note) {
-    if (std::isnan(value)) throw privgrad::NumericError("rdp: the computation gave no number");
-    return {
-        .value = value, .bound = privgrad::BoundKind::upper, .lower = {}, .note = std::move(note)};
+  static PrivacyAnswer answer(double value, std::string note) {
+    if (std::isnan(value)) throw NumericError("rdp: the computation gave no number");
+    return {.value = value, .bound = BoundKind::upper, .lower = {}, .note = std::move(note)};
   }
 
   rdp::Conversion conversion_;
@@ -381,16 +369,16 @@ class Rdp : public privgrad::Accountant {
 /// would depend on the releases.
 class RdpAtOneOrder final : public Rdp {
  public:
-  explicit RdpAtOneOrder(const privgrad::Params& params) : Rdp(params.real("order")) {}
+  explicit RdpAtOneOrder(const Params& params) : Rdp(params.real("order")) {}
   bool is_filter() const override { return true; }
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  using privgrad::param::boolean;
-  using privgrad::param::list;
-  using privgrad::param::real;
-  using privgrad::param::text;
-  registrar.add<privgrad::Accountant, Rdp>({
+void register_components(Registrar& registrar) {
+  using param::boolean;
+  using param::list;
+  using param::real;
+  using param::text;
+  registrar.add<Accountant, Rdp>({
       .name = "rdp",
       .summary = "Renyi differential privacy, with amplification by sampling; an upper bound.",
       .reference =
@@ -413,7 +401,7 @@ void register_components(privgrad::Registrar& registrar) {
                .at_least_items(1)
                .optional()},
   });
-  registrar.add<privgrad::Accountant, RdpAtOneOrder>({
+  registrar.add<Accountant, RdpAtOneOrder>({
       .name = "rdp_filter",
       .summary = "Renyi differential privacy at one fixed order: a privacy filter, which may guard "
                  "runs that are chosen from the results of earlier ones, sampled ones too.",

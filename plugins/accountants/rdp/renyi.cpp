@@ -10,6 +10,8 @@
 namespace rdp {
 namespace {
 
+using namespace privgrad;
+
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kUlp = std::numeric_limits<double>::epsilon();
 constexpr double kPi = 3.14159265358979323846;
@@ -81,7 +83,7 @@ double trapezoid_step(double sigma) {
 
 double concentrated_log_moment(double rho, double order) {
   if (rho == 0.0) return 0.0;
-  return privgrad::round_up((order - 1.0) * rho * order, 4.0);
+  return round_up((order - 1.0) * rho * order, 4.0);
 }
 
 double laplace_log_moment(double scale, double order) {
@@ -90,13 +92,13 @@ double laplace_log_moment(double scale, double order) {
   const double down = order / scale;
   const double twice = 2.0 * order - 1.0;
   if (up > kLargeExponent) {
-    return privgrad::round_up(
+    return round_up(
         up + std::log(order / twice) + std::log1p(excess / order * std::exp(-up - down)), 8.0);
   }
   // The terms linear in 1/scale cancel: a (a-1) - (a-1) a = 0.
   const double moment_minus_one =
       (order / twice) * exp_minus_linear(up) + (excess / twice) * exp_minus_linear(-down);
-  return privgrad::round_up(std::log1p(privgrad::round_up(moment_minus_one, 64.0 + 2.0 * up)), 4.0);
+  return round_up(std::log1p(round_up(moment_minus_one, 64.0 + 2.0 * up)), 4.0);
 }
 
 SampledGaussian::SampledGaussian(double probability, double sigma)
@@ -197,7 +199,7 @@ double SampledGaussian::log_sum_of_powers(double order, const std::vector<Range>
     sum += term;
     error += term * (kTermRoundings + 4.0 * size);
   }
-  return privgrad::round_up(highest + std::log(sum * weight_) + kUlp * error / sum, 4.0);
+  return round_up(highest + std::log(sum * weight_) + kUlp * error / sum, 4.0);
 }
 
 double SampledGaussian::log_moment(double order) {
@@ -205,7 +207,7 @@ double SampledGaussian::log_moment(double order) {
     const double full = concentrated_log_moment(0.5 / (sigma_ * sigma_), order);
     const double jensen =
         (order - 1.0) * std::log(2.0) + log_add(order * std::log1p(-q_), order * log_q_ + full);
-    return privgrad::round_up(std::min(full, jensen + kUlp * 8.0 * (full + order * -log_q_)), 8.0);
+    return round_up(std::min(full, jensen + kUlp * 8.0 * (full + order * -log_q_)), 8.0);
   }
   // The integrand is largest near 0, near max(a, 2) / s, or somewhere between, and decays at least
   // like a normal density beyond both.
@@ -226,7 +228,7 @@ double SampledGaussian::log_moment(double order) {
   Sum sum;
   for (const auto& [first, last] : ranges) add_range(order, first, last, sum);
   if (sum.highest > kLargeExponent) return log_sum_of_powers(order, ranges);
-  return privgrad::round_up(std::log1p(sum.value + kUlp * sum.error), 4.0);
+  return round_up(std::log1p(sum.value + kUlp * sum.error), 4.0);
 }
 
 namespace {
@@ -368,15 +370,14 @@ double SampledLaplace::log_moment(double order) const {
   if (order * excess.log_f(top_) > kLargeExponent) {
     const ScaledPower power(q_, order, top_);
     const Quadrature sum = laplace_mean(power, q_, order, top_);
-    return privgrad::round_up(power.log_top() + std::log(sum.value) + kUlp * sum.error / sum.value,
-                              8.0);
+    return round_up(power.log_top() + std::log(sum.value) + kUlp * sum.error / sum.value, 8.0);
   }
   const Quadrature sum = laplace_mean(excess, q_, order, top_);
-  return privgrad::round_up(std::log1p(sum.value + kUlp * sum.error), 4.0);
+  return round_up(std::log1p(sum.value + kUlp * sum.error), 4.0);
 }
 
 double SampledLaplace::pure_epsilon() const {
-  return privgrad::round_up(ExcessPower(q_, 2.0).log_f(top_), 16.0);
+  return round_up(ExcessPower(q_, 2.0).log_f(top_), 16.0);
 }
 
 SubsetGaussian::SubsetGaussian(double fraction, double sigma)
@@ -435,8 +436,8 @@ double SubsetGaussian::at_integer(std::int64_t order) {
     log_sum = log_add(log_sum, log_term);
   }
   log_sum += 8.0 * kUlp * (largest + n);
-  return privgrad::round_up(
-      log_sum > 40.0 ? log_sum + std::exp(-log_sum) : std::log1p(std::exp(log_sum)), 8.0);
+  return round_up(log_sum > 40.0 ? log_sum + std::exp(-log_sum) : std::log1p(std::exp(log_sum)),
+                  8.0);
 }
 
 double SubsetGaussian::log_moment(double order) {
@@ -444,7 +445,7 @@ double SubsetGaussian::log_moment(double order) {
   const auto low = static_cast<std::int64_t>(below);
   const double share = order - below;
   if (share == 0.0) return at_integer(low);
-  return privgrad::round_up((1.0 - share) * at_integer(low) + share * at_integer(low + 1), 4.0);
+  return round_up((1.0 - share) * at_integer(low) + share * at_integer(low + 1), 4.0);
 }
 
 }  // namespace rdp

@@ -179,8 +179,7 @@ struct Selection {
 
   /// Whether any number of runs, and the best of them, costs nothing.
   bool nothing() const {
-    return std::all_of(candidates.begin(), candidates.end(),
-                       [](const Spent& one) { return one.nothing(); });
+    return std::ranges::all_of(candidates, [](const Spent& one) { return one.nothing(); });
   }
 };
 
@@ -200,25 +199,22 @@ inline void Spent::add(const privgrad::RepeatAndSelectEvent& event, std::vector<
 
 inline bool Spent::nothing() const {
   return settings_.empty() && rho_.total() == 0.0 &&
-         std::all_of(selections_.begin(), selections_.end(),
-                     [](const Selection& one) { return one.nothing(); });
+         std::ranges::all_of(selections_, [](const Selection& one) { return one.nothing(); });
 }
 
 inline bool Spent::infinite() const {
-  return std::isinf(rho_.total()) ||
-         std::any_of(selections_.begin(), selections_.end(), [](const Selection& one) {
-           return std::any_of(one.candidates.begin(), one.candidates.end(),
-                              [](const Spent& candidate) { return candidate.infinite(); });
+  return std::isinf(rho_.total()) || std::ranges::any_of(selections_, [](const Selection& one) {
+           return std::ranges::any_of(one.candidates,
+                                      [](const Spent& candidate) { return candidate.infinite(); });
          });
 }
 
 inline bool Spent::convex() const {
-  return !any_subset_ &&
-         std::all_of(selections_.begin(), selections_.end(), [](const Selection& one) {
-           return !one.event.is_poisson() &&
-                  std::all_of(one.candidates.begin(), one.candidates.end(),
-                              [](const Spent& candidate) { return candidate.convex(); });
-         });
+  return !any_subset_ && std::ranges::all_of(selections_, [](const Selection& one) {
+    return !one.event.is_poisson() &&
+           std::ranges::all_of(one.candidates,
+                               [](const Spent& candidate) { return candidate.convex(); });
+  });
 }
 
 }  // namespace rdp

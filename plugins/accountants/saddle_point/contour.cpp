@@ -4,9 +4,6 @@
 #include <boost/math/quadrature/gauss_kronrod.hpp>
 #include <boost/math/tools/minima.hpp>
 #include <cmath>
-#include <utility>
-
-#include "privgrad/error.hpp"
 
 namespace saddle_point {
 namespace {

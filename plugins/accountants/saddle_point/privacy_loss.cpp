@@ -10,6 +10,8 @@
 namespace saddle_point {
 namespace {
 
+using namespace privgrad;
+
 // Discretisation errors are kept below e^-37 of the whole, and those of a step that occurs n times
 // below that divided by sqrt(n): the loss of such a step is about 1/sqrt(n) of the sum's scale.
 constexpr double kDigits = 37.0;
@@ -224,7 +226,7 @@ std::size_t padded(std::size_t n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
 void require_few(std::size_t points) {
   if (points > kMostPoints) {
-    throw privgrad::NumericError(
+    throw NumericError(
         "saddle_point: the tilted density of one step is too wide to be integrated; use pld");
   }
 }

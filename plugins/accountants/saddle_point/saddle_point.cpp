@@ -19,11 +19,8 @@
 
 namespace {
 
-using privgrad::Adjacency;
-using privgrad::BoundKind;
-using privgrad::Event;
-using privgrad::format_number;
-using privgrad::PrivacyAnswer;
+using namespace privgrad;
+
 using saddle_point::Bounds;
 using saddle_point::Pair;
 
@@ -43,8 +40,8 @@ constexpr double kMostSampledNoise = 1e7;
 constexpr std::size_t kMostAnswers = 64;
 
 struct Step {
-  double q = 0.0;  // 1 if nothing is sampled
-  privgrad::JointGaussian noise;
+  double q = 0.0;  // 1 where nothing is sampled
+  JointGaussian noise;
 
   friend bool operator<(const Step& a, const Step& b) {
     return std::tie(a.q, a.noise.low, a.noise.high) < std::tie(b.q, b.noise.low, b.noise.high);
@@ -79,21 +76,21 @@ std::string one_digit(double x) {
 }
 
 /// Why a sampled event is refused: some part of it is not a Gaussian.
-std::optional<std::string> refuses_sampled(const privgrad::PoissonSampledEvent& event) {
-  if (const auto joint = privgrad::joint_gaussian(*event.of); joint && joint->low > 0.0) return {};
-  for (const auto& [part, count] : privgrad::flatten(*event.of)) {
-    if (std::holds_alternative<privgrad::GaussianEvent>(part.kind())) continue;
+std::optional<std::string> refuses_sampled(const PoissonSampledEvent& event) {
+  if (const auto joint = joint_gaussian(*event.of); joint && joint->low > 0.0) return {};
+  for (const auto& [part, count] : flatten(*event.of)) {
+    if (std::holds_alternative<GaussianEvent>(part.kind())) continue;
     return "poisson_sampled: " + no_proof(part);
   }
   return "poisson_sampled: next to no noise inside";
 }
 
 std::optional<std::string> refuses_release(const Event& event) {
-  if (const auto* sampled = std::get_if<privgrad::PoissonSampledEvent>(&event.kind())) {
+  if (const auto* sampled = std::get_if<PoissonSampledEvent>(&event.kind())) {
     return refuses_sampled(*sampled);
   }
-  if (std::holds_alternative<privgrad::GaussianEvent>(event.kind()) ||
-      std::holds_alternative<privgrad::NonPrivateEvent>(event.kind())) {
+  if (std::holds_alternative<GaussianEvent>(event.kind()) ||
+      std::holds_alternative<NonPrivateEvent>(event.kind())) {
     return std::nullopt;
   }
   return no_proof(event);
@@ -118,9 +115,9 @@ std::optional<std::string> refuses_release(const Event& event) {
 /// subtracted for `lower`. If it is above 1e-8 of delta, the answer is marked `upper`. It is an
 /// estimate, not a proof (contour.hpp says which parts are estimated), so publish its figures
 /// together with pld's interval.
-class SaddlePoint final : public privgrad::Accountant {
+class SaddlePoint final : public Accountant {
  public:
-  explicit SaddlePoint(const privgrad::Params& params) : direction_(params.text("direction")) {}
+  explicit SaddlePoint(const Params& params) : direction_(params.text("direction")) {}
 
   void start(Adjacency adjacency) override {
     adjacency_ = adjacency;
@@ -129,15 +126,15 @@ class SaddlePoint final : public privgrad::Accountant {
   }
 
   std::optional<std::string> refuses(const Event& event) const override {
-    return privgrad::first_refusal(event, refuses_release);
+    return first_refusal(event, refuses_release);
   }
 
   void compose(const Event& event, std::uint64_t count) override {
-    if (const auto reason = refuses(event)) throw privgrad::PrivacyError(*reason);
+    if (const auto reason = refuses(event)) throw PrivacyError(*reason);
     if (count == 0) return;
     Spent added;
-    for (const auto& part : privgrad::flatten(event)) add(part, count, added);
-    for (const auto& [step, times] : added.steps) {  // before any change
+    for (const auto& part : flatten(event)) add(part, count, added);
+    for (const auto& [step, times] : added.steps) {  // before anything is changed
       const auto found = spent_.steps.find(step);
       if (found != spent_.steps.end()) require_countable(found->second, times);
     }
@@ -148,8 +145,7 @@ class SaddlePoint final : public privgrad::Accountant {
 
   PrivacyAnswer epsilon(double delta) const override {
     if (!(delta > 0.0 && delta < 1.0)) {
-      throw privgrad::ConfigError("saddle_point: delta is " + format_number(delta) +
-                                  ", allowed is (0, 1)");
+      throw ConfigError("saddle_point: delta is " + format_number(delta) + ", allowed is (0, 1)");
     }
     return remembered(epsilons_, delta, [&] {
       return answer(kInfinity, [&](auto& loss) { return saddle_point::epsilon_of(loss, delta); });
@@ -158,8 +154,8 @@ class SaddlePoint final : public privgrad::Accountant {
 
   PrivacyAnswer delta(double epsilon) const override {
     if (!(std::isfinite(epsilon) && epsilon >= 0.0)) {
-      throw privgrad::ConfigError("saddle_point: epsilon is " + format_number(epsilon) +
-                                  ", allowed is [0, inf)");
+      throw ConfigError("saddle_point: epsilon is " + format_number(epsilon) +
+                        ", allowed is [0, inf)");
     }
     return remembered(deltas_, epsilon, [&] {
       return answer(1.0, [&](auto& loss) { return saddle_point::delta_of(loss, epsilon); });
@@ -171,24 +167,23 @@ class SaddlePoint final : public privgrad::Accountant {
 
   static void require_countable(std::uint64_t have, std::uint64_t more) {
     if (have > kMostSteps || more > kMostSteps - have) {
-      throw privgrad::ConfigError(
-          "saddle_point: a step is composed more than 2^53 times, allowed is 2^53");
+      throw ConfigError("saddle_point: a step is composed more than 2^53 times, allowed is 2^53");
     }
   }
 
-  static void add(const privgrad::CountedEvent& part, std::uint64_t count, Spent& to) {
+  static void add(const CountedEvent& part, std::uint64_t count, Spent& to) {
     std::uint64_t times = 0;
     if (__builtin_mul_overflow(part.count, count, &times)) times = kMostSteps + 1;
-    if (std::holds_alternative<privgrad::NonPrivateEvent>(part.event.kind())) {
+    if (std::holds_alternative<NonPrivateEvent>(part.event.kind())) {
       to.no_noise = true;
       return;
     }
     Step step{1.0, {}};
-    if (const auto* sampled = std::get_if<privgrad::PoissonSampledEvent>(&part.event.kind())) {
-      step = {sampled->sampling_probability, *privgrad::joint_gaussian(*sampled->of)};
+    if (const auto* sampled = std::get_if<PoissonSampledEvent>(&part.event.kind())) {
+      step = {sampled->sampling_probability, *joint_gaussian(*sampled->of)};
       if (step.q == 0.0 || std::isinf(step.noise.low)) return;
     } else {
-      step.noise = *privgrad::joint_gaussian(part.event);
+      step.noise = *joint_gaussian(part.event);
     }
     require_countable(to.steps[step], times);
     to.steps[step] += times;
@@ -196,7 +191,7 @@ class SaddlePoint final : public privgrad::Accountant {
 
   /// The sum of (sensitivity / sigma)^2 over everything that is not sampled.
   double gaussian_square(End end) const {
-    const double sensitivity = privgrad::sensitivity_of_unit_bound(adjacency_);
+    const double sensitivity = sensitivity_of_unit_bound(adjacency_);
     double sum = 0.0;
     for (const auto& [step, count] : spent_.steps) {
       if (step.q < 1.0) continue;
@@ -212,10 +207,10 @@ class SaddlePoint final : public privgrad::Accountant {
       if (step.q == 1.0) continue;
       const double noise = noise_of(step, end);
       if (!(noise >= kLeastSampledNoise && noise <= kMostSampledNoise)) {
-        throw privgrad::NumericError(
-            "saddle_point: the noise multiplier of a sampled gaussian is " + format_number(noise) +
-            ", which is integrated between " + format_number(kLeastSampledNoise) + " and " +
-            format_number(kMostSampledNoise) + " only");
+        throw NumericError("saddle_point: the noise multiplier of a sampled gaussian is " +
+                           format_number(noise) + ", which is integrated between " +
+                           format_number(kLeastSampledNoise) + " and " +
+                           format_number(kMostSampledNoise) + " only");
       }
       steps.push_back({step.q, noise, static_cast<double>(count)});
     }
@@ -246,9 +241,8 @@ class SaddlePoint final : public privgrad::Accountant {
     Bounds worst = worst_of(End::low, compute);
     // Several Gaussians on one batch are one, whose noise has been rounded: down for the upper
     // bound, up for the lower one.
-    const bool rounded = std::any_of(spent_.steps.begin(), spent_.steps.end(), [](const auto& one) {
-      return one.first.noise.low < one.first.noise.high;
-    });
+    const bool rounded = std::ranges::any_of(
+        spent_.steps, [](const auto& one) { return one.first.noise.low < one.first.noise.high; });
     if (rounded) worst.lower = std::min(worst.lower, worst_of(End::high, compute).lower);
     return describe(worst);
   }
@@ -316,15 +310,15 @@ class SaddlePoint final : public privgrad::Accountant {
   mutable Answers deltas_;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  registrar.add<privgrad::Accountant, SaddlePoint>({
+void register_components(Registrar& registrar) {
+  registrar.add<Accountant, SaddlePoint>({
       .name = "saddle_point",
       .summary =
           "Exact epsilon and delta of composed (Poisson-sampled) Gaussians, in milliseconds.",
       .reference = "Zhu, Dong and Wang 2022 (dominating pairs); Alghamdi et al. 2022 (the saddle "
                    "point, as an "
                    "approximation); Trefethen and Weideman 2014 (the trapezoidal rule)",
-      .params = {privgrad::param::text(
+      .params = {param::text(
                      "direction",
                      "Under add_or_remove_one and zero_out: both compares either data set with the "
                      "other and reports the larger answer; remove and add show one of the two, "

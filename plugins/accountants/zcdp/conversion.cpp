@@ -12,6 +12,8 @@
 namespace zcdp {
 namespace {
 
+using namespace privgrad;
+
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kUlp = std::numeric_limits<double>::epsilon();
 
@@ -34,7 +36,7 @@ double increasing_root(const Function& f, double lo, double hi) {
   std::uintmax_t iterations = 500;
   const auto [below, above] = boost::math::tools::toms748_solve(
       in_log, u_lo, u_hi, boost::math::tools::eps_tolerance<double>(50), iterations);
-  if (iterations >= 500) throw privgrad::NumericError("zcdp: the search for the order failed");
+  if (iterations >= 500) throw NumericError("zcdp: the search for the order failed");
   return std::exp(below + (above - below) / 2.0);
 }
 
@@ -66,7 +68,7 @@ Bound classic_epsilon(double rho, double delta) {
   if (std::isinf(rho)) return {kInfinity};
   const double log_inverse_delta = -std::log(delta);
   // Two square roots, because the product may underflow for the smallest rho.
-  return {privgrad::round_up(rho + 2.0 * std::sqrt(rho) * std::sqrt(log_inverse_delta), 8.0)};
+  return {round_up(rho + 2.0 * std::sqrt(rho) * std::sqrt(log_inverse_delta), 8.0)};
 }
 
 Bound classic_delta(double rho, double epsilon) {
@@ -74,7 +76,7 @@ Bound classic_delta(double rho, double epsilon) {
   if (epsilon < rho) return {1.0};
   const double gap = (epsilon - rho) / (2.0 * std::sqrt(rho));
   const double exponent = gap * gap;
-  return {std::min(1.0, privgrad::round_up(std::exp(-exponent * (1.0 - 8.0 * kUlp)), 8.0))};
+  return {std::min(1.0, round_up(std::exp(-exponent * (1.0 - 8.0 * kUlp)), 8.0))};
 }
 
 Bound optimal_epsilon(double rho, double delta) {
@@ -112,7 +114,7 @@ Bound optimal_delta(double rho, double epsilon) {
       std::max(lo, hi));
   const double log_delta = log_delta_at(x, rho, epsilon);
   if (!(log_delta < 0.0)) return {1.0};
-  return {std::min(1.0, privgrad::round_up(std::exp(log_delta), 4.0)), 1.0 + x};
+  return {std::min(1.0, round_up(std::exp(log_delta), 4.0)), 1.0 + x};
 }
 
 }  // namespace zcdp

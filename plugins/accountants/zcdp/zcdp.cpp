@@ -11,11 +11,9 @@
 
 namespace {
 
-using privgrad::Event;
+using namespace privgrad;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-using privgrad::Overloaded;
 
 constexpr const char* kSubsampled =
     "zcdp has no proof for it: a subsampled Gaussian is not zCDP with an amplified rho (its Renyi "
@@ -40,20 +38,19 @@ constexpr const char* kSubsampled =
 /// "at most the target" means "the sum is at most some rho*", and a run within this limit is
 /// rho*-zCDP even if each rho was chosen from earlier releases (Feldman and Zrnic 2021, the Renyi
 /// filter, at every order with the budget order times rho*; the proof is in docs/accounting.md).
-class Zcdp final : public privgrad::Accountant {
+class Zcdp final : public Accountant {
  public:
-  explicit Zcdp(const privgrad::Params& params)
-      : optimal_(params.text("conversion") == "optimal") {}
+  explicit Zcdp(const Params& params) : optimal_(params.text("conversion") == "optimal") {}
 
-  void start(privgrad::Adjacency adjacency) override {
+  void start(Adjacency adjacency) override {
     adjacency_ = adjacency;
     spent_ = {};
   }
 
   std::optional<std::string> refuses(const Event& event) const override {
-    return privgrad::first_refusal(event, [](const Event& release) -> std::optional<std::string> {
-      if (std::holds_alternative<privgrad::PoissonSampledEvent>(release.kind()) ||
-          std::holds_alternative<privgrad::SampledWithoutReplacementEvent>(release.kind())) {
+    return first_refusal(event, [](const Event& release) -> std::optional<std::string> {
+      if (std::holds_alternative<PoissonSampledEvent>(release.kind()) ||
+          std::holds_alternative<SampledWithoutReplacementEvent>(release.kind())) {
         return std::string(release.name()) + ": " + kSubsampled;
       }
       return std::nullopt;
@@ -63,24 +60,22 @@ class Zcdp final : public privgrad::Accountant {
   bool is_filter() const override { return true; }
 
   void compose(const Event& event, std::uint64_t count) override {
-    if (const auto reason = refuses(event)) throw privgrad::PrivacyError(*reason);
-    spent_.add(privgrad::multiply_up(count, rho_of(event)));
+    if (const auto reason = refuses(event)) throw PrivacyError(*reason);
+    spent_.add(multiply_up(count, rho_of(event)));
   }
 
-  privgrad::PrivacyAnswer epsilon(double delta) const override {
+  PrivacyAnswer epsilon(double delta) const override {
     if (!(delta > 0.0 && delta < 1.0)) {
-      throw privgrad::ConfigError("zcdp: delta is " + privgrad::format_number(delta) +
-                                  ", allowed is (0, 1)");
+      throw ConfigError("zcdp: delta is " + format_number(delta) + ", allowed is (0, 1)");
     }
     const double rho = spent_.total();
     return answer(optimal_ ? zcdp::optimal_epsilon(rho, delta) : zcdp::classic_epsilon(rho, delta),
                   rho);
   }
 
-  privgrad::PrivacyAnswer delta(double epsilon) const override {
+  PrivacyAnswer delta(double epsilon) const override {
     if (!(std::isfinite(epsilon) && epsilon >= 0.0)) {
-      throw privgrad::ConfigError("zcdp: epsilon is " + privgrad::format_number(epsilon) +
-                                  ", allowed is [0, inf)");
+      throw ConfigError("zcdp: epsilon is " + format_number(epsilon) + ", allowed is [0, inf)");
     }
     const double rho = spent_.total();
     return answer(optimal_ ? zcdp::optimal_delta(rho, epsilon) : zcdp::classic_delta(rho, epsilon),
@@ -89,57 +84,50 @@ class Zcdp final : public privgrad::Accountant {
 
  private:
   /// ratio^2 / 2, rounded up; above 0 even if the square underflows.
-  static double half_square(double ratio) { return privgrad::round_up(0.5 * ratio * ratio, 4.0); }
+  static double half_square(double ratio) { return round_up(0.5 * ratio * ratio, 4.0); }
 
   double rho_of(const Event& event) const {
-    const double sensitivity = privgrad::sensitivity_of_unit_bound(adjacency_);
+    const double sensitivity = sensitivity_of_unit_bound(adjacency_);
     return std::visit(
         Overloaded{
-            [&](const privgrad::GaussianEvent& e) {
-              return half_square(sensitivity / e.noise_multiplier);
-            },
-            [&](const privgrad::LaplaceEvent& e) {
-              return half_square(sensitivity / e.noise_multiplier);
-            },
-            [](const privgrad::DiscreteGaussianEvent& e) {
+            [&](const GaussianEvent& e) { return half_square(sensitivity / e.noise_multiplier); },
+            [&](const LaplaceEvent& e) { return half_square(sensitivity / e.noise_multiplier); },
+            [](const DiscreteGaussianEvent& e) {
               return e.sensitivity == 0 ? 0.0
                                         : half_square(static_cast<double>(e.sensitivity) / e.sigma);
             },
-            [](const privgrad::ZcdpEvent& e) { return e.rho; },
-            [this](const privgrad::ComposedEvent& e) {
-              privgrad::UpwardSum sum;
+            [](const ZcdpEvent& e) { return e.rho; },
+            [this](const ComposedEvent& e) {
+              UpwardSum sum;
               for (const Event& part : e.of) sum.add(rho_of(part));
               return sum.total();
             },
-            [this](const privgrad::SelfComposedEvent& e) {
-              return privgrad::multiply_up(static_cast<std::uint64_t>(e.count), rho_of(*e.of));
+            [this](const SelfComposedEvent& e) {
+              return multiply_up(static_cast<std::uint64_t>(e.count), rho_of(*e.of));
             },
             [](const auto&) { return kInfinity; },
         },
         event.kind());
   }
 
-  static privgrad::PrivacyAnswer answer(const zcdp::Bound& bound, double rho) {
-    std::string note = "rho = " + privgrad::format_number(rho);
-    if (bound.order > 0.0) note += ", order = " + privgrad::format_number(bound.order);
-    return {.value = bound.value,
-            .bound = privgrad::BoundKind::upper,
-            .lower = {},
-            .note = std::move(note)};
+  static PrivacyAnswer answer(const zcdp::Bound& bound, double rho) {
+    std::string note = "rho = " + format_number(rho);
+    if (bound.order > 0.0) note += ", order = " + format_number(bound.order);
+    return {.value = bound.value, .bound = BoundKind::upper, .lower = {}, .note = std::move(note)};
   }
 
   bool optimal_;
-  privgrad::Adjacency adjacency_ = privgrad::Adjacency::add_or_remove_one;
-  privgrad::UpwardSum spent_;
+  Adjacency adjacency_ = Adjacency::add_or_remove_one;
+  UpwardSum spent_;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  registrar.add<privgrad::Accountant, Zcdp>({
+void register_components(Registrar& registrar) {
+  registrar.add<Accountant, Zcdp>({
       .name = "zcdp",
       .summary = "Zero-concentrated differential privacy: rhos add up; no amplification.",
       .reference =
           "Bun and Steinke 2016; conversion: Canonne, Kamath and Steinke 2020, Proposition 12",
-      .params = {privgrad::param::text(
+      .params = {param::text(
                      "conversion",
                      "How rho becomes (epsilon, delta): optimal is the infimum over all Renyi "
                      "orders, classic is rho + 2 sqrt(rho ln(1/delta)), as papers print it.")

@@ -11,6 +11,8 @@
 
 namespace {
 
+using namespace privgrad;
+
 using matrix_noise::Workload;
 
 /// Independent gradients with the noise of a matrix mechanism whose inverse is banded: step t adds
@@ -25,9 +27,9 @@ using matrix_noise::Workload;
 /// coefficients of 1 / c: N is nearly the inverse of C, and the difference is charged (strategy()).
 /// All terms of a step then have that step's sigma, a_j sigma_t zeta_{t-j}, so C N is the same at
 /// each step even if the noise changes.
-class Matrix final : public privgrad::Aggregator {
+class Matrix final : public Aggregator {
  public:
-  explicit Matrix(const privgrad::Params& params)
+  explicit Matrix(const Params& params)
       : is_banded_(params.text("form") == "banded"),
         strategy_(params.text("strategy")),
         bands_(static_cast<std::size_t>(params.integer("bands"))),
@@ -37,34 +39,32 @@ class Matrix final : public privgrad::Aggregator {
     if (params.has("participations"))
       participations_ = static_cast<std::uint64_t>(params.integer("participations"));
     if ((strategy_ == "coefficients") != !own_.empty()) {
-      throw privgrad::ConfigError(
+      throw ConfigError(
           "matrix: coefficients and strategy: coefficients belong together; give both or neither");
     }
     if (!own_.empty()) {
       if (own_.front() != 1.0) {
-        throw privgrad::ConfigError("matrix: coefficients begin with " +
-                                    privgrad::format_number(own_.front()) +
-                                    ", expected 1: the noise multiplier scales them");
+        throw ConfigError("matrix: coefficients begin with " + format_number(own_.front()) +
+                          ", expected 1: the noise multiplier scales them");
       }
       bands_ = own_.size();
     }
-    if (bands_ > privgrad::kMostNoiseWindow + 1) {
-      throw privgrad::ConfigError("matrix: has " + std::to_string(bands_) +
-                                  " coefficients, allowed are at most 16");
+    if (bands_ > kMostNoiseWindow + 1) {
+      throw ConfigError("matrix: has " + std::to_string(bands_) +
+                        " coefficients, allowed are at most 16");
     }
     if (is_banded_ && (strategy_ == "bisr" || strategy_ == "cgd")) {
-      throw privgrad::ConfigError("matrix: strategy " + strategy_ +
-                                  " is for form inverse; use learned, bsr or coefficients");
+      throw ConfigError("matrix: strategy " + strategy_ +
+                        " is for form inverse; use learned, bsr or coefficients");
     }
     if (!is_banded_ && strategy_ == "bsr")
-      throw privgrad::ConfigError("matrix: strategy bsr is for form banded; use bisr");
+      throw ConfigError("matrix: strategy bsr is for form banded; use bisr");
     if (strategy_ == "cgd") bands_ = 2;
-    terms_ =
-        is_banded_ ? std::min<std::size_t>(2 * bands_, privgrad::kMostNoiseWindow + 1) : bands_;
+    terms_ = is_banded_ ? std::min<std::size_t>(2 * bands_, kMostNoiseWindow + 1) : bands_;
   }
 
   /// \returns a; with form: banded c and then a.
-  std::vector<double> optimized(const privgrad::AggregationPlan& plan) const override {
+  std::vector<double> optimized(const AggregationPlan& plan) const override {
     std::vector<double> numbers = strategy_for(plan);
     if (!is_banded_) return numbers;
     const std::vector<double> a = matrix_noise::inverse(numbers, terms_);
@@ -78,9 +78,9 @@ class Matrix final : public privgrad::Aggregator {
                       numbers[of_strategy] == 1.0 &&
                       (own_.empty() || std::equal(own_.begin(), own_.end(), numbers.begin()));
     if (!fits) {
-      throw privgrad::ConfigError("matrix: was given " + std::to_string(numbers.size()) +
-                                  " coefficient(s) that are not those of its " +
-                                  std::to_string(bands_) + " bands");
+      throw ConfigError("matrix: was given " + std::to_string(numbers.size()) +
+                        " coefficient(s) that are not those of its " + std::to_string(bands_) +
+                        " bands");
     }
     banded_.assign(numbers.begin(), numbers.begin() + static_cast<std::ptrdiff_t>(of_strategy));
     coefficients_.assign(numbers.begin() + static_cast<std::ptrdiff_t>(of_strategy), numbers.end());
@@ -88,19 +88,18 @@ class Matrix final : public privgrad::Aggregator {
 
   std::vector<double> strategy() const override { return banded_; }
 
-  void start(const privgrad::AggregationPlan& plan) override {
+  void start(const AggregationPlan& plan) override {
     if (plan.noise_multipliers.size() != plan.steps) {
-      throw privgrad::ConfigError("matrix: got " + std::to_string(plan.noise_multipliers.size()) +
-                                  " noise multiplier(s) for " + std::to_string(plan.steps) +
-                                  " step(s), expected one per step");
+      throw ConfigError("matrix: got " + std::to_string(plan.noise_multipliers.size()) +
+                        " noise multiplier(s) for " + std::to_string(plan.steps) +
+                        " step(s), expected one per step");
     }
-    if (coefficients_.empty())
-      throw privgrad::ConfigError("matrix: was started without coefficients");
+    if (coefficients_.empty()) throw ConfigError("matrix: was started without coefficients");
     noise_multipliers_.assign(plan.noise_multipliers.begin(), plan.noise_multipliers.end());
   }
 
-  privgrad::ReleaseRecipe recipe(std::uint64_t step) const override {
-    privgrad::ReleaseRecipe recipe;
+  ReleaseRecipe recipe(std::uint64_t step) const override {
+    ReleaseRecipe recipe;
     for (std::size_t j = 0; j < coefficients_.size() && j <= step; ++j) {
       if (coefficients_[j] == 0.0) continue;
       const std::uint64_t sigma_of = is_banded_ ? step : step - j;
@@ -113,7 +112,7 @@ class Matrix final : public privgrad::Aggregator {
   std::uint64_t window() const override { return terms_ - 1; }
 
  private:
-  std::vector<double> strategy_for(const privgrad::AggregationPlan& plan) const {
+  std::vector<double> strategy_for(const AggregationPlan& plan) const {
     if (!own_.empty()) return own_;
     if (strategy_ == "bisr") return matrix_noise::power_of_inverse(0.5, momentum_, bands_);
     if (strategy_ == "bsr") {
@@ -124,7 +123,7 @@ class Matrix final : public privgrad::Aggregator {
                       : matrix_noise::minimised_inverse(workload, bands_);
   }
 
-  Workload workload_of(const privgrad::AggregationPlan& plan) const {
+  Workload workload_of(const AggregationPlan& plan) const {
     Workload workload{.steps = plan.steps,
                       .momentum = momentum_,
                       .weights = std::vector<double>(plan.steps, 1.0),
@@ -132,22 +131,21 @@ class Matrix final : public privgrad::Aggregator {
                       .participations = participations_of(plan)};
     workload.spacing = std::max<std::uint64_t>(1, plan.steps / workload.participations);
     // Only the proportions, so that the scale of the noise does not matter.
-    const double largest = *std::max_element(workload.noise.begin(), workload.noise.end());
+    const double largest = *std::ranges::max_element(workload.noise);
     for (double& value : workload.noise) value /= largest;
     if (!weighs_) return workload;
     for (std::uint64_t step = 0; step < plan.steps; ++step)
       workload.weights[step] = plan.learning_rates[step] * plan.clip_norms[step];
-    const double most = *std::max_element(workload.weights.begin(), workload.weights.end());
-    if (!(most > 0.0))
-      throw privgrad::ConfigError("matrix: the learning rates of its workload are all 0");
+    const double most = *std::ranges::max_element(workload.weights);
+    if (!(most > 0.0)) throw ConfigError("matrix: the learning rates of its workload are all 0");
     for (double& value : workload.weights) value /= most;
     return workload;
   }
 
-  std::uint64_t participations_of(const privgrad::AggregationPlan& plan) const {
+  std::uint64_t participations_of(const AggregationPlan& plan) const {
     if (participations_ != 0) return std::min(participations_, plan.steps);
     if (plan.facts.batch_size == 0.0) {
-      throw privgrad::ConfigError(
+      throw ConfigError(
           "matrix: the strategy is optimised for as many steps as an example takes part in, which "
           "a "
           "schedule of batch sizes leaves open; give participations");
@@ -170,9 +168,9 @@ class Matrix final : public privgrad::Aggregator {
   std::vector<double> noise_multipliers_;  // one per step
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  using namespace privgrad::param;
-  registrar.add<privgrad::Aggregator, Matrix>({
+void register_components(Registrar& registrar) {
+  using namespace param;
+  registrar.add<Aggregator, Matrix>({
       .name = "matrix",
       .summary = "Gradients with noise that is correlated between steps: each step takes part of "
                  "the last steps' noise back, which is drawn again and costs no memory.",
@@ -224,7 +222,7 @@ void register_components(privgrad::Registrar& registrar) {
                    "default steps times batch size over the number of examples.")
                .at_least(1)
                .optional()},
-      .traits = {std::string(privgrad::trait::correlated)},
+      .traits = {std::string(trait::correlated)},
   });
 }
 

@@ -70,7 +70,7 @@ double InverseErrors::operator()(std::span<const double> a, std::span<double> gr
 
 double InverseErrors::squared_sensitivity(std::span<const double> a, std::span<double> gradient) {
   const std::uint64_t steps = workload_.steps;
-  std::fill(moved_.begin(), moved_.end(), 0.0);
+  std::ranges::fill(moved_, 0.0);
   for (std::uint64_t i = 0; i < workload_.participations; ++i)
     if (i * workload_.spacing < steps) moved_[i * workload_.spacing] = 1.0;
   double squares = 0.0;

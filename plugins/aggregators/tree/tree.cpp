@@ -2,7 +2,6 @@
 #include <bit>
 #include <cmath>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "../auto_momentum.hpp"
@@ -11,6 +10,8 @@
 #include "privgrad/value.hpp"
 
 namespace {
+
+using namespace privgrad;
 
 /// Prefix sums, or exponentially weighted momentum, with the noise of a binary tree over the steps.
 ///
@@ -43,9 +44,9 @@ namespace {
 /// c_l / (1 + c_l), in units of a node's variance.
 ///
 /// `momentum: auto` and `steps: auto` are alpha and T of Tran and Cutkosky's Theorem 6.
-class Tree final : public privgrad::Aggregator {
+class Tree final : public Aggregator {
  public:
-  explicit Tree(const privgrad::Params& params)
+  explicit Tree(const Params& params)
       : is_momentum_(params.has("momentum")),
         is_auto_(params.is_auto("momentum")),
         completion_(params.boolean("completion")),
@@ -53,29 +54,28 @@ class Tree final : public privgrad::Aggregator {
     if (params.has("restart_every"))
       tree_steps_ = static_cast<std::uint64_t>(params.integer("restart_every"));
     if (completion_ && tree_steps_ == 0) {
-      throw privgrad::ConfigError(
-          "tree: completion is about trees that others follow; give restart_every");
+      throw ConfigError("tree: completion is about trees that others follow; give restart_every");
     }
     if (!is_auto_) set_keep(is_momentum_ ? params.real("momentum") : 1.0);
   }
 
-  void start(const privgrad::AggregationPlan& plan) override {
+  void start(const AggregationPlan& plan) override {
     if (plan.noise_multipliers.size() != plan.steps) {
-      throw privgrad::ConfigError("tree: got " + std::to_string(plan.noise_multipliers.size()) +
-                                  " noise multiplier(s) for " + std::to_string(plan.steps) +
-                                  " step(s), expected one per step");
+      throw ConfigError("tree: got " + std::to_string(plan.noise_multipliers.size()) +
+                        " noise multiplier(s) for " + std::to_string(plan.steps) +
+                        " step(s), expected one per step");
     }
     for (const double sigma : plan.noise_multipliers) {
       if (!std::isfinite(sigma) || sigma <= 0.0) {
-        throw privgrad::ConfigError("tree: noise multiplier " + privgrad::format_number(sigma) +
-                                    " is not a finite number above 0");
+        throw ConfigError("tree: noise multiplier " + format_number(sigma) +
+                          " is not a finite number above 0");
       }
     }
     if (is_auto_) set_keep(auto_momentum::momentum_of(alpha_of(plan.facts), "tree", kTheorem));
     noise_multipliers_.assign(plan.noise_multipliers.begin(), plan.noise_multipliers.end());
   }
 
-  std::vector<privgrad::AutoValue> auto_values() const override {
+  std::vector<AutoValue> auto_values() const override {
     if (!is_auto_) return {};
     return {{"momentum", keep_,
              std::string("1 - alpha, alpha = epsilon N / (T log2(T) sqrt(d ln(1/delta))): ") +
@@ -84,9 +84,9 @@ class Tree final : public privgrad::Aggregator {
 
   /// T log2(T) = epsilon N n / sqrt(d ln(1/delta)), with n steps in an epoch: the T at which alpha
   /// is 1/n.
-  std::optional<privgrad::AutoValue> auto_steps(const privgrad::RunFacts& run) const override {
+  std::optional<AutoValue> auto_steps(const RunFacts& run) const override {
     if (!is_momentum_) {
-      throw privgrad::ConfigError(
+      throw ConfigError(
           "is auto, but no theorem says how many steps prefix sums are best used for; give a "
           "number, or aggregator.momentum");
     }
@@ -94,20 +94,20 @@ class Tree final : public privgrad::Aggregator {
     const double product = facts.epsilon * facts.examples * facts.epoch_steps /
                            std::sqrt(facts.parameters * facts.log_inverse_delta);
     if (product < 2.0) {
-      throw privgrad::ConfigError(std::string("is auto, but ") + kTheorem +
-                                  " asks for less than 2 steps; give a number");
+      throw ConfigError(std::string("is auto, but ") + kTheorem +
+                        " asks for less than 2 steps; give a number");
     }
     double low = 2.0, high = 2.0 + product;
     for (int i = 0; i < 200; ++i) {
       const double middle = 0.5 * (low + high);
       (middle * std::log2(middle) <= product ? low : high) = middle;
     }
-    return privgrad::AutoValue{
+    return AutoValue{
         "steps", std::floor(low),
         std::string("T log2(T) = epsilon N n / sqrt(d ln(1/delta)), n = N/B: ") + kTheorem};
   }
 
-  privgrad::ReleaseRecipe recipe(std::uint64_t step) const override {
+  ReleaseRecipe recipe(std::uint64_t step) const override {
     const double node = noise_multipliers_.at(step);
     const std::uint64_t done = tree_steps_ == 0 ? 0 : step / tree_steps_ * tree_steps_;
     const std::uint64_t k = step - done + 1;
@@ -117,7 +117,7 @@ class Tree final : public privgrad::Aggregator {
     std::vector<Block> blocks = ending_blocks(k);
     if (completes) add_root(k, blocks);
 
-    privgrad::ReleaseRecipe recipe{.keep = keep_, .earlier = {}, .noise = {}, .scale = scale_};
+    ReleaseRecipe recipe{.keep = keep_, .earlier = {}, .noise = {}, .scale = scale_};
     double squares = 0.0;
     for (const Block& block : blocks) {
       squares += block.share * block.share;
@@ -133,7 +133,7 @@ class Tree final : public privgrad::Aggregator {
  private:
   static constexpr const char* kTheorem = "Tran and Cutkosky 2022, Theorem 6";
 
-  static double alpha_of(const privgrad::RunFacts& run) {
+  static double alpha_of(const RunFacts& run) {
     const auto facts = auto_momentum::facts_of("tree: momentum", run);
     const double steps = static_cast<double>(std::max<std::uint64_t>(2, run.steps));
     return facts.epsilon * facts.examples /
@@ -200,9 +200,9 @@ class Tree final : public privgrad::Aggregator {
   std::vector<double> noise_multipliers_;  // one per step
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  using namespace privgrad::param;
-  registrar.add<privgrad::Aggregator, Tree>({
+void register_components(Registrar& registrar) {
+  using namespace param;
+  registrar.add<Aggregator, Tree>({
       .name = "tree",
       .summary = "Prefix sums or momentum of all steps so far, with the noise of a binary tree; "
                  "noise_multiplier is that of a node.",
@@ -229,7 +229,7 @@ void register_components(privgrad::Registrar& registrar) {
            boolean("variance_reduction",
                    "Whether each block is estimated from all nodes below it too (Honaker).")
                .defaults_to(false)},
-      .traits = {std::string(privgrad::trait::correlated)},
+      .traits = {std::string(trait::correlated)},
   });
 }
 

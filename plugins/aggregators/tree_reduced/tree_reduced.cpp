@@ -15,8 +15,7 @@
 
 namespace {
 
-using privgrad::GradientDifference;
-using privgrad::ReleaseRecipe;
+using namespace privgrad;
 
 /// Momentum whose noise does not grow with the number of epochs: whole gradients are needed only in
 /// the first epoch; later epochs add their changes, which are shorter and so need less noise.
@@ -43,9 +42,9 @@ using privgrad::ReleaseRecipe;
 /// that would minimise the mean variance of the result for a given sum of squared sensitivities
 /// over squared noise, if all trees were alike: with error sum a_k m_k^2 and cost sum c_k / m_k^2,
 /// this is m_k^2 ~ sqrt(c_k / a_k). The actual cost is accounted exactly for any proportions.
-class TreeReduced final : public privgrad::Aggregator, public privgrad::UsesGradientDifferences {
+class TreeReduced final : public Aggregator, public UsesGradientDifferences {
  public:
-  explicit TreeReduced(const privgrad::Params& params)
+  explicit TreeReduced(const Params& params)
       : smoothness_(params.real("smoothness")),
         auto_momentum_(params.is_auto("momentum")),
         auto_gamma_(params.is_auto("gamma")) {
@@ -53,7 +52,7 @@ class TreeReduced final : public privgrad::Aggregator, public privgrad::UsesGrad
     if (!auto_gamma_) gamma_ = params.real("gamma");
   }
 
-  void start(const privgrad::AggregationPlan& plan) override {
+  void start(const AggregationPlan& plan) override {
     check(plan);
     steps_ = plan.steps;
     const double epoch = static_cast<double>(plan.facts.dataset_size) / plan.facts.batch_size;
@@ -67,10 +66,10 @@ class TreeReduced final : public privgrad::Aggregator, public privgrad::UsesGrad
     if (auto_gamma_) {
       gamma_ = plan.learning_rates.front() * epoch;
       if (!(gamma_ > 0.0 && gamma_ <= 0.5)) {
-        throw privgrad::ConfigError(
+        throw ConfigError(
             "tree_reduced: gamma is auto, the learning rate times the steps of an epoch, but that "
             "is " +
-            privgrad::format_number(gamma_) +
+            format_number(gamma_) +
             ", and Lemma 7 asks for (0, 0.5]; take a smaller learning rate, or give a number");
       }
     }
@@ -103,8 +102,8 @@ class TreeReduced final : public privgrad::Aggregator, public privgrad::UsesGrad
                std::span<const float> since_anchor, std::span<const float> between_anchors,
                std::span<float> out) override {
     if (step != next_step_) {
-      throw privgrad::PluginError("tree_reduced: got step " + std::to_string(step) +
-                                  ", the next one is " + std::to_string(next_step_));
+      throw PluginError("tree_reduced: got step " + std::to_string(step) + ", the next one is " +
+                        std::to_string(next_step_));
     }
     ++next_step_;
     if (step < epoch_) {
@@ -127,7 +126,7 @@ class TreeReduced final : public privgrad::Aggregator, public privgrad::UsesGrad
 
   /// The next step; the vectors of the epoch so far, one after the other, and the last vector of
   /// the first epoch, once it exists.
-  std::vector<privgrad::StateMember> state() override {
+  std::vector<StateMember> state() override {
     return {{"next_step", &next_step_}, {"epoch", &history_}, {"end_of_first", &end_of_first_}};
   }
 
@@ -138,13 +137,13 @@ class TreeReduced final : public privgrad::Aggregator, public privgrad::UsesGrad
     if (next_step_ <= steps_ && are_whole &&
         end_of_first_.size() == (next_step_ >= epoch_ ? size : 0))
       return;
-    throw privgrad::ConfigError("tree_reduced: the state does not belong to this run");
+    throw ConfigError("tree_reduced: the state does not belong to this run");
   }
 
   std::vector<double> combined_noise() const override;
 
-  std::vector<privgrad::AutoValue> auto_values() const override {
-    std::vector<privgrad::AutoValue> values;
+  std::vector<AutoValue> auto_values() const override {
+    std::vector<AutoValue> values;
     if (auto_momentum_) {
       values.push_back(
           {"momentum", keep_,
@@ -158,42 +157,39 @@ class TreeReduced final : public privgrad::Aggregator, public privgrad::UsesGrad
     return values;
   }
 
-  std::optional<privgrad::AutoValue> auto_steps(const privgrad::RunFacts& run) const override {
+  std::optional<AutoValue> auto_steps(const RunFacts& run) const override {
     const auto facts = auto_momentum::facts_of("steps", run);
     const double steps = std::pow(facts.epsilon * facts.batch, 4.0 / 3.0) *
                          std::pow(facts.epoch_steps, 7.0 / 3.0) /
                          std::pow(facts.parameters, 2.0 / 3.0);
     if (steps < 1.0) {
-      throw privgrad::ConfigError(
-          "is auto, which is less than one step (T = " + privgrad::format_number(steps) +
-          "): " + kTheorem + "; give a number");
+      throw ConfigError("is auto, which is less than one step (T = " + format_number(steps) +
+                        "): " + kTheorem + "; give a number");
     }
-    return privgrad::AutoValue{
-        "steps", std::floor(steps),
-        std::string("T = (epsilon B)^(4/3) n^(7/3) / d^(2/3), n = N/B: ") + kTheorem};
+    return AutoValue{"steps", std::floor(steps),
+                     std::string("T = (epsilon B)^(4/3) n^(7/3) / d^(2/3), n = N/B: ") + kTheorem};
   }
 
  private:
   static constexpr const char* kTheorem = "Tran and Cutkosky 2022, Theorem 9";
 
-  static void check(const privgrad::AggregationPlan& plan) {
+  static void check(const AggregationPlan& plan) {
     if (plan.noise_multipliers.size() != plan.steps || plan.clip_norms.size() != plan.steps ||
         plan.learning_rates.size() != plan.steps) {
-      throw privgrad::ConfigError(
-          "tree_reduced: got " + std::to_string(plan.noise_multipliers.size()) +
-          " noise multiplier(s), " + std::to_string(plan.clip_norms.size()) + " clip norm(s) and " +
-          std::to_string(plan.learning_rates.size()) + " learning rate(s) for " +
-          std::to_string(plan.steps) + " step(s), expected one of each per step");
+      throw ConfigError("tree_reduced: got " + std::to_string(plan.noise_multipliers.size()) +
+                        " noise multiplier(s), " + std::to_string(plan.clip_norms.size()) +
+                        " clip norm(s) and " + std::to_string(plan.learning_rates.size()) +
+                        " learning rate(s) for " + std::to_string(plan.steps) +
+                        " step(s), expected one of each per step");
     }
     for (const double sigma : plan.noise_multipliers) {
       if (!std::isfinite(sigma) || sigma <= 0.0) {
-        throw privgrad::ConfigError("tree_reduced: noise multiplier " +
-                                    privgrad::format_number(sigma) +
-                                    " is not a finite number above 0");
+        throw ConfigError("tree_reduced: noise multiplier " + format_number(sigma) +
+                          " is not a finite number above 0");
       }
     }
     if (!(plan.facts.batch_size > 0.0)) {
-      throw privgrad::ConfigError(
+      throw ConfigError(
           "tree_reduced: epochs follow from the batch size; give the sampler's batch_size instead "
           "of schedules.batch_size");
     }
@@ -204,7 +200,7 @@ class TreeReduced final : public privgrad::Aggregator, public privgrad::UsesGrad
     return std::min(2.0, smoothness_ * learning_rates / clip_norm);
   }
 
-  void set_bounds(const privgrad::AggregationPlan& plan) {
+  void set_bounds(const AggregationPlan& plan) {
     since_.assign(steps_, 0.0);
     between_.assign(steps_, 0.0);
     double epoch_before = 0.0;  // sum of the learning rates of the previous epoch
@@ -378,9 +374,9 @@ std::vector<double> TreeReduced::combined_noise() const {
   return total;
 }
 
-void register_components(privgrad::Registrar& registrar) {
-  using namespace privgrad::param;
-  registrar.add<privgrad::Aggregator, TreeReduced>({
+void register_components(Registrar& registrar) {
+  using namespace param;
+  registrar.add<Aggregator, TreeReduced>({
       .name = "tree_reduced",
       .summary = "Momentum with the noise of three trees: of gradients at each epoch's first "
                  "iterate, and of the small differences to it and between epochs; "
@@ -407,7 +403,7 @@ void register_components(privgrad::Registrar& registrar) {
                .at_most(1)
                .or_auto()
                .defaults_to("auto")},
-      .traits = {std::string(privgrad::trait::correlated)},
+      .traits = {std::string(trait::correlated)},
   });
 }
 

@@ -12,6 +12,8 @@
 
 namespace {
 
+using namespace privgrad;
+
 /// Clips w = (g - m) / b as `flat` clips g, where each coordinate has a mean m and b_i = sqrt(s_i)
 /// sqrt(sum_j s_j), and s_i^2 is a variance. With the true means and variances of the examples'
 /// gradients, E ||w||^2 is 1, and the total noise of all coordinates, sum b_i^2, is the smallest
@@ -31,21 +33,20 @@ namespace {
 /// The paper has h_1 and h_2 for the smallest and largest variance, and exactly this estimate.)
 ///
 /// State: m and s^2; b follows from them.
-class AdaClip final : public privgrad::Clipping, public privgrad::CoordinateScaling {
+class AdaClip final : public Clipping, public CoordinateScaling {
  public:
-  explicit AdaClip(const privgrad::Params& params)
+  explicit AdaClip(const Params& params)
       : mean_decay_(params.real("mean_decay")),
         variance_decay_(params.real("variance_decay")),
         least_(params.real("least_variance")),
         most_(params.real("most_variance")) {
     if (least_ > most_) {
-      throw privgrad::ConfigError("adaclip: least_variance is " + privgrad::format_number(least_) +
-                                  ", allowed is at most most_variance, which is " +
-                                  privgrad::format_number(most_));
+      throw ConfigError("adaclip: least_variance is " + format_number(least_) +
+                        ", allowed is at most most_variance, which is " + format_number(most_));
     }
   }
 
-  void start(std::span<const privgrad::ParameterGroup> groups) override {
+  void start(std::span<const ParameterGroup> groups) override {
     const auto size =
         std::accumulate(groups.begin(), groups.end(), std::size_t{0},
                         [](std::size_t sum, const auto& group) { return sum + group.size; });
@@ -56,18 +57,18 @@ class AdaClip final : public privgrad::Clipping, public privgrad::CoordinateScal
 
   void factors(std::span<const double> squared_norms, double clip_norm,
                std::span<double> factors) const override {
-    const double norm = privgrad::clippings::whole_norm(squared_norms);
-    std::fill(factors.begin(), factors.end(), privgrad::clippings::clip_to(clip_norm, norm));
+    const double norm = clippings::whole_norm(squared_norms);
+    std::ranges::fill(factors, clippings::clip_to(clip_norm, norm));
   }
 
   std::span<const float> shift() const override { return means_; }
   std::span<const float> scale() const override { return scale_; }
 
-  void learn(const privgrad::Released& release) override {
+  void learn(const Released& release) override {
     const std::span<const float> released = release.values();
     if (size() == 0 || released.size() != size()) {
-      throw privgrad::PluginError("adaclip: got a release of " + std::to_string(released.size()) +
-                                  " numbers, started for " + std::to_string(size()));
+      throw PluginError("adaclip: got a release of " + std::to_string(released.size()) +
+                        " numbers, started for " + std::to_string(size()));
     }
     const double noise = release.noise_stddev() * release.noise_stddev();
     for (std::size_t i = 0; i < size(); ++i) {
@@ -83,13 +84,13 @@ class AdaClip final : public privgrad::Clipping, public privgrad::CoordinateScal
     find_scale();
   }
 
-  std::vector<privgrad::StateMember> state() override {
+  std::vector<StateMember> state() override {
     return {{"means", &means_}, {"variances", &variances_}};
   }
 
   void restored() override {
-    if (!std::all_of(variances_.begin(), variances_.end(), [](float x) { return x > 0.0f; }))
-      throw privgrad::ConfigError("adaclip: the state holds values that no run can have left");
+    if (!std::ranges::all_of(variances_, [](float x) { return x > 0.0f; }))
+      throw ConfigError("adaclip: the state holds values that no run can have left");
     find_scale();
   }
 
@@ -114,9 +115,9 @@ class AdaClip final : public privgrad::Clipping, public privgrad::CoordinateScal
   std::vector<float> scale_;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  using namespace privgrad::param;
-  registrar.add<privgrad::Clipping, AdaClip>({
+void register_components(Registrar& registrar) {
+  using namespace param;
+  registrar.add<Clipping, AdaClip>({
       .name = "adaclip",
       .summary = "Flat, on gradients whose coordinates are centred and scaled by what the steps "
                  "before released; the clip norm is that of scaled gradients.",

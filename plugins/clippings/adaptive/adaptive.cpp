@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 
 #include "../norms.hpp"
 #include "privgrad/clipping.hpp"
@@ -8,31 +7,33 @@
 
 namespace {
 
+using namespace privgrad;
+
 /// Clips as `flat` does, to a clip norm that follows a quantile of the gradient norms:
 ///   C <- C exp(-learning_rate (share of unclipped examples - quantile)),
 /// where the core has released the share. At the right C, the share equals the quantile.
-class Adaptive final : public privgrad::Clipping, public privgrad::AdaptiveClipNorm {
+class Adaptive final : public Clipping, public AdaptiveClipNorm {
  public:
-  explicit Adaptive(const privgrad::Params& params)
+  explicit Adaptive(const Params& params)
       : quantile_(params.real("quantile")), learning_rate_(params.real("learning_rate")) {
     if (params.has("count_noise")) count_noise_ = params.real("count_noise");
   }
 
-  void start(std::span<const privgrad::ParameterGroup>) override {}
+  void start(std::span<const ParameterGroup>) override {}
 
   void factors(std::span<const double> squared_norms, double clip_norm,
                std::span<double> factors) const override {
-    const double norm = privgrad::clippings::whole_norm(squared_norms);
-    std::fill(factors.begin(), factors.end(), privgrad::clippings::clip_to(clip_norm, norm));
+    const double norm = clippings::whole_norm(squared_norms);
+    std::ranges::fill(factors, clippings::clip_to(clip_norm, norm));
   }
 
   double count_noise(double expected_batch_size, double noise_multiplier) const override {
     if (count_noise_ == 0.0) return std::max(expected_batch_size / 20.0, noise_multiplier);
     if (count_noise_ <= noise_multiplier / 2.0) {
-      throw privgrad::ConfigError(
-          "adaptive: count_noise is " + privgrad::format_number(count_noise_) +
-          ", allowed is more than half the noise multiplier, which is " +
-          privgrad::format_number(noise_multiplier) + ": the count costs as much as it is precise");
+      throw ConfigError("adaptive: count_noise is " + format_number(count_noise_) +
+                        ", allowed is more than half the noise multiplier, which is " +
+                        format_number(noise_multiplier) +
+                        ": the count costs as much as it is precise");
     }
     return count_noise_;
   }
@@ -41,7 +42,7 @@ class Adaptive final : public privgrad::Clipping, public privgrad::AdaptiveClipN
     // One step changes C by at most a factor of e^10, and the result stays a normal number, so that
     // no noise, however large, ends the run.
     const double exponent = std::clamp(learning_rate_ * (unclipped - quantile_), -10.0, 10.0);
-    return std::clamp(clip_norm * privgrad::exponential(-exponent), 1e-30, 1e30);
+    return std::clamp(clip_norm * exponential(-exponent), 1e-30, 1e30);
   }
 
  private:
@@ -50,9 +51,9 @@ class Adaptive final : public privgrad::Clipping, public privgrad::AdaptiveClipN
   double count_noise_ = 0.0;  // 0 if not given
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  using namespace privgrad::param;
-  registrar.add<privgrad::Clipping, Adaptive>({
+void register_components(Registrar& registrar) {
+  using namespace param;
+  registrar.add<Clipping, Adaptive>({
       .name = "adaptive",
       .summary = "Flat, with a clip norm that follows a privately measured quantile of the norms.",
       .reference = "Andrew, Thakkar, McMahan and Ramaswamy 2021 (Differentially Private Learning "

@@ -6,28 +6,30 @@
 
 namespace {
 
+using namespace privgrad;
+
 /// g -> g C / (||g|| + gamma): every contribution is shorter than C, and their order by length is
 /// preserved. For an optimizer that is linear in the gradient, only the product of C and the
 /// learning rate matters.
-class Automatic final : public privgrad::Clipping {
+class Automatic final : public Clipping {
  public:
-  explicit Automatic(const privgrad::Params& params) : gamma_(params.real("gamma")) {}
+  explicit Automatic(const Params& params) : gamma_(params.real("gamma")) {}
 
-  void start(std::span<const privgrad::ParameterGroup>) override {}
+  void start(std::span<const ParameterGroup>) override {}
 
   void factors(std::span<const double> squared_norms, double clip_norm,
                std::span<double> factors) const override {
-    const double norm = privgrad::clippings::whole_norm(squared_norms);
-    std::fill(factors.begin(), factors.end(), clip_norm / (norm + gamma_));
+    const double norm = clippings::whole_norm(squared_norms);
+    std::ranges::fill(factors, clip_norm / (norm + gamma_));
   }
 
  private:
   double gamma_;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  using namespace privgrad::param;
-  registrar.add<privgrad::Clipping, Automatic>({
+void register_components(Registrar& registrar) {
+  using namespace param;
+  registrar.add<Clipping, Automatic>({
       .name = "automatic",
       .summary = "Gradients are scaled by clip_norm / (norm + gamma): there is no threshold.",
       .reference = "Bu, Wang, Zha and Karypis 2022 (Automatic Clipping), AUTO-S",

@@ -6,22 +6,24 @@
 
 namespace {
 
-/// g -> g min(1, C / ||g||): the projection on the ball of radius C.
-class Flat final : public privgrad::Clipping {
- public:
-  explicit Flat(const privgrad::Params&) {}
+using namespace privgrad;
 
-  void start(std::span<const privgrad::ParameterGroup>) override {}
+/// g -> g min(1, C / ||g||): the projection on the ball of radius C.
+class Flat final : public Clipping {
+ public:
+  explicit Flat(const Params&) {}
+
+  void start(std::span<const ParameterGroup>) override {}
 
   void factors(std::span<const double> squared_norms, double clip_norm,
                std::span<double> factors) const override {
-    const double norm = privgrad::clippings::whole_norm(squared_norms);
-    std::fill(factors.begin(), factors.end(), privgrad::clippings::clip_to(clip_norm, norm));
+    const double norm = clippings::whole_norm(squared_norms);
+    std::ranges::fill(factors, clippings::clip_to(clip_norm, norm));
   }
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  registrar.add<privgrad::Clipping, Flat>({
+void register_components(Registrar& registrar) {
+  registrar.add<Clipping, Flat>({
       .name = "flat",
       .summary = "Gradients longer than clip_norm are scaled down to it, the others left alone.",
       .reference = "Abadi et al. 2016, Algorithm 1",

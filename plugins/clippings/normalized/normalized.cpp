@@ -6,23 +6,25 @@
 
 namespace {
 
-/// g -> g C / ||g||. A gradient of zero stays zero: it has no direction.
-class Normalized final : public privgrad::Clipping {
- public:
-  explicit Normalized(const privgrad::Params&) {}
+using namespace privgrad;
 
-  void start(std::span<const privgrad::ParameterGroup>) override {}
+/// g -> g C / ||g||. A gradient of zero stays zero: it has no direction.
+class Normalized final : public Clipping {
+ public:
+  explicit Normalized(const Params&) {}
+
+  void start(std::span<const ParameterGroup>) override {}
 
   void factors(std::span<const double> squared_norms, double clip_norm,
                std::span<double> factors) const override {
-    const double norm = privgrad::clippings::whole_norm(squared_norms);
+    const double norm = clippings::whole_norm(squared_norms);
     const double factor = norm == 0.0 ? 0.0 : clip_norm / norm;
-    std::fill(factors.begin(), factors.end(), factor);
+    std::ranges::fill(factors, factor);
   }
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  registrar.add<privgrad::Clipping, Normalized>({
+void register_components(Registrar& registrar) {
+  registrar.add<Clipping, Normalized>({
       .name = "normalized",
       .summary = "Every gradient is scaled to norm clip_norm, up or down; zero stays zero.",
       .reference = "Bu, Wang, Zha and Karypis 2022 (Automatic Clipping), AUTO-V; Das, Kale, Xu, "

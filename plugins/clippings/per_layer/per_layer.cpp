@@ -8,25 +8,26 @@
 
 namespace {
 
+using namespace privgrad;
+
 /// Layer l is clipped separately to C_l = C w_l / ||w||_2, so that sum_l C_l^2 = C^2: a gradient of
 /// which every layer is at its bound has norm C.
-class PerLayer final : public privgrad::Clipping {
+class PerLayer final : public Clipping {
  public:
-  explicit PerLayer(const privgrad::Params& params) {
+  explicit PerLayer(const Params& params) {
     if (params.has("weights")) weights_ = params.reals("weights");
   }
 
-  void start(std::span<const privgrad::ParameterGroup> groups) override {
+  void start(std::span<const ParameterGroup> groups) override {
     shares_ = weights_.empty() ? std::vector<double>(groups.size(), 1.0) : weights_;
     if (shares_.size() != groups.size()) {
       std::string layers;
-      for (const privgrad::ParameterGroup& group : groups) {
+      for (const ParameterGroup& group : groups) {
         layers += (layers.empty() ? "" : ", ") + group.name;
       }
-      throw privgrad::ConfigError("per_layer: there are " + std::to_string(shares_.size()) +
-                                  " weights, expected one for each of the " +
-                                  std::to_string(groups.size()) +
-                                  " layers with parameters: " + layers);
+      throw ConfigError("per_layer: there are " + std::to_string(shares_.size()) +
+                        " weights, expected one for each of the " + std::to_string(groups.size()) +
+                        " layers with parameters: " + layers);
     }
     double squares = 0.0;
     for (const double share : shares_) squares += share * share;
@@ -37,7 +38,7 @@ class PerLayer final : public privgrad::Clipping {
                std::span<double> factors) const override {
     for (std::size_t layer = 0; layer < factors.size(); ++layer) {
       factors[layer] =
-          privgrad::clippings::clip_to(clip_norm * shares_[layer], std::sqrt(squared_norms[layer]));
+          clippings::clip_to(clip_norm * shares_[layer], std::sqrt(squared_norms[layer]));
     }
   }
 
@@ -46,9 +47,9 @@ class PerLayer final : public privgrad::Clipping {
   std::vector<double> shares_;   // squares of these add up to 1
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  using namespace privgrad::param;
-  registrar.add<privgrad::Clipping, PerLayer>({
+void register_components(Registrar& registrar) {
+  using namespace param;
+  registrar.add<Clipping, PerLayer>({
       .name = "per_layer",
       .summary = "Each layer's gradient is clipped on its own, to its share of clip_norm.",
       .reference = "McMahan, Ramage, Talwar and Zhang 2018, section 3 (per-layer clipping)",
@@ -59,7 +60,7 @@ void register_components(privgrad::Registrar& registrar) {
                       real("weight", "").at_least(1e-6).at_most(1e6))
                      .at_least_items(1)
                      .optional()
-                     .example(privgrad::Value::List{1.0, 2.0})},
+                     .example(Value::List{1.0, 2.0})},
   });
 }
 

@@ -8,10 +8,12 @@
 
 namespace {
 
+using namespace privgrad;
+
 /// A single process, which already has everything.
-class Local final : public privgrad::Cluster {
+class Local final : public Cluster {
  public:
-  explicit Local(const privgrad::Params&) {}
+  explicit Local(const Params&) {}
 
   std::size_t rank() const noexcept override { return 0; }
   std::size_t size() const noexcept override { return 1; }
@@ -26,8 +28,8 @@ class Local final : public privgrad::Cluster {
   void end_all(int exit_code) noexcept override { std::_Exit(exit_code); }
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  registrar.add<privgrad::Cluster, Local>({
+void register_components(Registrar& registrar) {
+  registrar.add<Cluster, Local>({
       .name = "local",
       .summary = "One process on one machine.",
       .reference = "none: a definition",

@@ -16,8 +16,7 @@
 
 namespace {
 
-using privgrad::IoError;
-namespace param = privgrad::param;
+using namespace privgrad;
 
 /// MPI is initialised once and finalised once per process, however many components were made in
 /// between.
@@ -56,9 +55,9 @@ constexpr std::size_t kMost = std::size_t{1} << 30;
 constexpr std::size_t kMessage = std::size_t{1} << 16;
 
 /// The processes that mpirun, srun or another PMIx launcher has started together.
-class Mpi final : public privgrad::Cluster {
+class Mpi final : public Cluster {
  public:
-  explicit Mpi(const privgrad::Params& params) : limit_(params.real("timeout_seconds")) {
+  explicit Mpi(const Params& params) : limit_(params.real("timeout_seconds")) {
     Library::begin();
     int rank = 0, size = 1;
     ::MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -336,8 +335,8 @@ class Mpi final : public privgrad::Cluster {
   std::vector<MPI_Request> requests_;  // that were begun
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  registrar.add<privgrad::Cluster, Mpi>({
+void register_components(Registrar& registrar) {
+  registrar.add<Cluster, Mpi>({
       .name = "mpi",
       .summary = "The processes that mpirun or srun has started, on one machine or on many.",
       .reference =

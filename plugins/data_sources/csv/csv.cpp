@@ -22,16 +22,11 @@
 
 namespace {
 
-using privgrad::ConfigError;
-using privgrad::DataInfo;
-using privgrad::Dataset;
-using privgrad::IoError;
-using privgrad::Split;
-using privgrad::Value;
-using Paths = std::vector<std::filesystem::path>;
-namespace param = privgrad::param;
+using namespace privgrad;
 
-std::optional<char> character(const privgrad::Params& params, const char* name) {
+using Paths = std::vector<std::filesystem::path>;
+
+std::optional<char> character(const Params& params, const char* name) {
   if (!params.has(name) || params.text(name) == "none") return std::nullopt;
   return params.text(name).front();
 }
@@ -50,11 +45,11 @@ Paths files_of(const std::filesystem::path& pattern) {
       found.push_back(entry.path());
   }
   if (found.empty()) throw IoError(pattern.string() + ": no file has a name that fits");
-  std::sort(found.begin(), found.end());
+  std::ranges::sort(found);
   return found;
 }
 
-CsvForm csv_form_of(const privgrad::Params& params) {
+CsvForm csv_form_of(const Params& params) {
   CsvForm form;
   const bool is_line = params.has("row") && params.text("row") == "line";
   form.dialect = {params.text("delimiter").front(), character(params, "quote"),
@@ -72,7 +67,7 @@ CsvForm csv_form_of(const privgrad::Params& params) {
   return form;
 }
 
-TableForm table_form_of(const privgrad::Params& params, const CsvForm& form) {
+TableForm table_form_of(const Params& params, const CsvForm& form) {
   return {.are_named = form.header,
           .has_targets = form.has_targets,
           .decimal_comma = form.decimal_comma,
@@ -96,14 +91,14 @@ std::vector<TablePart> parts_of(const Paths& files, const CsvForm& form) {
                                        : kMostFileBytes);
                          },
                      .size = failure ? 0 : size,
-                     .origin = {privgrad::file_identity(file), file.string()}});
+                     .origin = {file_identity(file), file.string()}});
   }
   return parts;
 }
 
-class Csv final : public privgrad::DataSource, public privgrad::StreamedRows, private TableParts {
+class Csv final : public DataSource, public StreamedRows, private TableParts {
  public:
-  explicit Csv(const privgrad::Params& params)
+  explicit Csv(const Params& params)
       : form_(csv_form_of(params)),
         train_file_(params.path("train")),
         table_(params, table_form_of(params, form_), *this) {
@@ -153,7 +148,7 @@ class Csv final : public privgrad::DataSource, public privgrad::StreamedRows, pr
   DataInfo info() override { return table_.info(); }
   std::optional<DataInfo> foreseen_info() override { return table_.foreseen_info(); }
   Dataset read(Split split) override { return table_.read(split); }
-  DataInfo stream(const std::function<void(const privgrad::RowBlock&)>& take) override {
+  DataInfo stream(const std::function<void(const RowBlock&)>& take) override {
     return table_.stream(take);
   }
   std::vector<std::string> columns() override { return table_.columns(); }
@@ -216,7 +211,7 @@ class Csv final : public privgrad::DataSource, public privgrad::StreamedRows, pr
   DeclaredTable table_;
 };
 
-std::vector<privgrad::ParamSpec> form_params() {
+std::vector<ParamSpec> form_params() {
   return {
       param::boolean("unlabelled",
                      "The rows have no target: for privgrad predict, which takes all else from the "
@@ -256,8 +251,8 @@ std::vector<privgrad::ParamSpec> form_params() {
   };
 }
 
-void register_components(privgrad::Registrar& registrar) {
-  std::vector<privgrad::ParamSpec> params = {
+void register_components(Registrar& registrar) {
+  std::vector<ParamSpec> params = {
       param::path("train",
                   "CSV file of the training examples, plain, .gz or .zst; with * and ? in its name "
                   "all files that fit, each with a header of the same names.")
@@ -271,7 +266,7 @@ void register_components(privgrad::Registrar& registrar) {
   };
   for (auto& spec : TargetColumn::params()) params.push_back(std::move(spec));
   for (auto& spec : form_params()) params.push_back(std::move(spec));
-  registrar.add<privgrad::DataSource, Csv>({
+  registrar.add<DataSource, Csv>({
       .name = "csv",
       .summary = "Tables as text: numbers, booleans and categories, one column of which is the "
                  "target.",

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdint>
 #include <cstring>
 
 #include "privgrad/error.hpp"
 
 namespace {
+
+using namespace privgrad;
 
 constexpr std::size_t kReadAhead = std::size_t{1} << 20;
 constexpr std::size_t kWord = 8;  ///< Bytes that are examined together.
@@ -266,9 +267,8 @@ void CsvReader::fail_at_place(std::size_t place, const std::string& what) const 
   const auto lines = std::count(begin + row_, begin + place, '\n');
   std::size_t line_begin = place;
   while (line_begin > row_ && begin[line_begin - 1] != '\n') --line_begin;
-  throw privgrad::IoError(path_.string() + ":" +
-                          std::to_string(line_ + static_cast<std::uint64_t>(lines)) + ":" +
-                          std::to_string(place - line_begin + 1) + ": " + what);
+  throw IoError(path_.string() + ":" + std::to_string(line_ + static_cast<std::uint64_t>(lines)) +
+                ":" + std::to_string(place - line_begin + 1) + ": " + what);
 }
 
 void CsvReader::fail_at(std::size_t field, const std::string& what) const {

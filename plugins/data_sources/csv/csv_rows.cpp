@@ -1,7 +1,6 @@
 #include "csv_rows.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <limits>
 #include <string_view>
 
@@ -10,6 +9,8 @@
 #include "privgrad/error.hpp"
 
 namespace {
+
+using namespace privgrad;
 
 using Names = std::vector<std::string>;
 
@@ -29,8 +30,8 @@ std::size_t columns_by(const std::filesystem::path& file, const CsvForm& form) {
       if (row > 0 && reader.fields().size() != columns) return 0;
       columns = reader.fields().size();
     }
-  } catch (const privgrad::IoError&) {
-    return 0;  // does not have this form
+  } catch (const IoError&) {
+    return 0;  // not of this form
   }
   return columns;
 }
@@ -94,10 +95,10 @@ bool CsvRows::next() {
 
 void CsvRows::check_names(const Names& names) const {
   Names sorted = names;
-  std::sort(sorted.begin(), sorted.end());
-  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  std::ranges::sort(sorted);
+  const auto twice = std::ranges::adjacent_find(sorted);
   if (twice == sorted.end()) return;
-  const auto first = std::find(names.begin(), names.end(), *twice);
+  const auto first = std::ranges::find(names, *twice);
   const auto second = std::find(first + 1, names.end(), *twice);
   reader_.fail_at(static_cast<std::size_t>(second - names.begin()),
                   "the name " + in_quotes(*twice) + " is here for the second time");

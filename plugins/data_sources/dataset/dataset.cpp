@@ -12,10 +12,7 @@
 
 namespace {
 
-using privgrad::ConfigError;
-using privgrad::DataInfo;
-using privgrad::Split;
-namespace param = privgrad::param;
+using namespace privgrad;
 
 /// A data set that `privgrad data fetch` knows. Its classes are part of its publication, so they
 /// reveal nothing about anyone's rows.
@@ -32,8 +29,7 @@ constexpr std::array<Known, 3> kKnown{
       {"airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"}}}};
 
 const Known* known(const std::string& name) {
-  const auto found =
-      std::find_if(kKnown.begin(), kKnown.end(), [&](const Known& k) { return name == k.name; });
+  const auto found = std::ranges::find_if(kKnown, [&](const Known& k) { return name == k.name; });
   return found == kKnown.end() ? nullptr : &*found;
 }
 
@@ -42,7 +38,7 @@ std::string hint(const std::string& name) {
   std::vector<std::string> names;
   names.reserve(kKnown.size());
   for (const Known& k : kKnown) names.emplace_back(k.name);
-  const std::string nearest = privgrad::nearest_name(name, names);
+  const std::string nearest = nearest_name(name, names);
   if (!nearest.empty()) return "did you mean '" + nearest + "'?";
   return "a folder of that name in PRIVGRAD_DATA_DIR may hold it as IDX files, and privgrad data "
          "list says what can be fetched";
@@ -54,15 +50,15 @@ void check_name(const std::string& name) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
            c == '_' || c == '.';
   };
-  if (!name.empty() && name.front() != '.' && std::all_of(name.begin(), name.end(), plain)) return;
+  if (!name.empty() && name.front() != '.' && std::ranges::all_of(name, plain)) return;
   throw ConfigError("dataset: name is '" + name +
                     "', allowed are letters, digits, '-', '_' and '.', not a path; files "
                     "elsewhere are read by idx, csv or npy");
 }
 
-class DatasetByName final : public privgrad::DataSource, public privgrad::StreamedRows {
+class DatasetByName final : public DataSource, public StreamedRows {
  public:
-  explicit DatasetByName(const privgrad::Params& params)
+  explicit DatasetByName(const Params& params)
       : name_(params.text("name")), selection_("dataset", params) {
     check_name(name_);
     if (const Known* k = known(name_)) {
@@ -72,9 +68,9 @@ class DatasetByName final : public privgrad::DataSource, public privgrad::Stream
 
   DataInfo info() override { return source().info(); }
   std::optional<DataInfo> foreseen_info() override { return source().foreseen_info(); }
-  privgrad::Dataset read(Split split) override { return source().read(split); }
+  Dataset read(Split split) override { return source().read(split); }
   std::vector<std::filesystem::path> files() override { return source().files(); }
-  DataInfo stream(const std::function<void(const privgrad::RowBlock&)>& take) override {
+  DataInfo stream(const std::function<void(const RowBlock&)>& take) override {
     return source().stream(take);
   }
 
@@ -94,8 +90,8 @@ class DatasetByName final : public privgrad::DataSource, public privgrad::Stream
   std::unique_ptr<IdxSource> source_;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  std::vector<privgrad::ParamSpec> params = {
+void register_components(Registrar& registrar) {
+  std::vector<ParamSpec> params = {
       param::text("name",
                   "mnist, fashion-mnist, cifar10, or the name of a folder in PRIVGRAD_DATA_DIR. "
                   "Looked for there first, then among what privgrad data fetch has downloaded; "
@@ -111,7 +107,7 @@ void register_components(privgrad::Registrar& registrar) {
            "keep_labels, such a row is an error, and listed as unaccounted.")) {
     params.push_back(std::move(spec));
   }
-  registrar.add<privgrad::DataSource, DatasetByName>({
+  registrar.add<DataSource, DatasetByName>({
       .name = "dataset",
       .summary = "An image data set by its name, from what is on this machine; pixels become 0..1.",
       .reference = "docs/data.md; the data sets' own publications are named by privgrad data list",

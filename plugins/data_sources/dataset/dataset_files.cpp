@@ -10,8 +10,9 @@
 
 namespace {
 
+using namespace privgrad;
+
 namespace fs = std::filesystem;
-using privgrad::IoError;
 
 /// A folder to search, and the possible prefixes of file names there.
 struct Place {
@@ -30,7 +31,7 @@ std::vector<Place> places_of(const std::string& name) {
     places.push_back({own / name, either});
     places.push_back({own, own.filename() == name ? either : std::vector{name + "-"}});
   }
-  if (const fs::path cache = privgrad::dataset_cache(); !cache.empty()) {
+  if (const fs::path cache = dataset_cache(); !cache.empty()) {
     places.push_back({cache / name, either, true});
   }
   return places;
@@ -105,7 +106,7 @@ DatasetFiles find_dataset(const std::string& name, const std::string& hint) {
     const IdxFiles train = split_files(place, {"train"});
     const IdxFiles test = split_files(place, {"t10k", "test"});
     if (is_empty(train) && is_empty(test)) continue;
-    if (place.is_cache && !fs::exists(place.folder / privgrad::kChecksumFile)) {
+    if (place.is_cache && !fs::exists(place.folder / kChecksumFile)) {
       std::string what = place.folder.string();
       what.append(": the data set '").append(name).append("' was not fetched to its end; ");
       throw IoError(what.append("privgrad data fetch ").append(name).append(" continues"));

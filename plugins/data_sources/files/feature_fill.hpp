@@ -60,8 +60,7 @@ class FeatureFill {
 
   static std::optional<std::size_t> first_misfit(std::span<const float> features) {
     if (privgrad::all_finite(features)) return std::nullopt;
-    const auto bad =
-        std::find_if(features.begin(), features.end(), [](float x) { return !std::isfinite(x); });
+    const auto bad = std::ranges::find_if(features, [](float x) { return !std::isfinite(x); });
     return static_cast<std::size_t>(bad - features.begin());
   }
 

@@ -16,6 +16,8 @@
 #include "privgrad/error.hpp"
 
 namespace {
+
+using namespace privgrad;
 std::string reason(int error) { return std::generic_category().message(error); }
 }  // namespace
 
@@ -74,9 +76,7 @@ std::uint64_t InputFile::most_bytes() const noexcept {
              : bytes_on_disk_ * kMostPerByte;
 }
 
-void InputFile::fail(const std::string& what) const {
-  throw privgrad::IoError(path_.string() + ": " + what);
-}
+void InputFile::fail(const std::string& what) const { throw IoError(path_.string() + ": " + what); }
 
 std::size_t InputFile::read(std::span<std::uint8_t> to) {
   if (packing_ == Packing::gzip) return read_gzip(to);

@@ -5,14 +5,14 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cmath>
-#include <limits>
 #include <system_error>
 
 #include "../files/shown_text.hpp"
 #include "privgrad/error.hpp"
 
 namespace {
+
+using namespace privgrad;
 
 constexpr std::uint64_t kMostChunk = std::uint64_t{1} << 30;
 constexpr std::size_t kMostExtents = 32;  // the library's own limit
@@ -48,9 +48,9 @@ H5Array::H5Array(const std::filesystem::path& file, const std::string& name)
     fail("has a shape that cannot be read");
   shape_.assign(sizes.begin(), sizes.begin() + extents);
   for (std::size_t i = 0; i < shape_.size(); ++i) {
-    if (shape_[i] == 0) fail("holds zero elements (" + privgrad::to_text(shape_) + ")");
+    if (shape_[i] == 0) fail("holds zero elements (" + to_text(shape_) + ")");
     if (i > 0 && __builtin_mul_overflow(row_size_, shape_[i], &row_size_))
-      fail("is oversized: " + privgrad::to_text(shape_) + " elements");
+      fail("is oversized: " + to_text(shape_) + " elements");
   }
   if (row_size_ > kMostChunk)
     fail("is oversized: a row has " + std::to_string(row_size_) + " elements");
@@ -59,7 +59,7 @@ H5Array::H5Array(const std::filesystem::path& file, const std::string& name)
 }
 
 void H5Array::fail(const std::string& what) const {
-  throw privgrad::IoError(path_.string() + ": its data set '" + shown_text(name_) + "' " + what);
+  throw IoError(path_.string() + ": its data set '" + shown_text(name_) + "' " + what);
 }
 
 H5Id H5Array::open_file() const {
@@ -67,9 +67,7 @@ H5Id H5Array::open_file() const {
   // names.
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   H5PLset_loading_state(0);
-  const auto refuse = [&](const std::string& what) {
-    throw privgrad::IoError(path_.string() + ": " + what);
-  };
+  const auto refuse = [&](const std::string& what) { throw IoError(path_.string() + ": " + what); };
   struct stat facts = {};
   if (::stat(path_.c_str(), &facts) != 0)
     refuse("cannot be opened: " + std::generic_category().message(errno));

@@ -10,15 +10,14 @@
 
 namespace {
 
-namespace param = privgrad::param;
-using privgrad::Dataset;
+using namespace privgrad;
 
 constexpr std::uint64_t kMostInMemory = std::uint64_t{1} << 33;
 
 /// The place of the rows of a split.
 class Place {
  public:
-  explicit Place(const privgrad::Params& params)
+  explicit Place(const Params& params)
       : file_(params.path("file")),
         features_(params.text("features")),
         targets_(params.text("targets")) {}
@@ -27,9 +26,8 @@ class Place {
   H5Array open_features(bool) const { return {file_, features_}; }
   H5Array open_targets() const { return {file_, targets_}; }
 
-  std::vector<privgrad::RowOrigin> origins_of(const H5Array& features,
-                                              const H5Array& targets) const {
-    const std::string file = privgrad::file_identity(file_);
+  std::vector<RowOrigin> origins_of(const H5Array& features, const H5Array& targets) const {
+    const std::string file = file_identity(file_);
     return {{file, file_.string(), features.place()}, {file, file_.string(), targets.place()}};
   }
 
@@ -43,7 +41,7 @@ class Place {
 
 class Hdf5 final : public ArraySource<Place, H5Array> {
  public:
-  explicit Hdf5(const privgrad::Params& params) : ArraySource("hdf5", params) {}
+  explicit Hdf5(const Params& params) : ArraySource("hdf5", params) {}
 
   std::vector<std::filesystem::path> files() override {
     std::vector<std::filesystem::path> all = {train().file()};
@@ -65,7 +63,7 @@ class Hdf5 final : public ArraySource<Place, H5Array> {
       features.fail("is oversized: more than " + std::to_string(kMostInMemory) +
                     " elements are not read into memory; say streaming: true");
     }
-    const privgrad::ExampleShape example{outline.features, task().classes()};
+    const ExampleShape example{outline.features, task().classes()};
     if (features.is_bytes()) {
       std::vector<std::uint8_t> bytes;
       read_bytes(features, 0, features.rows(), bytes);
@@ -98,7 +96,7 @@ class Hdf5 final : public ArraySource<Place, H5Array> {
   }
 };
 
-std::vector<privgrad::ParamSpec> place_params() {
+std::vector<ParamSpec> place_params() {
   return {
       param::path("file", "An HDF5 file.").example("train.h5"),
       param::text(
@@ -109,8 +107,8 @@ std::vector<privgrad::ParamSpec> place_params() {
       param::text("targets", "The data set [rows] in it.").defaults_to("/targets")};
 }
 
-void register_components(privgrad::Registrar& registrar) {
-  registrar.add<privgrad::DataSource, Hdf5>({
+void register_components(Registrar& registrar) {
+  registrar.add<DataSource, Hdf5>({
       .name = "hdf5",
       .summary = "Features and targets from data sets of HDF5 files.",
       .reference = "HDF5 File Format Specification 3.0; the HDF5 library reads them",

@@ -1,5 +1,4 @@
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -8,23 +7,18 @@
 
 namespace {
 
-using privgrad::DataInfo;
-using privgrad::Dataset;
-using privgrad::Split;
-namespace param = privgrad::param;
+using namespace privgrad;
 
-IdxFiles files_of(const privgrad::Params& params) {
-  return {params.path("images"), params.path("labels")};
-}
+IdxFiles files_of(const Params& params) { return {params.path("images"), params.path("labels")}; }
 
-std::optional<IdxFiles> test_files_of(const privgrad::Params& params) {
+std::optional<IdxFiles> test_files_of(const Params& params) {
   if (!params.has("test")) return std::nullopt;
   return files_of(params.object("test"));
 }
 
-class Idx final : public privgrad::DataSource, public privgrad::StreamedRows {
+class Idx final : public DataSource, public StreamedRows {
  public:
-  explicit Idx(const privgrad::Params& params)
+  explicit Idx(const Params& params)
       : source_(files_of(params.object("train")), test_files_of(params),
                 IdxSelection("idx", params)) {}
 
@@ -32,7 +26,7 @@ class Idx final : public privgrad::DataSource, public privgrad::StreamedRows {
   std::optional<DataInfo> foreseen_info() override { return source_.foreseen_info(); }
   Dataset read(Split split) override { return source_.read(split); }
   std::vector<std::filesystem::path> files() override { return source_.files(); }
-  DataInfo stream(const std::function<void(const privgrad::RowBlock&)>& take) override {
+  DataInfo stream(const std::function<void(const RowBlock&)>& take) override {
     return source_.stream(take);
   }
 
@@ -40,15 +34,15 @@ class Idx final : public privgrad::DataSource, public privgrad::StreamedRows {
   IdxSource source_;
 };
 
-std::vector<privgrad::ParamSpec> file_params() {
+std::vector<ParamSpec> file_params() {
   return {param::path("images", "IDX file of unsigned bytes, [examples, extents...].")
               .example("train-images-idx3-ubyte.gz"),
           param::path("labels", "IDX file of unsigned bytes, [examples].")
               .example("train-labels-idx1-ubyte.gz")};
 }
 
-void register_components(privgrad::Registrar& registrar) {
-  std::vector<privgrad::ParamSpec> params = {
+void register_components(Registrar& registrar) {
+  std::vector<ParamSpec> params = {
       param::object("train", "The training files.", file_params()),
       param::object("test", "The test files; without them there is no test split.", file_params())
           .optional(),
@@ -60,7 +54,7 @@ void register_components(privgrad::Registrar& registrar) {
            "an error, and listed as unaccounted.")) {
     params.push_back(std::move(spec));
   }
-  registrar.add<privgrad::DataSource, Idx>({
+  registrar.add<DataSource, Idx>({
       .name = "idx",
       .summary = "Images and labels in the IDX format of MNIST, plain or gzip; pixels become 0..1.",
       .reference = "LeCun, Cortes and Burges, 'The MNIST database', section on the file formats",

@@ -10,15 +10,9 @@
 #include "privgrad/data_files.hpp"
 #include "privgrad/error.hpp"
 
-using privgrad::ConfigError;
-using privgrad::DataInfo;
-using privgrad::Dataset;
-using privgrad::IoError;
-using privgrad::Shape;
-using privgrad::Split;
-namespace param = privgrad::param;
-
 namespace {
+
+using namespace privgrad;
 
 constexpr float kScale = 1.0f / 255.0f;
 
@@ -72,7 +66,7 @@ struct IdxFile {
     }
     if (images ? extents.size() < 2 : extents.size() != 1) {
       file.fail("has " + std::to_string(extents.size()) + " extent(s) (" +
-                (extents.empty() ? "none" : privgrad::to_text(extents)) + "), " + expected);
+                (extents.empty() ? "none" : to_text(extents)) + "), " + expected);
     }
     if (rows() == 0) file.fail("holds zero examples");
     check_size(most_bytes);
@@ -82,14 +76,13 @@ struct IdxFile {
   void row(std::vector<std::uint8_t>* to) {
     const std::uint64_t got = to != nullptr ? file.append(*to, row_bytes) : file.skip(row_bytes);
     if (got < row_bytes) {
-      file.fail("is truncated: the header promises " + privgrad::to_text(extents) + " bytes");
+      file.fail("is truncated: the header promises " + to_text(extents) + " bytes");
     }
   }
 
   void end() {
     if (!file.at_end()) {
-      file.fail("has more bytes than the " + privgrad::to_text(extents) +
-                " that its header promises");
+      file.fail("has more bytes than the " + to_text(extents) + " that its header promises");
     }
   }
 
@@ -97,7 +90,7 @@ struct IdxFile {
   /// Checks, before memory is allocated, that the file can contain what the header announces.
   void check_size(std::uint64_t most_bytes) {
     for (std::size_t i = 1; i < extents.size(); ++i) {
-      if (extents[i] == 0) file.fail("has an extent of 0 (" + privgrad::to_text(extents) + ")");
+      if (extents[i] == 0) file.fail("has an extent of 0 (" + to_text(extents) + ")");
       if (__builtin_mul_overflow(row_bytes, std::uint64_t{extents[i]}, &row_bytes))
         oversized(most_bytes);
     }
@@ -106,28 +99,27 @@ struct IdxFile {
     // A row must fit into memory, whatever the number of rows.
     if (promised > most_bytes || row_bytes > kMostFileBytes) oversized(most_bytes);
     if (promised > file.most_bytes()) {
-      file.fail("is truncated: the header promises " + privgrad::to_text(extents) +
+      file.fail("is truncated: the header promises " + to_text(extents) +
                 " bytes, but the file has " + std::to_string(file.bytes_on_disk()) +
                 (file.compressed() ? " (compressed)" : ""));
     }
   }
 
   [[noreturn]] void oversized(std::uint64_t most_bytes) {
-    file.fail("is oversized: the header promises " + privgrad::to_text(extents) +
-              " bytes, at most " + std::to_string(std::min(most_bytes, kMostFileBytes)) +
-              " are read" + (row_bytes > kMostFileBytes ? " of a row" : ""));
+    file.fail("is oversized: the header promises " + to_text(extents) + " bytes, at most " +
+              std::to_string(std::min(most_bytes, kMostFileBytes)) + " are read" +
+              (row_bytes > kMostFileBytes ? " of a row" : ""));
   }
 };
 
-std::optional<std::size_t> optional_size(const privgrad::Params& params, std::string_view name) {
+std::optional<std::size_t> optional_size(const Params& params, std::string_view name) {
   if (!params.has(name)) return std::nullopt;
   return static_cast<std::size_t>(params.integer(name));
 }
 
 }  // namespace
 
-std::vector<privgrad::ParamSpec> IdxSelection::params(std::string classes_doc,
-                                                      std::string fill_doc) {
+std::vector<ParamSpec> IdxSelection::params(std::string classes_doc, std::string fill_doc) {
   return {
       param::list(
           "keep_labels",
@@ -150,7 +142,7 @@ std::vector<privgrad::ParamSpec> IdxSelection::params(std::string classes_doc,
   };
 }
 
-IdxSelection::IdxSelection(std::string_view component, const privgrad::Params& params)
+IdxSelection::IdxSelection(std::string_view component, const Params& params)
     : component_(component),
       limit_(optional_size(params, "limit")),
       test_limit_(optional_size(params, "test_limit")),
@@ -222,9 +214,9 @@ DataInfo IdxSource::foreseen_info() const {
   const auto origins = [](const IdxFiles& files, std::size_t first,
                           std::optional<std::size_t> rows) {
     const std::size_t end = rows ? first + *rows : std::numeric_limits<std::size_t>::max();
-    return std::vector<privgrad::RowOrigin>{
-        {privgrad::file_identity(files.images), files.images.string(), {}, first, end},
-        {privgrad::file_identity(files.labels), files.labels.string(), {}, first, end}};
+    return std::vector<RowOrigin>{
+        {file_identity(files.images), files.images.string(), {}, first, end},
+        {file_identity(files.labels), files.labels.string(), {}, first, end}};
   };
   info.train_origins = origins(train_, 0, selection_.limit());
   if (test_) {
@@ -264,8 +256,8 @@ DataInfo IdxSource::info() {
 
 std::string IdxSource::remark(const IdxFiles& files, const Outline& outline) const {
   if (selection_.by_label()) return "";
-  const auto count = std::count_if(outline.wanted_rows.begin(), outline.wanted_rows.end(),
-                                   [&](auto row) { return outline.labels[row] >= classes(); });
+  const auto count = std::ranges::count_if(
+      outline.wanted_rows, [&](auto row) { return outline.labels[row] >= classes(); });
   if (count == 0) return "";
   return files.labels.string() + ": " + std::to_string(count) + " of " +
          std::to_string(outline.wanted_rows.size()) +
@@ -292,9 +284,8 @@ void IdxSource::outline() {
   if (test_) {
     test = outline_of(*test_, selection_.test_skip().value_or(0), selection_.test_limit());
     if (test->features != train.features) {
-      throw IoError(test_->images.string() + ": holds images of " +
-                    privgrad::to_text(test->features) + ", expected " +
-                    privgrad::to_text(train.features) + " as in " + train_.images.string());
+      throw IoError(test_->images.string() + ": holds images of " + to_text(test->features) +
+                    ", expected " + to_text(train.features) + " as in " + train_.images.string());
     }
   }
   if (!selection_.classes()) classes_in_labels_ = count_classes(train_, train);
@@ -390,13 +381,13 @@ Dataset IdxSource::read(const IdxFiles& files, const Outline& outline) const {
   std::optional<Dataset> all;
   read_rows(files, outline, std::numeric_limits<std::size_t>::max(),
             [&](std::vector<std::uint8_t>& pixels, std::vector<float>& targets, std::size_t) {
-              all.emplace(privgrad::ExampleShape{outline.features, classes()}, std::move(pixels),
-                          kScale, std::move(targets));
+              all.emplace(ExampleShape{outline.features, classes()}, std::move(pixels), kScale,
+                          std::move(targets));
             });
   return *std::move(all);
 }
 
-DataInfo IdxSource::stream(const std::function<void(const privgrad::RowBlock&)>& take) {
+DataInfo IdxSource::stream(const std::function<void(const RowBlock&)>& take) {
   constexpr std::size_t kBlock = std::size_t{1} << 20;
   is_streamed_ = true;
   DataInfo info = this->info();

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,13 +24,9 @@
 
 namespace {
 
+using namespace privgrad;
+
 namespace fs = std::filesystem;
-namespace param = privgrad::param;
-using privgrad::ConfigError;
-using privgrad::DataInfo;
-using privgrad::Dataset;
-using privgrad::IoError;
-using privgrad::Split;
 
 constexpr float kScale = 1.0f / 255.0f;
 constexpr std::uint64_t kMostFileBytes = std::uint64_t{1} << 28;
@@ -96,10 +91,10 @@ void read_image(const fs::path& path, const Form& form, std::span<std::uint8_t> 
                        "; say resize: true if others are to become so");
     }
     if (!fits) picture = resized(picture, form.height, form.width);
-    std::copy(picture.pixels.begin(), picture.pixels.end(), to.begin());
+    std::ranges::copy(picture.pixels, to.begin());
   } catch (const BadPicture& problem) {
     if (!form.blanks) fail(path, problem.what());
-    std::fill(to.begin(), to.end(), std::uint8_t{0});
+    std::ranges::fill(to, std::uint8_t{0});
   }
 }
 
@@ -128,15 +123,15 @@ std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
     at.increment(failure);
     if (failure) fail(folder, "cannot be read: " + failure.message());
   }
-  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
+  std::ranges::sort(entries, [](const auto& a, const auto& b) {
     return a.path().filename().native() < b.path().filename().native();
   });
   return entries;
 }
 
-class Images final : public privgrad::DataSource, public privgrad::StreamedRows {
+class Images final : public DataSource, public StreamedRows {
  public:
-  explicit Images(const privgrad::Params& params)
+  explicit Images(const Params& params)
       : params_(params),
         train_folder_(params.path("train")),
         classes_(params.texts("classes")),
@@ -165,13 +160,12 @@ class Images final : public privgrad::DataSource, public privgrad::StreamedRows 
 
   std::optional<DataInfo> foreseen_info() override {
     DataInfo info;
-    info.shape.features = form_.channels == 1
-                              ? privgrad::Shape{form_.height, form_.width}
-                              : privgrad::Shape{form_.height, form_.width, form_.channels};
+    info.shape.features = form_.channels == 1 ? Shape{form_.height, form_.width}
+                                              : Shape{form_.height, form_.width, form_.channels};
     info.shape.classes = classes_.size();
     info.has_test_split = test_folder_.has_value();
     const auto origin = [](const std::filesystem::path& folder) {
-      return privgrad::RowOrigin{privgrad::file_identity(folder), folder.string()};
+      return RowOrigin{file_identity(folder), folder.string()};
     };
     info.train_origins = {origin(train_folder_)};
     if (test_folder_) info.test_origins = {origin(*test_folder_)};
@@ -209,7 +203,7 @@ class Images final : public privgrad::DataSource, public privgrad::StreamedRows 
     return all;
   }
 
-  DataInfo stream(const std::function<void(const privgrad::RowBlock&)>& take) override {
+  DataInfo stream(const std::function<void(const RowBlock&)>& take) override {
     DataInfo told = info();
     const auto all = static_cast<double>(train_.size() + test_.size());
     constexpr std::size_t kBlock = std::size_t{1} << 22;
@@ -234,7 +228,7 @@ class Images final : public privgrad::DataSource, public privgrad::StreamedRows 
   }
 
  private:
-  static Form form_of(const privgrad::Params& params) {
+  static Form form_of(const Params& params) {
     const std::vector<std::int64_t> size = params.integers("image_size");
     if (size.size() != 2)
       throw ConfigError("images: image_size has " + std::to_string(size.size()) +
@@ -290,7 +284,7 @@ class Images final : public privgrad::DataSource, public privgrad::StreamedRows 
       if (!entry.is_directory(unknown))
         fail(entry.path(), "is a file beside the folders of classes, expected in one of them");
       if (std::erase(missing, name) > 0) continue;
-      const std::string nearest = privgrad::nearest_name(name, classes_);
+      const std::string nearest = nearest_name(name, classes_);
       fail(entry.path(), "is a folder that classes does not name" +
                              (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
     }
@@ -312,15 +306,15 @@ class Images final : public privgrad::DataSource, public privgrad::StreamedRows 
     return targets;
   }
 
-  privgrad::Value reading() const {
-    privgrad::Value value{privgrad::Value::Object{}};
-    for (const auto& member : std::get<privgrad::Value::Object>(params_.value().data())) {
+  Value reading() const {
+    Value value{Value::Object{}};
+    for (const auto& member : std::get<Value::Object>(params_.value().data())) {
       if (member.key != "train" && member.key != "test") value.set(member.key, member.value);
     }
     return value;
   }
 
-  privgrad::Params params_;
+  Params params_;
   fs::path train_folder_;
   std::optional<fs::path> test_folder_;
   std::vector<std::string> classes_;
@@ -329,53 +323,48 @@ class Images final : public privgrad::DataSource, public privgrad::StreamedRows 
   std::vector<Image> train_, test_;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  registrar.add<privgrad::DataSource, Images>(
-      {
-          .name = "images",
-          .summary = "PNG and JPEG files, in a folder for each class; pixels become 0..1.",
-          .reference = "ISO/IEC 15948 (PNG), ITU-T T.81 (JPEG); libpng and libjpeg-turbo read them",
-          .params =
-              {
-                  param::path("train",
-                              "Folder of the training images, with one folder for each class.")
-                      .of_folder()
-                      .example("train"),
-                  param::path("test", "The same for the test images; without it there are none.")
-                      .of_folder()
-                      .optional(),
-                  param::list("classes",
-                              "The names of the folders, in the order of the classes' numbers.",
-                              param::text("name", "The name of a folder."))
-                      .at_least_items(2)
-                      .example(privgrad::Value(privgrad::Value::List{"cat", "dog"})),
-                  param::list("image_size", "Height and width of every image, in pixels.",
-                              param::integer("extent", "A number of pixels.")
-                                  .at_least(1)
-                                  .at_most(static_cast<double>(kMostExtent)))
-                      .at_least_items(2)
-                      .example(privgrad::Value(privgrad::Value::List{2, 3})),
-                  param::
-                      integer("channels",
-                              "Of every image: 3 (red, green, blue; grey ones become three equal "
-                              "channels) or 1 (grey; colours become grey by their luma).")
-                          .at_least(1)
-                          .at_most(3)
-                          .defaults_to(3),
-                  param::
-                      boolean("resize",
-                              "Whether images of another size become this one (bilinear), instead "
-                              "of counting as bad.")
-                          .defaults_to(false),
-                  param::
-                      text("bad_image",
-                           "What becomes of a file that cannot be read as such an image. error: "
-                           "it ends the run, so that a run that does not end tells that every "
-                           "image is valid (listed as unaccounted). blank: it is black.")
-                          .one_of({"error", "blank"})
-                          .defaults_to("error"),
-              },
-      });
+void register_components(Registrar& registrar) {
+  registrar.add<DataSource, Images>({
+      .name = "images",
+      .summary = "PNG and JPEG files, in a folder for each class; pixels become 0..1.",
+      .reference = "ISO/IEC 15948 (PNG), ITU-T T.81 (JPEG); libpng and libjpeg-turbo read them",
+      .params =
+          {
+              param::path("train", "Folder of the training images, with one folder for each class.")
+                  .of_folder()
+                  .example("train"),
+              param::path("test", "The same for the test images; without it there are none.")
+                  .of_folder()
+                  .optional(),
+              param::list("classes",
+                          "The names of the folders, in the order of the classes' numbers.",
+                          param::text("name", "The name of a folder."))
+                  .at_least_items(2)
+                  .example(Value(Value::List{"cat", "dog"})),
+              param::list("image_size", "Height and width of every image, in pixels.",
+                          param::integer("extent", "A number of pixels.")
+                              .at_least(1)
+                              .at_most(static_cast<double>(kMostExtent)))
+                  .at_least_items(2)
+                  .example(Value(Value::List{2, 3})),
+              param::integer("channels",
+                             "Of every image: 3 (red, green, blue; grey ones become three equal "
+                             "channels) or 1 (grey; colours become grey by their luma).")
+                  .at_least(1)
+                  .at_most(3)
+                  .defaults_to(3),
+              param::boolean("resize",
+                             "Whether images of another size become this one (bilinear), instead "
+                             "of counting as bad.")
+                  .defaults_to(false),
+              param::text("bad_image",
+                          "What becomes of a file that cannot be read as such an image. error: "
+                          "it ends the run, so that a run that does not end tells that every "
+                          "image is valid (listed as unaccounted). blank: it is black.")
+                  .one_of({"error", "blank"})
+                  .defaults_to("error"),
+          },
+  });
 }
 
 }  // namespace

@@ -22,14 +22,7 @@
 
 namespace {
 
-using privgrad::ConfigError;
-using privgrad::DataInfo;
-using privgrad::Dataset;
-using privgrad::IoError;
-using privgrad::MemoryTable;
-using privgrad::Split;
-using privgrad::Value;
-namespace param = privgrad::param;
+using namespace privgrad;
 
 constexpr const char* kSample = "sample";
 
@@ -42,9 +35,9 @@ MemoryTable sample_table() {
   return {{2, 3}, std::span<const float>(numbers), targets, nullptr};
 }
 
-MemoryTable table_of(const privgrad::Params& params, bool as_columns) {
+MemoryTable table_of(const Params& params, bool as_columns) {
   const std::string& name = params.text("table");
-  auto lent = privgrad::find_memory_table(name);
+  auto lent = find_memory_table(name);
   if (!lent && name == kSample) lent = sample_table();
   if (lent && lent->columns.empty() == as_columns) {
     throw ConfigError("memory: the table '" + name + "' is lent as " +
@@ -59,14 +52,14 @@ MemoryTable table_of(const privgrad::Params& params, bool as_columns) {
 }
 
 /// The names in a parameter; empty if it is not given.
-std::vector<std::string> names(const privgrad::Params& params, const char* key) {
+std::vector<std::string> names(const Params& params, const char* key) {
   return params.has(key) ? params.texts(key) : std::vector<std::string>{};
 }
 
 std::size_t rows_of(const MemoryTable& table) {
   const std::size_t count =
       std::visit([](const auto numbers) { return numbers.size(); }, table.numbers);
-  return count / privgrad::element_count(table.features);
+  return count / element_count(table.features);
 }
 
 /// A split as it was found.
@@ -77,19 +70,19 @@ struct Rows {
 };
 
 /// The place of rows in memory, which distinguishes two parts of one array.
-privgrad::RowOrigin origin(const char* split, const MemoryTable& table) {
+RowOrigin origin(const char* split, const MemoryTable& table) {
   const auto place = [&](const auto& numbers) {
     const auto first = reinterpret_cast<std::size_t>(numbers.data());
-    return privgrad::RowOrigin{"memory", split, {}, first, first + numbers.size_bytes()};
+    return RowOrigin{"memory", split, {}, first, first + numbers.size_bytes()};
   };
   return table.columns.empty() ? std::visit(place, table.numbers)
                                : place(table.columns.front().offsets);
 }
 
 /// The same for test rows. A program that lends copies states itself what they are copies of.
-std::vector<privgrad::RowOrigin> test_origins(const privgrad::Params& params,
-                                              const MemoryTable& train, const MemoryTable& test) {
-  std::vector<privgrad::RowOrigin> origins{origin("test", test)};
+std::vector<RowOrigin> test_origins(const Params& params, const MemoryTable& train,
+                                    const MemoryTable& test) {
+  std::vector<RowOrigin> origins{origin("test", test)};
   if (test.shares_rows_with == params.object("train").text("table"))
     origins.push_back(origin("train", train));
   return origins;
@@ -109,7 +102,7 @@ class LentRows {
 /// Rows of numbers, which directly are examples.
 class Arrays final : public LentRows {
  public:
-  explicit Arrays(const privgrad::Params& params)
+  explicit Arrays(const Params& params)
       : params_(params),
         task_("memory", params),
         fill_("memory", params),
@@ -202,8 +195,8 @@ class Arrays final : public LentRows {
     if (params_.has("test")) {
       Rows test = rows_found("test");
       if (test.table.features != train.table.features) {
-        throw IoError("memory: test: holds examples of " + privgrad::to_text(test.table.features) +
-                      ", expected " + privgrad::to_text(train.table.features) + " as in train");
+        throw IoError("memory: test: holds examples of " + to_text(test.table.features) +
+                      ", expected " + to_text(train.table.features) + " as in train");
       }
       test_ = std::move(test);
     }
@@ -237,7 +230,7 @@ class Arrays final : public LentRows {
     const auto bad = FeatureFill::first_misfit(*lent);
     if (!bad) return;
     if (!fill_.is_declared()) {
-      const std::size_t width = privgrad::element_count(table.features);
+      const std::size_t width = element_count(table.features);
       throw IoError("memory: " + std::string(split) + ": row " + std::to_string(*bad / width) +
                     ", feature " + std::to_string(*bad % width) + " is not a finite number" +
                     FeatureFill::remedy());
@@ -250,7 +243,7 @@ class Arrays final : public LentRows {
 
   void check(const std::string& split, const MemoryTable& table) const {
     const std::string where = "memory: " + split + ": ";
-    const std::size_t width = privgrad::element_count(table.features);
+    const std::size_t width = element_count(table.features);
     if (!feature_names_.empty() && feature_names_.size() != width) {
       throw IoError(where + "has " + std::to_string(width) + " features an example, but " +
                     std::to_string(feature_names_.size()) + " feature_names are given");
@@ -268,7 +261,7 @@ class Arrays final : public LentRows {
                           std::vector<std::string>& remarks) const {
     const auto* numbers = std::get_if<std::span<const float>>(&rows.table.numbers);
     if (numbers == nullptr || !fill_.is_declared()) return;
-    const std::size_t width = privgrad::element_count(rows.table.features);
+    const std::size_t width = element_count(rows.table.features);
     for (std::size_t feature = 0; feature < std::min(width, numbers->size()); ++feature) {
       std::size_t at = feature;
       while (at < numbers->size() && !std::isfinite((*numbers)[at])) at += width;
@@ -283,7 +276,7 @@ class Arrays final : public LentRows {
   Dataset dataset(const char* split, const Rows& rows) const {
     MemoryTable table = rows.table;
     fit_features(split, table);
-    const privgrad::ExampleShape shape{table.features, task_.classes()};
+    const ExampleShape shape{table.features, task_.classes()};
     std::vector<float> targets = rows.targets;
     if (!has_targets_) targets.assign(rows_of(table), 0.0f);
     if (const auto* reals = std::get_if<std::span<const float>>(&table.numbers))
@@ -304,7 +297,7 @@ class Arrays final : public LentRows {
     return value;
   }
 
-  privgrad::Params params_;
+  Params params_;
   TargetTask task_;
   FeatureFill fill_;
   float scale_;
@@ -316,7 +309,7 @@ class Arrays final : public LentRows {
 /// Rows of texts, declared like those of a file.
 class Columns final : public LentRows, private TableParts {
  public:
-  explicit Columns(const privgrad::Params& params)
+  explicit Columns(const Params& params)
       : params_(params), table_(checked(params), form_of(params), *this) {}
 
   DataInfo info() override { return with_shared_rows(table_.info()); }
@@ -330,7 +323,7 @@ class Columns final : public LentRows, private TableParts {
   std::vector<std::string> notes() override { return notes_; }
 
  private:
-  static const privgrad::Params& checked(const privgrad::Params& params) {
+  static const Params& checked(const Params& params) {
     if (!params.has("target"))
       throw ConfigError("memory: columns is given, but not target, which column to predict");
     for (const char* key : {"feature_names", "feature_fill", "scale"}) {
@@ -340,7 +333,7 @@ class Columns final : public LentRows, private TableParts {
     return params;
   }
 
-  static TableForm form_of(const privgrad::Params& params) {
+  static TableForm form_of(const Params& params) {
     TableForm form{.has_targets = !params.boolean("unlabelled"),
                    .is_well_formed = true,
                    .missing = params.texts("missing"),
@@ -372,22 +365,22 @@ class Columns final : public LentRows, private TableParts {
     return split == Split::train ? "memory: train" : "memory: test";
   }
 
-  privgrad::Params params_;
+  Params params_;
   std::shared_ptr<const MemoryTable> train_, test_;
   DeclaredTable table_;
   std::vector<std::string> notes_;
 };
 
 /// Whether the training rows belong to a table with columns, declared or yet to be.
-bool has_columns(const privgrad::Params& params) {
+bool has_columns(const Params& params) {
   if (params.has("columns")) return true;
-  const auto lent = privgrad::find_memory_table(params.object("train").text("table"));
+  const auto lent = find_memory_table(params.object("train").text("table"));
   return lent && !lent->columns.empty() && params.has("target");
 }
 
-class Memory final : public privgrad::DataSource {
+class Memory final : public DataSource {
  public:
-  explicit Memory(const privgrad::Params& params) {
+  explicit Memory(const Params& params) {
     if (has_columns(params)) {
       rows_ = std::make_unique<Columns>(params);
     } else {
@@ -405,15 +398,15 @@ class Memory final : public privgrad::DataSource {
   std::unique_ptr<LentRows> rows_;
 };
 
-std::vector<privgrad::ParamSpec> table_params() {
+std::vector<ParamSpec> table_params() {
   return {param::text("table",
                       "The name under which the program has lent it; sample: a public one that is "
                       "always there.")
               .example("sample")};
 }
 
-void register_components(privgrad::Registrar& registrar) {
-  std::vector<privgrad::ParamSpec> params = {
+void register_components(Registrar& registrar) {
+  std::vector<ParamSpec> params = {
       columns_param("Of a table that is lent as columns. Declared, no row can end a run"),
       split_param(),
       missing_param(),
@@ -441,7 +434,7 @@ void register_components(privgrad::Registrar& registrar) {
                   "What features are multiplied by, whatever their type: 1/255 for the "
                   "bytes of images. feature_fill is in these units.")
           .optional());
-  registrar.add<privgrad::DataSource, Memory>({
+  registrar.add<DataSource, Memory>({
       .name = "memory",
       .summary = "Features and targets that the program holds in memory, without a copy.",
       .reference = "privgrad/memory_tables.hpp; the Python package lends arrays and tables",

@@ -19,7 +19,7 @@ std::vector<std::string> MemoryRows::read_names() {
     if (column.name.size() > kLongestName)
       fail("the name " + in_quotes(column.name) + " is longer than " +
            std::to_string(kLongestName) + " bytes");
-    if (std::find(names.begin(), names.end(), column.name) != names.end())
+    if (std::ranges::find(names, column.name) != names.end())
       fail("two columns have the name " + in_quotes(column.name));
     names.push_back(column.name);
   }

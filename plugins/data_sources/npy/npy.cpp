@@ -11,14 +11,12 @@
 
 namespace {
 
-using privgrad::ConfigError;
-using privgrad::Dataset;
-namespace param = privgrad::param;
+using namespace privgrad;
 
 /// The places of the arrays of a split.
 class Files {
  public:
-  explicit Files(const privgrad::Params& params)
+  explicit Files(const Params& params)
       : features_(params.path("features")), targets_(params.path("targets")) {
     if (params.has("features_array")) features_array_ = params.text("features_array");
     if (params.has("targets_array")) targets_array_ = params.text("targets_array");
@@ -31,10 +29,9 @@ class Files {
   NpyFile open_targets() const { return {targets_, targets_array_}; }
 
   /// The arrays by the archives' names, in whatever form the manifest spells them.
-  std::vector<privgrad::RowOrigin> origins_of(const NpyFile& features,
-                                              const NpyFile& targets) const {
-    return {{privgrad::file_identity(features_), features_.string(), features.member()},
-            {privgrad::file_identity(targets_), targets_.string(), targets.member()}};
+  std::vector<RowOrigin> origins_of(const NpyFile& features, const NpyFile& targets) const {
+    return {{file_identity(features_), features_.string(), features.member()},
+            {file_identity(targets_), targets_.string(), targets.member()}};
   }
 
   std::string targets_name() const { return targets_.string(); }
@@ -47,7 +44,7 @@ class Files {
 
 class Npy final : public ArraySource<Files, NpyFile> {
  public:
-  explicit Npy(const privgrad::Params& params) : ArraySource("npy", params) {}
+  explicit Npy(const Params& params) : ArraySource("npy", params) {}
 
   std::vector<std::filesystem::path> files() override {
     std::vector<std::filesystem::path> all = train().files();
@@ -65,7 +62,7 @@ class Npy final : public ArraySource<Files, NpyFile> {
   Dataset read(const Files& files, const ArrayOutline& outline) const override {
     NpyFile features = files.open_features(false);
     check_unchanged(features, outline);
-    const privgrad::ExampleShape example{outline.features, task().classes()};
+    const ExampleShape example{outline.features, task().classes()};
     if (features.is_bytes()) return Dataset(example, features.bytes(), 1.0f, outline.targets);
     if (fill().is_declared()) features.take_any_number();
     std::vector<float> reals = features.reals();
@@ -80,22 +77,22 @@ class Npy final : public ArraySource<Files, NpyFile> {
           "is in Fortran order, so that no row is there before the last element is read, and "
           "cannot be streamed; save numpy.ascontiguousarray(...) of it, or leave streaming out");
     }
-    return std::max<std::size_t>(1, elements / privgrad::element_count(example_of(features)));
+    return std::max<std::size_t>(1, elements / element_count(example_of(features)));
   }
 
   void read_bytes(NpyFile& features, std::size_t, std::size_t rows,
                   std::vector<std::uint8_t>& to) const override {
-    features.append_bytes(to, rows * privgrad::element_count(example_of(features)));
+    features.append_bytes(to, rows * element_count(example_of(features)));
   }
 
   void read_reals(NpyFile& features, std::size_t, std::size_t rows,
                   std::vector<float>& to) const override {
-    features.append_reals(to, rows * privgrad::element_count(example_of(features)));
+    features.append_reals(to, rows * element_count(example_of(features)));
     fill().fit(to);
   }
 };
 
-std::vector<privgrad::ParamSpec> file_params() {
+std::vector<ParamSpec> file_params() {
   return {
       param::path("features",
                   "Array file [rows, extents...] of booleans, integers or reals, of any width, "
@@ -109,8 +106,8 @@ std::vector<privgrad::ParamSpec> file_params() {
           .optional()};
 }
 
-void register_components(privgrad::Registrar& registrar) {
-  registrar.add<privgrad::DataSource, Npy>({
+void register_components(Registrar& registrar) {
+  registrar.add<DataSource, Npy>({
       .name = "npy",
       .summary = "Features and targets from NumPy array files (.npy, .npz).",
       .reference = "NEP 1, a simple file format for NumPy arrays; versions 1.0 to 3.0",

@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <utility>
 
 #include "../files/append_bytes.hpp"
 #include "../files/input_file.hpp"
 #include "privgrad/error.hpp"
 
 namespace {
+
+using namespace privgrad;
 
 class PlainBytes final : public NpyBytes {
  public:
@@ -29,7 +30,7 @@ class PlainBytes final : public NpyBytes {
 
 }  // namespace
 
-void NpyBytes::fail(const std::string& what) const { throw privgrad::IoError(who() + what); }
+void NpyBytes::fail(const std::string& what) const { throw IoError(who() + what); }
 
 std::uint64_t NpyBytes::append(std::vector<std::uint8_t>& to, std::uint64_t count) {
   return append_bytes(to, count, [this](std::span<std::uint8_t> part) { return read(part); });

@@ -7,18 +7,17 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <optional>
 #include <span>
-#include <string_view>
 #include <utility>
 
 #include "../files/feature_fill.hpp"
-#include "../files/input_file.hpp"
 #include "../files/shown_text.hpp"
 
 #include "privgrad/value.hpp"
 
 namespace {
+
+using namespace privgrad;
 
 static_assert(std::endian::native == std::endian::little, "elements are copied as they lie");
 
@@ -59,8 +58,8 @@ class HeaderParser {
     return header;
   }
 
-  privgrad::Shape parse_shape() {
-    privgrad::Shape shape;
+  Shape parse_shape() {
+    Shape shape;
     expect('(');
     while (!accept(')')) {
       std::size_t extent = 0;
@@ -164,7 +163,7 @@ NpyFile::NpyFile(const std::filesystem::path& path, const std::optional<std::str
 void NpyFile::read_type(std::string_view descr) {
   // Quote, byte order, kind, width, quote.
   const bool has_form = descr.size() == 5 && descr.front() == '\'' && descr.back() == '\'';
-  const auto known = std::find_if(kKinds.begin(), kKinds.end(), [&](const KnownKind& kind) {
+  const auto known = std::ranges::find_if(kKinds, [&](const KnownKind& kind) {
     return has_form && kind.letter == descr[2] && kind.widths.find(descr[3]) != kind.widths.npos;
   });
   const char order = has_form ? descr[1] : '?';
@@ -207,7 +206,7 @@ std::string NpyFile::read_header() {
 
 void NpyFile::check_size(std::uint64_t most_bytes) {
   for (const std::size_t extent : shape_) {
-    if (extent == 0) fail("holds zero elements (" + privgrad::to_text(shape_) + ")");
+    if (extent == 0) fail("holds zero elements (" + to_text(shape_) + ")");
   }
   std::uint64_t promised = element_bytes_;
   bool overflow = false;
@@ -215,14 +214,14 @@ void NpyFile::check_size(std::uint64_t most_bytes) {
     overflow = overflow || __builtin_mul_overflow(promised, std::uint64_t{extent}, &promised);
   }
   if (overflow || promised > most_bytes) {
-    fail("is oversized: its header promises " + privgrad::to_text(shape_) + " elements, at most " +
+    fail("is oversized: its header promises " + to_text(shape_) + " elements, at most " +
          std::to_string(most_bytes) + " bytes are read into memory");
   }
   elements_ = promised / element_bytes_;
   const std::uint64_t total = data_begins_ + promised;
   if (total != file_->size()) {
     fail((total > file_->size() ? "is truncated" : "has trailing bytes") +
-         std::string(": its header promises ") + privgrad::to_text(shape_) + " elements, " +
+         std::string(": its header promises ") + to_text(shape_) + " elements, " +
          std::to_string(total) + " bytes in all, but the file has " +
          std::to_string(file_->size()));
   }

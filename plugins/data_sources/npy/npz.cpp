@@ -1,9 +1,7 @@
 #include <archive.h>
 #include <archive_entry.h>
 
-#include <algorithm>
 #include <memory>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -12,6 +10,8 @@
 #include "privgrad/error.hpp"
 
 namespace {
+
+using namespace privgrad;
 
 struct ArchiveCloser {
   void operator()(struct archive* archive) const noexcept { ::archive_read_free(archive); }
@@ -60,7 +60,7 @@ class ZipReader {
   }
 
   [[noreturn]] void fail(const std::string& what) const {
-    throw privgrad::IoError(path_.string() + ": " + what);
+    throw IoError(path_.string() + ": " + what);
   }
 
  private:

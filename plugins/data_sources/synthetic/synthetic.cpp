@@ -10,11 +10,7 @@
 
 namespace {
 
-using privgrad::ConfigError;
-using privgrad::DataInfo;
-using privgrad::Dataset;
-using privgrad::Split;
-namespace param = privgrad::param;
+using namespace privgrad;
 
 /// The purposes of streams of random numbers; part of the data's definition, so never renumber.
 enum Purpose : std::uint64_t {
@@ -33,9 +29,9 @@ constexpr std::size_t kMostValues = std::size_t{1} << 30;  // 4 GiB of float32
 /// Row i of a split depends only on (seed, split, i) and on the parameters of the distribution, so
 /// more rows only append. The cluster of row i is i modulo the number of clusters. Privacy: the
 /// data comes from no person; the rows are public by construction.
-class Synthetic final : public privgrad::DataSource {
+class Synthetic final : public DataSource {
  public:
-  explicit Synthetic(const privgrad::Params& params)
+  explicit Synthetic(const Params& params)
       : seed_(static_cast<std::uint64_t>(params.integer("seed"))),
         train_rows_(static_cast<std::size_t>(params.integer("rows"))),
         test_rows_(static_cast<std::size_t>(params.integer("test_rows"))),
@@ -50,7 +46,7 @@ class Synthetic final : public privgrad::DataSource {
                         ", but the shape hypercube_clusters has 2 clusters; use shape gaussian");
     }
     if (!linear_ && label_noise_ > 1.0) {
-      throw ConfigError("synthetic: label_noise is " + privgrad::format_number(label_noise_) +
+      throw ConfigError("synthetic: label_noise is " + format_number(label_noise_) +
                         ", but for target class it is a probability, at most 1");
     }
     if ((train_rows_ + test_rows_) * dimensions_ > kMostValues) {
@@ -145,8 +141,8 @@ class Synthetic final : public privgrad::DataSource {
   double label_noise_;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  registrar.add<privgrad::DataSource, Synthetic>({
+void register_components(Registrar& registrar) {
+  registrar.add<DataSource, Synthetic>({
       .name = "synthetic",
       .summary = "Data made from a public seed: no private rows, the same on every machine.",
       .reference =

@@ -1,7 +1,6 @@
 #include "cell_text.hpp"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
@@ -66,7 +65,7 @@ constexpr std::array<std::string_view, 3> kFalse = {"false", "False", "FALSE"};
 constexpr std::array<std::string_view, 3> kTrue = {"true", "True", "TRUE"};
 
 bool is_one_of(const std::array<std::string_view, 3>& words, std::string_view text) {
-  return std::find(words.begin(), words.end(), text) != words.end();
+  return std::ranges::find(words, text) != words.end();
 }
 
 bool boolean_word(std::string_view text, double& value) {
@@ -135,8 +134,8 @@ bool has_only(std::string_view text, std::string_view characters) {
 
 /// Whether a text matches a form in which 0 stands for any digit.
 bool is_like(std::string_view text, std::string_view form) {
-  return std::equal(text.begin(), text.end(), form.begin(), form.end(),
-                    [](char a, char b) { return b == '0' ? a >= '0' && a <= '9' : a == b; });
+  return std::ranges::equal(
+      text, form, [](char a, char b) { return b == '0' ? a >= '0' && a <= '9' : a == b; });
 }
 
 /// The last `size` characters; fewer if the text is shorter.
@@ -264,7 +263,7 @@ std::set<std::string> spellings(std::string_view text) {
   if (value == 1.0) all.insert(kTrue.begin(), kTrue.end());
   std::set<std::string> with_commas;
   for (std::string spelling : all) {
-    std::replace(spelling.begin(), spelling.end(), '.', ',');
+    std::ranges::replace(spelling, '.', ',');
     with_commas.insert(std::move(spelling));
   }
   all.merge(with_commas);

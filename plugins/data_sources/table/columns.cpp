@@ -1,6 +1,5 @@
 #include "columns.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -10,13 +9,12 @@
 
 namespace {
 
-using privgrad::ConfigError;
-namespace param = privgrad::param;
+using namespace privgrad;
 
 const std::vector<std::string> kTypes = {"number", "boolean", "category", "date", "text", "drop"};
 
 ColumnType type_named(const std::string& name) {
-  const auto found = std::find(kTypes.begin(), kTypes.end(), name);
+  const auto found = std::ranges::find(kTypes, name);
   return static_cast<ColumnType>(found - kTypes.begin() + 1);
 }
 
@@ -49,8 +47,8 @@ void check_values(const ColumnRule& rule, const std::string& who) {
   if (rule.type == ColumnType::boolean && count != 0 && count != 2)
     throw ConfigError(who + "the values of a boolean are two, the one that is false first");
   std::vector<std::string> sorted = rule.values;
-  std::sort(sorted.begin(), sorted.end());
-  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  std::ranges::sort(sorted);
+  const auto twice = std::ranges::adjacent_find(sorted);
   if (twice != sorted.end())
     throw ConfigError(who + "the value " + in_quotes(*twice) + " is there twice");
   for (const std::string& value : rule.values) {
@@ -70,10 +68,10 @@ void check_range(const ColumnRule& rule, const std::string& who) {
   if (rule.unit && !(rule.min && rule.max))
     throw ConfigError(who + "unit makes 0..1 of min..max, and needs both");
   if (rule.fill && ((rule.min && *rule.fill < *rule.min) || (rule.max && *rule.fill > *rule.max)))
-    throw ConfigError(who + "fill is " + privgrad::format_number(*rule.fill) +
+    throw ConfigError(who + "fill is " + format_number(*rule.fill) +
                       ", which is outside of min..max");
   if (rule.type == ColumnType::boolean && rule.fill && (*rule.fill < 0.0 || *rule.fill > 1.0))
-    throw ConfigError(who + "fill is " + privgrad::format_number(*rule.fill) +
+    throw ConfigError(who + "fill is " + format_number(*rule.fill) +
                       ", expected 0 (false) to 1 (true)");
 }
 
@@ -84,8 +82,8 @@ void check_date(const ColumnRule& rule, const std::string& who) {
   if (rule.parts.empty())
     throw ConfigError(who + "a date needs parts, what it becomes: parts: [days, month, weekday]");
   std::vector<DatePart> sorted = rule.parts;
-  std::sort(sorted.begin(), sorted.end());
-  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  std::ranges::sort(sorted);
+  const auto twice = std::ranges::adjacent_find(sorted);
   if (twice != sorted.end())
     throw ConfigError(who + "the part " + kParts[static_cast<std::size_t>(*twice)] +
                       " is there twice");
@@ -124,7 +122,7 @@ bool matches(std::string_view pattern, std::string_view name) {
   }
 }
 
-std::vector<privgrad::ParamSpec> column_params() {
+std::vector<ParamSpec> column_params() {
   return {
       param::text("name",
                   "The column's name, with * for any characters; without a header its "
@@ -174,12 +172,11 @@ std::vector<privgrad::ParamSpec> column_params() {
 
 namespace {
 
-void read_date(const privgrad::Params& params, const std::string& who, ColumnRule& rule) {
+void read_date(const Params& params, const std::string& who, ColumnRule& rule) {
   if (params.has("format")) rule.format = params.text("format");
   if (params.has("parts")) {
     for (const std::string& part : params.texts("parts"))
-      rule.parts.push_back(
-          static_cast<DatePart>(std::find(kParts.begin(), kParts.end(), part) - kParts.begin()));
+      rule.parts.push_back(static_cast<DatePart>(std::ranges::find(kParts, part) - kParts.begin()));
   }
   if (!params.has("since")) return;
   rule.since = date_in(params.text("since"), kIsoDate);
@@ -190,7 +187,7 @@ void read_date(const privgrad::Params& params, const std::string& who, ColumnRul
 
 }  // namespace
 
-ColumnRule column_rule(const privgrad::Params& params) {
+ColumnRule column_rule(const Params& params) {
   ColumnRule rule;
   rule.name = params.text("name");
   rule.type = type_named(params.text("type"));
@@ -222,8 +219,7 @@ ColumnRule column_rule(const privgrad::Params& params) {
   return rule;
 }
 
-privgrad::Value to_value(const ColumnRule& rule) {
-  using privgrad::Value;
+Value to_value(const ColumnRule& rule) {
   Value value{Value::Object{}};
   value.set("name", rule.name);
   value.set("type", name_of(rule.type));
@@ -417,9 +413,8 @@ std::vector<std::size_t> assign(const std::vector<ColumnRule>& rules,
   std::vector<std::size_t> rule_of(names.size(), rules.size());
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (i == target) continue;
-    const auto found = std::find_if(rules.begin(), rules.end(), [&](const ColumnRule& rule) {
-      return matches(rule.name, names[i]);
-    });
+    const auto found = std::ranges::find_if(
+        rules, [&](const ColumnRule& rule) { return matches(rule.name, names[i]); });
     if (found == rules.end()) {
       throw ConfigError("data.columns: no entry names the column " + in_quotes(names[i]) +
                         "; add one, {name: " + in_quotes(names[i]) +
@@ -435,11 +430,10 @@ void refuse_idle(const ColumnRule& rule, const std::vector<std::string>& names,
   const std::string who = "data.columns: " + in_quotes(rule.name);
   if (target < names.size() && rule.name == names[target])
     throw ConfigError(who + " is the target, which labels, target_fill and task speak of");
-  const bool is_there = std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-    return matches(rule.name, name);
-  });
+  const bool is_there =
+      std::ranges::any_of(names, [&](const std::string& name) { return matches(rule.name, name); });
   if (is_there) throw ConfigError(who + ": entries before it name all the columns that it fits");
-  const std::string nearest = privgrad::nearest_name(rule.name, names);
+  const std::string nearest = nearest_name(rule.name, names);
   throw ConfigError(who + ": the table has no such column" +
                     (nearest.empty() ? "" : "; did you mean " + in_quotes(nearest) + "?"));
 }
@@ -459,8 +453,7 @@ std::vector<Column> choose_columns(const std::vector<ColumnRule>& rules,
     }
     if (!rules[r].is_feature()) continue;  // a missing column need not be dropped
     if (own.empty() && rules[r].name != "*") refuse_idle(rules[r], names, target);
-    if (!by_place)
-      std::sort(own.begin(), own.end(), [&](auto a, auto b) { return names[a] < names[b]; });
+    if (!by_place) std::ranges::sort(own, [&](auto a, auto b) { return names[a] < names[b]; });
     for (const std::size_t i : own)
       chosen.emplace_back(rules[r], names[i], i, missing, decimal_comma);
   }

@@ -112,8 +112,7 @@ class Column {
   ///   column does not know.
   std::optional<std::chrono::sys_days> day_in(std::string_view text) const;
   bool is_missing(float number) const {
-    return std::find(missing_numbers_.begin(), missing_numbers_.end(), number) !=
-           missing_numbers_.end();
+    return std::ranges::find(missing_numbers_, number) != missing_numbers_.end();
   }
   float scaled(double value) const;
   std::vector<std::string> date_feature_names() const;

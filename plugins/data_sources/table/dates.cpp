@@ -1,7 +1,6 @@
 #include "dates.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdio>
 

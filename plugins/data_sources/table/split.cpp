@@ -3,7 +3,6 @@
 #include <sodium.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -12,11 +11,11 @@
 #include "columns.hpp"
 #include "privgrad/error.hpp"
 
-namespace param = privgrad::param;
-
 static_assert(crypto_shorthash_KEYBYTES == 16 && crypto_shorthash_BYTES == 8);
 
 namespace {
+
+using namespace privgrad;
 
 /// \returns the end of the copy.
 unsigned char* copy(std::string_view text, unsigned char* to) {
@@ -34,7 +33,7 @@ unsigned char* copy(std::string_view text, unsigned char* to) {
 
 }  // namespace
 
-std::vector<privgrad::ParamSpec> RowSplit::params() {
+std::vector<ParamSpec> RowSplit::params() {
   return {
       // Far from the ends, so that each side certainly has rows.
       param::real("test", "The share of the rows, about, that are test rows.")
@@ -49,7 +48,7 @@ std::vector<privgrad::ParamSpec> RowSplit::params() {
   };
 }
 
-RowSplit::RowSplit(const privgrad::Params& params, bool decimal_comma)
+RowSplit::RowSplit(const Params& params, bool decimal_comma)
     : most_(static_cast<std::uint64_t>(std::ldexp(params.real("test"), 64))),
       decimal_comma_(decimal_comma) {
   if (params.has("by")) by_ = params.text("by");
@@ -62,20 +61,18 @@ RowSplit::RowSplit(const privgrad::Params& params, bool decimal_comma)
 void RowSplit::use(const std::vector<std::string>& names) {
   fields_.clear();
   if (by_) {
-    const auto found = std::find(names.begin(), names.end(), *by_);
+    const auto found = std::ranges::find(names, *by_);
     if (found == names.end()) {
-      const std::string nearest = privgrad::nearest_name(*by_, names);
-      throw privgrad::ConfigError(
-          "data.split.by is " + in_quotes(*by_) + ", which no column is called" +
-          (nearest.empty() ? "" : "; did you mean " + in_quotes(nearest) + "?"));
+      const std::string nearest = nearest_name(*by_, names);
+      throw ConfigError("data.split.by is " + in_quotes(*by_) + ", which no column is called" +
+                        (nearest.empty() ? "" : "; did you mean " + in_quotes(nearest) + "?"));
     }
     fields_.push_back(static_cast<std::size_t>(found - names.begin()));
     return;
   }
   fields_.resize(names.size());
   std::iota(fields_.begin(), fields_.end(), std::size_t{0});
-  std::sort(fields_.begin(), fields_.end(),
-            [&](std::size_t a, std::size_t b) { return names[a] < names[b]; });
+  std::ranges::sort(fields_, [&](std::size_t a, std::size_t b) { return names[a] < names[b]; });
 }
 
 bool RowSplit::is_test(std::span<const std::string_view> row) {

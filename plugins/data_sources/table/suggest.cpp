@@ -18,7 +18,7 @@
 
 namespace {
 
-using privgrad::Value;
+using namespace privgrad;
 
 constexpr std::size_t kMostCategories = 50;
 constexpr std::size_t kMostClasses = 100;
@@ -51,7 +51,7 @@ class Seen {
 
   void add(std::string_view text, const TableForm& form) {
     ++rows_;
-    if (std::find(form.missing.begin(), form.missing.end(), text) != form.missing.end()) {
+    if (std::ranges::find(form.missing, text) != form.missing.end()) {
       ++missing_;
       return;
     }
@@ -100,7 +100,7 @@ class Seen {
   std::vector<std::string> texts() const {
     for (const std::string& value : values_) {
       if (const std::string wrong = encoding_problem(value); !wrong.empty())
-        throw privgrad::IoError("a value of the column " + in_quotes(name_) + " " + wrong);
+        throw IoError("a value of the column " + in_quotes(name_) + " " + wrong);
     }
     return {values_.begin(), values_.end()};
   }
@@ -128,7 +128,7 @@ class Seen {
     const Column column(boolean, name_, 0, {}, false);
     float feature = 0.0f;
     return has_values() && values_.size() <= 2 &&
-           std::all_of(values_.begin(), values_.end(), [&](const std::string& text) {
+           std::ranges::all_of(values_, [&](const std::string& text) {
              return column.encode(text, &feature) == Column::Found::value;
            });
   }
@@ -287,9 +287,8 @@ void add_target(const Seen& target, Value& params) {
     params.set("other_label", labels.front());
     params.set("labels", std::move(labels));
   } else {
-    throw privgrad::IoError("data.target: the column " + in_quotes(target.name()) +
-                            " has neither numbers nor 2 to " + std::to_string(kMostClasses) +
-                            " labels");
+    throw IoError("data.target: the column " + in_quotes(target.name()) +
+                  " has neither numbers nor 2 to " + std::to_string(kMostClasses) + " labels");
   }
 }
 
@@ -306,8 +305,8 @@ Look look(const std::vector<TablePart>& parts, const TableForm& form) {
     const std::unique_ptr<TextRows> rows = part.open(true);
     std::vector<std::size_t> places;
     for (const std::string& name : rows->read_names()) {
-      auto place = std::find_if(seen.begin(), seen.end(),
-                                [&](const Seen& column) { return column.name() == name; });
+      auto place =
+          std::ranges::find_if(seen, [&](const Seen& column) { return column.name() == name; });
       if (place == seen.end()) place = seen.emplace(seen.end(), name);
       places.push_back(static_cast<std::size_t>(place - seen.begin()));
     }
@@ -339,7 +338,7 @@ Suggestion suggest_params(const std::vector<TablePart>& parts, const TableForm& 
       columns.push_back(to_value(rule));
     }
   }
-  if (std::find(names.begin(), names.end(), target) == names.end()) refuse_target(target, names);
+  if (std::ranges::find(names, target) == names.end()) refuse_target(target, names);
   made.params.set("columns", std::move(columns));
   return made;
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <limits>
 #include <utility>
 
 #include "../files/input_file.hpp"
@@ -10,13 +9,14 @@
 
 namespace {
 
-using privgrad::ConfigError;
+using namespace privgrad;
+
 using Names = std::vector<std::string>;
 
 /// \returns the number of columns if there is no target.
 std::size_t target_index(const TargetColumn& target, const Names& names, const TableForm& form,
                          const TextRows& rows) {
-  const auto found = std::find(names.begin(), names.end(), target.name());
+  const auto found = std::ranges::find(names, target.name());
   if (found != names.end() || !form.has_targets)
     return static_cast<std::size_t>(found - names.begin());
   if (form.are_named) refuse_target(target.name(), names);
@@ -93,7 +93,7 @@ class TableReader {
   std::vector<std::size_t> kept_places(const TextRows& rows, const Names& names) const {
     std::vector<std::size_t> places;
     for (const std::string& name : form_.kept) {
-      const auto found = std::find(names.begin(), names.end(), name);
+      const auto found = std::ranges::find(names, name);
       if (found == names.end())
         rows.fail("has no column " + in_quotes(name) + ", which is to be kept");
       places.push_back(static_cast<std::size_t>(found - names.begin()));
@@ -106,9 +106,8 @@ class TableReader {
                     std::vector<Column> columns) {
     TableColumns found{names, target, std::move(columns), 0, {}};
     for (std::size_t i = 0; i < names.size(); ++i) {
-      const auto rule =
-          std::find_if(form_.rules.begin(), form_.rules.end(),
-                       [&](const ColumnRule& r) { return matches(r.name, names[i]); });
+      const auto rule = std::ranges::find_if(
+          form_.rules, [&](const ColumnRule& r) { return matches(r.name, names[i]); });
       if (i != target && rule != form_.rules.end() && rule->type == ColumnType::text)
         found.texts.push_back(names[i]);
     }
@@ -230,7 +229,7 @@ bool is_index_name(const std::string& name) {
 }
 
 void refuse_target(const std::string& target, const std::vector<std::string>& names) {
-  const std::string nearest = privgrad::nearest_name(target, names);
+  const std::string nearest = nearest_name(target, names);
   throw ConfigError("data.target is " + in_quotes(target) + ", which the table lacks" +
                     (nearest.empty() ? "." : "; did you mean " + in_quotes(nearest) + "?") +
                     " Rows that have none, to be predicted, are unlabelled: true");

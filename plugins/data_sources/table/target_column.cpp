@@ -45,7 +45,7 @@ TargetColumn::TargetColumn(const privgrad::Params& params, bool decimal_comma)
       if (label.size() > kLongestName)
         throw ConfigError("data.labels: " + in_quotes(label) + " is longer than " +
                           std::to_string(kLongestName) + " bytes");
-      if (std::count(labels_.begin(), labels_.end(), label) > 1)
+      if (std::ranges::count(labels_, label) > 1)
         throw ConfigError("data.labels: " + in_quotes(label) + " is there twice");
       declared.emplace_back(label, declared.size());
     }
@@ -56,7 +56,7 @@ TargetColumn::TargetColumn(const privgrad::Params& params, bool decimal_comma)
   }
   if (params.has("other_label")) {
     const std::string& other = params.text("other_label");
-    const auto found = std::find(labels_.begin(), labels_.end(), other);
+    const auto found = std::ranges::find(labels_, other);
     if (found == labels_.end()) {
       const std::string nearest = privgrad::nearest_name(other, labels_);
       throw ConfigError("data.other_label is " + in_quotes(other) + ", which labels lacks" +
@@ -96,8 +96,8 @@ std::string TargetColumn::expected() const {
 }
 
 bool TargetColumn::takes_days() const {
-  return std::any_of(labels_.begin(), labels_.end(),
-                     [](const std::string& label) { return date_in(label, kIsoDate).has_value(); });
+  return std::ranges::any_of(
+      labels_, [](const std::string& label) { return date_in(label, kIsoDate).has_value(); });
 }
 
 std::vector<std::string> TargetColumn::unaccounted() const {

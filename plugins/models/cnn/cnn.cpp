@@ -7,40 +7,37 @@
 
 namespace {
 
-namespace cnn = privgrad::cnn;
-namespace dense_models = privgrad::dense_models;
-using privgrad::ActivationKind;
-using privgrad::ConfigError;
+using namespace privgrad;
 
 /// Any stack of convolutions, pools, norms, dense layers, activations and shortcuts, and the output
 /// layer.
-class Cnn final : public privgrad::Model {
+class Cnn final : public Model {
  public:
-  explicit Cnn(const privgrad::Params& params) : params_(params), layers_(hidden_layers(params)) {
+  explicit Cnn(const Params& params) : params_(params), layers_(hidden_layers(params)) {
     rule_ = params.has("initialisation") ? params.text("initialisation") : usual_rule();
   }
 
-  privgrad::Network network(const privgrad::ExampleShape& input) const override {
-    const privgrad::Loss loss = dense_models::choose_loss(params_, input);
-    privgrad::Network network{input, layers_, loss};
-    network.layers.push_back(privgrad::Dense{dense_models::outputs_for(loss, input)});
+  Network network(const ExampleShape& input) const override {
+    const Loss loss = dense_models::choose_loss(params_, input);
+    Network network{input, layers_, loss};
+    network.layers.push_back(Dense{dense_models::outputs_for(loss, input)});
     check_network(network);
     return network;
   }
 
-  void initialise(const privgrad::Network& network, privgrad::RandomStream& random,
+  void initialise(const Network& network, RandomStream& random,
                   std::span<float> parameters) const override {
     dense_models::initialise(rule_, network, random, parameters);
   }
 
  private:
-  static std::vector<privgrad::Layer> hidden_layers(const privgrad::Params& params) {
+  static std::vector<Layer> hidden_layers(const Params& params) {
     if (params.has("preset") && params.has("layers")) {
       throw ConfigError("cnn: give one of preset and layers, not both");
     }
     std::optional<ActivationKind> activation;
     if (params.has("activation")) {
-      activation = privgrad::activation_from_text(params.text("activation"));
+      activation = activation_from_text(params.text("activation"));
     }
     if (!params.has("layers")) {
       return cnn::preset(params.has("preset") ? params.text("preset") : "lenet", activation);
@@ -52,21 +49,20 @@ class Cnn final : public privgrad::Model {
   }
 
   std::string usual_rule() const {
-    const bool relu = std::any_of(layers_.begin(), layers_.end(), [](const privgrad::Layer& layer) {
-      const auto* activation = std::get_if<privgrad::Activation>(&layer);
+    const bool relu = std::ranges::any_of(layers_, [](const Layer& layer) {
+      const auto* activation = std::get_if<Activation>(&layer);
       return activation != nullptr && activation->kind == ActivationKind::relu;
     });
     return relu ? "he_normal" : "glorot_uniform";
   }
 
-  privgrad::Params params_;
-  std::vector<privgrad::Layer> layers_;
+  Params params_;
+  std::vector<Layer> layers_;
   std::string rule_;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  namespace param = privgrad::param;
-  registrar.add<privgrad::Model, Cnn>({
+void register_components(Registrar& registrar) {
+  registrar.add<Model, Cnn>({
       .name = "cnn",
       .summary = "A convolutional network: a preset, or any stack of layers.",
       .reference = "LeCun et al. 1998 (lenet); McMahan et al. 2017 (fedavg_cnn); Papernot, "
@@ -89,7 +85,7 @@ void register_components(privgrad::Registrar& registrar) {
                   .example("fedavg_cnn"),
               cnn::layers_parameter(),
               param::text("activation", "Of a preset, instead of its own.")
-                  .one_of(privgrad::activation_names())
+                  .one_of(activation_names())
                   .optional(),
               dense_models::loss_parameter(),
               param::text("initialisation",

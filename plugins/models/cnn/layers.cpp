@@ -1,7 +1,6 @@
 #include "layers.hpp"
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <string_view>
 
@@ -39,7 +38,7 @@ std::string listed(const std::vector<std::string_view>& names) {
 }
 
 bool contains(const std::vector<std::string_view>& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
+  return std::ranges::find(names, name) != names.end();
 }
 
 /// One entry of the list.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
 
 #include "privgrad/error.hpp"
 
@@ -50,7 +49,7 @@ void initialise(std::string_view rule, const Network& network, RandomStream& ran
   }
   for (const ParameterBlock& block : parameter_blocks(network)) {
     const auto weights = parameters.subspan(block.offset, element_count(block.shape));
-    std::fill(weights.begin(), weights.end(), block.initial);
+    std::ranges::fill(weights, block.initial);
     if (block.fan_in == 0 || rule == "zeros") continue;
     if (rule.ends_with("_normal")) {
       const double deviation = std::sqrt(variance(rule, block));

@@ -3,45 +3,43 @@
 
 namespace {
 
-namespace dense_models = privgrad::dense_models;
+using namespace privgrad;
 
 /// Dense layers with an activation between them.
-class Mlp final : public privgrad::Model {
+class Mlp final : public Model {
  public:
-  explicit Mlp(const privgrad::Params& params)
+  explicit Mlp(const Params& params)
       : params_(params),
-        activation_(privgrad::activation_from_text(params.text("activation"))),
-        rule_(params.has("initialisation")                    ? params.text("initialisation")
-              : activation_ == privgrad::ActivationKind::relu ? "he_normal"
-                                                              : "glorot_uniform") {}
+        activation_(activation_from_text(params.text("activation"))),
+        rule_(params.has("initialisation")          ? params.text("initialisation")
+              : activation_ == ActivationKind::relu ? "he_normal"
+                                                    : "glorot_uniform") {}
 
-  privgrad::Network network(const privgrad::ExampleShape& input) const override {
-    const privgrad::Loss loss = dense_models::choose_loss(params_, input);
-    privgrad::Network network{input, {}, loss};
+  Network network(const ExampleShape& input) const override {
+    const Loss loss = dense_models::choose_loss(params_, input);
+    Network network{input, {}, loss};
     for (const std::int64_t units : params_.integers("hidden")) {
-      network.layers.push_back(privgrad::Dense{static_cast<std::size_t>(units)});
-      network.layers.push_back(privgrad::Activation{activation_});
+      network.layers.push_back(Dense{static_cast<std::size_t>(units)});
+      network.layers.push_back(Activation{activation_});
     }
-    network.layers.push_back(privgrad::Dense{dense_models::outputs_for(loss, input)});
+    network.layers.push_back(Dense{dense_models::outputs_for(loss, input)});
     check_network(network);
     return network;
   }
 
-  void initialise(const privgrad::Network& network, privgrad::RandomStream& random,
+  void initialise(const Network& network, RandomStream& random,
                   std::span<float> parameters) const override {
     dense_models::initialise(rule_, network, random, parameters);
   }
 
  private:
-  privgrad::Params params_;
-  privgrad::ActivationKind activation_;
+  Params params_;
+  ActivationKind activation_;
   std::string rule_;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  using privgrad::Value;
-  namespace param = privgrad::param;
-  registrar.add<privgrad::Model, Mlp>({
+void register_components(Registrar& registrar) {
+  registrar.add<Model, Mlp>({
       .name = "mlp",
       .summary = "A multilayer perceptron: dense layers with an activation between them.",
       .reference =
@@ -53,7 +51,7 @@ void register_components(privgrad::Registrar& registrar) {
                   .at_least_items(1)
                   .defaults_to(Value::List{1000}),
               param::text("activation", "After every hidden layer.")
-                  .one_of(privgrad::activation_names())
+                  .one_of(activation_names())
                   .defaults_to("relu"),
               dense_models::loss_parameter(),
               param::text(

@@ -11,6 +11,8 @@
 
 namespace {
 
+using namespace privgrad;
+
 /// m <- beta1 m + (1 - beta1) g;  v <- beta2 v + (1 - beta2) g^2;
 /// w <- w - learning_rate * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps),  t = 1, 2, ...
 ///
@@ -19,9 +21,9 @@ namespace {
 ///
 /// v is kept as its square root r, because float32 covers the range of r but not that of g^2.
 /// State: m, r and t.
-class Adam final : public privgrad::Optimizer {
+class Adam final : public Optimizer {
  public:
-  explicit Adam(const privgrad::Params& params)
+  explicit Adam(const Params& params)
       : beta1_(params.real("beta1")), beta2_(params.real("beta2")), eps_(params.real("eps")) {}
 
   void start(std::size_t parameters) override {
@@ -31,25 +33,23 @@ class Adam final : public privgrad::Optimizer {
     steps_ = 0;
   }
 
-  void step(std::span<float> parameters, const privgrad::Released& gradient,
-            const privgrad::StepContext& context) override {
+  void step(std::span<float> parameters, const Released& gradient,
+            const StepContext& context) override {
     check(parameters, gradient);
-    const privgrad::StepRule rule = next_rule(context);
-    privgrad::apply(rule, parameters, means_, roots_, gradient.values());
+    const StepRule rule = next_rule(context);
+    apply(rule, parameters, means_, roots_, gradient.values());
   }
 
-  std::optional<privgrad::StepRule::Kind> rule() const override {
-    return privgrad::StepRule::Kind::adam;
-  }
+  std::optional<StepRule::Kind> rule() const override { return StepRule::Kind::adam; }
 
-  privgrad::StepRule next_rule(const privgrad::StepContext& context) override {
+  StepRule next_rule(const StepContext& context) override {
     if (!std::isfinite(static_cast<float>(context.learning_rate))) {
-      throw privgrad::NumericError("adam: the learning rate is not finite as a float32");
+      throw NumericError("adam: the learning rate is not finite as a float32");
     }
     ++steps_;
-    const double weights1 = privgrad::one_minus_power(beta1_, steps_);
-    const double weights2 = privgrad::one_minus_power(beta2_, steps_);
-    return {.kind = privgrad::StepRule::Kind::adam,
+    const double weights1 = one_minus_power(beta1_, steps_);
+    const double weights2 = one_minus_power(beta2_, steps_);
+    return {.kind = StepRule::Kind::adam,
             .rate = context.learning_rate / weights1,
             .keep = beta1_,
             .take = 1.0 - beta1_,
@@ -59,20 +59,20 @@ class Adam final : public privgrad::Optimizer {
             .epsilon = eps_};
   }
 
-  std::vector<privgrad::StateMember> state() override {
+  std::vector<StateMember> state() override {
     return {{"means", &means_}, {"roots", &roots_}, {"steps", &steps_}};
   }
   bool is_coordinatewise() const override { return true; }
 
  private:
-  void check(std::span<const float> parameters, const privgrad::Released& gradient) const {
+  void check(std::span<const float> parameters, const Released& gradient) const {
     if (size_ == 0 || parameters.size() != size_ || gradient.values().size() != size_) {
-      throw privgrad::PluginError("adam: got " + std::to_string(parameters.size()) +
-                                  " parameters and " + std::to_string(gradient.values().size()) +
-                                  " gradient values, started for " + std::to_string(size_));
+      throw PluginError("adam: got " + std::to_string(parameters.size()) + " parameters and " +
+                        std::to_string(gradient.values().size()) +
+                        " gradient values, started for " + std::to_string(size_));
     }
     if (!gradient.is_finite()) {
-      throw privgrad::NumericError("adam: the gradient is not finite");
+      throw NumericError("adam: the gradient is not finite");
     }
   }
 
@@ -84,9 +84,9 @@ class Adam final : public privgrad::Optimizer {
   std::uint64_t steps_ = 0;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  using namespace privgrad::param;
-  registrar.add<privgrad::Optimizer, Adam>({
+void register_components(Registrar& registrar) {
+  using namespace param;
+  registrar.add<Optimizer, Adam>({
       .name = "adam",
       .summary = "Adam on released gradients: a step per coordinate, scaled by its own size.",
       .reference = "Kingma and Ba 2015, Algorithm 1",

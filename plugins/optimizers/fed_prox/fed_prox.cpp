@@ -9,11 +9,13 @@
 
 namespace {
 
+using namespace privgrad;
+
 /// w <- w - learning_rate * (g + mu (w - a)), where a is the model at the beginning of the round: a
 /// client that moves far from it is pulled back. Without rounds there is no a, and no pull.
-class FedProx final : public privgrad::Optimizer {
+class FedProx final : public Optimizer {
  public:
-  explicit FedProx(const privgrad::Params& params) : mu_(params.real("mu")) {}
+  explicit FedProx(const Params& params) : mu_(params.real("mu")) {}
 
   void start(std::size_t parameters) override {
     size_ = parameters;
@@ -22,28 +24,27 @@ class FedProx final : public privgrad::Optimizer {
 
   void anchor(std::span<const float> parameters) override {
     if (parameters.size() != size_) {
-      throw privgrad::PluginError("fed_prox: got an anchor of " +
-                                  std::to_string(parameters.size()) + " parameters, started for " +
-                                  std::to_string(size_));
+      throw PluginError("fed_prox: got an anchor of " + std::to_string(parameters.size()) +
+                        " parameters, started for " + std::to_string(size_));
     }
     anchor_.assign(parameters.begin(), parameters.end());
   }
 
-  void step(std::span<float> parameters, const privgrad::Released& gradient,
-            const privgrad::StepContext& context) override {
+  void step(std::span<float> parameters, const Released& gradient,
+            const StepContext& context) override {
     check(parameters, gradient, context.learning_rate);
     const auto rate = static_cast<float>(context.learning_rate);
     const auto pull = static_cast<float>(mu_);
     float* w = parameters.data();
     const float* g = gradient.values().data();
     if (anchor_.empty()) {
-      privgrad::in_wide_registers([=, size = size_] {
+      in_wide_registers([=, size = size_] {
         for (std::size_t i = 0; i < size; ++i) w[i] -= rate * g[i];
       });
       return;
     }
     const float* a = anchor_.data();
-    privgrad::in_wide_registers([=, size = size_] {
+    in_wide_registers([=, size = size_] {
       for (std::size_t i = 0; i < size; ++i) w[i] -= rate * (g[i] + pull * (w[i] - a[i]));
     });
   }
@@ -51,18 +52,18 @@ class FedProx final : public privgrad::Optimizer {
   bool is_coordinatewise() const override { return true; }
 
  private:
-  void check(std::span<const float> parameters, const privgrad::Released& gradient,
+  void check(std::span<const float> parameters, const Released& gradient,
              double learning_rate) const {
     if (parameters.size() != size_ || gradient.values().size() != size_) {
-      throw privgrad::PluginError("fed_prox: got " + std::to_string(parameters.size()) +
-                                  " parameters and " + std::to_string(gradient.values().size()) +
-                                  " gradient values, started for " + std::to_string(size_));
+      throw PluginError("fed_prox: got " + std::to_string(parameters.size()) + " parameters and " +
+                        std::to_string(gradient.values().size()) +
+                        " gradient values, started for " + std::to_string(size_));
     }
     if (!std::isfinite(static_cast<float>(learning_rate))) {
-      throw privgrad::NumericError("fed_prox: the learning rate is not finite as a float32");
+      throw NumericError("fed_prox: the learning rate is not finite as a float32");
     }
     if (!gradient.is_finite()) {
-      throw privgrad::NumericError("fed_prox: the gradient is not finite");
+      throw NumericError("fed_prox: the gradient is not finite");
     }
   }
 
@@ -71,9 +72,9 @@ class FedProx final : public privgrad::Optimizer {
   std::vector<float> anchor_;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  using namespace privgrad::param;
-  registrar.add<privgrad::Optimizer, FedProx>({
+void register_components(Registrar& registrar) {
+  using namespace param;
+  registrar.add<Optimizer, FedProx>({
       .name = "fed_prox",
       .summary = "Gradient descent with a pull to the model that the round began with; without "
                  "rounds plain gradient descent.",

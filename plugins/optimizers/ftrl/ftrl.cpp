@@ -11,6 +11,8 @@
 
 namespace {
 
+using namespace privgrad;
+
 /// Follow the regularized leader, for releases of the sum S_t of all gradients so far:
 ///
 ///     v_t = momentum v_{t-1} + S_t,    w_t = w_0 - learning_rate v_t.
@@ -20,9 +22,9 @@ namespace {
 /// sum, which is small with the aggregator `tree`.
 ///
 /// State: whether a step was made, w_0, v.
-class Ftrl final : public privgrad::Optimizer {
+class Ftrl final : public Optimizer {
  public:
-  explicit Ftrl(const privgrad::Params& params) : momentum_(params.real("momentum")) {}
+  explicit Ftrl(const Params& params) : momentum_(params.real("momentum")) {}
 
   void start(std::size_t parameters) override {
     size_ = parameters;
@@ -31,11 +33,9 @@ class Ftrl final : public privgrad::Optimizer {
     velocity_.assign(size_, 0.0f);
   }
 
-  void step(std::span<float> parameters, const privgrad::Released& sum,
-            const privgrad::StepContext& context) override {
+  void step(std::span<float> parameters, const Released& sum, const StepContext& context) override {
     check(parameters, sum.values(), context.learning_rate);
-    if (std::exchange(has_origin_, 1) == 0)
-      std::copy(parameters.begin(), parameters.end(), origin_.begin());
+    if (std::exchange(has_origin_, 1) == 0) std::ranges::copy(parameters, origin_.begin());
     for (std::size_t i = 0; i < size_; ++i) {
       velocity_[i] = static_cast<float>(momentum_ * static_cast<double>(velocity_[i]) +
                                         static_cast<double>(sum.values()[i]));
@@ -44,7 +44,7 @@ class Ftrl final : public privgrad::Optimizer {
     }
   }
 
-  std::vector<privgrad::StateMember> state() override {
+  std::vector<StateMember> state() override {
     return {{"has_origin", &has_origin_}, {"origin", &origin_}, {"velocity", &velocity_}};
   }
   bool is_coordinatewise() const override { return true; }
@@ -54,15 +54,15 @@ class Ftrl final : public privgrad::Optimizer {
   void check(std::span<const float> parameters, std::span<const float> sum,
              double learning_rate) const {
     if (size_ == 0 || parameters.size() != size_ || sum.size() != size_) {
-      throw privgrad::PluginError("ftrl: got " + std::to_string(parameters.size()) +
-                                  " parameters and " + std::to_string(sum.size()) +
-                                  " sum values, started for " + std::to_string(size_));
+      throw PluginError("ftrl: got " + std::to_string(parameters.size()) + " parameters and " +
+                        std::to_string(sum.size()) + " sum values, started for " +
+                        std::to_string(size_));
     }
     if (!std::isfinite(static_cast<float>(learning_rate))) {
-      throw privgrad::NumericError("ftrl: the learning rate is not finite as a float32");
+      throw NumericError("ftrl: the learning rate is not finite as a float32");
     }
     for (const float value : sum) {
-      if (!std::isfinite(value)) throw privgrad::NumericError("ftrl: the sum is not finite");
+      if (!std::isfinite(value)) throw NumericError("ftrl: the sum is not finite");
     }
   }
 
@@ -72,17 +72,17 @@ class Ftrl final : public privgrad::Optimizer {
   std::vector<float> origin_, velocity_;  // w_0, v; empty before start()
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  registrar.add<privgrad::Optimizer, Ftrl>({
+void register_components(Registrar& registrar) {
+  registrar.add<Optimizer, Ftrl>({
       .name = "ftrl",
       .summary =
           "Follows the regularized leader: w <- w_0 - learning_rate * (sum of all gradients); "
           "for aggregators that release prefix sums.",
       .reference = "Kairouz, McMahan, Song, Thakkar, Thakurta and Xu 2021, Algorithm 1 and its "
                    "momentum variant",
-      .params = {privgrad::param::real("momentum",
-                                       "Share of the last velocity that is kept: v <- momentum v + "
-                                       "sum, w <- w_0 - learning_rate v.")
+      .params = {param::real("momentum",
+                             "Share of the last velocity that is kept: v <- momentum v + "
+                             "sum, w <- w_0 - learning_rate v.")
                      .at_least(0)
                      .below(1)
                      .defaults_to(0.0)},

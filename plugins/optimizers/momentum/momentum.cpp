@@ -11,14 +11,16 @@
 
 namespace {
 
+using namespace privgrad;
+
 /// hong:        v <- beta v + (1 - beta) g;  w <- w - learning_rate * v / (1 - beta^t),
 ///              t = 1, 2, ...: an average of the gradients so far, its weights adding up to 1.
 /// heavy_ball:  v <- beta v + g;             w <- w - learning_rate * v.
 ///
 /// State: v and t.
-class Momentum final : public privgrad::Optimizer {
+class Momentum final : public Optimizer {
  public:
-  explicit Momentum(const privgrad::Params& params)
+  explicit Momentum(const Params& params)
       : beta_(params.real("beta")), bias_corrected_(params.text("variant") == "hong") {}
 
   void start(std::size_t parameters) override {
@@ -27,28 +29,26 @@ class Momentum final : public privgrad::Optimizer {
     steps_ = 0;
   }
 
-  void step(std::span<float> parameters, const privgrad::Released& gradient,
-            const privgrad::StepContext& context) override {
+  void step(std::span<float> parameters, const Released& gradient,
+            const StepContext& context) override {
     check(parameters, gradient);
-    const privgrad::StepRule rule = next_rule(context);
-    privgrad::apply(rule, parameters, velocity_, {}, gradient.values());
+    const StepRule rule = next_rule(context);
+    apply(rule, parameters, velocity_, {}, gradient.values());
   }
 
-  std::optional<privgrad::StepRule::Kind> rule() const override {
-    return privgrad::StepRule::Kind::momentum;
-  }
+  std::optional<StepRule::Kind> rule() const override { return StepRule::Kind::momentum; }
 
-  privgrad::StepRule next_rule(const privgrad::StepContext& context) override {
+  StepRule next_rule(const StepContext& context) override {
     if (!std::isfinite(static_cast<float>(context.learning_rate))) {
-      throw privgrad::NumericError("momentum: the learning rate is not finite as a float32");
+      throw NumericError("momentum: the learning rate is not finite as a float32");
     }
-    return {.kind = privgrad::StepRule::Kind::momentum,
+    return {.kind = StepRule::Kind::momentum,
             .rate = context.learning_rate / weight_sum(steps_++),
             .keep = beta_,
             .take = bias_corrected_ ? 1.0 - beta_ : 1.0};
   }
 
-  std::vector<privgrad::StateMember> state() override {
+  std::vector<StateMember> state() override {
     return {{"velocity", &velocity_}, {"steps", &steps_}};
   }
   bool is_coordinatewise() const override { return true; }
@@ -56,17 +56,17 @@ class Momentum final : public privgrad::Optimizer {
  private:
   /// The sum of the weights of the gradients in v after that many steps plus one: 1 - beta^t.
   double weight_sum(std::uint64_t steps) const {
-    return bias_corrected_ ? privgrad::one_minus_power(beta_, steps + 1) : 1.0;
+    return bias_corrected_ ? one_minus_power(beta_, steps + 1) : 1.0;
   }
 
-  void check(std::span<const float> parameters, const privgrad::Released& gradient) const {
+  void check(std::span<const float> parameters, const Released& gradient) const {
     if (size_ == 0 || parameters.size() != size_ || gradient.values().size() != size_) {
-      throw privgrad::PluginError("momentum: got " + std::to_string(parameters.size()) +
-                                  " parameters and " + std::to_string(gradient.values().size()) +
-                                  " gradient values, started for " + std::to_string(size_));
+      throw PluginError("momentum: got " + std::to_string(parameters.size()) + " parameters and " +
+                        std::to_string(gradient.values().size()) +
+                        " gradient values, started for " + std::to_string(size_));
     }
     if (!gradient.is_finite()) {
-      throw privgrad::NumericError("momentum: the gradient is not finite");
+      throw NumericError("momentum: the gradient is not finite");
     }
   }
 
@@ -77,9 +77,9 @@ class Momentum final : public privgrad::Optimizer {
   std::uint64_t steps_ = 0;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  using namespace privgrad::param;
-  registrar.add<privgrad::Optimizer, Momentum>({
+void register_components(Registrar& registrar) {
+  using namespace param;
+  registrar.add<Optimizer, Momentum>({
       .name = "momentum",
       .summary = "Gradient descent with momentum, bias-corrected or heavy ball.",
       .reference = "hong: Hong, Wang and Zhou 2022, Algorithm 1 and Eq. 3; heavy_ball: Polyak 1964",

@@ -8,49 +8,49 @@
 
 namespace {
 
+using namespace privgrad;
+
 /// w <- w - learning_rate * g.
-class Sgd final : public privgrad::Optimizer {
+class Sgd final : public Optimizer {
  public:
-  explicit Sgd(const privgrad::Params&) {}
+  explicit Sgd(const Params&) {}
 
   void start(std::size_t parameters) override { size_ = parameters; }
 
   bool is_coordinatewise() const override { return true; }
 
-  void step(std::span<float> parameters, const privgrad::Released& gradient,
-            const privgrad::StepContext& context) override {
+  void step(std::span<float> parameters, const Released& gradient,
+            const StepContext& context) override {
     check(parameters, gradient);
-    privgrad::apply(next_rule(context), parameters, {}, {}, gradient.values());
+    apply(next_rule(context), parameters, {}, {}, gradient.values());
   }
 
-  std::optional<privgrad::StepRule::Kind> rule() const override {
-    return privgrad::StepRule::Kind::descent;
-  }
+  std::optional<StepRule::Kind> rule() const override { return StepRule::Kind::descent; }
 
-  privgrad::StepRule next_rule(const privgrad::StepContext& context) override {
+  StepRule next_rule(const StepContext& context) override {
     if (!std::isfinite(static_cast<float>(context.learning_rate))) {
-      throw privgrad::NumericError("sgd: the learning rate is not finite as a float32");
+      throw NumericError("sgd: the learning rate is not finite as a float32");
     }
-    return {.kind = privgrad::StepRule::Kind::descent, .rate = context.learning_rate};
+    return {.kind = StepRule::Kind::descent, .rate = context.learning_rate};
   }
 
  private:
-  void check(std::span<const float> parameters, const privgrad::Released& gradient) const {
+  void check(std::span<const float> parameters, const Released& gradient) const {
     if (parameters.size() != size_ || gradient.values().size() != size_) {
-      throw privgrad::PluginError("sgd: got " + std::to_string(parameters.size()) +
-                                  " parameters and " + std::to_string(gradient.values().size()) +
-                                  " gradient values, started for " + std::to_string(size_));
+      throw PluginError("sgd: got " + std::to_string(parameters.size()) + " parameters and " +
+                        std::to_string(gradient.values().size()) +
+                        " gradient values, started for " + std::to_string(size_));
     }
     if (!gradient.is_finite()) {
-      throw privgrad::NumericError("sgd: the gradient is not finite");
+      throw NumericError("sgd: the gradient is not finite");
     }
   }
 
   std::size_t size_ = 0;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  registrar.add<privgrad::Optimizer, Sgd>({
+void register_components(Registrar& registrar) {
+  registrar.add<Optimizer, Sgd>({
       .name = "sgd",
       .summary = "Gradient descent: w <- w - learning_rate * g.",
       .reference = "Abadi et al. 2016, Algorithm 1; Hong, Wang and Zhou 2022, Algorithm 1 (GD)",

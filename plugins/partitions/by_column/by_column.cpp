@@ -10,8 +10,7 @@
 
 namespace {
 
-using privgrad::Dataset;
-using privgrad::RandomSource;
+using namespace privgrad;
 
 /// A feature names the client, as in data that was collected in different places. The mapping from
 /// values to clients is declared, so that an example's client depends only on its own value and
@@ -19,34 +18,33 @@ using privgrad::RandomSource;
 /// exchanged for one of the same client.
 class ByColumn final : public SharesOut {
  public:
-  explicit ByColumn(const privgrad::Params& params)
+  explicit ByColumn(const Params& params)
       : column_(static_cast<std::size_t>(params.integer("column"))),
         other_(static_cast<std::uint32_t>(params.integer("other"))) {
     std::uint32_t next = 0;
     for (const double value : params.reals("values")) {
       if (!client_of_.emplace(static_cast<float>(value), next++).second) {
-        throw privgrad::ConfigError("by_column: values: " + privgrad::format_number(value) +
-                                    " is there twice (as a feature, which is a float32)");
+        throw ConfigError("by_column: values: " + format_number(value) +
+                          " is there twice (as a feature, which is a float32)");
       }
     }
     if (other_ >= client_of_.size()) {
-      throw privgrad::ConfigError("by_column: other is client " + std::to_string(other_) +
-                                  ", but values names " + std::to_string(client_of_.size()) +
-                                  ", counted from 0");
+      throw ConfigError("by_column: other is client " + std::to_string(other_) +
+                        ", but values names " + std::to_string(client_of_.size()) +
+                        ", counted from 0");
     }
   }
 
   std::vector<std::uint32_t> clients_of(const Dataset& train, std::uint64_t clients,
                                         const RandomSource&) const override {
     if (column_ >= train.row_size()) {
-      throw privgrad::ConfigError("by_column: column is " + std::to_string(column_) +
-                                  ", but examples have " + std::to_string(train.row_size()) +
-                                  " features; the first is 0");
+      throw ConfigError("by_column: column is " + std::to_string(column_) + ", but examples have " +
+                        std::to_string(train.row_size()) + " features; the first is 0");
     }
     if (client_of_.size() != clients) {
-      throw privgrad::ConfigError("by_column: values has " + std::to_string(client_of_.size()) +
-                                  " entries, and clients is " + std::to_string(clients) +
-                                  "; expected one value for each client");
+      throw ConfigError("by_column: values has " + std::to_string(client_of_.size()) +
+                        " entries, and clients is " + std::to_string(clients) +
+                        "; expected one value for each client");
     }
     std::vector<std::uint32_t> owners;
     owners.reserve(train.rows());
@@ -83,9 +81,9 @@ class ByColumn final : public SharesOut {
   std::map<float, std::uint32_t> client_of_;  ///< By declared value.
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  using namespace privgrad::param;
-  registrar.add<privgrad::Transform, ByColumn>({
+void register_components(Registrar& registrar) {
+  using namespace param;
+  registrar.add<Transform, ByColumn>({
       .name = "by_column",
       .summary = "Partition of a federated run: each declared value of a feature is a client.",
       .reference = "none: a definition",
@@ -100,7 +98,7 @@ void register_components(privgrad::Registrar& registrar) {
                       "value no example has is one without examples.",
                       real("value", "One value."))
                      .at_least_items(1)
-                     .example(privgrad::Value(privgrad::Value::List{0, 1, 2})),
+                     .example(Value(Value::List{0, 1, 2})),
                  integer("other", "The client, from 0, with whom examples of any other value lie.")
                      .at_least(0)
                      .at_most(99999)

@@ -7,9 +7,7 @@
 
 namespace {
 
-using privgrad::Dataset;
-using privgrad::RandomSource;
-using privgrad::RandomStream;
+using namespace privgrad;
 
 double normal(RandomStream& random) {
   float value = 0.0f;
@@ -37,34 +35,32 @@ double log_gamma_draw(double shape, RandomStream& random) {
 /// Divides each label's examples in proportions drawn for that label.
 class Dirichlet final : public SharesOut {
  public:
-  explicit Dirichlet(const privgrad::Params& params)
+  explicit Dirichlet(const Params& params)
       : alpha_(params.real("alpha")),
         least_(static_cast<std::uint64_t>(params.integer("at_least"))) {}
 
   std::vector<std::uint32_t> clients_of(const Dataset& train, std::uint64_t clients,
                                         const RandomSource& random) const override {
     if (train.shape().classes == 0) {
-      throw privgrad::ConfigError(
+      throw ConfigError(
           "dirichlet: shares examples out by their classes, and these have "
           "none; use iid or by_column");
     }
     if (clients > train.rows() / least_) {
-      throw privgrad::ConfigError("dirichlet: there are fewer examples than " +
-                                  std::to_string(clients) + " clients with at least " +
-                                  std::to_string(least_) +
-                                  " each need; use fewer clients or a smaller at_least");
+      throw ConfigError("dirichlet: there are fewer examples than " + std::to_string(clients) +
+                        " clients with at least " + std::to_string(least_) +
+                        " each need; use fewer clients or a smaller at_least");
     }
     constexpr std::uint64_t kTries = 1000;
     for (std::uint64_t attempt = 0; attempt < kTries; ++attempt) {
       auto owners = draw(train, clients, *random.stream(attempt));
       std::vector<std::uint64_t> sizes(clients, 0);
       for (const std::uint32_t owner : owners) ++sizes[owner];
-      if (*std::min_element(sizes.begin(), sizes.end()) >= least_) return owners;
+      if (*std::ranges::min_element(sizes) >= least_) return owners;
     }
-    throw privgrad::ConfigError(
-        "dirichlet: in " + std::to_string(kTries) + " draws some client always had fewer than " +
-        std::to_string(least_) +
-        " examples; use a larger alpha, fewer clients or a smaller at_least");
+    throw ConfigError("dirichlet: in " + std::to_string(kTries) +
+                      " draws some client always had fewer than " + std::to_string(least_) +
+                      " examples; use a larger alpha, fewer clients or a smaller at_least");
   }
 
   /// Not known beforehand: the sizes depend on the number of examples of each class.
@@ -102,7 +98,7 @@ class Dirichlet final : public SharesOut {
   std::vector<double> cumulative_shares(std::uint64_t clients, RandomStream& random) const {
     std::vector<double> shares;
     for (std::uint64_t i = 0; i < clients; ++i) shares.push_back(log_gamma_draw(alpha_, random));
-    const double largest = *std::max_element(shares.begin(), shares.end());
+    const double largest = *std::ranges::max_element(shares);
     double sum = 0.0;
     for (double& share : shares) sum += share = std::exp(share - largest);
     double before = 0.0;
@@ -114,9 +110,9 @@ class Dirichlet final : public SharesOut {
   std::uint64_t least_;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  using namespace privgrad::param;
-  registrar.add<privgrad::Transform, Dirichlet>({
+void register_components(Registrar& registrar) {
+  using namespace param;
+  registrar.add<Transform, Dirichlet>({
       .name = "dirichlet",
       .summary = "Partition of a federated run: of every label, the clients get shares that are "
                  "drawn from a Dirichlet distribution.",

@@ -3,13 +3,12 @@
 
 namespace {
 
-using privgrad::Dataset;
-using privgrad::RandomSource;
+using namespace privgrad;
 
 /// An equal number of randomly drawn examples for every client, independent of their content.
 class Iid final : public SharesOut {
  public:
-  explicit Iid(const privgrad::Params&) {}
+  explicit Iid(const Params&) {}
 
   std::vector<std::uint32_t> clients_of(const Dataset& train, std::uint64_t clients,
                                         const RandomSource& random) const override {
@@ -33,8 +32,8 @@ class Iid final : public SharesOut {
   bool looks_at_examples() const override { return false; }
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  registrar.add<privgrad::Transform, Iid>({
+void register_components(Registrar& registrar) {
+  registrar.add<Transform, Iid>({
       .name = "iid",
       .summary = "Partition of a federated run: equally many examples for every client, drawn at "
                  "random.",

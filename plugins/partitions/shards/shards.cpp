@@ -7,13 +7,12 @@
 
 namespace {
 
-using privgrad::Dataset;
-using privgrad::RandomSource;
+using namespace privgrad;
 
 /// Sorts the examples by target and cuts them into equal shards; every client gets a few of them.
 class Shards final : public SharesOut {
  public:
-  explicit Shards(const privgrad::Params& params)
+  explicit Shards(const Params& params)
       : per_client_(static_cast<std::uint64_t>(params.integer("per_client"))) {}
 
   std::vector<std::uint32_t> clients_of(const Dataset& train, std::uint64_t clients,
@@ -21,8 +20,8 @@ class Shards final : public SharesOut {
     const auto targets = train.targets();
     std::vector<std::uint32_t> sorted(train.rows());
     std::iota(sorted.begin(), sorted.end(), 0u);
-    std::stable_sort(sorted.begin(), sorted.end(),
-                     [&](std::uint32_t a, std::uint32_t b) { return targets[a] < targets[b]; });
+    std::ranges::stable_sort(
+        sorted, [&](std::uint32_t a, std::uint32_t b) { return targets[a] < targets[b]; });
     const auto shard_order = order_of(clients, random);
     std::vector<std::uint32_t> owners(train.rows());
     std::size_t next = 0;
@@ -49,8 +48,8 @@ class Shards final : public SharesOut {
   /// Shard i goes to client result[i] / per_client.
   std::vector<std::uint32_t> order_of(std::uint64_t clients, const RandomSource& random) const {
     if (per_client_ > 4294967295u / clients) {
-      throw privgrad::ConfigError("shards: " + std::to_string(clients) + " clients with " +
-                                  std::to_string(per_client_) + " shards each are too many");
+      throw ConfigError("shards: " + std::to_string(clients) + " clients with " +
+                        std::to_string(per_client_) + " shards each are too many");
     }
     return shuffled(static_cast<std::size_t>(clients * per_client_), *random.stream(0));
   }
@@ -58,9 +57,9 @@ class Shards final : public SharesOut {
   std::uint64_t per_client_;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  using namespace privgrad::param;
-  registrar.add<privgrad::Transform, Shards>({
+void register_components(Registrar& registrar) {
+  using namespace param;
+  registrar.add<Transform, Shards>({
       .name = "shards",
       .summary =
           "Partition of a federated run: the examples are sorted by label and cut into equal "

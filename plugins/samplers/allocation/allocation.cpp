@@ -13,7 +13,7 @@
 
 namespace {
 
-using privgrad::Event;
+using namespace privgrad;
 
 /// In each epoch, each example independently and uniformly draws one of the t steps, and is only in
 /// the batch of that step.
@@ -33,13 +33,13 @@ using privgrad::Event;
 /// them, because adding noise to those steps' releases yields the others. The releases before the
 /// end of an epoch are a part of the whole epoch's, and cost no more. Epochs have independent
 /// draws, and compose.
-class Allocation final : public privgrad::Sampler {
+class Allocation final : public Sampler {
  public:
-  explicit Allocation(const privgrad::Params& params)
+  explicit Allocation(const Params& params)
       : epoch_steps_(static_cast<std::uint64_t>(params.integer("steps_per_epoch"))) {}
 
-  void start(const privgrad::SamplingPlan& plan) override {
-    if (plan.dataset_size == 0) throw privgrad::ConfigError("allocation: the data set is empty");
+  void start(const SamplingPlan& plan) override {
+    if (plan.dataset_size == 0) throw ConfigError("allocation: the data set is empty");
     plan_ = plan;
     plan_.batch_sizes = {};
     drawn_.reset();
@@ -58,13 +58,13 @@ class Allocation final : public privgrad::Sampler {
     return charged;
   }
 
-  void sample(std::uint64_t step, std::size_t rows, const privgrad::RandomSource& random,
+  void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
               std::vector<std::uint32_t>& batch) override {
-    if (plan_.adjacency != privgrad::Adjacency::add_or_remove_one)
+    if (plan_.adjacency != Adjacency::add_or_remove_one)
       epochs::check_rows("allocation", rows, plan_);
     if (rows > std::numeric_limits<std::uint32_t>::max()) {
-      throw privgrad::ConfigError("allocation: " + std::to_string(rows) +
-                                  " rows, allowed are at most 4294967295");
+      throw ConfigError("allocation: " + std::to_string(rows) +
+                        " rows, allowed are at most 4294967295");
     }
     draw(step / epoch_steps_, rows, random);
     const std::size_t within = step % epoch_steps_;
@@ -83,10 +83,10 @@ class Allocation final : public privgrad::Sampler {
 
   Event charge_of_epoch(std::span<const Event> releases) const {
     const auto is_nothing = [](const Event& event) { return event == Event::nothing(); };
-    if (std::all_of(releases.begin(), releases.end(), is_nothing)) return Event::nothing();
+    if (std::ranges::all_of(releases, is_nothing)) return Event::nothing();
     for (const Event& release : releases) {
-      if (std::holds_alternative<privgrad::GaussianEvent>(release.kind())) continue;
-      throw privgrad::PrivacyError(
+      if (std::holds_alternative<GaussianEvent>(release.kind())) continue;
+      throw PrivacyError(
           "allocation: a step releases " + std::string(release.name()) +
           ", and the cost of an epoch is proved for one gaussian a step only; use aggregator "
           "gaussian, or sampler poisson");
@@ -97,7 +97,7 @@ class Allocation final : public privgrad::Sampler {
   }
 
   /// Sorts the rows of an epoch by their steps, unless that is already done.
-  void draw(std::uint64_t epoch, std::size_t rows, const privgrad::RandomSource& random) {
+  void draw(std::uint64_t epoch, std::size_t rows, const RandomSource& random) {
     const auto stream = random.stream(epoch);
     constexpr std::uint64_t kWord = std::uint64_t{1} << 63;
     const Drawn now{epoch, rows, {stream->uniform_below(kWord), stream->uniform_below(kWord)}};
@@ -116,14 +116,14 @@ class Allocation final : public privgrad::Sampler {
   }
 
   std::uint64_t epoch_steps_;
-  privgrad::SamplingPlan plan_;
+  SamplingPlan plan_;
   std::optional<Drawn> drawn_;
   std::vector<std::uint32_t> order_;   // rows by step, then by number
   std::vector<std::uint32_t> begins_;  // [steps + 1]: where each step begins in order_
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  registrar.add<privgrad::Sampler, Allocation>({
+void register_components(Registrar& registrar) {
+  registrar.add<Sampler, Allocation>({
       .name = "allocation",
       .summary =
           "Each example once an epoch, in a step that it draws by itself (random allocation, "
@@ -131,14 +131,14 @@ void register_components(privgrad::Registrar& registrar) {
       .reference = "Chua et al. 2025 (Balls-and-Bins Sampling for DP-SGD); proof in "
                    "docs/accounting.md",
       .params =
-          {privgrad::param::integer(
+          {param::integer(
                "steps_per_epoch",
                "Steps of an epoch, chosen without looking at the data: the expected batch size "
                "is the data set size divided by it.")
                .at_least(1)
                .at_most(std::int64_t{1} << 24)
                .example(4)},
-      .traits = {std::string(privgrad::trait::epoch_coins)},
+      .traits = {std::string(trait::epoch_coins)},
   });
 }
 

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -12,7 +11,7 @@
 
 namespace {
 
-using privgrad::Event;
+using namespace privgrad;
 
 /// Row i takes part only in the steps i mod cycle, i mod cycle + cycle, ..., in each of them by a
 /// separate coin (Choquette-Choo et al. 2023, Algorithm 2). With N rows and batches of B rows on
@@ -25,26 +24,26 @@ using privgrad::Event;
 /// through earlier releases. So a cycle costs one Poisson-sampled release: the most expensive of
 /// the cycle, because the groups' costs are not distinguished. It is charged at the cycle's first
 /// step.
-class CyclicPoisson final : public privgrad::Sampler {
+class CyclicPoisson final : public Sampler {
  public:
-  explicit CyclicPoisson(const privgrad::Params& params)
+  explicit CyclicPoisson(const Params& params)
       : batch_size_(params.real("batch_size")),
         cycle_(static_cast<std::uint64_t>(params.integer("cycle"))) {}
 
-  void start(const privgrad::SamplingPlan& plan) override {
+  void start(const SamplingPlan& plan) override {
     const double rate =
         batch_size_ * static_cast<double>(cycle_) / static_cast<double>(plan.dataset_size);
     if (!(rate <= 1.0)) {
-      throw privgrad::ConfigError(
-          "cyclic_poisson: batch_size is " + privgrad::format_number(batch_size_) + ", but of " +
-          std::to_string(plan.dataset_size) + " examples " +
-          std::to_string(plan.dataset_size / cycle_) + " may be in a step of a cycle of " +
-          std::to_string(cycle_) + "; give smaller batches or a shorter cycle");
+      throw ConfigError("cyclic_poisson: batch_size is " + format_number(batch_size_) +
+                        ", but of " + std::to_string(plan.dataset_size) + " examples " +
+                        std::to_string(plan.dataset_size / cycle_) +
+                        " may be in a step of a cycle of " + std::to_string(cycle_) +
+                        "; give smaller batches or a shorter cycle");
     }
     if (plan.steps < cycle_) {
-      throw privgrad::ConfigError("cyclic_poisson: cycle is " + std::to_string(cycle_) +
-                                  ", allowed are at most the " + std::to_string(plan.steps) +
-                                  " steps of the run");
+      throw ConfigError("cyclic_poisson: cycle is " + std::to_string(cycle_) +
+                        ", allowed are at most the " + std::to_string(plan.steps) +
+                        " steps of the run");
     }
     plan_ = plan;
     rate_ = rate;
@@ -60,7 +59,7 @@ class CyclicPoisson final : public privgrad::Sampler {
     return charged;
   }
 
-  void sample(std::uint64_t step, std::size_t rows, const privgrad::RandomSource& random,
+  void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
               std::vector<std::uint32_t>& batch) override {
     epochs::check_rows("cyclic_poisson", rows, plan_);
     const std::uint64_t group = step % cycle_;
@@ -74,13 +73,13 @@ class CyclicPoisson final : public privgrad::Sampler {
  private:
   double batch_size_;
   std::uint64_t cycle_;
-  double rate_ = 0.0;  // probability of a row in a step of its group
-  privgrad::SamplingPlan plan_;
+  double rate_ = 0.0;  // of a row, in a step of its own
+  SamplingPlan plan_;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  using namespace privgrad::param;
-  registrar.add<privgrad::Sampler, CyclicPoisson>({
+void register_components(Registrar& registrar) {
+  using namespace param;
+  registrar.add<Sampler, CyclicPoisson>({
       .name = "cyclic_poisson",
       .summary = "Each example by its own coin, in one step of each cycle; accounted as Poisson "
                  "sampled once a cycle.",

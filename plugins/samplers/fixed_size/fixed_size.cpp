@@ -6,8 +6,7 @@
 
 namespace {
 
-using privgrad::Adjacency;
-using privgrad::Event;
+using namespace privgrad;
 
 /// A uniformly random subset of fixed size, redrawn in every step.
 ///
@@ -28,34 +27,33 @@ using privgrad::Event;
 /// 13).
 ///
 /// For the same reasons its order may be fixed in advance (PublicOrder) if amplification is off.
-class FixedSize final : public privgrad::Sampler, public privgrad::PublicOrder {
+class FixedSize final : public Sampler, public PublicOrder {
  public:
-  explicit FixedSize(const privgrad::Params& params) : amplified_(params.boolean("amplification")) {
+  explicit FixedSize(const Params& params) : amplified_(params.boolean("amplification")) {
     if (params.has("batch_size")) {
       given_size_ = static_cast<std::uint64_t>(params.integer("batch_size"));
     }
   }
 
-  void start(const privgrad::SamplingPlan& plan) override {
+  void start(const SamplingPlan& plan) override {
     if ((given_size_ > 0) == !plan.batch_sizes.empty()) {
-      throw privgrad::ConfigError(
-          "fixed_size: give exactly one of batch_size and schedules.batch_size");
+      throw ConfigError("fixed_size: give exactly one of batch_size and schedules.batch_size");
     }
     if (given_size_ > plan.dataset_size) {
-      throw privgrad::ConfigError("fixed_size: batch_size is " + std::to_string(given_size_) +
-                                  ", allowed are at most the " + std::to_string(plan.dataset_size) +
-                                  " that there are to draw from");
+      throw ConfigError("fixed_size: batch_size is " + std::to_string(given_size_) +
+                        ", allowed are at most the " + std::to_string(plan.dataset_size) +
+                        " that there are to draw from");
     }
     if (plan.dataset_size > std::numeric_limits<std::uint32_t>::max()) {
-      throw privgrad::ConfigError("fixed_size: " + std::to_string(plan.dataset_size) +
-                                  " examples, allowed are at most 4294967295");
+      throw ConfigError("fixed_size: " + std::to_string(plan.dataset_size) +
+                        " examples, allowed are at most 4294967295");
     }
     scheduled_.clear();
     for (const double size : plan.batch_sizes) {
       if (size < 1.0) {
-        throw privgrad::ConfigError(
-            "fixed_size: the batch size at step " + std::to_string(scheduled_.size()) + " is " +
-            privgrad::format_number(size) + ", expected at least one example");
+        throw ConfigError("fixed_size: the batch size at step " +
+                          std::to_string(scheduled_.size()) + " is " + format_number(size) +
+                          ", expected at least one example");
       }
       scheduled_.push_back(static_cast<std::uint64_t>(size));
     }
@@ -71,7 +69,7 @@ class FixedSize final : public privgrad::Sampler, public privgrad::PublicOrder {
   std::vector<Event> charges(std::span<const Event> releases) const override {
     refuse_add_or_remove();
     if (amplified_ && plan_.adjacency == Adjacency::zero_out) {
-      throw privgrad::PrivacyError(
+      throw PrivacyError(
           "fixed_size: amplification is proved under replace_one only; under zero_out set "
           "`amplification: false`, or use sampler poisson");
     }
@@ -87,19 +85,19 @@ class FixedSize final : public privgrad::Sampler, public privgrad::PublicOrder {
     return charged;
   }
 
-  void sample(std::uint64_t step, std::size_t rows, const privgrad::RandomSource& random,
+  void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
               std::vector<std::uint32_t>& batch) override {
     if (rows != plan_.dataset_size) {
-      throw privgrad::ConfigError("fixed_size: there are " + std::to_string(rows) +
-                                  " rows, but the plan, and the proof, say " +
-                                  std::to_string(plan_.dataset_size));
+      throw ConfigError("fixed_size: there are " + std::to_string(rows) +
+                        " rows, but the plan, and the proof, say " +
+                        std::to_string(plan_.dataset_size));
     }
     draw(step, random, batch);
   }
 
   std::uint64_t groups() const override {
     if (amplified_) {
-      throw privgrad::PrivacyError(
+      throw PrivacyError(
           "fixed_size: no amplification is proved for correlated releases; set `amplification: "
           "false`, or use sampler shuffle");
     }
@@ -107,14 +105,13 @@ class FixedSize final : public privgrad::Sampler, public privgrad::PublicOrder {
     return plan_.dataset_size;
   }
   std::uint32_t group_of(std::uint32_t row) const override { return row; }
-  void groups_in(std::uint64_t step, const privgrad::RandomSource& random,
+  void groups_in(std::uint64_t step, const RandomSource& random,
                  std::vector<std::uint32_t>& members) override {
     draw(step, random, members);
   }
 
  private:
-  void draw(std::uint64_t step, const privgrad::RandomSource& random,
-            std::vector<std::uint32_t>& batch) {
+  void draw(std::uint64_t step, const RandomSource& random, std::vector<std::uint32_t>& batch) {
     const std::uint64_t rows = plan_.dataset_size;
     // Floyd's algorithm (Bentley and Floyd 1987): all subsets are equally likely, with one draw per
     // member.
@@ -131,7 +128,7 @@ class FixedSize final : public privgrad::Sampler, public privgrad::PublicOrder {
 
   void refuse_add_or_remove() const {
     if (plan_.adjacency != Adjacency::add_or_remove_one) return;
-    throw privgrad::PrivacyError(
+    throw PrivacyError(
         "fixed_size: nothing is proved under add_or_remove_one, where the size of the data is "
         "private and neighbours' subsets differ in distribution; use sampler poisson or "
         "adjacency replace_one");
@@ -144,13 +141,13 @@ class FixedSize final : public privgrad::Sampler, public privgrad::PublicOrder {
   bool amplified_;
   std::uint64_t given_size_ = 0;          // 0 if not given
   std::vector<std::uint64_t> scheduled_;  // per step, if there is a schedule
-  privgrad::SamplingPlan plan_;
+  SamplingPlan plan_;
   std::vector<bool> taken_;  // per row; all false between calls
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  using namespace privgrad::param;
-  registrar.add<privgrad::Sampler, FixedSize>({
+void register_components(Registrar& registrar) {
+  using namespace param;
+  registrar.add<Sampler, FixedSize>({
       .name = "fixed_size",
       .summary =
           "A random subset of fixed size per step; accounted as sampled without replacement.",

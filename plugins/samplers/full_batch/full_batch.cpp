@@ -7,6 +7,8 @@
 
 namespace {
 
+using namespace privgrad;
+
 /// Every example in every step.
 ///
 /// Accounting: each step is one release on the whole data set and is charged as such, and steps
@@ -15,12 +17,12 @@ namespace {
 /// neither the divisor nor the charges depend on it.
 ///
 /// Its order is public under every adjacency: every existing row takes part in every step.
-class FullBatch final : public privgrad::Sampler, public privgrad::PublicOrder {
+class FullBatch final : public Sampler, public PublicOrder {
  public:
-  explicit FullBatch(const privgrad::Params&) {}
+  explicit FullBatch(const Params&) {}
 
-  void start(const privgrad::SamplingPlan& plan) override {
-    if (plan.dataset_size == 0) throw privgrad::ConfigError("full_batch: the data set is empty");
+  void start(const SamplingPlan& plan) override {
+    if (plan.dataset_size == 0) throw ConfigError("full_batch: the data set is empty");
     plan_ = plan;
   }
 
@@ -28,22 +30,22 @@ class FullBatch final : public privgrad::Sampler, public privgrad::PublicOrder {
     return static_cast<double>(plan_.dataset_size);
   }
 
-  std::vector<privgrad::Event> charges(std::span<const privgrad::Event> releases) const override {
+  std::vector<Event> charges(std::span<const Event> releases) const override {
     return {releases.begin(), releases.end()};
   }
 
-  void sample(std::uint64_t, std::size_t rows, const privgrad::RandomSource&,
+  void sample(std::uint64_t, std::size_t rows, const RandomSource&,
               std::vector<std::uint32_t>& batch) override {
-    const bool size_is_public = plan_.adjacency != privgrad::Adjacency::add_or_remove_one;
+    const bool size_is_public = plan_.adjacency != Adjacency::add_or_remove_one;
     if (size_is_public && rows != plan_.dataset_size) {
-      throw privgrad::ConfigError("full_batch: there are " + std::to_string(rows) +
-                                  " rows, but the plan says " + std::to_string(plan_.dataset_size) +
-                                  ", and under " + std::string(privgrad::to_text(plan_.adjacency)) +
-                                  " the size is public and fixed");
+      throw ConfigError("full_batch: there are " + std::to_string(rows) +
+                        " rows, but the plan says " + std::to_string(plan_.dataset_size) +
+                        ", and under " + std::string(to_text(plan_.adjacency)) +
+                        " the size is public and fixed");
     }
     if (rows > std::numeric_limits<std::uint32_t>::max()) {
-      throw privgrad::ConfigError("full_batch: " + std::to_string(rows) +
-                                  " rows, allowed are at most 4294967295");
+      throw ConfigError("full_batch: " + std::to_string(rows) +
+                        " rows, allowed are at most 4294967295");
     }
     batch.resize(rows);
     std::iota(batch.begin(), batch.end(), std::uint32_t{0});
@@ -51,17 +53,16 @@ class FullBatch final : public privgrad::Sampler, public privgrad::PublicOrder {
 
   std::uint64_t groups() const override { return 1; }
   std::uint32_t group_of(std::uint32_t) const override { return 0; }
-  void groups_in(std::uint64_t, const privgrad::RandomSource&,
-                 std::vector<std::uint32_t>& members) override {
+  void groups_in(std::uint64_t, const RandomSource&, std::vector<std::uint32_t>& members) override {
     members.assign(1, 0);
   }
 
  private:
-  privgrad::SamplingPlan plan_;
+  SamplingPlan plan_;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  registrar.add<privgrad::Sampler, FullBatch>({
+void register_components(Registrar& registrar) {
+  registrar.add<Sampler, FullBatch>({
       .name = "full_batch",
       .summary = "Every example in every step; each step is charged in full.",
       .reference = "Hong, Wang and Zhou 2022, Algorithm 1 (private gradient descent)",

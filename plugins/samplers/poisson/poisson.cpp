@@ -8,7 +8,7 @@
 
 namespace {
 
-using privgrad::Event;
+using namespace privgrad;
 
 /// Every example joins each batch by its own coin of probability q, independent of everything else.
 ///
@@ -25,39 +25,38 @@ using privgrad::Event;
 /// composition of the releases. Drawing the coins mixes both neighbours' outputs with the same
 /// weights, and hockey-stick divergences are jointly convex and Renyi divergences jointly
 /// quasi-convex (van Erven and Harremoes 2014, Theorem 13), so mixing raises neither.
-class Poisson final : public privgrad::Sampler {
+class Poisson final : public Sampler {
  public:
-  explicit Poisson(const privgrad::Params& params) : amplified_(params.boolean("amplification")) {
+  explicit Poisson(const Params& params) : amplified_(params.boolean("amplification")) {
     if (params.has("sample_rate") && params.has("batch_size")) {
-      throw privgrad::ConfigError(
+      throw ConfigError(
           "poisson: give exactly one of sample_rate and batch_size (the expected size)");
     }
     if (params.has("sample_rate")) given_rate_ = params.real("sample_rate");
     if (params.has("batch_size")) given_batch_size_ = params.real("batch_size");
   }
 
-  void start(const privgrad::SamplingPlan& plan) override {
-    if (plan.dataset_size == 0) throw privgrad::ConfigError("poisson: the data set is empty");
+  void start(const SamplingPlan& plan) override {
+    if (plan.dataset_size == 0) throw ConfigError("poisson: the data set is empty");
     const int given = (given_rate_ > 0.0 ? 1 : 0) + (given_batch_size_ > 0.0 ? 1 : 0) +
                       (plan.batch_sizes.empty() ? 0 : 1);
     if (given != 1) {
-      throw privgrad::ConfigError(
+      throw ConfigError(
           "poisson: give exactly one of sample_rate, batch_size (the expected size) and "
           "schedules.batch_size");
     }
     const double size = static_cast<double>(plan.dataset_size);
     if (given_batch_size_ > size) {
-      throw privgrad::ConfigError("poisson: batch_size is " +
-                                  privgrad::format_number(given_batch_size_) +
-                                  ", allowed are at most the " + std::to_string(plan.dataset_size) +
-                                  " that there are to draw from");
+      throw ConfigError("poisson: batch_size is " + format_number(given_batch_size_) +
+                        ", allowed are at most the " + std::to_string(plan.dataset_size) +
+                        " that there are to draw from");
     }
     const bool by_rate = given_rate_ > 0.0;
     constant_ = {by_rate ? given_rate_ : given_batch_size_ / size,
                  by_rate ? given_rate_ * size : given_batch_size_};
     scheduled_.clear();
     for (const double batch : plan.batch_sizes) scheduled_.push_back({batch / size, batch});
-    size_is_public_ = plan.adjacency != privgrad::Adjacency::add_or_remove_one;
+    size_is_public_ = plan.adjacency != Adjacency::add_or_remove_one;
     dataset_size_ = plan.dataset_size;
   }
 
@@ -74,16 +73,16 @@ class Poisson final : public privgrad::Sampler {
     return charged;
   }
 
-  void sample(std::uint64_t step, std::size_t rows, const privgrad::RandomSource& random,
+  void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
               std::vector<std::uint32_t>& batch) override {
     if (size_is_public_ && rows != dataset_size_) {
-      throw privgrad::ConfigError("poisson: there are " + std::to_string(rows) +
-                                  " rows, but the plan says " + std::to_string(dataset_size_) +
-                                  ", and under this adjacency the size is public and fixed");
+      throw ConfigError("poisson: there are " + std::to_string(rows) + " rows, but the plan says " +
+                        std::to_string(dataset_size_) +
+                        ", and under this adjacency the size is public and fixed");
     }
     if (rows > std::numeric_limits<std::uint32_t>::max()) {
-      throw privgrad::ConfigError("poisson: " + std::to_string(rows) +
-                                  " rows, allowed are at most 4294967295");
+      throw ConfigError("poisson: " + std::to_string(rows) +
+                        " rows, allowed are at most 4294967295");
     }
     batch.clear();
     bernoulli_rows(at(step).rate, rows, *random.stream(step),
@@ -108,9 +107,9 @@ class Poisson final : public privgrad::Sampler {
   bool size_is_public_ = false;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  using namespace privgrad::param;
-  registrar.add<privgrad::Sampler, Poisson>({
+void register_components(Registrar& registrar) {
+  using namespace param;
+  registrar.add<Sampler, Poisson>({
       .name = "poisson",
       .summary = "Each example by its own coin; accounted as Poisson sampled, or un-amplified.",
       .reference = "Abadi et al. 2016, Section 3.1; Mironov, Talwar and Zhang 2019",

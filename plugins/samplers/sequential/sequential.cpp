@@ -10,7 +10,7 @@
 
 namespace {
 
-using privgrad::Event;
+using namespace privgrad;
 
 /// The rows in the order in which they are stored, batch after batch, and then again from the
 /// start. With N examples and batches of B an epoch has ceil(N/B) steps; the last batch may be
@@ -20,18 +20,18 @@ using privgrad::Event;
 /// the same for both, so an epoch costs one release (parallel composition), charged at its start.
 /// The order is not secret and draws nothing, so it is a PublicOrder; the rows of a batch stay
 /// together and form a group. Refused under add_or_remove_one, because rows would shift.
-class Sequential final : public privgrad::Sampler, public privgrad::PublicOrder {
+class Sequential final : public Sampler, public PublicOrder {
  public:
-  explicit Sequential(const privgrad::Params& params)
+  explicit Sequential(const Params& params)
       : batch_size_(static_cast<std::uint64_t>(params.integer("batch_size"))),
         single_pass_(params.boolean("single_pass")) {}
 
-  void start(const privgrad::SamplingPlan& plan) override {
+  void start(const SamplingPlan& plan) override {
     epochs::check_sizes("sequential", batch_size_, plan);
     const std::uint64_t epoch_steps = (plan.dataset_size + batch_size_ - 1) / batch_size_;
     if (single_pass_ && plan.steps > epoch_steps) {
-      throw privgrad::ConfigError("sequential: a single pass has " + std::to_string(epoch_steps) +
-                                  " steps, but " + std::to_string(plan.steps) + " are planned");
+      throw ConfigError("sequential: a single pass has " + std::to_string(epoch_steps) +
+                        " steps, but " + std::to_string(plan.steps) + " are planned");
     }
     plan_ = plan;
     epoch_steps_ = epoch_steps;
@@ -46,7 +46,7 @@ class Sequential final : public privgrad::Sampler, public privgrad::PublicOrder 
     return epochs::charges("sequential", epoch_steps_, releases);
   }
 
-  void sample(std::uint64_t step, std::size_t rows, const privgrad::RandomSource&,
+  void sample(std::uint64_t step, std::size_t rows, const RandomSource&,
               std::vector<std::uint32_t>& batch) override {
     epochs::check_rows("sequential", rows, plan_);
     const std::uint64_t begin = step % epoch_steps_ * batch_size_;
@@ -61,7 +61,7 @@ class Sequential final : public privgrad::Sampler, public privgrad::PublicOrder 
   std::uint32_t group_of(std::uint32_t row) const override {
     return static_cast<std::uint32_t>(row / batch_size_);
   }
-  void groups_in(std::uint64_t step, const privgrad::RandomSource&,
+  void groups_in(std::uint64_t step, const RandomSource&,
                  std::vector<std::uint32_t>& members) override {
     members.assign(1, static_cast<std::uint32_t>(step % epoch_steps_));
   }
@@ -69,13 +69,13 @@ class Sequential final : public privgrad::Sampler, public privgrad::PublicOrder 
  private:
   std::uint64_t batch_size_;
   bool single_pass_;
-  privgrad::SamplingPlan plan_;
+  SamplingPlan plan_;
   std::uint64_t epoch_steps_ = 1;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  using namespace privgrad::param;
-  registrar.add<privgrad::Sampler, Sequential>({
+void register_components(Registrar& registrar) {
+  using namespace param;
+  registrar.add<Sampler, Sequential>({
       .name = "sequential",
       .summary = "The rows in the order in which they are stored, over and over, or once.",
       .reference = "parallel composition: McSherry 2009, Theorem 4; proof in the source",

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "../epochs.hpp"
@@ -10,7 +9,7 @@
 
 namespace {
 
-using privgrad::Event;
+using namespace privgrad;
 
 /// A fresh permutation per epoch, or one for all epochs, cut into batches: every example is in
 /// exactly one batch of each epoch. With N examples and batches of B an epoch has ceil(N/B) steps;
@@ -31,13 +30,13 @@ using privgrad::Event;
 /// differ in each of them.
 ///
 /// For the same reasons its order may be fixed in advance (PublicOrder).
-class Shuffle final : public privgrad::Sampler, public privgrad::PublicOrder {
+class Shuffle final : public Sampler, public PublicOrder {
  public:
-  explicit Shuffle(const privgrad::Params& params)
+  explicit Shuffle(const Params& params)
       : batch_size_(static_cast<std::uint64_t>(params.integer("batch_size"))),
         fresh_(params.boolean("fresh")) {}
 
-  void start(const privgrad::SamplingPlan& plan) override {
+  void start(const SamplingPlan& plan) override {
     epochs::check_sizes("shuffle", batch_size_, plan);
     plan_ = plan;
     epoch_steps_ = (plan.dataset_size + batch_size_ - 1) / batch_size_;
@@ -53,7 +52,7 @@ class Shuffle final : public privgrad::Sampler, public privgrad::PublicOrder {
     return epochs::charges("shuffle", epoch_steps_, releases);
   }
 
-  void sample(std::uint64_t step, std::size_t rows, const privgrad::RandomSource& random,
+  void sample(std::uint64_t step, std::size_t rows, const RandomSource& random,
               std::vector<std::uint32_t>& batch) override {
     epochs::check_rows("shuffle", rows, plan_);
     take(step, random, batch);
@@ -64,15 +63,14 @@ class Shuffle final : public privgrad::Sampler, public privgrad::PublicOrder {
     return plan_.dataset_size;
   }
   std::uint32_t group_of(std::uint32_t row) const override { return row; }
-  void groups_in(std::uint64_t step, const privgrad::RandomSource& random,
+  void groups_in(std::uint64_t step, const RandomSource& random,
                  std::vector<std::uint32_t>& members) override {
     take(step, random, members);
   }
 
  private:
   /// The rows of a step.
-  void take(std::uint64_t step, const privgrad::RandomSource& random,
-            std::vector<std::uint32_t>& batch) {
+  void take(std::uint64_t step, const RandomSource& random, std::vector<std::uint32_t>& batch) {
     const std::uint64_t epoch = fresh_ ? step / epoch_steps_ : 0;
     if (shuffled_epoch_ != std::pair{epoch, &random}) shuffle(epoch, random);
     const std::size_t begin = (step % epoch_steps_) * batch_size_;
@@ -83,7 +81,7 @@ class Shuffle final : public privgrad::Sampler, public privgrad::PublicOrder {
 
   /// Fisher and Yates, from the sorted order: the permutation depends only on the epoch, so a
   /// resumed run has the same one.
-  void shuffle(std::uint64_t epoch, const privgrad::RandomSource& random) {
+  void shuffle(std::uint64_t epoch, const RandomSource& random) {
     shuffled_epoch_.reset();
     const auto stream = random.stream(epoch);
     order_.resize(plan_.dataset_size);
@@ -96,26 +94,26 @@ class Shuffle final : public privgrad::Sampler, public privgrad::PublicOrder {
 
   std::uint64_t batch_size_;
   bool fresh_;
-  privgrad::SamplingPlan plan_;
+  SamplingPlan plan_;
   std::uint64_t epoch_steps_ = 1;
   std::vector<std::uint32_t> order_;
   // The epoch and source that order_ was drawn for. A run keeps one source; start() forgets it.
-  std::optional<std::pair<std::uint64_t, const privgrad::RandomSource*>> shuffled_epoch_;
+  std::optional<std::pair<std::uint64_t, const RandomSource*>> shuffled_epoch_;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  registrar.add<privgrad::Sampler, Shuffle>({
+void register_components(Registrar& registrar) {
+  registrar.add<Sampler, Shuffle>({
       .name = "shuffle",
       .summary = "A fresh permutation per epoch; accounted per epoch by its costliest release.",
       .reference = "parallel composition: McSherry 2009, Theorem 4; proof in the source",
-      .params = {privgrad::param::integer("batch_size",
-                                          "Number of examples in a batch; the last one of an epoch "
-                                          "may have fewer, the divisor stays.")
+      .params = {param::integer("batch_size",
+                                "Number of examples in a batch; the last one of an epoch "
+                                "may have fewer, the divisor stays.")
                      .at_least(1)
                      .example(1),
-                 privgrad::param::boolean("fresh",
-                                          "Whether each epoch has a permutation of its own; false: "
-                                          "the first one's serves for all.")
+                 param::boolean("fresh",
+                                "Whether each epoch has a permutation of its own; false: "
+                                "the first one's serves for all.")
                      .defaults_to(true)},
   });
 }

@@ -2,7 +2,6 @@
 #include <cmath>
 #include <limits>
 #include <optional>
-#include <string>
 
 #include "privgrad/federated.hpp"
 #include "privgrad/plugin.hpp"
@@ -10,23 +9,23 @@
 
 namespace {
 
-using privgrad::FederatedProgress;
+using namespace privgrad;
 
 constexpr std::uint64_t kMost = 100;
 
 /// Local iterations that minimise a bound on the loss for the remainder of two budgets: rounds of
 /// communication (Rs), and local steps that the privacy budget pays for (Rc).
-class AliDpfl final : public privgrad::Schedule, public privgrad::AdaptiveLocalIterations {
+class AliDpfl final : public Schedule, public AdaptiveLocalIterations {
  public:
-  explicit AliDpfl(const privgrad::Params& params)
+  explicit AliDpfl(const Params& params)
       : closed_(params.text("form") == "closed"),
         phi_(params.real("phi")),
         lambda_(params.real("lambda")),
         memory_(params.real("memory")) {}
 
-  void start(const privgrad::Horizon& horizon) override {
+  void start(const Horizon& horizon) override {
     if (horizon.slot == "local_iterations") return;
-    throw privgrad::ConfigError(
+    throw ConfigError(
         "ali_dpfl: chooses local iterations; its place is "
         "federated.local_iterations");
   }
@@ -129,9 +128,9 @@ class AliDpfl final : public privgrad::Schedule, public privgrad::AdaptiveLocalI
   std::optional<double> lipschitz_, smoothness_, divergence_, convexity_, heterogeneity_;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  using namespace privgrad::param;
-  registrar.add<privgrad::Schedule, AliDpfl>({
+void register_components(Registrar& registrar) {
+  using namespace param;
+  registrar.add<Schedule, AliDpfl>({
       .name = "ali_dpfl",
       .summary =
           "Local iterations of a federated run that minimise Eq. 13 of the paper, an estimate "

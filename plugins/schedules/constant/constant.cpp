@@ -3,12 +3,14 @@
 
 namespace {
 
-/// The same value at every step; the meaning of a bare number in a manifest.
-class Constant final : public privgrad::Schedule {
- public:
-  explicit Constant(const privgrad::Params& params) : value_(params.real("value")) {}
+using namespace privgrad;
 
-  void start(const privgrad::Horizon&) override {}
+/// The same value at every step; the meaning of a bare number in a manifest.
+class Constant final : public Schedule {
+ public:
+  explicit Constant(const Params& params) : value_(params.real("value")) {}
+
+  void start(const Horizon&) override {}
   double value(std::uint64_t) const override { return value_; }
   bool is_shape() const override { return false; }
 
@@ -16,12 +18,12 @@ class Constant final : public privgrad::Schedule {
   double value_;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  registrar.add<privgrad::Schedule, Constant>({
+void register_components(Registrar& registrar) {
+  registrar.add<Schedule, Constant>({
       .name = "constant",
       .summary = "The same value at every step; a bare number means this.",
       .reference = "none: a definition",
-      .params = {privgrad::param::real("value", "The value.").at_least(0).example(1.0)},
+      .params = {param::real("value", "The value.").at_least(0).example(1.0)},
   });
 }
 

@@ -6,13 +6,15 @@
 
 namespace {
 
+using namespace privgrad;
+
 /// With w = warmup and T steps:
 ///   t < w:   initial * (t + 1) / (w + 1), a line that would reach `initial` at t = w;
 ///   t >= w:  final + (initial - final) (1 + cos(pi (t - w) / (T - 1 - w))) / 2: `initial` at w,
 ///            `final` at the last step, if that is another one.
 class Cosine final : public Decay {
  public:
-  explicit Cosine(const privgrad::Params& params)
+  explicit Cosine(const Params& params)
       : Decay("cosine", params),
         final_(params.real("final")),
         warmup_(static_cast<std::uint64_t>(params.integer("warmup"))) {}
@@ -27,13 +29,13 @@ class Cosine final : public Decay {
     return std::lerp(final_, initial(), 0.5 + 0.5 * std::cos(std::numbers::pi * done));
   }
 
-  static std::vector<privgrad::ParamSpec> params() {
+  static std::vector<ParamSpec> params() {
     return {initial_param(),
-            privgrad::param::real(
-                "final", "Value at the last step; without initial, relative to the highest one.")
+            param::real("final",
+                        "Value at the last step; without initial, relative to the highest one.")
                 .at_least(0)
                 .example(0.1),
-            privgrad::param::integer("warmup", "Steps of linear rise before the decay.")
+            param::integer("warmup", "Steps of linear rise before the decay.")
                 .at_least(0)
                 .in_unit("steps")
                 .defaults_to(0)};
@@ -42,9 +44,9 @@ class Cosine final : public Decay {
  private:
   void prepare() override {
     if (warmup_ >= steps()) {
-      throw privgrad::ConfigError("cosine: warmup is " + std::to_string(warmup_) +
-                                  ", allowed are fewer than the " + std::to_string(steps()) +
-                                  " step(s) of the run");
+      throw ConfigError("cosine: warmup is " + std::to_string(warmup_) +
+                        ", allowed are fewer than the " + std::to_string(steps()) +
+                        " step(s) of the run");
     }
   }
 
@@ -52,8 +54,8 @@ class Cosine final : public Decay {
   std::uint64_t warmup_;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  registrar.add<privgrad::Schedule, Cosine>({
+void register_components(Registrar& registrar) {
+  registrar.add<Schedule, Cosine>({
       .name = "cosine",
       .summary = "Half a cosine from initial to final, after an optional linear warm-up.",
       .reference = "Loshchilov and Hutter 2017, Eq. 5, without restarts",

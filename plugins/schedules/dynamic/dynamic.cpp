@@ -9,9 +9,7 @@
 
 namespace {
 
-using privgrad::ConfigError;
-using privgrad::Params;
-namespace param = privgrad::param;
+using namespace privgrad;
 
 /// The parameters of a kind of influence; any other parameter is an error in the manifest.
 struct Kind {
@@ -35,7 +33,7 @@ const Kind& kind_of(const Params& influence) {
   for (const Kind& kind : kinds()) {
     if (influence.text("kind") == kind.name) return kind;
   }
-  throw privgrad::PluginError("dynamic: its declaration allows an influence it does not know");
+  throw PluginError("dynamic: its declaration allows an influence it does not know");
 }
 
 bool contains(const std::vector<const char*>& names, const std::string& name) {
@@ -75,12 +73,12 @@ double gamma_of(const Params& influence) {
   const double gamma = 1.0 - (has_momentum ? eta0 / 2.0 : 1.0) / influence.real("kappa");
   if (gamma > 0.0) return gamma;
   throw ConfigError(std::string("dynamic: gamma = 1 - ") +
-                    (has_momentum ? "eta0/(2 kappa)" : "1/kappa") + " is " +
-                    privgrad::format_number(gamma) + ", allowed is above 0");
+                    (has_momentum ? "eta0/(2 kappa)" : "1/kappa") + " is " + format_number(gamma) +
+                    ", allowed is above 0");
 }
 
 /// The noise that is optimal for an influence, up to its scale, which the core finds.
-class Dynamic final : public privgrad::Schedule {
+class Dynamic final : public Schedule {
  public:
   explicit Dynamic(const Params& params)
       : params_(params.object("influence")), form_(params.text("form")) {
@@ -92,19 +90,19 @@ class Dynamic final : public privgrad::Schedule {
       is_unaccounted_ = file.is_unaccounted;
     }
     is_exponential_ = kind == "exponential" || kind == "estimated";
-    if (kind == "estimated") gamma_ = privgrad::fit_exponential_influence(estimates_);
+    if (kind == "estimated") gamma_ = fit_exponential_influence(estimates_);
     if (params_.has("gamma") || params_.has("kappa")) gamma_ = gamma_of(params_);
   }
 
-  void start(const privgrad::Horizon& horizon) override {
+  void start(const Horizon& horizon) override {
     if (horizon.steps == 0) throw ConfigError("dynamic: there are no steps");
     const std::uint64_t steps = horizon.steps;
     influence_ = influence_of(steps);
     // For a budget of 1; the core finds the scale.
-    noise_ = is_exponential_ ? privgrad::exponentially_allocated_noise(steps, gamma_, 1.0)
-                             : privgrad::allocated_noise(influence_, 1.0);
+    noise_ = is_exponential_ ? exponentially_allocated_noise(steps, gamma_, 1.0)
+                             : allocated_noise(influence_, 1.0);
     if (form_ != "exponential_decay") return;
-    const privgrad::ExponentialDecay decay = privgrad::fit_exponential_decay(noise_);
+    const ExponentialDecay decay = fit_exponential_decay(noise_);
     for (std::uint64_t t = 0; t < steps; ++t) {
       noise_[t] = decay.initial * std::exp(-decay.rate * static_cast<double>(t));
     }
@@ -112,11 +110,11 @@ class Dynamic final : public privgrad::Schedule {
 
   double value(std::uint64_t step) const override { return noise_.at(step); }
   bool is_shape() const override { return true; }
-  std::optional<privgrad::NoiseInfluence> influence() const override {
-    return privgrad::NoiseInfluence{influence_, is_unaccounted_, form_ == "exact"};
+  std::optional<NoiseInfluence> influence() const override {
+    return NoiseInfluence{influence_, is_unaccounted_, form_ == "exact"};
   }
 
-  static std::vector<privgrad::ParamSpec> params() {
+  static std::vector<ParamSpec> params() {
     std::vector<std::string> names;
     for (const Kind& kind : kinds()) names.push_back(kind.name);
     return {
@@ -161,7 +159,7 @@ class Dynamic final : public privgrad::Schedule {
                          "file, estimated: a table with the columns step (from 0), influence "
                          "and, if known, standard_error.")
                  .optional()})
-            .example(privgrad::Value::Object{{"kind", "exponential", {}}, {"gamma", 0.97, {}}}),
+            .example(Value::Object{{"kind", "exponential", {}}, {"gamma", 0.97, {}}}),
         param::text("form",
                     "exact: the noise that minimises the sum of influence times squared noise "
                     "where a step costs 1/sigma^2 (each example takes part in each step); "
@@ -177,13 +175,13 @@ class Dynamic final : public privgrad::Schedule {
  private:
   std::vector<double> influence_of(std::uint64_t steps) const {
     const std::string& kind = params_.text("kind");
-    if (is_exponential_) return privgrad::exponential_influence(steps, gamma_);
+    if (is_exponential_) return exponential_influence(steps, gamma_);
     if (kind == "momentum") {
-      return privgrad::momentum_influence(steps, gamma_, params_.real("beta"));
+      return momentum_influence(steps, gamma_, params_.real("beta"));
     }
     if (kind == "two_exponential") {
       const double falling = params_.has("falling_gamma") ? params_.real("falling_gamma") : gamma_;
-      return privgrad::two_exponential_influence(steps, gamma_, falling, params_.real("share"));
+      return two_exponential_influence(steps, gamma_, falling, params_.real("share"));
     }
     return table(steps);
   }
@@ -198,11 +196,11 @@ class Dynamic final : public privgrad::Schedule {
                         "; influence estimated fits a curve through fewer");
     }
     std::vector<double> influence;
-    for (const privgrad::InfluenceEstimate& row : estimates_) {
+    for (const InfluenceEstimate& row : estimates_) {
       if (row.influence <= 0.0) {
         throw ConfigError(
             "dynamic: " + params_.path("file").string() + ": the influence of step " +
-            std::to_string(row.step) + " is " + privgrad::format_number(row.influence) +
+            std::to_string(row.step) + " is " + format_number(row.influence) +
             ", expected above 0; influence estimated fits a curve through noisy rows");
       }
       influence.push_back(row.influence);
@@ -215,12 +213,12 @@ class Dynamic final : public privgrad::Schedule {
   bool is_exponential_ = false;
   bool is_unaccounted_ = false;
   double gamma_ = 1.0;
-  std::vector<privgrad::InfluenceEstimate> estimates_;
+  std::vector<InfluenceEstimate> estimates_;
   std::vector<double> influence_, noise_;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  registrar.add<privgrad::Schedule, Dynamic>({
+void register_components(Registrar& registrar) {
+  registrar.add<Schedule, Dynamic>({
       .name = "dynamic",
       .summary =
           "The noise that suits how much each step matters at the end, scaled to the budget.",

@@ -12,8 +12,7 @@
 
 namespace {
 
-using privgrad::InfluenceEstimate;
-using privgrad::IoError;
+using namespace privgrad;
 
 constexpr std::size_t kMostRows = 1'000'000;
 

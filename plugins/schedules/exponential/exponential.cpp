@@ -5,20 +5,21 @@
 
 namespace {
 
+using namespace privgrad;
+
 /// initial * exp(-rate * t), t = 0, 1, ...
 class Exponential final : public Decay {
  public:
-  explicit Exponential(const privgrad::Params& params)
+  explicit Exponential(const Params& params)
       : Decay("exponential", params), rate_(params.real("rate")) {}
 
   double value(std::uint64_t step) const override {
     return initial() * std::exp(-rate_ * static_cast<double>(step));
   }
 
-  static std::vector<privgrad::ParamSpec> params() {
+  static std::vector<ParamSpec> params() {
     return {initial_param(),
-            privgrad::param::real("rate",
-                                  "k in exp(-k t), t counting steps from 0; negative values grow.")
+            param::real("rate", "k in exp(-k t), t counting steps from 0; negative values grow.")
                 .in_unit("1/step")
                 .example(0.01)};
   }
@@ -27,8 +28,8 @@ class Exponential final : public Decay {
   double rate_;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  registrar.add<privgrad::Schedule, Exponential>({
+void register_components(Registrar& registrar) {
+  registrar.add<Schedule, Exponential>({
       .name = "exponential",
       .summary = "initial * exp(-rate * step).",
       .reference = "Yu et al. 2019, exponential decay; Hong, Wang and Zhou 2022, "

@@ -7,25 +7,26 @@
 
 namespace {
 
+using namespace privgrad;
+
 /// The values as written, one per step. The list may be longer, if a run is shorter, or shorter if
 /// the last value holds.
-class List final : public privgrad::Schedule {
+class List final : public Schedule {
  public:
-  explicit List(const privgrad::Params& params)
+  explicit List(const Params& params)
       : values_(params.reals("values")),
         shape_(params.boolean("as_shape")),
         holds_(params.boolean("hold")) {
-    if (shape_ && *std::min_element(values_.begin(), values_.end()) <= 0.0) {
-      throw privgrad::ConfigError("list: every value of a shape must be above 0");
+    if (shape_ && *std::ranges::min_element(values_) <= 0.0) {
+      throw ConfigError("list: every value of a shape must be above 0");
     }
   }
 
-  void start(const privgrad::Horizon& horizon) override {
+  void start(const Horizon& horizon) override {
     if (!holds_ && values_.size() < horizon.steps) {
-      throw privgrad::ConfigError("list: has " + std::to_string(values_.size()) +
-                                  " value(s), expected one for each of the " +
-                                  std::to_string(horizon.steps) +
-                                  " steps; hold: true keeps the last one");
+      throw ConfigError("list: has " + std::to_string(values_.size()) +
+                        " value(s), expected one for each of the " + std::to_string(horizon.steps) +
+                        " steps; hold: true keeps the last one");
     }
   }
 
@@ -39,9 +40,9 @@ class List final : public privgrad::Schedule {
   bool shape_, holds_;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  using namespace privgrad::param;
-  registrar.add<privgrad::Schedule, List>({
+void register_components(Registrar& registrar) {
+  using namespace param;
+  registrar.add<Schedule, List>({
       .name = "list",
       .summary = "The values as written, one per step.",
       .reference = "none: a definition",
@@ -50,7 +51,7 @@ void register_components(privgrad::Registrar& registrar) {
                 "One value per step, at least as many as steps unless the last one holds.",
                 real("value", "").at_least(0))
                .at_least_items(1)
-               .example(privgrad::Value::List{1.0, 0.5}),
+               .example(Value::List{1.0, 0.5}),
            boolean("as_shape",
                    "true: only the proportions are meant, and the values, all above 0, are scaled "
                    "to the privacy budget (noise_multiplier only).")

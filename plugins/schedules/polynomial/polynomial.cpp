@@ -5,11 +5,13 @@
 
 namespace {
 
+using namespace privgrad;
+
 /// final + (initial - final) (1 - t/(T-1))^power, t = 0 .. T-1: `initial` at the first step,
 /// `final` at the last one. A run of one step uses `initial`.
 class Polynomial final : public Decay {
  public:
-  explicit Polynomial(const privgrad::Params& params)
+  explicit Polynomial(const Params& params)
       : Decay("polynomial", params), final_(params.real("final")), power_(params.real("power")) {}
 
   double value(std::uint64_t step) const override {
@@ -18,13 +20,12 @@ class Polynomial final : public Decay {
     return std::lerp(final_, initial(), std::pow(left, power_));
   }
 
-  static std::vector<privgrad::ParamSpec> params() {
+  static std::vector<ParamSpec> params() {
     return {initial_param(),
-            privgrad::param::real("final",
-                                  "Value at the last step; without initial, relative to the first.")
+            param::real("final", "Value at the last step; without initial, relative to the first.")
                 .at_least(0)
                 .example(0.1),
-            privgrad::param::real("power", "1 is linear; above 1 the decay is steepest at first.")
+            param::real("power", "1 is linear; above 1 the decay is steepest at first.")
                 .above(0)
                 .defaults_to(1)};
   }
@@ -34,8 +35,8 @@ class Polynomial final : public Decay {
   double power_;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  registrar.add<privgrad::Schedule, Polynomial>({
+void register_components(Registrar& registrar) {
+  registrar.add<Schedule, Polynomial>({
       .name = "polynomial",
       .summary = "From initial at the first step to final at the last, along a power.",
       .reference = "Yu et al. 2019, polynomial decay over the whole run",

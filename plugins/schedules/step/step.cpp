@@ -5,10 +5,12 @@
 
 namespace {
 
+using namespace privgrad;
+
 /// initial * factor^floor(t / every), t = 0, 1, ...
 class Step final : public Decay {
  public:
-  explicit Step(const privgrad::Params& params)
+  explicit Step(const Params& params)
       : Decay("step", params),
         factor_(params.real("factor")),
         every_(static_cast<std::uint64_t>(params.integer("every"))) {}
@@ -18,12 +20,12 @@ class Step final : public Decay {
     return initial() * std::pow(factor_, static_cast<double>(reductions));
   }
 
-  static std::vector<privgrad::ParamSpec> params() {
+  static std::vector<ParamSpec> params() {
     return {initial_param(),
-            privgrad::param::real("factor", "What the value is multiplied by at each change.")
+            param::real("factor", "What the value is multiplied by at each change.")
                 .above(0)
                 .example(0.5),
-            privgrad::param::integer("every", "Number of steps between changes.")
+            param::integer("every", "Number of steps between changes.")
                 .at_least(1)
                 .in_unit("steps")
                 .example(10)};
@@ -34,8 +36,8 @@ class Step final : public Decay {
   std::uint64_t every_;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  registrar.add<privgrad::Schedule, Step>({
+void register_components(Registrar& registrar) {
+  registrar.add<Schedule, Step>({
       .name = "step",
       .summary = "Constant for some steps, then multiplied by a factor, and so on.",
       .reference = "Yu et al. 2019, step decay",

@@ -3,18 +3,19 @@
 
 namespace {
 
+using namespace privgrad;
+
 /// initial / (1 + rate * t), t = 0, 1, ...
 class Time final : public Decay {
  public:
-  explicit Time(const privgrad::Params& params)
-      : Decay("time", params), rate_(params.real("rate")) {}
+  explicit Time(const Params& params) : Decay("time", params), rate_(params.real("rate")) {}
 
   double value(std::uint64_t step) const override {
     return initial() / (1.0 + rate_ * static_cast<double>(step));
   }
 
-  static std::vector<privgrad::ParamSpec> params() {
-    return {initial_param(), privgrad::param::real("rate", "k in 1 / (1 + k t), t from 0.")
+  static std::vector<ParamSpec> params() {
+    return {initial_param(), param::real("rate", "k in 1 / (1 + k t), t from 0.")
                                  .at_least(0)
                                  .in_unit("1/step")
                                  .example(0.05)};
@@ -24,8 +25,8 @@ class Time final : public Decay {
   double rate_;
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  registrar.add<privgrad::Schedule, Time>({
+void register_components(Registrar& registrar) {
+  registrar.add<Schedule, Time>({
       .name = "time",
       .summary = "initial / (1 + rate * step).",
       .reference = "Yu et al. 2019, time-based decay",

@@ -3,20 +3,22 @@
 
 namespace {
 
+using namespace privgrad;
+
 /// The same noise at every step, as much as the budget requires: a shape whose values are all 1,
 /// which the core scales until the gating accountant meets the target. Under zCDP the scale becomes
 /// sqrt(T/R), where R is twice the budget in rho.
-class Uniform final : public privgrad::Schedule {
+class Uniform final : public Schedule {
  public:
-  explicit Uniform(const privgrad::Params&) {}
+  explicit Uniform(const Params&) {}
 
-  void start(const privgrad::Horizon&) override {}
+  void start(const Horizon&) override {}
   double value(std::uint64_t) const override { return 1.0; }
   bool is_shape() const override { return true; }
 };
 
-void register_components(privgrad::Registrar& registrar) {
-  registrar.add<privgrad::Schedule, Uniform>({
+void register_components(Registrar& registrar) {
+  registrar.add<Schedule, Uniform>({
       .name = "uniform",
       .summary = "The same noise at every step, scaled to the privacy budget.",
       .reference = "Hong, Wang and Zhou 2022, uniform schedule: sigma_t^2 = T/R",

@@ -11,6 +11,8 @@
 namespace scattering {
 namespace {
 
+using namespace privgrad;
+
 constexpr std::size_t kWidth = 8;  // floats in a register of AVX2
 
 std::vector<float> to_float(const std::vector<double>& values) {
@@ -270,7 +272,7 @@ template <std::size_t kLanes>
 void Cascade::operator()(const float* image, std::size_t step, float* out,
                          std::size_t out_step) const {
   std::unique_ptr<Workspace> space = workspace();
-  privgrad::in_wide_registers([&] { run(image, step, out, out_step, *space); });
+  in_wide_registers([&] { run(image, step, out, out_step, *space); });
   const std::lock_guard lock(mutex_);
   unused_.push_back(std::move(space));
 }

@@ -12,8 +12,10 @@
 namespace scattering {
 namespace {
 
-namespace row = privgrad::row_operation;
-using Operations = std::vector<privgrad::RowOperation>;
+using namespace privgrad;
+
+namespace row = row_operation;
+using Operations = std::vector<RowOperation>;
 using Matrix = std::vector<double>;
 
 void append(Operations& operations, Operations more) {
@@ -211,7 +213,7 @@ class Builder {
 
 }  // namespace
 
-std::vector<privgrad::RowOperation> operations(const Task& task) { return Builder(task).all(); }
+std::vector<RowOperation> operations(const Task& task) { return Builder(task).all(); }
 
 double operation_numbers(const Task& task) {
   const auto angles = static_cast<double>(task.angles);
