@@ -1,4 +1,4 @@
-// The rules of optional abilities that one or two functions make up.
+// The rules of optional abilities that consist of one or two functions.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -48,8 +48,8 @@ bool has_theorem(const Theorem& choose) {
   }
 }
 
-/// For all facts that the theorem covers, its choice must be finite, at least `least`, have a
-/// reason, and be the same when it is asked for again.
+/// For all facts that the theorem covers, the choice must be finite and at least `least`, have a
+/// reason, and be the same when asked for again.
 void require_chosen(const std::string& function, double least, std::uint64_t steps,
                     const Theorem& choose) {
   bool any = false;
@@ -180,7 +180,7 @@ void check_abilities(Checker& checker, const Accountant& accountant) {
 
 namespace {
 
-/// As many rows of each side as info() says, with the features that they have anyway.
+/// As many rows of each split as info() says, with the features that they have anyway.
 void check_kept_columns(Checker& checker) {
   const auto plain = checker.make<DataSource>();
   const DataInfo told = plain->info();
@@ -206,11 +206,12 @@ void check_kept_columns(Checker& checker) {
   }
 }
 
-/// The instance that foresees is asked for nothing else before.
+/// The instance that foresees is asked nothing else before.
 void check_foreseen_info(Checker& checker, const DataInfo& told) {
   const auto source = checker.make<DataSource>();
   const DataInfo foreseen = source->foreseen_info().value();
-  // Columns may be called otherwise than by their names, which a first row would say.
+  // Only the number of facts is compared: they may name columns differently, because the columns'
+  // names are in a first row.
   require(foreseen.unaccounted.size() == told.unaccounted.size(),
           "foreseen_info() lists " + std::to_string(foreseen.unaccounted.size()) +
               " unaccounted facts, and info() " + std::to_string(told.unaccounted.size()));

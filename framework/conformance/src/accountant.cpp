@@ -72,7 +72,7 @@ ComponentPtr<Accountant> started(const Checker& checker, Adjacency adjacency) {
   return accountant;
 }
 
-/// An accountant under this adjacency that has composed each event so many times, in order.
+/// An accountant under this adjacency that has composed each event this many times, in order.
 struct Spending {
   Event event;
   std::uint64_t count = 1;
@@ -84,18 +84,18 @@ ComponentPtr<Accountant> after(const Checker& checker, Adjacency adjacency,
   return accountant;
 }
 
-/// Everything that an accountant answers, for comparing two of them.
+/// All answers of an accountant, to compare two accountants.
 struct Answers {
   Questions asked;
   std::vector<double> epsilons;
   std::vector<double> deltas;
-  // Where there is no lower bound, the value.
+  // The value if there is no lower bound.
   std::vector<double> least_epsilons;
   std::vector<double> least_deltas;
 };
 
-/// Where the order of two answers is promised, their intervals must be in order: the ends of an
-/// interval that is refined until it is narrow enough vary by its width.
+/// If the order of two answers is promised, their intervals must be in order. Intervals that are
+/// refined until they are narrow enough have ends that vary by their width.
 double least(const PrivacyAnswer& answer) { return answer.lower.value_or(answer.value); }
 
 Answers answers(const Accountant& accountant, const Questions& questions = kAll) {
@@ -126,7 +126,7 @@ bool alike(const Answers& a, const Answers& b) {
 
 bool not_above(double x, double y) { return x <= y || close(x, y, kSlack, 1e-15); }
 
-/// \returns where an answer of `less` is above that of `more`; "" if nowhere.
+/// \returns the place where an answer of `less` is above that of `more`; "" if there is none.
 std::string disorder(const Answers& less, const Answers& more) {
   for (std::size_t i = 0; i < less.epsilons.size(); ++i) {
     if (not_above(less.least_epsilons[i], more.epsilons[i])) continue;
@@ -210,16 +210,17 @@ double laplace_delta(double epsilon, double pure) {
   return epsilon >= pure ? 0.0 : -std::expm1((epsilon - pure) / 2.0);
 }
 
-/// A spending whose true privacy is known.
+/// Releases whose true privacy is known.
 struct KnownCase {
   std::string what;
   std::vector<Spending> spent;
   std::function<double(double epsilon)> delta;
-  bool is_least = false;  ///< It is that of one mechanism of the event, and others may cost more.
+  /// The known privacy is that of one mechanism of the event; others may cost more.
+  bool is_least = false;
 };
 
-/// So many Gaussians are one whose sensitivity is the root of their number times as large (Dong, Roth,
-/// Su 2022).
+/// This many Gaussians equal one whose sensitivity is larger by the root of their number (Dong,
+/// Roth, Su 2022).
 KnownCase known_gaussians(double sensitivity, double sigma, std::uint64_t count,
                           bool one_by_one = false) {
   const double mu = sensitivity / sigma * std::sqrt(static_cast<double>(count));
@@ -255,9 +256,9 @@ double two_steps_delta(double epsilon) {
   return std::max(less, more);
 }
 
-/// The best of a geometric number of runs, two expected, of a Gaussian whose sensitivity is `mu`, the
-/// output being the score: E K x^K has the derivative 2 / (2 - x)^2, which multiplies the density of
-/// one run. By the midpoint rule.
+/// The best of a geometric number of runs, two expected, of a Gaussian whose sensitivity is `mu`,
+/// where the output is the score: E K x^K has the derivative 2 / (2 - x)^2, by which the density of
+/// one run is multiplied. By the midpoint rule.
 double best_of_two_delta(double epsilon, double mu) {
   constexpr double kStep = 1e-3;
   constexpr double kReach = 9.0;
@@ -284,7 +285,8 @@ std::vector<KnownCase> known_cases(Adjacency adjacency) {
       cases.push_back(known_gaussians(sensitivity, sigma, count));
   }
   if (adjacency == Adjacency::zero_out) {
-    // Little noise; one by one; much noise, and a count that does not fit in 8, 16 or 32 bits.
+    // Little noise; releases added one by one; much noise, and a count that does not fit in 8, 16
+    // or 32 bits.
     cases.push_back(known_gaussians(sensitivity, 0.25, 1));
     cases.push_back(known_gaussians(sensitivity, 8.0, 40, true));
     cases.push_back(known_gaussians(sensitivity, 131072.0, (std::uint64_t{1} << 32) + 1));
@@ -314,11 +316,11 @@ std::vector<KnownCase> known_cases(Adjacency adjacency) {
   return cases;
 }
 
-/// Compares a delta that was claimed with the true one for the same epsilon.
+/// Compares a claimed delta with the true one for the same epsilon.
 void require_sound(const PrivacyAnswer& answer, double claimed, double truth,
                    const std::string& what) {
   if (answer.bound == BoundKind::estimate) return;
-  // Differences of two tails lose digits: those digits are ours, not the accountant's.
+  // The difference of two tails loses digits here, which is not the accountant's error.
   require(claimed >= truth * (1.0 - 1e-9) - 1e-14,
           what + " proves delta = " + format_number(claimed) + ", but the true value is " +
               format_number(truth));
@@ -357,16 +359,16 @@ void check_known_values(Checker& checker) {
         }
         for (const double delta : {1e-6, 1e-3, 0.1}) {
           const PrivacyAnswer answer = accountant->epsilon(delta);
-          // The claim is (value, delta): the true delta of that epsilon must not be above it.
+          // The claim is (value, delta): the true delta at that epsilon must not exceed it.
           const double truth = std::isinf(answer.value) ? 0.0 : known.delta(answer.value);
-          // An exact epsilon of 0 leaves delta unused.
+          // If epsilon is exactly 0, not all of delta need be used.
           const bool slack = answer.bound == BoundKind::exact && answer.value == 0.0;
           require_sound({.value = delta,
                          .bound = slack ? BoundKind::upper : answer.bound,
                          .lower = {},
                          .note = {}},
                         delta, truth, "epsilon(" + format_number(delta) + ") of " + where);
-          // Below the true epsilon the true delta is no smaller than the one that was asked for.
+          // Below the true epsilon, the true delta is at least the given one.
           if (!known.is_least && answer.lower.value_or(0.0) > 0.0 && !std::isinf(*answer.lower)) {
             require(known.delta(*answer.lower) >= delta * (1.0 - 1e-6) - 1e-14,
                     "the lower bound of epsilon(" + format_number(delta) + ") of " + where +
@@ -446,19 +448,19 @@ void check_ranges(Checker& checker) {
   });
 }
 
-/// A supported event under some adjacency, with noise to vary if there is one.
+/// An event that is supported under some adjacency, and how to vary its noise, if it has any.
 struct Supported {
   Adjacency adjacency;
   Event event;
 };
 
 /// The answers of a new instance after `count` releases of an event at once. Many rules compare
-/// with them, and some methods take long, so each is asked once.
+/// with them and some methods take long, so each is computed once.
 class FreshAnswers {
  public:
   explicit FreshAnswers(const Checker& checker) : checker_(checker) {}
 
-  /// \param supported  one of those that all rules are given.
+  /// \param supported  one of the events that all rules receive.
   const Answers& after(const Supported& supported, std::uint64_t count) {
     Answers& known = known_[{&supported, count}];
     if (known.epsilons.empty())
@@ -640,7 +642,7 @@ void check_instances(Checker& checker, const std::vector<Supported>& events, Fre
       const auto& [adjacency, event] = one;
       const auto accountant = after(checker, Adjacency::replace_one, {});
       if (!accountant->refuses(event)) accountant->compose(event, 7);
-      answers(*accountant);  // whatever it keeps of answers, it is to forget, too
+      answers(*accountant);  // stored answers must be forgotten too
       accountant->start(adjacency);
       accountant->compose(event, 1);
       require(

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::uint64_t kPlans[] = {1, 2, 37};
 
-/// Noise multipliers as a schedule might give them: positive, falling.
+/// Noise multipliers as a schedule might give them: positive and falling.
 std::vector<double> multipliers(std::uint64_t steps, double scale) {
   std::vector<double> values;
   for (std::uint64_t step = 0; step < steps; ++step) {
@@ -42,7 +42,7 @@ class SmallRun {
                       .target_delta = 1e-5}};
   }
 
-  /// The spans are valid during a call only; whoever kept one reads this.
+  /// The spans are valid during a call only; code that keeps one would read this.
   void spoil() {
     for (std::vector<double>* some : {&multipliers_, &clip_norms_, &learning_rates_}) {
       for (double& value : *some) value = -1e300;
@@ -61,7 +61,7 @@ void start(Aggregator& aggregator, std::uint64_t steps, double scale) {
   run.spoil();
 }
 
-/// All recipes as one row of numbers, for comparing.
+/// All recipes as one row of numbers, to compare them.
 std::vector<double> recipes(const Aggregator& aggregator, std::uint64_t steps,
                             bool backwards = false) {
   std::vector<std::vector<double>> rows(steps);
@@ -125,7 +125,7 @@ void require_finite(const Aggregator& aggregator, std::uint64_t steps) {
   }
 }
 
-/// The traits that the recipes show.
+/// The traits that the recipes imply.
 void require_traits(const Checker& checker, const Aggregator& aggregator, std::uint64_t steps) {
   for (std::uint64_t step = 0; step < steps; ++step) {
     const ReleaseRecipe recipe = aggregator.recipe(step);
@@ -136,13 +136,14 @@ void require_traits(const Checker& checker, const Aggregator& aggregator, std::u
   }
 }
 
-/// Nodes come back within the window alone, never first, and once in a recipe.
+/// A node may be repeated only within the window, not as the first one, and once in a recipe.
 void require_nodes(const Aggregator& aggregator, std::uint64_t steps) {
   const std::uint64_t window = aggregator.window();
   require(window <= kMostNoiseWindow, "its window is " + std::to_string(window) +
                                           " steps, allowed are at most " +
                                           std::to_string(kMostNoiseWindow));
-  std::map<std::uint64_t, std::uint64_t> named;  // a step's first node, or, without a window, any
+  // a step's first node, or without a window any node
+  std::map<std::uint64_t, std::uint64_t> named;
   for (std::uint64_t step = 0; step < steps; ++step) {
     const ReleaseRecipe recipe = aggregator.recipe(step);
     const std::string where = " at step " + std::to_string(step) + " of " + std::to_string(steps);
@@ -164,7 +165,7 @@ void require_nodes(const Aggregator& aggregator, std::uint64_t steps) {
   }
 }
 
-/// The recipes of differences, and their bounds, as the core will ask for them.
+/// The recipes of differences and their bounds, as the core will request them.
 void require_differences(const Aggregator& aggregator, std::uint64_t steps) {
   const auto* differences = dynamic_cast<const UsesGradientDifferences*>(&aggregator);
   if (differences == nullptr) return;
@@ -191,7 +192,8 @@ void require_differences(const Aggregator& aggregator, std::uint64_t steps) {
   }
 }
 
-/// They are found once for all tries of a calibration, which differ in one factor of the noise.
+/// The numbers are computed once for all trials of a calibration, whose noise differs by one
+/// factor.
 void require_optimized(const Aggregator& aggregator, std::uint64_t steps) {
   const auto found = [&](double scale) {
     return aggregator.optimized(SmallRun(steps, scale).plan());
@@ -203,7 +205,7 @@ void require_optimized(const Aggregator& aggregator, std::uint64_t steps) {
   require(same_bits(numbers, found(2.0)), "optimized() differs with twice the noise");
 }
 
-/// Each with its name, a number and the reason, and the same when it is asked again.
+/// Each has a name, a number and a reason, and is the same when asked for again.
 void require_told(const Aggregator& chooser) {
   const std::vector<AutoValue> told = chooser.auto_values();
   const std::vector<AutoValue> again = chooser.auto_values();

@@ -45,8 +45,8 @@ std::vector<Network> sample_networks() {
        Dense{2}},
       Loss::cross_entropy);
   add({5}, 3, {Dense{6}, LayerNorm{}, tanh, Dense{3}}, Loss::cross_entropy);
-  // Residual blocks: one that keeps its shape, one that changes it, two that begin at one place, two
-  // around dense layers, to an activation and to a dense layer.
+  // Residual blocks: one that keeps its shape, one that changes it, two that begin at one place,
+  // two around dense layers, one to an activation and one to a dense layer.
   const Conv2d same{.channels = 2, .kernel = 3, .padding = 1};
   add({4, 4, 2}, 3,
       {same, GroupNorm{.groups = 2}, tanh, same, sigmoid, same, Shortcut{.over = 5},
@@ -58,7 +58,7 @@ std::vector<Network> sample_networks() {
        Dense{1}},
       Loss::squared);
   add({4}, 2, {Embedding{.vocabulary = 7, .width = 3}, LayerNorm{}, Dense{1}}, Loss::logistic);
-  // Dense layers at each place: of tokens, of an image's pixels, of one place.
+  // Dense layers at each place: for tokens, for the pixels of an image, for a single place.
   const auto each = [](std::size_t units) { return Dense{.units = units, .per_place = true}; };
   add({5}, 2,
       {Embedding{.vocabulary = 7, .width = 3}, each(4), tanh, each(3), Shortcut{.over = 3},
@@ -67,13 +67,13 @@ std::vector<Network> sample_networks() {
   add({3, 2, 2}, 3, {each(4), GroupNorm{.groups = 2}, tanh, each(1), Dense{3}},
       Loss::cross_entropy);
   add({4}, 0, {each(3), sigmoid, each(1)}, Loss::squared);
-  // Every activation, behind a dense layer and behind itself.
+  // Every activation, after a dense layer and after itself.
   for (const auto& [kind, name] : kActivations)
     add({4}, 3, {Dense{5}, Activation{kind}, Activation{kind}, Dense{3}}, Loss::cross_entropy);
   return networks;
 }
 
-/// One line, the same whenever it is asked, and what compile() says.
+/// The text is one line, the same on every call, and agrees with compile().
 void require_words_for_what_is_missing(const Checker& checker) {
   const auto backend = checker.make<Backend>();
   const std::string missing = backend->missing_hardware();
@@ -115,7 +115,7 @@ void check_backend(Checker& checker) {
       })) {
     return;
   }
-  // One backend compiles them all: programs are told apart by their network alone.
+  // One backend compiles all of them: programs may differ only by their network.
   const auto backend = checker.make<Backend>();
   check_program(checker, networks, [&](const Network& network, Executor& executor) {
     return backend->compile(network, executor);

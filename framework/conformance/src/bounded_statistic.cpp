@@ -13,7 +13,7 @@
 namespace privgrad::testing {
 namespace {
 
-/// The parameters that ask for a private statistic: what it needs for that is declared by examples.
+/// Parameters that ask for a private statistic: examples declare what it needs for that.
 Params private_params(const Checker& checker, const char* noise, double value) {
   Value params = checker.params().value();
   params.set("statistic", "private");
@@ -73,8 +73,8 @@ void require_request(const Checker& checker, const Shape& shape) {
           "without statistic: private, request() asks for a release");
 }
 
-/// In memory that begins `offset` numbers after its allocation, with a number on each side that must
-/// stay.
+/// In memory that begins `offset` numbers after its allocation, with a number on each side that
+/// must not change.
 std::vector<float> contribution_of(const BoundedStatistic& learner, const Shape& shape,
                                    std::span<const float> features, std::size_t size,
                                    std::size_t offset = 0) {
@@ -89,7 +89,7 @@ std::vector<float> contribution_of(const BoundedStatistic& learner, const Shape&
   return {inner.begin(), inner.end()};
 }
 
-/// Rows of ordinary size, zeros, and rows far beyond every bound.
+/// Rows of ordinary size, of zeros, and far beyond every bound.
 std::vector<std::vector<float>> rows_for(const Shape& shape) {
   const std::size_t size = element_count(shape);
   return {normal_values(3, size),         normal_values(4, size, 100.0),
@@ -144,7 +144,7 @@ void require_own(const Checker& checker, const Shape& shape) {
   }
 }
 
-/// From the last piece on, so that nothing follows from the piece before.
+/// Starting with the last piece, so that no piece can follow from the one before.
 std::vector<float> in_pieces_of(const Contribution& contribution, std::size_t size,
                                 std::size_t at_once) {
   constexpr float kGuard = 12345.0f;
@@ -203,7 +203,7 @@ std::vector<FittedTensor> learnt_from(const Checker& checker, const Shape& shape
   return kept_by(*transform).fitted_values();
 }
 
-/// Whatever noise makes of a sum.
+/// Sums as noise may change them.
 void require_learns(const Checker& checker, const Shape& shape) {
   if (!checker.setup().make_released) throw NotChecked{"nobody makes released values"};
   const auto transform = made(checker);
@@ -229,8 +229,8 @@ void require_learns(const Checker& checker, const Shape& shape) {
   }
 }
 
-/// What is learnt is the same whatever rows were contributed before: rows reach it by the release,
-/// with its noise, and by no other way.
+/// The learnt result does not depend on the rows that were contributed before: rows affect it only
+/// through the release and its noise.
 void require_learns_from_release(const Checker& checker, const Shape& shape) {
   if (!checker.setup().make_released) throw NotChecked{"nobody makes released values"};
   const StatisticRequest request = request_for(learner(*made(checker)), shape);

@@ -29,7 +29,7 @@ std::string one_line(std::string text) {
   return text;
 }
 
-/// "std::length_error" for its mangled name.
+/// "std::length_error" from its mangled name.
 std::string readable_name(const std::type_info& type) {
   int status = 0;
   const std::unique_ptr<char, void (*)(void*)> name(
@@ -118,7 +118,8 @@ const Finding* Checker::found_before(std::string_view name) const {
   if (next_ == nullptr || findings_.size() >= next_->done.size()) return nullptr;
   const Finding& before = next_->done[findings_.size()];
   if (before.rule == name) return &before;
-  // The list of rules follows from what the component is and says, so it said something else.
+  // The list of rules follows from what the component is and declares, so its declaration has
+  // changed.
   broken("where " + before.rule + " was checked before, it leads to " + std::string(name) +
          " when it is made again");
 }

@@ -1,4 +1,4 @@
-// The tools that conformance rules are written with: findings, comparisons, expected errors.
+// The tools with which conformance rules are written: findings, comparisons, expected errors.
 #pragma once
 
 #include <array>
@@ -21,12 +21,13 @@ namespace privgrad::testing {
 
 using privgrad::to_text;  // a Shape is a std type, so its to_text() is not found by its argument
 
-/// Ends a rule's body: the promise was broken. No std::exception, so that no component catches it.
+/// Ends a rule's body: the promise was broken. Not a std::exception, so that no component catches
+/// it.
 struct Broken {
   std::string detail;
 };
 
-/// Ends a rule's body: there was nothing to check it on.
+/// Ends a rule's body: there was nothing to check.
 struct NotChecked {
   std::string reason;
 };
@@ -44,10 +45,10 @@ struct NextRule {
   const std::function<void(const Finding&)>& ends;
 };
 
-/// Leaves the suite once the rule that was asked for was checked. No std::exception, as Broken.
+/// Leaves the suite after the requested rule. Not a std::exception, for the same reason as Broken.
 struct RuleDone {};
 
-/// Collects the findings on one component, with the parameters that it is made from.
+/// Collects the findings on one component, and the parameters with which it is made.
 class Checker {
  public:
   /// \param next  the only rule to check; null: all of them.
@@ -71,20 +72,21 @@ class Checker {
     return object;
   }
 
-  /// Runs the body and keeps the finding. The rule holds if the body returns. Later rules need
-  /// nothing that the body leaves behind.
-  /// \returns whether it did.
+  /// Runs the body and stores the finding. The rule holds if the body returns. Later rules need
+  /// nothing that the body makes.
+  ///
+  /// \returns whether it holds.
   bool rule(std::string_view name, const std::function<void()>& body) {
     return check(name, body, false);
   }
 
-  /// As rule(), and the body makes what later rules need: where those are checked elsewhere, it runs
-  /// there again.
+  /// As rule(), for a body that prepares later rules: if those are checked in another process, the
+  /// body runs there again.
   bool prepare(std::string_view name, const std::function<void()>& body) {
     return check(name, body, true);
   }
 
-  /// Runs the checks of all rules in `body`; what goes wrong between them breaks the rule `name`.
+  /// Runs the checks of all rules in `body`; errors between the rules break the rule `name`.
   void all_rules(std::string_view name, const std::function<void()>& body);
 
   /// For a rule that cannot be checked.
@@ -95,7 +97,7 @@ class Checker {
  private:
   bool check(std::string_view name, const std::function<void()>& body, bool prepares);
   bool is_asked_for(std::string_view name) const;
-  /// \returns the finding on this rule from an earlier process, or null: it is to be checked now.
+  /// \returns the finding on this rule from an earlier process; null if it is to be checked now.
   const Finding* found_before(std::string_view name) const;
   bool keep(Finding finding);
 
@@ -106,7 +108,7 @@ class Checker {
   std::vector<Finding> findings_;
 };
 
-/// The error types of the SDK, for saying which of them are allowed somewhere.
+/// The error types of the SDK, to say which of them are allowed.
 enum class Thrown { nothing = 1, config, privacy, io, plugin, numeric, other };
 
 std::string_view to_text(Thrown thrown);
@@ -116,14 +118,15 @@ std::string_view to_text(Thrown thrown);
 Thrown outcome_of(const std::function<void()>& function, std::string* message = nullptr);
 
 /// Breaks the rule unless the component declares the trait.
-/// \param shown  what it did: "its recipe continues earlier noise".
+/// \param shown  the behaviour that requires it: "its recipe continues earlier noise".
 void require_declared(const Checker& checker, std::string_view trait, const std::string& shown);
 
-/// Breaks the rule unless the function throws exactly this. `what` completes "... must throw".
+/// Breaks the rule unless the function throws exactly this error. `what` completes "... must
+/// throw".
 void require_throws(Thrown expected, const std::string& what,
                     const std::function<void()>& function);
 
-/// \returns whether the call went through; breaks the rule if it threw anything but the allowed.
+/// \returns whether the call succeeded; breaks the rule if it threw an error that is not allowed.
 bool accepted(const std::string& what, std::initializer_list<Thrown> allowed,
               const std::function<void()>& function);
 

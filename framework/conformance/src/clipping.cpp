@@ -29,7 +29,8 @@ std::vector<std::vector<ParameterGroup>> sample_layouts() {
 }
 
 bool starts_with(Clipping& clipping, const std::vector<ParameterGroup>& groups) {
-  // The groups are valid during the call only: whoever keeps the span reads what is put there then.
+  // The groups are valid during the call only: code that keeps the span reads what is stored there
+  // later.
   std::vector<ParameterGroup> lent = groups;
   const bool started = accepted("start() for " + std::to_string(groups.size()) + " group(s)",
                                 {Thrown::config}, [&] { clipping.start(lent); });
@@ -43,7 +44,7 @@ struct Example {
   double clip_norm = 1.0;
 };
 
-/// Norms far below, around and far above each clip norm; all groups alike, one alone, none.
+/// Norms far below, around and far above each clip norm: in all groups, in one group only, in none.
 std::vector<Example> sample_examples(std::size_t groups) {
   std::vector<Example> examples;
   PublicStream random(11);
@@ -65,7 +66,7 @@ std::vector<Example> sample_examples(std::size_t groups) {
   return examples;
 }
 
-/// The factors, computed between guards and into `rubbish`.
+/// The factors, computed between guards and into memory that contained `rubbish`.
 std::vector<double> factors(const Clipping& clipping, const Example& example, double rubbish) {
   const std::size_t groups = example.squared_norms.size();
   constexpr double kGuard = 42.0;
@@ -102,7 +103,7 @@ void require_good_factors(const Clipping& clipping, const Example& example) {
   }
 }
 
-/// Up to rounding: the core enforces the bound to the last bit.
+/// Up to rounding: the core itself enforces the bound to the last bit.
 void require_clipped(const Clipping& clipping, const Example& example) {
   const std::vector<double> found = factors(clipping, example, 0.0);
   double squares = 0.0;

@@ -27,7 +27,7 @@ struct InterfaceRules {
   std::string_view sees;
   void (*check)(Checker&);
   void (*make)(const Checker&);
-  /// Whether what was made can be used at all; some say so in start() only.
+  /// Whether the new component can be used at all; some report this only in start().
   bool (*usable)(const Checker&);
 };
 
@@ -41,7 +41,7 @@ constexpr InterfaceRules rules_of(void (*check)(Checker&),
           Interface::kSees,
           check,
           [](const Checker& checker) {
-            // Both alive at once: a component must not be the same object twice.
+            // Both exist at once: a component must not be the same object twice.
             const auto first = checker.make<Interface>();
             const auto second = checker.make<Interface>();
             require(first.get() != second.get(), "created twice, it is the same object");
@@ -82,7 +82,7 @@ bool check_interface(Checker& checker, const InterfaceRules* rules) {
 }
 
 /// Chooses the parameters and makes the component once.
-/// \returns whether that worked.
+/// \returns whether this succeeded.
 bool check_creation(Checker& checker, const InterfaceRules& rules) {
   const ExampleParams examples = example_params(checker.specs(), checker.setup().params);
   if (!examples.files.empty()) {
@@ -96,8 +96,8 @@ bool check_creation(Checker& checker, const InterfaceRules& rules) {
     return false;
   }
   return checker.prepare("is_created", [&] {
-    // Components may want one of several optional parameters, which a declaration cannot say: then
-    // the first optional example that makes the component is as good as a default.
+    // Components may need one of several optional parameters, which a declaration cannot express.
+    // Then the first optional example with which the component can be made serves as a default.
     std::string first_refusal;
     std::optional<Params> made;
     for (const Value& candidate : with_each_optional(checker.specs(), examples.params)) {
@@ -162,7 +162,7 @@ bool check_next_rule(const Component& component, const Setup& setup,
     return false;
   } catch (const RuleDone&) {
     return true;
-  } catch (const Broken& promise) {  // what was there before is not there again
+  } catch (const Broken& promise) {  // an earlier preparation did not succeed again
     ends({std::string(kWholeSuite), Verdict::failed, promise.detail});
     return true;
   }

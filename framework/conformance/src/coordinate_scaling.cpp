@@ -31,7 +31,7 @@ class Scaled {
     if (rule == nullptr) broken("of its instances some are a CoordinateScaling, some are not");
     return *rule;
   }
-  /// Goes on from the state of another one.
+  /// Continues from the state of another one.
   void take_over(const Scaled& from) const { copy_state(*from.clipping_, *clipping_); }
 
   void learn(std::vector<float> release) const {
@@ -41,7 +41,7 @@ class Scaled {
     for (std::uint64_t i = first; i < last; ++i) learn(normal_values(900 + i, parameters(), 2.0));
   }
 
-  /// Shift and scale, one behind the other.
+  /// Shift and scale, one after the other.
   std::vector<float> both() const {
     const auto shift = rule().shift(), scale = rule().scale();
     require(shift.size() == parameters() && scale.size() == parameters(),
@@ -69,7 +69,7 @@ void require_good(const Scaled& scaled, const std::string& when) {
   }
 }
 
-/// The norms of some examples, which clipping is shown between releases.
+/// The norms of some examples, which the clipping receives between releases.
 void show_examples(const Scaled& scaled, std::size_t groups, double size) {
   std::vector<double> norms(groups, size), factors(groups);
   for (const double clip_norm : {0.1, 1.0, 50.0})

@@ -21,7 +21,7 @@ class Scratch {
   Scratch() {
     namespace fs = std::filesystem;
     static std::atomic<unsigned> counter{0};
-    // No name is guessed twice: create_directory() tells us whether it was free.
+    // create_directory() says whether the name was free, so no name needs to be guessed twice.
     do {
       path_ = fs::temp_directory_path() /
               ("privgrad-conformance-" + std::to_string(counter++) + "-" +
@@ -83,7 +83,7 @@ void require_as_told(Dataset& data, Split split, const DataInfo& info) {
                                               text_of(info.shape));
 }
 
-/// The parameters with each path in turn, nested ones included, replaced by another.
+/// The parameters with each path in turn, including nested ones, replaced by another.
 void replace_paths(const std::vector<ParamSpec>& specs, const Value& params,
                    const std::string& path, const std::function<Value(Value)>& outer,
                    std::vector<Value>& found) {
@@ -113,7 +113,8 @@ void use(const Checker& checker, const Value& params) {
   for (const Split split : splits(source->info())) source->read(split);
 }
 
-/// Every file of the source, replaced by this one, must be an IoError that names it.
+/// If any file of the source is replaced by this one, the source must throw an IoError that names
+/// it.
 void require_refused(const Checker& checker, const std::string& what, const std::string& path) {
   for (const Value& params : with_file(checker, path)) {
     std::string message;
@@ -197,7 +198,7 @@ void check_data_source(Checker& checker) {
   });
   check_broken_files(checker);
   check_abilities(checker, *checker.make<DataSource>());
-  // Not read: an end of a range may mean more rows than there is memory.
+  // Not read: the end of a range may ask for more rows than fit in memory.
   check_range_ends(checker, [&](const Params& params) { checker.make<DataSource>(params); });
 }
 

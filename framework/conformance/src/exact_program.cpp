@@ -41,8 +41,8 @@ const ExactClipping& exact_of(const Program& program) {
   return dynamic_cast<const ExactClipping&>(program);
 }
 
-/// A pass over a batch, and each example's cells taken out one by one.
-/// \param scale  cells per unit of the gradient, of each group; a group's number follows.
+/// A pass over a batch, from which each example's cells are taken separately.
+/// \param scale  cells per unit of the gradient, for each group; the number of a group follows.
 class PassOver {
  public:
   PassOver(const Program& program, const Batch& batch, std::size_t most_rows = 0)
@@ -55,7 +55,8 @@ class PassOver {
     exact_.backward(batch, *pass_, said_.squared_norms);
   }
 
-  /// So that each example's cells are as long as they may be; half of that in every other row.
+  /// Scales with which each example's cells are as long as allowed; half of that in every other
+  /// row.
   std::vector<double> scales_to(double length) const {
     const std::size_t groups = exact_.groups();
     std::vector<double> scales(rows_ * groups, 0.0);
@@ -105,15 +106,15 @@ Said said_of(const Program& program, const Batch& batch) {
   return pass.said();
 }
 
-/// Rows beside which an example is put: numbers that overflow, that are no numbers, and the
-/// smallest.
+/// Rows beside which an example is placed: with numbers that overflow, that are not finite, and
+/// with the smallest ones.
 constexpr std::array<float, 5> kNeighbours{
     std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
     std::numeric_limits<float>::max(), std::numeric_limits<float>::denorm_min(), -0.0f};
 
 constexpr std::array<std::size_t, 10> kBatches{1, 2, 3, 7, 8, 16, 17, 33, 65, 257};
 
-/// A batch of strangers with the example somewhere in it.
+/// A batch of other rows, with the example among them.
 Examples among_strangers(const Examples& examples, std::size_t row, std::size_t place,
                          std::size_t rows) {
   Examples batch;
@@ -127,8 +128,8 @@ Examples among_strangers(const Examples& examples, std::size_t row, std::size_t 
   return batch;
 }
 
-/// Calls check(batch, place, row, words) for examples at the begin, the middle and the end of
-/// batches of many sizes.
+/// Calls check(batch, place, row, words) for examples at the beginning, in the middle and at the
+/// end of batches of many sizes.
 template <class Check>
 void at_many_places(const Examples& examples, const Check& check) {
   for (const std::size_t rows : kBatches) {
@@ -162,7 +163,7 @@ void require_groups(Program& program, const Network& network) {
   require(exact.make_pass(1) != nullptr, in(network) + "make_pass() returns nothing");
 }
 
-/// Enough examples for what goes wrong with one in a hundred, in passes of some of them.
+/// Enough examples to find errors that affect one in a hundred, in passes of a few of them.
 constexpr std::size_t kExamples = 1000, kPassRows = 10;
 
 template <class Check>
@@ -197,8 +198,8 @@ void require_norms(Program& program, const Network& network) {
   });
 }
 
-/// Scales for a pass: all groups together as long as they may be, and half of that; each group that
-/// long by itself, so that none hides what becomes of another; groups with scales of their own.
+/// Scales for a pass: all groups together as long as allowed, and half of that; each group alone
+/// that long, so that none hides errors of another; and a different scale for each group.
 std::vector<std::vector<double>> scales_for(const PassOver& pass, std::size_t groups) {
   const auto most = static_cast<double>(kMost);
   std::vector<std::vector<double>> all{pass.scales_to(most), pass.scales_to(0.5 * most)};
@@ -215,8 +216,9 @@ std::vector<std::vector<double>> scales_for(const PassOver& pass, std::size_t gr
   return all;
 }
 
-/// \param row     the example's gradient. \param scales  of its groups.
-/// \param length  what is said of its cells.
+/// \param row  the example's gradient.
+/// \param scales  of its groups.
+/// \param length  the stated length of its cells.
 void require_cells_of(const Cells& cells, std::span<const float> row,
                       std::span<const double> scales, const SquaredLength& length,
                       const Network& network, const std::string& example) {
@@ -241,7 +243,7 @@ void require_cells_of(const Cells& cells, std::span<const float> row,
   require(squares <= Wide{kMost} * kMost, whose + " are longer than they may be");
 }
 
-/// The cells are near scale * gradient, and as long as is said.
+/// The cells are near scale * gradient, and as long as stated.
 void require_cells(Program& program, const Network& network) {
   program.load_parameters(parameters_for(network));
   const std::size_t groups = groups_of(network).size();
@@ -259,8 +261,8 @@ void require_cells(Program& program, const Network& network) {
   });
 }
 
-/// What goes wrong in one pass of a hundred, or after some hundreds, in memory that is used again
-/// and in memory that is new.
+/// Errors in one of a hundred passes, or only after some hundreds, in reused memory and in new
+/// memory.
 void require_thousand_passes(Program& program, const Network& network) {
   program.load_parameters(parameters_for(network));
   const ExactClipping& exact = exact_of(program);
@@ -309,7 +311,7 @@ void require_cells_of_their_own(Program& program, const Network& network) {
   });
 }
 
-/// add_cells() must add only the taken examples, on top of what the sum already holds.
+/// add_cells() must add only the selected examples, to what the sum already contains.
 void require_sum(Program& program, const Network& network) {
   program.load_parameters(parameters_for(network));
   const ExactClipping& exact = exact_of(program);
@@ -354,8 +356,8 @@ void require_sum(Program& program, const Network& network) {
   }
 }
 
-/// Pieces of the sum of some examples, then of others, then of the first again, on top of what is
-/// there.
+/// Pieces of the sum of some examples, then of others, then of the first ones again, added to
+/// existing numbers.
 void require_pieces(Program& program, const Network& network) {
   program.load_parameters(parameters_for(network));
   const ExactClipping& exact = exact_of(program);
@@ -405,7 +407,7 @@ void require_scale_of_nothing(Program& program, const Network& network) {
   program.load_parameters(parameters);
   const auto groups = groups_of(network);
   PassOver finite(program, examples.all());
-  // A scale of 0 in one group leaves the others.
+  // A scale of 0 in one group does not affect the others.
   for (std::size_t zero = 0; zero < groups.size(); ++zero) {
     std::vector<double> scales = finite.scales_to(0.5 * static_cast<double>(kMost));
     for (std::size_t i = 0; i < examples.rows(); ++i) scales[i * groups.size() + zero] = 0.0;
@@ -421,7 +423,7 @@ void require_scale_of_nothing(Program& program, const Network& network) {
                                      std::to_string(g));
     }
   }
-  // Parameters that are not finite make all gradients so.
+  // Parameters that are not finite make all gradients not finite.
   for (float& parameter : parameters) parameter = std::numeric_limits<float>::quiet_NaN();
   program.load_parameters(parameters);
   PassOver pass(program, examples.all());
@@ -482,7 +484,7 @@ void check_exact_program(Checker& checker, const std::vector<Network>& networks,
     });
   };
   each(reproducible, "rows_have_the_same_bits_at_any_place", require_reproducible_rows);
-  // The others count on them: a program with other groups would write beside what it is given.
+  // The other rules rely on this: a program with other groups would write outside its memory.
   const bool sized = each(exact, "exact_groups_are_the_layers", require_groups);
   if (exact && !sized) return;
   const auto made = [&](std::string_view name, void (*check)(const Network&, const ProgramMaker&)) {

@@ -12,8 +12,8 @@
 
 namespace privgrad::testing {
 
-/// Made-up inputs: numbers that look random and are the same everywhere. SplitMix64 (Steele, Lea
-/// and Flood 2014), a bijection of a counter, so a stream is a place to start counting.
+/// Invented inputs: numbers that look random and are the same everywhere. SplitMix64 (Steele, Lea
+/// and Flood 2014) is a bijection of a counter, so a stream is a start value of the counter.
 class PublicStream final : public RandomStream {
  public:
   explicit PublicStream(std::uint64_t seed) : counter_(seed) {}

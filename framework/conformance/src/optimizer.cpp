@@ -12,10 +12,10 @@
 namespace privgrad::testing {
 namespace {
 
-constexpr std::size_t kSize = 17;  // no multiple of a vector register
+constexpr std::size_t kSize = 17;  // not a multiple of a vector register
 constexpr std::uint64_t kSteps = 8;
 
-/// A training run with made-up releases.
+/// A training run with invented releases.
 class Training {
  public:
   Training(const Checker& checker, Optimizer& optimizer, std::uint64_t seed = 1)
@@ -27,7 +27,7 @@ class Training {
     }
   }
 
-  /// \returns whether the release was left as it is.
+  /// \returns whether the release is unchanged.
   bool give(const std::vector<float>& gradient, std::uint64_t step) {
     const Released released = checker_.setup().make_released(gradient, 0.5);
     optimizer_.step(parameters_, released, {.step = step, .learning_rate = 0.1});
@@ -101,7 +101,7 @@ void check_state(Checker& checker) {
   });
 }
 
-/// The states of parts, put together, are the whole's.
+/// The states of parts, concatenated, equal the state of the whole.
 void require_state_of_parts(Optimizer& whole, std::span<const ComponentPtr<Optimizer>> parts,
                             const std::string& where) {
   const std::vector<StateMember> members = whole.state();
@@ -124,7 +124,7 @@ void require_state_of_parts(Optimizer& whole, std::span<const ComponentPtr<Optim
   }
 }
 
-/// An object for each part of the parameters does what one for all of them does.
+/// Separate objects for the parts of the parameters do the same as one object for all of them.
 void check_parts(Checker& checker, const std::vector<std::size_t>& sizes) {
   const auto one = checker.make<Optimizer>();
   one->start(kSize);
@@ -198,7 +198,8 @@ void check_rule(Checker& checker) {
       apply(rule, parameters, vector(0), vector(1), gradient);
       require(same_bits(parameters, training.parameters()),
               "step " + std::to_string(step) + " moves parameters otherwise than its rule");
-      // The vectors are whoever's who makes the steps; all else is the optimizer's own.
+      // The vectors belong to the caller that makes the steps; everything else belongs to the
+      // optimizer.
       for (std::size_t i = 0; i < own.size(); ++i) *own[i] = ahead[i];
       require(same_bits(state_of(*stepped), state_of(*told)),
               "after step " + std::to_string(step) +
@@ -209,7 +210,8 @@ void check_rule(Checker& checker) {
 
 /// The rules of anchor().
 void check_anchors(Checker& checker) {
-  // They live as long as the rules: an optimizer that borrows one must fail its rule, not read freed memory.
+  // They exist as long as the rules: an optimizer that keeps a reference to one must fail its rule,
+  // not read freed memory.
   const std::vector<float> anchors[] = {normal_values(501, kSize), normal_values(502, kSize)};
   const auto begin_round = [&](Optimizer& optimizer, std::uint64_t seed) {
     optimizer.start(kSize);

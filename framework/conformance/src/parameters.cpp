@@ -34,7 +34,7 @@ std::string value_text(const Value& value) {
   return std::string(value.type_name());
 }
 
-/// The complaint of Params::check about this value for this parameter; "" if there is none.
+/// The problem that Params::check reports for this value of this parameter; "" if there is none.
 std::string complaint(const ParamSpec& spec, const Value& value) {
   Value object{Value::Object{}};
   object.set(spec.name, value);
@@ -47,7 +47,7 @@ std::string complaint(const ParamSpec& spec, const Value& value) {
   return text;
 }
 
-/// Calls the function for every declared parameter, nested ones with their dotted name.
+/// Calls the function for every declared parameter, including nested ones with their dotted names.
 void for_each_spec(const std::vector<ParamSpec>& specs, const std::string& prefix,
                    const std::function<void(const ParamSpec&, const std::string&)>& function) {
   for (const ParamSpec& spec : specs) {
@@ -60,7 +60,7 @@ void for_each_spec(const std::vector<ParamSpec>& specs, const std::string& prefi
   }
 }
 
-/// The numbers nearest to the ends of a range that are still in it.
+/// The numbers nearest to the ends of a range that are still inside it.
 std::vector<Value> number_ends(const ParamSpec& spec) {
   std::vector<Value> ends;
   const auto add = [&](double end, bool exclusive, double inwards) {
@@ -174,7 +174,7 @@ ExampleParams example_params(const std::vector<ParamSpec>& specs, const Value& g
   ExampleParams examples;
   examples.params = Value(Value::Object{});
   add_examples(specs, given, "", examples, examples.params);
-  // Unknown members stay, so that Params::make can say so.
+  // Unknown members stay, so that Params::make reports them.
   if (const auto* members = std::get_if<Value::Object>(&given.data())) {
     for (const Value::Member& member : *members) {
       if (examples.params.find(member.key) == nullptr)

@@ -1,4 +1,4 @@
-// Parameters to try a component with, made from its declaration alone.
+// Parameters with which to try a component, made from its declaration only.
 #pragma once
 
 #include <functional>
@@ -12,9 +12,9 @@
 
 namespace privgrad::testing {
 
-/// Parameters made from the declaration alone.
+/// Parameters made from the declaration only.
 struct ExampleParams {
-  Value params;                         ///< An object: every example and default there is.
+  Value params;                         ///< An object with every declared example and default.
   std::vector<std::string> undeclared;  ///< Required parameters without an example.
   std::vector<std::string> files;       ///< Required paths: no example can stand for a file.
 };
@@ -22,7 +22,8 @@ struct ExampleParams {
 /// \param given  members that replace the declared ones; an object or null.
 ExampleParams example_params(const std::vector<ParamSpec>& specs, const Value& given);
 
-/// The parameters as they are, then with the example of one optional parameter more, each in turn.
+/// The parameters unchanged, then with the example of one more optional parameter, for each in
+/// turn.
 std::vector<Value> with_each_optional(const std::vector<ParamSpec>& specs, const Value& params);
 
 /// One parameter set to an end of its range, the others as in `base`.
@@ -34,11 +35,11 @@ struct Variant {
 /// Every end of every declared range, every choice, both booleans, the shortest list.
 std::vector<Variant> range_ends(const std::vector<ParamSpec>& specs, const Value& base);
 
-/// The rules about how a component introduces itself; needs no object.
+/// The rules about a component's declaration; they need no object.
 void check_declaration(Checker& checker);
 
 /// The rule that parameters at the ends of their ranges give a component that works, or a
-/// ConfigError. `exercise` uses a component made from the parameters a little; it may throw any
+/// ConfigError. `exercise` briefly uses a component made from the parameters; it may throw any
 /// Error of the SDK.
 void check_range_ends(Checker& checker, const std::function<void(const Params&)>& exercise);
 

@@ -173,8 +173,8 @@ Values defined(const Embedding& layer, const LayerInput& in, const Shape&) {
   return out;
 }
 
-/// \param in  what enters directly, with the parameters of the projection.
-/// \param earlier  what is added.
+/// \param in  the direct input, with the parameters of the projection.
+/// \param earlier  the added value.
 Values defined(const Shortcut& layer, const LayerInput& in, const LayerInput& earlier,
                const Shape& shape) {
   Values out = in.values;
@@ -252,8 +252,8 @@ Evaluation defined(const Network& network, std::span<const float> parameters,
 
 // ---------------------------------------------------------------------------------------------
 
-/// d loss / d parameter by a central difference of this width; parameters are floats, so the width
-/// that counts is the one that they really moved.
+/// d loss / d parameter by a central difference of this width; parameters are floats, so the actual
+/// width is the difference of the rounded parameters.
 double difference(const std::function<double(const std::vector<float>&)>& loss,
                   const std::vector<float>& parameters, std::size_t place, float width) {
   std::vector<float> moved = parameters;
@@ -264,8 +264,8 @@ double difference(const std::function<double(const std::vector<float>&)>& loss,
   return (above - loss(moved)) / (step_up - static_cast<double>(moved[place]));
 }
 
-/// Truncation (width^2) and float rounding of the loss (1e-7 / width) stay below this where the
-/// loss is smooth; where two widths disagree there is a kink between them, and nothing to compare.
+/// Truncation (width^2) and float rounding of the loss (1e-7 / width) stay below this if the loss
+/// is smooth; if two widths disagree, there is a kink between them, and nothing is compared.
 constexpr double kNear = 4e-3;
 
 bool near(double a, double b) {
@@ -310,7 +310,7 @@ void require_independent_rows(Program& program, const Network& network) {
         same_bits(row_of(together, row, size), gradients(program, examples.one(row))),
         "in " + text_of(network) + ", the row of an example alone differs from its row among 70");
   }
-  // Examples that are equal count each.
+  // Equal examples count separately.
   Examples twice = examples_for(network, 12);
   for (std::size_t row = 1; row < twice.rows(); row += 2) {
     std::copy_n(twice.features.begin() + static_cast<std::ptrdiff_t>((row - 1) * twice.row_size),
@@ -323,7 +323,7 @@ void require_independent_rows(Program& program, const Network& network) {
     require(same_bits(row_of(pairs, row, size), gradients(program, twice.one(row))),
             "in " + text_of(network) + ", an example beside an equal one has another row");
   }
-  // Another example that overflows everything must not touch its neighbours.
+  // An example with which everything overflows must not affect its neighbours.
   for (std::size_t i = 0; i < examples.row_size; ++i) {
     examples.features[examples.row_size + i] = std::numeric_limits<float>::max();
   }
@@ -378,7 +378,7 @@ void require_nothing_from_nothing(Program& program, const Network& network) {
           "in " + text_of(network) + ", the loss of an empty batch is not 0");
 }
 
-/// Writes where it should and nowhere else.
+/// It writes to the right place and nowhere else.
 void require_filled(Program& program, const Network& network) {
   const Examples examples = examples_for(network, 5);
   program.load_parameters(parameters_for(network));
@@ -399,7 +399,7 @@ void use_extremes(Program& program, const Network& network) {
   for (std::size_t i = 0; i < examples.features.size(); ++i) {
     examples.features[i] = extremes[i % std::size(extremes)];
   }
-  // A run whose training diverged has such parameters; its steps must not fail all the same.
+  // A run whose training diverged has such parameters; its steps must still not fail.
   for (const float size : {1.0f, 1e30f, std::numeric_limits<float>::infinity()}) {
     std::vector<float> parameters = parameters_for(network);
     for (float& parameter : parameters) parameter *= size;
@@ -409,7 +409,7 @@ void use_extremes(Program& program, const Network& network) {
   }
 }
 
-/// Everything a program says about some examples, in one list.
+/// All results of a program for some examples, in one list.
 std::vector<double> said(const Program& program, const Examples& examples) {
   const std::vector<float> rows = gradients(program, examples.all());
   std::vector<double> all(rows.begin(), rows.end());
@@ -458,7 +458,7 @@ const Outputs& outputs_ability(const Program& program) {
   return *found;
 }
 
-/// The outputs of some examples, in memory with a number on each side that must stay.
+/// The outputs of some examples, in memory with a number on each side that must not change.
 std::vector<float> outputs_of(const Program& program, const Network& network,
                               std::span<const float> features, std::size_t rows) {
   constexpr float kGuard = 12345.0f;
@@ -472,7 +472,7 @@ std::vector<float> outputs_of(const Program& program, const Network& network,
   return {inner.begin(), inner.end()};
 }
 
-/// The outputs must be those that the loss is computed from.
+/// The outputs must be those from which the loss is computed.
 void require_outputs_of_the_loss(Program& program, const Network& network) {
   const Examples examples = examples_for(network, 70);
   program.load_parameters(parameters_for(network));
@@ -517,7 +517,7 @@ void require_independent_outputs(Program& program, const Network& network) {
   }
 }
 
-// ---- the ability to evaluate many examples, each by itself (RowEvaluations)
+// ---- the ability to evaluate many examples, each separately (RowEvaluations)
 
 void require_rows_as_alone(Program& program, const Network& network) {
   const auto* ability = dynamic_cast<const RowEvaluations*>(&program);
@@ -525,7 +525,7 @@ void require_rows_as_alone(Program& program, const Network& network) {
   Examples examples = examples_for(network, 300);
   program.load_parameters(parameters_for(network));
   const auto compare = [&](std::size_t spoilt) {
-    // A number on each side that must stay.
+    // A number on each side that must not change.
     std::vector<Evaluation> memory(examples.rows() + 2, {.loss = 12345.0, .correct = 7});
     ability->evaluate_rows(examples.all(), std::span(memory).subspan(1, examples.rows()));
     for (const Evaluation& guard : {memory.front(), memory.back()}) {

@@ -8,7 +8,7 @@
 namespace privgrad::testing {
 namespace {
 
-/// \returns the table that the network's input is looked up in, or null: its input is numbers.
+/// \returns the table in which the network looks up its input; null if its input is numbers.
 const Embedding* embedding_of(const Network& network) {
   return network.layers.empty() ? nullptr : std::get_if<Embedding>(&network.layers.front());
 }

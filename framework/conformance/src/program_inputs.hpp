@@ -1,4 +1,4 @@
-// Examples and parameters to try programs with.
+// Examples and parameters with which to try programs.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace privgrad::testing {
 /// The longest vector of cells that an example may have.
 inline constexpr std::uint64_t kMost = std::uint64_t{1} << 26;
 
-/// Examples for a network, which outlive the batches made of them.
+/// Examples for a network, which outlive batches of them.
 struct Examples {
   std::size_t row_size = 0;
   std::vector<float> features;

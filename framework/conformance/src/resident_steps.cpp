@@ -55,7 +55,7 @@ class Bench {
   ResidentSteps& resident() { return resident_; }
   const Examples& examples() const { return examples_; }
 
-  /// All but every third, from the first or the second on.
+  /// All but every third, starting with the first or the second.
   static std::vector<std::uint8_t> some(std::size_t first) {
     std::vector<std::uint8_t> taken(kResidentRows, 1);
     for (std::size_t i = first; i < kResidentRows; i += 3) taken[i] = 0;
@@ -124,7 +124,7 @@ class Bench {
   std::unique_ptr<ExactClipping::Pass> pass_;
 };
 
-/// Some places in no order, one of them twice.
+/// Some places in arbitrary order, one of them twice.
 Places mixed(const Places& all) {
   Places places;
   for (std::size_t i = all.size(); i-- > 0;)
@@ -183,7 +183,8 @@ struct Noise {
 constexpr std::array<Noise, 6> kNoises = {
     {{0x1.3p26, 17}, {0x1.9p28, 19}, {3.75, 0}, {0x1p-64, 0}, {0x1.8p59, 50}, {0x1p60, 0}}};
 
-/// Releases `sum`, which the memory holds, and makes those chunks that the program leaves open, as the core does.
+/// Releases `sum`, which the memory contains, and makes those chunks that the program leaves
+/// undecided, as the core does.
 void release_all(Checker& checker, Bench& bench, ResidentSteps::Memory& memory,
                  const NoiseOrder& order, const CellList& sum) {
   const auto sums = bench.chunks_of(sum);
@@ -279,7 +280,7 @@ void require_updates(Checker& checker, Program& program, const Network& network)
         require(same_bits(found, wanted), words(network) + "numbers_at() gives other numbers");
       }
     }
-    // They are those that it computes with.
+    // The values are those with which it computes.
     const Evaluation moved = program.evaluate(bench.examples().all());
     program.load_parameters(expected[0]);
     require(same_bits(moved.loss, program.evaluate(bench.examples().all()).loss),
@@ -324,7 +325,7 @@ void require_given_numbers(Program& program, const Network& network) {
           words(network) + "its parameters are not those that it was given");
 }
 
-/// With more than two chunks of noise, the last of them not whole; none where the program takes no
+/// With more than two chunks of noise, the last one incomplete; none if the program supports no
 /// such network.
 std::vector<Network> with_a_large_one(const std::vector<Network>& networks,
                                       const ProgramMaker& make) {

@@ -1,4 +1,4 @@
-// The conformance rules, one function per interface, each in the file of its name.
+// The conformance rules, one function per interface, each in a file with its name.
 #pragma once
 
 #include <functional>
@@ -63,12 +63,12 @@ void check_program(Checker& checker, const std::vector<Network>& networks,
 
 /// All numbers of a component's state, in the order of its list.
 std::vector<double> state_of(Stateful& component);
-/// Gives a component that was started alike the state of another one.
+/// Gives the state of one component to another that was started in the same way.
 void copy_state(Stateful& from, Stateful& to);
-/// Fails unless the list of a state names each member once, and the same ones on every call.
+/// Fails unless the list of a state names each member once, and is the same on every call.
 void require_state_list(Stateful& component);
 
-/// The rules of what only some components can: of aggregators auto_steps(), of optimizers
+/// The rules of optional functions: of aggregators auto_steps(), of optimizers
 /// auto_learning_rate(), of schedules influence() and AdaptiveLocalIterations, of accountants
 /// is_filter(), of data sources foreseen_info(), files(), suggest(), columns() and StreamedRows.
 void check_abilities(Checker& checker, const Aggregator& aggregator);

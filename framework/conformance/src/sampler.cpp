@@ -30,13 +30,13 @@ std::vector<SamplingPlan> accepted_plans(const Checker& checker) {
   return found;
 }
 
-/// Checked before anyone counts by row number.
+/// Checked before rows are counted by their number.
 std::vector<Batch> batches(Sampler& sampler, const SamplingPlan& plan, std::size_t rows,
                            std::uint64_t first = 0) {
   const PublicSource random(kSeed);
   std::vector<Batch> all;
   for (std::uint64_t step = first; step < plan.steps; ++step) {
-    Batch batch{4000000000u, 7u, 7u};  // an out parameter: what it held must not matter
+    Batch batch{4000000000u, 7u, 7u};  // an out parameter: its previous content must not matter
     sampler.sample(step, rows, random, batch);
     require_rows(batch, rows, " in " + text_of(plan));
     all.push_back(std::move(batch));
@@ -48,10 +48,11 @@ std::vector<Batch> batches(Sampler& sampler, const SamplingPlan& plan) {
   return batches(sampler, plan, plan.dataset_size);
 }
 
-/// The most releases of gaussian(kSampledNoise), on a batch that holds the example, that an event pays
-/// for: Gaussians add up as 1/sigma^2, and one is rho-zCDP for (sensitivity / sigma)^2 / 2. Another
-/// mechanism, such as Laplace noise, pays for none: it is not what is released. Nor does a smaller
-/// rho, whatever the sampling: a charge that claims amplification names the sampled event.
+/// The largest number of releases of gaussian(kSampledNoise), on a batch that contains the example,
+/// that an event pays for: Gaussians add up as 1/sigma^2, and one is rho-zCDP for (sensitivity /
+/// sigma)^2 / 2. Another mechanism, such as Laplace noise, pays for none, because it is not what is
+/// released. Neither does a smaller rho, whatever the sampling: a charge that claims amplification
+/// names the sampled event.
 double releases_paid(const Event& event, Adjacency adjacency) {
   const double infinity = std::numeric_limits<double>::infinity();
   if (const auto* zcdp = std::get_if<ZcdpEvent>(&event.kind())) {
@@ -81,7 +82,7 @@ double releases_paid(const Event& event, Adjacency adjacency) {
   if (const auto* epoch = std::get_if<RandomAllocationEvent>(&event.kind())) {
     return releases_paid(*epoch->of, adjacency);
   }
-  // No finite epsilon at all.
+  // No finite epsilon exists.
   if (std::holds_alternative<NonPrivateEvent>(event.kind()) ||
       std::holds_alternative<UnsupportedEvent>(event.kind())) {
     return infinity;
@@ -106,9 +107,9 @@ void require_participation_paid(const std::vector<Batch>& chosen, const std::vec
   }
 }
 
-/// Compares what sample() does over many steps with what the charge says about it: how often each
-/// example is chosen, how batch sizes vary, and how much consecutive batches share. The last two
-/// tell shuffled batches, whose steps are not independent, from subsampled ones.
+/// Compares the draws of sample() over many steps with the charge: how often each example is
+/// chosen, how batch sizes vary, and how much consecutive batches share. The last two distinguish
+/// shuffled batches, whose steps are not independent, from subsampled ones.
 void require_drawn_as_charged(const std::vector<Batch>& chosen, const Amplification& amplification,
                               const SamplingPlan& plan) {
   const double q = amplification.probability;
@@ -152,12 +153,12 @@ void require_drawn_as_charged(const std::vector<Batch>& chosen, const Amplificat
       2.0 * size_variance * size_variance + size_variance * (1.0 - 6.0 * q * (1.0 - q));
   require_near(squares, steps * size_variance, steps * std::max(0.0, spread),
                "the sum of squared deviations of the batch size (Poisson sampling varies it)");
-  // Pairs of consecutive batches overlap in their neighbours' examples, hence the factor 3.
+  // Pairs of consecutive batches share examples with neighbouring pairs, hence the factor 3.
   require_near(shared, (steps - 1.0) * n * q * q, 3.0 * steps * n * q * q,
                "the number of examples that consecutive batches share");
 }
 
-/// The same of cycles: the rows of one step are drawn there as all are without cycles.
+/// The same for cycles: there, the rows of one step are drawn like all rows without cycles.
 void require_cycles_as_charged(const std::vector<Batch>& chosen, std::uint64_t cycle,
                                const Amplification& amplification, const SamplingPlan& plan) {
   const auto of_groups = batches_of_groups(chosen, cycle);
@@ -168,22 +169,23 @@ void require_cycles_as_charged(const std::vector<Batch>& chosen, std::uint64_t c
   }
 }
 
-/// Epochs of random allocation, of however many rows there are: no row's step may depend on that.
+/// Epochs of random allocation with different numbers of rows: no row's step may depend on their
+/// number.
 void require_epochs_as_charged(const Checker& checker, std::uint64_t epoch_steps,
                                const SamplingPlan& plan) {
   for (const std::size_t rows :
        {std::size_t(plan.dataset_size), std::size_t{2}, std::size_t{51}, std::size_t{150}}) {
     const auto sampler = started(checker, plan);
     std::vector<Batch> drawn;
-    // Where the size is public, it may insist on it.
+    // If the size is public, the sampler may require it.
     if (accepted("sample() of other rows", {Thrown::config},
                  [&] { drawn = batches(*sampler, plan, rows); }))
       require_epochs(drawn, epoch_steps, rows);
   }
 }
 
-/// A batch of Poisson sampling from however many rows there are: what is charged is the probability
-/// of each, which must not depend on how many others there are.
+/// A batch of Poisson sampling from different numbers of rows: the charge is based on the
+/// probability of each row, which must not depend on the number of other rows.
 void require_drawn_from_any_rows(Sampler& sampler, double q, const SamplingPlan& plan) {
   const PublicSource random(kSeed);
   for (const std::size_t rows : {std::size_t{2}, std::size_t{51}, std::size_t{150}}) {
@@ -195,7 +197,7 @@ void require_drawn_from_any_rows(Sampler& sampler, double q, const SamplingPlan&
         drawn += static_cast<double>(batch.size());
       }
     };
-    // Where the size is public, it may insist on it.
+    // If the size is public, the sampler may require it.
     if (!accepted("sample() of other rows", {Thrown::config}, draw_all)) continue;
     const double mean = q * static_cast<double>(rows * plan.steps);
     require_near(drawn, mean, (1.0 - q) * mean,
@@ -205,8 +207,8 @@ void require_drawn_from_any_rows(Sampler& sampler, double q, const SamplingPlan&
 }
 
 /// In each of some steps, whether an example is drawn must follow from the random stream, which the
-/// core makes of a secret key, with the probability that is charged. A generator of the sampler's own
-/// draws the same for every key: its batches are public, and no amplification is due for them.
+/// core makes from a secret key, with the charged probability. A generator inside the sampler draws
+/// the same for every key: its batches are public, so they give no amplification.
 void require_drawn_by_stream(const Checker& checker, double q, std::uint64_t cycle,
                              const SamplingPlan& plan) {
   constexpr std::uint64_t kKeys = 400;
@@ -253,14 +255,14 @@ std::vector<double> expected_sizes(const Sampler& sampler, const SamplingPlan& p
   return sizes;
 }
 
-/// Batch sizes of a schedule: whoever says that it follows them must charge each of them.
+/// Batch sizes from a schedule: a sampler that declares to follow them must charge each of them.
 void check_batch_sizes(Checker& checker) {
   const std::vector<double> sizes{5.0, 80.0, 20.0, 40.0};
   bool follows = false;
   for (const Adjacency adjacency : kAdjacencies) {
     const SamplingPlan plan{
         .dataset_size = 100, .steps = sizes.size(), .adjacency = adjacency, .batch_sizes = sizes};
-    // With its own parameters for the size it may refuse; without them it may need the schedule.
+    // If it has parameters for the size, it may refuse; if it has none, it may need the schedule.
     const Params only_required =
         Params::make(checker.component().factory.info.name, checker.specs(),
                      example_params(checker.specs(), checker.setup().params).params);
@@ -283,7 +285,7 @@ void check_batch_sizes(Checker& checker) {
   if (!follows) throw NotChecked{"it decides about its batch sizes itself"};
 }
 
-/// The groups of rows that an order names are those of the batches, whole.
+/// The groups of rows in an order are whole groups of the batches.
 void require_order_of_batches(Sampler& sampler, const SamplingPlan& plan) {
   auto& order = dynamic_cast<PublicOrder&>(sampler);
   const std::uint64_t groups = order.groups();
@@ -459,7 +461,7 @@ bool starts_somewhere(const Checker& checker) {
     for (const std::uint64_t size : kDatasetSizes) {
       const SamplingPlan plan{.dataset_size = size, .steps = 1, .adjacency = adjacency};
       const Thrown thrown = outcome_of([&] { checker.make<Sampler>()->start(plan); });
-      // What it should not throw is for the rules to say.
+      // The rules report what it must not throw.
       if (thrown != Thrown::config && thrown != Thrown::privacy) return true;
     }
   }

@@ -16,11 +16,10 @@ namespace {
 constexpr std::size_t kCoinRows = 1000, kKeys = 2000;
 constexpr std::size_t kManyRows = 100000, kKeysOfMany = 16;
 
-/// What agrees with another draw by chance with probability 2^-64 is never the same among all that are
-/// compared.
+/// Draws that agree by chance with probability 2^-64 are never equal among all that are compared.
 constexpr double kBits = 64.0;
 
-/// A batch that a sampler draws among some rows, each of which is in it with the same probability.
+/// A batch that a sampler draws among some rows, each with the same probability.
 struct DrawnAmong {
   std::size_t rows = 0;
   double probability = 0.0;
@@ -42,15 +41,16 @@ void require_no_two(std::vector<Draw> draws, const std::string& what) {
 /// Odd; times its inverse it is 1 modulo 2^64.
 constexpr std::uint64_t kBase = 0x9e3779b97f4a7c15u;
 constexpr std::uint64_t inverse_of_base() {
-  std::uint64_t inverse = kBase;  // right to 3 bits, and each round doubles that
+  std::uint64_t inverse = kBase;  // correct to 3 bits, and each round doubles this
   for (int round = 0; round < 5; ++round) inverse *= 2 - kBase * inverse;
   return inverse;
 }
 constexpr std::uint64_t kInverse = inverse_of_base();
 static_assert(kBase * kInverse == 1);
 
-/// Numbers of runs of members of a batch: sum over the run of distance * kBase^place, modulo 2^64, of
-/// the distances from each member to the next. Equal runs, wherever they begin, have equal numbers.
+/// Numbers for runs of members of a batch: the sum over the run of distance * kBase^place, modulo
+/// 2^64, for the distances from each member to the next. Equal runs have equal numbers, wherever
+/// they begin.
 class Runs {
  public:
   /// \param length  of a run, in distances, > 0.
@@ -88,7 +88,7 @@ class Pairs {
   }
 
   /// \param q  the probability of one row. A sum over the pairs at one distance varies more than
-  ///   its terms do one by one, since pairs share rows: by 2 q^3 for each, at most.
+  ///   its terms would separately, because pairs share rows: by at most 2 q^3 for each.
   void check(double q) const {
     const std::string of_keys = "of " + std::to_string(kKeys) + " random streams, the number of ";
     const double mean = static_cast<double>(kKeys) * q * q;
@@ -111,8 +111,8 @@ class Pairs {
   std::vector<std::uint32_t> together_;  // [rows, rows]
 };
 
-/// The batch of one of the plan's steps; which one follows from the key, and is a step that the same
-/// rows can be in.
+/// The batch of one of the plan's steps. The key determines the step, among those that can have the
+/// same rows.
 DrawnAmong drawn_by_key(const Checker& checker, SamplingPlan plan, std::size_t key,
                         std::size_t rows) {
   plan.dataset_size = rows;
@@ -132,7 +132,7 @@ DrawnAmong drawn_by_key(const Checker& checker, SamplingPlan plan, std::size_t k
   return {.rows = (rows + cycle - 1) / cycle, .probability = how->probability, .batch = batch};
 }
 
-/// Breaks the rule where the coins of a batch are fewer, or less independent, than they look one by
+/// Breaks the rule if the coins of a batch are fewer, or less independent, than they seem one by
 /// one.
 void require_independent_coins(const DrawByKey& draw) {
   std::vector<DrawnAmong> drawn;

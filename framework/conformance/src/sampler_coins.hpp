@@ -1,17 +1,20 @@
-// Whether the coins of a sampler's batches are as many, and as independent, as it is charged for.
+// Checks that the coins of a sampler's batches are as many, and as independent, as its charge
+// assumes.
 #pragma once
 
 #include "checker.hpp"
 
 namespace privgrad::testing {
 
-/// The rule that rows are drawn by coins of their own, and each key draws its own batch. Batches of
-/// thousands of keys are compared:
-///   - no two are the same: a sampler that has 20 bits for a batch has some of them twice;
-///   - each two rows, and all rows at each distance from each other, are together as often as
-///     independent ones.
-/// Of some keys, batches among very many rows are compared with each other and with themselves: no
-/// run of rows that is so long that chance makes no two alike is drawn twice, at whatever distance.
+/// The rule that each row is drawn by its own coin, and each key draws its own batch. Compares
+/// batches of thousands of keys:
+///
+/// - no two are equal: a sampler with only 20 bits for a batch makes some of them twice;
+/// - each two rows, and all rows at each distance from each other, are drawn together as often as
+///   independent ones.
+///
+/// For some keys, batches among very many rows are compared with each other and with themselves: no
+/// run of rows that is too long to be repeated by chance is drawn twice, at any distance.
 void check_coins(Checker& checker);
 
 }  // namespace privgrad::testing

@@ -34,7 +34,7 @@ Steps steps_of(const std::vector<Batch>& batches, std::size_t epoch_steps, std::
   return all;
 }
 
-/// How often each row is in each step, and two rows in the same one.
+/// How often each row is in each step, and two rows are in the same one.
 void require_own_draws(const Steps& steps, std::size_t epoch_steps, std::size_t rows) {
   const double q = 1.0 / static_cast<double>(epoch_steps);
   const auto epochs = static_cast<double>(steps.size());

@@ -1,4 +1,4 @@
-// What the rules of samplers have in common: plans, batches, and what charges say of them.
+// The common parts of the rules of samplers: plans, batches, and the meaning of charges.
 #pragma once
 
 #include <cstddef>
@@ -15,21 +15,21 @@
 
 namespace privgrad::testing {
 
-/// Of the releases that samplers charge for.
+/// Of the releases for which samplers charge.
 inline constexpr double kSampledNoise = 1.5;
-/// Of the streams that batches are drawn from.
+/// Of the streams from which batches are drawn.
 inline constexpr std::uint64_t kSeed = 20;
 
 std::string text_of(const SamplingPlan& plan);
 
-/// Whether start() accepts the plan; one that throws anything else breaks the rule.
+/// Whether start() accepts the plan; any other error than a refusal breaks the rule.
 bool starts(Sampler& sampler, const SamplingPlan& plan);
 ComponentPtr<Sampler> started(const Checker& checker, const SamplingPlan& plan);
 
 /// Breaks the rule for rows that do not exist or are chosen twice.
 void require_rows(const Batch& batch, std::size_t rows, const std::string& where);
 
-/// \returns nothing if the sampler refuses, as it may, for want of a proof.
+/// \returns nothing if the sampler refuses because it has no proof, as it may.
 std::optional<std::vector<Event>> charges(const Sampler& sampler, const SamplingPlan& plan,
                                           std::size_t count);
 
@@ -40,18 +40,20 @@ struct Amplification {
   std::uint64_t epoch_steps = 0;  ///< Of an epoch with one step for each example; 0: no epochs.
 };
 
-/// What an event promises; nothing if it promises none.
+/// The promise of an event; nothing if it promises none.
 std::optional<Amplification> amplification(const Event& event);
 
-/// Steps from one in which an example may be drawn to the next: those that a "poisson_sampled" pays for.
+/// Steps from one in which an example may be drawn to the next: those that one "poisson_sampled"
+/// pays for.
 std::uint64_t cycle_of(const std::vector<Event>& paid);
 
-/// Whether all steps, or all cycles, are charged alike.
+/// Whether all steps, or all cycles, have the same charge.
 bool is_steady(const std::vector<Event>& paid);
 
-/// Looks at each adjacency under which all steps, cycles or epochs claim the same amplification.
+/// Calls a function for each adjacency under which all steps, cycles or epochs claim the same
+/// amplification.
 /// \param plan  for each adjacency in turn.
-/// \throws NotChecked  there is none.
+/// \throws NotChecked if there is none.
 void for_each_amplified(const Checker& checker, SamplingPlan plan,
                         const std::function<void(const SamplingPlan& plan, const Amplification& how,
                                                  const std::vector<Event>& paid)>& look);

@@ -39,7 +39,7 @@ bool starts_with(Schedule& schedule, const Horizon& horizon) {
                   [&] { schedule.start(horizon); });
 }
 
-/// Horizons that the schedule accepts, all lengths for each slot.
+/// Horizons that the schedule accepts: all lengths, for each slot.
 std::vector<Horizon> accepted_horizons(const Checker& checker) {
   std::vector<Horizon> found;
   for (const char* slot : kSlots) {
@@ -66,8 +66,8 @@ void require_good_values(const Schedule& schedule, const Horizon& horizon) {
   require(schedule.is_shape() == shape, "is_shape() changed its answer");
 }
 
-/// Possible measurements, the newest last: noise may put a change of the loss anywhere, and a
-/// diverged model's loss on public examples is NaN.
+/// Possible measurements, the newest last: noise may make any change of the loss, and a diverged
+/// model's loss on public examples is NaN.
 std::vector<std::vector<double>> measurements(Measured what) {
   std::vector<std::vector<double>> some{{0.0},       {0.5, 0.5},        {0.9, 0.1, 0.4},
                                         {1e30, 0.0}, {0.0, 1.0, 1e300}, {0.2, 0.0, 0.6, 0.61}};
@@ -91,7 +91,7 @@ std::vector<double> all_next(const AdaptiveSchedule& adaptive) {
   return all;
 }
 
-/// \param make  gives a schedule that was started in the slot noise_multiplier.
+/// \param make  returns a schedule that was started in the slot noise_multiplier.
 void check_adaptive(Checker& checker, const std::function<ComponentPtr<Schedule>()>& make) {
   const auto ability = [](const ComponentPtr<Schedule>& schedule) -> const AdaptiveSchedule& {
     return dynamic_cast<const AdaptiveSchedule&>(*schedule);

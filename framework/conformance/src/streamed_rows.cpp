@@ -1,4 +1,4 @@
-// The rules of rows that are handed on while they are read.
+// The rules of rows that are passed on while they are read.
 #include "privgrad/streamed_rows.hpp"
 
 #include <algorithm>
@@ -10,12 +10,12 @@
 namespace privgrad::testing {
 namespace {
 
-/// Rows of a split that were streamed, put together.
+/// The streamed rows of a split, concatenated.
 struct Together {
   std::vector<float> features, targets;
 };
 
-/// All that was streamed, held against the promises that blocks make by themselves.
+/// Compares everything that was streamed with the promises about single blocks.
 struct Streamed {
   Together train, test;
   DataInfo info;
@@ -102,7 +102,7 @@ void require_same_rows(const Together& streamed, Dataset read, const std::string
           "it streams other " + split + " features than read() has");
 }
 
-/// Thrown by the function that takes the rows.
+/// Thrown by the function that receives the rows.
 struct Enough {};
 
 }  // namespace

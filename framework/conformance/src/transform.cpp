@@ -23,7 +23,7 @@ std::vector<float> class_targets(std::size_t rows) {
   return targets;
 }
 
-/// Correlated features of different sizes, the last one constant.
+/// Correlated features of different sizes; the last one is constant.
 Dataset varied(const Shape& shape, std::uint64_t seed, std::size_t rows = kRows) {
   const std::size_t size = element_count(shape);
   std::vector<float> features = normal_values(seed, rows * size);
@@ -83,7 +83,7 @@ std::vector<float> targets_of(const Dataset& data) {
   return {data.targets().begin(), data.targets().end()};
 }
 
-/// The given rows of a data set, as one of their own.
+/// The given rows of a data set, as a separate one.
 Dataset subset(const Dataset& data, const std::vector<std::uint32_t>& rows) {
   std::vector<float> features(rows.size() * data.row_size());
   std::vector<float> targets(rows.size());
@@ -174,7 +174,7 @@ void require_row_of_itself(const Checker& checker, const Shape& shape) {
   const std::size_t size = test.row_size();
   const auto row = [&](std::size_t i) { return test.features().subspan(i * size, size); };
   for (const std::size_t i : {0u, 1u, 17u, 39u}) {
-    // Seen by an instance that has seen nothing else.
+    // Transformed by an instance that has seen nothing else.
     const auto other = fitted(checker, varied(shape, 7));
     const std::vector<float> alone = row_of(by_row(*other), shape, row(i), width);
     row_of(rows, shape, row((i + 1) % test.rows()), width);
@@ -213,8 +213,8 @@ void require_agreement(const Checker& checker, const Shape& shape) {
   }
 }
 
-/// Examples given at once, beside each of them alone. A row in their middle is not finite, which
-/// must not reach its neighbours.
+/// Compares examples that are transformed together with each of them alone. A row in the middle is
+/// not finite, which must not affect its neighbours.
 void require_rows_at_once(const Checker& checker, const Shape& shape) {
   const auto transform = fitted(checker, varied(shape, 7));
   const RowTransform& rows = by_row(*transform);
@@ -276,7 +276,8 @@ bool same_tensor(const FittedTensor& a, const FittedTensor& b) {
   return a.name == b.name && a.shape == b.shape && a.values == b.values;
 }
 
-/// Through what a file keeps of it, on rows that were not there when it was fitted.
+/// Restored from what a file stores of it, and applied to rows that did not exist when it was
+/// fitted.
 void require_restored(const Checker& checker, const Shape& shape) {
   const auto original = fitted(checker, varied(shape, 7));
   const std::vector<FittedTensor> values = learnt(*original).fitted_values();
@@ -338,7 +339,7 @@ void require_no_need_of_fit(const Checker& checker, const Shape& shape) {
           "statistic() says that it uses no numbers, and fitted_values() gives some");
 }
 
-/// Whether its effect, or its saved values, depend on the examples that it was fitted to.
+/// Whether its effect, or its saved values, depend on the examples to which it was fitted.
 bool learns_from_examples(const Checker& checker, const Shape& shape) {
   const auto one = fitted(checker, varied(shape, 7)), other = fitted(checker, images(shape, 5));
   const Dataset probe = varied(shape, 9, 20);
@@ -381,7 +382,7 @@ void require_operations(const Transform& transform, const Dataset& data) {
   }
 }
 
-/// As fitted, and as made again from what was learnt, which is how a saved model is exported.
+/// As fitted, and as restored from what was learnt, which is how a saved model is exported.
 void require_told(const Checker& checker, const Shape& shape) {
   const auto original = fitted(checker, varied(shape, 7));
   told(*original, shape);
@@ -397,7 +398,7 @@ void require_told(const Checker& checker, const Shape& shape) {
 
 // ---- partitions
 
-/// Examples of which every feature, and the target, is one of three values.
+/// Examples in which every feature, and the target, has one of three values.
 Dataset of_three_values(const std::vector<std::uint32_t>& rows) {
   std::vector<float> features, targets;
   for (const std::uint32_t row : rows) {
@@ -407,7 +408,7 @@ Dataset of_three_values(const std::vector<std::uint32_t>& rows) {
   return Dataset({{6}, 3}, std::move(features), std::move(targets));
 }
 
-/// The promises that `federated.shards: given` rests on.
+/// The promises on which `federated.shards: given` relies.
 void require_given(const Partition& partition) {
   constexpr std::uint64_t kClients = 3;
   std::vector<std::uint32_t> rows(30);
@@ -538,7 +539,7 @@ void check_transform(Checker& checker) {
       for (const Shape& shape : shapes) require_rows_at_once(checker, shape);
     });
   } else {
-    // A function that writes beside its output is not called on the rows of a data set.
+    // A transform that writes outside its output is not applied to a data set.
     for (const char* rule : {"apply_agrees_with_apply_row", "rows_at_once_are_those_of_one"})
       checker.skip(rule, "there are no rows to compare with");
   }

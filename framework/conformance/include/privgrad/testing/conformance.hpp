@@ -18,7 +18,7 @@ namespace privgrad::testing {
 enum class Verdict {
   passed = 1,
   failed,
-  skipped,  ///< Not checked, and the detail says why; never a pass.
+  skipped,  ///< Not checked, for the reason in the detail; never counts as a pass.
 };
 
 std::string_view to_text(Verdict verdict);
@@ -27,54 +27,54 @@ std::string_view to_text(Verdict verdict);
 struct Finding {
   std::string rule;  ///< lower_snake_case; unique within a component's findings.
   Verdict verdict = Verdict::skipped;
-  std::string detail;  ///< Failed: what was promised and what happened. Skipped: why. One line.
+  std::string detail;  ///< Failed: the promise, and what happened. Skipped: the reason. One line.
 };
 
-/// The inputs that the suite cannot make by itself.
+/// Inputs that the suite cannot make itself.
 struct Setup {
-  /// Parameters that replace those which the suite would choose (the declared examples and
-  /// defaults), e.g. the files of a data source; an object, or null.
+  /// Parameters that replace the suite's own choice (the declared examples and defaults), such as
+  /// the files of a data source; an object, or null.
   Value params;
 
-  /// The rules to check, together with those that prepare them; empty: all. Others give no
+  /// The rules to check, together with rules that prepare them; empty: all. Other rules give no
   /// findings.
   std::vector<std::string> rules = {};
 
-  /// Makes what optimizers receive, from values and a noise standard deviation. Only the core can,
-  /// so whoever links the core brings it; empty: what needs it is skipped.
+  /// Makes the input of optimizers, from values and a noise standard deviation. Only the core can
+  /// make it, so callers that link the core provide it; if empty, rules that need it are skipped.
   std::function<Released(std::vector<float>, double)> make_released;
 
-  /// Makes orders of noise as ResidentSteps gets them, each number's by a key of its own; and the
-  /// release that such an order asks for, of the elements from `first` on. Empty: the noise of
-  /// programs is not looked at.
+  /// Makes orders of noise as ResidentSteps receives them, with a separate key for each number; and
+  /// the release for such an order, of the elements from `first` on. Empty: the noise of programs
+  /// is not checked.
   std::function<NoiseOrder(std::uint64_t number, double sigma, unsigned shift)> make_noise_order;
   std::function<void(const NoiseOrder& order, std::uint64_t first,
                      std::span<const std::int64_t> sums, std::span<std::int64_t> out)>
       release;
 };
 
-/// Checks every promise that the header of the component's interface makes.
+/// Checks every promise in the header of the component's interface.
 ///
 /// Runs the component's own code in this process, on small made-up inputs; with files only for a
 /// data source, those in the parameters and some broken ones in a temporary folder.
 /// \returns one finding per rule; nothing that the component throws gets through.
 std::vector<Finding> check_component(const Component& component, const Setup& setup);
 
-/// Checks only the rule that follows those in `done`, so that each rule can have a process of its
-/// own: the findings so far stay in a safe process, and this is called in one where the plugin may
-/// do as it likes. A component has as many rules as there are calls that give findings.
+/// Checks only the rule that follows those in `done`, so that each rule can have its own process:
+/// the findings so far stay in a safe process, and this function is called in one where the plugin
+/// may do anything. Each call gives one finding, until a component has no more rules.
 ///
-/// Earlier rules' preparations for later ones are made again; a rule that failed prepares nothing.
-/// \param done    the findings so far, in order.
+/// Repeats the preparations of earlier rules for later ones; a rule that failed prepares nothing.
+/// \param done  the findings so far, in order.
 /// \param begins  called with the rule's name before any of its code runs.
-/// \param ends    called with the finding, while everything made for the rule still exists.
+/// \param ends  called with the finding, while everything made for the rule still exists.
 /// \returns whether there was such a rule.
 bool check_next_rule(const Component& component, const Setup& setup,
                      const std::vector<Finding>& done,
                      const std::function<void(const std::string& rule)>& begins,
                      const std::function<void(const Finding& finding)>& ends);
 
-/// The rule that stands for the plugin's code between the rules; the last one.
+/// The rule for the plugin's code that runs between the other rules; the last one.
 inline constexpr std::string_view kWholeSuite = "survives_the_suite";
 
 /// \returns whether no finding failed; skipped ones do not count.
