@@ -21,8 +21,8 @@ void write_images(const Cli& cli) {
   write_file(cli.out("y.npy"), array_file("|u1", "20,", labels));
 }
 
-/// All releases about rows, besides the steps, that a run can make; some of them no model predicts
-/// correctly.
+/// All releases about rows, besides the steps, that a run can make. (With label noise, no model
+/// predicts all rows correctly.)
 const Words kReleases{"--set",
                       "data.label_noise=0.3",
                       "--set",
