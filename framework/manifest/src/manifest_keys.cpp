@@ -286,6 +286,16 @@ const Section& data_section() {
               .at_least(1)
               .at_most(4294967295.0)
               .optional(),
+          param::object("sample",
+                        "Uses so many of the training examples only, drawn by a public seed. "
+                        "Default: all.",
+                        {param::integer("rows", "How many.").at_least(1).at_most(4294967295.0),
+                         param::integer("seed",
+                                        "What draws them. Default: the seed of the run, so that "
+                                        "each seed of a study draws a training set of its own.")
+                             .at_least(0)
+                             .optional()})
+              .optional(),
           param::boolean("test_is_public",
                          "Whether the test examples are public, so that exact metrics on them may "
                          "be shown in release mode.")

@@ -264,10 +264,25 @@ void ManifestReader::read_data(Manifest& manifest) {
   manifest.test_is_public = params.boolean("test_is_public");
   if (params.has("read_off_rows")) manifest.read_off_rows = params.texts("read_off_rows");
   if (params.has("streaming") && params.boolean("streaming")) manifest.streaming.emplace();
+  if (params.has("sample")) read_sample(manifest, params.object("sample"));
   Value list = read_list(section.slots.front(), "data", node, manifest.transforms);
   resolved.set("transforms", std::move(list));
-  keep(resolved, params, {"size", "test_is_public", "read_off_rows", "streaming"});
+  keep(resolved, params, {"size", "sample", "test_is_public", "read_off_rows", "streaming"});
   manifest.resolved.set("data", std::move(resolved));
+}
+
+void ManifestReader::read_sample(Manifest& manifest, const Params& params) {
+  DataSample& sample = manifest.sample.emplace();
+  sample.rows = static_cast<std::uint64_t>(params.integer("rows"));
+  if (params.has("seed")) sample.seed = static_cast<std::uint64_t>(params.integer("seed"));
+  const Mark mark = root_.find("data")->find("sample")->mark;
+  if (manifest.streaming)
+    problems_.add(mark, "data.sample",
+                  "copies rows, which data.streaming is to avoid; use one of the two");
+  if (!sample.seed && !manifest.seed && manifest.mode == Mode::release)
+    problems_.add(mark, "data.sample",
+                  "has no seed, and a run in release mode has none either; "
+                  "give data.sample.seed");
 }
 
 Value ManifestReader::read_private_size(Manifest& manifest, const Value& given) {

@@ -57,6 +57,7 @@ class ManifestReader {
   /// Reads a size that is released instead of declared.
   /// \returns the resolved value.
   Value read_private_size(Manifest& manifest, const Value& given);
+  void read_sample(Manifest& manifest, const Params& params);
   void check_private_size(const Manifest& manifest);
   void read_report(Manifest& manifest, const Params& params);
   void read_accuracy_report(Manifest& manifest, const Params& given);

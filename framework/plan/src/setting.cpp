@@ -9,6 +9,7 @@
 #include "privgrad/data/breach.hpp"
 #include "privgrad/data/executor.hpp"
 #include "privgrad/data/open_source.hpp"
+#include "privgrad/data/sampled_source.hpp"
 #include "privgrad/data/streamed_transforms.hpp"
 #include "privgrad/manifest/json_schema.hpp"
 #include "privgrad/manifest/utf8.hpp"
@@ -307,8 +308,12 @@ std::shared_ptr<Setting> make_setting(const Manifest& manifest) {
   setting->plan_key = run_key(manifest);
   foresee(manifest, weights ? &*weights : nullptr, *setting);
   const ExampleShape foreseen = setting->info.shape;
-  setting->data =
-      manifest.data.with_position([&] { return open_source(manifest.data, manifest.streaming); });
+  setting->data = manifest.data.with_position([&] {
+    auto source = open_source(manifest.data, manifest.streaming);
+    if (!manifest.sample) return source;
+    const auto& [rows, seed] = *manifest.sample;
+    return sampled(std::move(source), rows, seed ? seed : manifest.seed);
+  });
   setting->info = manifest.data.with_position([&] { return setting->data->info(); });
   // These go into statements, pages and terminals; a source may have read them from a file.
   for (std::string& fact : setting->info.unaccounted) fact = shown_line(fact);

@@ -99,6 +99,13 @@ class Lister {
                        .position = manifest_.data.position,
                        .remedy = "leave out data.limit"});
     }
+    if (manifest_.sample && manifest_.adjacency == Adjacency::add_or_remove_one) {
+      // The draw depends on the number of rows, which is private: without one example all others may
+      // change their places.
+      list_.push_back({.what = "choice of the sampled examples",
+                       .position = manifest_.position_of("data.sample"),
+                       .remedy = "use privacy.adjacency: zero_out or replace_one"});
+    }
     if (info.rows_chosen_by_value && manifest_.adjacency == Adjacency::replace_one) {
       // If an example is replaced by one of another class, or of another side of a split, the size
       // changes, although it is taken for public.

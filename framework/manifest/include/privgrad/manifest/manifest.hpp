@@ -116,7 +116,13 @@ struct AccuracyReport {
   std::uint64_t patience = 0;  ///< Releases without a new best that end the run; 0: no limit.
 };
 
-/// A manifest that fits the loaded plugins. Nothing in it depends on the data.
+/// A manifest that fits the loaded plugins. Nothing in it depends on data.
+/// Some of the training rows, by a public draw.
+struct DataSample {
+  std::uint64_t rows = 0;
+  std::optional<std::uint64_t> seed;  ///< Nothing: that of the run.
+};
+
 struct Manifest {
   std::string name;
   Mode mode = Mode::research;
@@ -127,8 +133,9 @@ struct Manifest {
   std::optional<std::uint64_t> dataset_size;
   /// data.size.statistic: private: the noise with which the number of training rows is released.
   std::optional<StatisticNoise> size_noise;
-  bool test_is_public = false;  ///< data.test_is_public.
-  /// data.read_off_rows: facts computed from the rows before they came here, in a few words each.
+  bool test_is_public = false;       ///< data.test_is_public.
+  std::optional<DataSample> sample;  ///< data.sample; nothing: all training rows are used.
+  /// data.read_off_rows: what was read off the rows before they came here, each in a few words.
   std::vector<std::string> read_off_rows;
   std::optional<Streaming> streaming;  ///< data.streaming; nothing: rows are in memory.
   ComponentUse model, backend, sampler, clipping, aggregator, optimizer;
