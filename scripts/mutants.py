@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes each mutant of tests/mutants, and checks that the intended test fails (tests/mutants/README.md).
 
-    scripts/mutants.py BUILD JOBS [--check | ID...]    --check: only whether each change finds its place
+    scripts/mutants.py BUILD JOBS [--check | ID...]    --check: only whether each change finds its place, and its test
 
 Works in its own checkout of the last commit, BUILD/mutants/source. BUILD/mutants/results.jsonl has
 a line for each mutant that was tried: a repeated call tries mutants without a line, mutants whose
@@ -13,6 +13,7 @@ import fnmatch
 import hashlib
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import time
@@ -22,6 +23,21 @@ import yaml
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD_LIMIT, TEST_LIMIT = 1800, 900  # seconds
 KEYS = {"id", "what", "file", "from", "to", "target", "test"}
+
+
+def matches(wanted, tests):
+    """Whether a test has that name, in which * stands for anything, or all of these tags."""
+    if wanted.startswith("["):
+        return any(set(re.findall(r"\[[^]]*\]", wanted)) <= set(re.findall(r"\[[^]]*\]", tags)) for _, tags in tests)
+    return any(fnmatch.fnmatchcase(name, wanted.replace("[", "[[]")) for name, _ in tests)
+
+
+def tests_of_programs():
+    """The name and the tags of each test in C++."""
+    text = "".join(path.read_text() for path in sorted((ROOT / "tests").rglob("*.cpp")))
+    string = r'((?:\s*"(?:[^"\\]|\\.)*")+)'
+    return [tuple("".join(re.findall(r'"((?:[^"\\]|\\.)*)"', part or "")) for part in found)
+            for found in re.findall(rf"TEST_CASE\({string}(?:,{string})?\)", text)]
 
 
 def mutants():
@@ -36,6 +52,10 @@ def mutants():
         count = source.read_text().count(one["from"]) if source.is_file() else 0
         if count != 1:
             problems.append(f"{one['id']}: its text is found {count} times in {one['file']}, and should be once")
+    tests = tests_of_programs()
+    for one in found:
+        if one["target"] != "python" and not any(matches(wanted.strip(), tests) for wanted in one["test"].split(",")):
+            problems.append(f"{one['id']}: there is no test {one['test']}")
     if problems:
         sys.exit("\n".join(problems))
     return found
@@ -109,7 +129,7 @@ def fingerprint(one):
 def main(build, jobs, chosen):
     found = mutants()
     if chosen == ["--check"]:
-        print(f"{len(found)} mutants, each with its place")
+        print(f"{len(found)} mutants, each with its place and its test")
         return
     results = pathlib.Path(build) / "mutants/results.jsonl"
     results.parent.mkdir(parents=True, exist_ok=True)

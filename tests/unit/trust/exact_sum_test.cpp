@@ -98,17 +98,20 @@ TEST_CASE("exact sums do not depend on order, threads or passes", "[exact]") {
   constexpr std::size_t kGroups = 2;
   const Dataset data = rows_of_all_sizes(2 * kGroups, 700);
   Rows rows = all_of(data);
-  for_both(kGroups, [&](const Program& program) {
-    const Cells expected = cells_of(exact_sum(program, data, rows, 1.0, serial));
-    std::shuffle(rows.begin(), rows.end(), std::mt19937(5));
-    for (const int threads : {1, 3}) {
-      const auto executor = core::make_executor(threads);
-      core::SumMemory memory;
-      for (const std::size_t most_rows : {1u, 7u, 0u, 5000u})
-        CHECK(cells_of(exact_sum(program, data, rows, 1.0, *executor, most_rows, &memory)) ==
-              expected);
-    }
-  });
+  for (const double share : {0.0, 0.25}) {
+    for_both(kGroups, [&](const Program& program) {
+      const Cells expected =
+          cells_of(exact_sum(program, data, rows, 1.0, serial, 5000, nullptr, share));
+      std::shuffle(rows.begin(), rows.end(), std::mt19937(5));
+      for (const int threads : {1, 3}) {
+        const auto executor = core::make_executor(threads);
+        core::SumMemory memory;
+        for (const std::size_t most_rows : {1u, 7u, 0u, 5000u})
+          CHECK(cells_of(exact_sum(program, data, rows, 1.0, *executor, most_rows, &memory,
+                                   share)) == expected);
+      }
+    });
+  }
 }
 
 TEST_CASE("whatever a rule says, no example's cells are longer than the bound",
@@ -160,6 +163,20 @@ TEST_CASE("a clipped contribution is the gradient on the grid, to one cell", "[e
     const auto unit = static_cast<double>(kExactLevels) / 2.5;
     CHECK_THAT(static_cast<double>(cells[0]), WithinAbs(1.5 * unit, 1.0));
     CHECK_THAT(static_cast<double>(cells[1]), WithinAbs(2.0 * unit, 1.0));
+  });
+}
+
+TEST_CASE("each group is clipped by its own length", "[exact][clip]") {
+  // A short first pair and a long second one: flat clipping keeps their ratio, whichever is first.
+  const Dataset data(ExampleShape{{4}, 0}, {0.0f, 0.5f, 0.0f, 12.0f}, {0.0f});
+  const auto groups = pairs(2);
+  const core::Clip clip{.rule = flat_clipping(), .groups = groups, .clip_norm = 1.0};
+  const auto whole = static_cast<double>(kExactLevels);
+  const double norm = std::sqrt(0.25 + 144.0);
+  for_both(2, [&](const Program& program) {
+    const Cells cells = cells_of(core::exact_sum(program, data, Rows{0}, clip, serial));
+    CHECK_THAT(static_cast<double>(cells[1]), WithinAbs(0.5 / norm * whole, 2.0));
+    CHECK_THAT(static_cast<double>(cells[3]), WithinAbs(12.0 / norm * whole, 2.0));
   });
 }
 

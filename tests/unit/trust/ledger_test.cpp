@@ -216,6 +216,14 @@ TEST_CASE("a ledger that was tampered with says where", "[ledger][privacy]") {
     CHECK_THROWS_WITH(read_ledger(book.file),
                       ContainsSubstring(":6: ") && ContainsSubstring("out of place"));
   }
+  SECTION("a line with another number, though all hashes fit") {
+    nlohmann::json more = nlohmann::json::parse(lines[1]);
+    more.erase("hash");
+    core::HashChain chain(lines.size() + 1, nlohmann::json::parse(lines.back()).at("hash"));
+    write_file(book.file, text + chain.next(std::move(more)));
+    CHECK_THROWS_WITH(read_ledger(book.file),
+                      ContainsSubstring(":6: ") && ContainsSubstring("its number is not 6"));
+  }
   SECTION("garbage, also deeply nested, is an error and not a crash") {
     for (const std::string& garbage :
          {std::string("{}\n"), std::string("\n"), std::string(100000, '[') + "\n",

@@ -250,6 +250,19 @@ TEST_CASE("a seed has one key for all steps", "[resume]") {
   CHECK(out.text().size() < 32);  // and no key is written
 }
 
+TEST_CASE("keys of a seed and keys that were drawn are not restored as each other",
+          "[resume][privacy]") {
+  const auto seed = core::RandomKey::from_seed(1);
+  const auto refused = [](const RunKeys& saved, const std::optional<core::RandomKey>& constant) {
+    core::StateWriter out;
+    saved.save(out);
+    core::StateReader in(out.text(), "saved");
+    CHECK_THROWS_AS(RunKeys::restored(in, constant, "data"), IoError);
+  };
+  refused(RunKeys::chain(core::RandomKey::from_seed(2), "data"), seed);
+  refused(RunKeys::constant(seed), std::nullopt);
+}
+
 TEST_CASE("what is not a checkpoint is refused before memory is taken for it", "[resume]") {
   core::StateWriter out;
   out.begin("part");

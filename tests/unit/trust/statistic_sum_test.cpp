@@ -218,6 +218,14 @@ TEST_CASE("long contributions are added piece by piece, and the sum is the same"
     CHECK_THROWS_WITH(in_pieces(grows, nullptr),
                       "a statistic broke its promise: it gives a contribution that changes");
   }
+  SECTION("a bound that single precision cannot hold is refused, as it is for short ones") {
+    SerialExecutor executor;
+    for (const double bound : {0.0, -1.0, 1e300, std::numeric_limits<double>::quiet_NaN()}) {
+      for (const std::size_t size : {kWidth, kSize})
+        CHECK_THROWS_AS(core::statistic_sum(hostile, data, size, bound, executor, nullptr, right),
+                        ConfigError);
+    }
+  }
   SECTION("and so does no contribution at all") {
     CHECK_THROWS_WITH(in_pieces([](std::span<const float>) { return nullptr; }, nullptr),
                       ContainsSubstring("it gives no contribution in pieces"));
