@@ -66,7 +66,7 @@ class StudyRunner {
   }
 
  private:
-  std::size_t all() const { return plan_.arms.size() * plan_.study->seeds.size(); }
+  std::size_t all() const { return plan_.run_count(); }
 
   /// Makes a run and reports it. \returns why it failed; "" if it did not.
   std::string problem_of(const api::OpenRun& run) {

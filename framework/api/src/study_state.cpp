@@ -174,7 +174,8 @@ std::vector<OpenRun> left_runs(const core::StudyPlan& plan, const core::StudyDir
   std::vector<OpenRun> runs;
   for (const std::uint64_t seed : plan.study->seeds) {
     for (std::size_t a = 0; a < plan.arms.size(); ++a) {
-      if (!directory.finished(plan.arms[a].arm->name, seed)) runs.push_back({a, seed});
+      if (plan.has_own_runs(a) && !directory.finished(plan.arms[a].arm->name, seed))
+        runs.push_back({a, seed});
     }
   }
   return runs;
@@ -182,8 +183,13 @@ std::vector<OpenRun> left_runs(const core::StudyPlan& plan, const core::StudyDir
 
 core::StudyRuns all_runs(const core::StudyPlan& plan, const core::StudyDirectory& directory) {
   core::StudyRuns runs;
-  for (const core::PlannedArm& arm : plan.arms) {
+  for (std::size_t a = 0; a < plan.arms.size(); ++a) {
+    const core::PlannedArm& arm = plan.arms[a];
     auto& row = runs.emplace_back();
+    if (!plan.has_own_runs(a)) {
+      row = core::runs_as(arm.plan, runs[arm.runs_of]);
+      continue;
+    }
     for (const std::uint64_t seed : plan.study->seeds) {
       const auto record = directory.finished(arm.arm->name, seed);
       if (!record) {

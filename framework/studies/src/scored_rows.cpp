@@ -19,14 +19,16 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// The keys of `data` that select rows, or concern rows after reading. Any other key may change the
-/// numbers of a row.
-constexpr std::array<std::string_view, 14> kWhichRows{
-    "train", "test", "split",     "name", "limit",          "test_limit",  "test_skip",
-    "seed",  "rows", "test_rows", "size", "test_is_public", "keep_labels", "transforms"};
+/// The keys of `data` that say which rows are read, and what becomes of them after they are read.
+/// By any other key, one row may become other numbers.
+constexpr std::array<std::string_view, 15> kWhichRows{
+    "train",     "test",       "split",          "name",        "limit",
+    "sample",    "test_limit", "test_skip",      "seed",        "rows",
+    "test_rows", "size",       "test_is_public", "keep_labels", "transforms"};
 
-/// Those among them that belong to the core, for any data source.
-constexpr std::array<std::string_view, 3> kAfterReading{"size", "test_is_public", "transforms"};
+/// Those of them that are the core's, whatever the data source.
+constexpr std::array<std::string_view, 4> kAfterReading{"size", "sample", "test_is_public",
+                                                        "transforms"};
 
 /// The section `data` without some of its keys, as YAML; "" if there is no section.
 std::string data_without(const Manifest& manifest, std::span<const std::string_view> keys) {

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <tuple>
 #include <utility>
 
 #include "privgrad/manifest/json_schema.hpp"
@@ -14,6 +16,7 @@
 #include "privgrad/statement/plan_json.hpp"
 #include "privgrad/studies/study_search.hpp"
 #include "privgrad/trust/event_json.hpp"
+#include "study_labels.hpp"
 
 namespace privgrad::core {
 namespace {
@@ -167,7 +170,7 @@ void check_target(const Manifest& manifest, const Manifest& first, bool has_leve
     return "is " + own + " here and " + other + " in the first arm" +
            (has_levels ? " of this level" : "");
   };
-  if (manifest.noise_off) refuse("privacy.noise", "is off");
+  if (manifest.noise_off) return;  // a reference
   if (!manifest.target_epsilon) refuse("privacy.target_epsilon", "is missing");
   if (first.target_epsilon && *manifest.target_epsilon != *first.target_epsilon) {
     refuse("privacy.target_epsilon",
@@ -213,6 +216,15 @@ void check_is_measured_often(const Plan& plan) {
                  "is " + std::to_string(every) + ", allowed is at most " + std::to_string(most) +
                      " of " + std::to_string(all) +
                      " for a study that asks for mean_gradient_norm");
+}
+
+/// Which rows a search and its comparison share can be said only of rows that are the same under all
+/// seeds.
+void check_sample(const Manifest& manifest, const Study& study) {
+  if (!manifest.sample || manifest.sample->seed || !study.search) return;
+  throw error_at(manifest, "data.sample",
+                 "has no seed, so that each run draws rows of its own; a study with a search needs "
+                 "data.sample.seed");
 }
 
 void check_metrics(const Plan& plan, const Study& study) {
@@ -267,17 +279,84 @@ Json arm_json(const Study& study, const PlannedArm& planned) {
           {"unaccounted", unaccounted_names(plan)}};
 }
 
-/// The common value of all arms, or null.
+/// What is proved about the model, and not what it is.
+constexpr std::array kProofKeys{"accountant",   "also",    "target_epsilon",
+                                "target_delta", "account", "calibrate"};
+
+/// The manifest of an arm without what only proves, and its noise, which the plan has.
+Value trained_by(const Manifest& manifest) {
+  Value trained = manifest.resolved;
+  const auto drop = [](Value* section, auto is_dropped) {
+    if (section != nullptr) std::erase_if(std::get<Value::Object>(section->data()), is_dropped);
+  };
+  drop(trained.find("privacy"), [](const Value::Member& member) {
+    return std::find(kProofKeys.begin(), kProofKeys.end(), member.key) != kProofKeys.end();
+  });
+  drop(trained.find("schedules"),
+       [](const Value::Member& member) { return member.key == "noise_multiplier"; });
+  return trained;
+}
+
+/// The value that all arms with privacy have, or null.
 template <class Get>
 Json common(const StudyPlan& plan, Get get) {
-  Json value = get(plan.arms.front().plan);
-  for (const PlannedArm& arm : plan.arms) {
-    if (Json(get(arm.plan)) != value) return nullptr;
+  Json value = get(first_of_level(plan, plan.arms.front().arm->level).plan);
+  for (std::size_t a = 0; a < plan.arms.size(); ++a) {
+    if (!plan.is_reference(a) && Json(get(plan.arms[a].plan)) != value) return nullptr;
   }
   return value;
 }
 
+void find_same_runs(StudyPlan& plan) {
+  for (std::size_t a = 0; a < plan.arms.size(); ++a) {
+    plan.arms[a].runs_of = a;
+    for (std::size_t earlier = 0; earlier < a; ++earlier) {
+      const PlannedArm &one = plan.arms[a], &other = plan.arms[earlier];
+      const bool may_be_same = one.arm->level == other.arm->level || one.is_reference();
+      if (!may_be_same || !plan.has_own_runs(earlier) || !train_alike(other.plan, one.plan))
+        continue;
+      plan.arms[a].runs_of = earlier;
+      break;
+    }
+  }
+}
+
+/// Who is compared must be at the level's privacy.
+void check_baselines(const StudyPlan& plan) {
+  for (const std::size_t baseline : plan.study->baselines) {
+    const PlannedArm& first = first_of_level(plan, plan.arms[baseline].arm->level);
+    if (plan.is_reference(baseline) && !first.is_reference())
+      throw privacy_error_at(*plan.arms[baseline].manifest, "privacy.noise",
+                             "is off in the arm " + plan.arms[baseline].arm->name +
+                                 ", which is the baseline; a study compares at the same privacy");
+  }
+}
+
 }  // namespace
+
+std::size_t StudyPlan::run_count() const {
+  std::size_t own = 0;
+  for (std::size_t a = 0; a < arms.size(); ++a) own += has_own_runs(a) ? 1 : 0;
+  return own * study->seeds.size();
+}
+
+bool train_alike(const Plan& a, const Plan& b) {
+  // Runs that end where the budget does end where the accountant says.
+  const auto is_whole = [](const Plan& plan) { return plan.affordable_steps == plan.steps(); };
+  const auto values = [](const Plan& plan) {
+    return std::tie(plan.noise_multiplier, plan.clip_norm, plan.learning_rate, plan.batch_size,
+                    plan.sampler_batch_size, plan.count_noise, plan.count_share, plan.optimized);
+  };
+  const auto releases = [](const Plan& plan) {
+    std::vector<Event> events;
+    for (const auto* charges : {&plan.charges, &plan.beside})
+      for (const Charge& charge : *charges) events.push_back(charge.release);
+    return events;
+  };
+  return is_whole(a) && is_whole(b) && !a.noise_adapts && !b.noise_adapts && !a.federated &&
+         !b.federated && values(a) == values(b) && releases(a) == releases(b) &&
+         same_value(trained_by(*a.manifest), trained_by(*b.manifest));
+}
 
 std::unique_ptr<Manifest> arm_manifest(const Study& study, const Arm& arm,
                                        const std::vector<std::string>& overrides,
@@ -316,8 +395,12 @@ nlohmann::json axis_json(const Axis& axis) {
 }
 
 const PlannedArm& first_of_level(const StudyPlan& plan, std::size_t level) {
-  return *std::find_if(plan.arms.begin(), plan.arms.end(),
-                       [&](const PlannedArm& arm) { return arm.arm->level == level; });
+  const auto is_first = [&](const PlannedArm& arm) { return arm.arm->level == level; };
+  const auto found = std::find_if(plan.arms.begin(), plan.arms.end(), [&](const PlannedArm& arm) {
+    return is_first(arm) && !arm.is_reference();
+  });
+  return found != plan.arms.end() ? *found
+                                  : *std::find_if(plan.arms.begin(), plan.arms.end(), is_first);
 }
 
 std::vector<std::string> stains_of(const StudyPlan& plan) {
@@ -346,6 +429,21 @@ std::vector<std::string> stains_of(const StudyPlan& plan) {
   return stains;
 }
 
+/// Whether the seeds of the study share one training set, where some of the rows are drawn; else they
+/// do, which readers know.
+std::string training_sets_words(const StudyPlan& plan) {
+  const auto is_drawn = [](const PlannedArm& arm) {
+    return arm.manifest->sample && !arm.manifest->sample->seed;
+  };
+  const auto count = std::count_if(plan.arms.begin(), plan.arms.end(), is_drawn);
+  if (count == 0) return "";
+  return count == static_cast<std::ptrdiff_t>(plan.arms.size())
+             ? "Each seed draws a training set of its own: intervals are over training sets as "
+               "well."
+             : "In some arms each seed draws a training set of its own, in others all seeds share "
+               "one.";
+}
+
 std::vector<std::string> study_remarks(const StudyPlan& plan) {
   std::vector<std::pair<std::string, std::vector<std::string>>> said;
   for (const PlannedArm& arm : plan.arms) {
@@ -360,6 +458,12 @@ std::vector<std::string> study_remarks(const StudyPlan& plan) {
     }
   }
   std::vector<std::string> all;
+  for (std::size_t a = 0; a < plan.arms.size(); ++a) {
+    if (plan.is_reference(a) && plan.has_own_runs(a))
+      all.push_back(plan.arms[a].arm->variant +
+                    " is without privacy: a reference, with which nothing is compared.");
+  }
+  if (const std::string words = training_sets_words(plan); !words.empty()) all.push_back(words);
   for (const auto& [remark, arms] : said) {
     std::string names;
     for (const std::string& name : arms) names += (names.empty() ? "" : ", ") + name;
@@ -389,12 +493,18 @@ StudyPlan plan_study(Study study, const std::vector<std::string>& overrides,
       if (given.equal_privacy)
         check_target(*arm.manifest, *first_of_level(plan, arm.arm->level).manifest,
                      given.levels.has_value());
+      const auto begin = std::chrono::steady_clock::now();
       arm.plan = make_plan(*arm.manifest);
-      if (given.equal_privacy) check_guarantee(arm.plan);
+      const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+      arm.plan_seconds = taken.count();
+      if (given.equal_privacy && !arm.is_reference()) check_guarantee(arm.plan);
       check_metrics(arm.plan, given);
+      check_sample(*arm.manifest, given);
     });
   }
   problems.throw_if_any();
+  if (given.equal_privacy) check_baselines(plan);
+  find_same_runs(plan);
   plan.stains = stains_of(plan);
   return plan;
 }
@@ -409,7 +519,11 @@ nlohmann::json to_json(const StudyPlan& plan) {
   Json axes = Json::array();
   for (const Axis& axis : study.axes) axes.push_back(axis_json(axis));
   Json arms = Json::array();
-  for (const PlannedArm& arm : plan.arms) arms.push_back(arm_json(study, arm));
+  for (std::size_t a = 0; a < plan.arms.size(); ++a) {
+    arms.push_back(arm_json(study, plan.arms[a]));
+    if (plan.is_reference(a)) arms.back()["reference"] = true;
+    if (!plan.has_own_runs(a)) arms.back()["same_as"] = plan.arms[plan.arms[a].runs_of].arm->name;
+  }
   return {{"study", 1},
           {"name", study.name},
           {"privgrad", version()},

@@ -7,8 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "metric_values.hpp"
 #include "privgrad/record/short_numbers.hpp"
 #include "privgrad/studies/choice_cost.hpp"
+#include "privgrad/studies/study_factors.hpp"
 #include "privgrad/studies/study_search.hpp"
 #include "privgrad/trust/event_json.hpp"
 
@@ -57,22 +59,6 @@ std::string csv_line(const std::vector<std::string>& cells) {
 
 bool has_diverged(const RunRecord& run) { return run.status == "diverged"; }
 
-/// One metric of one arm, a value per seed; nothing if a run has diverged, or lacks a finite value:
-/// the remaining values would say nothing about the arm's quality.
-std::optional<std::vector<double>> values_of(const std::vector<RunRecord>& runs,
-                                             const std::string& metric) {
-  std::vector<double> values;
-  for (const RunRecord& run : runs) {
-    const auto found = run.metrics.find(metric);
-    if (has_diverged(run) || found == run.metrics.end() || !found->second ||
-        !std::isfinite(*found->second)) {
-      return std::nullopt;
-    }
-    values.push_back(*found->second);
-  }
-  return values;
-}
-
 std::optional<PairedComparison> compare(const std::vector<RunRecord>& arm,
                                         const std::vector<RunRecord>& baseline,
                                         const std::string& metric, std::size_t looks) {
@@ -101,13 +87,16 @@ struct Family {
   std::vector<std::optional<double>> p_equivalent, p_equivalent_holm;
 };
 
-/// Holm's correction over arms other than baselines, which have no p.
-std::vector<std::optional<double>> corrected(const std::vector<std::optional<double>>& p,
+/// Holm's correction over arms other than baselines, which have no p. Arms with the same runs are one
+/// test.
+std::vector<std::optional<double>> corrected(const StudyPlan& plan,
+                                             const std::vector<std::optional<double>>& p,
                                              const std::vector<std::size_t>& who) {
   std::vector<std::optional<double>> of_others, all(p.size());
   for (const std::size_t arm : who) of_others.push_back(p[arm]);
   const auto adjusted = holm(of_others);
   for (std::size_t i = 0; i < who.size(); ++i) all[who[i]] = adjusted[i];
+  for (std::size_t a = 0; a < all.size(); ++a) all[a] = all[plan.arms[a].runs_of];
   return all;
 }
 
@@ -127,10 +116,11 @@ Family compare_all(const StudyPlan& plan, const StudyRuns& runs, const std::stri
   std::vector<std::size_t> who;
   for (std::size_t a = 0; a < runs.size(); ++a) {
     const std::size_t baseline = baseline_at(plan, a);
-    family.arms.push_back(a == baseline ? std::nullopt
-                                        : compare(runs[a], runs[baseline], metric, looks));
-    if (a == baseline) continue;
-    who.push_back(a);
+    const bool is_compared = a != baseline && !plan.is_reference(a);
+    family.arms.push_back(is_compared ? compare(runs[a], runs[baseline], metric, looks)
+                                      : std::nullopt);
+    if (!is_compared) continue;
+    if (plan.has_own_runs(a)) who.push_back(a);
     if (!family.arms[a]) continue;
     p[a] = family.arms[a]->p;
     p_sign_flip[a] = family.arms[a]->p_sign_flip;
@@ -139,9 +129,9 @@ Family compare_all(const StudyPlan& plan, const StudyRuns& runs, const std::stri
           equivalence_p(family.arms[a]->difference, runs[a].size(), *family.margin, looks);
     }
   }
-  family.p_holm = corrected(p, who);
-  family.p_sign_flip_holm = corrected(p_sign_flip, who);
-  family.p_equivalent_holm = corrected(family.p_equivalent, who);
+  family.p_holm = corrected(plan, p, who);
+  family.p_sign_flip_holm = corrected(plan, p_sign_flip, who);
+  family.p_equivalent_holm = corrected(plan, family.p_equivalent, who);
   return family;
 }
 
@@ -263,10 +253,18 @@ std::string power_text(const Family& family, std::size_t arm) {
          " seeds to find it with a probability of 0.8";
 }
 
+/// An arm's name, and those of the arms with the same runs.
+std::string names_of(const StudyPlan& plan, std::size_t arm) {
+  std::string names = plan.arms[arm].arm->name;
+  for (std::size_t a = arm + 1; a < plan.arms.size(); ++a)
+    if (plan.arms[a].runs_of == arm) names += ", " + plan.arms[a].arm->name;
+  return names;
+}
+
 std::string sentence(const StudyPlan& plan, const StudyMetric& metric, const Family& family,
                      std::size_t arm, const StudyRuns& all) {
   const std::size_t runs = all[arm].size();
-  const std::string who = plan.arms[arm].arm->name + ": " + metric.name;
+  const std::string who = names_of(plan, arm) + ": " + metric.name;
   const auto& one = family.arms[arm];
   for (const std::size_t side : {arm, baseline_at(plan, arm)}) {
     const auto diverged = std::count_if(all[side].begin(), all[side].end(), has_diverged);
@@ -310,10 +308,17 @@ std::string rule_text(const StudyPlan& plan, const StudyRuns& runs) {
 
 // ---- choosing
 
-std::optional<std::size_t> best_arm(const StudyRuns& runs, const StudyMetric& metric) {
+/// Whether an arm can be chosen: arms with the same runs are one candidate, references are none.
+bool is_candidate(const StudyPlan& plan, std::size_t arm) {
+  return plan.has_own_runs(arm) && !plan.is_reference(arm);
+}
+
+std::optional<std::size_t> best_arm(const StudyPlan& plan, const StudyRuns& runs,
+                                    const StudyMetric& metric) {
   std::optional<std::size_t> best;
   double best_mean = 0.0;
   for (std::size_t a = 0; a < runs.size(); ++a) {
+    if (!is_candidate(plan, a)) continue;
     const auto values = values_of(runs[a], metric.name);
     if (!values) continue;
     const double mean = summarize(*values).mean;
@@ -357,15 +362,17 @@ void add_costs(const StudyPlan& plan, const StudyPlan* search, Json& choice, Jso
   std::vector<const Plan*> arms;
   std::uint64_t runs = 0;
   const auto count = [&](const StudyPlan& part) {
-    for (const PlannedArm& arm : part.arms) {
-      all.push_back({&arm.plan, part.study->seeds.size()});
+    for (std::size_t a = 0; a < part.arms.size(); ++a) {
+      if (!is_candidate(part, a)) continue;
+      all.push_back({&part.arms[a].plan, part.study->seeds.size()});
       runs += part.study->seeds.size();
     }
   };
   count(plan);
   const std::uint64_t compared = runs;
   if (search != nullptr) count(*search);
-  for (const PlannedArm& arm : plan.arms) arms.push_back(&arm.plan);
+  for (std::size_t a = 0; a < plan.arms.size(); ++a)
+    if (is_candidate(plan, a)) arms.push_back(&plan.arms[a].plan);
   const double delta = arms.front()->manifest->target_delta;
   const ChoiceCost grid = composed_cost(all, delta);
   choice["fixed_grid"] = {
@@ -414,7 +421,12 @@ const StudyPlan* search_that_counts(const StudyPlan& plan) {
 
 Json choice_json(const StudyPlan& plan, const StudyRuns& runs) {
   const Study& study = *plan.study;
-  const auto best = best_arm(runs, study.metrics.front());
+  std::size_t candidates = 0, references = 0;
+  for (std::size_t a = 0; a < plan.arms.size(); ++a) {
+    candidates += is_candidate(plan, a) ? 1 : 0;
+    references += plan.is_reference(a) ? 1 : 0;
+  }
+  const auto best = best_arm(plan, runs, study.metrics.front());
   const StudyPlan* search = search_that_counts(plan);
   // The metric by which something was chosen on private rows; otherwise the study's.
   std::string metric = study.metrics.front().name;
@@ -428,7 +440,7 @@ Json choice_json(const StudyPlan& plan, const StudyRuns& runs) {
               {"metric", study.metrics.front().name},
               {"score", is_public ? "public" : "private"},
               {"training_data_is_public", study.training_data_is_public},
-              {"candidates", plan.arms.size()},
+              {"candidates", candidates},
               {"fixed_grid", nullptr},
               {"random_number", Json::array()}};
   if (study.levels) {
@@ -438,7 +450,7 @@ Json choice_json(const StudyPlan& plan, const StudyRuns& runs) {
         "them."};
     return choice;
   }
-  if (plan.arms.size() == 1 && search == nullptr) {
+  if (candidates == 1 && search == nullptr) {
     choice["words"] = {"There is one arm, so nothing was chosen."};
     return choice;
   }
@@ -449,6 +461,10 @@ Json choice_json(const StudyPlan& plan, const StudyRuns& runs) {
     return choice;
   }
   Json words = Json::array();
+  if (references > 0)
+    words.push_back(
+        "Arms without privacy are no candidates; whoever sees what they gave sees private rows "
+        "that nothing protects.");
   words.push_back(
       "An arm's epsilon is that of one run. Choosing among arms that were trained on private data "
       "costs more, also where the score is public.");
@@ -470,6 +486,30 @@ Json choice_json(const StudyPlan& plan, const StudyRuns& runs) {
 }
 
 }  // namespace
+
+std::optional<std::vector<double>> values_of(const std::vector<RunRecord>& runs,
+                                             const std::string& metric) {
+  std::vector<double> values;
+  for (const RunRecord& run : runs) {
+    const auto found = run.metrics.find(metric);
+    if (has_diverged(run) || found == run.metrics.end() || !found->second ||
+        !std::isfinite(*found->second)) {
+      return std::nullopt;
+    }
+    values.push_back(*found->second);
+  }
+  return values;
+}
+
+std::vector<RunRecord> runs_as(const Plan& plan, std::vector<RunRecord> runs) {
+  const double epsilon = plan.epsilon().value;
+  for (RunRecord& run : runs) {
+    // A run that diverged made fewer steps; they cost no more than all.
+    run.epsilon = std::isfinite(epsilon) ? std::optional(epsilon) : std::nullopt;
+    run.delta = plan.manifest->target_delta;
+  }
+  return runs;
+}
 
 std::string results_csv(const StudyPlan& plan, const StudyRuns& runs) {
   const std::vector<std::string> keys = varied_keys(*plan.study);
@@ -524,6 +564,8 @@ nlohmann::json results_json(const StudyPlan& plan, const StudyRuns& runs) {
              {"epsilon", planned[a].at("epsilon")}, {"delta", planned[a].at("delta")},
              {"statuses", Json::object()},          {"steps", Json::array()},
              {"metrics", Json::object()},           {"versus_baseline", Json::object()}};
+    for (const char* kind : {"reference", "same_as"})
+      if (planned[a].contains(kind)) arm[kind] = planned[a].at(kind);
     for (const RunRecord& run : runs[a]) {
       arm["steps"].push_back(run.steps);
       Json& count = arm["statuses"][run.status];
@@ -531,15 +573,18 @@ nlohmann::json results_json(const StudyPlan& plan, const StudyRuns& runs) {
     }
     for (const StudyMetric& metric : study.metrics) {
       arm["metrics"][metric.name] = metric_json(runs[a], metric.name, looks_of(study));
-      if (a == baseline_at(plan, a)) continue;
+      if (a == baseline_at(plan, a) || plan.is_reference(a)) continue;
       const Family& family = families.at(metric.name);
       arm["versus_baseline"][metric.name] = comparison_json(family, a);
-      words.push_back(sentence(plan, metric, family, a, runs));
+      if (plan.has_own_runs(a)) words.push_back(sentence(plan, metric, family, a, runs));
     }
     arms.push_back(std::move(arm));
   }
   json["arms"] = std::move(arms);
   json["words"] = std::move(words);
+  json["factors"] = Json::object();
+  for (const StudyMetric& metric : study.metrics)
+    json["factors"][metric.name] = factors_json(grid_of(plan, runs, metric.name), looks_of(study));
   json["search_words"] = search_words(study);
   if (const std::string rule = rule_text(plan, runs); !rule.empty())
     json["search_words"].push_back(rule);

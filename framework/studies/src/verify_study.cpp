@@ -171,8 +171,9 @@ class StudyVerifier {
   /// A run that exists but was not used may have been left out because of its result.
   void check_that_all_runs_are_used() {
     std::set<std::string> used;
-    for (const Arm& arm : plan_.study->arms) {
-      for (const std::uint64_t seed : plan_.study->seeds) used.insert(folder_of(arm.name, seed));
+    for (std::size_t a = 0; a < plan_.arms.size(); ++a) {
+      for (const std::uint64_t seed : plan_.study->seeds)
+        if (plan_.has_own_runs(a)) used.insert(folder_of(plan_.arms[a].arm->name, seed));
     }
     for (const std::string& arm : directory_.names("runs", kMostRuns)) {
       for (const std::string& run : directory_.names("runs/" + arm, kMostRuns)) {
@@ -218,16 +219,33 @@ class StudyVerifier {
       if (const auto key = difference(planned.manifest->resolved, asked->resolved, ""))
         problem(arm_file(arm) + ": is not this arm of study.yaml: it has another " +
                 key->substr(1));
-      const std::string facts = folder_of(arm.name, plan_.study->seeds.front()) + "/facts.json";
+      const std::string same_as = same_as_in_json(arm.name);
+      const std::string facts =
+          folder_of(same_as.empty() ? arm.name : same_as, plan_.study->seeds.front()) +
+          "/facts.json";
       planned.plan =
           make_plan(*planned.manifest, facts_from_json(directory_.read(facts, kMostDocument)));
       const std::string plan = "arms/" + arm.name + "/plan.json";
       compare(plan, object_of(directory_, plan), to_json(planned.plan));
+      planned.runs_of = plan_.arms.size();
+      for (std::size_t a = 0; a < plan_.arms.size() && !same_as.empty(); ++a)
+        if (plan_.arms[a].arm->name == same_as) planned.runs_of = a;
+      if (!same_as.empty() && (planned.runs_of == plan_.arms.size() ||
+                               !train_alike(plan_.arms[planned.runs_of].plan, planned.plan)))
+        problem("study.json: says that " + arm.name + " has the runs of '" + same_as +
+                "', which trains another model");
       plan_.arms.push_back(std::move(planned));
     });
   }
 
-  /// The study's lock file lists the plugins of its runs, whose ledgers contain their hashes.
+  /// The arm whose runs study.json gives this one; "": it has runs of its own.
+  std::string same_as_in_json(const std::string& arm) const {
+    for (const Json& one : json_.at("arms"))
+      if (one.at("name") == arm) return one.value("same_as", std::string());
+    return "";
+  }
+
+  /// The study's lock file has the plugins that its runs had, which their ledgers bind.
   void check_lock() {
     if (locked_plugins(directory_.read("privgrad.lock", kMostDocument)) != locked_)
       problem("privgrad.lock: has other plugins than the runs");
@@ -236,6 +254,11 @@ class StudyVerifier {
   bool check_run(std::size_t index, std::uint64_t seed) {
     const Arm& arm = plan_.study->arms[index];
     const std::string folder = folder_of(arm.name, seed);
+    if (!plan_.has_own_runs(index)) {
+      const PlannedArm& planned = plan_.arms[index];
+      runs_[index] = runs_as(planned.plan, runs_[planned.runs_of]);
+      return true;
+    }
     return attempt(folder, [&] {
       const RecordDirectory run(directory_, folder);
       if (is_without_noise(arm)) {
@@ -338,6 +361,8 @@ class StudyVerifier {
     Json results = results_json(plan_, runs_);
     const Json said = object_of(directory_, "results.json");
     results["privgrad"] = said.value("privgrad", Json());
+    // Studies of earlier versions have no factors.
+    if (!said.contains("factors")) results.erase("factors");
     compare("results.json", said, results);
     if (directory_.read("results.csv", kMostDocument) != results_csv(plan_, runs_))
       problem("results.csv: is not what the runs make");
@@ -353,6 +378,7 @@ class StudyVerifier {
   void check_equal_privacy() {
     if (!plan_.study->equal_privacy) return;
     for (const PlannedArm& arm : plan_.arms) {
+      if (arm.is_reference()) continue;
       const Manifest& first = *first_of_level(plan_, arm.arm->level).manifest;
       const Manifest& own = *arm.manifest;
       const double epsilon = arm.plan.epsilon().value;

@@ -31,9 +31,6 @@ Json planned(const core::StudyPlan& plan, const std::vector<double>& seconds) {
 }
 
 int show_dry_run(const api::StudyCourse& course, const Arguments& arguments, int jobs) {
-  const auto runs_of = [](const core::StudyPlan& plan) {
-    return plan.arms.size() * plan.study->seeds.size();
-  };
   const std::vector<double> seconds = run_seconds(course.plan);
   if (arguments.has("json")) {
     Json json = planned(course.plan, seconds);
@@ -43,11 +40,11 @@ int show_dry_run(const api::StudyCourse& course, const Arguments& arguments, int
     return 0;
   }
   if (course.search) {
-    print(study_plan_page(*course.search, run_seconds(*course.search), runs_of(*course.search),
+    print(study_plan_page(*course.search, run_seconds(*course.search), course.search->run_count(),
                           jobs));
     print("\nThen, each arm at its best candidate (below, at the first):\n\n");
   }
-  print(study_plan_page(course.plan, seconds, runs_of(course.plan), jobs));
+  print(study_plan_page(course.plan, seconds, course.plan.run_count(), jobs));
   return 0;
 }
 

@@ -55,7 +55,7 @@ std::string guarantee_text(const core::StudyPlan& plan) {
            counted(plan.study->levels->values.size(), "level") + " of " +
            plan.study->levels->keys.front();
   }
-  const core::Manifest& first = *plan.arms.front().manifest;
+  const core::Manifest& first = *core::first_of_level(plan, 0).manifest;
   return "all calibrated to epsilon " + format_number(*first.target_epsilon) + ", delta " +
          format_number(first.target_delta) + ", " + std::string(to_text(first.adjacency)) +
          ", per " + std::string(to_text(PrivacyUnit::example));
@@ -108,7 +108,7 @@ std::string metric_table(const Json& results, const std::string& metric) {
                                    number_or_dash(own.at("std"), 4), interval_text(own.at("ci95"))};
     const auto versus = arm.at("versus_baseline").find(metric);
     if (versus == arm.at("versus_baseline").end()) {
-      cells.push_back("baseline");
+      cells.push_back(arm.value("reference", false) ? "without privacy" : "baseline");
     } else {
       cells.push_back(number_or_dash(versus->at("difference"), 4));
       cells.push_back(interval_text(versus->at("ci95")));
@@ -139,35 +139,42 @@ std::string statuses_text(const Json& results) {
 std::string study_plan_page(const core::StudyPlan& plan, const std::vector<double>& seconds,
                             std::size_t left, int jobs) {
   const core::Study& study = *plan.study;
-  const std::size_t runs = plan.arms.size() * study.seeds.size();
-  std::string text = study.name + ": " + counted(plan.arms.size(), "arm") + " x " +
+  const std::size_t runs = plan.run_count(), own = runs / study.seeds.size();
+  const std::string same = own == plan.arms.size() ? ""
+                                                   : " (" + std::to_string(plan.arms.size()) +
+                                                         " with those that train the same)";
+  std::string text = study.name + ": " + counted(own, "arm") + same + " x " +
                      counted(study.seeds.size(), "seed") + " = " + counted(runs, "run") +
                      more_seeds_text(study) + ", " + guarantee_text(plan) + "\n" +
                      stains_text(plan.stains) + "\n";
   const auto any = [&](auto is) { return std::any_of(plan.arms.begin(), plan.arms.end(), is); };
-  const bool noted =
-      any([](const core::PlannedArm& arm) { return !schedule_text(arm.plan).empty(); });
+  const bool noted = own < plan.arms.size() || any([](const core::PlannedArm& arm) {
+                       return !schedule_text(arm.plan).empty();
+                     });
   const auto accountant = [](const core::PlannedArm& arm) {
     return arm.plan.accountants.front().name;
   };
   Table table({Align::left, Align::right, Align::left, Align::right, Align::left, Align::right,
                Align::left});
-  table.add({"arm", "epsilon", "by", "steps", "noise multiplier", "time a run",
-             noted ? "noise schedule" : ""});
+  table.add(
+      {"arm", "epsilon", "by", "steps", "noise multiplier", "time a run", noted ? "note" : ""});
   double work = 0.0;
   for (std::size_t a = 0; a < plan.arms.size(); ++a) {
     const core::PlannedArm& arm = plan.arms[a];
-    work += seconds[a];
-    table.add({arm.arm->name, short_bound(arm.plan.epsilon().value), accountant(arm),
-               std::to_string(arm.plan.affordable_steps), noise_text(arm.plan),
-               duration_text(seconds[a]), schedule_text(arm.plan)});
+    const bool is_own = plan.has_own_runs(a);
+    if (is_own) work += seconds[a];
+    table.add(
+        {arm.arm->name, short_bound(arm.plan.epsilon().value), accountant(arm),
+         std::to_string(arm.plan.affordable_steps), noise_text(arm.plan),
+         is_own ? duration_text(seconds[a]) : "-",
+         is_own ? schedule_text(arm.plan) : "the runs of " + plan.arms[arm.runs_of].arm->name});
   }
   text += table.text() + "\n";
   if (!is_search(study)) {
     text += "baseline: " + study.arms[study.baselines.front()].variant +
             (study.levels ? ", at each level\n" : "\n");
   }
-  const double mean = work / static_cast<double>(plan.arms.size());
+  const double mean = work / static_cast<double>(own);
   const double total = mean * static_cast<double>(left) /
                        std::min<double>(jobs, std::max<double>(1.0, static_cast<double>(left)));
   text += (left == runs ? counted(runs, "run")

@@ -18,6 +18,8 @@ namespace privgrad::tool {
 namespace {
 
 constexpr int kMostJobs = 4096;
+/// What a run takes besides planning and training: its process, its files, its page.
+constexpr double kSecondsAround = 0.4;
 
 /// Says where features are stored, because the notes of the runs themselves are not shown.
 void tell_of_cache(const core::StudyPlan& plan, const Arguments& arguments) {
@@ -78,7 +80,8 @@ int jobs_of(const Arguments& arguments) {
 
 std::vector<double> run_seconds(const core::StudyPlan& plan) {
   std::vector<double> seconds;
-  for (const core::PlannedArm& arm : plan.arms) seconds.push_back(estimated_seconds(arm.plan));
+  for (const core::PlannedArm& arm : plan.arms)
+    seconds.push_back(kSecondsAround + arm.plan_seconds + estimated_seconds(arm.plan));
   return seconds;
 }
 
@@ -140,6 +143,7 @@ std::size_t open_runs(const core::StudyPlan& plan, const core::StudyDirectory& d
 std::size_t all_runs(const core::StudyPlan& plan, const Shard& shard) {
   std::size_t count = 0;
   for (std::size_t arm = 0; arm < plan.arms.size(); ++arm) {
+    if (!plan.has_own_runs(arm)) continue;
     for (const std::uint64_t seed : plan.study->seeds) count += shard.has(plan, {arm, seed});
   }
   return count;

@@ -21,6 +21,13 @@ struct PlannedArm {
   const Arm* arm = nullptr;
   std::unique_ptr<Manifest> manifest;  ///< Without a seed.
   Plan plan;                           ///< Made from that manifest.
+  /// Index of the arm whose runs this arm has; its own, unless an earlier arm trains the same model,
+  /// as arms often do that differ in the accountant alone.
+  std::size_t runs_of = 0;
+  double plan_seconds = 0.0;  ///< That its plan took, which each of its runs makes again.
+
+  /// Without privacy, beside arms at equal privacy: nothing is compared with it, or chosen by it.
+  bool is_reference() const { return manifest->noise_off; }
 };
 
 struct StudyPlan {
@@ -29,6 +36,14 @@ struct StudyPlan {
   std::vector<std::string> stains;  ///< Flaws of the comparison, for its readers.
   /// The search that determined the study's choices; nothing without one, or before it has ended.
   std::shared_ptr<const StudyPlan> search;
+
+  bool has_own_runs(std::size_t arm) const { return arms[arm].runs_of == arm; }
+  /// How many runs the study makes, over all of its seeds so far.
+  std::size_t run_count() const;
+  /// Whether nothing may be compared with this arm, because it is not at the study's privacy.
+  bool is_reference(std::size_t arm) const {
+    return study->equal_privacy && arms[arm].is_reference();
+  }
 };
 
 /// Plans every arm; runs nothing and releases nothing.
@@ -57,7 +72,11 @@ std::unique_ptr<Manifest> arm_manifest(const Study& study, const Arm& arm,
 ///   file may be.
 std::string study_yaml(const Study& study, const std::vector<std::string>& overrides);
 
-/// The first arm of a level: the other arms of the level must have its guarantee.
+/// Whether both plans train the same model, bit for bit, under each seed: nothing differs but what is
+/// proved about it (the accountants and the target).
+bool train_alike(const Plan& a, const Plan& b);
+
+/// The first arm of a level that has privacy: the others of the level must have its guarantee.
 const PlannedArm& first_of_level(const StudyPlan& plan, std::size_t level);
 
 /// The flaws of which readers of the comparison must be aware (StudyPlan::stains).

@@ -16,7 +16,11 @@ namespace privgrad::core {
 /// The finished runs of a study: [arm][seed], in the study's order.
 using StudyRuns = std::vector<std::vector<RunRecord>>;
 
-/// results.csv: one row per run, in the study's order.
+/// The runs of an arm that has those of another one: the same models, each with the epsilon that this
+/// arm's plan proves.
+std::vector<RunRecord> runs_as(const Plan& plan, std::vector<RunRecord> runs);
+
+/// results.csv: one row a run, in the study's order.
 std::string results_csv(const StudyPlan& plan, const StudyRuns& runs);
 
 /// The number of seeds that the study's rule requires after these runs: that of its next look,

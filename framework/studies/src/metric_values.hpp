@@ -1,0 +1,17 @@
+// The values of one metric of an arm's runs.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "privgrad/studies/study_directory.hpp"
+
+namespace privgrad::core {
+
+/// One metric of one arm, a value per seed; nothing if a run has diverged, has no value, or none that
+/// is finite: what is left of such an arm does not say how good it is.
+std::optional<std::vector<double>> values_of(const std::vector<RunRecord>& runs,
+                                             const std::string& metric);
+
+}  // namespace privgrad::core
