@@ -2,7 +2,7 @@
 # Installs the missing Debian packages of those that are needed to build PrivGrad.
 #
 #   scripts/install-dependencies.sh            the packages for building
-#   scripts/install-dependencies.sh --test     also the programs that tests start: Python, gnuplot, and a browser for reports;
+#   scripts/install-dependencies.sh --test     also the programs that tests start: Python, and a browser for reports;
 #                                              and onnxruntime, in its own folder, if PyPI can be reached
 #   scripts/install-dependencies.sh --python   also the packages of Debian for building the Python package;
 #                                              scripts/python-test.sh installs those of PyPI in the build folder
@@ -53,7 +53,6 @@ libgmp-dev                    the whole numbers beneath MPFR (LGPL-3.0-or-later,
 libkissfft-dev                the Fourier transforms of the pld accountant (BSD-3-Clause, a header)
 libonnx-dev                   writes models as ONNX (Apache-2.0), in a program of its own
 libprotobuf-dev               the format beneath it (BSD-3-Clause)
-libjs-chart.js                draws the charts of reports, embedded in each page (MIT)
 catch2                        the test framework
 LIST
   if [ "$with_test" = 1 ]; then
@@ -61,7 +60,7 @@ LIST
     echo 'python3-venv                  a folder for the Python packages that Debian does not have'
     echo 'libopenmpi-dev                builds the plugin mpi (BSD-3-Clause); nothing else needs it'
     echo 'openmpi-bin                   starts several processes'
-    echo 'gnuplot-nox                   draws the charts of Markdown reports, as a program of its own'
+    echo 'librsvg2-bin                  makes PDF files of charts (LGPL-2.1-or-later), as a program of its own'
     echo 'chromium                      opens reports in the tests: no script error, every chart drawn, printable'
   fi
   if [ "$with_cuda" = 1 ]; then

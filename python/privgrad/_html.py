@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from . import _core
+
 if TYPE_CHECKING:
     from .results import Plan, Study
     from .runs import Run
-
-_WIDTH, _HEIGHT = 260, 70
-
 
 def _text(value: Any) -> str:
     if value is None:
@@ -26,38 +26,24 @@ def _table(rows: Sequence[Sequence[Any]], head: Sequence[str] = ()) -> str:
     top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
     body = "".join(
         "<tr>" + "".join(
-            cell if isinstance(cell, _Html) else f"<td>{_text(cell)}</td>" for cell in row
+            f"<td>{_text(cell)}</td>" for cell in row
         ) + "</tr>"
         for row in rows
     )
     return f"<table>{f'<thead><tr>{top}</tr></thead>' if top else ''}<tbody>{body}</tbody></table>"
 
 
-class _Html(str):
-    """A cell that already is HTML."""
-
-
 def _line(values: Sequence[float], title: str) -> str:
-    """A line chart; a line of text if all steps have the same value."""
-    finite = [value for value in values if math.isfinite(value)]
-    if not finite or min(finite) == max(finite):
-        return f"<div>{escape(title)}: {_text(finite[0] if finite else None)}</div>"
-    low, high = min(finite), max(finite)
-    last = max(len(values) - 1, 1)
-    # At most one point per pixel; the smallest and the largest value are kept.
-    stride = max(1, len(values) // _WIDTH)
-    shown = [i for i in range(len(values)) if i % stride == 0 or values[i] in (low, high)]
-    points = " ".join(
-        f"{i * _WIDTH / last:.1f},{_HEIGHT - (values[i] - low) / (high - low) * (_HEIGHT - 8) - 4:.1f}"
-        for i in shown if math.isfinite(values[i])
-    )
-    return (
-        f'<figure style="display:inline-block;margin:4px 12px 4px 0"><figcaption>{escape(title)} '
-        f"({_text(low)} to {_text(high)})</figcaption>"
-        f'<svg role="img" aria-label="{escape(title, quote=True)}" width="{_WIDTH}"'
-        f' height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}"><polyline fill="none"'
-        f' stroke="currentColor" stroke-width="1.5" points="{points}"/></svg></figure>'
-    )
+    """A line chart over the steps; of one value for all steps, a line of text."""
+    points = [(step, value) for step, value in enumerate(values, 1) if math.isfinite(value)]
+    if len({value for _, value in points}) < 2:
+        return f"<div>{escape(title)}: {_text(points[0][1] if points else None)}</div>"
+    return _figure({"title": title, "x": "step", "series": [{"name": title, "points": points}]})
+
+
+def _figure(chart: dict[str, Any]) -> str:
+    picture = _core.chart(json.dumps(chart))
+    return f'<div style="display:inline-block;width:440px;max-width:100%">{picture}</div>' if picture else ""
 
 
 def plan_html(plan: Plan) -> str:
@@ -100,36 +86,25 @@ def run_html(run: Run) -> str:
 
 
 def study_html(study: Study) -> str:
-    """A study: each arm's means with their intervals, on one axis per metric."""
+    """A study: each arm's means, and for each metric a chart of them with their intervals."""
     names = list(study.arms[0].metrics) if study.arms else []
-    rows = []
-    for arm in study.arms:
-        cells: list[Any] = [arm.name, arm.runs, arm.epsilon]
-        for name in names:
-            cells.append(_interval(arm.metrics.get(name) or {}, _range(study, name)))
-        rows.append(cells)
-    table = _table(rows, ("arm", "runs", "epsilon", *names))
-    return f"<div><b>study {_text(study.name)}</b>{table}</div>"
+    table = _table(
+        [(arm.name, arm.runs, arm.epsilon, *((arm.metrics.get(name) or {}).get("mean") for name in names))
+         for arm in study.arms],
+        ("arm", "runs", "epsilon", *names),
+    )
+    charts = "".join(
+        _figure({"title": f"Mean {name}", "x": name,
+                 "rows": [row for arm in study.arms for row in _row(arm.name, arm.metrics.get(name) or {})]})
+        for name in names
+    )
+    return f"<div><b>study {_text(study.name)}</b>{table}{charts}</div>"
 
 
-def _range(study: Study, name: str) -> tuple[float, float]:
-    ends = [end for arm in study.arms for end in (arm.metrics.get(name) or {}).get("ci95") or []
-            if end is not None]
-    return (min(ends), max(ends)) if ends else (0.0, 0.0)
-
-
-def _interval(metric: dict[str, Any], span: tuple[float, float]) -> _Html:
-    """A mean with its interval, as a bar and as text."""
-    mean, ci = metric.get("mean"), metric.get("ci95")
+def _row(name: str, metric: dict[str, Any]) -> list[tuple[str, float, float, float]]:
+    """An arm's row of a chart of intervals, if it has a mean."""
+    mean = metric.get("mean")
     if mean is None:
-        return _Html("<td>–</td>")
-    low, high = span
-    svg = ""
-    if ci and None not in ci and high > low:
-        left, right, middle = (120 * (x - low) / (high - low) for x in (*ci, mean))
-        svg = (
-            f'<svg width="124" height="14" role="img" aria-label="interval"><line x1="{left + 2:.1f}"'
-            f' x2="{right + 2:.1f}" y1="7" y2="7" stroke="currentColor"/><circle cx="{middle + 2:.1f}"'
-            ' cy="7" r="3" fill="currentColor"/></svg> '
-        )
-    return _Html(f"<td>{svg}{_text(float(mean))}</td>")
+        return []
+    low, high = metric.get("ci95") or (mean, mean)
+    return [(name, mean, low, high)]

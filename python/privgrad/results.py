@@ -31,6 +31,15 @@ def number(value: float | None) -> float:
     return math.inf if value is None else float(value)
 
 
+def pandas() -> Any:
+    """Give the package pandas, which frames are of."""
+    try:
+        import pandas
+    except ImportError as problem:
+        raise ConfigError("frames need pandas: pip install pandas") from problem
+    return pandas
+
+
 @dataclass(frozen=True)
 class Account:
     """The cost of an event.
@@ -394,6 +403,22 @@ class Study:
             for arm in json["arms"]
         )
         return cls(str(json.get("name", "")), arms, Path(json["study_dir"]), json)
+
+    def frame(self) -> Any:
+        """Give every run of the study as a row of a frame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            As results.csv has it: ``arm``, ``seed``, what varies, ``status``, ``steps``, ``epsilon``,
+            ``delta`` and the metrics.
+
+        Raises
+        ------
+        ConfigError
+            If pandas is not installed.
+        """
+        return pandas().read_csv(self.study_dir / "results.csv", dtype={"arm": str})
 
     def _repr_html_(self) -> str:
         from ._html import study_html

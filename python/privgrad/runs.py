@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import DataError, Interrupted
-from .results import number
+from .results import number, pandas
 
 __all__ = ["Run"]
 
@@ -113,6 +113,21 @@ class Run:
         """
         lines = (self.run_dir / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
         return [json.loads(line) for line in lines]
+
+    def frame(self) -> Any:
+        """Give what was measured as the run went on as a frame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each line of ``metrics.jsonl``.
+
+        Raises
+        ------
+        ConfigError
+            If pandas is not installed.
+        """
+        return pandas().DataFrame(self.history())
 
     def manifest(self) -> str:
         """Return the manifest with all defaults filled in.

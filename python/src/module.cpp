@@ -17,6 +17,7 @@
 #include "privgrad/api/problem_json.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/manifest.hpp"
+#include "privgrad/report/notebook_chart.hpp"
 
 // The module privgrad._core: functions for the surrounding package, which turns their JSON into
 // objects. Only the package calls them.
@@ -251,6 +252,10 @@ void add_predictions(nb::module_& module) {
 }  // namespace privgrad::python
 
 NB_MODULE(_core, module) {
+  module.def(
+      "chart",
+      [](const std::string& json) { return report::notebook_chart(nlohmann::json::parse(json)); },
+      "json"_a);
   using namespace privgrad::python;
   namespace nb = nanobind;
   using namespace nb::literals;

@@ -293,3 +293,16 @@ def test_the_module_is_imported_without_the_heavy_ones() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
                           timeout=120)
     assert done.stdout.strip() == "[]"
+
+
+def test_runs_and_studies_are_frames(study: dict[str, Any]) -> None:
+    pytest.importorskip("pandas")
+    made = privgrad.ablate(study, out="framed")
+    frame = made.frame()
+    assert list(frame["arm"]) == ["0.1", "0.1", "0.5", "0.5"]
+    assert list(frame["seed"]) == [1, 2, 1, 2]
+    means = frame.groupby("arm")["train_loss"].mean()
+    for arm in made.arms:
+        assert means[arm.name] == pytest.approx(arm.metrics["train_loss"]["mean"], rel=1e-12)
+    run = privgrad.Run.open(made.study_dir / "runs/0.1/seed-1")
+    assert list(run.frame()["step"]) == [line["step"] for line in run.history()]

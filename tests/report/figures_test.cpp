@@ -12,7 +12,7 @@ namespace {
 std::set<std::string> names_in(const fs::path& folder) {
   std::set<std::string> names;
   for (const auto& file : fs::directory_iterator(folder))
-    names.insert(file.path().filename().string());
+    if (file.path().extension() == ".svg") names.insert(file.path().filename().string());
   return names;
 }
 
@@ -39,8 +39,7 @@ Json check_picture(const fs::path& file) {
   return figure;
 }
 
-/// \param grain  how precisely the axis can be read: gnuplot writes hundredths of a pixel, and
-///   labels are within a tenth of their ticks.
+/// \param grain  how finely the axis can be read: places are written in tenths of a unit.
 void check_near(const Json& read, const Json& expected, const Json& grain) {
   INFO(read << " " << expected << " " << grain);
   CHECK(std::abs(read.get<double>() - expected.get<double>()) <= grain.get<double>());
@@ -76,11 +75,20 @@ TEST_CASE("the charts of a run are written as pictures, one a file") {
   REQUIRE(outcome.exit_code == 0);
   const std::set<std::string> expected{"accuracy.svg", "epsilon-spent.svg",    "learning-rate.svg",
                                        "loss.svg",     "noise-multiplier.svg", "roc-curve.svg"};
+  const bool has_pdf = fs::exists("/usr/bin/rsvg-convert");
   CHECK(names_in(cli.out("figures")) == expected);
-  CHECK(line_count(outcome.out) == expected.size());
-  CHECK(outcome.out.starts_with("figures/accuracy.svg\n"));
+  CHECK(line_count(outcome.out) == (has_pdf ? 3 : 2) * expected.size());
+  CHECK(outcome.out.starts_with("figures/accuracy.csv\nfigures/accuracy.svg\n"));
   std::map<std::string, Json> figures;
   for (const std::string& name : expected) figures[name] = check_picture(cli.out("figures") / name);
+  // Each with its data, and as PDF where a program that makes these is installed.
+  for (const std::string& name : expected) {
+    const std::string stem = name.substr(0, name.size() - 4);
+    CHECK_THAT(read_file(cli.out("figures") / (stem + ".csv")), StartsWith("\"series\",\"step\","));
+    if (has_pdf) CHECK(read_file(cli.out("figures") / (stem + ".pdf")).starts_with("%PDF-"));
+  }
+  if (!has_pdf)
+    CHECK_THAT(outcome.err, ContainsSubstring("note: no PDF was written: rsvg-convert"));
   const Json summary = Json::parse(read_file(cli.out("run/summary.json")));
   const Json& metrics = summary.at("metrics");
   const Json& steps = summary.at("steps");

@@ -1,17 +1,80 @@
 // Extracts the charts and the visible text of a report page.
 #pragma once
 
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include "cli.hpp"
 
-/// The data of a page's charts.
+/// The fields of a line of CSV; texts without their quotes.
+inline std::vector<std::string> csv_fields(const std::string& line) {
+  std::vector<std::string> fields{""};
+  bool is_quoted = false;
+  for (const char c : line) {
+    if (c == '"') is_quoted = !is_quoted;
+    if (c == ',' && !is_quoted) {
+      fields.emplace_back();
+    } else if (c != '"') {
+      fields.back() += c;
+    }
+  }
+  return fields;
+}
+
+inline std::string percent_decoded(const std::string& text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    out +=
+        text[i] == '%' ? static_cast<char>(std::stoi(text.substr(i + 1, 2), nullptr, 16)) : text[i];
+    if (text[i] == '%') i += 2;
+  }
+  return out;
+}
+
+/// What a chart offers as data: its series, rows and lines.
+inline Json chart_of_csv(const std::string& id, const std::string& csv) {
+  Json chart{
+      {"id", id}, {"series", Json::array()}, {"rows", Json::array()}, {"levels", Json::array()}};
+  std::istringstream lines(csv);
+  std::string line;
+  std::getline(lines, line);
+  const bool has_rows = csv_fields(line).front() == "name";
+  while (std::getline(lines, line)) {
+    line.pop_back();  // CR
+    const std::vector<std::string> fields = csv_fields(line);
+    Json numbers = Json::array();
+    for (std::size_t i = 1; i < fields.size(); ++i) {
+      const Json number = Json::parse(fields[i], nullptr, false);
+      if (!fields[i].empty()) numbers.push_back(number.is_number() ? number : Json(fields[i]));
+    }
+    if (fields.front().starts_with("line: ")) {
+      chart["levels"].push_back({fields.front().substr(6), numbers.back()});
+    } else if (has_rows) {
+      numbers.insert(numbers.begin(), fields.front());
+      chart["rows"].push_back(numbers);
+    } else {
+      Json& series = chart["series"];
+      if (series.empty() || series.back().at("name") != fields.front())
+        series.push_back({{"name", fields.front()}, {"points", Json::array()}});
+      series.back()["points"].push_back(numbers);
+    }
+  }
+  return chart;
+}
+
+/// The charts of a page, in their order.
 inline Json chart_data(const std::string& page) {
-  const std::string begin = "<script type=\"application/json\" id=\"chart-data\">";
-  const std::size_t at = page.find(begin);
-  REQUIRE(at != page.npos);
-  const std::size_t end = page.find("</script>", at);
-  return Json::parse(page.substr(at + begin.size(), end - at - begin.size()));
+  Json charts = Json::array();
+  const std::string begin = "<a class=\"csv\" download=\"",
+                    between = ".csv\" href=\"data:text/csv;charset=utf-8,";
+  for (std::size_t at = 0; (at = page.find(begin, at)) != page.npos;) {
+    at += begin.size();
+    const std::size_t middle = page.find(between, at), data = middle + between.size();
+    charts.push_back(chart_of_csv(page.substr(at, middle - at),
+                                  percent_decoded(page.substr(data, page.find('"', data) - data))));
+  }
+  return charts;
 }
 
 /// The chart with this id; null if the page has none.
@@ -22,11 +85,8 @@ inline Json chart(const std::string& page, const std::string& id) {
   return nullptr;
 }
 
-/// The page without its scripts and styles: the visible text with its tags.
-inline std::string visible(const std::string& page) {
-  const std::size_t begin = page.find("<body>");
-  return page.substr(begin, page.find("<script", begin) - begin);
-}
+/// The page without its style sheet: what a reader sees, and its tags.
+inline std::string visible(const std::string& page) { return page.substr(page.find("<body>")); }
 
 inline std::string page_of(const Cli& cli, const std::string& run) {
   return read_file(cli.out(run) / "report.html");

@@ -102,8 +102,8 @@ TEST_CASE("the page of a study compares its arms") {
   const std::string seen = visible(page);
   for (const char* text :
        {"<h1>rates</h1>", "2 arms, 2 seeds each", "All 4 of 4 runs", "base (baseline)",
-        "0.8 [0.71, 0.89]", "2 completed", "None of the models is for release",
-        "fast is 0.05 better than base", "[-0.01, +0.11]", "0.14",
+        "0.800 [0.710, 0.890]", "2 completed", "None of the models is for release",
+        "fast is 0.05 better than base", "[-0.010, 0.110]", "0.14",
         "Choosing on private rows costs.", "Papernot and Steinke 2022", "in all arms",
         "There is no chart over epsilon"}) {
     CHECK_THAT(seen, ContainsSubstring(text));

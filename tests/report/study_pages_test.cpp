@@ -26,10 +26,6 @@ std::set<fs::path> copies_of(const fs::path& page) {
 }  // namespace
 
 TEST_CASE("the tables of a page of experiments are those of the results beside it") {
-  if (std::system("gnuplot --version >/dev/null 2>&1") != 0) {
-    WARN("SKIPPED: there is no gnuplot");
-    return;
-  }
   const Cli cli;
   std::size_t compared = 0;
   for (const auto& entry : fs::directory_iterator(kPages)) {

@@ -1,70 +1,65 @@
 #include "chart.hpp"
 
 #include <algorithm>
+#include <initializer_list>
+#include <string_view>
 
 #include "html.hpp"
-#include "privgrad/record/short_numbers.hpp"
+#include "privgrad/value.hpp"
+#include "svg_chart.hpp"
 
 namespace privgrad::report {
 namespace {
 
-using Json = nlohmann::json;
-using core::short_number;
-
-Json series_json(const Series& series) {
-  Json points = Json::array();
-  for (std::size_t i = 0; i < series.points.size(); ++i) {
-    Json point{series.points[i].x, series.points[i].y};
-    if (!series.bands.empty()) {
-      point.push_back(series.bands[i].low);
-      point.push_back(series.bands[i].high);
-    }
-    points.push_back(std::move(point));
-  }
-  return {{"name", series.name},
-          {"points", std::move(points)},
-          {"stepped", series.stepped},
-          {"markers", series.markers}};
-}
-
-/// A description of the chart for readers who cannot see it.
-std::string in_words(const Chart& chart) {
-  std::string words = chart.title + ".";
-  for (const Series& series : chart.series) {
-    if (series.points.empty()) continue;
-    const auto [low, high] =
-        std::minmax_element(series.points.begin(), series.points.end(),
-                            [](const Point& a, const Point& b) { return a.y < b.y; });
-    const Point& first = series.points.front();
-    const Point& last = series.points.back();
-    words += " " + series.name + ": from " + short_number(first.y) + " at " + chart.x + " " +
-             short_number(first.x, 9) + " to " + short_number(last.y) + " at " +
-             short_number(last.x, 9) + ", between " + short_number(low->y) + " and " +
-             short_number(high->y) + ".";
-  }
-  for (const IntervalRow& row : chart.rows) {
-    words += " " + row.name + ": " + short_number(row.value);
-    if (row.low < row.high) {
-      words += ", from " + short_number(row.low) + " to " + short_number(row.high);
-    }
-    words += ".";
-  }
-  for (const auto& [name, value] : chart.levels) {
-    words += " Line: " + name + " at " + short_number(value) + ".";
-  }
-  return words;
+std::string numbers(std::initializer_list<double> values) {
+  std::string line;
+  for (const double value : values) line += "," + format_number(value);
+  return line;
 }
 
 }  // namespace
 
-bool thin(std::vector<Point>& points) {
-  if (points.size() <= kMostPoints) return false;
-  constexpr std::size_t kParts = kMostPoints / 2 - 1;
+std::string csv_text(const std::string& text) {
+  const bool is_formula =
+      !text.empty() && std::string_view("=+-@\t\r").find(text.front()) != std::string_view::npos;
+  std::string out = is_formula ? "\"'" : "\"";
+  for (const char c : text) out += c == '"' ? "\"\"" : std::string(1, c);
+  return out + "\"";
+}
+
+std::string csv(const Chart& chart) {
+  const auto place = [&](double x) {
+    return chart.categories.empty() ? numbers({x})
+                                    : "," + csv_text(chart.categories[static_cast<std::size_t>(x)]);
+  };
+  std::string text;
+  if (chart.rows.empty()) {
+    text = "\"series\"," + csv_text(chart.x) + "," + csv_text(chart.y) + ",\"low\",\"high\"\r\n";
+    for (const Series& series : chart.series) {
+      for (std::size_t i = 0; i < series.points.size(); ++i) {
+        text += csv_text(series.name) + place(series.points[i].x) + numbers({series.points[i].y});
+        if (!series.bands.empty()) text += numbers({series.bands[i].low, series.bands[i].high});
+        text += "\r\n";
+      }
+    }
+  } else {
+    text = "\"name\"," + csv_text(chart.x) + ",\"low\",\"high\"\r\n";
+    for (const IntervalRow& row : chart.rows)
+      text += csv_text(row.name) + numbers({row.value, row.low, row.high}) + "\r\n";
+  }
+  for (const auto& [name, value] : chart.levels)
+    text += csv_text("line: " + name) + (chart.rows.empty() ? "," : "") + numbers({value}) + "\r\n";
+  return text;
+}
+
+bool thin(std::vector<Point>& points, std::size_t most) {
+  if (points.size() <= most) return false;
+  const std::size_t parts = most / 2 - 1;
   std::vector<Point> kept{points.front()};
   const std::size_t inner = points.size() - 2;
-  for (std::size_t part = 0; part < kParts; ++part) {
-    const auto begin = points.begin() + 1 + static_cast<std::ptrdiff_t>(part * inner / kParts);
-    const auto end = points.begin() + 1 + static_cast<std::ptrdiff_t>((part + 1) * inner / kParts);
+  for (std::size_t part = 0; part < parts; ++part) {
+    const auto begin = points.begin() + 1 + static_cast<std::ptrdiff_t>(part * inner / parts);
+    const auto end = points.begin() + 1 + static_cast<std::ptrdiff_t>((part + 1) * inner / parts);
     const auto [low, high] =
         std::minmax_element(begin, end, [](const Point& a, const Point& b) { return a.y < b.y; });
     kept.push_back(low < high ? *low : *high);
@@ -101,38 +96,17 @@ std::optional<double> only_value(const std::vector<Series>& all) {
 
 std::string Charts::add(Chart chart) {
   std::erase_if(chart.series, [](const Series& series) { return series.points.empty(); });
-  if (chart.series.empty() && chart.rows.empty()) return "";
-  const std::string words = in_words(chart);
   bool thinned = false;
-  Json series = Json::array();
-  for (Series& one : chart.series) {
+  for (Series& one : chart.series)
     if (one.bands.empty()) thinned = thin(one.points) || thinned;
-    series.push_back(series_json(one));
-  }
-  Json rows = Json::array();
-  for (const IntervalRow& row : chart.rows)
-    rows.push_back({row.name, row.value, row.low, row.high});
-  Json levels = Json::array();
-  for (const auto& [name, value] : chart.levels) levels.push_back({name, value});
-  data_.push_back({{"id", chart.id},
-                   {"x", chart.x},
-                   {"y", chart.y},
-                   {"series", std::move(series)},
-                   {"rows", std::move(rows)},
-                   {"levels", std::move(levels)},
-                   {"fromZero", chart.from_zero},
-                   {"share", chart.share}});
-  const std::string height =
-      chart.rows.empty() ? ""
-                         : " style=\"height:" + std::to_string(5 + 2 * chart.rows.size()) + "rem\"";
+  const std::string svg = svg_chart(chart, Place::page);
+  if (svg.empty()) return "";
   std::string figure =
       "<figure class=\"chart\" id=\"figure-" + chart.id + "\">\n<h3>" + escaped(chart.title) +
-      "</h3>\n<div class=\"plot\"" + height + "><canvas id=\"" + chart.id +
-      "\" role=\"img\" aria-label=\"" + escaped(words) + "\"></canvas></div>\n<figcaption>" +
-      escaped(chart.says) +
+      "</h3>\n" + svg + "<figcaption>" + escaped(chart.says) +
       (thinned ? " Drawn from the smallest and largest values of equal parts of the steps." : "") +
-      " <a class=\"csv\" download=\"" + chart.id + ".csv\">Data as CSV</a></figcaption>\n" +
-      "</figure>\n";
+      " <a class=\"csv\" download=\"" + chart.id + ".csv\" href=\"data:text/csv;charset=utf-8," +
+      percent_encoded(csv(chart)) + "\">Data as CSV</a></figcaption>\n</figure>\n";
   drawn_.push_back(std::move(chart));
   return figure;
 }

@@ -1,7 +1,7 @@
 // Charts of a page: their series as data, how they are thinned out, and their place in the HTML.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <utility>
@@ -9,7 +9,7 @@
 
 namespace privgrad::report {
 
-/// The most points of a series on a page.
+/// The most points of a series that a page offers as data.
 inline constexpr std::size_t kMostPoints = 2000;
 
 struct Point {
@@ -23,17 +23,20 @@ struct Band {
 
 struct Series {
   std::string name;
-  std::vector<Point> points;  ///< Ordered by x; finite.
-  std::vector<Band> bands{};  ///< One per point, or none.
-  bool stepped = false;       ///< A value holds until the next point.
-  bool markers = false;       ///< Only points, without a line.
+  std::vector<Point> points;            ///< Ordered by x; finite.
+  std::vector<Band> bands{};            ///< One per point, or none.
+  bool stepped = false;                 ///< A value holds until the next point.
+  bool markers = false;                 ///< Points alone, without a line.
+  bool dashed = false;                  ///< For what others are measured against.
+  std::optional<std::size_t> colour{};  ///< Index of its colour; nothing: its place in the chart.
 };
 
 /// One row of a chart of intervals: an arm with its mean.
 struct IntervalRow {
   std::string name;
   double value = 0.0;
-  double low = 0.0, high = 0.0;  ///< Both equal to value if no interval is known.
+  double low = 0.0, high = 0.0;  ///< Both equal to value: no interval is known.
+  std::size_t colour = 0;        ///< As a series' colour.
 };
 
 struct Chart {
@@ -44,28 +47,35 @@ struct Chart {
   std::vector<Series> series{};
   std::vector<IntervalRow> rows{};  ///< If not empty: a chart of intervals, one row each.
   std::vector<std::pair<std::string, double>> levels{};  ///< Horizontal (rows: vertical) lines.
-  bool from_zero = false;                                ///< Whether the y axis begins at 0.
-  bool share = false;                                    ///< Whether y is in [0, 1].
+  bool from_zero = false;                                ///< The y axis begins at 0.
+  bool share = false;                                    ///< y is in [0, 1].
+  std::vector<std::string> categories{};  ///< Names of x = 0, 1, ... where x is not a number.
+  bool log_x = false;                     ///< All x are above 0.
+  bool square = false;                    ///< x and y are both from 0 to 1.
 };
 
-/// The charts of a page: their places in it, and their data.
+/// The charts of a page, in their order.
 class Charts {
  public:
-  /// \returns the figure; "" if there is nothing to draw.
+  /// \returns the figure as HTML; "" if there is nothing to draw.
   std::string add(Chart chart);
-  const nlohmann::json& data() const { return data_; }
-  /// The charts that are drawn, in order.
   const std::vector<Chart>& drawn() const { return drawn_; }
 
  private:
   std::vector<Chart> drawn_;
-  nlohmann::json data_ = nlohmann::json::array();
 };
 
-/// Keeps fewer points that look about the same: the smallest and the largest of each part, the
-/// first and the last.
+/// A text as a field of CSV (RFC 4180). One that a spreadsheet would take for a formula gets an
+/// apostrophe in front.
+std::string csv_text(const std::string& text);
+
+/// What a chart shows, as CSV.
+std::string csv(const Chart& chart);
+
+/// Keeps fewer points that give about the same picture: the smallest and the largest of each part,
+/// the first and the last.
 /// \returns whether some were left out.
-bool thin(std::vector<Point>& points);
+bool thin(std::vector<Point>& points, std::size_t most = kMostPoints);
 
 /// Adds a series; identical lines become one, with all their names.
 void add_or_name(std::vector<Series>& all, Series series);

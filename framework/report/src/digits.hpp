@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "privgrad/record/short_numbers.hpp"
 
@@ -16,7 +17,10 @@ inline std::string digits(std::optional<double> value, int count = 4) {
   return value ? core::short_number(*value, count) : "-";
 }
 
-/// An integer with all of its digits.
+/// "0.912 [0.901, 0.923]": the digits that the interval allows, two of half its width.
+std::string with_interval(double value, std::pair<double, double> ends);
+
+/// A whole number with all of its digits.
 inline std::string whole(double value) { return core::short_number(value, 15); }
 
 }  // namespace privgrad::report

@@ -85,8 +85,9 @@ class EvaluationSection {
                 .y = "share of '" + names_.at(1) + "' found",
                 .says = "What is found at which price, for every threshold. The diagonal "
                         "is a guess; the area under the curve is the AUC.",
-                .series = {std::move(model), {.name = "guess", .points = {{0.0, 0.0}, {1.0, 1.0}}}},
-                .share = true}) +
+                .series = {std::move(model),
+                           {.name = "guess", .points = {{0.0, 0.0}, {1.0, 1.0}}, .dashed = true}},
+                .square = true}) +
            "</div>\n";
   }
 

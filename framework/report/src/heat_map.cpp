@@ -5,15 +5,11 @@
 
 #include "digits.hpp"
 #include "html.hpp"
-#include "privgrad/error.hpp"
-#include "record.hpp"
 
 namespace privgrad::report {
 namespace {
 
-using Json = nlohmann::json;
-
-constexpr double kLogarithmicFrom = 10.0;  // ratio of the largest to the smallest value
+constexpr double kLogarithmicFrom = 10.0;  // largest over smallest value
 
 struct Scale {
   double low = 0.0, high = 0.0;
@@ -44,54 +40,7 @@ std::string cell(std::optional<double> value, const Scale& scale) {
          "\" style=\"--heat:" + core::short_number(goodness, 2) + "\">" + digits(value) + "</td>";
 }
 
-struct Axis {
-  std::string key;  ///< The first of several keys that vary together.
-  std::vector<std::string> labels;
-};
-
-std::vector<Axis> axes_of(const Json& study, const std::string& source) {
-  std::vector<Axis> axes;
-  for (const Json& entry : list(study, "axes", source)) {
-    if (!entry.is_object())
-      throw IoError(source + ": 'axes' holds something that is not an object");
-    const std::vector<std::string> keys = texts(entry, "keys", source);
-    Axis axis{.key = keys.empty() ? "" : keys.front(), .labels = texts(entry, "labels", source)};
-    if (axis.labels.size() > 1) axes.push_back(std::move(axis));
-  }
-  return axes;
-}
-
-/// The position of an arm on an axis; nothing if it is not on it.
-std::optional<std::size_t> place_of(const Json& arm, const Axis& axis, const std::string& source) {
-  const auto label = text(members(arm, "labels", source), axis.key.c_str(), source);
-  if (!label) return std::nullopt;
-  const auto at = std::find(axis.labels.begin(), axis.labels.end(), *label);
-  if (at == axis.labels.end()) return std::nullopt;
-  return static_cast<std::size_t>(at - axis.labels.begin());
-}
-
 }  // namespace
-
-std::optional<HeatMap> map_of_two_axes(
-    const Json& study, const std::string& source,
-    const std::function<std::optional<double>(const std::string& arm)>& mean_of) {
-  const std::vector<Axis> axes = axes_of(study, source);
-  const bool has_levels = study.contains("levels") && !study.at("levels").is_null();
-  if (axes.size() != 2 || has_levels) return std::nullopt;
-  HeatMap map;
-  map.row_axis = axes[0].key;
-  map.column_axis = axes[1].key;
-  map.rows = axes[0].labels;
-  map.columns = axes[1].labels;
-  map.values.assign(map.rows.size(),
-                    std::vector<std::optional<double>>(map.columns.size(), std::nullopt));
-  for (const Json& arm : list(study, "arms", source)) {
-    const auto row = place_of(arm, axes[0], source), column = place_of(arm, axes[1], source);
-    const auto name = text(arm, "name", source);
-    if (row && column && name) map.values[*row][*column] = mean_of(*name);
-  }
-  return map;
-}
 
 std::string html(const HeatMap& map) {
   const std::vector<double> all = measured(map);

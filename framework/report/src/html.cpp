@@ -1,9 +1,5 @@
 #include "html.hpp"
 
-#include <nlohmann/json.hpp>
-
-#include "privgrad/manifest/yaml.hpp"
-
 namespace privgrad::report {
 namespace {
 
@@ -51,28 +47,6 @@ std::string_view entity(char c) {
   }
 }
 
-/// A relative path as a reference that cannot be mistaken for anything else (RFC 3986): every byte
-/// except letters, digits and "-._~/" is encoded, and a leading "./" keeps a name with a colon from
-/// being a scheme.
-std::string url_path(std::string_view path) {
-  constexpr std::string_view kHex = "0123456789ABCDEF";
-  std::string out = "./";
-  for (const char c : path) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool plain = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
-                       (byte >= '0' && byte <= '9') ||
-                       std::string_view("-._~/").find(c) != std::string_view::npos;
-    if (plain) {
-      out += c;
-    } else {
-      out += '%';
-      out += kHex[byte >> 4];
-      out += kHex[byte & 15];
-    }
-  }
-  return out;
-}
-
 bool is_control(char c) {
   const auto byte = static_cast<unsigned char>(c);
   return (byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7f;
@@ -96,20 +70,17 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-std::string script_json(const nlohmann::json& json) {
-  // replace: texts of a record may not be UTF-8. ASCII only, so U+2028 and U+2029 are escaped.
-  const std::string text = json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+std::string percent_encoded(std::string_view text) {
+  constexpr std::string_view kHex = "0123456789ABCDEF", kPlain = "-._~/";
   std::string out;
-  out.reserve(text.size());
   for (const char c : text) {
-    if (c == '<') {
-      out += "\\u003c";
-    } else if (c == '>') {
-      out += "\\u003e";
-    } else if (c == '&') {
-      out += "\\u0026";
-    } else {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool plain = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+                       (byte >= '0' && byte <= '9') || kPlain.find(c) != std::string_view::npos;
+    if (plain) {
       out += c;
+    } else {
+      out += {'%', kHex[byte >> 4], kHex[byte & 15]};
     }
   }
   return out;
@@ -150,9 +121,9 @@ void HtmlTable::add_links(const std::string& heading, const std::vector<Link>& l
   rows_ += "<tr><th scope=\"row\">" + escaped(heading) + "</th>";
   for (const Link& link : links) {
     rows_ += "<td class=\"number\">";
-    rows_ += link.path.empty()
-                 ? escaped(link.text)
-                 : "<a href=\"" + url_path(link.path) + "\">" + escaped(link.text) + "</a>";
+    rows_ += link.path.empty() ? escaped(link.text)
+                               : "<a href=\"./" + percent_encoded(link.path) + "\">" +
+                                     escaped(link.text) + "</a>";
     rows_ += "</td>";
   }
   rows_ += "</tr>\n";

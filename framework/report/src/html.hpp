@@ -12,8 +12,9 @@ namespace privgrad::report {
 /// control characters except line breaks and tabs, become U+FFFD.
 std::string escaped(std::string_view text);
 
-/// JSON as the content of a script element: nothing in it can end the element or open a comment.
-std::string script_json(const nlohmann::json& json);
+/// Text as a part of a reference that can be nothing else (RFC 3986): all bytes are encoded but
+/// letters, digits and "-._~/".
+std::string percent_encoded(std::string_view text);
 
 /// A part of a page with a heading.
 std::string section(std::string_view id, std::string_view title, std::string_view content);

@@ -1,7 +1,6 @@
 #include "markdown.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -12,7 +11,7 @@
 #include "privgrad/record/short_numbers.hpp"
 #include "record.hpp"
 #include "step_range.hpp"
-#include "study_page.hpp"
+#include "study_record.hpp"
 #include "svg_chart.hpp"
 
 namespace privgrad::report {
@@ -33,18 +32,6 @@ std::string plain(std::string_view text) {
   return safe;
 }
 
-std::string spoken(std::string name) {
-  std::replace(name.begin(), name.end(), '_', ' ');
-  return name;
-}
-
-std::optional<double> as_number(const std::string& text) {
-  double value = 0.0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc{} && end == text.data() + text.size()) return value;
-  return std::nullopt;
-}
-
 std::string row(const std::vector<std::string>& cells) {
   std::string text = "|";
   for (const std::string& cell : cells) text += " " + cell + " |";
@@ -61,21 +48,12 @@ std::string interval(double low, double high, int digits) {
   return "[" + short_number(low, digits) + ", " + short_number(high, digits) + "]";
 }
 
-/// The title of a key that varies.
-std::string title_of(const Json& titles, const std::string& key) {
-  const auto found = titles.find(key);
-  if (found != titles.end() && found->is_string()) return found->get<std::string>();
-  if (key == "privacy.target_epsilon") return "epsilon";
-  if (key == "privacy.target_delta") return "delta";
-  return spoken(key.substr(key.rfind('.') + 1));
-}
-
 struct Value {
   std::optional<double> mean;
   std::optional<std::pair<double, double>> ends;  ///< The ends of its 95 % interval.
 };
 
-struct Arm {
+struct ArmRow {
   std::string name, variant, level;
   std::string steps;                                ///< The number of steps of its runs.
   std::vector<std::string> unusual;                 ///< "3 of 20 runs diverged".
@@ -103,13 +81,13 @@ class StudySection {
     for (const std::string& words : texts(results_, "search_words", source_))
       made.text += plain(words) + "\n\n";
     made.text += table();
-    for (const Arm& arm : arms_) {
+    for (const ArmRow& arm : arms_) {
       for (const std::string& what : arm.unusual)
         made.text += plain(arm.name) + ": " + plain(what) + ".\n\n";
     }
     for (const std::string& metric : metrics_) {
       const Chart chart = chart_of(metric);
-      std::string svg = svg_chart(chart);
+      std::string svg = svg_chart(chart, Place::file);
       if (svg.empty()) continue;
       std::string file = name_;
       file.append("-").append(metric).append(".svg");
@@ -128,7 +106,7 @@ class StudySection {
     if (!found->is_object()) throw IoError(source_ + ": 'levels' is not an object");
     const std::vector<std::string> keys = texts(*found, "keys", source_);
     if (keys.empty()) throw IoError(source_ + ": 'levels' names no key");
-    levels_title_ = title_of(members(results_, "titles", source_), keys.front());
+    levels_title_ = title_of_key(members(results_, "titles", source_), keys.front());
     levels_ = texts(*found, "labels", source_);
   }
 
@@ -140,10 +118,10 @@ class StudySection {
     return value;
   }
 
-  Arm arm_of(const Json& entry) const {
+  ArmRow arm_of(const Json& entry) const {
     if (!entry.is_object())
       throw IoError(source_ + ": 'arms' holds something that is not an object");
-    Arm arm;
+    ArmRow arm;
     arm.name = text(entry, "name", source_).value_or("?");
     arm.variant = text(entry, "variant", source_).value_or(arm.name);
     if (!levels_.empty()) arm.level = text(entry, "level", source_).value_or("");
@@ -216,7 +194,7 @@ class StudySection {
       heading.push_back("p");
     }
     std::string text = head(heading);
-    for (const Arm& arm : arms_) {
+    for (const ArmRow& arm : arms_) {
       std::vector<std::string> cells{plain(arm.name), arm.steps};
       for (const std::string& metric : metrics_) add_cells(cells, arm, metric);
       text += row(cells);
@@ -233,7 +211,7 @@ class StudySection {
            (value.ends ? " " + interval(value.ends->first, value.ends->second, digits) : "");
   }
 
-  static void add_cells(std::vector<std::string>& cells, const Arm& arm,
+  static void add_cells(std::vector<std::string>& cells, const ArmRow& arm,
                         const std::string& metric) {
     cells.push_back(with_interval(arm.means.at(metric), 5));
     const auto difference = arm.differences.find(metric);
@@ -249,13 +227,10 @@ class StudySection {
   /// The differences to the baseline: plotted over the levels if these are numbers, otherwise one
   /// row per arm. If there are no differences, the means.
   Chart chart_of(const std::string& metric) const {
-    const bool over_numbers =
-        levels_.size() > 1 && std::all_of(levels_.begin(), levels_.end(), [](const auto& label) {
-          return as_number(label).has_value();
-        });
+    const bool over_numbers = levels_.size() > 1 && numbers_of(levels_).has_value();
     const std::string what = "difference in " + spoken(metric) + " to " + baseline_;
     if (over_numbers) return curves(metric, what);
-    const bool compares = std::any_of(arms_.begin(), arms_.end(), [&](const Arm& arm) {
+    const bool compares = std::any_of(arms_.begin(), arms_.end(), [&](const ArmRow& arm) {
       return arm.differences.contains(metric);
     });
     return rows(metric, compares, compares ? what : spoken(metric));
@@ -263,7 +238,7 @@ class StudySection {
 
   Chart rows(const std::string& metric, bool compares, const std::string& what) const {
     Chart chart{.id = metric, .title = what, .x = what, .y = "", .says = ""};
-    for (const Arm& arm : arms_) {
+    for (const ArmRow& arm : arms_) {
       if (compares && !arm.differences.contains(metric)) continue;
       const Value& value = compares ? arm.differences.at(metric) : arm.means.at(metric);
       if (!value.mean) continue;
@@ -281,10 +256,11 @@ class StudySection {
                 .y = "difference in " + spoken(metric),
                 .says = ""};
     std::map<std::string, std::map<double, const Value*>> lines;
-    for (const Arm& arm : arms_) {
+    for (const ArmRow& arm : arms_) {
       const auto difference = arm.differences.find(metric);
       if (difference == arm.differences.end() || !difference->second.mean) continue;
-      lines[arm.variant][as_number(arm.level).value_or(0.0)] = &difference->second;
+      lines[arm.variant][numbers_of({arm.level}).value_or(std::vector{0.0}).front()] =
+          &difference->second;
     }
     for (const auto& [name, points] : lines) {
       Series series{.name = name, .points = {}};
@@ -310,7 +286,7 @@ class StudySection {
   Json results_;
   std::vector<std::string> metrics_, levels_;
   std::string baseline_, levels_title_;
-  std::vector<Arm> arms_;
+  std::vector<ArmRow> arms_;
 };
 
 MarkdownSection influence_section(const fs::path& source, const std::string& name,
@@ -331,7 +307,7 @@ MarkdownSection influence_section(const fs::path& source, const std::string& nam
               (made.gamma ? ". Nearest exponential: gamma = " + short_number(*made.gamma, 5) : "") +
               ".\n\n" + (made.within_noise.empty() ? "" : plain(made.within_noise) + ".\n\n") +
               table + "\n![" + plain(made.chart.title) + "](" + folder + "/" + file + ")\n\n",
-      .pictures = {{file, svg_chart(made.chart)}}};
+      .pictures = {{file, svg_chart(made.chart, Place::file)}}};
 }
 
 }  // namespace

@@ -8,7 +8,9 @@
 #include "audit_words.hpp"
 #include "influence_page.hpp"
 #include "markdown.hpp"
+#include "paper_table.hpp"
 #include "paragraphs.hpp"
+#include "pdf.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/trust/files.hpp"
 #include "record.hpp"
@@ -56,25 +58,29 @@ std::string file_name(const std::string& title) {
 
 std::string page(const fs::path& directory) { return page_of(directory).html; }
 
-std::vector<fs::path> write_figures(const fs::path& directory, const fs::path& folder) {
-  std::map<std::string, std::string> figures;
+Figures write_figures(const fs::path& directory, const fs::path& folder) {
+  std::map<std::string, const Chart*> figures;
   const Page page = page_of(directory);
   for (const Chart& chart : page.charts.drawn()) {
     const std::string name = file_name(chart.title);
     std::string unique = name;
     for (int next = 2; figures.contains(unique); ++next) unique = name + "-" + std::to_string(next);
-    figures.emplace(unique, svg_chart(chart));
+    figures.emplace(unique, &chart);
   }
   if (figures.empty()) throw ConfigError(directory.string() + ": there is nothing to draw yet");
   std::error_code failure;
   fs::create_directories(folder, failure);
   if (failure) throw IoError(folder.string() + ": cannot be made: " + failure.message());
-  std::vector<fs::path> files;
-  for (const auto& [name, svg] : figures) {
-    files.push_back(folder / (name + ".svg"));
-    core::write_atomically(files.back(), svg);
+  Figures written;
+  for (const auto& [name, chart] : figures) {
+    const auto file = [&](const char* extension) { return folder / (name + extension); };
+    core::write_atomically(file(".csv"), csv(*chart));
+    core::write_atomically(file(".svg"), svg_chart(*chart, Place::file));
+    written.files.insert(written.files.end(), {file(".csv"), file(".svg")});
+    written.has_pdf = written.has_pdf && write_pdf(file(".svg"), file(".pdf"));
+    if (written.has_pdf) written.files.push_back(file(".pdf"));
   }
-  return files;
+  return written;
 }
 
 std::string statement(const fs::path& directory) {
@@ -101,6 +107,16 @@ std::string statement(const fs::path& directory) {
             ". What this statement says is not to be relied on: see privgrad verify.");
   }
   return wrapped_paragraphs(paragraphs);
+}
+
+std::string table(const fs::path& directory, const std::string& form) {
+  static const std::map<std::string, TableForm> forms{
+      {"latex", TableForm::latex}, {"markdown", TableForm::markdown}, {"csv", TableForm::csv}};
+  const auto found = forms.find(form);
+  if (found == forms.end())
+    throw ConfigError("a table is latex, markdown or csv, not '" + form + "'");
+  if (!is_study(directory)) throw ConfigError(directory.string() + ": holds no study");
+  return paper_table(directory, found->second);
 }
 
 void write_report(const fs::path& directory) {

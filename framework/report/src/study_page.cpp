@@ -8,14 +8,14 @@
 #include "choice_section.hpp"
 #include "digits.hpp"
 #include "document.hpp"
-#include "heat_map.hpp"
+#include "factors_section.hpp"
 #include "html.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/record/short_numbers.hpp"
 #include "record.hpp"
 #include "slots.hpp"
 #include "step_range.hpp"
-#include "study_arms.hpp"
+#include "study_record.hpp"
 #include "study_rounds.hpp"
 
 namespace privgrad::report {
@@ -31,51 +31,32 @@ constexpr std::size_t kMostSentences = 8;  // shown without a click
 // relative; for smaller differences, a chart over epsilon says nothing
 constexpr double kSameEpsilon = 0.005;
 
-/// "test accuracy" for test_accuracy.
-std::string spoken(std::string name) {
-  std::replace(name.begin(), name.end(), '_', ' ');
-  return name;
-}
-
-/// A single name below a directory, without a way out of it.
-bool is_plain_name(const std::string& name) {
-  return !name.empty() && name.front() != '.' && name.find_first_of("/\\") == name.npos &&
-         name.find('\0') == name.npos;
-}
-
 class StudyPage {
  public:
   explicit StudyPage(const fs::path& directory)
-      : study_file_((directory / "study.json").string()),
-        results_file_((directory / "results.json").string()),
-        study_(read_object(directory / "study.json")),
-        results_(fs::exists(directory / "results.json") ? read_object(directory / "results.json")
-                                                        : Json::object()),
-        has_results_(fs::exists(directory / "results.json")) {
-    if (fs::exists(directory / "privgrad.lock")) {
-      lock_ = read_text(directory / "privgrad.lock", std::size_t{1} << 20);
-    }
-    read_arms(directory);
-    for (const Json& metric : list(study_, "metrics", study_file_)) {
-      if (!metric.is_object())
-        throw IoError(study_file_ + ": 'metrics' holds something that is not an object");
-      if (const auto known = text(metric, "name", study_file_)) metrics_.push_back(*known);
-    }
-  }
+      : record_(directory),
+        study_file_(record_.study_file),
+        results_file_(record_.results_file),
+        study_(record_.study),
+        results_(record_.results),
+        arms_(record_.arms),
+        metrics_(record_.metrics) {}
 
   Page page() {
     std::string body = head();
+    body += epsilon_section();
+    body += factors_section(record_, charts_);
     body += arms_section();
     body += pairs_section();
     body += choice_section(results_, results_file_);
     body += curves_section();
-    body += federated_section(arms_, charts_);
+    body += federated_section(record_, charts_);
     body += spending_section();
     body += runs_section();
     body += unaccounted_section();
     std::string versions =
         facts({{"PrivGrad", text(study_, "privgrad", study_file_).value_or("not recorded")}});
-    if (!lock_.empty()) versions += folded_file("privgrad.lock", lock_);
+    if (!record_.lock.empty()) versions += folded_file("privgrad.lock", record_.lock);
     body += section("versions", "Versions", versions);
     body += section(
         "study", "The study, as planned",
@@ -84,58 +65,11 @@ class StudyPage {
   }
 
  private:
-  void read_arms(const fs::path& directory) {
-    const Json& seeds = list(study_, "seeds", study_file_);
-    planned_runs_ = 0;
-    for (const Json& entry : list(study_, "arms", study_file_)) {
-      if (!entry.is_object())
-        throw IoError(study_file_ + ": 'arms' holds something that is not an object");
-      const auto arm_name = text(entry, "name", study_file_);
-      if (!arm_name || !is_plain_name(*arm_name)) {
-        throw IoError(study_file_ + ": an arm has no name that can be that of its folder");
-      }
-      Arm arm{.name = *arm_name, .plan = entry, .run_paths = {}, .runs = {}};
-      for (const Json& seed : seeds) {
-        if (!seed.is_number_integer())
-          throw IoError(study_file_ + ": a seed is not a whole number");
-        ++planned_runs_;
-        const std::string path = "runs/" + arm.name + "/seed-" + seed.dump();
-        const fs::path run = directory / path;
-        if (!is_run(run)) continue;
-        if (!fs::exists(run / "summary.json")) continue;  // incomplete: the run will be repeated
-        arm.runs.push_back(read_run(run));
-        arm.run_paths.push_back(path);
-        for (const std::string& what : arm.runs.back().problems)
-          problems_.push_back(arm.name + ", seed " + seed.dump() + ": " + what);
-        ++done_runs_;
-      }
-      arms_.push_back(std::move(arm));
-    }
-    if (arms_.empty()) throw IoError(study_file_ + ": names no arms");
-  }
-
-  std::string name() const { return text(study_, "name", study_file_).value_or("study"); }
-  std::string baseline() const { return text(study_, "baseline", study_file_).value_or(""); }
-  bool has_levels() const { return study_.contains("levels") && !study_.at("levels").is_null(); }
-
-  /// In a study with levels, the baseline is a variant that exists at each level.
-  bool is_baseline(const Arm& arm) const {
-    return text(arm.plan, "variant", study_file_).value_or(arm.name) == baseline();
-  }
-
-  std::string baseline_words() const {
-    return baseline() + (has_levels() ? ", at the same level" : "");
-  }
-
-  /// The entry of an arm in results.json; an empty object if there is none.
-  const Json& result_of(const std::string& arm) const {
-    static const Json none = Json::object();
-    for (const Json& entry : list(results_, "arms", results_file_)) {
-      if (!entry.is_object())
-        throw IoError(results_file_ + ": 'arms' holds something that is not an object");
-      if (text(entry, "name", results_file_) == arm) return entry;
-    }
-    return none;
+  std::string name() const { return record_.name(); }
+  bool is_baseline(const Arm& arm) const { return record_.is_baseline(arm); }
+  const Json& metric_of(const std::string& arm, const char* group,
+                        const std::string& metric) const {
+    return record_.metric_of(arm, group, metric);
   }
 
   static std::string warning(const std::string& content) {
@@ -145,11 +79,12 @@ class StudyPage {
   std::string head() const {
     const std::size_t seeds = list(study_, "seeds", study_file_).size();
     std::string html =
-        unverified_banner(problems_) + "<h1>" + escaped(name()) +
+        unverified_banner(record_.problems) + "<h1>" + escaped(name()) +
         "</h1>\n<p class=\"lead\">A study by PrivGrad: " + std::to_string(arms_.size()) +
         " arms, " + std::to_string(seeds) + (seeds == 1 ? " seed" : " seeds") + " each</p>\n";
-    const std::string done = std::to_string(done_runs_) + " of " + std::to_string(planned_runs_);
-    if (done_runs_ < planned_runs_ || !has_results_) {
+    const std::string done =
+        std::to_string(record_.done_runs) + " of " + std::to_string(record_.planned_runs);
+    if (record_.done_runs < record_.planned_runs || !record_.has_results) {
       html += warning("This study is not finished: " + done +
                       " runs have come to their end. Means and comparisons appear once all have.");
     } else {
@@ -177,28 +112,15 @@ class StudyPage {
                                      : "differs between the arms, see the table"});
     rows.push_back({"adjacency", text(study_, "adjacency", study_file_).value_or("differs") +
                                      ", per " + text(study_, "unit", study_file_).value_or("?")});
-    rows.push_back({"baseline", baseline().empty() ? "none" : baseline_words()});
+    rows.push_back({"baseline", record_.baseline().empty() ? "none" : record_.baseline_words()});
     return facts(rows);
   }
 
   std::string value_with_interval(const Json& entry) const {
     const auto mean = number(entry, "mean", results_file_);
-    const auto interval = ends(entry);
+    const auto interval = record_.ends(entry);
     if (!mean) return "-";
-    if (!interval) return short_number(*mean, 4);
-    return short_number(*mean, 4) + " [" + short_number(interval->first, 4) + ", " +
-           short_number(interval->second, 4) + "]";
-  }
-
-  std::optional<std::pair<double, double>> ends(const Json& entry) const {
-    const Json& ci = list(entry, "ci95", results_file_);
-    if (ci.size() != 2 || !ci[0].is_number() || !ci[1].is_number()) return std::nullopt;
-    return std::pair{ci[0].get<double>(), ci[1].get<double>()};
-  }
-
-  const Json& metric_of(const std::string& arm, const char* group,
-                        const std::string& metric) const {
-    return members(members(result_of(arm), group, results_file_), metric.c_str(), results_file_);
+    return interval ? with_interval(*mean, *interval) : short_number(*mean, 4);
   }
 
   std::string arms_section() {
@@ -215,7 +137,7 @@ class StudyPage {
         headings, numbers);
     for (const Arm& arm : arms_) {
       const auto epsilon = number(arm.plan, "epsilon", study_file_);
-      std::vector<std::string> cells{arm.name + (is_baseline(arm) ? " (baseline)" : ""),
+      std::vector<std::string> cells{arm.name + role_of(arm),
                                      runs_of(arm),
                                      steps_of(arm),
                                      epsilon ? short_bound(*epsilon, kBoundDigits) : "infinite",
@@ -233,16 +155,23 @@ class StudyPage {
       charts += mean_chart(metric, ++drawn);
       charts += epsilon_chart(metric, drawn);
     }
-    std::string html = table.html() + "<div class=\"charts\">\n" + charts + "</div>\n";
-    for (const std::string& metric : metrics_) html += heat_map(metric);
-    if (has_results_ && same_epsilon()) {
+    std::string html = "<div class=\"charts\">\n" + charts + "</div>\n" + table.html();
+    if (record_.has_results && same_epsilon() && !record_.has_levels()) {
       html += paragraph("There is no chart over epsilon: all arms have the same, to within " +
                         short_number(100.0 * kSameEpsilon) + " %.");
     }
+    if (arms_.size() > kMostCurves)
+      html = folded("All " + std::to_string(arms_.size()) + " arms, one by one", html);
     return section("arms", "The arms", html);
   }
 
+  std::string role_of(const Arm& arm) const {
+    if (arm.is_reference) return " (without privacy)";
+    return is_baseline(arm) ? " (baseline)" : "";
+  }
+
   std::string runs_of(const Arm& arm) const {
+    if (!arm.same_as.empty()) return "those of " + arm.same_as;
     std::map<std::string, int> statuses;
     for (const RunRecord& run : arm.runs) {
       ++statuses[text(*run.summary, "status", (run.directory / "summary.json").string())
@@ -287,44 +216,27 @@ class StudyPage {
       const Json& entry = metric_of(arm.name, "metrics", metric);
       const auto mean = number(entry, "mean", results_file_);
       if (!mean) continue;
-      const auto interval = ends(entry).value_or(std::pair{*mean, *mean});
-      chart.rows.push_back({arm.name, *mean, interval.first, interval.second});
+      const auto interval = record_.ends(entry).value_or(std::pair{*mean, *mean});
+      chart.rows.push_back({arm.name, *mean, interval.first, interval.second, arm.colour});
     }
     return charts_.add(std::move(chart));
-  }
-
-  std::string heat_map(const std::string& metric) const {
-    const auto mean_of = [&](const std::string& arm) {
-      return number(metric_of(arm, "metrics", metric), "mean", results_file_);
-    };
-    auto map = map_of_two_axes(study_, study_file_, mean_of);
-    if (!map) return "";
-    map->caption = "Mean " + spoken(metric) + " at each pair of values.";
-    map->higher_is_better = better_is_higher(metric);
-    return report::html(*map);
-  }
-
-  bool better_is_higher(const std::string& metric) const {
-    for (const Json& known : list(study_, "metrics", study_file_)) {
-      if (text(known, "name", study_file_) == metric)
-        return text(known, "better", study_file_) != "lower";
-    }
-    return true;
   }
 
   bool same_epsilon() const {
     std::vector<double> all;
     for (const Arm& arm : arms_) {
+      if (arm.is_reference) continue;
       const auto epsilon = number(arm.plan, "epsilon", study_file_);
       if (!epsilon) return false;
       all.push_back(*epsilon);
     }
+    if (all.empty()) return false;
     const auto [low, high] = std::minmax_element(all.begin(), all.end());
     return *high - *low <= kSameEpsilon * *high;
   }
 
   std::string epsilon_chart(const std::string& metric, int at) {
-    if (same_epsilon()) return "";
+    if (same_epsilon() || record_.has_levels()) return "";
     Chart chart{.id = "epsilon-" + std::to_string(at),
                 .title = "Mean " + spoken(metric) + " against epsilon",
                 .x = "epsilon",
@@ -336,13 +248,14 @@ class StudyPage {
       const auto epsilon = number(arm.plan, "epsilon", study_file_);
       const auto mean = number(metric_of(arm.name, "metrics", metric), "mean", results_file_);
       if (!epsilon || !mean) continue;
-      chart.series.push_back({.name = arm.name, .points = {{*epsilon, *mean}}, .markers = true});
+      chart.series.push_back(
+          {.name = arm.name, .points = {{*epsilon, *mean}}, .markers = true, .colour = arm.colour});
     }
     return charts_.add(std::move(chart));
   }
 
   std::string pairs_section() {
-    if (!has_results_ || baseline().empty()) {
+    if (!record_.has_results || record_.baseline().empty()) {
       return section("pairs", "Compared with the baseline",
                      paragraph("There is nothing to compare yet."));
     }
@@ -366,13 +279,13 @@ class StudyPage {
 
   std::string pairs_of(const std::string& metric, int at) {
     HtmlTable table(
-        "Difference in " + spoken(metric) + " to " + baseline_words() +
+        "Difference in " + spoken(metric) + " to " + record_.baseline_words() +
             ", paired by seed. p is for the mean difference being zero; Holm's "
             "correction is over the arms.",
         {"arm", "difference", "95 % interval", "p (t)", "p (t, Holm)", "p (sign flip, Holm)"},
         {false, true, true, true, true, true});
     Chart chart{.id = "pairs-" + std::to_string(at),
-                .title = "Difference in " + spoken(metric) + " to " + baseline_words(),
+                .title = "Difference in " + spoken(metric) + " to " + record_.baseline_words(),
                 .x = "difference in " + spoken(metric),
                 .y = "",
                 .says =
@@ -384,26 +297,97 @@ class StudyPage {
       const Json& entry = metric_of(arm.name, "versus_baseline", metric);
       const auto difference = number(entry, "difference", results_file_);
       if (!difference) continue;
-      const auto interval = ends(entry);
+      const auto interval = record_.ends(entry);
       const auto p = [&](const char* key) {
         const auto value = number(entry, key, results_file_);
         return value ? short_bound(*value, 2) : "-";
       };
-      table.add({arm.name, signed_number(*difference),
-                 interval ? "[" + signed_number(interval->first) + ", " +
-                                signed_number(interval->second) + "]"
-                          : "-",
-                 p("p"), p("p_holm"), p("p_sign_flip_holm")});
+      const std::string sign = *difference > 0.0 ? "+" : "";
+      const std::string both =
+          interval ? with_interval(*difference, *interval) : short_number(*difference, 3) + " -";
+      const std::size_t space = both.find(' ');
+      table.add({arm.name, sign + both.substr(0, space), both.substr(space + 1), p("p"),
+                 p("p_holm"), p("p_sign_flip_holm")});
       const auto drawn = interval.value_or(std::pair{*difference, *difference});
-      chart.rows.push_back({arm.name, *difference, drawn.first, drawn.second});
+      chart.rows.push_back({arm.name, *difference, drawn.first, drawn.second, arm.colour});
     }
     if (table.empty()) return "";
     chart.levels.push_back({"no difference", 0.0});
-    return "<div class=\"charts\">\n" + charts_.add(std::move(chart)) + "</div>\n" + table.html();
+    const std::size_t count = chart.rows.size();
+    const std::string html =
+        "<div class=\"charts\">\n" + charts_.add(std::move(chart)) + "</div>\n" + table.html();
+    return count <= kMostCurves
+               ? html
+               : folded(spoken(metric) + ": all " + std::to_string(count) + " differences", html);
   }
 
-  static std::string signed_number(double value) {
-    return (value > 0.0 ? "+" : "") + short_number(value, 3);
+  /// Which arms are drawn over the steps, where not all are.
+  std::string chosen_words() const {
+    const std::size_t shown = record_.curves().size();
+    const auto own = std::count_if(arms_.begin(), arms_.end(),
+                                   [](const Arm& arm) { return arm.same_as.empty(); });
+    if (shown == static_cast<std::size_t>(own)) return "";
+    return " Drawn are the baseline and the best of the " + std::to_string(own) + " arms.";
+  }
+
+  /// What each variant is worth at each level, where levels are numbers such as epsilons.
+  std::string epsilon_section() {
+    if (!record_.has_levels()) return "";
+    const Json& levels = members(study_, "levels", study_file_);
+    const std::vector<std::string> keys = texts(levels, "keys", study_file_);
+    const auto values = numbers_of(texts(levels, "labels", study_file_));
+    if (!values || values->size() < 2 || keys.empty()) return "";
+    const std::string level = record_.title_of(keys.front());
+    std::string figures;
+    int drawn = 0;
+    for (const std::string& metric : metrics_) {
+      Chart chart{.id = "levels-" + std::to_string(++drawn),
+                  .title = "Mean " + spoken(metric) + " against " + level,
+                  .x = level,
+                  .y = spoken(metric),
+                  .says = "What each method is worth at each " + level +
+                          ". Bands are 95 % intervals over seeds." +
+                          (variants_drawn().size() < kMostCurves ? "" : chosen_words()),
+                  .log_x = is_logarithmic(*values)};
+      for (const std::string& variant : variants_drawn())
+        chart.series.push_back(over_levels(variant, metric));
+      figures += charts_.add(std::move(chart));
+    }
+    if (figures.empty()) return "";
+    return section("levels", "Over " + level, "<div class=\"charts\">\n" + figures + "</div>\n");
+  }
+
+  std::vector<std::string> variants_drawn() const {
+    std::vector<std::string> names;
+    const auto add = [&](const Arm& arm) {
+      const bool is_new = std::find(names.begin(), names.end(), arm.variant) == names.end();
+      if (is_new && names.size() < kMostCurves) names.push_back(arm.variant);
+    };
+    for (const Arm& arm : arms_)
+      if (record_.is_baseline(arm) || arm.is_reference) add(arm);
+    for (const Arm* arm : record_.curves()) add(*arm);
+    for (const Arm& arm : arms_) add(arm);
+    return names;
+  }
+
+  Series over_levels(const std::string& variant, const std::string& metric) const {
+    Series series{.name = variant, .points = {}};
+    std::map<double, const Json*> by_level;
+    for (const Arm& arm : arms_) {
+      if (arm.variant != variant) continue;
+      series.dashed = arm.is_reference;
+      series.colour = arm.colour;
+      const Json& entry = metric_of(arm.name, "metrics", metric);
+      const auto value = numbers_of({record_.level_of(arm)});
+      if (value && number(entry, "mean", results_file_)) by_level[value->front()] = &entry;
+    }
+    for (const auto& [x, entry] : by_level) {
+      series.points.push_back({x, *number(*entry, "mean", results_file_)});
+      if (const auto ends = record_.ends(*entry))
+        series.bands.push_back({x, ends->first, ends->second});
+    }
+    if (series.bands.size() != series.points.size()) series.bands.clear();
+    return series;
   }
 
   std::string curves_section() {
@@ -420,12 +404,12 @@ class StudyPage {
                   .x = "step",
                   .y = title,
                   .says =
-                      "How fast each arm learns, and whether it still did where it ended. Bands "
-                      "are 95 % intervals over seeds, at each step on its own; of more than three "
-                      "arms a few of the intervals are drawn, and all of the arm that is pointed "
-                      "at in the list."};
+                      "How fast each arm learns, and whether it still did where it ended. The "
+                      "95 % intervals over seeds hold at each step on its own; of more than three "
+                      "arms a few are drawn." +
+                      chosen_words()};
       chart.share = std::string_view(title).ends_with("accuracy");
-      for (const Arm& arm : arms_) chart.series.push_back(curve(arm, value));
+      for (const Arm* arm : record_.curves()) chart.series.push_back(curve(*arm, value));
       figures += charts_.add(std::move(chart));
     }
     if (figures.empty()) figures = paragraph("Nothing was measured yet.");
@@ -442,10 +426,12 @@ class StudyPage {
                     "same, unless its noise adapts; then it is the first seed that is drawn."};
     spent.from_zero = true;
     std::map<std::string, std::vector<Series>> slots;
-    for (const Arm& arm : arms_) {
+    for (const Arm* shown : record_.curves()) {
+      const Arm& arm = *shown;
       if (arm.runs.empty()) continue;
       const RunRecord& run = arm.runs.front();
-      Series series{.name = arm.name, .points = {{0.0, 0.0}}, .stepped = true};
+      Series series{
+          .name = arm.name, .points = {{0.0, 0.0}}, .stepped = true, .colour = arm.of_level};
       series.points.insert(series.points.end(), run.spent.begin(), run.spent.end());
       if (!run.spent.empty()) add_or_name(spent.series, std::move(series));
       if (!run.schedules) continue;
@@ -453,7 +439,8 @@ class StudyPage {
       for (const auto& [slot, value] : members(*run.schedules, "slots", source).items()) {
         add_or_name(slots[slot], {.name = arm.name,
                                   .points = slot_points(*run.schedules, slot, source),
-                                  .stepped = true});
+                                  .stepped = true,
+                                  .colour = arm.of_level});
       }
     }
     std::string figures = charts_.add(std::move(spent));
@@ -481,7 +468,7 @@ class StudyPage {
   /// The value of every run, with a link to the run's own page.
   std::string runs_section() const {
     const Json& seeds = list(study_, "seeds", study_file_);
-    if (done_runs_ == 0 || metrics_.empty()) return "";
+    if (record_.done_runs == 0 || metrics_.empty()) return "";
     std::vector<std::string> headings{"arm"};
     std::vector<bool> numbers{false};
     for (const Json& seed : seeds) {
@@ -493,6 +480,7 @@ class StudyPage {
                         "folder of the study.",
                     headings, numbers);
     for (const Arm& arm : arms_) {
+      if (!arm.same_as.empty()) continue;
       std::vector<Link> cells;
       for (const Json& seed : seeds) {
         const std::string path = "runs/" + arm.name + "/seed-" + seed.dump();
@@ -538,14 +526,11 @@ class StudyPage {
     return section("unaccounted", "What was not accounted for", html);
   }
 
-  std::vector<std::string> problems_;  // of the runs' records
-  const std::string study_file_, results_file_;
-  const Json study_, results_;
-  const bool has_results_;
-  std::string lock_;
-  std::vector<Arm> arms_;
-  std::vector<std::string> metrics_;
-  std::size_t planned_runs_ = 0, done_runs_ = 0;
+  const StudyRecord record_;
+  const std::string &study_file_, &results_file_;
+  const Json &study_, &results_;
+  const std::vector<Arm>& arms_;
+  const std::vector<std::string>& metrics_;
   Charts charts_;
 };
 

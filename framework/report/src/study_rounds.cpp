@@ -7,7 +7,7 @@
 
 namespace privgrad::report {
 
-std::string federated_section(const std::vector<Arm>& arms, Charts& charts) {
+std::string federated_section(const StudyRecord& study, Charts& charts) {
   Chart taus{.id = "local-iterations",
              .title = "Local iterations",
              .x = "round",
@@ -30,16 +30,17 @@ std::string federated_section(const std::vector<Arm>& arms, Charts& charts) {
                     "What each arm is worth for the privacy that it took: means over the "
                     "seeds, of both, at each round."};
   epsilon.share = true;
-  for (const Arm& arm : arms) {
+  for (const Arm* shown : study.curves()) {
+    const Arm& arm = *shown;
     if (arm.runs.empty() || arm.runs.front().rounds.empty()) continue;
-    Series made{.name = arm.name, .points = {}, .stepped = true};
+    Series made{.name = arm.name, .points = {}, .stepped = true, .colour = arm.of_level};
     for (const FederatedRound& round : arm.runs.front().rounds)
       made.points.push_back({round.round, round.local_iterations});
     add_or_name(taus.series, std::move(made));
     const auto by_round = [](const Measurement& one) { return one.round; };
     Series accuracy = curve(arm, &Measurement::test_accuracy, by_round);
     const Series spent = curve(arm, &Measurement::charged_epsilon, by_round);
-    Series over_epsilon{.name = arm.name, .points = {}};
+    Series over_epsilon{.name = arm.name, .points = {}, .colour = arm.of_level};
     for (const Point& point : accuracy.points) {
       for (const Point& cost : spent.points) {
         if (cost.x == point.x) over_epsilon.points.push_back({cost.y, point.y});

@@ -2,14 +2,13 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "chart.hpp"
-#include "study_arms.hpp"
+#include "study_record.hpp"
 
 namespace privgrad::report {
 
 /// The section, for studies with federated arms; "" for others.
-std::string federated_section(const std::vector<Arm>& arms, Charts& charts);
+std::string federated_section(const StudyRecord& study, Charts& charts);
 
 }  // namespace privgrad::report

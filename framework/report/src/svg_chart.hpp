@@ -1,5 +1,4 @@
-// Draws a chart as an SVG picture with gnuplot, for papers and Markdown pages, which run no
-// scripts.
+// Draws a chart as an SVG picture: on pages, in notebooks, and as a file of its own for papers.
 #pragma once
 
 #include <string>
@@ -8,12 +7,15 @@
 
 namespace privgrad::report {
 
-/// The chart as a separate picture, for pages that run no scripts. Light background, lines with
-/// markers and error bars, a legend below. "" if there is nothing to draw.
-///
-/// Requires gnuplot, which receives numbers, and names as plain text, on its standard input, and
-/// writes to no file.
-/// \throws IoError if gnuplot is missing or fails.
-std::string svg_chart(const Chart& chart);
+/// Where a picture is shown.
+enum class Place {
+  page,      ///< Inside HTML: colours of the page's style sheet, or of the text around it.
+  notebook,  ///< The same, with the title above.
+  file       ///< By itself: the width of a column (3.5 inches), on white, with the title.
+};
+
+/// The chart as SVG, without scripts. Values appear on hover; readers of the screen hear a summary.
+/// \returns "" if there is nothing to draw.
+std::string svg_chart(const Chart& chart, Place place);
 
 }  // namespace privgrad::report

@@ -21,11 +21,23 @@ int do_report(const Arguments& arguments) {
     print(report::statement(directory));
     return 0;
   }
+  if (arguments.has("table")) {
+    for (const char* other : {"out", "figures", "markdown"}) {
+      if (arguments.has(other))
+        throw UsageError("--table prints; it cannot be used with --" + std::string(other));
+    }
+    print(report::table(directory, arguments.text("table")));
+    return 0;
+  }
   if (arguments.has("figures")) {
     if (arguments.has("out") || arguments.has("markdown"))
       throw UsageError("--figures names its folder; it cannot be used with --out or --markdown");
-    for (const fs::path& file : report::write_figures(directory, arguments.text("figures")))
-      print(file.string() + "\n");
+    const report::Figures figures = report::write_figures(directory, arguments.text("figures"));
+    for (const fs::path& file : figures.files) print(file.string() + "\n");
+    if (!figures.has_pdf)
+      complain("note",
+               "no PDF was written: rsvg-convert is not installed (Debian: "
+               "librsvg2-bin)");
     return 0;
   }
   if (arguments.has("markdown")) {
@@ -55,8 +67,12 @@ Command report_command() {
                         .doc = "Where the page goes; default report.html in the directory."},
                        {.name = "figures",
                         .value = "DIR",
-                        .doc = "Write each chart of the page as an SVG file of its own for papers, "
-                               "and no page; gnuplot draws them."},
+                        .doc = "Write each chart of the page as SVG, PDF and CSV for papers, and "
+                               "no page; rsvg-convert makes the PDFs."},
+                       {.name = "table",
+                        .value = "FORM",
+                        .doc = "Print the results of a finished study as a table for a paper: "
+                               "latex (with booktabs), markdown or csv."},
                        {.name = "markdown",
                         .value = "FILE",
                         .doc =

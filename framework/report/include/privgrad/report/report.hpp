@@ -21,17 +21,26 @@ std::string page(const std::filesystem::path& directory);
 /// \throws as page(), and ConfigError for a study, or a run without a statement.
 std::string statement(const std::filesystem::path& directory);
 
-/// Writes the page atomically as report.html into the directory.
+/// The results of a finished study as a table for a paper, as paper_table() in src describes it.
+/// \param form  "latex", "markdown" or "csv".
+/// \throws ConfigError for another form, or a directory without a finished study; IoError.
+std::string table(const std::filesystem::path& directory, const std::string& form);
+
+/// Writes the page as report.html into the directory, whole or not at all.
 /// \throws as page().
 void write_report(const std::filesystem::path& directory);
 
-/// Writes the charts of the page as SVG files, one per chart, named by its title
-/// ("noise-multiplier.svg"); files of these names are replaced. The pictures run no scripts and
-/// have a white background, for papers.
-/// \returns the files.
-/// \throws as page(); ConfigError if there is nothing to draw; IoError if gnuplot is missing.
-std::vector<std::filesystem::path> write_figures(const std::filesystem::path& directory,
-                                                 const std::filesystem::path& folder);
+/// The files of a page's charts.
+struct Figures {
+  std::vector<std::filesystem::path> files;
+  bool has_pdf = true;  ///< Whether rsvg-convert, which makes the PDFs, is installed.
+};
+
+/// Writes each chart of the page as SVG, PDF and CSV, named by its title ("noise-multiplier.svg");
+/// files of these names are replaced, others stay. The pictures have the width of a column, a white
+/// background and no scripts.
+/// \throws as page(); ConfigError if there is nothing to draw; IoError.
+Figures write_figures(const std::filesystem::path& directory, const std::filesystem::path& folder);
 
 /// Writes a Markdown page with tables, and charts as SVG files in a folder beside it with the
 /// page's name without its extension.

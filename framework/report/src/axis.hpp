@@ -1,0 +1,42 @@
+// An axis of a chart: the range that it shows, its ticks, and where a value stands on it.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace privgrad::report {
+
+class Axis {
+ public:
+  struct Tick {
+    double value = 0.0;
+    std::string label;
+  };
+
+  /// \param low, high    the range; equal ends are moved apart.
+  /// \param logarithmic  0 < low.
+  /// \param most_ticks   about how many ticks there is room for.
+  Axis(double low, double high, bool logarithmic, std::size_t most_ticks);
+
+  /// Puts a tick at each of these values that is in the range, instead of at round numbers.
+  void tick_at(const std::vector<double>& values);
+
+  /// Puts ticks with names at 0, 1, ...
+  void tick_by_name(const std::vector<std::string>& names);
+
+  /// \returns 0 at the low end, 1 at the high end; the nearer end for values outside.
+  double share(double value) const;
+
+  const std::vector<Tick>& ticks() const { return ticks_; }
+
+ private:
+  void tick_linearly(std::size_t most);
+  void tick_logarithmically(std::size_t most);
+
+  double low_, high_;
+  bool logarithmic_;
+  std::vector<Tick> ticks_;
+};
+
+}  // namespace privgrad::report

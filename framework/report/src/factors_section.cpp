@@ -1,0 +1,222 @@
+#include "factors_section.hpp"
+
+#include <algorithm>
+
+#include "digits.hpp"
+#include "heat_map.hpp"
+#include "html.hpp"
+#include "privgrad/error.hpp"
+
+namespace privgrad::report {
+namespace {
+
+using Json = nlohmann::json;
+using core::short_bound;
+
+constexpr std::size_t kMostPairs = 6;  // with a chart
+constexpr std::size_t kMostLines = 8;  // of a chart
+constexpr double kLevel = 0.05;
+
+class FactorsSection {
+ public:
+  FactorsSection(const StudyRecord& study, Charts& charts)
+      : study_(study), charts_(charts), source_(study.results_file) {}
+
+  std::string html() {
+    std::string body;
+    for (const std::string& metric : study_.metrics) body += of_metric(metric);
+    if (body.empty()) return "";
+    return section(
+        "factors", "What each axis changes",
+        paragraph(
+            "Each mean is over the seeds and over all values of the other axes. Intervals of "
+            "one axis hold together with 95 %; p is after Holm's correction over all axes and "
+            "pairs.") +
+            body);
+  }
+
+ private:
+  std::string of_metric(const std::string& metric) {
+    const Json& known = members(study_.results, "factors", source_);
+    const Json& factors = members(known, metric.c_str(), source_);
+    if (factors.empty()) return "";
+    std::string figures;
+    for (const Json& main : objects(factors, "main")) figures += main_effect(main, metric);
+    const std::vector<Json> pairs = objects(factors, "interactions");
+    std::string html = "<div class=\"charts\">\n" + figures + "</div>\n" + heat_map(metric);
+    return html + interactions(pairs, metric);
+  }
+
+  std::vector<Json> objects(const Json& entry, const char* key) const {
+    const Json& all = list(entry, key, source_);
+    if (!std::all_of(all.begin(), all.end(), [](const Json& one) { return one.is_object(); }))
+      throw IoError(source_ + ": '" + key + "' holds something that is not an object");
+    return {all.begin(), all.end()};
+  }
+
+  std::string p_words(const Json& test) const {
+    const auto p = number(test, "p_holm", source_);
+    return p ? short_bound(*p, 2) : "not known";
+  }
+
+  bool is_found(const Json& test) const {
+    const auto p = number(test, "p_holm", source_);
+    return p && *p < kLevel;
+  }
+
+  static std::string combinations(double count) {
+    return whole(count) + (count == 1.0 ? " combination" : " combinations") + " of the other axes";
+  }
+
+  /// The values of a factor, each with its mean over everything else.
+  std::string main_effect(const Json& main, const std::string& metric) {
+    const std::string key = text(main, "factor", source_).value_or("");
+    const std::string name = study_.title_of(key);
+    Chart chart{.id = "factor-" + std::to_string(++drawn_),
+                .title = "Mean " + spoken(metric) + " by " + name,
+                .x = spoken(metric),
+                .y = "",
+                .says = "Over " +
+                        combinations(number(main, "combinations", source_).value_or(0.0)) +
+                        ". p of no difference: " + p_words(main) + "."};
+    const bool is_coloured = is_colour_factor(key);
+    std::size_t place = 0;
+    for (const Json& value : objects(main, "values")) {
+      const auto mean = number(value, "mean", source_);
+      const std::size_t colour = is_coloured ? place : 0;
+      ++place;
+      if (!mean) continue;
+      const auto ends = study_.ends(value).value_or(std::pair{*mean, *mean});
+      chart.rows.push_back(
+          {text(value, "label", source_).value_or(""), *mean, ends.first, ends.second, colour});
+    }
+    return charts_.add(std::move(chart));
+  }
+
+  /// Whether the arms have the colours of this factor's values.
+  bool is_colour_factor(const std::string& key) const {
+    for (const Factor& factor : study_.factors())
+      if (factor.labels.size() <= 7) return factor.key == key;
+    return false;
+  }
+
+  /// Of a study with two axes: the mean of each pair of values.
+  std::string heat_map(const std::string& metric) const {
+    const std::vector<Factor> factors = study_.factors();
+    if (factors.size() != 2 || study_.has_levels()) return "";
+    HeatMap map{.caption = "Mean " + spoken(metric) + " at each pair of values.",
+                .row_axis = study_.title_of(factors[0].key),
+                .column_axis = study_.title_of(factors[1].key),
+                .rows = factors[0].labels,
+                .columns = factors[1].labels,
+                .values = {},
+                .higher_is_better = study_.better_is_higher(metric)};
+    map.values.assign(map.rows.size(), std::vector<std::optional<double>>(map.columns.size()));
+    for (const Arm& arm : study_.arms) {
+      const auto row = place_of(arm, factors[0]), column = place_of(arm, factors[1]);
+      if (row && column) map.values[*row][*column] = study_.mean_of(arm.name, metric);
+    }
+    return report::html(map);
+  }
+
+  std::optional<std::size_t> place_of(const Arm& arm, const Factor& factor) const {
+    const auto label =
+        text(members(arm.plan, "labels", study_.study_file), factor.key.c_str(), study_.study_file);
+    const auto at = std::find(factor.labels.begin(), factor.labels.end(), label.value_or(""));
+    if (!label || at == factor.labels.end()) return std::nullopt;
+    return static_cast<std::size_t>(at - factor.labels.begin());
+  }
+
+  /// The table of all pairs, and a chart of each that interacts; of a single pair always.
+  std::string interactions(const std::vector<Json>& pairs, const std::string& metric) {
+    HtmlTable table("Whether the effect of one axis on " + spoken(metric) +
+                        " depends on the value of another: t tests of the differences of "
+                        "differences over seeds.",
+                    {"axes", "combinations of the others", "p", "p (Holm)"},
+                    {false, true, true, true});
+    std::string figures;
+    std::size_t charts = 0;
+    for (const Json& pair : pairs) {
+      const std::vector<std::string> keys = texts(pair, "factors", source_);
+      if (keys.size() != 2) throw IoError(source_ + ": 'factors' does not name a pair");
+      const auto p = number(pair, "p", source_);
+      table.add({study_.title_of(keys[0]) + ", " + study_.title_of(keys[1]),
+                 digits(number(pair, "combinations", source_), 15), p ? short_bound(*p, 2) : "-",
+                 p_words(pair)});
+      const bool is_shown = pairs.size() == 1 || (is_found(pair) && charts < kMostPairs);
+      if (!is_shown) continue;
+      ++charts;
+      figures += lines(pair, keys, metric);
+    }
+    if (table.empty()) return "";
+    return (figures.empty() ? "" : "<div class=\"charts\">\n" + figures + "</div>\n") +
+           table.html();
+  }
+
+  std::vector<std::string> labels_of(const std::string& key) const {
+    for (const Factor& factor : study_.factors())
+      if (factor.key == key) return factor.labels;
+    const Json& levels = members(study_.study, "levels", study_.study_file);
+    return texts(levels, "labels", study_.study_file);
+  }
+
+  /// A line for each value of the axis that has fewer, over the values of the other.
+  std::string lines(const Json& pair, std::vector<std::string> keys, const std::string& metric) {
+    std::vector<std::string> along = labels_of(keys[0]), each = labels_of(keys[1]);
+    const bool is_swapped = along.size() < each.size();
+    if (is_swapped) {
+      std::swap(along, each);
+      std::swap(keys[0], keys[1]);
+    }
+    const Json& means = list(pair, "means", source_);
+    const auto mean_at = [&](std::size_t x, std::size_t line) -> std::optional<double> {
+      const std::size_t row = is_swapped ? line : x, column = is_swapped ? x : line;
+      if (row >= means.size() || !means[row].is_array() || column >= means[row].size() ||
+          !means[row][column].is_number())
+        return std::nullopt;
+      return means[row][column].get<double>();
+    };
+    Chart chart{
+        .id = "pair-" + std::to_string(++drawn_),
+        .title = "Mean " + spoken(metric) + " by " + study_.title_of(keys[0]) + " and " +
+                 study_.title_of(keys[1]),
+        .x = study_.title_of(keys[0]),
+        .y = spoken(metric),
+        .says = std::string("Parallel lines: the axes do not interact. p of no "
+                            "interaction: ") +
+                p_words(pair) + "." +
+                (each.size() > kMostLines ? " The first " + std::to_string(kMostLines) + " of " +
+                                                std::to_string(each.size()) + " values are drawn."
+                                          : "")};
+    const auto numbers = numbers_of(along);
+    chart.log_x = numbers && is_logarithmic(*numbers);
+    if (!numbers) chart.categories = along;
+    const bool is_coloured = is_colour_factor(keys[1]);
+    for (std::size_t line = 0; line < std::min(each.size(), kMostLines); ++line) {
+      Series series{.name = study_.title_of(keys[1]) + " " + each[line], .points = {}};
+      if (is_coloured) series.colour = line;
+      for (std::size_t x = 0; x < along.size(); ++x) {
+        const auto mean = mean_at(x, line);
+        if (mean)
+          series.points.push_back({numbers ? (*numbers)[x] : static_cast<double>(x), *mean});
+      }
+      std::sort(series.points.begin(), series.points.end(),
+                [](const Point& a, const Point& b) { return a.x < b.x; });
+      chart.series.push_back(std::move(series));
+    }
+    return charts_.add(std::move(chart));
+  }
+
+  const StudyRecord& study_;
+  Charts& charts_;
+  const std::string source_;
+  int drawn_ = 0;
+};
+
+}  // namespace
+
+std::string factors_section(const StudyRecord& study, Charts& charts) {
+  return FactorsSection(study, charts).html();
+}
+
+}  // namespace privgrad::report

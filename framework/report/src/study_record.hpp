@@ -1,0 +1,126 @@
+// What a study left in its directory: its plan, its results, and the records of its arms' runs.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "chart.hpp"
+#include "privgrad/statistics/paired_statistics.hpp"
+#include "record.hpp"
+
+namespace privgrad::report {
+
+/// A chart with more arms than this shows nothing but colours.
+inline constexpr std::size_t kMostCurves = 8;
+
+/// An arm of a study, with the records of its runs.
+struct Arm {
+  std::string name;
+  std::string variant;  ///< The same at each level.
+  nlohmann::json plan;  ///< Its entry in study.json.
+  std::string same_as;  ///< The arm whose runs are also this one's; "": it has runs of its own.
+  std::vector<std::string> run_paths;  ///< One per run, below the study's directory, with '/'.
+  std::vector<RunRecord> runs;         ///< Only finished ones.
+  std::size_t colour = 0;              ///< The same in all charts of the page.
+  std::size_t of_level = 0;            ///< The same, with a dash of its own for each level.
+  bool is_reference = false;           ///< Without privacy: nothing is compared with it.
+};
+
+/// What varies in a study: an axis, or its levels.
+struct Factor {
+  std::string key;  ///< The first of several that vary together.
+  std::vector<std::string> labels;
+};
+
+/// "test accuracy" for test_accuracy.
+std::string spoken(std::string name);
+
+/// What readers call a key that varies: as the study's titles say, else its last word.
+std::string title_of_key(const nlohmann::json& titles, const std::string& key);
+
+/// The numbers that all labels are; nothing if one is none.
+std::optional<std::vector<double>> numbers_of(const std::vector<std::string>& labels);
+
+/// Whether numbers read better on a logarithmic axis: all are positive, and far apart.
+bool is_logarithmic(const std::vector<double>& values);
+
+class StudyRecord {
+ public:
+  /// \throws IoError as read_run().
+  explicit StudyRecord(const std::filesystem::path& directory);
+
+  std::string name() const;
+  std::string baseline() const;
+  bool has_levels() const;
+  std::string level_of(const Arm& arm) const;
+  /// In a study with levels, the baseline is a variant, which is at each of them.
+  bool is_baseline(const Arm& arm) const { return arm.variant == baseline(); }
+  std::string baseline_words() const;
+
+  /// The entry of an arm in results.json; an empty object where there is none.
+  const nlohmann::json& result_of(const std::string& arm) const;
+  /// Of an arm's metrics, or of its differences to the baseline ("versus_baseline").
+  const nlohmann::json& metric_of(const std::string& arm, const char* group,
+                                  const std::string& metric) const;
+  std::optional<double> mean_of(const std::string& arm, const std::string& metric) const;
+  /// The ends of an entry's 95 % interval.
+  std::optional<std::pair<double, double>> ends(const nlohmann::json& entry) const;
+  bool better_is_higher(const std::string& metric) const;
+
+  /// Axes with at least two values, without the levels.
+  std::vector<Factor> factors() const;
+  std::string title_of(const std::string& key) const;
+
+  /// The arms that charts over the steps show: all, if there are few; else the best ones, the
+  /// baseline and the references.
+  std::vector<const Arm*> curves() const;
+
+  const std::string study_file, results_file;
+  const nlohmann::json study, results;
+  const bool has_results;
+  std::string lock;
+  std::vector<Arm> arms;
+  std::vector<std::string> metrics;
+  std::size_t planned_runs = 0, done_runs = 0;
+  std::vector<std::string> problems;  ///< Of the runs' records.
+
+ private:
+  void read_arms(const std::filesystem::path& directory);
+  void read_runs(const std::filesystem::path& directory, Arm& arm);
+  void choose_colours();
+};
+
+/// The mean over an arm's seeds wherever all of them were measured, with Student's 95 % interval.
+/// \param value  which measurement.
+/// \param where  std::optional<double>(const Measurement&): its place on the x axis, if it has one.
+template <class Where>
+Series curve(const Arm& arm, std::optional<double> Measurement::*value, Where where) {
+  constexpr std::size_t kMostPointsOfAnArm = 300;
+  std::map<double, std::vector<double>> at;
+  for (const RunRecord& run : arm.runs) {
+    for (const Measurement& one : run.measurements) {
+      if (const auto x = where(one); x && one.*value) at[*x].push_back(*(one.*value));
+    }
+  }
+  std::erase_if(at, [&](const auto& entry) { return entry.second.size() != arm.runs.size(); });
+  Series series{.name = arm.name, .points = {}, .dashed = arm.is_reference, .colour = arm.of_level};
+  const std::size_t every = at.size() / kMostPointsOfAnArm + 1;
+  std::size_t i = 0;
+  for (const auto& [x, values] : at) {
+    if (++i % every != 0 && i != at.size()) continue;
+    const core::SampleSummary runs = core::summarize(values);
+    series.points.push_back({x, runs.mean});
+    if (runs.ci95) series.bands.push_back({x, (*runs.ci95)[0], (*runs.ci95)[1]});
+  }
+  return series;
+}
+
+/// The same curve over the steps.
+Series curve(const Arm& arm, std::optional<double> Measurement::*value);
+
+}  // namespace privgrad::report
