@@ -125,6 +125,20 @@ TEST_CASE("texts of a record are texts on the page, whatever they hold") {
   CHECK_THAT(again, ContainsSubstring("&quot;onload=&quot;1"));
 }
 
+TEST_CASE("numbers at the ends of what a record can hold are drawn, and nothing hangs") {
+  const Cli cli;
+  page_of_run(cli);
+  Json schedules{{"steps", 2}};
+  const Json odd[] = {{1e17, 1e17 + 16}, {-1e308, 1e308}, {5e-324, 1e-320}, {0, 5e-324}, {-0.0, 1}};
+  for (std::size_t i = 0; i < std::size(odd); ++i)
+    schedules["slots"]["slot " + std::to_string(i)] = {{"step", {0, 1}}, {"value", odd[i]}};
+  write_file(cli.out("run/schedules.json"), schedules.dump());
+  REQUIRE(cli({"report", "run"}).exit_code == 0);
+  const std::string page = page_of(cli, "run");
+  CHECK(chart(page, "slot-5").at("series").at(0).at("points").at(1) == Json{2, 1});
+  CHECK(page.find("nan") == std::string::npos);
+}
+
 TEST_CASE("bytes that are not UTF-8 do not reach the page") {
   const Cli cli;
   page_of_run(cli);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "privgrad/record/short_numbers.hpp"
 
@@ -24,7 +25,9 @@ std::string label_of(double value, int decimals) {
 }  // namespace
 
 Axis::Axis(double low, double high, bool logarithmic, std::size_t most_ticks)
-    : low_(low), high_(high), logarithmic_(logarithmic) {
+    : low_(low),
+      high_(high),
+      logarithmic_(logarithmic && low >= std::numeric_limits<double>::min()) {
   if (low_ == high_) {
     const double room = low_ == 0.0 ? 1.0 : 0.1 * std::fabs(low_);
     low_ -= room;
@@ -63,9 +66,13 @@ void Axis::tick_linearly(std::size_t most) {
   for (const double round : {5.0, 2.0, 1.0})
     if (round * power >= least) step = round * power;
   const int decimals = std::max(0, static_cast<int>(-std::floor(std::log10(step) + 1e-9)));
-  const double slack = 1e-9 * step;
-  for (double i = std::ceil((low_ - slack) / step); i * step <= high_ + slack; ++i)
-    ticks_.push_back({i * step, label_of(i * step + 0.0, decimals)});
+  const double slack = 1e-9 * step, first = std::ceil((low_ - slack) / step);
+  // Counted, because very large numbers are too coarse to step through.
+  for (std::size_t i = 0; i <= 2 * most; ++i) {
+    const double value = (first + static_cast<double>(i)) * step;
+    if (value > high_ + slack) break;
+    ticks_.push_back({value, label_of(value + 0.0, decimals)});
+  }
 }
 
 void Axis::tick_logarithmically(std::size_t most) {

@@ -15,7 +15,7 @@ class Axis {
   };
 
   /// \param low, high    the range; equal ends are moved apart.
-  /// \param logarithmic  0 < low.
+  /// \param logarithmic  if low is positive and not subnormal; else the axis is linear.
   /// \param most_ticks   about how many ticks there is room for.
   Axis(double low, double high, bool logarithmic, std::size_t most_ticks);
 
