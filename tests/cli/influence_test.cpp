@@ -89,7 +89,7 @@ TEST_CASE("influence: an estimate is continued, and its table is what schedules 
   // The chart of the page shows the estimates and the curve.
   const std::string page = read_file(cli.out("r") / "report.html");
   CHECK_THAT(page, ContainsSubstring("Influence of the noise of each step"));
-  CHECK_THAT(page, ContainsSubstring("\"id\":\"influence\""));
+  CHECK_THAT(page, ContainsSubstring("id=\"figure-influence\""));
 }
 
 // Two pairs of runs: Student's t reaches 25 standard errors, which no influence here exceeds.

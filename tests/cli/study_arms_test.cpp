@@ -90,7 +90,7 @@ TEST_CASE("an arm without noise is a reference: dashed, and compared with nothin
 
 TEST_CASE("each seed can draw a training set of its own", "[ablate]") {
   const Workplace work;
-  write_file(work.out("s.yaml"), study("set: {data.sample: {rows: 150}}\n"
+  write_file(work.out("s.yaml"), study("set: {data.sample: {rows: 40}}\n"
                                        "arms: {base: {}, fast: {schedules.learning_rate: 1.0}}\n"));
   const Outcome made = work.ablate({"--out", "s", "--quiet"});
   INFO(made.err);

@@ -41,13 +41,16 @@ class Figure:
                 self.y_ticks.append((y - 4.5, number(words)))
             else:
                 middle.append((y, x, words))
+        paths = (re.fullmatch(r"M([-\d.]+) [-\d.]+L([-\d.]+) [-\d.]+", p.get("d")) for p in root.iter(SVG + "path"))
+        lines = [float(path[1]) for path in paths if path and path[1] == path[2]]
         # The labels of ticks stand on one line, the name of the axis below them.
         last = max(y for y, _, _ in middle)
         for y, x, words in middle:
             if y == last:
                 self.words["x"] = words
             else:
-                self.x_ticks.append((x, number(words)))
+                # A label at the edge is moved to be in sight; its line is where its value is.
+                self.x_ticks.append((min(lines, key=lambda line: abs(line - x)), number(words)))
 
     @staticmethod
     def scale(ticks):

@@ -178,7 +178,7 @@ TEST_CASE("a study of two axes has a map of each metric, the darker the better")
   };
   study.write_study();
   std::string seen = visible(study.page());
-  CHECK_THAT(seen, ContainsSubstring("Rows: schedules.learning_rate; columns: steps. The darker, "
+  CHECK_THAT(seen, ContainsSubstring("Rows: learning rate; columns: steps. The darker, "
                                      "the better.</span></caption>"));
   CHECK_THAT(seen, ContainsSubstring(row("0.5", none + none + cell("", "0", "0.8"))));
   CHECK_THAT(seen, ContainsSubstring(row("1", cell(" best", "1", "0.85") + none + none)));

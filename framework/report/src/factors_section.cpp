@@ -39,7 +39,7 @@ class FactorsSection {
   std::string of_metric(const std::string& metric) {
     const Json& known = members(study_.results, "factors", source_);
     const Json& factors = members(known, metric.c_str(), source_);
-    if (factors.empty()) return "";
+    if (factors.empty()) return heat_map(metric);
     std::string figures;
     for (const Json& main : objects(factors, "main")) figures += main_effect(main, metric);
     const std::vector<Json> pairs = objects(factors, "interactions");
@@ -127,7 +127,7 @@ class FactorsSection {
     return static_cast<std::size_t>(at - factor.labels.begin());
   }
 
-  /// The table of all pairs, and a chart of each that interacts; of a single pair always.
+  /// The table of all pairs, and a chart of each that interacts; of a single pair with levels always.
   std::string interactions(const std::vector<Json>& pairs, const std::string& metric) {
     HtmlTable table("Whether the effect of one axis on " + spoken(metric) +
                         " depends on the value of another: t tests of the differences of "
@@ -143,7 +143,9 @@ class FactorsSection {
       table.add({study_.title_of(keys[0]) + ", " + study_.title_of(keys[1]),
                  digits(number(pair, "combinations", source_), 15), p ? short_bound(*p, 2) : "-",
                  p_words(pair)});
-      const bool is_shown = pairs.size() == 1 || (is_found(pair) && charts < kMostPairs);
+      // Of two axes without levels, the heat map has shown the pair.
+      const bool is_single = pairs.size() == 1 && study_.has_levels();
+      const bool is_shown = is_single || (is_found(pair) && charts < kMostPairs);
       if (!is_shown) continue;
       ++charts;
       figures += lines(pair, keys, metric);

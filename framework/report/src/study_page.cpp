@@ -151,7 +151,10 @@ class StudyPage {
     }
     std::string charts;
     int drawn = 0;
+    // Of many arms of a grid, the factors have been drawn.
+    const bool is_grid = record_.factors().size() > 1 && arms_.size() > kMostCurves;
     for (const std::string& metric : metrics_) {
+      if (is_grid) break;
       charts += mean_chart(metric, ++drawn);
       charts += epsilon_chart(metric, drawn);
     }
@@ -318,7 +321,8 @@ class StudyPage {
         "<div class=\"charts\">\n" + charts_.add(std::move(chart)) + "</div>\n" + table.html();
     return count <= kMostCurves
                ? html
-               : folded(spoken(metric) + ": all " + std::to_string(count) + " differences", html);
+               : "<details class=\"twice\"><summary>" + escaped(spoken(metric)) + ": all " +
+                     std::to_string(count) + " differences</summary>\n" + html + "</details>\n";
   }
 
   /// Which arms are drawn over the steps, where not all are.

@@ -19,7 +19,7 @@ using core::number_text;
 using core::short_number;
 
 // Lengths are in units of the picture, which is shown at any size.
-constexpr double kWidth = 440.0, kPlotHeight = 230.0, kLine = 17.0, kCharacter = 7.7;
+constexpr double kWidth = 420.0, kPlotHeight = 230.0, kLine = 17.0, kCharacter = 7.7;
 constexpr double kSwatch = 28.0, kGap = 14.0, kRoom = 8.0;
 /// More points than this are a curve, not measurements.
 constexpr std::size_t kMostMarkers = 40;
@@ -101,7 +101,11 @@ std::string in_words(const Chart& chart) {
 
 class Drawing {
  public:
-  Drawing(const Chart& chart, Place place) : chart_(chart), is_file_(place == Place::file) {
+  Drawing(const Chart& chart, Place place)
+      : chart_(chart),
+        is_file_(place == Place::file),
+        // On a page a chart may be named after its axis; a picture by itself has both.
+        y_title_(chart.y.empty() && is_file_ ? chart.title : chart.y) {
     top_ = kRoom;
     if (place != Place::page) {
       top_ += kLine + 4.0;
@@ -219,9 +223,9 @@ class Drawing {
       body_ += line(left_ - 4.0, y, left_ + width_, y, grid());
       text(left_ - 7.0, y + 4.5, tick.label, "end", ink());
     }
-    if (chart_.y.empty()) return;
+    if (y_title_.empty()) return;
     const double middle = top_ + plot_height_ / 2.0;
-    text(0, 0, shortened(chart_.y, plot_height_ + 40.0), "middle", soft(),
+    text(0, 0, shortened(y_title_, plot_height_ + 40.0), "middle", soft(),
          " transform=\"translate(13 " + at(middle) + ") rotate(-90)\"");
   }
 
@@ -281,7 +285,7 @@ class Drawing {
     const Axis y = y_axis();
     double labels = 0.0;
     for (const Axis::Tick& tick : y.ticks()) labels = std::max(labels, width_of(tick.label));
-    left_ = labels + 10.0 + (chart_.y.empty() ? 0.0 : kLine + 4.0);
+    left_ = labels + 10.0 + (y_title_.empty() ? 0.0 : kLine + 4.0);
     width_ = kWidth - left_ - kRoom;
     plot_height_ = chart_.square ? width_ : kPlotHeight;
     const Axis x = x_axis();
@@ -481,7 +485,8 @@ class Drawing {
         body_ += "<path d=\"M" + at(from) + " " + at(y) + "H" + at(to) + "M" + at(from) + " " +
                  at(y - 5) + "v10M" + at(to) + " " + at(y - 5) + "v10\" fill=\"none\" stroke=\"" +
                  colour(row.colour) + "\" stroke-width=\"2\"/>";
-      body_ += marker(row.colour, x_of(x, row.value), y, 4.5) + "<rect x=\"0\"" +
+      body_ += "<circle" + attribute("cx", x_of(x, row.value)) + attribute("cy", y) +
+               " r=\"4.5\" fill=\"" + colour(row.colour) + "\"/>" + "<rect x=\"0\"" +
                attribute("y", bottom - row_height) + attribute("width", kWidth) +
                attribute("height", row_height) + " fill=\"transparent\"/></g>\n";
     }
@@ -489,6 +494,7 @@ class Drawing {
 
   const Chart& chart_;
   const bool is_file_;
+  const std::string y_title_;
   double left_ = 0.0, top_ = 0.0, width_ = 0.0, plot_height_ = 0.0, height_ = 0.0;
   double legend_x_ = 0.0, legend_y_ = 0.0;
   std::string body_;
