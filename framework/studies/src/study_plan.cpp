@@ -345,7 +345,8 @@ bool train_alike(const Plan& a, const Plan& b) {
   const auto is_whole = [](const Plan& plan) { return plan.affordable_steps == plan.steps(); };
   const auto values = [](const Plan& plan) {
     return std::tie(plan.noise_multiplier, plan.clip_norm, plan.learning_rate, plan.batch_size,
-                    plan.sampler_batch_size, plan.count_noise, plan.count_share, plan.optimized);
+                    plan.sampler_batch_size, plan.count_noise, plan.count_share, plan.optimized,
+                    plan.auto_values);
   };
   const auto releases = [](const Plan& plan) {
     std::vector<Event> events;
