@@ -5,7 +5,7 @@
 #include <set>
 #include <span>
 
-#include "cli.hpp"
+#include "../report/page.hpp"
 #include "trials.hpp"
 
 // The manifest uses shuffled epochs under replace_one.
@@ -174,14 +174,20 @@ TEST_CASE("noise-error writes a page with the table and a chart of every step") 
   const std::string page = read_file(cli.dir() / "page.html");
   CHECK_THAT(page, ContainsSubstring("<table") && ContainsSubstring("variance reduction") &&
                        ContainsSubstring("give --smoothness"));
-  // The chart's data: three curves of 60 steps, with the numbers that --json prints.
-  const std::string mark = "id=\"chart-data\">";
-  const std::size_t begin = page.find(mark) + mark.size();
-  const Json charts = Json::parse(page.substr(begin, page.find("</script>", begin) - begin));
-  REQUIRE(charts.size() == 1);
-  const Json& series = charts[0].at("series");
+  // The chart's data: curves of 60 steps, with the numbers that --json prints.
+  const Json mechanisms =
+      Json::parse(cli({"noise-error", "m.yaml", "--json"}).out).at("mechanisms");
+  REQUIRE(chart_data(page).size() == 1);
+  const Json series = chart(page, "noise").at("series");
   CHECK(series.size() == 3);
-  CHECK(series[0].at("points").size() == 60);
+  for (const Json& one : series) {
+    const auto is_it = [&](const Json& arm) { return arm.at("name") == one.at("name"); };
+    const auto arm = std::find_if(mechanisms.begin(), mechanisms.end(), is_it);
+    REQUIRE(arm != mechanisms.end());
+    REQUIRE(one.at("points").size() == 60);
+    for (std::size_t i = 0; i < 60; ++i)
+      CHECK(one.at("points").at(i) == Json({i + 1, arm->at("stddev").at(i)}));
+  }
 }
 
 // Noise is in units of the clip norm, so twice the clip norm means twice the noise.

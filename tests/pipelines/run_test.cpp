@@ -342,6 +342,10 @@ privacy: {target_delta: 1e-5, accountant: zcdp, adjacency: )" +
         Names{"choice of the first examples"});
   CHECK(unaccounted_of("limit: 2, target_fill: 0", "replace_one").empty());
   CHECK(unaccounted_of("limit: 2, target_fill: 0", "zero_out").empty());
+  CHECK(unaccounted_of("sample: {rows: 2, seed: 1}, target_fill: 0", "add_or_remove_one") ==
+        Names{"choice of the sampled examples"});
+  CHECK(unaccounted_of("sample: {rows: 2, seed: 1}, target_fill: 0", "replace_one").empty());
+  CHECK(unaccounted_of("sample: {rows: 2, seed: 1}, target_fill: 0", "zero_out").empty());
   CHECK(unaccounted_of("keep_labels: [1, 0], limit: 2", "replace_one") ==
         Names{"number of examples that are chosen by what they hold"});
   CHECK(unaccounted_of("keep_labels: [1, 0], limit: 2", "zero_out").empty());

@@ -125,6 +125,23 @@ TEST_CASE("a verdict stands only after Holm's correction", "[study]") {
   CHECK_THAT(words_of(same, 2), ContainsSubstring("in all of 2 pairs alike"));
 }
 
+TEST_CASE("a reference has a mean, is compared with nothing, chosen by nobody, and costs no test",
+          "[study][privacy]") {
+  const core::StudyPlan plan = planned_with(
+      "arms: {sgd: {}, adam: {optimizer: adam}, plain: {privacy.noise: \"off\"}}\n"
+      "baseline: sgd\n");
+  REQUIRE(plan.is_reference(2));
+  const auto results = core::results_json(plan, with_differences({-0.25, -0.5}, {-0.9, -1.8}));
+  const auto& reference = results.at("arms").at(2);
+  CHECK_THAT(reference.at("metrics").at("train_loss").at("mean").get<double>(),
+             WithinRel(0.15, 1e-9));
+  CHECK(reference.at("versus_baseline").empty());
+  // One comparison is left: Holm's correction changes nothing.
+  const auto& adam = results.at("arms").at(1).at("versus_baseline").at("train_loss");
+  CHECK_THAT(adam.at("p_holm").get<double>(), WithinRel(two_pair_p(-0.25, -0.5), 1e-12));
+  CHECK(results.at("choice").at("best") == "adam");  // the reference's loss is lower
+}
+
 // The runs of one more arm, whose losses differ from the baseline's by these.
 TEST_CASE("that arms are equivalent is shown by two one-sided tests", "[study]") {
   const auto one_sided = [](double t) { return 0.5 - std::atan(t) / std::numbers::pi; };

@@ -155,12 +155,33 @@ TEST_CASE("arms with another guarantee are refused, by name and place", "[study]
              ContainsSubstring("privacy.target_delta: is 1e-05 here"));
   CHECK_THAT(error_of<PrivacyError>("axes: {privacy.adjacency: [zero_out, replace_one]}\n"),
              ContainsSubstring("privacy.adjacency: is replace_one here"));
-  CHECK_THAT(error_of<PrivacyError>("axes: {privacy.noise: [\"on\", \"off\"]}\n"),
-             ContainsSubstring("privacy.noise: is off"));
   CHECK_THAT(error_of<PrivacyError>("set: {mode: release}\n"), ContainsSubstring("release mode"));
   CHECK_THAT(error_of<PrivacyError>(
                  "set: {privacy.target_epsilon: null, schedules.noise_multiplier: 3}\n"),
              ContainsSubstring("privacy.target_epsilon: is missing"));
+}
+
+TEST_CASE("an arm without noise is a reference: it keeps no guarantee, and is no baseline",
+          "[study][privacy]") {
+  const std::string axes = "axes: {privacy.noise: [\"on\", \"off\"], optimizer: [sgd, adam]}\n";
+  const core::StudyPlan plan = planned(axes);
+  REQUIRE(plan.arms.size() == 4);
+  for (std::size_t a = 0; a < 4; ++a) {
+    CAPTURE(plan.arms[a].arm->name);
+    CHECK(plan.is_reference(a) == plan.arms[a].manifest->noise_off);
+    CHECK(core::to_json(plan).at("arms").at(a).contains("reference") == plan.is_reference(a));
+  }
+  CHECK(plan.is_reference(2));
+  CHECK(core::to_json(plan).at("target_epsilon") == 2);
+  CHECK(plan.stains.empty());
+  // The same arm, where nothing is at equal privacy, is an arm as others are, and said to be one.
+  const core::StudyPlan unequal = planned("equal_privacy: false\n" + axes);
+  CHECK_FALSE(unequal.is_reference(2));
+  REQUIRE_FALSE(unequal.stains.empty());
+  CHECK_THAT(unequal.stains[1], ContainsSubstring("some arms are without privacy"));
+  CHECK_FALSE(
+      error_of<PrivacyError>("axes: {privacy.noise: [\"off\", \"on\"], optimizer: [sgd, adam]}\n")
+          .empty());
 }
 
 TEST_CASE("arms are at equal privacy within a level, whatever its guarantee is",

@@ -235,6 +235,32 @@ TEST_CASE("curves have the mean of the seeds and Student's 95 % interval") {
   CHECK_THAT(point.at(3).get<double>(), WithinRel((a + b) / 2.0 + half, 1e-9));
 }
 
+TEST_CASE("where not all curves fit, those that the study names are drawn, however bad they are") {
+  Study study;
+  for (int i = 0; i < 9; ++i) {
+    const std::string name = "worse-" + std::to_string(i);
+    std::filesystem::copy(study.cli.out("study/runs/base"), study.cli.out("study/runs/" + name),
+                          std::filesystem::copy_options::recursive);
+    study.plan["arms"].push_back(Study::arm(name, 1.0));
+    study.results["arms"].push_back(
+        {{"name", name}, {"metrics", {{"test_accuracy", {{"mean", 0.7 - 0.01 * i}}}}}});
+  }
+  const auto drawn = [&] {
+    study.write_study();
+    std::set<std::string> names;
+    const Json curves = chart(study.page(), "curve-4").at("series");
+    for (const Json& one : curves) names.insert(one.at("name").get<std::string>());
+    return names;
+  };
+  const auto best = drawn();
+  study.plan["curves"] = {"worse-8"};
+  auto named = drawn();
+  CHECK(named.erase("worse-8") == 1);
+  CHECK_FALSE(best.contains("worse-8"));
+  CHECK(std::includes(best.begin(), best.end(), named.begin(), named.end()));
+  CHECK(named.contains("base"));
+}
+
 TEST_CASE("arms with clients get their local iterations, and accuracy over rounds and epsilon") {
   const Study study;
   CHECK(study.page().find("Clients and rounds") == std::string::npos);

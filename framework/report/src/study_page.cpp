@@ -331,7 +331,10 @@ class StudyPage {
     const auto own = std::count_if(arms_.begin(), arms_.end(),
                                    [](const Arm& arm) { return arm.same_as.empty(); });
     if (shown == static_cast<std::size_t>(own)) return "";
-    return " Drawn are the baseline and the best of the " + std::to_string(own) + " arms.";
+    const std::string asked =
+        texts(study_, "curves", study_file_).empty() ? "" : ", the arms that the study names";
+    return " Drawn are the baseline" + asked + " and the best of the " + std::to_string(own) +
+           " arms.";
   }
 
   /// What each variant is worth at each level, where levels are numbers such as epsilons.

@@ -214,10 +214,12 @@ std::string StudyRecord::title_of(const std::string& key) const {
 }
 
 std::vector<const Arm*> StudyRecord::curves() const {
+  const std::vector<std::string> asked = texts(study, "curves", study_file);
   std::vector<const Arm*> shown, others;
   for (const Arm& arm : arms) {
     if (!arm.same_as.empty()) continue;
-    const bool is_kept = is_baseline(arm) || arm.is_reference;
+    const bool is_kept = is_baseline(arm) || arm.is_reference ||
+                         std::find(asked.begin(), asked.end(), arm.variant) != asked.end();
     (is_kept && shown.size() < kMostCurves ? shown : others).push_back(&arm);
   }
   if (!metrics.empty()) {

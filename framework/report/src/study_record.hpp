@@ -76,8 +76,8 @@ class StudyRecord {
   std::vector<Factor> factors() const;
   std::string title_of(const std::string& key) const;
 
-  /// The arms that charts over the steps show: all, if there are few; else the best ones, the
-  /// baseline and the references.
+  /// The arms that charts over the steps show: all, if there are few; else the baseline, the
+  /// references, those that the study asks for, and the best ones.
   std::vector<const Arm*> curves() const;
 
   const std::string study_file, results_file;

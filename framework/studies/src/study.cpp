@@ -56,6 +56,7 @@ class StudyReader {
       study.axes.erase(study.axes.begin());
     }
     if (const Value* titles = root_.find("titles")) read_titles(*titles, study);
+    if (const Value* curves = root_.find("curves")) read_curves(*curves, study);
     read_metrics(study);
     if (const Value* margins = root_.find("equivalence")) study.equivalence = amounts(*margins);
     check_compared(study, study.equivalence, "equivalence");
@@ -105,6 +106,23 @@ class StudyReader {
       if (text.empty() || text != one_line(text, 80))
         problems_.add(member.value.mark, where, "is not a line of at most 80 characters");
     }
+  }
+
+  void read_curves(const Value& node, Study& study) {
+    const std::vector<std::string> variants = variants_of(study);
+    for (const Value& item : *items_of(node)) {
+      study.curves.push_back(text_of(item));
+      if (std::find(variants.begin(), variants.end(), text_of(item)) == variants.end())
+        problems_.add(
+            item.mark, "curves",
+            in_quotes(text_of(item)) + " is not an arm" + did_you_mean(text_of(item), variants));
+    }
+  }
+
+  static std::vector<std::string> variants_of(const Study& study) {
+    std::vector<std::string> variants;
+    for (const Arm& arm : study.arms) variants.push_back(arm.variant);
+    return variants;
   }
 
   void read_seeds(const Value& node, Study& study) {
@@ -202,8 +220,7 @@ class StudyReader {
                         StudySearch& search) {
     std::vector<Axis> taken = search.over;
     if (varied.has_levels) taken.push_back(varied.axes.front());
-    std::vector<std::string> variants;
-    for (const Arm& arm : study.arms) variants.push_back(arm.variant);
+    const std::vector<std::string> variants = variants_of(study);
     for (const Value::Member& member : *members_of(node)) {
       const std::string where = "search.arms." + member.key;
       if (std::find(variants.begin(), variants.end(), member.key) == variants.end()) {

@@ -534,6 +534,7 @@ nlohmann::json to_json(const StudyPlan& plan) {
           {"search", search_json(study)},
           {"seed_rule", study.seed_rule ? rule_json(*study.seed_rule) : Json()},
           {"equivalence", study.equivalence},
+          {"curves", study.curves},
           {"equal_privacy", study.equal_privacy},
           {"training_data_is_public", study.training_data_is_public},
           {"target_epsilon", common(plan,

@@ -132,6 +132,8 @@ Json properties() {
   title.update({{"minLength", 1}, {"maxLength", 80}});
   Json metrics = list_of(metric);
   metrics["uniqueItems"] = true;
+  Json curves = list_of(text());
+  curves.update({{"uniqueItems", true}, {"maxItems", 7}});
   return {
       {"study", described("The version of this format; write 1.", whole(1, 1))},
       {"name", described("Names the default directory studies/NAME; default: the file's name.",
@@ -167,6 +169,9 @@ Json properties() {
                            search(metric))},
       {"titles", described("What pages and charts call the keys that vary: {KEY: TEXT}.",
                            by_key(std::move(title)))},
+      {"curves", described("Arms that charts over the steps show besides the baseline, where not "
+                           "all fit.",
+                           std::move(curves))},
       {"equal_privacy", described("Whether all arms of a level have, and must have, one guarantee.",
                                   {{"type", "boolean"}, {"default", true}})},
       {"training_data_is_public",

@@ -104,6 +104,14 @@ TEST_CASE("the baseline is the first arm, a named one, or the one at a place", "
         Lines{"s.yaml:5:11: error: baseline: is '2+z', which is not an arm; did you mean '2+x'?"});
 }
 
+TEST_CASE("curves name arms, each once", "[study]") {
+  const std::string axes = "axes: {optimizer: [sgd, adam]}\n";
+  CHECK(study(kHead + axes + "curves: [adam]\n").curves == Lines{"adam"});
+  CHECK(problems_after_head(axes + "curves: [adm]\n") ==
+        Lines{"s.yaml:5:10: error: curves: 'adm' is not an arm; did you mean 'adam'?"});
+  CHECK(problems_after_head(axes + "curves: [adam, adam]\n").size() == 1);
+}
+
 TEST_CASE("levels come before the axes, and the baseline's variant is at each of them", "[study]") {
   const std::string levels = "levels: {privacy.target_epsilon: [1, 2]}\n";
   const std::string axes = "axes: {b: [x, y]}\n";

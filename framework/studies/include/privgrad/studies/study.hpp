@@ -108,6 +108,7 @@ struct Study {
   std::vector<Arm> arms;   ///< The grid, the last axis fastest, then the named ones; at least one.
   std::vector<std::size_t> baselines;  ///< Index of an arm, for each level; all of one variant.
   std::map<std::string, std::string> titles;  ///< Of keys, for pages and charts.
+  std::vector<std::string> curves;            ///< Variants that charts over the steps must show.
   /// At least one; all different. With a rule, the seeds so far.
   std::vector<std::uint64_t> seeds;
   std::optional<SeedRule> seed_rule;
