@@ -1,12 +1,18 @@
 #include "privgrad/host/trust.hpp"
 
+#include <grp.h>
+#include <pwd.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <deque>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,13 +23,54 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Whether a group has one member, this user: the group of the user's name that systems make with
+/// each account, and because of which they let users' files be writable by their group (umask 002).
+/// Only accounts of this machine are asked about: which of a network's accounts begin in the group
+/// cannot be found out.
+bool is_private_group(gid_t group, uid_t user) {
+  std::array<char, 65536> space{};
+  std::string name;
+  const std::unique_ptr<FILE, int (*)(FILE*)> accounts(std::fopen("/etc/passwd", "re"),
+                                                       std::fclose);
+  if (!accounts) return false;
+  struct passwd account {
+  }, *one = nullptr;
+  int end = 0;
+  while ((end = ::fgetpwent_r(accounts.get(), &account, space.data(), space.size(), &one)) == 0) {
+    if (one->pw_gid != group) continue;
+    if (one->pw_uid != user) return false;
+    name = one->pw_name;
+  }
+  if (end != ENOENT) return false;
+  struct group entry {
+  }, *found = nullptr;
+  if (name.empty() || ::getgrgid_r(group, &entry, space.data(), space.size(), &found) != 0 ||
+      found == nullptr || name != found->gr_name)
+    return false;
+  for (char** member = found->gr_mem; *member != nullptr; ++member)
+    if (name != *member) return false;
+  return true;
+}
+
+/// Whether an access list may let others in; its mask is what the group bits then show.
+bool may_have_access_list(const fs::path& part) {
+  for (const char* kind : {"system.posix_acl_access", "system.nfs4_acl"}) {
+    if (::lgetxattr(part.c_str(), kind, nullptr, 0) >= 0) return true;
+    if (errno != ENODATA && errno != ENOTSUP) return true;
+  }
+  return false;
+}
+
 /// The components of a path that others can change: anyone who can change one chooses our code.
 class Suspects {
  public:
   void look_at(const fs::path& part, const struct stat& info) {
     if (info.st_uid != 0 && info.st_uid != ::geteuid()) add(foreign_, part);
     const bool sticky_directory = S_ISDIR(info.st_mode) && (info.st_mode & S_ISVTX);
-    const bool writable = (info.st_mode & (S_IWGRP | S_IWOTH)) != 0;
+    const bool writable =
+        (info.st_mode & S_IWOTH) != 0 ||
+        ((info.st_mode & S_IWGRP) != 0 &&
+         (may_have_access_list(part) || !is_private_group(info.st_gid, info.st_uid)));
     // The mode of a link means nothing; a link is changed through its directory, which is checked.
     if (writable && !sticky_directory && !S_ISLNK(info.st_mode)) add(writable_, part);
   }

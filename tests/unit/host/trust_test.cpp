@@ -3,7 +3,10 @@
 #include "privgrad/host/trust.hpp"
 
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
+
+#include <cstdlib>
 
 #include "host_support.hpp"
 #include "open_file.hpp"
@@ -72,6 +75,11 @@ TEST_CASE("what others may write is refused, with the command that helps", "[tru
   const fs::path file = copy_plugin(kConstant, folder / "copy.privgrad.so");
   REQUIRE(refusal_of(dir.path(), file) == "");
   const auto who = GENERATE(fs::perms::group_write, fs::perms::others_write);
+  if (who == fs::perms::group_write) {
+    if (::geteuid() != 0) return;  // only root can give a file to a group of others
+    for (const fs::path& part : {dir.path(), folder, file})
+      REQUIRE(::chown(part.c_str(), static_cast<uid_t>(-1), 12345) == 0);
+  }
   SECTION("the file") {
     fs::permissions(file, who, fs::perm_options::add);
     CHECK_THAT(refusal_of(dir.path(), file),
@@ -96,6 +104,8 @@ TEST_CASE("what others may write is refused, with the command that helps", "[tru
   SECTION("the directory of a link on the way, from which the link can be turned") {
     const TempDir loose;
     fs::create_directory_symlink(folder, loose.path() / "way");
+    if (who == fs::perms::group_write)
+      REQUIRE(::chown(loose.path().c_str(), static_cast<uid_t>(-1), 12345) == 0);
     fs::permissions(loose.path(), who, fs::perm_options::add);
     CHECK_THAT(refusal_of(folder, loose.path() / "way/copy.privgrad.so"),
                ContainsSubstring("chmod go-w " + loose.path().string()));
@@ -108,6 +118,40 @@ TEST_CASE("what others may write is refused, with the command that helps", "[tru
     fs::permissions(file, who | fs::perms::sticky_bit, fs::perm_options::add);
     CHECK_THAT(refusal_of(dir.path(), file), ContainsSubstring("chmod go-w " + file.string()));
   }
+}
+
+// The independent source: /etc/passwd and /etc/group, read by awk.
+TEST_CASE("a group in which nobody else is may write, unless an access list lets others in",
+          "[trust][security]") {
+  const TempDir dir;
+  const fs::path file = copy_plugin(kConstant, dir.path() / "copy.privgrad.so");
+  struct stat info {};
+  REQUIRE(::stat(file.c_str(), &info) == 0);
+  fs::permissions(file, fs::perms::group_write, fs::perm_options::add);
+  const std::string gid = std::to_string(info.st_gid), uid = std::to_string(info.st_uid);
+  const bool is_private =
+      std::system(
+          ("awk -F: -v g=" + gid + " -v u=" + uid +
+           " 'FILENAME ~ /passwd/ && $4 == g {if ($3 == u) own = $1; else bad = 1}"
+           "  FILENAME ~ /group/ && $3 == g {if ($1 == own && ($4 == \"\" || $4 == own)) ok = 1}"
+           "  END {exit !(ok && !bad)}' /etc/passwd /etc/group")
+              .c_str()) == 0;
+  CHECK((refusal_of(dir.path(), file) == "") == is_private);
+
+  if (::geteuid() == 0) {
+    // A group without any member: who may come into it, nobody knows.
+    REQUIRE(::chown(file.c_str(), static_cast<uid_t>(-1), 12345) == 0);
+    CHECK_THAT(refusal_of(dir.path(), file), ContainsSubstring("chmod go-w"));
+    REQUIRE(::chown(file.c_str(), static_cast<uid_t>(-1), info.st_gid) == 0);
+  }
+  // Version 2; tag, permissions and id of: owner rw, user 12345 rw, group r, mask rw, others r.
+  const unsigned char list[] = {2,   0,   0,   0,  //
+                                1,   0,   6,   0,   255, 255, 255, 255, 2,   0,   6,   0,  57, 48,
+                                0,   0,   4,   0,   4,   0,   255, 255, 255, 255, 16,  0,  6,  0,
+                                255, 255, 255, 255, 32,  0,   4,   0,   255, 255, 255, 255};
+  if (::setxattr(file.c_str(), "system.posix_acl_access", list, sizeof list, 0) != 0)
+    PRIVGRAD_SKIP("this file system has no access lists");
+  CHECK_THAT(refusal_of(dir.path(), file), ContainsSubstring("chmod go-w"));
 }
 
 TEST_CASE("what belongs to a stranger is refused", "[trust][security]") {
