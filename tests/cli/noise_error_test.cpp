@@ -5,7 +5,7 @@
 #include <set>
 #include <span>
 
-#include "../report/page.hpp"
+#include "cli.hpp"
 #include "trials.hpp"
 
 // The manifest uses shuffled epochs under replace_one.
@@ -165,29 +165,6 @@ TEST_CASE("noise-error: the reduced tree needs a smoothness, and epochs in one o
   CHECK(reason({"--smoothness", "1"}).empty());
   CHECK(
       reason({"--set", "aggregator={kind: tree_reduced, momentum: 0.95, smoothness: 1}"}).empty());
-}
-
-TEST_CASE("noise-error writes a page with the table and a chart of every step") {
-  const Cli cli;
-  write_file(cli.dir() / "m.yaml", kManifest);
-  CHECK(cli({"noise-error", "m.yaml", "--report", "page.html"}).exit_code == 0);
-  const std::string page = read_file(cli.dir() / "page.html");
-  CHECK_THAT(page, ContainsSubstring("<table") && ContainsSubstring("variance reduction") &&
-                       ContainsSubstring("give --smoothness"));
-  // The chart's data: curves of 60 steps, with the numbers that --json prints.
-  const Json mechanisms =
-      Json::parse(cli({"noise-error", "m.yaml", "--json"}).out).at("mechanisms");
-  REQUIRE(chart_data(page).size() == 1);
-  const Json series = chart(page, "noise").at("series");
-  CHECK(series.size() == 3);
-  for (const Json& one : series) {
-    const auto is_it = [&](const Json& arm) { return arm.at("name") == one.at("name"); };
-    const auto arm = std::find_if(mechanisms.begin(), mechanisms.end(), is_it);
-    REQUIRE(arm != mechanisms.end());
-    REQUIRE(one.at("points").size() == 60);
-    for (std::size_t i = 0; i < 60; ++i)
-      CHECK(one.at("points").at(i) == Json({i + 1, arm->at("stddev").at(i)}));
-  }
 }
 
 // Noise is in units of the clip norm, so twice the clip norm means twice the noise.
