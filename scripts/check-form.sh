@@ -7,6 +7,7 @@
 #       docs/experiments) are exempt
 #     no listing in Markdown was wrapped like prose: no line of prose follows indented code directly, and none contains
 #       three blanks in a row
+#     README.md, which a newcomer reads whole, has at most 900 words
 #     headers begin with a line that says what they are for
 #     sources have at most 600 lines, or a comment "File length: ..." that gives the reason
 #     the names of the files in changes/ contain their kind
@@ -17,6 +18,9 @@ status=0
 
 git ls-files '*.cpp' '*.hpp' ':!examples/plugin_template' |
   xargs -r -P "$(nproc)" -n 80 clang-format-14 --dry-run --Werror || status=1
+
+words=$(wc -w <README.md)
+[ "$words" -le 900 ] || { echo "README.md: $words words, at most 900"; status=1; }
 
 git ls-files '*.hpp' ':!examples/plugin_template' | xargs awk '
   FNR == 1 && !/^\/\/ [^ ]/ { printf "%s: does not begin with a line on what it is for\n", FILENAME; bad = 1 }
