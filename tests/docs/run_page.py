@@ -5,7 +5,8 @@ usage: run_page.py RULES SOURCE BUILD PAGE...
 
 Fragments are the fenced and the indented blocks of a page. All shell fragments run in one shell, so
 that `cd` and `export` affect later ones; a manifest, a part of one, or a study is written to a file
-and checked. RULES (fragments.toml) says what is not run and why, what is run with a smaller
+and checked. A fragment that begins with a comment of a path of the repository quotes that file, whose
+lines it must have; `...` leaves some out. RULES (fragments.toml) says what is not run and why, what is run with a smaller
 setting, and what a page assumes. A fragment of an unknown kind, or a rule without a fragment, is an
 error.
 """
@@ -23,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 SHELL = re.compile(r"(privgrad|cmake|ctest|make|export|cd|[A-Z_]+=\S*|(build|bench|scripts|\.ci)/\S+)( |$)")
+QUOTE = re.compile(r"(?://|#) ((?:framework|plugins|examples)/\S+)$")
 YAML = re.compile(r"[a-z_]+:( |$)")
 RULE_KEYS = {"page", "begins", "not_run", "as", "replace", "before", "command", "base", "set", "file", "frame", "key"}
 
@@ -66,9 +68,12 @@ def fragments_of(page, text):
 
 
 def kind_of(fragment):
-    """The kind of a fragment: shell, manifest, section, component, study, output, cpp, file; None if unknown."""
+    """The kind of a fragment: shell, manifest, section, component, study, output, cpp, file,
+    quote; None if unknown."""
     if "as" in fragment.rule:
         return fragment.rule["as"]
+    if QUOTE.match(fragment.first_line):
+        return "quote"
     if fragment.language in ("", "sh") and SHELL.match(fragment.first_line):
         return "shell"
     if fragment.language == "yaml" or (fragment.language == "" and YAML.match(fragment.first_line)):
@@ -88,6 +93,23 @@ def with_section(base, section):
         if keep:
             kept.append(line)
     return "\n".join(kept) + "\n" + section + "\n"
+
+
+def quote_problems(fragment, source):
+    """What a quoting fragment says that its file does not say, in the order of the file."""
+    name = QUOTE.match(fragment.first_line)[1]
+    if not (source / name).is_file():
+        return [f"{fragment.place}: {name} does not exist"]
+    lines = [line.strip() for line in (source / name).read_text().splitlines()]
+    at = 0
+    for part in re.split(r"^\s*\.\.\.\s*$", fragment.text.split("\n", 1)[1], flags=re.MULTILINE):
+        quoted = [line.strip() for line in part.strip("\n").splitlines()]
+        found = [i for i in range(at, len(lines)) if lines[i:i + len(quoted)] == quoted]
+        if not quoted or not found:
+            return [f"{fragment.place}: {name} no longer has, after line {at}, the lines that begin with "
+                    f"'{(quoted or [''])[0]}'"]
+        at = found[0] + len(quoted)
+    return []
 
 
 class Page:
@@ -198,7 +220,9 @@ def main():
     problems = attach_rules(fragments, rules, pages)
     problems += [f"{rules_file.name} has a rule for {rule['page']}, which does not exist"
                  for rule in rules if not list(source.glob(rule["page"]))]
-    to_run = [f for f in fragments if "not_run" not in f.rule]
+    quotes = [f for f in fragments if kind_of(f) == "quote"]
+    problems += [problem for quote in quotes for problem in quote_problems(quote, source)]
+    to_run = [f for f in fragments if "not_run" not in f.rule and f not in quotes]
     if not problems and to_run:
         with tempfile.TemporaryDirectory(prefix="privgrad-docs-") as folder:
             scratch = Path(folder)
@@ -215,7 +239,7 @@ def main():
     for fragment in fragments:
         if "not_run" in fragment.rule:
             print(f"{fragment.place}: not run: {fragment.rule['not_run']}")
-    print(f"{len(to_run)} of {len(fragments)} fragments run")
+    print(f"{len(to_run)} of {len(fragments)} fragments run, {len(quotes)} quotes compared")
     return 1 if problems else 0
 
 
