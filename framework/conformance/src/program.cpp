@@ -1,256 +1,17 @@
-// File length: all rules of one kind, which share the passes that they compare.
-
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <iterator>
 #include <limits>
-#include <map>
-#include <numeric>
-#include <type_traits>
-#include <utility>
-#include <variant>
 
 #include "inputs.hpp"
+#include "network_definition.hpp"
 #include "privgrad/row_evaluations.hpp"
 #include "program_inputs.hpp"
 #include "rules.hpp"
 
 namespace privgrad::testing {
 namespace {
-
-// ---------------------------------------------------------------------------------------------
-// The definitions in network.hpp, in double and as plainly as they are written there.
-
-double activated(ActivationKind kind, double x) {
-  switch (kind) {
-    case ActivationKind::relu:
-      return std::max(0.0, x);
-    case ActivationKind::tanh:
-      return std::tanh(x);
-    case ActivationKind::sigmoid:
-      return 1.0 / (1.0 + std::exp(-x));
-    case ActivationKind::gelu:
-      return x * std::erfc(-x / std::sqrt(2.0)) / 2.0;
-  }
-  return 0.0;
-}
-
-/// The arguments of a layer's definition: its input, of this shape, and its parameters.
-struct LayerInput {
-  std::vector<double> values;
-  Shape shape;
-  std::span<const float> parameters;
-
-  double parameter(std::size_t i) const { return static_cast<double>(parameters[i]); }
-  std::size_t channels() const { return shape.size() == 3 ? shape[2] : 1; }
-  /// Pixel (row, column) of an image, 0 outside it.
-  double pixel(std::ptrdiff_t row, std::ptrdiff_t column, std::size_t channel) const {
-    if (row < 0 || column < 0 || row >= static_cast<std::ptrdiff_t>(shape[0]) ||
-        column >= static_cast<std::ptrdiff_t>(shape[1])) {
-      return 0.0;
-    }
-    const auto place = static_cast<std::size_t>(row) * shape[1] + static_cast<std::size_t>(column);
-    return values[place * channels() + channel];
-  }
-};
-
-using Values = std::vector<double>;
-
-Values defined(const Dense& layer, const LayerInput& in, const Shape&) {
-  const std::size_t inputs = layer.per_place ? in.shape.back() : in.values.size();
-  Values out;
-  for (std::size_t at = 0; at < in.values.size(); at += inputs) {
-    for (std::size_t unit = 0; unit < layer.units; ++unit) {
-      double sum = in.parameter(layer.units * inputs + unit);
-      for (std::size_t i = 0; i < inputs; ++i)
-        sum += in.parameter(unit * inputs + i) * in.values[at + i];
-      out.push_back(sum);
-    }
-  }
-  return out;
-}
-
-Values defined(const Activation& layer, const LayerInput& in, const Shape&) {
-  Values out = in.values;
-  for (double& value : out) value = activated(layer.kind, value);
-  return out;
-}
-
-std::ptrdiff_t place(std::size_t index, std::size_t stride, std::size_t offset,
-                     std::size_t padding) {
-  return static_cast<std::ptrdiff_t>(index * stride + offset) -
-         static_cast<std::ptrdiff_t>(padding);
-}
-
-Values defined(const Conv2d& layer, const LayerInput& in, const Shape& shape) {
-  const std::size_t biases = layer.channels * layer.kernel * layer.kernel * in.channels();
-  Values out;
-  for (std::size_t i = 0; i < shape[0]; ++i) {
-    for (std::size_t j = 0; j < shape[1]; ++j) {
-      for (std::size_t c = 0; c < layer.channels; ++c) {
-        double sum = in.parameter(biases + c);
-        for (std::size_t u = 0; u < layer.kernel; ++u) {
-          for (std::size_t v = 0; v < layer.kernel; ++v) {
-            for (std::size_t k = 0; k < in.channels(); ++k) {
-              const std::size_t weight =
-                  ((c * layer.kernel + u) * layer.kernel + v) * in.channels() + k;
-              sum += in.parameter(weight) * in.pixel(place(i, layer.stride, u, layer.padding),
-                                                     place(j, layer.stride, v, layer.padding), k);
-            }
-          }
-        }
-        out.push_back(sum);
-      }
-    }
-  }
-  return out;
-}
-
-Values defined(const Pool& layer, const LayerInput& in, const Shape& shape) {
-  Values out;
-  for (std::size_t i = 0; i < shape[0]; ++i) {
-    for (std::size_t j = 0; j < shape[1]; ++j) {
-      for (std::size_t k = 0; k < in.channels(); ++k) {
-        double top = -std::numeric_limits<double>::infinity();
-        double sum = 0.0;
-        for (std::size_t u = 0; u < layer.window; ++u) {
-          for (std::size_t v = 0; v < layer.window; ++v) {
-            const double x =
-                in.pixel(place(i, layer.stride, u, 0), place(j, layer.stride, v, 0), k);
-            top = std::max(top, x);
-            sum += x;
-          }
-        }
-        const auto area = static_cast<double>(layer.window * layer.window);
-        out.push_back(layer.kind == PoolKind::max ? top : sum / area);
-      }
-    }
-  }
-  return out;
-}
-
-Values defined(const Flatten&, const LayerInput& in, const Shape&) { return in.values; }
-
-/// `group_of(i)` names the values that are normalised together with value i.
-Values normalised(const LayerInput& in, double epsilon,
-                  const std::function<std::size_t(std::size_t)>& group_of) {
-  std::map<std::size_t, std::vector<std::size_t>> groups;
-  for (std::size_t i = 0; i < in.values.size(); ++i) groups[group_of(i)].push_back(i);
-  const std::size_t channels = in.shape.back();
-  Values out(in.values.size());
-  for (const auto& [group, members] : groups) {
-    const auto count = static_cast<double>(members.size());
-    double mean = 0.0;
-    for (const std::size_t i : members) mean += in.values[i] / count;
-    double variance = 0.0;
-    for (const std::size_t i : members) variance += std::pow(in.values[i] - mean, 2.0) / count;
-    for (const std::size_t i : members) {
-      out[i] = (in.values[i] - mean) / std::sqrt(variance + epsilon) * in.parameter(i % channels) +
-               in.parameter(channels + i % channels);
-    }
-  }
-  return out;
-}
-
-Values defined(const GroupNorm& layer, const LayerInput& in, const Shape&) {
-  const std::size_t channels = in.shape.back();
-  return normalised(in, layer.epsilon,
-                    [&](std::size_t i) { return i % channels / (channels / layer.groups); });
-}
-
-Values defined(const LayerNorm& layer, const LayerInput& in, const Shape&) {
-  return normalised(in, layer.epsilon, [&](std::size_t i) { return i / in.shape.back(); });
-}
-
-Values defined(const Embedding& layer, const LayerInput& in, const Shape&) {
-  Values out;
-  for (const double token : in.values) {
-    for (std::size_t i = 0; i < layer.width; ++i) {
-      out.push_back(in.parameter(static_cast<std::size_t>(token) * layer.width + i));
-    }
-  }
-  return out;
-}
-
-/// \param in  the direct input, with the parameters of the projection.
-/// \param earlier  the added value.
-Values defined(const Shortcut& layer, const LayerInput& in, const LayerInput& earlier,
-               const Shape& shape) {
-  Values out = in.values;
-  Values added = earlier.values;
-  if (const auto projection = projection_of(layer, in.shape, earlier.shape))
-    added = defined(*projection, {earlier.values, earlier.shape, in.parameters}, shape);
-  std::transform(out.begin(), out.end(), added.begin(), out.begin(), std::plus<>());
-  return out;
-}
-
-Values outputs(const Network& network, std::span<const float> parameters,
-               std::span<const float> features) {
-  const std::vector<Shape> shapes = layer_shapes(network);
-  const std::vector<std::size_t> sizes = layer_parameters(network);
-  std::vector<LayerInput> entering{{{features.begin(), features.end()}, shapes[0], {}}};
-  for (std::size_t i = 0; i < network.layers.size(); ++i) {
-    LayerInput& in = entering.back();
-    in.parameters = parameters.first(sizes[i]);
-    parameters = parameters.subspan(in.parameters.size());
-    const Shape& shape = shapes[i + 1];
-    const auto output = [&](const auto& layer) {
-      if constexpr (std::is_same_v<decltype(layer), const Shortcut&>)
-        return defined(layer, in, entering[i - layer.over], shape);
-      else
-        return defined(layer, in, shape);
-    };
-    entering.push_back({std::visit(output, network.layers[i]), shape, {}});
-  }
-  return entering.back().values;
-}
-
-double loss_of(const Network& network, const std::vector<double>& output, double target) {
-  const auto label = static_cast<std::size_t>(std::max(0.0, target));
-  switch (network.loss) {
-    case Loss::cross_entropy: {
-      const double top = *std::max_element(output.begin(), output.end());
-      double sum = 0.0;
-      for (const double value : output) sum += std::exp(value - top);
-      return std::log(sum) + top - output[label];
-    }
-    case Loss::squared: {
-      double sum = 0.0;
-      for (std::size_t i = 0; i < output.size(); ++i) {
-        const bool real = network.input.classes == 0;
-        const double wanted = real ? target : (i == label ? 1.0 : 0.0);
-        sum += (output[i] - wanted) * (output[i] - wanted);
-      }
-      return 0.5 * sum;
-    }
-    case Loss::logistic:
-      return std::log1p(std::exp(label == 1 ? -output[0] : output[0]));
-  }
-  return 0.0;
-}
-
-bool is_correct(const Network& network, const std::vector<double>& output, double target) {
-  if (network.input.classes == 0) return false;
-  const auto label = static_cast<std::size_t>(target);
-  if (output.size() == 1) return (output[0] > 0.0) == (label == 1);
-  return static_cast<std::size_t>(std::max_element(output.begin(), output.end()) -
-                                  output.begin()) == label;
-}
-
-Evaluation defined(const Network& network, std::span<const float> parameters,
-                   const Examples& examples) {
-  Evaluation sum;
-  for (std::size_t row = 0; row < examples.rows(); ++row) {
-    const auto output = outputs(network, parameters, examples.one(row).features);
-    const auto target = static_cast<double>(examples.targets[row]);
-    sum.loss += loss_of(network, output, target);
-    sum.correct += is_correct(network, output, target) ? 1 : 0;
-  }
-  return sum;
-}
-
-// ---------------------------------------------------------------------------------------------
 
 /// d loss / d parameter by a central difference of this width; parameters are floats, so the actual
 /// width is the difference of the rounded parameters.
@@ -359,7 +120,8 @@ void require_defined_loss(Program& program, const Network& network) {
   const std::vector<float> parameters = parameters_for(network);
   program.load_parameters(parameters);
   const Evaluation given = program.evaluate(examples.all());
-  const Evaluation wanted = defined(network, parameters, examples);
+  const Evaluation wanted =
+      defined_evaluation(network, defined_outputs(network, parameters, examples), examples.targets);
   require(close(given.loss, wanted.loss, 1e-4),
           "in " + text_of(network) + ", the loss is " + format_number(given.loss) +
               ", by definition it is " + format_number(wanted.loss));
@@ -477,15 +239,8 @@ void require_outputs_of_the_loss(Program& program, const Network& network) {
   const Examples examples = examples_for(network, 70);
   program.load_parameters(parameters_for(network));
   const std::vector<float> given = outputs_of(program, network, examples.features, examples.rows());
-  const std::size_t width = output_count(network);
-  Evaluation sum;
-  for (std::size_t row = 0; row < examples.rows(); ++row) {
-    const auto begin = given.begin() + static_cast<std::ptrdiff_t>(row * width);
-    const Values output(begin, begin + static_cast<std::ptrdiff_t>(width));
-    const auto target = static_cast<double>(examples.targets[row]);
-    sum.loss += loss_of(network, output, target);
-    sum.correct += is_correct(network, output, target) ? 1 : 0;
-  }
+  const Evaluation sum =
+      defined_evaluation(network, {given.begin(), given.end()}, examples.targets);
   const Evaluation evaluation = program.evaluate(examples.all());
   require(close(sum.loss, evaluation.loss, 1e-4) && sum.correct == evaluation.correct,
           "in " + text_of(network) + ", the loss of outputs() is " + format_number(sum.loss) +

@@ -1,0 +1,207 @@
+#include "network_definition.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+#include <variant>
+#include <xtensor/xadapt.hpp>
+#include <xtensor/xarray.hpp>
+#include <xtensor/xmanipulation.hpp>
+#include <xtensor/xmath.hpp>
+#include <xtensor/xsort.hpp>
+#include <xtensor/xview.hpp>
+
+namespace privgrad::testing {
+namespace {
+
+using Tensor = xt::xarray<double>;
+
+/// The parameters of the layers, which take theirs one after the other.
+class Parameters {
+ public:
+  explicit Parameters(std::span<const float> values) : values_(values) {}
+
+  Tensor next(const Shape& shape) {
+    Tensor block(shape);
+    std::copy_n(values_.begin(), block.size(), block.begin());
+    values_ = values_.subspan(block.size());
+    return block;
+  }
+
+ private:
+  std::span<const float> values_;
+};
+
+Tensor reshaped(Tensor x, const Shape& shape) {
+  x.reshape(shape);
+  return x;
+}
+
+Tensor defined(const Dense& layer, const Tensor& x, const Shape&, Parameters& parameters) {
+  const std::size_t inputs = layer.per_place ? x.shape().back() : x.size();
+  const Tensor w = parameters.next({layer.units, inputs});
+  const Tensor b = parameters.next({layer.units});
+  return xt::sum(w * reshaped(x, {x.size() / inputs, 1, inputs}), {2}) + b;
+}
+
+Tensor defined(const Activation& layer, const Tensor& x, const Shape&, Parameters&) {
+  switch (layer.kind) {
+    case ActivationKind::relu:
+      return xt::maximum(x, 0.0);
+    case ActivationKind::tanh:
+      return xt::tanh(x);
+    case ActivationKind::sigmoid:
+      return 1.0 / (1.0 + xt::exp(-x));
+    case ActivationKind::gelu:
+      return x * xt::erfc(-x / std::sqrt(2.0)) / 2.0;
+  }
+  return {};
+}
+
+/// \returns the image as [height, width, channels], with zeros on every side.
+Tensor padded(const Tensor& x, std::size_t zeros) {
+  const std::size_t height = x.shape(0), width = x.shape(1);
+  Tensor image =
+      xt::zeros<double>(Shape{height + 2 * zeros, width + 2 * zeros, x.size() / (height * width)});
+  xt::view(image, xt::range(zeros, zeros + height), xt::range(zeros, zeros + width)) =
+      reshaped(x, {height, width, image.shape(2)});
+  return image;
+}
+
+/// Writes formula(window) into the channels of every place of an image of this shape.
+template <class Formula>
+Tensor at_windows(const Tensor& x, std::size_t size, std::size_t stride, const Shape& shape,
+                  const Formula& formula) {
+  Tensor y(shape);
+  y.reshape({shape[0], shape[1], y.size() / (shape[0] * shape[1])});
+  for (std::size_t i = 0; i < shape[0]; ++i) {
+    for (std::size_t j = 0; j < shape[1]; ++j) {
+      const Tensor window = xt::view(x, xt::range(i * stride, i * stride + size),
+                                     xt::range(j * stride, j * stride + size));
+      xt::view(y, i, j) = formula(window);
+    }
+  }
+  return y;
+}
+
+Tensor defined(const Conv2d& layer, const Tensor& input, const Shape& shape,
+               Parameters& parameters) {
+  const Tensor x = padded(input, layer.padding);
+  const Tensor w = parameters.next({layer.channels, layer.kernel, layer.kernel, x.shape(2)});
+  const Tensor b = parameters.next({layer.channels});
+  return at_windows(x, layer.kernel, layer.stride, shape, [&](const Tensor& window) -> Tensor {
+    return xt::sum(w * window, {1, 2, 3}) + b;
+  });
+}
+
+Tensor defined(const Pool& layer, const Tensor& x, const Shape& shape, Parameters&) {
+  return at_windows(padded(x, 0), layer.window, layer.stride, shape,
+                    [&](const Tensor& window) -> Tensor {
+                      if (layer.kind == PoolKind::max) return xt::amax(window, {0, 1});
+                      return xt::mean(window, {0, 1});
+                    });
+}
+
+Tensor defined(const Flatten&, const Tensor& x, const Shape&, Parameters&) { return x; }
+
+/// Normalises the numbers along these axes together; the channels are the last extent of `shape`.
+Tensor normalised(const Tensor& x, const std::vector<std::size_t>& axes, double epsilon,
+                  const Shape& shape, Parameters& parameters) {
+  const Tensor weight = parameters.next({shape.back()});
+  const Tensor bias = parameters.next({shape.back()});
+  const Tensor mean = xt::mean(x, axes, xt::keep_dims);
+  const Tensor variance = xt::mean(xt::square(x - mean), axes, xt::keep_dims);
+  return reshaped((x - mean) / xt::sqrt(variance + epsilon), shape) * weight + bias;
+}
+
+Tensor defined(const GroupNorm& layer, const Tensor& x, const Shape& shape,
+               Parameters& parameters) {
+  const std::size_t channels = shape.back();
+  return normalised(reshaped(x, {x.size() / channels, layer.groups, channels / layer.groups}),
+                    {0, 2}, layer.epsilon, shape, parameters);
+}
+
+Tensor defined(const LayerNorm& layer, const Tensor& x, const Shape& shape,
+               Parameters& parameters) {
+  return normalised(x, {shape.size() - 1}, layer.epsilon, shape, parameters);
+}
+
+Tensor defined(const Embedding& layer, const Tensor& x, const Shape&, Parameters& parameters) {
+  const Tensor w = parameters.next({layer.vocabulary, layer.width});
+  return xt::view(w, xt::keep(std::vector<std::size_t>(x.begin(), x.end())));
+}
+
+/// \param earlier  the added value, which is projected if the layer has parameters.
+Tensor defined(const Shortcut& layer, const Tensor& x, const Tensor& earlier, const Shape& shape,
+               Parameters& parameters) {
+  const auto projection =
+      projection_of(layer, shape, {earlier.shape().begin(), earlier.shape().end()});
+  return x + (projection ? defined(*projection, earlier, shape, parameters) : earlier);
+}
+
+Tensor outputs_of_one(const Network& network, Parameters parameters,
+                      std::span<const float> features) {
+  const std::vector<Shape> shapes = layer_shapes(network);
+  std::vector<Tensor> values{Parameters(features).next(shapes[0])};  // each layer's input
+  for (std::size_t i = 0; i < network.layers.size(); ++i) {
+    const Shape& shape = shapes[i + 1];
+    const auto output = [&](const auto& layer) {
+      if constexpr (std::is_same_v<decltype(layer), const Shortcut&>)
+        return defined(layer, values.back(), values[i - layer.over], shape, parameters);
+      else
+        return defined(layer, values.back(), shape, parameters);
+    };
+    values.push_back(reshaped(std::visit(output, network.layers[i]), shape));
+  }
+  return values.back();
+}
+
+double loss_of(const Network& network, const Tensor& y, double target) {
+  const auto label = static_cast<std::size_t>(std::max(0.0, target));
+  switch (network.loss) {
+    case Loss::cross_entropy: {
+      const double top = xt::amax(y)();
+      return std::log(xt::sum(xt::exp(y - top))()) + top - y(label);
+    }
+    case Loss::squared: {
+      Tensor wanted = xt::full_like(y, network.input.classes == 0 ? target : 0.0);
+      if (network.input.classes > 0) wanted(label) = 1.0;
+      return 0.5 * xt::sum(xt::square(y - wanted))();
+    }
+    case Loss::logistic:
+      return std::log1p(std::exp(label == 1 ? -y(0) : y(0)));
+  }
+  return 0.0;
+}
+
+bool is_correct(const Network& network, const Tensor& y, double target) {
+  if (network.input.classes == 0) return false;
+  const auto label = static_cast<std::size_t>(target);
+  return (y.size() == 1 ? static_cast<std::size_t>(y(0) > 0.0) : xt::argmax(y)()) == label;
+}
+
+}  // namespace
+
+std::vector<double> defined_outputs(const Network& network, std::span<const float> parameters,
+                                    const Examples& examples) {
+  std::vector<double> all;
+  for (std::size_t row = 0; row < examples.rows(); ++row) {
+    const Tensor y = outputs_of_one(network, Parameters(parameters), examples.one(row).features);
+    all.insert(all.end(), y.begin(), y.end());
+  }
+  return all;
+}
+
+Evaluation defined_evaluation(const Network& network, const std::vector<double>& outputs,
+                              const std::vector<float>& targets) {
+  const Tensor all = xt::adapt(outputs, Shape{targets.size(), output_count(network)});
+  Evaluation sum;
+  for (std::size_t row = 0; row < targets.size(); ++row) {
+    const Tensor y = xt::view(all, row);
+    sum.loss += loss_of(network, y, static_cast<double>(targets[row]));
+    sum.correct += is_correct(network, y, static_cast<double>(targets[row])) ? 1 : 0;
+  }
+  return sum;
+}
+
+}  // namespace privgrad::testing
