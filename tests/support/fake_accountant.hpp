@@ -8,7 +8,7 @@
 
 /// Every Gaussian release costs 1 / noise_multiplier^2, and epsilon is their sum: simple enough to
 /// check by hand, but not a proof of anything.
-class CountingAccountant final : public privgrad::Accountant {
+class CountingAccountant : public privgrad::Accountant {
  public:
   explicit CountingAccountant(privgrad::BoundKind bound = privgrad::BoundKind::upper)
       : bound_(bound) {}

@@ -2,24 +2,11 @@
 #pragma once
 
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "house_plugins.hpp"
-#include "privgrad/plugin.hpp"
-
-/// Offers a component of the test, without parameters, as a plugin would.
-template <class Interface, class Impl>
-privgrad::Factory offer(std::string name, std::vector<std::string> traits = {}) {
-  privgrad::Registrar registrar;
-  registrar.add<Interface, Impl>({.name = std::move(name),
-                                  .summary = "Of this test.",
-                                  .reference = "none",
-                                  .params = {},
-                                  .traits = std::move(traits)});
-  return registrar.factories().front();
-}
+#include "offer.hpp"
 
 /// A catalog of the built-in components plus these.
 inline privgrad::Catalog house_with(std::vector<privgrad::Factory> factories) {
