@@ -8,9 +8,12 @@ clone and on the site. The site therefore has the same paths: this script copies
 and everything to which they link, directly or indirectly, and nothing else. A link to a folder
 leads to its README.md, or to a list of its files. Two pages are generated from sources: that of the
 Python package from its docstrings, and that of the SDK from its headers, by Doxygen if it is
-installed.
+installed. Notebooks become pages, and code without a language gets that of its first line. The link
+to the repository is PRIVGRAD_REPOSITORY, or the address of git's `origin`. What scripts write below
+a page of experiments is folded.
 """
 
+import json
 import os
 import pathlib
 import re
@@ -24,7 +27,12 @@ BEGINNINGS = ["README.md", "docs", "scripts/iframe-worker.js"]
 MODULES = ["privgrad", "privgrad.sklearn", "privgrad.torch", "privgrad.flower",
            "privgrad.federated", "privgrad.prototypes", "privgrad.trackers"]
 HEADERS = pathlib.PurePosixPath("framework/sdk/include/privgrad")
+WRITTEN = "<!-- Below, scripts/study-page.sh writes what the studies found. Above, a person does. -->"
+NOTEBOOK = re.compile(r"\]\(([^)\s#:]+)\.ipynb\)")
 LINK = re.compile(r"\]\(([^)\s#]+)(#[^)\s]*)?\)")
+SHELL = re.compile(r"(privgrad|cmake|ctest|make|export|cd|git|pip|python3|apt-get|mpirun|srun|sed|cat|for"
+                   r"|docker|[A-Z_]+=\S*|(build|bench|scripts|tests|examples|\.ci)/\S+)( |$)")
+YAML = re.compile(r"(- )?[\"a-z_.]+:( |$)")
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 
 
@@ -79,6 +87,77 @@ def with_folders_as_files(page, text, folders):
     return LINK.sub(replaced, text)
 
 
+def language_of(code):
+    first = next((line for line in code if line.strip()), "").strip()
+    if SHELL.match(first):
+        return "sh"
+    if YAML.match(first) and ": error:" not in first:
+        return "yaml"
+    return "c++" if first.startswith(("///", "//", "#include", "struct ", "class ")) else "text"
+
+
+def with_languages(text):
+    """A page whose code is fenced, and names its language."""
+    out, lines, at = [], text.split("\n"), 0
+    while at < len(lines):
+        fence = re.match(r"( *)```(.*)$", lines[at])
+        if fence:
+            end = next(i for i in range(at + 1, len(lines)) if lines[i].strip() == "```")
+            language = fence[2] or language_of(lines[at + 1:end])
+            out += [f"{fence[1]}```{language}", *lines[at + 1:end + 1]]
+            at = end + 1
+        elif lines[at].startswith("    ") and (not out or not out[-1].strip()) and not in_list(out):
+            end = at
+            while end < len(lines) and (lines[end].startswith("    ") or not lines[end].strip()):
+                end += 1
+            code = [line[4:] for line in lines[at:end]]
+            while not code[-1].strip():
+                code.pop()
+            out += [f"```{language_of(code)}", *code, "```", ""]
+            at = end
+        else:
+            out.append(lines[at])
+            at += 1
+    return "\n".join(out)
+
+
+def in_list(lines):
+    """Whether the last paragraph is of a list, whose continuation is indented, too."""
+    for line in reversed(lines):
+        if line.strip():
+            return bool(re.match(r" *([-*]|\d+\.) ", line)) or line.startswith("  ")
+    return False
+
+
+def with_folded_studies(text):
+    """A page of experiments whose studies, which a script wrote, open one by one."""
+    if WRITTEN not in text:
+        return text
+    head, studies = text.split(WRITTEN, 1)
+    parts = re.split(r"^## (.+)$", studies, flags=re.MULTILINE)
+    return head + "## Studies\n\nEach opens, with its figures and tables.\n\n" + "".join(
+        f'<details class="study" markdown="1"><summary>{name}</summary>\n\n## {name}\n{study}\n</details>\n\n'
+        for name, study in zip(parts[1::2], parts[2::2]))
+
+
+def page_of_notebook(file):
+    """The cells of a notebook as a page."""
+    text = ""
+    for cell in json.loads((ROOT / file).read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"]).rstrip()
+        text += f"{source}\n\n" if cell["cell_type"] == "markdown" else f"```python\n{source}\n```\n\n"
+    return text
+
+
+def repository():
+    """The address for the link to the repository; "" if there is none that a browser opens."""
+    address = os.environ.get("PRIVGRAD_REPOSITORY")
+    if address is None:
+        asked = subprocess.run(["git", "remote", "get-url", "origin"], cwd=ROOT, text=True, capture_output=True)
+        address = re.sub(r"^git@([^:]+):", r"https://\1/", asked.stdout.strip()).removesuffix(".git")
+    return address if address.startswith("https://") else ""
+
+
 def list_of(folder, files):
     names = sorted({file.relative_to(folder).parts[0] for file in files
                     if file.is_relative_to(folder)})
@@ -93,7 +172,11 @@ def stage(place):
         to.parent.mkdir(parents=True, exist_ok=True)
         if file.suffix == ".md":
             text = (ROOT / file).read_text(encoding="utf-8")
-            to.write_text(with_folders_as_files(file, text, folders), encoding="utf-8")
+            text = with_languages(with_folders_as_files(file, text, folders))
+            text = with_folded_studies(text)
+            to.write_text(NOTEBOOK.sub(r"](\1.md)", text), encoding="utf-8")
+        elif file.suffix == ".ipynb":
+            to.with_suffix(".md").write_text(page_of_notebook(file), encoding="utf-8")
         else:
             shutil.copyfile(ROOT / file, to)
     for folder in folders:
@@ -165,7 +248,8 @@ def main():
         build = subprocess.run(
             [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file",
              str(ROOT / "mkdocs.yml"), "--site-dir", os.path.abspath(sys.argv[1])],
-            env={**os.environ, "PRIVGRAD_SITE_PAGES": pages, "NO_MKDOCS_2_WARNING": "1"})
+            env={**os.environ, "PRIVGRAD_SITE_PAGES": pages, "PRIVGRAD_REPOSITORY": repository(),
+                 "NO_MKDOCS_2_WARNING": "1"})
     sys.exit(build.returncode)
 
 

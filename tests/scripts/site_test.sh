@@ -23,12 +23,18 @@ expect "it searches without a network" "$(ls "$place/site/search")" '^search_ind
 expect "no page has a script from elsewhere" \
   "$(grep -rlE '<script[^>]*src="?(https?:)?//' --include='*.html' "$place/site" || echo none)" '^none$'
 if command -v chromium >/dev/null; then
-  found=$(timeout 90 chromium --headless=new --no-sandbox --disable-gpu --user-data-dir="$place/browser" \
-    --virtual-time-budget=8000 --dump-dom "file://$place/site/docs/faq.html?q=clip" 2>/dev/null)
-  expect "pages that are opened as files can be searched" "$found" '[0-9]+ matching documents'
+  for term in transformer lstm resnet imbalance encoding 'free text' 'batch size' Opacus; do
+    found=$(timeout 90 chromium --headless=new --no-sandbox --disable-gpu --user-data-dir="$place/browser" \
+      --virtual-time-budget=8000 --dump-dom "file://$place/site/docs/faq.html?q=${term// /%20}" 2>/dev/null)
+    expect "pages that are opened as files can be searched for $term" "$found" '[0-9]+ matching document'
+  done
 else
   echo "chromium is not installed: the search is not tried"
 fi
+
+expect "a notebook is a page" "$(ls "$place/site/docs/notebooks")" '^quickstart\.html$'
+expect "studies are folded, and keep their anchors" \
+  "$(grep -A1 '^<summary>at-size</summary>' "$place/site/docs/experiments/tran2022.html")" '^<h2 id="at-size">'
 
 # A small repository with the same script.
 mkdir -p "$place/small/docs" "$place/small/scripts" "$place/small/src"
@@ -38,11 +44,15 @@ cd "$place/small"
 git init -q
 echo 'int x;' >src/x.cpp
 printf '# Begin\n\n[a page](docs/a.md#here), [its source](src/x.cpp), [a folder](src/)\n' >README.md
-printf '# A\n\n## Here\n\n    [code](is-no-link.md)\n' >docs/a.md
+printf '# A\n\n## Here\n\n    [code](is-no-link.md)\n\n1. item\n\n    its second paragraph\n\ntext\n\n    privgrad run a # b\n' >docs/a.md
 git add -A
 build() { "$python" scripts/site.py "$place/small/site" 2>&1 && echo built; }
 expect "what pages link to is there" "$(build && ls site/src)" '^x\.cpp$'
 expect "a folder is a list of its files" "$(cat site/src/README.html site/src/index.html 2>/dev/null)" 'x\.cpp'
+expect "code has the language of its first line" "$(cat site/docs/a.html)" '<span class="c1"># b</span>'
+expect "a paragraph of a list is no code" "$(cat site/docs/a.html)" '<p>its second paragraph</p>'
+expect "without an address there is no link to a repository" "$(grep -c md-source__repository site/index.html)" '^0$'
+expect "an address is linked" "$(PRIVGRAD_REPOSITORY=https://example.org/p build >/dev/null; cat site/index.html)" 'https://example.org/p'
 echo '[nowhere](b.md)' >>docs/a.md
 expect "a link to no file is named" "$(build)" "docs/a.md.*'b.md'"
 printf '# A\n' >docs/a.md
