@@ -72,7 +72,7 @@ void check_run(const fs::path& run, const Json& kept) {
   CHECK_NOTHROW(report::page(run));
   if (!kept.contains("predict")) return;
   CHECK(prediction_of(run, kept.at("points")) == kept.at("predict"));
-  CHECK(Json(paragraphs(report::statement(run))) == kept.at("report"));
+  CHECK(Json(paragraphs(report::statement(run, "text"))) == kept.at("report"));
 }
 
 /// The folders of the archive; related ones are in one test.

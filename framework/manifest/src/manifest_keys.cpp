@@ -149,6 +149,28 @@ ParamSpec report_key() {
       .optional();
 }
 
+ParamSpec deployment_key() {
+  const auto fact = [](const char* name, const char* doc) {
+    return param::text(name, doc).optional();
+  };
+  return param::object(
+             "deployment",
+             "What only people know of the model's use, for privgrad report --statement --as "
+             "registry. It is shown as it is written, and changes nothing of the run.",
+             {fact("name", "The product that the model is for; default: the run's name."),
+              param::list("curators", "Who holds the data.", param::text("curator", "")).optional(),
+              fact("intended_use", "What the model is used for."),
+              fact("region", "Where the people live whose data it is."),
+              fact("sector", "Of the curators, such as Healthcare."),
+              fact("description", "The model, for somebody who has never heard of it."),
+              fact("data_domain", "All data sets that the training data might have been."),
+              fact("actors", "Who sees what, and who has to trust whom."),
+              fact("preprocessing", "How rows, features and hyper-parameters were chosen."),
+              fact("justification", "Why this unit, this epsilon and this mechanism."),
+              fact("sources", "Where all of this can be read.")})
+      .optional();
+}
+
 /// The components of every run.
 std::vector<Slot> component_slots() {
   return {
@@ -230,6 +252,7 @@ const Section& root_section() {
               .optional(),
           augmentation_key(),
           report_key(),
+          deployment_key(),
           param::real("ema_decay",
                       "Keeps an exponential moving average of the parameters and measures it "
                       "beside the last ones, free of cost: after step t (of a federated run, round "

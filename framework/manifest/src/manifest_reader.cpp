@@ -112,7 +112,7 @@ void ManifestReader::read_root(Manifest& manifest) {
   }
   keep(manifest.resolved, params, {"augmentation"});
   read_report(manifest, params);
-  keep(manifest.resolved, params, {"report"});
+  keep(manifest.resolved, params, {"report", "deployment"});
   if (params.has("ema_decay")) manifest.ema_decay = params.real("ema_decay");
   if (manifest.keeps_average && !manifest.ema_decay) {
     problems_.add(root_.find("output")->mark, "output",

@@ -14,6 +14,7 @@
 #include "privgrad/error.hpp"
 #include "privgrad/trust/files.hpp"
 #include "record.hpp"
+#include "registry.hpp"
 #include "run_page.hpp"
 #include "study_page.hpp"
 #include "svg_chart.hpp"
@@ -83,7 +84,9 @@ Figures write_figures(const fs::path& directory, const fs::path& folder) {
   return written;
 }
 
-std::string statement(const fs::path& directory) {
+std::string statement(const fs::path& directory, const std::string& form) {
+  if (form != "text" && form != "json" && form != "registry")
+    throw ConfigError("a statement is text, json or registry, not '" + form + "'");
   std::error_code failure;
   if (!fs::is_directory(directory, failure)) {
     throw IoError(directory.string() + ": is not a readable directory");
@@ -92,20 +95,27 @@ std::string statement(const fs::path& directory) {
   if (!fs::exists(file, failure)) {
     throw ConfigError(directory.string() + ": holds no statement.json; only runs leave one");
   }
-  const nlohmann::json statement = read_object(file);
-  std::vector<std::string> paragraphs = texts(statement, "prose", file.string());
-  if (paragraphs.empty()) throw IoError(file.string() + ": holds no 'prose'");
   RunRecord record;
   record.directory = directory;
-  record.statement = statement;
+  record.statement = read_object(file);
   read_bindings(record);
-  if (const auto audit = read_audit(record)) paragraphs.push_back(audit_paragraph(*audit));
-  if (!record.problems.empty()) {
-    paragraphs.insert(
-        paragraphs.begin(),
-        "This record does not verify. " + record.problems.front() +
-            ". What this statement says is not to be relied on: see privgrad verify.");
+  const auto audit = read_audit(record);
+  const std::string doubt =
+      record.problems.empty()
+          ? ""
+          : "This record does not verify. " + record.problems.front() +
+                ". What this statement says is not to be relied on: see privgrad verify.";
+  if (form != "text" && !doubt.empty()) throw IoError(directory.string() + ": " + doubt);
+  if (form == "registry") return registry_entry(*record.statement, file.string(), audit);
+  if (form == "json") {
+    nlohmann::json statement = *record.statement;
+    if (audit) statement["audit"] = read_object(directory / "audit.json");
+    return statement.dump(2) + "\n";
   }
+  std::vector<std::string> paragraphs = texts(*record.statement, "prose", file.string());
+  if (paragraphs.empty()) throw IoError(file.string() + ": holds no 'prose'");
+  if (audit) paragraphs.push_back(audit_paragraph(*audit));
+  if (!doubt.empty()) paragraphs.insert(paragraphs.begin(), doubt);
   return wrapped_paragraphs(paragraphs);
 }
 

@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "lead_prose.hpp"
+#include "privgrad/manifest/json_schema.hpp"
 #include "privgrad/plan/federated_plan.hpp"
 #include "privgrad/plan/remarks.hpp"
 #include "privgrad/record/event_words.hpp"
@@ -129,6 +130,33 @@ Json correlated(const Plan& plan, const PlanNumbers& stated, std::uint64_t steps
   }
   if (!plan.optimized.empty()) json["coefficients"] = plan.optimized;
   return json;
+}
+
+/// The run as one mu-GDP release, where all charges are Gaussian releases, which compose to one (Dong,
+/// Roth and Su 2022, Corollary 2); rounded up. Nothing where no such mu is proved: a sampled release
+/// has another trade-off, and so has noise that is chosen as the run goes.
+std::optional<double> gaussian_mu(const Plan& plan, const PlanNumbers& stated,
+                                  std::uint64_t steps) {
+  const bool is_of_one_client = plan.federated && !plan.federated->at_server;
+  if (plan.manifest->noise_off || plan.noise_adapts || is_of_one_client) return std::nullopt;
+  double squared = 0.0;
+  const auto all_of = [&squared](std::span<const Charge> charges) {
+    for (const Charge& charge : charges) {
+      for (const CountedEvent& one : flatten(charge.cost)) {
+        const auto* part = std::get_if<GaussianEvent>(&one.event.kind());
+        if (part == nullptr) return false;
+        squared +=
+            static_cast<double>(one.count) / (part->noise_multiplier * part->noise_multiplier);
+      }
+    }
+    return true;
+  };
+  const std::span<const Charge> charges(stated.charges);
+  if (!all_of(stated.beside) ||
+      !all_of(charges.first(std::min<std::size_t>(steps, charges.size()))))
+    return std::nullopt;
+  if (!(squared > 0.0) || !std::isfinite(squared)) return std::nullopt;
+  return std::sqrt(squared) * (1.0 + 1e-9);
 }
 
 /// The event for which the steps were charged, in the vocabulary of the accountants.
@@ -339,6 +367,9 @@ Json privacy_statement(const Plan& plan, const Outcome& outcome) {
     json["proved_by"] = name_of_prover(manifest.accountant);
   json["also"] = also(stated);
   json["membership_test"] = manifest.noise_off ? Json() : membership_test(plan, outcome);
+  if (const auto mu = gaussian_mu(plan, stated, steps)) json["gaussian_mu"] = *mu;
+  if (const Value* deployment = manifest.resolved.find("deployment"))
+    json["deployment"] = value_to_json(*deployment);
   json["setting"] = plan.federated ? "federated" : "central";
   if (plan.federated) json["federated"] = federated(plan, stated);
   json["unit"] = to_text(plan.unit);

@@ -141,6 +141,12 @@ std::string claim(const Json& statement) {
                 short_lower_bound(statement.at("lower").get<double>(), 5);
   }
   sentence += "." + estimates_words(statement);
+  if (statement.contains("gaussian_mu")) {
+    sentence +=
+        " At every other delta it is at least as private as one Gaussian release: it is "
+        "mu-GDP with mu = " +
+        short_bound(statement.at("gaussian_mu").get<double>(), 5) + ".";
+  }
   if (in_full) {
     sentence += " Of these, " + count_of_steps(statement, "charged_steps") +
                 " had been paid for when the run ended: releases decided when that was, so all of "

@@ -18,9 +18,11 @@ int do_report(const Arguments& arguments) {
       if (arguments.has(other))
         throw UsageError("--statement prints; it cannot be used with --" + std::string(other));
     }
-    print(report::statement(directory));
+    print(report::statement(directory, arguments.has("as") ? arguments.text("as") : "text"));
     return 0;
   }
+  if (arguments.has("as"))
+    throw UsageError("--as says how --statement prints, and it is not there");
   if (arguments.has("table")) {
     for (const char* other : {"out", "figures", "markdown"}) {
       if (arguments.has(other))
@@ -80,7 +82,11 @@ Command report_command() {
                             "estimate of influence, or a folder of such."},
                        {.name = "statement",
                         .value = "",
-                        .doc = "Print the privacy statement of a run as text, and write no page."}},
+                        .doc = "Print the privacy statement of a run as text, and write no page."},
+                       {.name = "as",
+                        .value = "FORM",
+                        .doc = "Of the statement: text; json, with what an audit found; registry, "
+                               "an entry of the public registry of deployments."}},
            .details =
                "`run` writes the page at its end. Made again, it also shows a run that was cut "
                "off. The page is as\nprivate as the directory.\n\n"

@@ -17,9 +17,12 @@ namespace privgrad::report {
 /// \throws IoError "FILE:LINE: what is wrong" if the record cannot be read or is broken.
 std::string page(const std::filesystem::path& directory);
 
-/// The privacy statement of a run as text for a terminal.
-/// \throws as page(), and ConfigError for a study, or a run without a statement.
-std::string statement(const std::filesystem::path& directory);
+/// The privacy statement of a run, with what an audit of it found.
+/// \param form  "text" for a terminal; "json": statement.json with an `audit`; "registry": an entry of
+///   the public registry of deployments, in YAML (registry_entry() in src).
+/// \throws as page(), and ConfigError for another form, a study, a run without a statement, or, for
+///   the registry, without a finite epsilon.
+std::string statement(const std::filesystem::path& directory, const std::string& form);
 
 /// The results of a finished study as a table for a paper, as paper_table() in src describes it.
 /// \param form  "latex", "markdown" or "csv".

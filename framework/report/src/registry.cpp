@@ -1,0 +1,204 @@
+#include "registry.hpp"
+
+#include <cctype>
+
+#include "privgrad/error.hpp"
+#include "privgrad/record/short_numbers.hpp"
+#include "privgrad/value.hpp"
+
+namespace privgrad::report {
+namespace {
+
+using Json = nlohmann::json;
+
+class Entry {
+ public:
+  Entry(const Json& statement, const std::string& file, const std::optional<AuditShown>& audit)
+      : statement_(statement),
+        file_(file),
+        audit_(audit),
+        deployment_(members(statement, "deployment", file)) {}
+
+  std::string yaml() {
+    const std::string name = given("name").value_or(said("name"));
+    if (const std::string stain = said("stain"); !stain.empty())
+      lines_ += "# " + core::one_line(stain, 4000) + "\n";
+    leaf("url_slug", slug(name));
+    leaf("status", "Draft");
+    lines_ += "tier: 3\n";
+    open("deployment");
+    add_basic(name);
+    add_guarantee();
+    add_setting();
+    open("accounting");
+    leaf("post_processing",
+         "All that is computed from the noised sums without looking at the rows again: the updates "
+         "of the parameters, averages of models, and the model file.");
+    leaf("composition",
+         "Charged for: " +
+             text(members(statement_, "mechanism", file_), "charged_as", file_).value_or("?") +
+             "; composed by the accountant " + said("accountant") + " to an " + said("bound") +
+             " bound.");
+    close();
+    open("implementation");
+    leaf("preprocessing_and_hyperparameter_tuning",
+         joined({given("preprocessing").value_or(""), paragraph("Declared. "),
+                 paragraph("Tuning. ")}));
+    leaf("mechanisms", joined({paragraph("Mechanism. "), paragraph("Randomness and arithmetic. "),
+                               paragraph("Versions. ")}));
+    ask("justification", "why this unit, this epsilon and this mechanism");
+    close();
+    open("administrative");
+    ask("sources", "where all of this can be read");
+    missing("registry_authors", "a list: who made this entry");
+    leaf("notes",
+         joined({"Made from the statement of the run " + said("name") + ".", said("stain")}));
+    return lines_;
+  }
+
+ private:
+  void add_basic(const std::string& name) {
+    open("basic");
+    leaf("name", name);
+    const std::vector<std::string> curators = texts(deployment_, "curators", file_);
+    if (curators.empty()) missing("data_curators", "a list: who holds the data, with its type");
+    if (!curators.empty()) lines_ += indent() + "data_curators:\n";
+    for (const std::string& curator : curators) {
+      lines_ += indent() + "  - data_curator_name: " + Json(curator).dump() + "\n";
+      lines_ += indent() + "    # data_curator_type: Company, Government, Nonprofit, ...\n";
+    }
+    ask("intended_use", "what the model is used for");
+    leaf("data_product_type", "Machine learning model");
+    ask("data_product_region", "where the people live whose data it is", "region");
+    ask("description", "the model, for somebody who has never heard of it");
+    missing("publication_date", "'YYYY-MM-DD'; the run began " + said("date"));
+    ask("data_product_sector", "of the curators, such as Healthcare", "sector");
+    close();
+  }
+
+  void add_guarantee() {
+    open("dp_variant");
+    const auto delta = number(statement_, "delta", file_),
+               mu = number(statement_, "gaussian_mu", file_);
+    leaf("variant_name", delta && *delta > 0.0 ? "Approximate DP" : "Pure DP");
+    ask("data_domain", "all data sets that the training data might have been");
+    leaf("unprotected_quantities", unprotected());
+    close();
+    open("privacy_loss");
+    leaf("privacy_unit", said("unit") == "client" ? "Client-level" : "Example-level");
+    leaf("privacy_unit_details", paragraph("Unit and neighbours. "));
+    open("privacy_parameters");
+    number_leaf("epsilon", number(statement_, "epsilon", file_));
+    number_leaf("delta", delta);
+    // A Gaussian release that is mu-GDP is mu^2/2-zCDP (Bun and Steinke 2016, Proposition 1.6).
+    if (mu) number_leaf("rho", *mu * *mu / 2.0);
+    close();
+    leaf("privacy_parameters_details", joined({paragraph("Together, "), paragraph("How much. "),
+                                               audit_ ? audit_paragraph(*audit_) : ""}));
+    close();
+  }
+
+  void add_setting() {
+    const bool is_federated = said("setting") == "federated";
+    const bool at_server = is_federated && text(members(statement_, "federated", file_),
+                                                "noise_is_added_by", file_) == "server";
+    open("deployment_model");
+    if (is_federated && !at_server) {
+      missing("model_name", "Local or Distributed: each client adds the noise of what it sends");
+    } else {
+      leaf("model_name", "Central");
+    }
+    leaf("model_name_details",
+         !is_federated ? "Whoever runs the training holds the rows and adds the noise."
+         : at_server   ? "Clients hold the rows; the server sees what they send and adds the noise."
+                     : "Clients hold the rows and add the noise of what they send to the server.");
+    ask("actors", "who sees what, and who has to trust whom");
+    leaf("release_type", "One release");
+    leaf("release_type_details", paragraph("What is covered. "));
+    leaf("data_source_type", "Static");
+    leaf("access_type", "Non-interactive");
+    leaf("access_type_details", "Nobody but the training asks the rows anything.");
+    close();
+  }
+
+  std::string unprotected() const {
+    std::string words;
+    for (const Json& item : list(statement_, "unaccounted", file_)) {
+      words += (words.empty() ? "" : "; ") + text(item, "what", file_).value_or("?") +
+               (text(item, "reaches", file_) == "model"
+                    ? " (the model depends on it)"
+                    : " (in the files of the run, not in the model)");
+    }
+    return words.empty() ? "None that the run knows of." : words + ".";
+  }
+
+  /// The paragraph of the statement that begins so; "" for none.
+  std::string paragraph(const std::string& beginning) const {
+    for (const std::string& one : texts(statement_, "prose", file_))
+      if (one.starts_with(beginning)) return one;
+    return "";
+  }
+
+  static std::string joined(const std::vector<std::string>& parts) {
+    std::string all;
+    for (const std::string& part : parts)
+      if (!part.empty()) all += (all.empty() ? "" : "\n") + part;
+    return all;
+  }
+
+  static std::string slug(const std::string& name) {
+    std::string made;
+    for (const char c : name) {
+      const auto byte = static_cast<unsigned char>(c);
+      if (std::isalnum(byte) != 0)
+        made += static_cast<char>(std::tolower(byte));
+      else if (!made.empty() && made.back() != '-')
+        made += '-';
+    }
+    if (made.ends_with('-')) made.pop_back();
+    return made;
+  }
+
+  std::string said(const char* key) const { return text(statement_, key, file_).value_or(""); }
+  std::optional<std::string> given(const char* key) const { return text(deployment_, key, file_); }
+
+  std::string indent() const { return std::string(2 * depth_, ' '); }
+  void open(const std::string& key) {
+    lines_ += indent() + key + ":\n";
+    ++depth_;
+  }
+  void close() { --depth_; }
+  /// JSON's texts are YAML's, in double quotes.
+  void leaf(const std::string& key, const std::string& value) {
+    lines_ += indent() + key + ": " + Json(value).dump() + "\n";
+  }
+  void number_leaf(const std::string& key, const std::optional<double>& value) {
+    if (value) lines_ += indent() + key + ": " + format_number(*value) + "\n";
+  }
+  void missing(const std::string& key, const std::string& what) {
+    lines_ += indent() + "# " + key + ": " + what + "\n";
+  }
+  /// What the manifest says under `deployment`, or a comment.
+  void ask(const char* key, const std::string& what, const char* own_key = nullptr) {
+    if (const auto value = given(own_key == nullptr ? key : own_key)) return leaf(key, *value);
+    missing(key, what);
+  }
+
+  const Json& statement_;
+  const std::string& file_;
+  const std::optional<AuditShown>& audit_;
+  const Json& deployment_;
+  std::string lines_;
+  std::size_t depth_ = 0;
+};
+
+}  // namespace
+
+std::string registry_entry(const Json& statement, const std::string& file,
+                           const std::optional<AuditShown>& audit) {
+  if (!number(statement, "epsilon", file))
+    throw ConfigError(file + ": no finite epsilon is proved, so that there is nothing to register");
+  return Entry(statement, file, audit).yaml();
+}
+
+}  // namespace privgrad::report

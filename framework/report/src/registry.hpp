@@ -1,0 +1,22 @@
+// A run's statement as an entry of the public registry of differentially private deployments.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "audit_words.hpp"
+
+namespace privgrad::report {
+
+/// The entry in YAML, with the leaves of the registry's schema in their order. What the statement
+/// does not say, and the manifest's `deployment` neither, is a comment that says what a person has to
+/// fill in.
+///
+/// Source: opendp/deployments-registry-data, its entries of September 2026.
+/// \param file  of the statement, for errors.
+/// \throws ConfigError for a run without noise, or without a finite epsilon; IoError.
+std::string registry_entry(const nlohmann::json& statement, const std::string& file,
+                           const std::optional<AuditShown>& audit);
+
+}  // namespace privgrad::report
