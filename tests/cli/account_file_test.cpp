@@ -219,7 +219,9 @@ TEST_CASE("a killed run counts in full, also if somebody closes it, with its led
   REQUIRE(cli(opening("3")).exit_code == 0);
   for (const std::string name : {"one", "two"}) {
     Call call = cli.prepare({"run", "small.yaml"});
-    const Words more = run(name, {"--set", "steps=500000", "--set", "evaluate_every=500000"});
+    const Words more =
+        run(name, {"--set", "steps=60000", "--set", "model={kind: mlp, hidden: [512]}", "--set",
+                   "evaluate_every=60000"});
     call.words.insert(call.words.end(), more.begin(), more.end());
     Process process(call);
     const auto ledger = cli.out(name) / "ledger.jsonl";
@@ -256,7 +258,8 @@ TEST_CASE("what was spent does not come back to an account, whatever is deleted 
   REQUIRE(cli(opening("3")).exit_code == 0);
   Call call = cli.prepare({"run", "small.yaml"});
   const Words more =
-      run("one", {"--set", "steps=500000", "--set", "evaluate_every=500000", "--state", "state"});
+      run("one", {"--set", "steps=60000", "--set", "model={kind: mlp, hidden: [512]}", "--set",
+                  "evaluate_every=60000", "--state", "state"});
   call.words.insert(call.words.end(), more.begin(), more.end());
   Process process(call);
   const auto ledger = cli.out("one") / "ledger.jsonl";

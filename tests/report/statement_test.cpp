@@ -17,8 +17,12 @@ std::string prose(const Json& statement) {
 /// Sends the signal to a run in the directory `run` when this file of the run exists.
 void stop_long_run(const Cli& cli, int signal, const std::string& once_there,
                    const Words& more = {}) {
-  Words words{"run",   "small.yaml", "--set",  "steps=2000000", "--set", "evaluate_every=10",
-              "--out", "run",        "--quiet"};
+  Words words{"run",    "small.yaml",
+              "--set",  "steps=60000",
+              "--set",  "model={kind: mlp, hidden: [512]}",
+              "--set",  "evaluate_every=10",
+              "--out",  "run",
+              "--quiet"};
   words.insert(words.end(), more.begin(), more.end());
   Process process(cli.prepare(words));
   REQUIRE(Process::wait_for([&] { return std::filesystem::exists(cli.out("run/" + once_there)); }));

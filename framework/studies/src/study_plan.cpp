@@ -525,34 +525,36 @@ nlohmann::json to_json(const StudyPlan& plan) {
     if (plan.is_reference(a)) arms.back()["reference"] = true;
     if (!plan.has_own_runs(a)) arms.back()["same_as"] = plan.arms[plan.arms[a].runs_of].arm->name;
   }
-  return {{"study", 1},
-          {"name", study.name},
-          {"privgrad", version()},
-          {"seeds", study.seeds},
-          {"metrics", std::move(metrics)},
-          {"baseline", study.arms[study.baselines.front()].variant},
-          {"search", search_json(study)},
-          {"seed_rule", study.seed_rule ? rule_json(*study.seed_rule) : Json()},
-          {"equivalence", study.equivalence},
-          {"curves", study.curves},
-          {"equal_privacy", study.equal_privacy},
-          {"training_data_is_public", study.training_data_is_public},
-          {"target_epsilon", common(plan,
-                                    [](const Plan& p) {
-                                      const auto& target = p.manifest->target_epsilon;
-                                      return target && !p.manifest->noise_off ? Json(*target)
-                                                                              : Json(nullptr);
-                                    })},
-          {"target_delta", common(plan, [](const Plan& p) { return p.manifest->target_delta; })},
-          {"adjacency",
-           common(plan, [](const Plan& p) { return std::string(to_text(p.manifest->adjacency)); })},
-          {"unit", to_text(PrivacyUnit::example)},
-          {"levels", study.levels ? axis_json(*study.levels) : Json()},
-          {"axes", std::move(axes)},
-          {"titles", study.titles},
-          {"arms", std::move(arms)},
-          {"stains", plan.stains},
-          {"remarks", study_remarks(plan)}};
+  Json json{
+      {"study", 1},
+      {"name", study.name},
+      {"privgrad", version()},
+      {"seeds", study.seeds},
+      {"metrics", std::move(metrics)},
+      {"baseline", study.arms[study.baselines.front()].variant},
+      {"search", search_json(study)},
+      {"seed_rule", study.seed_rule ? rule_json(*study.seed_rule) : Json()},
+      {"equivalence", study.equivalence},
+      {"equal_privacy", study.equal_privacy},
+      {"training_data_is_public", study.training_data_is_public},
+      {"target_epsilon", common(plan,
+                                [](const Plan& p) {
+                                  const auto& target = p.manifest->target_epsilon;
+                                  return target && !p.manifest->noise_off ? Json(*target)
+                                                                          : Json(nullptr);
+                                })},
+      {"target_delta", common(plan, [](const Plan& p) { return p.manifest->target_delta; })},
+      {"adjacency",
+       common(plan, [](const Plan& p) { return std::string(to_text(p.manifest->adjacency)); })},
+      {"unit", to_text(PrivacyUnit::example)},
+      {"levels", study.levels ? axis_json(*study.levels) : Json()},
+      {"axes", std::move(axes)},
+      {"titles", study.titles},
+      {"arms", std::move(arms)},
+      {"stains", plan.stains},
+      {"remarks", study_remarks(plan)}};
+  if (!study.curves.empty()) json["curves"] = study.curves;
+  return json;
 }
 
 }  // namespace privgrad::core
