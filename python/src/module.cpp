@@ -252,13 +252,15 @@ void add_predictions(nb::module_& module) {
 }  // namespace privgrad::python
 
 NB_MODULE(_core, module) {
-  module.def(
-      "chart",
-      [](const std::string& json) { return report::notebook_chart(nlohmann::json::parse(json)); },
-      "json"_a);
   using namespace privgrad::python;
   namespace nb = nanobind;
   using namespace nb::literals;
+  module.def(
+      "chart",
+      [](const std::string& json) {
+        return privgrad::report::notebook_chart(nlohmann::json::parse(json));
+      },
+      "json"_a);
   module.attr("ABI") = PRIVGRAD_ABI_TAG;
   module.attr("VERSION") = PRIVGRAD_TEXT(PRIVGRAD_VERSION_MAJOR) "." PRIVGRAD_TEXT(
       PRIVGRAD_VERSION_MINOR) "." PRIVGRAD_TEXT(PRIVGRAD_VERSION_PATCH);
