@@ -1,4 +1,4 @@
-# The front door. `make run` and `make test` work from a bare clone on Debian 12; `make help` lists the rest.
+# The front door. `make run` and `make test` work from a fresh clone on Debian 12; `make help` lists the rest.
 # Everything here is a short name for something longer; CMakePresets.json holds the build itself.
 
 PRESET ?= release

@@ -28,8 +28,8 @@ privgrad::ParamSpec columns_param(const std::string& promise) {
 
 privgrad::ParamSpec split_param() {
   return param::object("split",
-                       "Takes test rows out of train, by a hash of each row alone: rows that are "
-                       "added move no others.",
+                       "Takes test rows out of train, by a hash of each row alone: adding rows "
+                       "moves no existing row.",
                        RowSplit::params())
       .optional();
 }

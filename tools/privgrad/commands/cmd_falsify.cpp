@@ -27,7 +27,7 @@ std::string page(const core::Falsified& result) {
           std::to_string(result.steps) + " step(s) each, " + std::to_string(result.participations) +
           " of them with the row that differs; " + std::to_string(result.coordinates) +
           " released numbers made again\n";
-  return text + (result.differences.empty() ? "nothing differs but what may\n"
+  return text + (result.differences.empty() ? "no unexpected differences\n"
                                             : "what differs is not covered by the noise\n");
 }
 
