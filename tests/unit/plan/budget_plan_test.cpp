@@ -29,6 +29,7 @@ TEST_CASE("a budget pays for the first steps that fit, and is spent to the last 
   CHECK(affordable(1.0, std::nextafter(3.0, 0.0)) == 2);
   CHECK(affordable(1.0, 3.9) == 3);
   CHECK(affordable(2.0, 1.0) == 4);
+  CHECK(affordable(2.0, 1.25) == 5);  // all there are
   CHECK(affordable(2.0, 100.0) == 5);
 }
 

@@ -49,8 +49,7 @@ TEST_CASE("only answers of accountants may differ as processors do", "[compariso
     CHECK_FALSE(differs(key, 1.0 + 1.9e-5));
     CHECK(differs(key, 1.0 + 2.1e-5));
   }
-  for (const char* key : {"delta", "noise_multiplier", "value"})
-    CHECK(differs(key, 1.0 + 1e-8));
+  for (const char* key : {"delta", "noise_multiplier", "value"}) CHECK(differs(key, 1.0 + 1e-8));
   // The point of a membership test follows from an answer.
   const Json derived{{"found_at_most", 0.5}, {"delta", 1e-5}, {"wrongly_accused", 0.05}};
   Json said = derived;
