@@ -69,6 +69,22 @@ inline privgrad::core::Manifest counted(const std::vector<std::string>& override
   return privgrad::core::parse_manifest(kGood, "/nowhere/m.yaml", all, counting_catalog());
 }
 
+/// A component of a test, as a manifest asks for it.
+/// \param where  the key in the manifest.
+template <class Interface, class Impl>
+privgrad::core::ComponentUse in_manifest(const std::string& name, std::string where) {
+  static const privgrad::Component component{
+      offer<Interface, Impl>(name),
+      std::make_shared<privgrad::PluginIdentity>(
+          privgrad::PluginIdentity{"test", "1", "", "", "", "this program"}),
+      nullptr};
+  privgrad::core::ComponentUse use;
+  use.component = &component;
+  use.where = std::move(where);
+  use.position = "m.yaml:3:1";
+  return use;
+}
+
 /// Steps that are charged in full for this noise.
 inline std::vector<privgrad::core::Charge> full_steps(std::size_t count, double noise) {
   const privgrad::Event release = privgrad::Event::gaussian(noise);

@@ -28,17 +28,9 @@ class ListedSchedule final : public Schedule {
 };
 
 core::ComponentUse listed(Numbers values, bool is_shape = false) {
-  static const Component component{
-      offer<Schedule, ListedSchedule>("listed"),
-      std::make_shared<PluginIdentity>(PluginIdentity{"lists", "1", "", "", "", "this program"}),
-      nullptr};
   next_values = std::move(values);
   next_is_shape = is_shape;
-  core::ComponentUse use;
-  use.component = &component;
-  use.where = "schedules.some";
-  use.position = "m.yaml:3:1";
-  return use;
+  return in_manifest<Schedule, ListedSchedule>("listed", "schedules.some");
 }
 
 ScheduleValues shape(Numbers values) { return {.at = std::move(values), .is_shape = true}; }
