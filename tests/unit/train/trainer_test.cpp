@@ -1,100 +1,17 @@
 #include "privgrad/train/trainer.hpp"
 
-#include <numeric>
 #include <optional>
 #include <vector>
 
-#include "counted_manifest.hpp"
-#include "fake_clipping.hpp"
 #include "fake_program.hpp"
 #include "privgrad/trust/ledger_reader.hpp"
-#include "privgrad/trust/row_sum.hpp"
+#include "small_components.hpp"
 
 using namespace privgrad;
 using core::Plan;
 using core::Trainer;
 
 namespace {
-
-/// Every row takes part in every step, which is charged in full.
-class Everybody final : public Sampler {
- public:
-  explicit Everybody(const Params&) {}
-  void start(const SamplingPlan& plan) override { size_ = plan.dataset_size; }
-  double expected_batch_size(std::uint64_t) const override { return double(size_); }
-  std::vector<Event> charges(std::span<const Event> releases) const override {
-    return {releases.begin(), releases.end()};
-  }
-  void sample(std::uint64_t, std::size_t rows, const RandomSource&,
-              std::vector<std::uint32_t>& batch) override {
-    batch.resize(rows);
-    std::iota(batch.begin(), batch.end(), 0u);
-  }
-
- private:
-  std::uint64_t size_ = 0;
-};
-
-class PlannedNoise final : public Aggregator {
- public:
-  explicit PlannedNoise(const Params&) {}
-  void start(const AggregationPlan& plan) override {
-    noise_.assign(plan.noise_multipliers.begin(), plan.noise_multipliers.end());
-  }
-  ReleaseRecipe recipe(std::uint64_t step) const override {
-    return {.keep = 0.0, .earlier = {}, .noise = {{.node = step, .multiplier = noise_.at(step)}}};
-  }
-
- private:
-  std::vector<double> noise_;
-};
-
-/// Gradient descent with momentum, whose state a resumed run needs.
-class Rolling final : public Optimizer {
- public:
-  explicit Rolling(const Params&) {}
-  void start(std::size_t parameters) override { velocity_.assign(parameters, 0.0f); }
-  void step(std::span<float> parameters, const Released& gradient, const StepContext&) override {
-    for (std::size_t i = 0; i < parameters.size(); ++i) {
-      velocity_[i] = 0.5f * velocity_[i] + gradient.values()[i];
-      parameters[i] -= velocity_[i];
-    }
-  }
-  std::vector<StateMember> state() override { return {{"velocity", &velocity_}}; }
-
- private:
-  std::vector<float> velocity_;
-};
-
-class Flat final : public Clipping {
- public:
-  explicit Flat(const Params&) {}
-  void start(std::span<const ParameterGroup>) override {}
-  void factors(std::span<const double> squared_norms, double clip_norm,
-               std::span<double> factors) const override {
-    flat_clipping().factors(squared_norms, clip_norm, factors);
-  }
-};
-
-/// A program whose gradients are the rows, and which counts the lines of the ledger when it is
-/// asked for them.
-class Watching final : public Program {
- public:
-  explicit Watching(std::filesystem::path ledger) : ledger_(std::move(ledger)) {}
-  std::size_t parameter_count() const override { return 2; }
-  void load_parameters(std::span<const float>) override {}
-  void gradient_rows(const Batch& batch, std::span<float> rows) const override {
-    if (std::filesystem::exists(ledger_))
-      lines_when_looked_ = core::read_ledger(ledger_).releases.size();
-    std::copy(batch.features.begin(), batch.features.end(), rows.begin());
-  }
-  Evaluation evaluate(const Batch&) const override { return {}; }
-  std::optional<std::size_t> lines_when_looked() const { return lines_when_looked_; }
-
- private:
-  std::filesystem::path ledger_;
-  mutable std::optional<std::size_t> lines_when_looked_;
-};
 
 /// The owner of three rows, whose steps have noise 1 and cost 1 each, of a budget of 3.
 struct Owner {
@@ -107,26 +24,9 @@ struct Owner {
 
   Owner(const TempDir& dir, std::size_t steps, std::uint64_t affordable = 3)
       : ledger(dir.path() / "ledger.jsonl") {
-    manifest.sampler = in_manifest<Sampler, Everybody>("everybody", "sampler");
-    manifest.aggregator = in_manifest<Aggregator, PlannedNoise>("planned", "aggregator");
-    manifest.optimizer = in_manifest<Optimizer, Rolling>("rolling", "optimizer");
-    manifest.clipping = in_manifest<Clipping, Flat>("flat", "clipping");
-    core::Setting setting;
-    setting.groups = {{"all", 0, 2}};
-    plan.manifest = &manifest;
-    plan.setting = std::make_shared<core::Setting>(std::move(setting));
-    plan.dataset_size = 3;
-    plan.parameters = 2;
-    plan.planned_steps = plan.facts.steps = steps;
-    plan.facts.dataset_size = 3;
-    plan.affordable_steps = affordable;
-    plan.noise_multiplier.assign(steps, 1.0);
-    plan.clip_norm.assign(steps, 1.0);
-    plan.learning_rate.assign(steps, 1.0);
-    plan.batch_size.assign(steps, 3.0);
-    plan.charges = full_steps(steps, 1.0);
-    plan.arithmetic = core::Arithmetic::floating;
-    bench.program = std::make_unique<Watching>(ledger);
+    use_small_components(manifest);
+    plan = small_plan(manifest, /*rows=*/3, steps, affordable);
+    bench.program = std::make_unique<WatchingProgram>(ledger);
     bench.parameters = {0.0f, 0.0f};
   }
   Owner(const Owner&) = delete;
@@ -141,7 +41,7 @@ struct Owner {
   }
   std::size_t lines() const { return core::read_ledger(ledger).releases.size(); }
   std::optional<std::size_t> lines_when_looked() const {
-    return static_cast<const Watching&>(*bench.program).lines_when_looked();
+    return static_cast<const WatchingProgram&>(*bench.program).lines_when_looked();
   }
 };
 
