@@ -94,8 +94,8 @@ struct Answers {
   std::vector<double> least_deltas;
 };
 
-/// If the order of two answers is promised, their intervals must be in order. Intervals that are
-/// refined until they are narrow enough have ends that vary by their width.
+/// The lower end of an answer's interval. Answers whose order is promised are compared by their
+/// lower ends, because the ends of refined intervals vary by the intervals' widths.
 double least(const PrivacyAnswer& answer) { return answer.lower.value_or(answer.value); }
 
 Answers answers(const Accountant& accountant, const Questions& questions = kAll) {
@@ -215,7 +215,7 @@ struct KnownCase {
   std::string what;
   std::vector<Spending> spent;
   std::function<double(double epsilon)> delta;
-  /// The known privacy is that of one mechanism of the event; others may cost more.
+  /// Whether `delta` is known for only one mechanism of the event, so that the event may cost more.
   bool is_least = false;
 };
 
@@ -368,7 +368,7 @@ void check_known_values(Checker& checker) {
                          .lower = {},
                          .note = {}},
                         delta, truth, "epsilon(" + format_number(delta) + ") of " + where);
-          // Below the true epsilon, the true delta is at least the given one.
+          // At an epsilon below the true epsilon, the true delta is at least the given delta.
           if (!known.is_least && answer.lower.value_or(0.0) > 0.0 && !std::isinf(*answer.lower)) {
             require(known.delta(*answer.lower) >= delta * (1.0 - 1e-6) - 1e-14,
                     "the lower bound of epsilon(" + format_number(delta) + ") of " + where +

@@ -136,13 +136,13 @@ void require_traits(const Checker& checker, const Aggregator& aggregator, std::u
   }
 }
 
-/// A node may be repeated only within the window, not as the first one, and once in a recipe.
+/// A recipe may repeat a node within the window, but only once, and not as its first term.
 void require_nodes(const Aggregator& aggregator, std::uint64_t steps) {
   const std::uint64_t window = aggregator.window();
   require(window <= kMostNoiseWindow, "its window is " + std::to_string(window) +
                                           " steps, allowed are at most " +
                                           std::to_string(kMostNoiseWindow));
-  // a step's first node, or without a window any node
+  // the first node of each step; without a window, every node
   std::map<std::uint64_t, std::uint64_t> named;
   for (std::uint64_t step = 0; step < steps; ++step) {
     const ReleaseRecipe recipe = aggregator.recipe(step);
@@ -192,8 +192,8 @@ void require_differences(const Aggregator& aggregator, std::uint64_t steps) {
   }
 }
 
-/// The numbers are computed once for all trials of a calibration, whose noise differs by one
-/// factor.
+/// Requires equal numbers if all noise is multiplied by one factor, because a calibration computes
+/// the numbers once for all its trials.
 void require_optimized(const Aggregator& aggregator, std::uint64_t steps) {
   const auto found = [&](double scale) {
     return aggregator.optimized(SmallRun(steps, scale).plan());
@@ -205,7 +205,7 @@ void require_optimized(const Aggregator& aggregator, std::uint64_t steps) {
   require(same_bits(numbers, found(2.0)), "optimized() differs with twice the noise");
 }
 
-/// Each has a name, a number and a reason, and is the same when asked for again.
+/// Requires that each value has a name, a number and a reason, and is equal on a second call.
 void require_told(const Aggregator& chooser) {
   const std::vector<AutoValue> told = chooser.auto_values();
   const std::vector<AutoValue> again = chooser.auto_values();

@@ -103,7 +103,7 @@ void require_good_factors(const Clipping& clipping, const Example& example) {
   }
 }
 
-/// Up to rounding: the core itself enforces the bound to the last bit.
+/// Allows for roundings, because the core itself enforces the bound to the last bit.
 void require_clipped(const Clipping& clipping, const Example& example) {
   const std::vector<double> found = factors(clipping, example, 0.0);
   double squares = 0.0;

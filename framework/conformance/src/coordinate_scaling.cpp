@@ -31,7 +31,7 @@ class Scaled {
     if (rule == nullptr) broken("of its instances some are a CoordinateScaling, some are not");
     return *rule;
   }
-  /// Continues from the state of another one.
+  /// Continues from the state of another instance.
   void take_over(const Scaled& from) const { copy_state(*from.clipping_, *clipping_); }
 
   void learn(std::vector<float> release) const {
@@ -41,7 +41,7 @@ class Scaled {
     for (std::uint64_t i = first; i < last; ++i) learn(normal_values(900 + i, parameters(), 2.0));
   }
 
-  /// Shift and scale, one after the other.
+  /// The shift, followed by the scale.
   std::vector<float> both() const {
     const auto shift = rule().shift(), scale = rule().scale();
     require(shift.size() == parameters() && scale.size() == parameters(),

@@ -198,7 +198,7 @@ void check_data_source(Checker& checker) {
   });
   check_broken_files(checker);
   check_abilities(checker, *checker.make<DataSource>());
-  // Not read: the end of a range may ask for more rows than fit in memory.
+  // The sources are made but not read: a range may end at more rows than fit in memory.
   check_range_ends(checker, [&](const Params& params) { checker.make<DataSource>(params); });
 }
 

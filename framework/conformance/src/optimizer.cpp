@@ -124,7 +124,7 @@ void require_state_of_parts(Optimizer& whole, std::span<const ComponentPtr<Optim
   }
 }
 
-/// Separate objects for the parts of the parameters do the same as one object for all of them.
+/// Optimizers for parts of the parameters must move them as one optimizer for all parameters.
 void check_parts(Checker& checker, const std::vector<std::size_t>& sizes) {
   const auto one = checker.make<Optimizer>();
   one->start(kSize);
@@ -210,8 +210,8 @@ void check_rule(Checker& checker) {
 
 /// The rules of anchor().
 void check_anchors(Checker& checker) {
-  // They exist as long as the rules: an optimizer that keeps a reference to one must fail its rule,
-  // not read freed memory.
+  // The anchors live as long as the rules: an optimizer that keeps a reference to an anchor must
+  // fail its rule instead of reading freed memory.
   const std::vector<float> anchors[] = {normal_values(501, kSize), normal_values(502, kSize)};
   const auto begin_round = [&](Optimizer& optimizer, std::uint64_t seed) {
     optimizer.start(kSize);

@@ -22,8 +22,8 @@ struct ExampleParams {
 /// \param given  members that replace the declared ones; an object or null.
 ExampleParams example_params(const std::vector<ParamSpec>& specs, const Value& given);
 
-/// The parameters unchanged, then with the example of one more optional parameter, for each in
-/// turn.
+/// The parameters unchanged, followed by one copy for each optional parameter, which adds the
+/// parameter's example.
 std::vector<Value> with_each_optional(const std::vector<ParamSpec>& specs, const Value& params);
 
 /// One parameter set to an end of its range, the others as in `base`.

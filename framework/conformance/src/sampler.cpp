@@ -30,7 +30,7 @@ std::vector<SamplingPlan> accepted_plans(const Checker& checker) {
   return found;
 }
 
-/// Checked before rows are counted by their number.
+/// The batches of all steps. Their rows exist, so later rules can count the draws of each row.
 std::vector<Batch> batches(Sampler& sampler, const SamplingPlan& plan, std::size_t rows,
                            std::uint64_t first = 0) {
   const PublicSource random(kSeed);
@@ -461,7 +461,7 @@ bool starts_somewhere(const Checker& checker) {
     for (const std::uint64_t size : kDatasetSizes) {
       const SamplingPlan plan{.dataset_size = size, .steps = 1, .adjacency = adjacency};
       const Thrown thrown = outcome_of([&] { checker.make<Sampler>()->start(plan); });
-      // The rules report what it must not throw.
+      // The rules report errors that the sampler must not throw.
       if (thrown != Thrown::config && thrown != Thrown::privacy) return true;
     }
   }

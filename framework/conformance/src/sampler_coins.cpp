@@ -132,8 +132,8 @@ DrawnAmong drawn_by_key(const Checker& checker, SamplingPlan plan, std::size_t k
   return {.rows = (rows + cycle - 1) / cycle, .probability = how->probability, .batch = batch};
 }
 
-/// Breaks the rule if the coins of a batch are fewer, or less independent, than they seem one by
-/// one.
+/// Breaks the rule if the coins of a batch are fewer, or less independent, than each coin by itself
+/// suggests.
 void require_independent_coins(const DrawByKey& draw) {
   std::vector<DrawnAmong> drawn;
   for (std::size_t key = 0; key < kKeys; ++key) drawn.push_back(draw(key, kCoinRows));

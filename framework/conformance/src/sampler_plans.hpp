@@ -15,9 +15,9 @@
 
 namespace privgrad::testing {
 
-/// Of the releases for which samplers charge.
+/// The noise multiplier of the releases for which samplers charge.
 inline constexpr double kSampledNoise = 1.5;
-/// Of the streams from which batches are drawn.
+/// The seed of the streams from which batches are drawn.
 inline constexpr std::uint64_t kSeed = 20;
 
 std::string text_of(const SamplingPlan& plan);
@@ -37,14 +37,14 @@ std::optional<std::vector<Event>> charges(const Sampler& sampler, const Sampling
 struct Amplification {
   double probability = 0.0;  ///< Probability that a given example is in a given batch.
   bool fixed_size = false;
-  std::uint64_t epoch_steps = 0;  ///< Of an epoch with one step for each example; 0: no epochs.
+  std::uint64_t epoch_steps = 0;  ///< In an epoch, of which each example draws one; 0: no epochs.
 };
 
 /// The promise of an event; nothing if it promises none.
 std::optional<Amplification> amplification(const Event& event);
 
-/// Steps from one in which an example may be drawn to the next: those that one "poisson_sampled"
-/// pays for.
+/// The length of a cycle, for which one "poisson_sampled" pays: the number of steps from one draw
+/// of an example to its next draw.
 std::uint64_t cycle_of(const std::vector<Event>& paid);
 
 /// Whether all steps, or all cycles, have the same charge.

@@ -78,10 +78,10 @@ void add(double weight, const std::vector<double>& part, std::vector<double>& to
   for (std::size_t bin = 0; bin < kBins; ++bin) total[bin] += weight * part[bin] / sum;
 }
 
-/// Nodes per bin: some wherever there is mass, and many, uniform in the ratio itself, below
-/// quantiles of P, because a single ratio among many matters by its absolute width. If ratios below
-/// quantiles of Q are not small, few of these nodes go there; small ratios need few anyway, and
-/// they serve the other direction of a single step.
+/// The share of the nodes in each bin. Half of the nodes follow the mass; the other half is uniform
+/// in the ratio, below quantiles of P, because one ratio among many matters by its absolute width.
+/// Few of the other half lie below quantiles of Q: where ratios are not small, nodes are left out;
+/// where they are small, a uniform share is few nodes, which serve the other direction of a step.
 std::vector<double> node_density(const Densities& of) {
   std::vector<double> total(kBins, 0.0), part(kBins);
   for (std::size_t bin = 0; bin < kBins; ++bin)
