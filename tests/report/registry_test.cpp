@@ -86,6 +86,7 @@ TEST_CASE("an entry of the registry has all leaves, or says which only a person 
   CHECK(keys(entry, true) == Words{"data_curator_type", "description", "publication_date",
                                    "data_product_sector", "data_domain", "justification", "sources",
                                    "registry_authors"});
+  CHECK_THAT(entry, ContainsSubstring("\n      delta: 1.0e-05\n"));
   CHECK(leaf(entry, "url_slug") == "ward-7-triage");
   CHECK(leaf(entry, "    name") == "Ward 7: \"triage\"");
   CHECK(leaf(entry, "data_curator_name") == "A hospital");

@@ -172,8 +172,13 @@ class Entry {
   void leaf(const std::string& key, const std::string& value) {
     lines_ += indent() + key + ": " + Json(value).dump() + "\n";
   }
+  /// YAML 1.1 reads 1e-05 as a text, and 1.0e-05 as a number.
   void number_leaf(const std::string& key, const std::optional<double>& value) {
-    if (value) lines_ += indent() + key + ": " + format_number(*value) + "\n";
+    if (!value) return;
+    std::string digits = format_number(*value);
+    const std::size_t exponent = digits.find('e');
+    if (exponent != digits.npos && digits.find('.') == digits.npos) digits.insert(exponent, ".0");
+    lines_ += indent() + key + ": " + digits + "\n";
   }
   void missing(const std::string& key, const std::string& what) {
     lines_ += indent() + "# " + key + ": " + what + "\n";
