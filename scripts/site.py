@@ -8,7 +8,7 @@ clone and on the site. The site therefore has the same paths: this script copies
 and everything to which they link, directly or indirectly, and nothing else. A link to a folder
 leads to its README.md, or to a list of its files. Two pages are generated from sources: that of the
 Python package from its docstrings, and that of the SDK from its headers, by Doxygen if it is
-installed. Notebooks become pages, and code without a language gets that of its first line. The link
+installed. Notebooks become pages with outputs, and code without a language gets that of its first line. The link
 to the repository is PRIVGRAD_REPOSITORY, or the address of git's `origin`. What scripts write below
 a page of experiments is folded.
 """
@@ -141,11 +141,14 @@ def with_folded_studies(text):
 
 
 def page_of_notebook(file):
-    """The cells of a notebook as a page."""
+    """The cells of a notebook as a page, with what scripts/notebook-outputs.py has kept of them."""
+    outputs = json.loads((ROOT / file.parent / "outputs" / f"{file.stem}.json").read_text(encoding="utf-8"))
     text = ""
-    for cell in json.loads((ROOT / file).read_text(encoding="utf-8"))["cells"]:
+    for place, cell in enumerate(json.loads((ROOT / file).read_text(encoding="utf-8"))["cells"]):
         source = "".join(cell["source"]).rstrip()
         text += f"{source}\n\n" if cell["cell_type"] == "markdown" else f"```python\n{source}\n```\n\n"
+        if str(place) in outputs:
+            text += f'<div class="output">{outputs[str(place)]}</div>\n\n'
     return text
 
 

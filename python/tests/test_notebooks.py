@@ -48,3 +48,11 @@ def test_a_notebook_runs(file: Path) -> None:
                 continue
             assert cell["outputs"] == [], "outputs are made by whoever runs it"
             run_cell("".join(cell["source"]), names, f"{file.name}, cell {place}")
+
+
+@pytest.mark.parametrize("file", NOTEBOOKS, ids=lambda file: file.stem)
+def test_outputs_for_the_site_are_of_cells(file: Path) -> None:
+    cells = json.loads(file.read_text())["cells"]
+    kept = json.loads((file.parent / "outputs" / f"{file.stem}.json").read_text())
+    assert kept
+    assert all(cells[int(place)]["cell_type"] == "code" for place in kept)

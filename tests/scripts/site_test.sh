@@ -32,7 +32,8 @@ else
   echo "chromium is not installed: the search is not tried"
 fi
 
-expect "a notebook is a page" "$(ls "$place/site/docs/notebooks")" '^quickstart\.html$'
+expect "a notebook is a page, with what its cells show" \
+  "$(tr '\n' ' ' <"$place/site/docs/notebooks/quickstart.html" | grep -o '<div class="output">.*' | head -c 4000)" 'epsilon</td>'
 expect "studies are folded, and keep their anchors" \
   "$(grep -A1 '^<summary>at-size</summary>' "$place/site/docs/experiments/tran2022.html")" '^<h2 id="at-size">'
 
