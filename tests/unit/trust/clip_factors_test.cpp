@@ -210,6 +210,8 @@ TEST_CASE("an example that is not finite contributes nothing, and no rule sees i
 }
 
 TEST_CASE("a factor that a rule forgets to write is 0", "[clip][privacy]") {
-  const ScriptedClipping forgetful([](auto, double, auto factors) { factors[0] = 0.5; });
-  CHECK(clipped(forgetful, {1.0, 1.0}, 1.0).factors == std::vector<double>{0.5, 0.0});
+  const ScriptedClipping first([](auto, double, auto factors) { factors[0] = 0.5; });
+  CHECK(clipped(first, {1.0, 1.0}, 1.0).factors == std::vector<double>{0.5, 0.0});
+  const ScriptedClipping second([](auto, double, auto factors) { factors[1] = 0.5; });
+  CHECK(clipped(second, {1.0, 1.0}, 1.0).factors == std::vector<double>{0.0, 0.5});
 }

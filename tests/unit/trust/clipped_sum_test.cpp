@@ -88,6 +88,24 @@ TEST_CASE("the clipped sum of known rows", "[clip]") {
   CHECK_THAT(sum[1], WithinRel(0.4, 1e-6));
 }
 
+// With a count share of 0.6, gradients keep 0.8 of their length: 0.6^2 + 0.8^2 = 1.
+TEST_CASE("beside a count, an example's gradient and its part of the count have the clip norm",
+          "[clip][privacy]") {
+  const EchoProgram program(2);
+  const auto summed = [&](float x, float y) {
+    const Dataset data = make_data(2, {x, y}, {0});
+    return values_of(clipped_sum(program, data, all_rows(data), 2.0, serial, 0.6));
+  };
+  const auto clipped = summed(3, 4);  // of norm 5: (1.2, 1.6), and no member of those within
+  CHECK_THAT(clipped[0], WithinRel(0.8 * 1.2, 1e-6));
+  CHECK_THAT(clipped[1], WithinRel(0.8 * 1.6, 1e-6));
+  CHECK_THAT(clipped[2], WithinRel(-0.6 * 2.0, 1e-6));
+  const auto within = summed(0.3f, -0.4f);
+  CHECK_THAT(within[0], WithinRel(0.8 * 0.3, 1e-6));
+  CHECK_THAT(within[1], WithinRel(-0.8 * 0.4, 1e-6));
+  CHECK_THAT(within[2], WithinRel(0.6 * 2.0, 1e-6));
+}
+
 TEST_CASE("taking one example away changes the sum by at most the bound", "[clip][privacy]") {
   core::RandomKey::from_seed(0);
   const EchoProgram program(40);

@@ -49,6 +49,15 @@ TEST_CASE("noise has standard deviation multiplier * bound / divisor", "[mechani
   CHECK_THAT(std::sqrt(squares / kSize), WithinRel(expected, 6.0 / std::sqrt(2.0 * kSize)));
 }
 
+TEST_CASE("a noisy sum is divided by a positive number, or not released", "[mechanism]") {
+  const auto aggregator = independent_noise(1.5);
+  Mechanism mechanism(aggregator, RandomKey::from_seed(5), serial);
+  Payments payments(4, 1.5);
+  std::uint64_t step = 0;
+  for (const double divisor : {0.0, -1.0, std::nan(""), HUGE_VAL})
+    CHECK_THROWS_AS(mechanism.release(zeros(2, 1.0), payments.take(step++), divisor), ConfigError);
+}
+
 TEST_CASE("the noise of a release is its nodes' normals, on any number of threads",
           "[mechanism][privacy]") {
   // Several pieces of work; the last one and its last chunk of normals are not full.
