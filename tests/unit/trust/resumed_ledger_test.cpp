@@ -1,3 +1,4 @@
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -114,6 +115,43 @@ TEST_CASE("charges behind the checkpoint are made again, and stand in the file o
   const auto contents = core::read_ledger(killed.file);
   CHECK(contents.releases.size() == 6);
   CHECK(contents.releases.back().epsilon == 6.0);
+}
+
+// 2e-5 is what processors may differ by (kOfProcessors).
+TEST_CASE("the epsilon of another processor is taken if it differs by rounding, and else refused",
+          "[ledger][resume][privacy]") {
+  class Elsewhere final : public CountingAccountant {
+   public:
+    explicit Elsewhere(double factor) : factor_(factor) {}
+    PrivacyAnswer epsilon(double delta) const override {
+      PrivacyAnswer answer = CountingAccountant::epsilon(delta);
+      answer.value *= factor_;
+      return answer;
+    }
+
+   private:
+    double factor_;
+  };
+  const core::Budget budget{.target_epsilon = 10.0, .target_delta = 1e-5};
+  for (const double factor : {1.0 - 1e-5, 1.0 + 1e-5, 1.0 - 1e-4, 1.0 + 1e-4, 0.5, 1.5}) {
+    CAPTURE(factor);
+    const bool is_rounding = std::abs(factor - 1.0) < 2e-5;
+    Killed killed(2, 3), stopped(2, 0);
+    Elsewhere accountant(factor), other(factor);
+    const std::string before = killed.text();
+    Ledger ledger(killed.file, budget, accountant, "test:counting", kFacts,
+                  {.at = killed.at, .in_hand = 0, .may_repeat = true});
+    if (is_rounding) {
+      CHECK(ledger.charge(gaussians(2, 3)).size() == 3);
+      CHECK(ledger.spent().value == 5.0);
+    } else {
+      CHECK_THROWS_AS(ledger.charge(gaussians(2, 3)), PrivacyError);
+    }
+    CHECK(killed.text() == before);
+    const Ledger taken_up(stopped.file, budget, other, "test:counting", kFacts,
+                          {.at = stopped.at, .in_hand = 0, .may_repeat = false});
+    CHECK(taken_up.spent().value == (is_rounding ? 2.0 : 2.0 * factor));
+  }
 }
 
 TEST_CASE("charges behind the checkpoint are for the same noise, or nothing is charged",
