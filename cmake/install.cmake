@@ -38,7 +38,7 @@ function(privgrad_install_sdk component export prefix)
 endfunction()
 privgrad_install_sdk(dev privgradTargets "")
 
-install(FILES LICENSE NOTICE README.md CONTRIBUTING.md SECURITY.md CHANGELOG.md DESTINATION share/doc/privgrad
+install(FILES LICENSE NOTICE CITATION.cff README.md CONTRIBUTING.md SECURITY.md CHANGELOG.md DESTINATION share/doc/privgrad
         COMPONENT program)
 install(DIRECTORY docs DESTINATION share/doc/privgrad COMPONENT program)
 install(DIRECTORY examples DESTINATION share/doc/privgrad COMPONENT program PATTERN plugin_template EXCLUDE)

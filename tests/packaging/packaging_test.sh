@@ -84,7 +84,7 @@ case_install() {
   done
   documentation=$prefix/share/doc/privgrad
   # Files to which pages of the documentation link are installed, so that the links work.
-  for file in README.md docs/manifest.md docs/components/README.md docs/decisions/README.md \
+  for file in README.md CITATION.cff docs/README.md docs/manifest.md docs/components/README.md docs/decisions/README.md \
     examples/manifests/quickstart.yaml examples/studies/quickstart.yaml; do
     [ -f "$documentation/$file" ] || fail "$file is not installed"
   done
