@@ -91,7 +91,6 @@ Json measured(const Catalog& catalog, const Case& one, double peak) {
   const auto transform = catalog.create<Transform>(
       "scattering", Value(Value::Object{{"scales", static_cast<std::int64_t>(one.scales), {}},
                                         {"angles", static_cast<std::int64_t>(one.angles), {}}}));
-  const auto& rows = dynamic_cast<const RowTransform&>(*transform);
   const std::size_t before = element_count(one.image);
   std::vector<float> images(kImages * before);
   for (std::size_t i = 0; i < images.size(); ++i)
@@ -99,7 +98,7 @@ Json measured(const Catalog& catalog, const Case& one, double peak) {
   std::vector<float> out(element_count(transform->output_shape({one.image, 0}).features));
   const double seconds = best_seconds(30, [&] {
     for (std::size_t i = 0; i < kImages; ++i)
-      rows.apply_row(one.image, std::span(images).subspan(i * before, before), out);
+      transform->apply_row(one.image, std::span(images).subspan(i * before, before), out);
   });
   const double each = seconds / kImages, floor = operations(one) / peak;
   return {{"name", one.name},

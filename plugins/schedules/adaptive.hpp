@@ -4,13 +4,12 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "privgrad/adaptive_schedule.hpp"
 #include "privgrad/params.hpp"
 #include "privgrad/schedule.hpp"
 
 /// The common part of the built-in adaptive schedules: the noise with which they begin, `initial`,
 /// without which they have the shape of constant noise, and how often they measure.
-class Adaptive : public privgrad::Schedule, public privgrad::AdaptiveSchedule {
+class Adaptive : public privgrad::Schedule {
  public:
   void start(const privgrad::Horizon&) final {}
   double value(std::uint64_t) const final { return initial_; }

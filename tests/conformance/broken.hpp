@@ -46,7 +46,7 @@ inline void check_rules_can_fail(const Findings& right, const std::vector<Broken
   }
 }
 
-/// The rules of ReproducibleRows, ExactClipping and CellsInPieces, which exact_rules_test.cpp
+/// The rules of ReproducibleRows and ExactClipping, which exact_rules_test.cpp
 /// tests, and which are skipped for programs without these abilities.
 inline const std::set<std::string>& exact_rules() {
   static const std::set<std::string> rules{"rows_have_the_same_bits_at_any_place",

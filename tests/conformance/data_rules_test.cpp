@@ -117,11 +117,10 @@ TEST_CASE("each rule of data sources can fail") {
 namespace {
 
 /// Subtracts the mean of each feature.
-class RightTransform : public Transform,
-                       public RowTransform,
-                       public FittedValues,
-                       public RowOperations {
+class RightTransform : public Transform {
  public:
+  bool is_by_row() const override { return true; }
+  bool is_restorable() const override { return true; }
   explicit RightTransform(const Params& params) : statistic_(statistic_from(params)) {}
   ExampleShape output_shape(const ExampleShape& input) const override { return input; }
   void fit(Dataset& train) override { mean_ = means(train); }
@@ -245,6 +244,16 @@ struct SpillsOver final : RightTransform {
     for (std::size_t at = width; at < features.size(); at += width)
       out[at - width] += 0.0f * features[at];
   }
+};
+
+/// Changes its promises when it has seen rows.
+struct ByRowAtFirst final : RightTransform {
+  using RightTransform::RightTransform;
+  bool is_by_row() const override { return mean_.empty(); }
+};
+struct RestorableAtFirst final : RightTransform {
+  using RightTransform::RightTransform;
+  bool is_restorable() const override { return mean_.empty(); }
 };
 
 struct ForgetsDigits final : RightTransform {
@@ -421,8 +430,10 @@ TEST_CASE("each rule of transforms can fail") {
         findings_on("transform/caught_by_an_outlier")},
        {"a_row_is_a_function_of_itself", "elsewhere in memory", findings<FollowsAlignment>()},
        {"a_row_is_a_function_of_itself", "writes beside", findings<WritesBeside>()},
+       {"a_row_is_a_function_of_itself", "after fit()", findings<ByRowAtFirst>()},
        {"apply_agrees_with_apply_row", "than apply_row()", findings<RoundsTogether>()},
        {"rows_at_once_are_those_of_one", "than apply_row()", findings<SpillsOver>()},
+       {"what_it_learnt_can_be_put_back", "after fit()", findings<RestorableAtFirst>()},
        {"what_it_learnt_can_be_put_back", "other bits", findings<ForgetsDigits>()},
        {"what_it_learnt_can_be_put_back", "the second time",
         findings_on("transform/gives_other_numbers_later")},

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "broken.hpp"
-#include "privgrad/adaptive_schedule.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/schedule.hpp"
 
@@ -51,12 +50,13 @@ struct Shared final : Right {
 };
 
 /// Halves the noise if the last measurement is not below the previous one.
-class RightAdaptive : public Right, public AdaptiveSchedule {
+class RightAdaptive : public Right {
  public:
   using Right::Right;
   double value(std::uint64_t) const override { return 1.0; }
-  Measurement measurement() const override {
-    return {.what = Measured::loss_change, .every = 5, .loss_bound = 1.0, .noise_multiplier = 20.0};
+  std::optional<Measurement> measurement() const override {
+    return Measurement{
+        .what = Measured::loss_change, .every = 5, .loss_bound = 1.0, .noise_multiplier = 20.0};
   }
   double next(double current, std::span<const double> measured) const override {
     const bool falls = measured.size() > 1 && measured.back() < measured[measured.size() - 2];
@@ -70,23 +70,24 @@ struct BeginsSloped final : RightAdaptive {
 };
 struct NeverMeasures final : RightAdaptive {
   using RightAdaptive::RightAdaptive;
-  Measurement measurement() const override {
-    return {.what = Measured::validation_loss, .every = 0};
+  std::optional<Measurement> measurement() const override {
+    return Measurement{.what = Measured::validation_loss, .every = 0};
   }
 };
 struct ChecksWithoutNoise final : RightAdaptive {
   using RightAdaptive::RightAdaptive;
-  Measurement measurement() const override {
-    return {.what = Measured::loss_change, .every = 5, .loss_bound = 1.0, .noise_multiplier = 0.0};
+  std::optional<Measurement> measurement() const override {
+    return Measurement{
+        .what = Measured::loss_change, .every = 5, .loss_bound = 1.0, .noise_multiplier = 0.0};
   }
 };
 struct ChangesItsMind final : RightAdaptive {
   using RightAdaptive::RightAdaptive;
-  Measurement measurement() const override {
-    return {.what = Measured::loss_change,
-            .every = 5,
-            .loss_bound = 1.0,
-            .noise_multiplier = static_cast<double>(++calls_)};
+  std::optional<Measurement> measurement() const override {
+    return Measurement{.what = Measured::loss_change,
+                       .every = 5,
+                       .loss_bound = 1.0,
+                       .noise_multiplier = static_cast<double>(++calls_)};
   }
   mutable std::atomic<int> calls_{0};
 };
@@ -107,6 +108,15 @@ Findings findings() {
   return findings_on<Schedule, Impl>();
 }
 
+template <class Impl>
+Findings adaptive_findings() {
+  return findings_on<Schedule, Impl>({.name = "fixture",
+                                      .summary = "A schedule that adapts the noise.",
+                                      .reference = "none: a definition",
+                                      .params = {},
+                                      .traits = {"adaptive_noise"}});
+}
+
 }  // namespace
 
 TEST_CASE("each rule of schedules can fail") {
@@ -125,7 +135,7 @@ TEST_CASE("each rule of schedules can fail") {
 
 TEST_CASE("each rule of adaptive schedules can fail") {
   Findings own;
-  for (const auto& finding : findings<RightAdaptive>()) {
+  for (const auto& finding : adaptive_findings<RightAdaptive>()) {
     CHECK(finding.verdict == privgrad::testing::Verdict::passed);
     if (finding.rule.starts_with("adapt") || finding.rule.starts_with("measurement"))
       own.push_back(finding);
@@ -133,12 +143,15 @@ TEST_CASE("each rule of adaptive schedules can fail") {
   CHECK(own.size() == 4);
   check_rules_can_fail(
       own,
-      {{"adaptive_noise_begins_flat", "is not that of step 0", findings<BeginsSloped>()},
-       {"measurement_can_be_made", "every 0 steps", findings<NeverMeasures>()},
-       {"measurement_can_be_made", "must be finite and above 0", findings<ChecksWithoutNoise>()},
-       {"measurement_can_be_made", "changed its answer", findings<ChangesItsMind>()},
-       {"adapted_noise_is_finite_and_above_0", "gave", findings<FollowsWithoutLimit>()},
-       {"adapted_noise_follows_from_its_arguments", "asked again", findings<HasMemory>()}});
+      {{"adaptive_noise_begins_flat", "is not that of step 0", adaptive_findings<BeginsSloped>()},
+       {"measurement_can_be_made", "every 0 steps", adaptive_findings<NeverMeasures>()},
+       {"measurement_can_be_made", "must be finite and above 0",
+        adaptive_findings<ChecksWithoutNoise>()},
+       {"measurement_can_be_made", "does not declare the trait", findings<RightAdaptive>()},
+       {"measurement_can_be_made", "changed its answer", adaptive_findings<ChangesItsMind>()},
+       {"adapted_noise_is_finite_and_above_0", "gave", adaptive_findings<FollowsWithoutLimit>()},
+       {"adapted_noise_follows_from_its_arguments", "asked again",
+        adaptive_findings<HasMemory>()}});
 }
 
 }  // namespace schedule_rules_test

@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "fault.hpp"
-#include "privgrad/adaptive_schedule.hpp"
 #include "privgrad/clipping.hpp"
 #include "privgrad/falsify/falsify.hpp"
 #include "privgrad/federated.hpp"
@@ -264,14 +263,15 @@ class Scaling final : public Clipping, public CoordinateScaling {
 using PlainScaling = Scaling<false>;
 using KnowingScaling = Scaling<true>;
 
-class KnowingNoise final : public Schedule, public AdaptiveSchedule {
+class KnowingNoise final : public Schedule {
  public:
   explicit KnowingNoise(const Params&) {}
   void start(const Horizon&) override {}
   double value(std::uint64_t) const override { return 20.0; }
   bool is_shape() const override { return false; }
-  Measurement measurement() const override {
-    return {.what = Measured::loss_change, .every = 3, .loss_bound = 2, .noise_multiplier = 30};
+  std::optional<Measurement> measurement() const override {
+    return Measurement{
+        .what = Measured::loss_change, .every = 3, .loss_bound = 2, .noise_multiplier = 30};
   }
   double next(double, std::span<const double>) const override { return 20.0 + secret(); }
 };
@@ -317,7 +317,7 @@ const Catalog& knowing_house() {
        offer<Clipping, KnowingClipNorm>("knowing_clip_norm"),
        offer<Clipping, PlainScaling>("plain_scaling"),
        offer<Clipping, KnowingScaling>("knowing_scaling"),
-       offer<Schedule, KnowingNoise>("knowing_noise"),
+       offer<Schedule, KnowingNoise>("knowing_noise", {"adaptive_noise"}),
        offer<Schedule, KnowingIterations>("knowing_iterations"),
        offer<Sampler, KnowingParticipation>("knowing_participation")});
   return catalog;

@@ -101,7 +101,7 @@ class ExactRows : public LinearProgram,
 };
 
 /// Also adds up its sums in two pieces.
-class ExactLinear : public ExactRows, public privgrad::CellsInPieces {
+class ExactLinear : public ExactRows {
  public:
   explicit ExactLinear(privgrad::Network network)
       : ExactRows(std::move(network)), ends_{1, size()} {}

@@ -4,7 +4,6 @@
 
 #include "fault.hpp"
 #include "privgrad/error.hpp"
-#include "privgrad/row_operation.hpp"
 #include "privgrad/transform.hpp"
 
 using namespace privgrad;
@@ -14,7 +13,7 @@ namespace fitted_values {
 constexpr double kOffset = 0.5;
 
 /// Subtracts a given, not learnt, number from every feature.
-struct Base : Transform, RowTransform, FittedValues, RowOperations {
+struct Base : Transform {
   ExampleShape output_shape(const ExampleShape& input) const override { return input; }
   void fit(Dataset& train) override {
     width_ = train.row_size();
@@ -24,9 +23,8 @@ struct Base : Transform, RowTransform, FittedValues, RowOperations {
     for (const float x : train.features())
       mean_ += static_cast<double>(x) / static_cast<double>(train.features().size());
   }
-  void apply(Dataset& data) const override {
-    apply_to_each_row(*this, data.shape().features, data);
-  }
+  bool is_by_row() const override { return true; }
+  bool is_restorable() const override { return true; }
   void apply_row(const Shape&, std::span<const float> features,
                  std::span<float> out) const override {
     for (std::size_t i = 0; i < features.size(); ++i)

@@ -13,10 +13,7 @@
 #include "privgrad/transform.hpp"
 
 /// Subtracts the mean, computed from examples that are shortened to norm 2.
-class RightStatistic : public privgrad::Transform,
-                       public privgrad::RowTransform,
-                       public privgrad::FittedValues,
-                       public privgrad::BoundedStatistic {
+class RightStatistic : public privgrad::Transform, public privgrad::BoundedStatistic {
  public:
   static constexpr double kBound = 2.0;
   explicit RightStatistic(const privgrad::Params& params)
@@ -32,9 +29,8 @@ class RightStatistic : public privgrad::Transform,
       mean_[i % mean_.size()] +=
           static_cast<double>(features[i]) / static_cast<double>(train.rows());
   }
-  void apply(privgrad::Dataset& data) const override {
-    privgrad::apply_to_each_row(*this, data.shape().features, data);
-  }
+  bool is_by_row() const override { return true; }
+  bool is_restorable() const override { return true; }
   void apply_row(const privgrad::Shape&, std::span<const float> features,
                  std::span<float> out) const override {
     for (std::size_t i = 0; i < features.size(); ++i)

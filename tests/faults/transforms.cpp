@@ -279,11 +279,10 @@ class Whole : public Base {
   Statistic statistic() const override { return kTable[I].statistic; }
 };
 template <std::size_t I>
-class ByRow : public Whole<I>, public RowTransform {
+class ByRow : public Whole<I> {
  public:
-  void apply(Dataset& data) const override {
-    apply_to_each_row(*this, data.shape().features, data);
-  }
+  bool is_by_row() const override { return true; }
+  void apply(Dataset& data) const override { Transform::apply(data); }
   void apply_row(const Shape&, std::span<const float> features,
                  std::span<float> out) const override {
     if (kTable[I].one != nullptr) kTable[I].one(*this, features, out);

@@ -9,7 +9,6 @@
 #include "fake_accountant.hpp"
 #include "fake_program.hpp"
 #include "privgrad/accountant.hpp"
-#include "privgrad/adaptive_schedule.hpp"
 #include "privgrad/federated/any_run.hpp"
 #include "privgrad/plan/components.hpp"
 #include "privgrad/theorems/utility_bound.hpp"
@@ -110,7 +109,7 @@ double next_noise(Ended& run) {
   const core::ComponentUse& use = run.plan().manifest->noise_multiplier;
   const auto schedule = use.make<Schedule>();
   schedule->start({.steps = run.plan().steps(), .slot = "noise_multiplier"});
-  return dynamic_cast<const AdaptiveSchedule&>(*schedule).next(run.noise.back(), run.measured);
+  return schedule->next(run.noise.back(), run.measured);
 }
 
 }  // namespace
@@ -538,21 +537,23 @@ TEST_CASE("adaptive noise: without noise there is nothing to adapt, check or pay
 namespace {
 
 /// Begins with 20, checks after every 5 steps, and then returns whatever a test chooses.
-class AnyNoise final : public Schedule, public AdaptiveSchedule {
+class AnyNoise final : public Schedule {
  public:
   explicit AnyNoise(const Params&) {}
   void start(const Horizon&) override {}
   double value(std::uint64_t) const override { return 20.0; }
   bool is_shape() const override { return false; }
-  Measurement measurement() const override {
-    return {.what = Measured::loss_change, .every = 5, .loss_bound = 2.0, .noise_multiplier = 30.0};
+  std::optional<Measurement> measurement() const override {
+    return Measurement{
+        .what = Measured::loss_change, .every = 5, .loss_bound = 2.0, .noise_multiplier = 30.0};
   }
   double next(double, std::span<const double>) const override { return wanted; }
   inline static double wanted = 0.0;
 };
 
 Experiment with_noise(double wanted) {
-  static const Catalog catalog = house_with({offer<Schedule, AnyNoise>("any_noise")});
+  static const Catalog catalog =
+      house_with({offer<Schedule, AnyNoise>("any_noise", {"adaptive_noise"})});
   AnyNoise::wanted = wanted;
   return Experiment(kAdaptiveNoise, {"schedules.noise_multiplier=any_noise"}, catalog);
 }

@@ -43,17 +43,13 @@ const Overrides kOneStep{"mode=research", "steps=1", "evaluate_every=1",
                          "privacy.target_epsilon=null", "schedules.noise_multiplier=5"};
 
 /// Adds 1 for each row, with almost no noise, and stores the mean that it receives.
-class Ones final : public Transform,
-                   public RowTransform,
-                   public FittedValues,
-                   public BoundedStatistic {
+class Ones final : public Transform, public BoundedStatistic {
  public:
   explicit Ones(const Params&) {}
   ExampleShape output_shape(const ExampleShape& input) const override { return input; }
   void fit(Dataset&) override { throw PluginError("ones: is not fitted"); }
-  void apply(Dataset& data) const override {
-    apply_to_each_row(*this, data.shape().features, data);
-  }
+  bool is_by_row() const override { return true; }
+  bool is_restorable() const override { return true; }
   void apply_row(const Shape&, std::span<const float> in, std::span<float> out) const override {
     std::copy(in.begin(), in.end(), out.begin());
   }

@@ -114,8 +114,14 @@ struct Waves {
 };
 
 /// Halves features; an intermediate overflow becomes NaN.
-class Halves final : public RowTransform {
+class Halves final : public Transform {
  public:
+  ExampleShape output_shape(const ExampleShape& input) const override {
+    return {{3}, input.classes};
+  }
+  void fit(Dataset&) override {}
+  Statistic statistic() const override { return Statistic::none; }
+  bool is_by_row() const override { return true; }
   void apply_row(const Shape& shape, std::span<const float> features,
                  std::span<float> out) const override {
     for (std::size_t i = 0; i < out.size() && shape == Shape{2, 3}; ++i)
@@ -200,7 +206,7 @@ TEST_CASE("rows are transformed alike by one and by more threads, those that ove
   const Dataset raw({{2, 3}, 0}, features, std::vector<float>(100));
   const Halves halves;
   Dataset alone = raw;
-  apply_to_each_row(halves, {3}, alone);
+  halves.apply(alone);
   CHECK(alone.shape().features == Shape{3});
   for (std::size_t row = 0; row < 100; ++row) {
     for (std::size_t i = 0; i < 3; ++i) {

@@ -174,17 +174,13 @@ TEST_CASE("statistics: their noise is of the size that was paid for", "[statisti
 TEST_CASE("statistics: a row's contribution is clipped, whatever the transform says",
           "[statistics]") {
   /// Claims that a row adds at most 1, and adds a thousand.
-  class Boasts final : public Transform,
-                       public RowTransform,
-                       public FittedValues,
-                       public BoundedStatistic {
+  class Boasts final : public Transform, public BoundedStatistic {
    public:
     explicit Boasts(const Params&) {}
     ExampleShape output_shape(const ExampleShape& input) const override { return input; }
     void fit(Dataset&) override { throw PluginError("boasts: is not fitted"); }
-    void apply(Dataset& data) const override {
-      apply_to_each_row(*this, data.shape().features, data);
-    }
+    bool is_by_row() const override { return true; }
+    bool is_restorable() const override { return true; }
     void apply_row(const Shape&, std::span<const float> in, std::span<float> out) const override {
       std::copy(in.begin(), in.end(), out.begin());
     }

@@ -168,11 +168,11 @@ const std::string kRowwise =
     "{kind: max_norm, to: 1}]";
 
 /// Only the first number of a row is written; the others are left unchanged.
-struct WritesTheFirst : Transform, RowTransform {
+struct WritesTheFirst : Transform {
   explicit WritesTheFirst(const Params&) {}
   ExampleShape output_shape(const ExampleShape& input) const override { return input; }
   void fit(Dataset&) override {}
-  void apply(Dataset&) const override {}
+  bool is_by_row() const override { return true; }
   void apply_row(const Shape&, std::span<const float> features,
                  std::span<float> out) const override {
     out[0] = features[0];

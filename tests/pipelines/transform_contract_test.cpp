@@ -129,8 +129,10 @@ struct FitsFewer final : Doubles {
 };
 
 /// The core must not call apply(), which gives other numbers here.
-struct RowByRow final : Doubles, RowTransform {
+struct RowByRow final : Doubles {
   using Doubles::Doubles;
+  bool is_by_row() const override { return says; }
+  inline static bool says = true;
   void apply(Dataset&) const override { throw std::logic_error("apply() was called"); }
   void apply_row(const Shape&, std::span<const float> features,
                  std::span<float> out) const override {
@@ -139,8 +141,9 @@ struct RowByRow final : Doubles, RowTransform {
 };
 
 /// Correct for a single row; exchanges the first two of several.
-struct SwapsAtOnce final : Doubles, RowTransform {
+struct SwapsAtOnce final : Doubles {
   using Doubles::Doubles;
+  bool is_by_row() const override { return true; }
   void apply_row(const Shape&, std::span<const float> features,
                  std::span<float> out) const override {
     for (std::size_t i = 0; i < features.size(); ++i) out[i] = 2.0f * features[i];
@@ -203,6 +206,16 @@ TEST_CASE("a transform that is given one row at a time is never given all", "[tr
   CHECK(copied(plain.train.features()) == copied(by_row.train.features()));
   CHECK(copied(plain.test.features()) == copied(by_row.test.features()));
   CHECK(plain.test.rows() == 50);
+}
+
+TEST_CASE("a transform that promised single rows gets these in the run, whatever it says later",
+          "[transform][privacy]") {
+  Experiment experiment(kTransformed, {"data.transforms=[row_by_row]"}, transforms());
+  const core::Plan& plan = experiment.plan();
+  RowByRow::says = false;
+  core::RunData data = core::read_data(*plan.manifest, *plan.setting);
+  RowByRow::says = true;
+  CHECK(copied(data.train.features()) == copied(data_after("[doubles]").train.features()));
 }
 
 // From the file to the model: when a row is removed, the rest of the data are the same as with it.

@@ -550,7 +550,7 @@ TEST_CASE("cpu exact: pieces of the parameters are the sum, whatever is taken an
   std::size_t most_pieces = 0;
   for (const Network& network : all) {
     const Compiled one(network, executor);
-    const auto& pieces = dynamic_cast<const CellsInPieces&>(*one.program);
+    const auto& pieces = dynamic_cast<const ExactClipping&>(*one.program);
     const auto ends = pieces.piece_ends();
     REQUIRE(ends.back() == one.size);
     most_pieces = std::max(most_pieces, ends.size());
@@ -578,7 +578,7 @@ TEST_CASE("cpu exact: a piece is refused that there is none of, or that nobody c
   ThreadExecutor executor(1);
   const Network network = make_network({7}, {Dense{3}});
   const Compiled one(network, executor);
-  const auto& pieces = dynamic_cast<const CellsInPieces&>(*one.program);
+  const auto& pieces = dynamic_cast<const ExactClipping&>(*one.program);
   Generator generator(48);
   const Examples examples = random_examples(generator, network, 5);
   Made made(one, examples.batch());

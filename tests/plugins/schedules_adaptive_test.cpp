@@ -3,7 +3,6 @@
 #include <limits>
 
 #include "house_plugins.hpp"
-#include "privgrad/adaptive_schedule.hpp"
 #include "privgrad/schedule.hpp"
 
 using namespace privgrad;
@@ -12,7 +11,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// A started built-in schedule and its ability.
+/// A started built-in schedule that adapts the noise.
 class Adapting {
  public:
   Adapting(const char* name, const Value& params)
@@ -21,15 +20,12 @@ class Adapting {
   }
 
   const Schedule& schedule() const { return *schedule_; }
-  Measurement measurement() const { return ability().measurement(); }
+  Measurement measurement() const { return schedule_->measurement().value(); }
   double next(double current, const std::vector<double>& measured) const {
-    return ability().next(current, measured);
+    return schedule_->next(current, measured);
   }
 
  private:
-  const AdaptiveSchedule& ability() const {
-    return dynamic_cast<const AdaptiveSchedule&>(*schedule_);
-  }
   ComponentPtr<Schedule> schedule_;
 };
 

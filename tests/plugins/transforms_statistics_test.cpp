@@ -65,7 +65,7 @@ std::vector<float> applied(const Transform& transform, const Shape& shape,
                            const std::vector<float>& row) {
   const Shape after = transform.output_shape({shape, 0}).features;
   std::vector<float> out(element_count(after));
-  dynamic_cast<const RowTransform&>(transform).apply_row(shape, row, out);
+  transform.apply_row(shape, row, out);
   return out;
 }
 

@@ -19,7 +19,6 @@
 using privgrad::ConfigError;
 using privgrad::Dataset;
 using privgrad::DataSource;
-using privgrad::RowTransform;
 using privgrad::Shape;
 using privgrad::Split;
 using privgrad::Statistic;
@@ -372,9 +371,8 @@ TEST_CASE("given one row at a time: the bits of a row are its own, at any place,
     const std::size_t width = privgrad::element_count(fitted->output_shape(train.shape()).features);
     auto together = rows_of(kWidth, features);
     fitted->apply(together);
-    const auto* by_row = dynamic_cast<const RowTransform*>(fitted.get());
     INFO(name << ", " << width);
-    REQUIRE(by_row != nullptr);
+    REQUIRE(fitted->is_by_row());
     for (const std::size_t count : {1u, 2u, 3u, 31u, 512u, 513u}) {
       // A set whose end and beginning differ from those of the whole.
       const std::size_t first = 7;
@@ -388,7 +386,7 @@ TEST_CASE("given one row at a time: the bits of a row are its own, at any place,
     std::vector<float> out(width);
     bool all_same = true;
     for (std::size_t row = 0; row < 1025; ++row) {
-      by_row->apply_row({kWidth}, std::span(features).subspan(row * kWidth, kWidth), out);
+      fitted->apply_row({kWidth}, std::span(features).subspan(row * kWidth, kWidth), out);
       const auto same = together.features().subspan(row * width, width);
       all_same = all_same && std::equal(same.begin(), same.end(), out.begin());
     }
@@ -406,10 +404,9 @@ TEST_CASE("products of rows with a large matrix are sums in the order of the fea
   features[kBad * kSize + 5] = std::numeric_limits<float>::quiet_NaN();
   features[kBad * kSize + 600] = std::numeric_limits<float>::infinity();
   const auto whiten = transform("whiten", {});
-  dynamic_cast<privgrad::FittedValues&>(*whiten).restore(
-      {{"matrix", {kSize, kSize}, std::vector<double>(matrix.begin(), matrix.end())}});
+  whiten->restore({{"matrix", {kSize, kSize}, std::vector<double>(matrix.begin(), matrix.end())}});
   std::vector<float> made(features.size());
-  dynamic_cast<RowTransform&>(*whiten).apply_rows({kSize}, kRows, features, made);
+  whiten->apply_rows({kSize}, kRows, features, made);
   std::size_t wrong = 0;
   for (std::size_t row = 0; row < kRows; ++row) {
     if (row == kBad) continue;

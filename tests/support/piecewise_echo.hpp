@@ -13,9 +13,7 @@
 #include "support.hpp"
 
 /// ExactEcho with pieces, each of which is a part of the result of add_cells().
-class PiecewiseEcho : public privgrad::Program,
-                      public privgrad::ExactClipping,
-                      public privgrad::CellsInPieces {
+class PiecewiseEcho : public privgrad::Program, public privgrad::ExactClipping {
  public:
   /// \param lies  adds one cell too many to the first cell of each piece.
   PiecewiseEcho(std::size_t groups, std::vector<std::size_t> ends, bool lies = false)

@@ -7,16 +7,12 @@
 
 #include "privgrad/error.hpp"
 #include "privgrad/plugin.hpp"
-#include "privgrad/row_operation.hpp"
 #include "privgrad/transform.hpp"
 
 namespace @NAMESPACE@ {
 
 /// Shifts every feature so that its mean over the training examples is 0.
-class @CLASS@ final : public privgrad::Transform,
-                public privgrad::RowTransform,
-                public privgrad::FittedValues,
-                public privgrad::RowOperations {
+class @CLASS@ final : public privgrad::Transform {
  public:
   static privgrad::ComponentInfo declaration() {
     return {
@@ -45,12 +41,9 @@ class @CLASS@ final : public privgrad::Transform,
     }
   }
 
-  void apply(privgrad::Dataset& data) const override {
-    privgrad::apply_to_each_row(*this, data.shape().features, data);
-  }
-
   // The result depends only on the example and the mean, to the last bit. (Sums over features would
   // need a fixed order, and -ffp-contract=off.)
+  bool is_by_row() const override { return true; }
   void apply_row(const privgrad::Shape&, std::span<const float> features,
                  std::span<float> out) const override {
     for (std::size_t j = 0; j < features.size(); ++j) out[j] = features[j] - mean_.at(j);
@@ -61,6 +54,7 @@ class @CLASS@ final : public privgrad::Transform,
   privgrad::Statistic statistic() const override { return statistic_; }
 
   // With these the saved model can be applied to raw examples.
+  bool is_restorable() const override { return true; }
   std::vector<privgrad::FittedTensor> fitted_values() const override {
     return {{"mean", {mean_.size()}, {mean_.begin(), mean_.end()}}};
   }

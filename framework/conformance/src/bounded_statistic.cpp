@@ -30,8 +30,6 @@ ComponentPtr<Transform> made(const Checker& checker) {
   return checker.make<Transform>(private_params(checker, "noise_multiplier", 2.0));
 }
 
-FittedValues& kept_by(Transform& transform) { return dynamic_cast<FittedValues&>(transform); }
-
 BoundedStatistic& learner(Transform& transform) {
   auto* found = dynamic_cast<BoundedStatistic*>(&transform);
   if (found == nullptr) throw NotChecked{"it learns from no released statistic (BoundedStatistic)"};
@@ -50,10 +48,8 @@ void require_request(const Checker& checker, const Shape& shape) {
   const auto transform = made(checker);
   require(transform->statistic() == Statistic::released,
           "with statistic: private, statistic() says otherwise");
-  require(is_able<RowTransform>(*transform),
-          "it learns from a released statistic and is not a RowTransform");
-  require(is_able<FittedValues>(*transform),
-          "it learns from a released statistic and is not a FittedValues");
+  require(transform->is_by_row(), "it learns from a released statistic and is not by row");
+  require(transform->is_restorable(), "it learns from a released statistic and is not restorable");
   const StatisticRequest one = request_for(learner(*transform), shape);
   const StatisticRequest again = request_for(learner(*made(checker)), shape);
   require(one.size == again.size && one.l2_bound == again.l2_bound && one.what == again.what,
@@ -165,12 +161,11 @@ std::vector<float> in_pieces_of(const Contribution& contribution, std::size_t si
 void require_pieces(const Checker& checker, const Shape& shape) {
   const auto transform = made(checker);
   const BoundedStatistic& asks = learner(*transform);
-  const auto* able = dynamic_cast<const ContributionsInPieces*>(transform.get());
-  if (able == nullptr)
-    throw NotChecked{"its contributions do not come in pieces (ContributionsInPieces)"};
   const std::size_t size = request_for(asks, shape).size;
   const std::size_t features = element_count(shape);
   auto rows = rows_for(shape);
+  if (asks.contribution_in_pieces(shape, rows.front()) == nullptr)
+    throw NotChecked{"its contributions do not come in pieces"};
   for (const float value :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
         std::numeric_limits<float>::denorm_min()}) {
@@ -183,7 +178,7 @@ void require_pieces(const Checker& checker, const Shape& shape) {
   for (std::vector<float> row : rows) {
     std::vector<float> expected(size);
     asks.contribution(shape, row, expected);
-    const auto contribution = able->contribution_in_pieces(shape, row);
+    const auto contribution = asks.contribution_in_pieces(shape, row);
     require(contribution != nullptr, "contribution_in_pieces() gives nothing");
     std::fill(row.begin(), row.end(), 77.0f);  // not looked at any more
     for (const std::size_t at_once : {size, std::size_t{1}, std::size_t{3}, std::size_t{7}}) {
@@ -200,7 +195,7 @@ std::vector<FittedTensor> learnt_from(const Checker& checker, const Shape& shape
                                       const std::vector<float>& mean, double noise) {
   const auto transform = made(checker);
   learner(*transform).learn({shape, 3}, checker.setup().make_released(mean, noise));
-  return kept_by(*transform).fitted_values();
+  return transform->fitted_values();
 }
 
 /// Sums as noise may change them.
@@ -224,7 +219,7 @@ void require_learns(const Checker& checker, const Shape& shape) {
                 "learn() makes another '" + values[i].name + "' of the same release");
       }
       const auto copy = made(checker);
-      kept_by(*copy).restore(values);
+      copy->restore(values);
     }
   }
 }
@@ -242,7 +237,7 @@ void require_learns_from_release(const Checker& checker, const Shape& shape) {
     BoundedStatistic& asks = learner(*transform);
     for (std::size_t i = 0; i < count; ++i) contribution_of(asks, shape, rows[i], request.size);
     asks.learn({shape, 3}, checker.setup().make_released(mean, 0.5));
-    const auto found = kept_by(*transform).fitted_values();
+    const auto found = transform->fitted_values();
     require(found.size() == without.size(), "learn() makes other tensors after contributions");
     for (std::size_t i = 0; i < found.size(); ++i)
       require(same_bits(found[i].values, without[i].values),

@@ -361,8 +361,7 @@ void require_sum(Program& program, const Network& network) {
 void require_pieces(Program& program, const Network& network) {
   program.load_parameters(parameters_for(network));
   const ExactClipping& exact = exact_of(program);
-  const auto& pieces = dynamic_cast<const CellsInPieces&>(program);
-  const std::vector<std::size_t> ends(pieces.piece_ends().begin(), pieces.piece_ends().end());
+  const std::vector<std::size_t> ends(exact.piece_ends().begin(), exact.piece_ends().end());
   require(!ends.empty() && ends.back() == program.parameter_count(),
           in(network) + "the last piece does not end at the last parameter");
   for (std::size_t i = 0; i < ends.size(); ++i)
@@ -392,10 +391,10 @@ void require_pieces(Program& program, const Network& network) {
   }
   for (const std::size_t k : {0u, 1u, 0u}) {
     Cells sum(program.parameter_count(), kBefore);
-    pieces.choose(*pass, taken[k]);
+    exact.choose(*pass, taken[k]);
     for (std::size_t i = ends.size(); i-- > 0;) {
       const std::size_t begin = i == 0 ? 0 : ends[i - 1];
-      pieces.add_piece(*pass, i, std::span(sum).subspan(begin, ends[i] - begin));
+      exact.add_piece(*pass, i, std::span(sum).subspan(begin, ends[i] - begin));
     }
     require(sum == whole[k], in(network) + "the pieces of a sum are not what add_cells() adds");
   }
@@ -498,7 +497,7 @@ void check_exact_program(Checker& checker, const std::vector<Network>& networks,
   each(exact, "a_thousand_passes_are_alike", require_thousand_passes);
   each(exact, "cells_depend_on_their_example_alone", require_cells_of_their_own);
   each(exact, "cells_are_added_as_they_are", require_sum);
-  each(exact && is_able<CellsInPieces>(*first), "pieces_are_the_sum", require_pieces);
+  each(exact && !exact_of(*first).piece_ends().empty(), "pieces_are_the_sum", require_pieces);
   each(exact, "a_scale_of_zero_takes_a_group_out", require_scale_of_nothing);
   made("cells_do_not_depend_on_threads", require_same_cells_on_every_executor);
   made("passes_run_concurrently", require_passes_at_once);

@@ -81,7 +81,7 @@ void check_abilities(Checker& checker, DataSource& source);
 /// \param streams  the source.
 void check_streamed_rows(Checker& checker, DataSource& source, StreamedRows& streams);
 
-/// The rules of ReproducibleRows, ExactClipping and CellsInPieces, of programs that have these
+/// The rules of ReproducibleRows and ExactClipping, of programs that have these
 /// abilities.
 void check_exact_program(Checker& checker, const std::vector<Network>& networks,
                          const ProgramMaker& make);

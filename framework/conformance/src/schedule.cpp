@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "parameters.hpp"
-#include "privgrad/adaptive_schedule.hpp"
 #include "rules.hpp"
 
 namespace privgrad::testing {
@@ -82,10 +81,10 @@ std::vector<std::vector<double>> measurements(Measured what) {
   return some;
 }
 
-std::vector<double> all_next(const AdaptiveSchedule& adaptive) {
+std::vector<double> all_next(const Schedule& adaptive) {
   std::vector<double> all;
   for (const double current : {1e-6, 0.3, 1.0, 50.0, 1e6}) {
-    for (const std::vector<double>& measured : measurements(adaptive.measurement().what))
+    for (const std::vector<double>& measured : measurements(adaptive.measurement().value().what))
       all.push_back(adaptive.next(current, measured));
   }
   return all;
@@ -93,9 +92,6 @@ std::vector<double> all_next(const AdaptiveSchedule& adaptive) {
 
 /// \param make  returns a schedule that was started in the slot noise_multiplier.
 void check_adaptive(Checker& checker, const std::function<ComponentPtr<Schedule>()>& make) {
-  const auto ability = [](const ComponentPtr<Schedule>& schedule) -> const AdaptiveSchedule& {
-    return dynamic_cast<const AdaptiveSchedule&>(*schedule);
-  };
   checker.rule("adaptive_noise_begins_flat", [&] {
     const auto schedule = make();
     for (const std::uint64_t step : {1, 50, 99}) {
@@ -105,13 +101,15 @@ void check_adaptive(Checker& checker, const std::function<ComponentPtr<Schedule>
     }
   });
   checker.rule("measurement_can_be_made", [&] {
+    const Measurement first = checker.make<Schedule>()->measurement().value();
     const auto schedule = make();
-    const Measurement first = ability(schedule).measurement();
-    const Measurement again = ability(schedule).measurement();
+    schedule->measurement();
+    const Measurement again = schedule->measurement().value();
     require(first.what == again.what && first.every == again.every &&
                 same_bits(first.loss_bound, again.loss_bound) &&
                 same_bits(first.noise_multiplier, again.noise_multiplier),
             "measurement() changed its answer");
+    require_declared(checker, trait::adaptive_noise, "it adapts the noise");
     require(first.every > 0, "measurement() asks for one every 0 steps");
     if (first.what != Measured::loss_change) return;
     for (const double value : {first.loss_bound, first.noise_multiplier}) {
@@ -120,17 +118,15 @@ void check_adaptive(Checker& checker, const std::function<ComponentPtr<Schedule>
     }
   });
   checker.rule("adapted_noise_is_finite_and_above_0", [&] {
-    const auto schedule = make();
-    for (const double value : all_next(ability(schedule))) {
+    for (const double value : all_next(*make())) {
       require(std::isfinite(value) && value > 0.0, "next() gave " + format_number(value));
     }
   });
   checker.rule("adapted_noise_follows_from_its_arguments", [&] {
     const auto schedule = make();
-    const std::vector<double> first = all_next(ability(schedule));
-    require(same_bits(first, all_next(ability(schedule))), "asked again, next() differs");
-    const auto other = make();
-    require(same_bits(first, all_next(ability(other))), "another instance's next() differs");
+    const std::vector<double> first = all_next(*schedule);
+    require(same_bits(first, all_next(*schedule)), "asked again, next() differs");
+    require(same_bits(first, all_next(*make())), "another instance's next() differs");
   });
 }
 
@@ -191,8 +187,7 @@ void check_schedule(Checker& checker) {
     schedule->start({.steps = 100, .slot = "noise_multiplier"});
     return schedule;
   };
-  if (dynamic_cast<const AdaptiveSchedule*>(checker.make<Schedule>().get()) != nullptr)
-    check_adaptive(checker, in_its_slot);
+  if (checker.make<Schedule>()->measurement()) check_adaptive(checker, in_its_slot);
   check_abilities(checker, horizons);
   check_range_ends(checker, [&](const Params& params) {
     const auto schedule = checker.make<Schedule>(params);

@@ -100,7 +100,7 @@ class Before {
   }
 
   /// The same check for examples that were transformed together.
-  void check_rows_alone(const RowTransform& transform, const Dataset& after) const {
+  void check_rows_alone(const Transform& transform, const Dataset& after) const {
     const std::vector<float> together = features_of(after, rows_);
     const std::size_t before = element_count(shape_.features), width = after.row_size();
     for (std::size_t i = 0; i < rows_.size(); ++i) {
@@ -148,7 +148,7 @@ struct ByRow {
   const FeatureCache* cache;
 
   /// \returns whether the rows were computed: false if they came from the cache.
-  bool operator()(const RowTransform& transform, const Shape& shape, Dataset& data) const {
+  bool operator()(const Transform& transform, const Shape& shape, Dataset& data) const {
     if (cache == nullptr) {
       apply_to_each_row(transform, shape, data, executor);
       return true;
@@ -175,11 +175,11 @@ const FeatureCache* cache_for(const ComponentUse& use, const Transform& transfor
   return nullptr;
 }
 
-void apply_to_split(const Transform& transform, const Before& before, const ByRow& by_row,
-                    Dataset& data) {
+void apply_to_split(const Transform& transform, bool is_by_row, const Before& before,
+                    const ByRow& by_row, Dataset& data) {
   const ExampleShape told = transform.output_shape(data.shape());
-  if (const auto* one_by_one = dynamic_cast<const RowTransform*>(&transform)) {
-    if (by_row(*one_by_one, told.features, data)) before.check_rows_alone(*one_by_one, data);
+  if (is_by_row) {
+    if (by_row(transform, told.features, data)) before.check_rows_alone(transform, data);
     return;
   }
   transform.apply(data);
@@ -214,7 +214,7 @@ FittedTransform learn(const ComponentUse& use, std::size_t number, Transform& tr
   return fitted_of(use, transform);
 }
 
-void check_row_alone(const ComponentUse& use, const RowTransform& transform, const Shape& shape,
+void check_row_alone(const ComponentUse& use, const Transform& transform, const Shape& shape,
                      std::span<const float> features, std::span<const float> made) {
   std::vector<float> alone(made.size());
   transform.apply_row(shape, features, alone);
@@ -227,9 +227,8 @@ void check_row_alone(const ComponentUse& use, const RowTransform& transform, con
 }
 
 FittedTransform fitted_of(const ComponentUse& use, const Transform& transform) {
-  const auto* learnt = dynamic_cast<const FittedValues*>(&transform);
-  if (learnt == nullptr) return {transform.statistic() == Statistic::none, {}};
-  FittedTransform fitted{true, learnt->fitted_values()};
+  if (!transform.is_restorable()) return {false, {}};
+  FittedTransform fitted{true, transform.fitted_values()};
   // They would go into the model, which release mode would then call private: they were not
   // charged.
   if (transform.statistic() == Statistic::none && !fitted.values.empty()) {
@@ -253,12 +252,12 @@ FittedTransform fitted_of(const ComponentUse& use, const Transform& transform) {
 }
 
 bool is_worth_keeping(const Transform& transform) {
-  const auto* by_row = dynamic_cast<const RowTransform*>(&transform);
-  return transform.statistic() == Statistic::none && by_row != nullptr && by_row->is_costly();
+  return transform.statistic() == Statistic::none && transform.is_by_row() && transform.is_costly();
 }
 
-FittedTransform apply_transform(const ComponentUse& use, std::size_t number, RunData& data,
-                                Executor& executor, const FeatureCache* cache, Teacher* teacher) {
+FittedTransform apply_transform(const ComponentUse& use, std::size_t number, bool is_by_row,
+                                RunData& data, Executor& executor, const FeatureCache* cache,
+                                Teacher* teacher) {
   const auto transform = use.make<Transform>();
   return use.with_position([&] {
     const ByRow by_row{use, executor, cache_for(use, *transform, cache)};
@@ -268,9 +267,9 @@ FittedTransform apply_transform(const ComponentUse& use, std::size_t number, Run
     // Test rows may be public, so they are transformed before the transform sees a training row.
     if (data.test.rows() > 0) {
       const Before test(use, "test", data.test);
-      apply_to_split(*transform, test, by_row, data.test);
+      apply_to_split(*transform, is_by_row, test, by_row, data.test);
     }
-    apply_to_split(*transform, train, by_row, data.train);
+    apply_to_split(*transform, is_by_row, train, by_row, data.train);
     return fitted;
   });
 }

@@ -30,13 +30,11 @@ constexpr std::size_t kRowsOfTask = 64, kTasksOfBlock = 64;
 struct Link {
   const ComponentUse& use;
   ComponentPtr<Transform> transform;
-  const RowTransform& by_row;
   Shape before, after;
 
   Link(const ComponentUse& the_use, ComponentPtr<Transform> made, const ExampleShape& input)
       : use(the_use),
         transform(std::move(made)),
-        by_row(dynamic_cast<const RowTransform&>(*transform)),
         before(input.features),
         after(use.with_position([&] { return transform->output_shape(input).features; })) {}
 };
@@ -49,14 +47,14 @@ void apply_links(const std::vector<Link>& links, std::size_t count, std::vector<
   for (const Link& link : links) {
     const std::size_t width = element_count(link.after), before = rows.size() / count;
     out.assign(count * width, 0.0f);
-    link.by_row.apply_rows(link.before, count, rows, out);
+    link.transform->apply_rows(link.before, count, rows, out);
     for (std::size_t i = 0; i < count; ++i) {
       const auto row = std::span(out).subspan(i * width, width);
       if (!all_finite(row))
         std::fill(row.begin(), row.end(), std::numeric_limits<float>::quiet_NaN());
     }
     if (checked) {
-      check_row_alone(link.use, link.by_row, link.before,
+      check_row_alone(link.use, *link.transform, link.before,
                       std::span(rows).subspan(*checked * before, before),
                       std::span(out).subspan(*checked * width, width));
     }
@@ -224,9 +222,9 @@ void check_streamable(const ComponentUse& use, const Transform& transform) {
                       "avoid; give it its numbers (statistic: public), or have them released where "
                       "it can (statistic: private)");
   }
-  if (dynamic_cast<const RowTransform*>(&transform) != nullptr) return;
+  if (transform.is_by_row()) return;
   throw ConfigError(use.name() +
-                    " transforms all rows at once, in memory (it is not a RowTransform), which "
+                    " transforms all rows at once, in memory (is_by_row() says no), which "
                     "data.streaming is there to avoid; leave one of the two out");
 }
 

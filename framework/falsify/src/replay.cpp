@@ -98,8 +98,7 @@ void Replay::follow_test_rows(std::uint64_t step, std::span<const float> model,
 
 void Replay::follow(double measured) {
   measured_.push_back(measured);
-  const auto* rule = dynamic_cast<const AdaptiveSchedule*>(noise_rule_.get());
-  multiplier_ = rule->next(multiplier_, measured_);
+  multiplier_ = noise_rule_->next(multiplier_, measured_);
 }
 
 void Replay::change_noise(std::uint64_t step) {

@@ -53,22 +53,20 @@ void TrainedModel::add_transform(const SavedTransform& saved, const Catalog& cat
                                  ExampleShape& shape) {
   if (!saved.fitted.is_known) {
     throw ConfigError(name_ + ": cannot be applied: its transform " + saved.component.name +
-                      " keeps what it has learnt to itself (it is not a FittedValues)");
+                      " keeps what it has learnt to itself (is_restorable() says no)");
   }
   const std::string where = name_ + ": its transform " + saved.component.name + ": ";
   Stage stage{make_saved<Transform>(saved.component, where, catalog), shape, {}};
   try {
     stage.after = stage.transform->output_shape(shape);
-    if (auto* learnt = dynamic_cast<FittedValues*>(stage.transform.get())) {
-      learnt->restore(saved.fitted.values);
-    } else if (!saved.fitted.values.empty() || stage.transform->statistic() != Statistic::none) {
+    if (!stage.transform->is_restorable())
       throw ConfigError("has learnt what this version of it cannot be given");
-    }
+    stage.transform->restore(saved.fitted.values);
     // Detects at construction, not in the middle of the data, anything that does not fit examples
     // of this shape.
     Dataset zero(shape, std::vector<float>(element_count(shape.features)), {0.0f});
-    if (const auto* by_row = dynamic_cast<const RowTransform*>(stage.transform.get())) {
-      apply_to_each_row(*by_row, stage.after.features, zero);
+    if (stage.transform->is_by_row()) {
+      apply_to_each_row(*stage.transform, stage.after.features, zero, executor_);
     } else {
       stage.transform->apply(zero);
     }
@@ -139,13 +137,14 @@ void TrainedModel::apply_transforms(std::vector<float>& features, std::size_t ro
   for (const Stage& stage : stages_) {
     const std::size_t before = element_count(stage.before.features);
     const std::size_t after = element_count(stage.after.features);
-    if (const auto* by_row = dynamic_cast<const RowTransform*>(stage.transform.get())) {
+    if (stage.transform->is_by_row()) {
       std::vector<float> changed(rows * after);
       executor_.for_each_chunk((rows + kTaskRows - 1) / kTaskRows, [&](std::size_t task) {
         const std::size_t first = task * kTaskRows, count = std::min(kTaskRows, rows - first);
-        by_row->apply_rows(stage.before.features, count,
-                           std::span<const float>(features).subspan(first * before, count * before),
-                           std::span(changed).subspan(first * after, count * after));
+        stage.transform->apply_rows(
+            stage.before.features, count,
+            std::span<const float>(features).subspan(first * before, count * before),
+            std::span(changed).subspan(first * after, count * after));
       });
       features = std::move(changed);
       continue;

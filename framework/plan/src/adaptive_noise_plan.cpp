@@ -118,13 +118,13 @@ std::optional<AdaptiveNoisePlan> plan_adaptive_noise(const Manifest& manifest,
   const ComponentUse& use = manifest.noise_multiplier;
   if (!use.is_given() || manifest.noise_off) return std::nullopt;
   const auto schedule = use.make<Schedule>();
-  const auto* rule = dynamic_cast<const AdaptiveSchedule*>(schedule.get());
-  if (rule == nullptr) return std::nullopt;
+  const std::optional<Measurement> measurement = schedule->measurement();
+  if (!measurement) return std::nullopt;
   AdaptiveNoisePlan adapts;
+  adapts.measurement = *measurement;
   use.with_position([&] {
     refuse_setting(manifest, use.name());
     schedule->start({.steps = steps, .slot = "noise_multiplier"});
-    adapts.measurement = rule->measurement();
     check_measurement(adapts.measurement, manifest, setting, use.name());
     for (std::uint64_t step = 1; step < steps; ++step) {
       if (schedule->value(step) == schedule->value(0)) continue;

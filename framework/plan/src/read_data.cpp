@@ -38,7 +38,8 @@ void apply_transforms(const Manifest& manifest, const Setting& setting, RunData&
   if (manifest.streaming) return apply_streamed_transforms(manifest, data, *executor, teacher);
   for (std::size_t i = 0; i < manifest.transforms.size(); ++i) {
     const ComponentUse& use = manifest.transforms[i];
-    data.preprocessing.push_back(apply_transform(use, i, data, *executor, cache, teacher));
+    data.preprocessing.push_back(
+        apply_transform(use, i, setting.by_row.at(i), data, *executor, cache, teacher));
   }
   apply_frozen_layers(manifest, setting, data, threads, cache);
 }

@@ -37,8 +37,8 @@ std::optional<StatisticRequest> request_of(const ComponentUse& use, const Transf
   };
   if (request.has_value() != (transform.statistic() == Statistic::released))
     refuse("what it asks to be released and what it says of its numbers contradict each other");
-  if (request && dynamic_cast<const FittedValues*>(&transform) == nullptr)
-    refuse("what it learns from a released statistic cannot be kept (it is not a FittedValues)");
+  if (request && !transform.is_restorable())
+    refuse("what it learns from a released statistic cannot be kept (is_restorable() says no)");
   return request;
 }
 
@@ -59,10 +59,9 @@ ExampleShape plan_transforms(const Manifest& manifest, Setting& setting) {
     if (manifest.streaming) use.with_position([&] { check_streamable(use, *transform); });
     setting.statistics.push_back(transform->statistic());
     setting.requests.push_back(request_of(use, *transform, before));
-    setting.by_row.push_back(dynamic_cast<const RowTransform*>(transform.get()) != nullptr);
+    setting.by_row.push_back(transform->is_by_row());
     setting.has_costly_rows = setting.has_costly_rows || is_worth_keeping(*transform);
-    setting.is_restorable.push_back(transform->statistic() == Statistic::none ||
-                                    dynamic_cast<const FittedValues*>(transform.get()) != nullptr);
+    setting.is_restorable.push_back(transform->is_restorable());
   }
   return shape;
 }

@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "guard.hpp"
-#include "privgrad/adaptive_schedule.hpp"
 #include "privgrad/bounded_statistic.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/manifest/utf8.hpp"
@@ -45,9 +44,7 @@ void check_request(const StatisticRequest& request, const std::string& who) {
 
 bool adapts_noise(const Manifest& manifest) {
   const ComponentUse& noise = manifest.noise_multiplier;
-  if (!noise.is_given() || manifest.noise_off) return false;
-  const auto schedule = noise.make<Schedule>();
-  return dynamic_cast<const AdaptiveSchedule*>(schedule.get()) != nullptr;
+  return noise.is_given() && !manifest.noise_off && noise.make<Schedule>()->measurement();
 }
 
 /// Refuses settings that cannot be combined with such statistics.

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "privgrad/adaptive_schedule.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/influence.hpp"
 #include "privgrad/schedule.hpp"
@@ -56,8 +55,7 @@ ScheduleValues schedule_values(const ComponentUse& use, const std::string& slot,
                                std::uint64_t steps, bool above_zero) {
   const auto schedule = use.make<Schedule>();
   return use.with_position([&] {
-    if (slot != "noise_multiplier" &&
-        dynamic_cast<const AdaptiveSchedule*>(schedule.get()) != nullptr) {
+    if (slot != "noise_multiplier" && schedule->measurement()) {
       throw ConfigError("is " + use.name() +
                         ", which adapts the noise; its place is schedules.noise_multiplier");
     }

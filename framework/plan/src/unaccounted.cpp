@@ -147,8 +147,7 @@ class Lister {
   void list_bits_of_transforms() {
     if (manifest_.noise_off) return;
     for (const ComponentUse& use : manifest_.transforms) {
-      const auto transform = use.make<Transform>();
-      if (dynamic_cast<const RowTransform*>(transform.get()) != nullptr) continue;
+      if (use.make<Transform>()->is_by_row()) continue;
       add_floating_point(use.position,
                          "transform " + use.name() +
                              " does not promise the same bits for an example beside any others",

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "privgrad/accountant.hpp"
-#include "privgrad/adaptive_schedule.hpp"
 #include "privgrad/aggregator.hpp"
 #include "privgrad/backend.hpp"
 #include "privgrad/bounded_statistic.hpp"
@@ -37,19 +36,15 @@ namespace privgrad {
 Accountant::~Accountant() = default;
 AdaptiveClipNorm::~AdaptiveClipNorm() = default;
 AdaptiveLocalIterations::~AdaptiveLocalIterations() = default;
-AdaptiveSchedule::~AdaptiveSchedule() = default;
 Aggregator::~Aggregator() = default;
 Backend::~Backend() = default;
 BoundedStatistic::~BoundedStatistic() = default;
 Contribution::~Contribution() = default;
 CoordinateScaling::~CoordinateScaling() = default;
-ContributionsInPieces::~ContributionsInPieces() = default;
-CellsInPieces::~CellsInPieces() = default;
 Clipping::~Clipping() = default;
 Cluster::~Cluster() = default;
 DataSource::~DataSource() = default;
 Executor::~Executor() = default;
-FittedValues::~FittedValues() = default;
 ReproducibleRows::~ReproducibleRows() = default;
 ExactClipping::~ExactClipping() = default;
 ExactClipping::Pass::~Pass() = default;
@@ -62,7 +57,6 @@ PublicOrder::~PublicOrder() = default;
 RandomSource::~RandomSource() = default;
 RandomStream::~RandomStream() = default;
 RowEvaluations::~RowEvaluations() = default;
-RowTransform::~RowTransform() = default;
 Sampler::~Sampler() = default;
 Stateful::~Stateful() = default;
 Schedule::~Schedule() = default;
@@ -72,6 +66,23 @@ UsesGradientDifferences::~UsesGradientDifferences() = default;
 
 StepRule Optimizer::next_rule(const StepContext&) {
   throw PluginError("an optimizer without a rule was asked for one");
+}
+
+double Schedule::next(double, std::span<const double>) const {
+  throw PluginError("a schedule that adapts no noise was asked for the next");
+}
+
+std::unique_ptr<Contribution> BoundedStatistic::contribution_in_pieces(
+    const Shape&, std::span<const float>) const {
+  return nullptr;
+}
+
+void ExactClipping::choose(Pass&, std::span<const std::uint8_t>) const {
+  throw PluginError("a program without pieces was asked for them");
+}
+
+void ExactClipping::add_piece(Pass&, std::size_t, std::span<std::int64_t>) const {
+  throw PluginError("a program without pieces was asked for one");
 }
 
 namespace {
@@ -88,20 +99,32 @@ class OneThread final : public Executor {
 
 }  // namespace
 
-void apply_to_each_row(const RowTransform& transform, const Shape& shape, Dataset& data) {
+void Transform::apply(Dataset& data) const {
   OneThread here;
-  apply_to_each_row(transform, shape, data, here);
+  apply_to_each_row(*this, output_shape(data.shape()).features, data, here);
 }
 
-void RowTransform::apply_rows(const Shape& shape, std::size_t rows, std::span<const float> features,
-                              std::span<float> out) const {
+void Transform::apply_row(const Shape&, std::span<const float>, std::span<float>) const {
+  throw PluginError("a transform has neither apply() nor apply_row()");
+}
+
+void Transform::restore(const std::vector<FittedTensor>& values) {
+  if (!values.empty()) throw ConfigError("expected no fitted tensors");
+}
+
+std::vector<RowOperation> Transform::row_operations(const Shape&) const {
+  throw ConfigError("it does not tell in operations what it does (row_operations())");
+}
+
+void Transform::apply_rows(const Shape& shape, std::size_t rows, std::span<const float> features,
+                           std::span<float> out) const {
   const std::size_t before = features.size() / rows, after = out.size() / rows;
   for (std::size_t row = 0; row < rows; ++row) {
     apply_row(shape, features.subspan(row * before, before), out.subspan(row * after, after));
   }
 }
 
-void apply_to_each_row(const RowTransform& transform, const Shape& shape, Dataset& data,
+void apply_to_each_row(const Transform& transform, const Shape& shape, Dataset& data,
                        Executor& executor) {
   const Shape before_shape = data.shape().features;
   const std::size_t rows = data.rows(), before = data.row_size(), after = element_count(shape);

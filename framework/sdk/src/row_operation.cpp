@@ -166,8 +166,6 @@ void apply_all(const std::vector<RowOperation>& operations, std::vector<double>&
 
 }  // namespace
 
-RowOperations::~RowOperations() = default;
-
 std::size_t check_row_operations(const std::vector<RowOperation>& operations,
                                  std::size_t features) {
   constexpr const char* kNames[] = {"subtract",       "multiply",   "divide",       "keep",

@@ -27,7 +27,6 @@ AdaptiveNoise::AdaptiveNoise(const Plan& plan, Aggregator& aggregator, const Dat
     : plan_(plan),
       adapts_(*plan.noise_adapts),
       schedule_(plan.manifest->noise_multiplier.make<Schedule>()),
-      rule_(dynamic_cast<const AdaptiveSchedule*>(schedule_.get())),
       aggregator_(aggregator),
       train_(train),
       executor_(executor),
@@ -49,7 +48,7 @@ bool AdaptiveNoise::choose(std::uint64_t step, Workbench& bench, const Dataset& 
   if (!measured) return false;
   record_.measured_at.push_back(step);
   record_.measured.push_back(*measured);
-  change_to(rule_->next(current_, record_.measured), step);
+  change_to(schedule_->next(current_, record_.measured), step);
   return true;
 }
 

@@ -79,7 +79,7 @@ Released release_from(StateReader& in) {
 
 std::string answer_of(const Transform& transform) {
   StateWriter out;
-  for (const FittedTensor& tensor : dynamic_cast<const FittedValues&>(transform).fitted_values()) {
+  for (const FittedTensor& tensor : transform.fitted_values()) {
     out.bytes(tensor.name);
     out.array(std::vector<std::uint64_t>(tensor.shape.begin(), tensor.shape.end()));
     out.array(tensor.values);

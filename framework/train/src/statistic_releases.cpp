@@ -35,10 +35,10 @@ ContributionCheck drawn_check(const RandomKey& key, std::size_t number, std::siz
 
 /// Empty if the transform makes only whole contributions.
 PiecesOf pieces_of(const BoundedStatistic& transform, const Shape& shape) {
-  const auto* able = dynamic_cast<const ContributionsInPieces*>(&transform);
-  if (able == nullptr) return {};
-  return [able, &shape](std::span<const float> features) {
-    return able->contribution_in_pieces(shape, features);
+  const std::vector<float> made_up(element_count(shape));
+  if (transform.contribution_in_pieces(shape, made_up) == nullptr) return {};
+  return [&transform, &shape](std::span<const float> features) {
+    return transform.contribution_in_pieces(shape, features);
   };
 }
 
@@ -232,11 +232,10 @@ KeptStatistics::KeptStatistics(StateReader& in, const Plan& plan)
 }
 
 void KeptStatistics::teach(std::size_t number, Transform& transform, const Dataset&) {
-  auto* learner = dynamic_cast<FittedValues*>(&transform);
-  if (learner == nullptr || number >= learnt_.size())
+  if (!transform.is_restorable() || number >= learnt_.size())
     throw IoError("what was kept has not what transform " + std::to_string(number) + " has learnt");
   try {
-    learner->restore(learnt_[number].values);
+    transform.restore(learnt_[number].values);
   } catch (const ConfigError& problem) {
     throw IoError(std::string("what was kept of the statistics: ") + problem.what());
   }

@@ -26,7 +26,6 @@ namespace privgrad::cpu {
 /// rows, norms and losses, and do not affect other examples.
 class CpuProgram final : public Program,
                          public ExactClipping,
-                         public CellsInPieces,
                          public ReproducibleRows,
                          public Outputs,
                          public RowEvaluations {

@@ -20,11 +20,11 @@ class DescentCheck final : public Adaptive {
         loss_bound_(params.real("loss_bound")),
         noise_(params.real("check_noise_multiplier")) {}
 
-  privgrad::Measurement measurement() const override {
-    return {.what = privgrad::Measured::loss_change,
-            .every = every(),
-            .loss_bound = loss_bound_,
-            .noise_multiplier = noise_};
+  std::optional<privgrad::Measurement> measurement() const override {
+    return privgrad::Measurement{.what = privgrad::Measured::loss_change,
+                                 .every = every(),
+                                 .loss_bound = loss_bound_,
+                                 .noise_multiplier = noise_};
   }
 
   double next(double current, std::span<const double> measured) const override {
@@ -76,6 +76,7 @@ void register_components(privgrad::Registrar& registrar) {
       .reference = "Lee and Kifer 2018 (Concentrated Differentially Private Gradient Descent with "
                    "Adaptive per-Iteration Privacy Budget), DP-AGD, adapted",
       .params = DescentCheck::params(),
+      .traits = {std::string(privgrad::trait::adaptive_noise)},
   });
 }
 

@@ -13,12 +13,12 @@ class Validation final : public Adaptive {
         threshold_(params.real("threshold")),
         factor_(params.real("factor")) {}
 
-  privgrad::Measurement measurement() const override {
-    return {.what = of_loss_ ? privgrad::Measured::validation_loss
-                             : privgrad::Measured::validation_accuracy,
-            .every = every(),
-            .loss_bound = 0.0,
-            .noise_multiplier = 0.0};
+  std::optional<privgrad::Measurement> measurement() const override {
+    return privgrad::Measurement{.what = of_loss_ ? privgrad::Measured::validation_loss
+                                                  : privgrad::Measured::validation_accuracy,
+                                 .every = every(),
+                                 .loss_bound = 0.0,
+                                 .noise_multiplier = 0.0};
   }
 
   double next(double current, std::span<const double> measured) const override {
@@ -62,6 +62,7 @@ void register_components(privgrad::Registrar& registrar) {
       .reference = "Yu, Liu, Pu, Gursoy and Truex 2019 (Differentially Private Model Publishing "
                    "for Deep Learning), validation-based decay",
       .params = Validation::params(),
+      .traits = {std::string(privgrad::trait::adaptive_noise)},
   });
 }
 

@@ -8,7 +8,6 @@
 #include "privgrad/bounded_statistic.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/plugin.hpp"
-#include "privgrad/row_operation.hpp"
 #include "privgrad/transform.hpp"
 
 namespace {
@@ -25,11 +24,7 @@ namespace param = privgrad::param;
 /// As a private statistic, an example contributes itself, shortened to a public norm, which bounds
 /// its contribution. Sums are double. Examples may have any shape; each element is a separate
 /// feature.
-class Center final : public privgrad::Transform,
-                     public privgrad::RowTransform,
-                     public privgrad::FittedValues,
-                     public privgrad::BoundedStatistic,
-                     public privgrad::RowOperations {
+class Center final : public privgrad::Transform, public privgrad::BoundedStatistic {
  public:
   explicit Center(const privgrad::Params& params)
       : statistic_(privgrad::statistic_from(params)),
@@ -97,10 +92,6 @@ class Center final : public privgrad::Transform,
     mean_.assign(mean.values().begin(), mean.values().end());
   }
 
-  void apply(Dataset& data) const override {
-    privgrad::apply_to_each_row(*this, data.shape().features, data);
-  }
-
   void apply_row(const privgrad::Shape&, std::span<const float> features,
                  std::span<float> out) const override {
     if (features.size() != mean_.size()) {
@@ -128,6 +119,8 @@ class Center final : public privgrad::Transform,
   }
 
   Statistic statistic() const override { return statistic_; }
+  bool is_by_row() const override { return true; }
+  bool is_restorable() const override { return true; }
 
  private:
   Statistic statistic_;

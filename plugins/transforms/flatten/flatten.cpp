@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "privgrad/plugin.hpp"
-#include "privgrad/row_operation.hpp"
 #include "privgrad/transform.hpp"
 
 namespace {
@@ -10,9 +9,7 @@ using privgrad::Dataset;
 using privgrad::ExampleShape;
 
 /// Each example as one row of numbers, in their order in memory.
-class Flatten final : public privgrad::Transform,
-                      public privgrad::RowTransform,
-                      public privgrad::RowOperations {
+class Flatten final : public privgrad::Transform {
  public:
   explicit Flatten(const privgrad::Params&) {}
 
@@ -21,11 +18,6 @@ class Flatten final : public privgrad::Transform,
   }
 
   void fit(Dataset&) override {}
-
-  void apply(Dataset& data) const override {
-    const auto features = data.features();
-    data.replace_features(output_shape(data.shape()).features, {features.begin(), features.end()});
-  }
 
   void apply_row(const privgrad::Shape&, std::span<const float> features,
                  std::span<float> out) const override {
@@ -37,6 +29,7 @@ class Flatten final : public privgrad::Transform,
   }
 
   privgrad::Statistic statistic() const override { return privgrad::Statistic::none; }
+  bool is_by_row() const override { return true; }
 };
 
 void register_components(privgrad::Registrar& registrar) {

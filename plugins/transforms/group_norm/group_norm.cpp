@@ -8,7 +8,6 @@
 #include "../channels.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/plugin.hpp"
-#include "privgrad/row_operation.hpp"
 #include "privgrad/transform.hpp"
 
 namespace {
@@ -24,9 +23,7 @@ namespace param = privgrad::param;
 ///
 /// A function of only the example: nothing is learnt, and nothing is charged. Sums are double, in
 /// the order of the features.
-class GroupNorm final : public privgrad::Transform,
-                        public privgrad::RowTransform,
-                        public privgrad::RowOperations {
+class GroupNorm final : public privgrad::Transform {
  public:
   explicit GroupNorm(const privgrad::Params& params)
       : groups_(static_cast<std::size_t>(params.integer("groups"))),
@@ -38,10 +35,6 @@ class GroupNorm final : public privgrad::Transform,
     return input;
   }
   void fit(Dataset&) override {}
-  void apply(Dataset& data) const override {
-    privgrad::apply_to_each_row(*this, output_shape(data.shape()).features, data);
-  }
-
   void apply_row(const Shape& shape, std::span<const float> features,
                  std::span<float> out) const override {
     const Group group = group_of(shape);
@@ -101,6 +94,7 @@ class GroupNorm final : public privgrad::Transform,
   }
 
   privgrad::Statistic statistic() const override { return privgrad::Statistic::none; }
+  bool is_by_row() const override { return true; }
 
  private:
   struct Group {

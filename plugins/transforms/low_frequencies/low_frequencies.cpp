@@ -7,7 +7,6 @@
 
 #include "privgrad/error.hpp"
 #include "privgrad/plugin.hpp"
-#include "privgrad/row_operation.hpp"
 #include "privgrad/transform.hpp"
 
 namespace {
@@ -46,9 +45,7 @@ std::vector<double> cosines(std::size_t kept, std::size_t length) {
 ///
 /// A function of only the example: nothing is learnt, and nothing is charged. The transform is
 /// orthonormal, so the norm of an example grows at most by the rounding to float32.
-class LowFrequencies final : public privgrad::Transform,
-                             public privgrad::RowTransform,
-                             public privgrad::RowOperations {
+class LowFrequencies final : public privgrad::Transform {
  public:
   explicit LowFrequencies(const privgrad::Params& params)
       : rows_(static_cast<std::size_t>(params.integer("height"))),
@@ -69,10 +66,6 @@ class LowFrequencies final : public privgrad::Transform,
   }
 
   void fit(Dataset&) override {}
-
-  void apply(Dataset& data) const override {
-    privgrad::apply_to_each_row(*this, output_shape(data.shape()).features, data);
-  }
 
   void apply_row(const Shape& shape, std::span<const float> features,
                  std::span<float> out) const override {
@@ -109,6 +102,7 @@ class LowFrequencies final : public privgrad::Transform,
   }
 
   privgrad::Statistic statistic() const override { return privgrad::Statistic::none; }
+  bool is_by_row() const override { return true; }
 
  private:
   static void check_side(const std::string& name, std::size_t kept, std::size_t length) {

@@ -5,7 +5,6 @@
 
 #include "privgrad/error.hpp"
 #include "privgrad/plugin.hpp"
-#include "privgrad/row_operation.hpp"
 #include "privgrad/transform.hpp"
 
 namespace {
@@ -19,19 +18,13 @@ namespace param = privgrad::param;
 ///
 /// A function of only the example: nothing is learnt, and nothing is charged. Norms are double; the
 /// results are rounded to float32, which changes a norm by up to a relative 6e-8.
-class MaxNorm final : public privgrad::Transform,
-                      public privgrad::RowTransform,
-                      public privgrad::RowOperations {
+class MaxNorm final : public privgrad::Transform {
  public:
   explicit MaxNorm(const privgrad::Params& params)
       : to_(params.real("to")), least_(params.boolean("exactly") ? kTiny : to_) {}
 
   ExampleShape output_shape(const ExampleShape& input) const override { return input; }
   void fit(Dataset&) override {}
-  void apply(Dataset& data) const override {
-    privgrad::apply_to_each_row(*this, data.shape().features, data);
-  }
-
   void apply_row(const privgrad::Shape&, std::span<const float> features,
                  std::span<float> out) const override {
     double square = 0.0;
@@ -48,6 +41,7 @@ class MaxNorm final : public privgrad::Transform,
   }
 
   privgrad::Statistic statistic() const override { return privgrad::Statistic::none; }
+  bool is_by_row() const override { return true; }
 
  private:
   /// Below the norm of every nonzero float32 vector, the smallest of which is 1.4e-45.

@@ -12,7 +12,6 @@
 #include "privgrad/bounded_statistic.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/plugin.hpp"
-#include "privgrad/row_operation.hpp"
 #include "privgrad/transform.hpp"
 
 namespace {
@@ -38,12 +37,7 @@ constexpr std::size_t kMostFeatures = 8192;  // the covariance is then 512 MiB
 /// As a private statistic ("Analyze Gauss", Dwork et al. 2014), the directions are those of the
 /// noisy second moments, about zero rather than the mean: an example, shortened to a public norm R,
 /// contributes the triangle of x x^T once (second_moments.hpp), ||x x^T|| = ||x||^2 <= R^2.
-class Pca final : public privgrad::Transform,
-                  public privgrad::RowTransform,
-                  public privgrad::FittedValues,
-                  public privgrad::BoundedStatistic,
-                  public privgrad::ContributionsInPieces,
-                  public privgrad::RowOperations {
+class Pca final : public privgrad::Transform, public privgrad::BoundedStatistic {
  public:
   explicit Pca(const privgrad::Params& params)
       : dimensions_(static_cast<std::size_t>(params.integer("dimensions"))),
@@ -115,10 +109,6 @@ class Pca final : public privgrad::Transform,
     mean_.assign(width, 0.0);
   }
 
-  void apply(Dataset& data) const override {
-    privgrad::apply_to_each_row(*this, {dimensions_}, data);
-  }
-
   void apply_row(const privgrad::Shape& shape, std::span<const float> features,
                  std::span<float> out) const override {
     apply_rows(shape, 1, features, out);
@@ -157,6 +147,8 @@ class Pca final : public privgrad::Transform,
   }
 
   Statistic statistic() const override { return statistic_; }
+  bool is_by_row() const override { return true; }
+  bool is_restorable() const override { return true; }
 
  private:
   /// The products of an example, shortened to the public norm.

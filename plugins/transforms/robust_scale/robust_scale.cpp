@@ -9,7 +9,6 @@
 #include "privgrad/bounded_statistic.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/plugin.hpp"
-#include "privgrad/row_operation.hpp"
 #include "privgrad/transform.hpp"
 
 namespace {
@@ -29,11 +28,7 @@ namespace param = privgrad::param;
 /// bin of each feature, so its contribution always has length sqrt(d). Values outside the public
 /// range count in its first or last bin. Negative noisy counts become 0, which is post-processing.
 /// Quantiles have the resolution of a bin, and no distance is below a bin's width.
-class RobustScale final : public privgrad::Transform,
-                          public privgrad::RowTransform,
-                          public privgrad::FittedValues,
-                          public privgrad::BoundedStatistic,
-                          public privgrad::RowOperations {
+class RobustScale final : public privgrad::Transform, public privgrad::BoundedStatistic {
  public:
   explicit RobustScale(const privgrad::Params& params)
       : statistic_(privgrad::statistic_from(params)),
@@ -120,10 +115,6 @@ class RobustScale final : public privgrad::Transform,
     }
   }
 
-  void apply(Dataset& data) const override {
-    privgrad::apply_to_each_row(*this, data.shape().features, data);
-  }
-
   void apply_row(const privgrad::Shape&, std::span<const float> features,
                  std::span<float> out) const override {
     if (features.size() != median_.size()) {
@@ -164,6 +155,8 @@ class RobustScale final : public privgrad::Transform,
   }
 
   Statistic statistic() const override { return statistic_; }
+  bool is_by_row() const override { return true; }
+  bool is_restorable() const override { return true; }
 
  private:
   /// Between the two sorted values nearest to it.

@@ -6,7 +6,6 @@
 
 #include "privgrad/error.hpp"
 #include "privgrad/plugin.hpp"
-#include "privgrad/row_operation.hpp"
 #include "privgrad/transform.hpp"
 
 namespace {
@@ -24,10 +23,7 @@ namespace param = privgrad::param;
 /// to / max_norm, and every example (of every split) that is still longer than `to` is shortened to
 /// it: so the bound holds for all rows, and nothing is learnt from them. Norms are double; the
 /// results are rounded to float32, which changes a norm by up to a relative 6e-8.
-class ScaleMaxNorm final : public privgrad::Transform,
-                           public privgrad::RowTransform,
-                           public privgrad::FittedValues,
-                           public privgrad::RowOperations {
+class ScaleMaxNorm final : public privgrad::Transform {
  public:
   explicit ScaleMaxNorm(const privgrad::Params& params)
       : to_(params.real("to")),
@@ -54,10 +50,6 @@ class ScaleMaxNorm final : public privgrad::Transform,
           privgrad::format_number(to_));
     }
     max_norm_ = max_norm;
-  }
-
-  void apply(Dataset& data) const override {
-    privgrad::apply_to_each_row(*this, data.shape().features, data);
   }
 
   void apply_row(const privgrad::Shape&, std::span<const float> features,
@@ -96,6 +88,8 @@ class ScaleMaxNorm final : public privgrad::Transform,
   }
 
   Statistic statistic() const override { return statistic_; }
+  bool is_by_row() const override { return true; }
+  bool is_restorable() const override { return true; }
 
  private:
   /// The square of a float32 neither overflows nor vanishes in double, and is exact there, so the

@@ -11,7 +11,6 @@
 #include "operations.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/plugin.hpp"
-#include "privgrad/row_operation.hpp"
 #include "privgrad/transform.hpp"
 
 namespace {
@@ -29,9 +28,7 @@ constexpr double kMostNumbers = 2.5e8;                     // of 8 bytes, in ope
 /// computed for each channel separately.
 ///
 /// It is a function of only the example, bit for bit: nothing is fitted, and it costs no privacy.
-class Scattering final : public privgrad::Transform,
-                         public privgrad::RowTransform,
-                         public privgrad::RowOperations {
+class Scattering final : public privgrad::Transform {
  public:
   explicit Scattering(const privgrad::Params& params)
       : scales_(static_cast<std::size_t>(params.integer("scales"))),
@@ -66,10 +63,6 @@ class Scattering final : public privgrad::Transform,
 
   void fit(Dataset&) override {}
 
-  void apply(Dataset& data) const override {
-    privgrad::apply_to_each_row(*this, output_shape(data.shape()).features, data);
-  }
-
   void apply_row(const Shape& shape, std::span<const float> features,
                  std::span<float> out) const override {
     const std::shared_ptr<const scattering::Cascade> cascade = cascade_for(shape);
@@ -99,6 +92,7 @@ class Scattering final : public privgrad::Transform,
   }
 
   privgrad::Statistic statistic() const override { return privgrad::Statistic::none; }
+  bool is_by_row() const override { return true; }
 
  private:
   /// Advice on scales for images whose shorter side is `side`.

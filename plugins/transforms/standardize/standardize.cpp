@@ -8,7 +8,6 @@
 #include "privgrad/bounded_statistic.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/plugin.hpp"
-#include "privgrad/row_operation.hpp"
 #include "privgrad/transform.hpp"
 
 namespace {
@@ -32,11 +31,7 @@ namespace param = privgrad::param;
 /// t^4 + 1/4 <= 5/4, so the L2 norm of its contribution is at most sqrt(5 d / 4). With the noisy
 /// means m of t and q of t^2, the variance is q - m^2, but at least its own noise, so that a
 /// constant feature is not blown up.
-class Standardize final : public privgrad::Transform,
-                          public privgrad::RowTransform,
-                          public privgrad::FittedValues,
-                          public privgrad::BoundedStatistic,
-                          public privgrad::RowOperations {
+class Standardize final : public privgrad::Transform, public privgrad::BoundedStatistic {
  public:
   explicit Standardize(const privgrad::Params& params)
       : statistic_(privgrad::statistic_from(params)),
@@ -138,10 +133,6 @@ class Standardize final : public privgrad::Transform,
     deviation_ = std::move(deviation);
   }
 
-  void apply(Dataset& data) const override {
-    privgrad::apply_to_each_row(*this, data.shape().features, data);
-  }
-
   /// A difference and a quotient, each rounded once: the same bits wherever it is computed.
   void apply_row(const privgrad::Shape&, std::span<const float> features,
                  std::span<float> out) const override {
@@ -187,6 +178,8 @@ class Standardize final : public privgrad::Transform,
   }
 
   Statistic statistic() const override { return statistic_; }
+  bool is_by_row() const override { return true; }
+  bool is_restorable() const override { return true; }
 
  private:
   /// The margin of the bound, for roundings to float32: a contribution that they lengthen is

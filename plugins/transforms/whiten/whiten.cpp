@@ -12,7 +12,6 @@
 #include "privgrad/bounded_statistic.hpp"
 #include "privgrad/error.hpp"
 #include "privgrad/plugin.hpp"
-#include "privgrad/row_operation.hpp"
 #include "privgrad/transform.hpp"
 
 namespace {
@@ -36,12 +35,7 @@ constexpr std::size_t kMostChannels = 4096;  // a matrix is then 128 MiB
 /// the sum of x_p x_p^T over its places p (second_moments.hpp), whose length is at most sum
 /// ||x_p||^2 = ||x||^2 <= R^2. Negative eigenvalues of the noisy matrix become 0, which is
 /// post-processing.
-class Whiten final : public privgrad::Transform,
-                     public privgrad::RowTransform,
-                     public privgrad::FittedValues,
-                     public privgrad::BoundedStatistic,
-                     public privgrad::ContributionsInPieces,
-                     public privgrad::RowOperations {
+class Whiten final : public privgrad::Transform, public privgrad::BoundedStatistic {
  public:
   explicit Whiten(const privgrad::Params& params)
       : statistic_(privgrad::statistic_from(params)),
@@ -110,10 +104,6 @@ class Whiten final : public privgrad::Transform,
     take(mean.values(), vectors_of(input.features), mean.noise_stddev());
   }
 
-  void apply(Dataset& data) const override {
-    privgrad::apply_to_each_row(*this, data.shape().features, data);
-  }
-
   void apply_row(const Shape& shape, std::span<const float> features,
                  std::span<float> out) const override {
     apply_rows(shape, 1, features, out);
@@ -167,6 +157,8 @@ class Whiten final : public privgrad::Transform,
   }
 
   Statistic statistic() const override { return statistic_; }
+  bool is_by_row() const override { return true; }
+  bool is_restorable() const override { return true; }
 
  private:
   second_moments::Vectors vectors_of(const Shape& shape) const {

@@ -3,7 +3,7 @@
 
 #include "privgrad/transform.hpp"
 
-class Shift final : public privgrad::Transform, public privgrad::RowTransform {
+class Shift final : public privgrad::Transform {
  public:
   privgrad::ExampleShape output_shape(const privgrad::ExampleShape& input) const override {
     return input;

@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "host_support.hpp"
-#include "privgrad/adaptive_schedule.hpp"
+#include "privgrad/federated.hpp"
 #include "privgrad/host/sha256.hpp"
 
 using privgrad::ComponentPtr;
@@ -153,10 +153,10 @@ TEST_CASE("optional abilities are found with dynamic_cast across the boundary", 
   host.load(fixture("misbehaving"));
   const auto with = host.catalog().create<Schedule>("constant", Value::Object{});
   const auto without = host.catalog().create<Schedule>("thrower", Value::Object{});
-  const auto* ability = dynamic_cast<privgrad::AdaptiveSchedule*>(with.get());
+  auto* ability = dynamic_cast<privgrad::AdaptiveLocalIterations*>(with.get());
   REQUIRE(ability != nullptr);
-  CHECK(ability->measurement().every == 42);
-  CHECK(dynamic_cast<privgrad::AdaptiveSchedule*>(without.get()) == nullptr);
+  CHECK(ability->next({}) == 42);
+  CHECK(dynamic_cast<privgrad::AdaptiveLocalIterations*>(without.get()) == nullptr);
 }
 
 TEST_CASE("an exception of a framework type keeps its type across the boundary", "[plugin]") {

@@ -97,6 +97,15 @@ class RowGraph {
   std::size_t features_;
 };
 
+std::vector<RowOperation> operations_of(const core::TrainedModel::Stage& stage,
+                                        const std::string& name) {
+  try {
+    return stage.transform->row_operations(stage.before.features);
+  } catch (const ConfigError& problem) {
+    throw ConfigError("the transform " + name + " cannot be exported: " + problem.what());
+  }
+}
+
 }  // namespace
 
 std::string add_transforms(OnnxGraph& graph, const core::TrainedModel& model,
@@ -106,13 +115,7 @@ std::string add_transforms(OnnxGraph& graph, const core::TrainedModel& model,
   for (std::size_t i = 0; i < model.stages().size(); ++i) {
     const core::TrainedModel::Stage& stage = model.stages()[i];
     const std::string& name = model.file().preprocessing[i].component.name;
-    const auto* told = dynamic_cast<const RowOperations*>(stage.transform.get());
-    if (told == nullptr) {
-      throw ConfigError("the transform " + name +
-                        " cannot be exported: it does not tell in operations what it does (it is "
-                        "no RowOperations)");
-    }
-    const std::vector<RowOperation> operations = told->row_operations(stage.before.features);
+    const std::vector<RowOperation> operations = operations_of(stage, name);
     const std::size_t before = element_count(stage.before.features);
     if (check_row_operations(operations, before) != element_count(stage.after.features))
       throw PluginError(name + ": its operations make other examples than it says");

@@ -153,36 +153,27 @@ class PRIVGRAD_API ExactClipping {
   /// \param sum  [parameter_count()].
   virtual void add_cells(Pass& pass, std::span<const std::uint8_t> taken,
                          std::span<std::int64_t> sum) const = 0;
-};
 
-/// Optional ability of a program that is an ExactClipping: it adds cells for one piece of the
-/// parameters at a time, so that the core can add noise to a piece while it is in the cache.
-/// The sum of whole numbers, twice as large as the gradient, is then never in memory as a
-/// whole.
-///
-/// The pieces together give exactly the integers of add_cells().
-///
-/// Privacy: like Program. Threads: choose() belongs to the thread that uses the pass. Until the
-/// pass is used otherwise, add_piece() may be called for several pieces at the same time; each call
-/// runs on the thread that makes it.
-class PRIVGRAD_API CellsInPieces {
- public:
-  virtual ~CellsInPieces();
+  // ---- Optional: the cells of one piece of the parameters at a time, so that the core can add
+  // noise to a piece while it is in the cache. The sum of whole numbers, twice as large as the
+  // gradient, is then never in memory as a whole. The pieces together give exactly the integers of
+  // add_cells().
 
   /// The ends of the pieces, counted in parameters: ascending; the last one is parameter_count().
-  /// Depends only on the network. Pieces of some ten thousand parameters work best; if any piece
-  /// has more than 2^17, the core calls add_cells() instead.
-  virtual std::span<const std::size_t> piece_ends() const = 0;
+  /// Depends only on the network. Pieces of some ten thousand parameters work best; if there are
+  /// none, as by default, or any piece has more than 2^17, the core calls add_cells() instead.
+  virtual std::span<const std::size_t> piece_ends() const { return {}; }
 
   /// Selects which examples of the last make_cells() the next pieces add up; may be called
-  /// repeatedly.
+  /// repeatedly. Threads: belongs to the thread that uses the pass.
   /// \param taken  [rows]: 0 leaves an example out.
-  virtual void choose(ExactClipping::Pass& pass, std::span<const std::uint8_t> taken) const = 0;
+  virtual void choose(Pass& pass, std::span<const std::uint8_t> taken) const;
 
   /// sum += the cells of the chosen examples in one piece, modulo 2^64; may be called repeatedly.
+  /// Threads: until the pass is used otherwise, may be called for several pieces at the same time;
+  /// each call runs on the thread that makes it.
   /// \param sum  [size of the piece].
-  virtual void add_piece(ExactClipping::Pass& pass, std::size_t piece,
-                         std::span<std::int64_t> sum) const = 0;
+  virtual void add_piece(Pass& pass, std::size_t piece, std::span<std::int64_t> sum) const;
 };
 
 /// Executes networks on some device.
@@ -205,7 +196,7 @@ class PRIVGRAD_API CellsInPieces {
 class PRIVGRAD_API Backend {
  public:
   static constexpr std::string_view kKind = "backend";
-  static constexpr int kInterfaceVersion = 6;
+  static constexpr int kInterfaceVersion = 7;
   static constexpr std::string_view kSees = "private rows";
 
   virtual ~Backend();

@@ -33,6 +33,19 @@ struct StatisticRequest {
   StatisticNoise noise;
 };
 
+/// One example's contribution to a statistic, computed piece by piece
+/// (BoundedStatistic::contribution_in_pieces()).
+///
+/// Threads: may be used by one thread at a time.
+class PRIVGRAD_API Contribution {
+ public:
+  virtual ~Contribution();
+
+  /// \param begin  index of the first number to write, within the contribution.
+  /// \param out  float32, [numbers to write]; the piece lies within the contribution.
+  virtual void piece(std::size_t begin, std::span<float> out) const = 0;
+};
+
 /// Optional ability of a transform: everything it learns about the training examples follows from
 /// one sum of bounded contributions, one per example. The core computes this sum like the sums of
 /// gradients: it clips every contribution to the bound, rounds it to whole cells, certifies their
@@ -43,8 +56,8 @@ struct StatisticRequest {
 /// left them. What the earlier transforms learnt is already released, so an example's contribution
 /// is a function of that example and of released values.
 ///
-/// A component with this ability is also a RowTransform and has FittedValues. It declares the
-/// parameters private_statistic_params(); if they ask for a release, its Statistic is `released`.
+/// A transform with this ability is_by_row() and is_restorable(). It declares the parameters
+/// private_statistic_params(); if they ask for a release, its Statistic is `released`.
 ///
 /// Privacy: contribution() receives one private row at a time. learn() receives the released value
 /// in another instance: an instance that has computed a contribution is never asked for anything
@@ -67,40 +80,24 @@ class PRIVGRAD_API BoundedStatistic {
   virtual void contribution(const Shape& shape, std::span<const float> features,
                             std::span<float> out) const = 0;
 
+  /// The same contribution, any piece of which can be computed by itself. Contributions with many
+  /// numbers are then added up piece by piece, each piece for many examples, in the processor's
+  /// caches; each number is computed twice, once for the length.
+  ///
+  /// Privacy: the pieces of an example have the bits of its contribution(), at any time and in any
+  /// order. A contribution's length and its cells come from two calls, so the sensitivity rests on
+  /// this too: cells longer than the bound end the run. The conformance suite tests it, and so does
+  /// every run with one example. Threads: calls may run concurrently.
+  /// \param shape, features as in contribution(); valid only during the call.
+  /// \returns null, for every example, if contributions do not come in pieces.
+  virtual std::unique_ptr<Contribution> contribution_in_pieces(
+      const Shape& shape, std::span<const float> features) const;
+
   /// Replaces Transform::fit().
   /// \param input  shape of the examples.
   /// \param mean  the noised sum divided by the public number of examples; any finite numbers.
   /// \throws nothing for released values: the noise may produce any values.
   virtual void learn(const ExampleShape& input, const Released& mean) = 0;
-};
-
-/// One example's contribution to a statistic, computed piece by piece (ContributionsInPieces).
-///
-/// Threads: may be used by one thread at a time.
-class PRIVGRAD_API Contribution {
- public:
-  virtual ~Contribution();
-
-  /// \param begin  index of the first number to write, within the contribution.
-  /// \param out  float32, [numbers to write]; the piece lies within the contribution.
-  virtual void piece(std::size_t begin, std::span<float> out) const = 0;
-};
-
-/// Optional ability of a BoundedStatistic: it can compute any piece of a contribution by itself.
-/// Contributions with many numbers are then added up piece by piece, each piece for many examples,
-/// in the processor's caches; each number is computed twice, once for the length.
-///
-/// Privacy: the pieces of an example have the bits of its contribution(), at any time and in any
-/// order. A contribution's length and its cells come from two calls, so the sensitivity rests on
-/// this too: cells longer than the bound end the run. The conformance suite tests it, and so does
-/// every run with one example. Threads: contribution_in_pieces() may run concurrently.
-class PRIVGRAD_API ContributionsInPieces {
- public:
-  virtual ~ContributionsInPieces();
-
-  /// \param shape, features as in BoundedStatistic::contribution(); valid only during the call.
-  virtual std::unique_ptr<Contribution> contribution_in_pieces(
-      const Shape& shape, std::span<const float> features) const = 0;
 };
 
 /// The parameters that a component with the ability BoundedStatistic declares: `statistic:

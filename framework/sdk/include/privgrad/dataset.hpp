@@ -62,7 +62,7 @@ class PRIVGRAD_API Dataset {
 
   /// Rows that are not copied, for more rows than fit in memory. Targets are checked as above.
   /// Features are not checked, because that would read all of them: the caller has checked that
-  /// they are finite, or passes a RowTransform's output, in which overflowed rows are NaN.
+  /// they are finite, or passes a transform's output, in which overflowed rows are NaN.
   Dataset(ExampleShape shape, LentRows rows);
 
   const ExampleShape& shape() const noexcept { return shape_; }

@@ -19,7 +19,6 @@ namespace privgrad {
 
 class AdaptiveClipNorm;
 class AdaptiveLocalIterations;
-class AdaptiveSchedule;
 class BoundedStatistic;
 class CoordinateScaling;
 class UsesGradientDifferences;
@@ -65,7 +64,6 @@ void add_known_traits(ComponentInfo& info) {
   add(std::is_base_of_v<UsesGradientDifferences, Impl>, trait::gradient_differences);
   add(std::is_base_of_v<AdaptiveClipNorm, Impl>, trait::adaptive_clip_norm);
   add(std::is_base_of_v<CoordinateScaling, Impl>, trait::coordinate_scaling);
-  add(std::is_base_of_v<AdaptiveSchedule, Impl>, trait::adaptive_noise);
   add(std::is_base_of_v<AdaptiveLocalIterations, Impl>, trait::adaptive_iterations);
   add(std::is_base_of_v<BoundedStatistic, Impl>, trait::released_statistics);
   add(has_statistics_param(info.params), trait::unreleased_statistics);

@@ -85,25 +85,6 @@ struct row_operation::Branch {
   std::vector<RowOperation> operations;
 };
 
-/// Optional ability of a transform: its effect on an example can be expressed in operations that
-/// other programs also know. `privgrad export` requires it of every transform of a model. apply()
-/// gives the result of evaluate(), within the rounding of float32, in the shape of
-/// Transform::output_shape(). The conformance suite tests it.
-///
-/// Privacy: contains what fit() learnt, and is as private as Transform::statistic() says. Threads:
-/// like Transform.
-class PRIVGRAD_API RowOperations {
- public:
-  virtual ~RowOperations();
-
-  /// \param shape  shape of the input features, the same as for output_shape(); e.g. {28, 28}.
-  /// \returns an empty list if at most the shape of an example changes.
-  /// \throws ConfigError if the transform cannot be expressed for such examples, e.g. because they
-  ///   are too large.
-  /// \pre fit() or restore() was called.
-  virtual std::vector<RowOperation> row_operations(const Shape& shape) const = 0;
-};
-
 /// \param features  the number of features that enter the first operation.
 /// \returns the number of features that leave the last one.
 /// \throws PluginError that names an operation that cannot process its input, or that breaks a rule

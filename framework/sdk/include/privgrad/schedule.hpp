@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,13 +30,41 @@ struct NoiseInfluence {
   bool suits_any_cost = false;
 };
 
+/// The quantity on which an adaptive schedule depends.
+enum class Measured {
+  /// The change of the mean training loss since the last measurement, in the unit of the loss;
+  /// negative if the loss fell. Each example's loss is first clamped to [0, loss_bound]; Gaussian
+  /// noise is added to the sum of the changes. Every measurement is charged.
+  loss_change = 1,
+  validation_loss,      ///< Mean loss of the test examples, without noise: only if they are public.
+  validation_accuracy,  ///< Share of correctly classified test examples, in [0, 1]; likewise.
+};
+
+PRIVGRAD_API std::string_view to_text(Measured measured);
+
+/// The measurement for which an adaptive schedule asks the core.
+struct Measurement {
+  Measured what = Measured::loss_change;
+  std::uint64_t every = 1;  ///< Steps between two measurements, > 0.
+  /// For loss_change: the bound to which each loss is clamped, finite, > 0, in the unit of the
+  /// loss. A loss that is not finite counts as this bound, a negative loss as 0.
+  double loss_bound = 0.0;
+  /// For loss_change: the standard deviation of the noise in the sum, in units of loss_bound,
+  /// finite, > 0. One example changes the sum by at most loss_bound, so each measurement is a
+  /// Gaussian release with this noise multiplier.
+  double noise_multiplier = 0.0;
+
+  bool operator==(const Measurement&) const = default;
+};
+
 /// The value of one hyper-parameter at each step of training.
 ///
 /// A schedule is either absolute (its values are used as they are) or a shape: the core then
 /// multiplies all values by a common scale, chosen so that the gating accountant meets the privacy
 /// target. Only the slot noise_multiplier accepts shapes.
 ///
-/// Privacy: a pure function of the plan. It receives no data, so choosing it costs nothing.
+/// Privacy: a pure function of the plan, or of released values (next()). It receives no data, so
+/// choosing it costs nothing.
 /// Threads: const functions may run concurrently.
 ///
 /// Example: a straight line (plugin.hpp says how to register it):
@@ -57,7 +86,7 @@ struct NoiseInfluence {
 class PRIVGRAD_API Schedule {
  public:
   static constexpr std::string_view kKind = "schedule";
-  static constexpr int kInterfaceVersion = 3;
+  static constexpr int kInterfaceVersion = 4;
   static constexpr std::string_view kSees = "public values";
 
   virtual ~Schedule();
@@ -77,6 +106,29 @@ class PRIVGRAD_API Schedule {
 
   /// \returns nothing if the schedule was not computed from an influence.
   virtual std::optional<NoiseInfluence> influence() const { return std::nullopt; }
+
+  /// For a schedule that adapts the noise: it lowers (or raises) the noise multiplier during the
+  /// run, by next(). It belongs in the slot `noise_multiplier`, and declares the trait
+  /// `adaptive_noise`; value() is the initial noise, the same for every step, and may be a shape.
+  /// \returns what it asks the core to measure, the same on every call, also before start();
+  ///   nothing if the schedule adapts no noise.
+  virtual std::optional<Measurement> measurement() const { return std::nullopt; }
+
+  /// Called only if there is a measurement(), after start().
+  ///
+  /// Privacy: receives only public and released values. The core makes the measurements, adds noise
+  /// to them and charges for it; it charges each step for the noise that was chosen for that step.
+  /// Only a privacy filter covers noise that depends on earlier releases: the run guarantees its
+  /// budget, whatever the schedule decides (Accountant::is_filter()).
+  /// \param current  the noise multiplier of the last step (of the first step, if none has been
+  ///   made), finite, > 0.
+  /// \param measured  all measurements so far, in order; the last one is the newest; not empty. The
+  ///   first loss_change is measured after `every` steps; the other quantities are also measured
+  ///   before the first step. Noise may make a loss_change any real number; a validation_loss may
+  ///   be infinite or NaN.
+  /// \returns the noise multiplier of the steps until the next measurement, finite and > 0: a pure
+  ///   function of the arguments.
+  virtual double next(double current, std::span<const double> measured) const;
 
  protected:
   Schedule() = default;

@@ -20,7 +20,7 @@ inline constexpr std::string_view gradient_differences = "gradient_differences";
 inline constexpr std::string_view adaptive_clip_norm = "adaptive_clip_norm";
 /// For a clipping: it has the ability CoordinateScaling.
 inline constexpr std::string_view coordinate_scaling = "coordinate_scaling";
-/// For a schedule: it has the ability AdaptiveSchedule, so that the noise follows from releases.
+/// For a schedule: it has a measurement(), so that the noise follows from releases.
 inline constexpr std::string_view adaptive_noise = "adaptive_noise";
 /// For a schedule: it has the ability AdaptiveLocalIterations, so that clients estimate losses.
 inline constexpr std::string_view adaptive_iterations = "adaptive_iterations";

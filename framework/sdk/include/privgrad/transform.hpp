@@ -10,6 +10,7 @@
 #include "privgrad/executor.hpp"
 #include "privgrad/export.hpp"
 #include "privgrad/params.hpp"
+#include "privgrad/row_operation.hpp"
 
 namespace privgrad {
 
@@ -27,34 +28,39 @@ enum class Statistic {
   released,
 };
 
+/// A part of what a transform has learnt.
+struct FittedTensor {
+  std::string name;            ///< Letters, digits and '_', at most 64; unique in the transform.
+  Shape shape;                 ///< Every extent > 0.
+  std::vector<double> values;  ///< Row-major, finite, element_count(shape).
+};
+
 /// Changes the features of examples, once, before training.
 ///
 /// Privacy: fit() receives private rows if statistic() is `unaccounted` or `declared_public`, and a
 /// row of zeros if it is `none` or `is_public`; it is not called if that is `released`. The core
-/// reads what an instance has learnt (FittedValues) before the instance is applied to any row, and
-/// applies it to test rows, which may be public, before training rows. Threads: calls on one
-/// instance never overlap.
+/// reads what an instance has learnt (fitted_values()) before the instance is applied to any row,
+/// and applies it to test rows, which may be public, before training rows. Threads: calls on one
+/// instance never overlap, except for apply_row() and apply_rows().
 ///
 /// Example that learns nothing and processes each row by itself:
 ///
-///     class Halve final : public Transform, public RowTransform {
+///     class Halve final : public Transform {
 ///      public:
 ///       explicit Halve(const Params&) {}
 ///       ExampleShape output_shape(const ExampleShape& input) const override { return input; }
 ///       void fit(Dataset&) override {}
-///       void apply(Dataset& data) const override {
-///         apply_to_each_row(*this, data.shape().features, data);
-///       }
+///       Statistic statistic() const override { return Statistic::none; }
+///       bool is_by_row() const override { return true; }
 ///       void apply_row(const Shape&, std::span<const float> features,
 ///                      std::span<float> out) const override {
 ///         for (std::size_t i = 0; i < features.size(); ++i) out[i] = 0.5f * features[i];
 ///       }
-///       Statistic statistic() const override { return Statistic::none; }
 ///     };
 class PRIVGRAD_API Transform {
  public:
   static constexpr std::string_view kKind = "transform";
-  static constexpr int kInterfaceVersion = 2;
+  static constexpr int kInterfaceVersion = 3;
   static constexpr std::string_view kSees = "private rows";
 
   virtual ~Transform();
@@ -68,39 +74,36 @@ class PRIVGRAD_API Transform {
   /// Learns what apply() needs from the training examples. Called once, before apply().
   virtual void fit(Dataset& train) = 0;
 
-  /// Changes the features of the examples in place, in the same way for every split. The set of
-  /// examples, their targets and their order must stay the same; the core checks this. For a
-  /// RowTransform, the core calls apply_row() instead.
-  virtual void apply(Dataset& data) const = 0;
-
   virtual Statistic statistic() const = 0;
 
- protected:
-  Transform() = default;
-};
+  /// Changes the features of the examples in place, in the same way for every split. The set of
+  /// examples, their targets and their order must stay the same; the core checks this. If
+  /// is_by_row(), the core calls apply_rows() instead, and this is by default the same; otherwise a
+  /// transform overrides it.
+  virtual void apply(Dataset& data) const;
 
-/// Optional ability of a transform: the transformed example is a function of that example and of
-/// the transform's given or fitted numbers alone, bit for bit: together with any other examples,
-/// before or after them, and on any processor.
-///
-/// A matrix product does not have this property, because its order of summation may depend on a
-/// row's place. A loop over the features in a fixed order has it, if the compiler does not contract
-/// products and sums (-ffp-contract=off). The conformance suite tests it.
-///
-/// Privacy: without this ability, one example can affect the rounding of others. If a transform
-/// lacks it, every output of a run lists `floating_point` as unaccounted, and release mode refuses
-/// the run. Threads: apply_row() may run concurrently.
-class PRIVGRAD_API RowTransform {
- public:
-  virtual ~RowTransform();
+  // ---- Examples one at a time
 
+  /// Whether apply_row() makes the transformed example: a function of that example and of the
+  /// transform's given or fitted numbers alone, bit for bit, together with any other examples,
+  /// before or after them, and on any processor. Always the same for the same parameters.
+  ///
+  /// A matrix product does not have this property, because its order of summation may depend on a
+  /// row's place. A loop over the features in a fixed order has it, if the compiler does not
+  /// contract products and sums (-ffp-contract=off). The conformance suite tests it.
+  ///
+  /// Privacy: otherwise, one example can affect the rounding of others. Every output of a run then
+  /// lists `floating_point` as unaccounted, and release mode refuses the run.
+  virtual bool is_by_row() const { return false; }
+
+  /// Called only if is_by_row(). Threads: calls may run concurrently, also those of apply_rows().
   /// \param shape  shape of the features, the same as for output_shape(); e.g. {28, 28}.
   /// \param features  float32, of one example, element_count(shape).
-  /// \param out  float32, as many as Transform::output_shape() says; not `features`.
+  /// \param out  float32, as many as output_shape() says; not `features`.
   /// \throws ConfigError if the number of features is not that of the examples on which the
   ///   transform was fitted.
   virtual void apply_row(const Shape& shape, std::span<const float> features,
-                         std::span<float> out) const = 0;
+                         std::span<float> out) const;
 
   /// Transforms several examples at once, each exactly as apply_row() does, bit for bit, whatever
   /// the other examples are. The core calls this function, and compares some examples with the
@@ -108,48 +111,55 @@ class PRIVGRAD_API RowTransform {
   /// the caches overrides this, to read them once for all examples.
   /// \param rows  how many examples there are, at least 1.
   /// \param features  float32, [rows, element_count(shape)].
-  /// \param out  float32, [rows, as many as Transform::output_shape() says]; not `features`.
+  /// \param out  float32, [rows, as many as output_shape() says]; not `features`.
   /// \throws ConfigError like apply_row().
   virtual void apply_rows(const Shape& shape, std::size_t rows, std::span<const float> features,
                           std::span<float> out) const;
 
   /// Whether computing a transformed example takes longer than reading it from a disk. With
-  /// `privgrad run --cache`, if the Statistic is `none`, the transformed examples are stored for
-  /// the next run with the same data, parameters and code, and read from there, bit for bit. They
-  /// are as private as the examples themselves, and are only stored on request.
+  /// `privgrad run --cache`, if is_by_row() and the Statistic is `none`, the transformed examples
+  /// are stored for the next run with the same data, parameters and code, and read from there, bit
+  /// for bit. They are as private as the examples themselves, and are only stored on request.
   virtual bool is_costly() const { return false; }
-};
 
-/// A part of what a transform has learnt.
-struct FittedTensor {
-  std::string name;            ///< Letters, digits and '_', at most 64; unique in the transform.
-  Shape shape;                 ///< Every extent > 0.
-  std::vector<double> values;  ///< Row-major, finite, element_count(shape).
-};
+  // ---- What a saved model needs
 
-/// Optional ability of a transform: the numbers that fit() learnt can be read, and passed to
-/// another instance with the same parameters, which then transforms every example to the same
-/// bits. A model is saved with these numbers, so that it can later be applied to raw examples; a
-/// model behind a transform that lacks this ability, and whose statistic() is not `none`, can
-/// only be applied to examples that the transform has already changed. The conformance suite
-/// tests it.
-///
-/// Privacy: these numbers are as private as statistic() says, and become part of what a run
-/// releases: if they were learnt from private rows, every output of the run lists the transform as
-/// unaccounted, and release mode refuses it. Threads: like Transform.
-class PRIVGRAD_API FittedValues {
- public:
-  virtual ~FittedValues();
+  /// Whether the numbers that fit() learnt can be read, and passed to another instance with the
+  /// same parameters, which then transforms every example to the same bits. A model is saved with
+  /// these numbers, so that it can later be applied to raw examples; otherwise it can only be
+  /// applied to examples that the transform has already changed. By default only if there are no
+  /// numbers. Always the same for the same parameters. The conformance suite tests it.
+  ///
+  /// Privacy: these numbers are as private as statistic() says, and become part of what a run
+  /// releases: if they were learnt from private rows, every output of the run lists the transform
+  /// as unaccounted, and release mode refuses it.
+  virtual bool is_restorable() const { return statistic() == Statistic::none; }
 
+  /// Called only if is_restorable().
   /// \returns all numbers that apply() uses besides the parameters, including numbers computed from
   ///   parameters; nothing if statistic() is `none`.
   /// \pre fit() or restore() was called.
-  virtual std::vector<FittedTensor> fitted_values() const = 0;
+  virtual std::vector<FittedTensor> fitted_values() const { return {}; }
 
-  /// Replaces fit().
+  /// Replaces fit(). Called only if is_restorable().
   /// \throws ConfigError for missing or unknown tensors, and for shapes or values that contradict
   ///   the parameters. The instance then stays as it was.
-  virtual void restore(const std::vector<FittedTensor>& values) = 0;
+  virtual void restore(const std::vector<FittedTensor>& values);
+
+  /// The effect on an example in operations that other programs also know. `privgrad export` needs
+  /// them of every transform of a model. apply() gives the result of evaluate(), within the
+  /// rounding of float32, in the shape of output_shape(). The conformance suite tests it.
+  ///
+  /// Privacy: contains what fit() learnt, and is as private as statistic() says.
+  /// \param shape  shape of the input features, the same as for output_shape(); e.g. {28, 28}.
+  /// \returns an empty list if at most the shape of an example changes.
+  /// \throws ConfigError if the transform cannot be expressed for such examples, e.g. because they
+  ///   are too large; by default for all.
+  /// \pre fit() or restore() was called.
+  virtual std::vector<RowOperation> row_operations(const Shape& shape) const;
+
+ protected:
+  Transform() = default;
 };
 
 /// Finds one of the tensors that restore() was given.
@@ -161,15 +171,12 @@ PRIVGRAD_API const FittedTensor& find_fitted(const std::vector<FittedTensor>& va
                                              std::string_view who, std::string_view name,
                                              const Shape& shape);
 
-/// Transform::apply() for a transform with the ability RowTransform. An example that overflows
-/// becomes NaN and stays in place: refusing it would reveal it. Its gradient counts as zero.
+/// Applies a transform with is_by_row() on an executor's threads, some rows at a time. An example
+/// that overflows becomes NaN and stays in place: refusing it would reveal it. Its gradient counts
+/// as zero.
 /// \param shape  the shape of a transformed example.
-PRIVGRAD_API void apply_to_each_row(const RowTransform& transform, const Shape& shape,
-                                    Dataset& data);
-
-/// The same on an executor's threads, some rows at a time, with the same bits.
-PRIVGRAD_API void apply_to_each_row(const RowTransform& transform, const Shape& shape,
-                                    Dataset& data, Executor& executor);
+PRIVGRAD_API void apply_to_each_row(const Transform& transform, const Shape& shape, Dataset& data,
+                                    Executor& executor);
 
 /// The parameter that a fitted transform declares: `statistic: unaccounted | public`. A transform
 /// with the ability BoundedStatistic declares private_statistic_params() instead.

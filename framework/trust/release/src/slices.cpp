@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kPiece = std::size_t{1} << 15;
 
 std::vector<std::size_t> pieces_of(const Program& program) {
-  if (const CellsInPieces* pieces = DeferredPass::ability(program)) {
+  if (const ExactClipping* pieces = DeferredPass::in_pieces(program)) {
     const auto ends = pieces->piece_ends();
     return {ends.begin(), ends.end()};
   }

@@ -127,7 +127,7 @@ class SomeCells {
   /// \param taken  [rows of `pass`]: 0 takes an example out.
   SomeCells(const CheckedPass& checked, ExactClipping::Pass& pass, std::vector<std::uint8_t> taken)
       : program_(checked.program),
-        pieces_(DeferredPass::ability(checked.rows)),
+        pieces_(DeferredPass::in_pieces(checked.rows)),
         pass_(pass),
         taken_(std::move(taken)) {
     if (pieces_ != nullptr) pieces_->choose(pass_, taken_);
@@ -135,7 +135,7 @@ class SomeCells {
 
   /// \returns the ends of a sum's pieces.
   static std::vector<std::size_t> ends(const CheckedPass& checked) {
-    const CellsInPieces* const pieces = DeferredPass::ability(checked.rows);
+    const ExactClipping* const pieces = DeferredPass::in_pieces(checked.rows);
     if (pieces == nullptr) return {checked.after.size()};
     return {pieces->piece_ends().begin(), pieces->piece_ends().end()};
   }
@@ -152,7 +152,7 @@ class SomeCells {
 
  private:
   const ExactClipping& program_;
-  const CellsInPieces* pieces_;
+  const ExactClipping* pieces_;
   ExactClipping::Pass& pass_;
   std::vector<std::uint8_t> taken_;
 };

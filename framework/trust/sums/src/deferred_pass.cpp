@@ -15,11 +15,11 @@ constexpr std::size_t kLargestPiece = std::size_t{1} << 17;
 
 }  // namespace
 
-const CellsInPieces* DeferredPass::ability(const Program& program) {
-  const auto* pieces = ability_of<CellsInPieces>(program);
-  if (pieces == nullptr || ability_of<ExactClipping>(program) == nullptr) return nullptr;
+const ExactClipping* DeferredPass::in_pieces(const Program& program) {
+  const auto* exact = ability_of<ExactClipping>(program);
+  if (exact == nullptr || exact->piece_ends().empty()) return nullptr;
   std::size_t begin = 0, largest = 0;
-  for (const std::size_t end : pieces->piece_ends()) {
+  for (const std::size_t end : exact->piece_ends()) {
     if (end <= begin) throw PluginError("the program's pieces of its parameters do not ascend");
     largest = std::max(largest, end - begin);
     begin = end;
@@ -28,10 +28,10 @@ const CellsInPieces* DeferredPass::ability(const Program& program) {
     throw PluginError("the program's pieces end at parameter " + std::to_string(begin) +
                       ", expected at " + std::to_string(program.parameter_count()));
   }
-  return begin != 0 && largest <= kLargestPiece ? pieces : nullptr;
+  return largest <= kLargestPiece ? exact : nullptr;
 }
 
-DeferredPass::DeferredPass(const CellsInPieces& program, SumMemory& memory,
+DeferredPass::DeferredPass(const ExactClipping& program, SumMemory& memory,
                            std::span<const std::uint8_t> taken, std::optional<std::int64_t> count)
     : program_(program),
       pass_(*memory.pass),

@@ -17,16 +17,16 @@ namespace privgrad::core {
 /// The certified cells of one pass, followed by the count of its examples if the sum has one.
 class DeferredPass final : public DeferredCells {
  public:
-  /// \returns the program's ability; null if it has none, or if its pieces are too large to stay in
-  ///   a cache (add_cells() is then as good).
+  /// \returns the program, if it adds up cells in pieces; null if it does not, or if its pieces are
+  ///   too large to stay in a cache (add_cells() is then as good).
   /// \throws PluginError if its pieces do not match its parameters.
-  static const CellsInPieces* ability(const Program& program);
+  static const ExactClipping* in_pieces(const Program& program);
 
   /// \param program  its pass is in `memory`, after make_cells(). Both are used as long as this
   ///   object lives, unless `memory` is reused for another pass: add() then throws.
   /// \param taken  [rows]: 0 takes an example out.
   /// \param count  in cells; nothing if the sum has no count.
-  DeferredPass(const CellsInPieces& program, SumMemory& memory, std::span<const std::uint8_t> taken,
+  DeferredPass(const ExactClipping& program, SumMemory& memory, std::span<const std::uint8_t> taken,
                std::optional<std::int64_t> count);
 
   std::span<const std::size_t> ends() const override { return ends_; }
@@ -34,7 +34,7 @@ class DeferredPass final : public DeferredCells {
   std::shared_ptr<ReleaseMemory> memory() const override { return memory_; }
 
  private:
-  const CellsInPieces& program_;
+  const ExactClipping& program_;
   ExactClipping::Pass& pass_;
   std::weak_ptr<const void> lent_;
   std::shared_ptr<ReleaseMemory> memory_;

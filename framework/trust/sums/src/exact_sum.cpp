@@ -20,12 +20,12 @@ namespace {
 /// Adds up the cells of a batch, one pass after the other.
 class PassSum {
  public:
-  /// \param pieces  null: the last pass is added like the others.
-  PassSum(const Program& program, const CellsInPieces* pieces, const CellGrid& grid,
-          std::size_t batch_rows, ContributionCheck* check, Executor& executor)
+  /// \param in_pieces  whether the last pass is added in pieces.
+  PassSum(const Program& program, bool in_pieces, const CellGrid& grid, std::size_t batch_rows,
+          ContributionCheck* check, Executor& executor)
       : program_(program),
         exact_(*ability_of<ExactClipping>(program)),
-        pieces_(pieces),
+        in_pieces_(in_pieces),
         grid_(grid),
         batch_rows_(batch_rows),
         check_(check),
@@ -34,12 +34,11 @@ class PassSum {
   void take(const Batch& examples, SumMemory& memory) {
     const std::size_t first = std::exchange(first_, first_ + examples.rows());
     const bool is_checked = check_ != nullptr && check_->place - first < examples.rows();
-    const bool in_pieces = pieces_ != nullptr && first_ == batch_rows_;
+    const bool in_pieces = in_pieces_ && first_ == batch_rows_;
     const CertifiedCells made = make_cells(exact_, examples, grid_, memory);
     if (in_pieces && !is_checked) {
       deferred_ = std::make_unique<DeferredPass>(
-          *pieces_, memory, made.taken,
-          grid_.count == 0 ? std::nullopt : std::optional(made.count));
+          exact_, memory, made.taken, grid_.count == 0 ? std::nullopt : std::optional(made.count));
       return;
     }
     const auto sum = parameters();
@@ -75,7 +74,7 @@ class PassSum {
 
   /// Adds the pieces as a release of the pass would.
   void add_pieces(const CertifiedCells& made, SumMemory& memory) {
-    const DeferredPass pass(*pieces_, memory, made.taken, std::nullopt);
+    const DeferredPass pass(exact_, memory, made.taken, std::nullopt);
     const auto ends = pass.ends();
     executor_.for_each_chunk(ends.size(), [&](std::size_t i) {
       const std::size_t begin = i == 0 ? 0 : ends[i - 1];
@@ -103,7 +102,7 @@ class PassSum {
 
   const Program& program_;
   const ExactClipping& exact_;
-  const CellsInPieces* pieces_;
+  bool in_pieces_;
   const CellGrid& grid_;
   std::size_t batch_rows_;
   ContributionCheck* check_;
@@ -113,7 +112,7 @@ class PassSum {
   std::unique_ptr<DeferredCells> deferred_;
 };
 
-BoundedOnGrid sum_up(const Program& program, const CellsInPieces* pieces, const Dataset& data,
+BoundedOnGrid sum_up(const Program& program, bool in_pieces, const Dataset& data,
                      std::span<const std::uint32_t> batch, const Clip& clip, Executor& executor,
                      std::size_t most_rows, SumMemory& memory, PrivacyUnit unit,
                      ContributionCheck* check) {
@@ -122,7 +121,7 @@ BoundedOnGrid sum_up(const Program& program, const CellsInPieces* pieces, const 
   check_groups(clip, program);
   const CellGrid grid(clip);
   if (const auto* exact = ability_of<ExactClipping>(program)) {
-    PassSum sum(program, pieces, grid, batch.size(), check, executor);
+    PassSum sum(program, in_pieces, grid, batch.size(), check, executor);
     for_each_microbatch(*exact, data, batch, executor, most_rows, memory,
                         [&](const Batch& examples, SumMemory& used) { sum.take(examples, used); });
     return sum.bounded(clip.clip_norm, unit);
@@ -152,7 +151,7 @@ BoundedOnGrid exact_sum(const Program& program, const Dataset& data,
                         std::size_t most_rows, SumMemory* memory, PrivacyUnit unit,
                         ContributionCheck* check) {
   SumMemory own;
-  return sum_up(program, nullptr, data, batch, clip, executor, most_rows,
+  return sum_up(program, /*in_pieces=*/false, data, batch, clip, executor, most_rows,
                 memory != nullptr ? *memory : own, unit, check);
 }
 
@@ -160,8 +159,8 @@ BoundedOnGrid deferred_exact_sum(const Program& program, const Dataset& data,
                                  std::span<const std::uint32_t> batch, const Clip& clip,
                                  Executor& executor, std::size_t most_rows, SumMemory& memory,
                                  PrivacyUnit unit, ContributionCheck* check) {
-  return sum_up(program, DeferredPass::ability(program), data, batch, clip, executor, most_rows,
-                memory, unit, check);
+  return sum_up(program, DeferredPass::in_pieces(program) != nullptr, data, batch, clip, executor,
+                most_rows, memory, unit, check);
 }
 
 }  // namespace privgrad::core

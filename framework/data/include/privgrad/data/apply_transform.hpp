@@ -13,8 +13,8 @@ namespace privgrad::core {
 ///   code, and are costly to compute, so that a FeatureCache may keep them.
 bool is_worth_keeping(const Transform& transform);
 
-/// Lets a transform learn, and applies it to both splits, row by row if it has that ability
-/// (RowTransform).
+/// Lets a transform learn, and applies it to both splits, row by row if it promised to be given
+/// single rows (Transform::is_by_row()).
 ///
 /// The proofs concern the examples that the plan knows: a transform that turned one example into
 /// eight would let it change a sum by eight clip norms. So the number of examples, their targets
@@ -26,13 +26,15 @@ bool is_worth_keeping(const Transform& transform);
 /// \param cache  provides and stores the outputs of a costly transform; null: no cache. Cached
 ///   outputs have the same bits: everything from which they follow is compared by its hash.
 /// \param number  of the transform in the manifest.
+/// \param is_by_row  what the transform said when the run was planned.
 /// \param teacher  for a transform that learns from a released statistic instead of being fitted;
 ///   null: such a transform is refused.
 /// \returns the values that the transform has learnt.
 /// \throws PluginError if number, targets or order changed, or if the shape is not the planned one;
 ///   ManifestError if there is no teacher.
-FittedTransform apply_transform(const ComponentUse& use, std::size_t number, RunData& data,
-                                Executor& executor, const FeatureCache* cache, Teacher* teacher);
+FittedTransform apply_transform(const ComponentUse& use, std::size_t number, bool is_by_row,
+                                RunData& data, Executor& executor, const FeatureCache* cache,
+                                Teacher* teacher);
 
 /// Lets a new transform learn before it is applied to a row: from a released statistic, for which
 /// the teacher uses other instances; from the training rows, if that is public knowledge
@@ -59,7 +61,7 @@ FittedTransform fitted_of(const ComponentUse& use, const Transform& transform);
 /// \param features  of the example.
 /// \param made  its transformed features among others.
 /// \throws PluginError if not.
-void check_row_alone(const ComponentUse& use, const RowTransform& transform, const Shape& shape,
+void check_row_alone(const ComponentUse& use, const Transform& transform, const Shape& shape,
                      std::span<const float> features, std::span<const float> made);
 
 }  // namespace privgrad::core

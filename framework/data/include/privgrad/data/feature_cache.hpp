@@ -24,7 +24,7 @@ struct FeatureKey {
   std::size_t row_size = 0;  ///< Numbers per example.
 };
 
-/// Stores outputs of frozen layers and of costly transforms (RowTransform::is_costly()) beyond
+/// Stores outputs of frozen layers and of costly transforms (Transform::is_costly()) beyond
 /// their run: a folder of files, each for one split of the data and one set of layers or one
 /// transform. The next run with the same ones reads the outputs instead of computing them.
 ///

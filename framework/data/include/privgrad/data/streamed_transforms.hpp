@@ -10,7 +10,7 @@
 namespace privgrad::core {
 
 /// Checks that a transform can be applied to rows that do not fit in memory: one by one
-/// (RowTransform), and without learning from all of them at once.
+/// (Transform::is_by_row()), and without learning from all of them at once.
 /// \throws ConfigError with the reason if it cannot.
 void check_streamable(const ComponentUse& use, const Transform& transform);
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "privgrad/accountant.hpp"
-#include "privgrad/adaptive_schedule.hpp"
+#include "privgrad/schedule.hpp"
 #include "privgrad/trust/ledger.hpp"
 
 namespace privgrad::core {

@@ -41,9 +41,9 @@ struct Setting {
   ComponentPtr<Model> model;
   DataInfo info;
   std::vector<Statistic> statistics;  ///< One per transform: how it learns from private rows.
-  std::vector<bool> by_row;           ///< One per transform: whether it is a RowTransform.
+  std::vector<bool> by_row;           ///< One per transform: Transform::is_by_row().
   /// One per transform: whether it can be applied again later, because it uses no numbers or
-  /// returns the numbers that it has learnt (FittedValues).
+  /// returns the numbers that it has learnt (Transform::is_restorable()).
   std::vector<bool> is_restorable;
   /// One per transform: the statistic that it requests, or nothing.
   std::vector<std::optional<StatisticRequest>> requests;

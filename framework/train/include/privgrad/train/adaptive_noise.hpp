@@ -92,7 +92,6 @@ class AdaptiveNoise {
   const Plan& plan_;
   const AdaptiveNoisePlan& adapts_;
   ComponentPtr<Schedule> schedule_;
-  const AdaptiveSchedule* rule_;  // the schedule's ability
   Aggregator& aggregator_;
   const Dataset& train_;
   Executor& executor_;

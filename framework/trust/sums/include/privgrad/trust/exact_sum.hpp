@@ -72,7 +72,7 @@ BoundedOnGrid exact_sum(const Program& program, const Dataset& data,
                         PrivacyUnit unit = PrivacyUnit::example,
                         ContributionCheck* check = nullptr);
 
-/// The same sum, for a release that follows at once. If the program has CellsInPieces, the cells of
+/// The same sum, for a release that follows at once. If the program has pieces, the cells of
 /// the last pass (or of all examples, if one pass takes the batch) are certified now, but added up
 /// piece by piece as they are noised: the same integers, but never all in memory.
 /// \param memory  holds a part of the sum. Once it is reused for another sum, or destroyed, this
