@@ -13,12 +13,12 @@
 
 namespace privgrad {
 
-/// A Gaussian vector zeta(node) ~ N(0, I), and its multiplier. A node is always the same vector.
+/// A multiple of the Gaussian vector zeta(node) ~ N(0, I). Equal nodes mean the same vector.
 ///
-/// An aggregator without a window names each node only once: a later step that needs the noise of
-/// an earlier one refers to that step. With a window (Aggregator::window()), the first term of a
-/// step is a node that no earlier step has named, with a multiplier above 0; the other terms are
-/// first terms of earlier steps within the window, with the same vectors.
+/// Without a window, an aggregator names each node only once: a later step that needs the noise of
+/// an earlier step refers to that step. With a window (Aggregator::window()), the first term of a
+/// step is a new node with a multiplier above 0. The other terms of the step repeat the first terms
+/// of earlier steps within the window.
 struct NoiseTerm {
   std::uint64_t node = 0;
   double multiplier = 0.0;  ///< In units of the L2 bound of a unit's contribution to a step.

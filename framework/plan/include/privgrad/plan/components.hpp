@@ -18,8 +18,8 @@ struct Components {
   ComponentPtr<Sampler> sampler;
   /// Started. Receives private norms, and is only asked for factors.
   ComponentPtr<Clipping> clipping;
-  /// Started: another instance, which never receives a norm, for everything that a run publishes
-  /// about a clipping (the abilities below).
+  /// A second, started instance, which never receives a norm. A run publishes only the answers of
+  /// this instance about the clipping (the abilities below).
   ComponentPtr<Clipping> public_clipping;
   ComponentPtr<Aggregator> aggregator;
   ComponentPtr<Optimizer> optimizer;
