@@ -97,7 +97,8 @@ TEST_CASE("an entry of the registry has all leaves, or says which only a person 
 }
 
 // A full-batch step of noise multiplier s is 1/s-GDP, 12 of them sqrt(12)/s-GDP, and that is
-// mu^2/2-zCDP. A sampled step is not Gaussian, so nothing is said of it.
+// mu^2/2-zCDP; where an example is exchanged for another, the sum changes by up to twice the clip
+// norm, and mu is twice as large. A sampled step is not Gaussian, so nothing is said of it.
 TEST_CASE("a statement has the mu of Gaussian privacy where there is one", "[privacy]") {
   const Cli cli;
   page_of_run(cli, {"--set", "mode=release", "--set", "privacy.target_epsilon=null", "--set",
@@ -109,6 +110,13 @@ TEST_CASE("a statement has the mu of Gaussian privacy where there is one", "[pri
   const std::string entry = entry_of(cli);
   const std::size_t rho = entry.find("rho: ") + 5;
   CHECK_THAT(std::stod(entry.substr(rho)), WithinRel(0.375, 1e-7));
+
+  page_of_run(cli,
+              {"--set", "privacy.adjacency=replace_one", "--set", "privacy.target_epsilon=null",
+               "--set", "schedules.noise_multiplier=4"},
+              "exchanged");
+  CHECK_THAT(statement_of(cli, "exchanged").at("gaussian_mu").get<double>(),
+             WithinRel(2.0 * mu, 1e-8));
 
   page_of_run(cli,
               {"--set", "sampler={kind: poisson, batch_size: 20}", "--set",

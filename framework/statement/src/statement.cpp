@@ -133,8 +133,9 @@ Json correlated(const Plan& plan, const PlanNumbers& stated, std::uint64_t steps
 }
 
 /// The run as one mu-GDP release, where all charges are Gaussian releases, which compose to one (Dong,
-/// Roth and Su 2022, Corollary 2); rounded up. Nothing where no such mu is proved: a sampled release
-/// has another trade-off, and so has noise that is chosen as the run goes.
+/// Roth and Su 2022, Corollary 2); rounded up. Where an example is exchanged, a unit of the noise
+/// multiplier protects half as much. Nothing where no such mu is proved: a sampled release has
+/// another trade-off, and so has noise that is chosen as the run goes.
 std::optional<double> gaussian_mu(const Plan& plan, const PlanNumbers& stated,
                                   std::uint64_t steps) {
   const bool is_of_one_client = plan.federated && !plan.federated->at_server;
@@ -156,7 +157,7 @@ std::optional<double> gaussian_mu(const Plan& plan, const PlanNumbers& stated,
       !all_of(charges.first(std::min<std::size_t>(steps, charges.size()))))
     return std::nullopt;
   if (!(squared > 0.0) || !std::isfinite(squared)) return std::nullopt;
-  return std::sqrt(squared) * (1.0 + 1e-9);
+  return sensitivity_of_unit_bound(plan.manifest->adjacency) * std::sqrt(squared) * (1.0 + 1e-9);
 }
 
 /// The event for which the steps were charged, in the vocabulary of the accountants.
