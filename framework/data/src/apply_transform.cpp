@@ -190,9 +190,13 @@ void apply_to_split(const Transform& transform, bool is_by_row, const Before& be
 
 }  // namespace
 
-FittedTransform learn(const ComponentUse& use, std::size_t number, Transform& transform,
-                      Dataset& train, Teacher* teacher) {
-  switch (transform.statistic()) {
+FittedTransform learn(const ComponentUse& use, const PlannedTransform& planned,
+                      Transform& transform, Dataset& train, Teacher* teacher) {
+  if (transform.statistic() != planned.statistic) {
+    throw PluginError(use.component->full_name() +
+                      ": says otherwise than when the run was planned where its numbers come from");
+  }
+  switch (planned.statistic) {
     case Statistic::unaccounted:
     case Statistic::declared_public:
       transform.fit(train);
@@ -204,7 +208,7 @@ FittedTransform learn(const ComponentUse& use, std::size_t number, Transform& tr
                           "and pays for, and this is not a run; give it numbers, or statistic: "
                           "public");
       }
-      teacher->teach(number, transform, train);
+      teacher->teach(planned.number, transform, train);
       break;
     default: {  // it needs no rows, and sees none
       Dataset made_up(train.shape(), std::vector<float>(train.row_size()), {0.0f});
@@ -230,10 +234,12 @@ FittedTransform fitted_of(const ComponentUse& use, const Transform& transform) {
   if (!transform.is_restorable()) return {false, {}};
   FittedTransform fitted{true, transform.fitted_values()};
   // They would go into the model, which release mode would then call private: they were not
-  // charged.
-  if (transform.statistic() == Statistic::none && !fitted.values.empty()) {
-    throw PluginError(use.component->full_name() + ": says that it uses no numbers, and gives " +
-                      std::to_string(fitted.values.size()) + " tensor(s) that it has learnt");
+  // charged. What follows from a release is compared by them (SecondLook).
+  const Statistic statistic = transform.statistic();
+  if (statistic == (fitted.values.empty() ? Statistic::released : Statistic::none)) {
+    throw PluginError(use.component->full_name() + ": what it says of its numbers, and the " +
+                      std::to_string(fitted.values.size()) +
+                      " tensor(s) that it has learnt, contradict each other");
   }
   constexpr std::string_view kLetters =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
@@ -255,21 +261,21 @@ bool is_worth_keeping(const Transform& transform) {
   return transform.statistic() == Statistic::none && transform.is_by_row() && transform.is_costly();
 }
 
-FittedTransform apply_transform(const ComponentUse& use, std::size_t number, bool is_by_row,
+FittedTransform apply_transform(const ComponentUse& use, const PlannedTransform& planned,
                                 RunData& data, Executor& executor, const FeatureCache* cache,
                                 Teacher* teacher) {
   const auto transform = use.make<Transform>();
   return use.with_position([&] {
     const ByRow by_row{use, executor, cache_for(use, *transform, cache)};
     const Before train(use, "training", data.train);
-    FittedTransform fitted = learn(use, number, *transform, data.train, teacher);
+    FittedTransform fitted = learn(use, planned, *transform, data.train, teacher);
     train.check_unchanged(data.train);
     // Test rows may be public, so they are transformed before the transform sees a training row.
     if (data.test.rows() > 0) {
       const Before test(use, "test", data.test);
-      apply_to_split(*transform, is_by_row, test, by_row, data.test);
+      apply_to_split(*transform, planned.is_by_row, test, by_row, data.test);
     }
-    apply_to_split(*transform, is_by_row, train, by_row, data.train);
+    apply_to_split(*transform, planned.is_by_row, train, by_row, data.train);
     return fitted;
   });
 }

@@ -115,8 +115,10 @@ class Writing {
 
 class StreamedTransforms {
  public:
-  StreamedTransforms(const Manifest& manifest, RunData& data, Executor& executor, Teacher* teacher)
+  StreamedTransforms(const Manifest& manifest, std::span<const Statistic> planned, RunData& data,
+                     Executor& executor, Teacher* teacher)
       : manifest_(manifest),
+        planned_(planned),
         streaming_(*manifest.streaming),
         folder_(folder_of_rows(streaming_)),
         data_(data),
@@ -133,8 +135,9 @@ class StreamedTransforms {
         write();
         data_.kept_as.clear();
       }
-      data_.preprocessing.push_back(
-          use.with_position([&] { return learn(use, i, *transform, data_.train, teacher_); }));
+      data_.preprocessing.push_back(use.with_position([&] {
+        return learn(use, {i, planned_[i], true}, *transform, data_.train, teacher_);
+      }));
       links_.emplace_back(use, std::move(transform), shape);
       shape.features = links_.back().after;
     }
@@ -203,6 +206,7 @@ class StreamedTransforms {
   }
 
   const Manifest& manifest_;
+  std::span<const Statistic> planned_;
   const Streaming& streaming_;
   PrivateFolder folder_;
   RunData& data_;
@@ -228,9 +232,9 @@ void check_streamable(const ComponentUse& use, const Transform& transform) {
                     "data.streaming is there to avoid; leave one of the two out");
 }
 
-void apply_streamed_transforms(const Manifest& manifest, RunData& data, Executor& executor,
-                               Teacher* teacher) {
-  StreamedTransforms(manifest, data, executor, teacher).apply();
+void apply_streamed_transforms(const Manifest& manifest, std::span<const Statistic> planned,
+                               RunData& data, Executor& executor, Teacher* teacher) {
+  StreamedTransforms(manifest, planned, data, executor, teacher).apply();
 }
 
 }  // namespace privgrad::core

@@ -35,11 +35,12 @@ void apply_transforms(const Manifest& manifest, const Setting& setting, RunData&
         "give it as a number");
   }
   const auto executor = make_executor(threads);
-  if (manifest.streaming) return apply_streamed_transforms(manifest, data, *executor, teacher);
+  if (manifest.streaming)
+    return apply_streamed_transforms(manifest, setting.statistics, data, *executor, teacher);
   for (std::size_t i = 0; i < manifest.transforms.size(); ++i) {
     const ComponentUse& use = manifest.transforms[i];
-    data.preprocessing.push_back(
-        apply_transform(use, i, setting.by_row.at(i), data, *executor, cache, teacher));
+    const PlannedTransform planned{i, setting.statistics.at(i), setting.by_row.at(i)};
+    data.preprocessing.push_back(apply_transform(use, planned, data, *executor, cache, teacher));
   }
   apply_frozen_layers(manifest, setting, data, threads, cache);
 }

@@ -31,11 +31,11 @@ class Lister {
     list_weights(setting.weights);
     if (plan != nullptr) list_influence(*plan);
     list_choice_of_rows(setting.info);
-    list_transforms();
+    list_transforms(setting);
     list_floating_sums();
     // Without a model there is no program yet that could promise anything.
     if (setting.model != nullptr) list_floating_program(setting, plan);
-    list_bits_of_transforms();
+    list_bits_of_transforms(setting);
     if (plan != nullptr) list_metrics(*plan);
     return std::move(list_);
   }
@@ -115,9 +115,12 @@ class Lister {
     }
   }
 
-  void list_transforms() {
-    for (const ComponentUse& use : manifest_.transforms) {
-      const Statistic statistic = use.make<Transform>()->statistic();
+  /// A transform is held to what the setting has of it; before that is planned, a new one is asked.
+  void list_transforms(const Setting& setting) {
+    for (std::size_t i = 0; i < manifest_.transforms.size(); ++i) {
+      const ComponentUse& use = manifest_.transforms[i];
+      const Statistic statistic = setting.statistics.empty() ? use.make<Transform>()->statistic()
+                                                             : setting.statistics.at(i);
       if (statistic == Statistic::unaccounted) add(use.name(), use.position);
       if (statistic == Statistic::declared_public)
         add(use.name() + " (declared public)", use.position);
@@ -144,10 +147,12 @@ class Lister {
         "use another backend, whose sums are exact");
   }
 
-  void list_bits_of_transforms() {
+  void list_bits_of_transforms(const Setting& setting) {
     if (manifest_.noise_off) return;
-    for (const ComponentUse& use : manifest_.transforms) {
-      if (use.make<Transform>()->is_by_row()) continue;
+    for (std::size_t i = 0; i < manifest_.transforms.size(); ++i) {
+      const ComponentUse& use = manifest_.transforms[i];
+      if (setting.by_row.empty() ? use.make<Transform>()->is_by_row() : setting.by_row.at(i))
+        continue;
       add_floating_point(use.position,
                          "transform " + use.name() +
                              " does not promise the same bits for an example beside any others",

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct Behaviour {
   /// Nothing: as apply_row.
   std::function<void(std::span<const float>, std::span<float>)> apply_rows;
   Statistic statistic = Statistic::none;
+  std::optional<Statistic> planned;  ///< Nothing: what it says in the run.
   bool is_by_row = false;
   std::vector<FittedTensor> fitted;
   std::size_t output_size = 1;
@@ -70,10 +72,16 @@ std::vector<float> features_in(Dataset& data) {
 struct Applied {
   RunData data{.train = rows_of({1.0f, 2.0f, 3.0f}), .test = rows_of({10.0f, 20.0f})};
 
-  FittedTransform apply() {
-    return core::apply_transform(in_manifest<Transform, Behaving>("behaving", "data.transforms.0"),
-                                 0, behaviour.is_by_row, data, serial, nullptr, nullptr);
+  FittedTransform apply(core::Teacher* teacher = nullptr) {
+    return core::apply_transform(
+        in_manifest<Transform, Behaving>("behaving", "data.transforms.0"),
+        {0, behaviour.planned.value_or(behaviour.statistic), behaviour.is_by_row}, data, serial,
+        nullptr, teacher);
   }
+};
+
+struct TeachesNothing final : core::Teacher {
+  void teach(std::size_t, Transform&, const Dataset&) override {}
 };
 
 /// The error of a transform that is changed in this way; "" if it is accepted.
@@ -178,6 +186,33 @@ TEST_CASE("a transform that says it needs no rows is shown a row of zeros",
   CHECK_THROWS_WITH(Applied().apply(), ContainsSubstring("a noised sum over the private rows"));
 }
 
+// What is charged and listed follows from the plan.
+TEST_CASE("a transform that was planned to need no rows is shown none in the run",
+          "[transform][privacy]") {
+  for (const Statistic said : {Statistic::unaccounted, Statistic::declared_public}) {
+    bool was_fitted = false;
+    CHECK_THAT(error_after([&](Behaviour& one) {
+                 one.planned = Statistic::is_public;
+                 one.statistic = said;
+                 one.fit = [&](Dataset&) { was_fitted = true; };
+               }),
+               ContainsSubstring("says otherwise than when the run was planned"));
+    CHECK_FALSE(was_fitted);
+  }
+}
+
+// The second process compares these numbers; without them it would compare nothing.
+TEST_CASE("a transform that learns from a release shows what it has learnt",
+          "[transform][privacy]") {
+  behaviour = {};
+  behaviour.statistic = Statistic::released;
+  TeachesNothing teacher;
+  CHECK_THROWS_WITH(Applied().apply(&teacher),
+                    ContainsSubstring("and the 0 tensor(s) that it has learnt, contradict"));
+  behaviour.fitted = {{"mean", {1}, {1.0}}};
+  CHECK(Applied().apply(&teacher).values.size() == 1);
+}
+
 TEST_CASE("an example has the same bits alone as among others", "[transform][privacy]") {
   CHECK_THAT(error_after([](Behaviour& one) {
                one.is_by_row = true;
@@ -221,5 +256,5 @@ TEST_CASE("what a transform has learnt has names, shapes and finite numbers",
                                                              {"a", {1}, {1.0 / 0.0}}})
     CHECK_THAT(learnt({wrong}), ContainsSubstring("has learnt a tensor without a proper name"));
   CHECK_THAT(learnt({{"mean", {1}, {1.0}}}, Statistic::none),
-             ContainsSubstring("says that it uses no numbers, and gives 1 tensor"));
+             ContainsSubstring("and the 1 tensor(s) that it has learnt, contradict each other"));
 }

@@ -43,6 +43,15 @@ std::vector<std::string> listed_after(const std::function<void(Listed&)>& change
 
 using Names = std::vector<std::string>;
 
+/// Says of itself that nothing about it need be listed.
+struct Harmless final : Transform {
+  explicit Harmless(const Params&) {}
+  ExampleShape output_shape(const ExampleShape& input) const override { return input; }
+  void fit(Dataset&) override {}
+  Statistic statistic() const override { return Statistic::none; }
+  bool is_by_row() const override { return true; }
+};
+
 void count_is_private(Listed& listed) {
   listed.manifest.adjacency = Adjacency::add_or_remove_one;
   listed.manifest.dataset_size = 20;
@@ -97,6 +106,23 @@ TEST_CASE("a choice of rows is listed under the adjacency in which one row moves
   CHECK(under(Adjacency::replace_one, by_value) ==
         Names{"number of examples that are chosen by what they hold"});
   CHECK(under(Adjacency::add_or_remove_one, by_value).empty());
+}
+
+// The run holds a transform to this, so another instance has no say.
+TEST_CASE("a transform is listed by what it said when the setting was planned",
+          "[unaccounted][privacy]") {
+  const auto planned = [](std::vector<Statistic> statistics, std::vector<bool> by_row) {
+    return listed_after([&](Listed& one) {
+      one.manifest.transforms = {in_manifest<Transform, Harmless>("harmless", "data.transforms.0")};
+      one.setting.statistics = std::move(statistics);
+      one.setting.by_row = std::move(by_row);
+    });
+  };
+  CHECK(planned({}, {}).empty());
+  CHECK(planned({Statistic::none}, {true}).empty());
+  CHECK(planned({Statistic::none}, {false}) == Names{"floating_point"});
+  CHECK(planned({Statistic::unaccounted}, {true}) == Names{"harmless"});
+  CHECK(planned({Statistic::declared_public}, {true}) == Names{"harmless (declared public)"});
 }
 
 TEST_CASE("facts that were read off rows, and noise that is off or floating, are listed",

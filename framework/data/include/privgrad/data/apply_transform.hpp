@@ -13,6 +13,13 @@ namespace privgrad::core {
 ///   code, and are costly to compute, so that a FeatureCache may keep them.
 bool is_worth_keeping(const Transform& transform);
 
+/// What a transform said of itself when the run was planned, by which it was charged and listed.
+struct PlannedTransform {
+  std::size_t number = 0;  ///< Of the transform in the manifest.
+  Statistic statistic = Statistic::none;
+  bool is_by_row = false;
+};
+
 /// Lets a transform learn, and applies it to both splits, row by row if it promised to be given
 /// single rows (Transform::is_by_row()).
 ///
@@ -25,14 +32,12 @@ bool is_worth_keeping(const Transform& transform);
 /// \param executor  its threads transform rows one by one; the same bits for any number.
 /// \param cache  provides and stores the outputs of a costly transform; null: no cache. Cached
 ///   outputs have the same bits: everything from which they follow is compared by its hash.
-/// \param number  of the transform in the manifest.
-/// \param is_by_row  what the transform said when the run was planned.
 /// \param teacher  for a transform that learns from a released statistic instead of being fitted;
 ///   null: such a transform is refused.
 /// \returns the values that the transform has learnt.
-/// \throws PluginError if number, targets or order changed, or if the shape is not the planned one;
-///   ManifestError if there is no teacher.
-FittedTransform apply_transform(const ComponentUse& use, std::size_t number, bool is_by_row,
+/// \throws PluginError if number, targets or order changed, or if the shape or the Statistic is not
+///   the planned one; ManifestError if there is no teacher.
+FittedTransform apply_transform(const ComponentUse& use, const PlannedTransform& planned,
                                 RunData& data, Executor& executor, const FeatureCache* cache,
                                 Teacher* teacher);
 
@@ -46,13 +51,13 @@ FittedTransform apply_transform(const ComponentUse& use, std::size_t number, boo
 /// \param teacher  as for apply_transform().
 /// \returns the values that it has learnt, as fitted_of().
 /// \throws as apply_transform().
-FittedTransform learn(const ComponentUse& use, std::size_t number, Transform& transform,
-                      Dataset& train, Teacher* teacher);
+FittedTransform learn(const ComponentUse& use, const PlannedTransform& planned,
+                      Transform& transform, Dataset& train, Teacher* teacher);
 
 /// \returns the values that a transform has learnt. They go into a file, whose readers make the
 ///   same checks.
 /// \throws PluginError for a tensor without a proper name or shape, or one that the transform may
-///   not have.
+///   not have, and if there is none of a released statistic.
 FittedTransform fitted_of(const ComponentUse& use, const Transform& transform);
 
 /// Checks that the transformed example is the same alone as among others, bit for bit; one that

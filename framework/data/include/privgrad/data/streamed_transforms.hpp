@@ -1,6 +1,8 @@
 // Applies a manifest's transforms to rows in a file, for data sets larger than memory.
 #pragma once
 
+#include <span>
+
 #include "privgrad/data/run_data.hpp"
 #include "privgrad/executor.hpp"
 #include "privgrad/manifest/component_use.hpp"
@@ -24,8 +26,9 @@ void check_streamable(const ComponentUse& use, const Transform& transform);
 /// disappears with the process. All other files are kept, and identified by the rows' own hash and
 /// by the transforms' code and parameters.
 /// \param data  its `kept_as` names the rows; if it is "", nothing is kept.
+/// \param planned  one per transform.
 /// \throws as apply_transform()
-void apply_streamed_transforms(const Manifest& manifest, RunData& data, Executor& executor,
-                               Teacher* teacher);
+void apply_streamed_transforms(const Manifest& manifest, std::span<const Statistic> planned,
+                               RunData& data, Executor& executor, Teacher* teacher);
 
 }  // namespace privgrad::core
