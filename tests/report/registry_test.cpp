@@ -140,6 +140,21 @@ TEST_CASE("what is not covered, and what an audit found, is in an entry and in t
   CHECK_THAT(leaf(entry_of(cli), "privacy_parameters_details"), ContainsSubstring("Audit. By an"));
 }
 
+// An entry that left them out would claim more than the statement.
+TEST_CASE("what weakens a guarantee in its statement is in its entry too", "[privacy]") {
+  const Cli cli;
+  page_of_run(cli, {}, "first");
+  page_of_run(cli, {"--set", "model.weights={file: first/model.safetensors, public: true}", "--set",
+                    "privacy.target_epsilon=null", "--set", "schedules.noise_multiplier=0.1",
+                    "--set", "privacy.accountant=saddle_point"});
+  const std::string entry = entry_of(cli);
+  CHECK_THAT(leaf(entry, "privacy_parameters_details"), ContainsSubstring("Note that epsilon is"));
+  CHECK_THAT(leaf(entry, "preprocessing_and_hyperparameter_tuning"),
+             ContainsSubstring("Beginning. The model begins from trained weights"));
+  // An estimate guards no budget by itself: another accountant proves the bound.
+  CHECK_THAT(leaf(entry, "composition"), ContainsSubstring("composed by the accountant pld to"));
+}
+
 TEST_CASE("a record that does not verify, or has no noise, makes no entry") {
   const Cli cli;
   page_of_run(cli, {"--set", "privacy.noise=off"});

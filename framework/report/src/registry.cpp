@@ -37,13 +37,14 @@ class Entry {
     leaf("composition",
          "Charged for: " +
              text(members(statement_, "mechanism", file_), "charged_as", file_).value_or("?") +
-             "; composed by the accountant " + said("accountant") + " to an " + said("bound") +
-             " bound.");
+             "; composed by the accountant " +
+             text(statement_, "proved_by", file_).value_or(said("accountant")) + " to an " +
+             said("bound") + " bound.");
     close();
     open("implementation");
     leaf("preprocessing_and_hyperparameter_tuning",
-         joined({given("preprocessing").value_or(""), paragraph("Declared. "),
-                 paragraph("Tuning. ")}));
+         joined({given("preprocessing").value_or(""), paragraph("Beginning. "),
+                 paragraph("Declared. "), paragraph("Tuning. ")}));
     leaf("mechanisms", joined({paragraph("Mechanism. "), paragraph("Randomness and arithmetic. "),
                                paragraph("Versions. ")}));
     ask("justification", "why this unit, this epsilon and this mechanism");
@@ -93,8 +94,9 @@ class Entry {
     // A Gaussian release that is mu-GDP is mu^2/2-zCDP (Bun and Steinke 2016, Proposition 1.6).
     if (mu) number_leaf("rho", *mu * *mu / 2.0);
     close();
-    leaf("privacy_parameters_details", joined({paragraph("Together, "), paragraph("How much. "),
-                                               audit_ ? audit_paragraph(*audit_) : ""}));
+    leaf("privacy_parameters_details",
+         joined({paragraph("Together, "), paragraph("How much. "), paragraph("Note that "),
+                 audit_ ? audit_paragraph(*audit_) : ""}));
     close();
   }
 
@@ -117,7 +119,8 @@ class Entry {
     leaf("release_type_details", paragraph("What is covered. "));
     leaf("data_source_type", "Static");
     leaf("access_type", "Non-interactive");
-    leaf("access_type_details", "Nobody but the training asks the rows anything.");
+    leaf("access_type_details",
+         "Nobody sends queries. This run reads the rows; it knows of no other use of them.");
     close();
   }
 
@@ -132,11 +135,11 @@ class Entry {
     return words.empty() ? "None that the run knows of." : words + ".";
   }
 
-  /// The paragraph of the statement that begins so; "" for none.
+  /// The paragraphs of the statement that begin so; "" for none.
   std::string paragraph(const std::string& beginning) const {
-    for (const std::string& one : texts(statement_, "prose", file_))
-      if (one.starts_with(beginning)) return one;
-    return "";
+    std::vector<std::string> all = texts(statement_, "prose", file_);
+    std::erase_if(all, [&](const std::string& one) { return !one.starts_with(beginning); });
+    return joined(all);
   }
 
   static std::string joined(const std::vector<std::string>& parts) {
