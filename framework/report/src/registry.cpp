@@ -3,7 +3,7 @@
 #include <cctype>
 
 #include "privgrad/error.hpp"
-#include "privgrad/record/short_numbers.hpp"
+#include "privgrad/manifest/manifest_problems.hpp"
 #include "privgrad/value.hpp"
 
 namespace privgrad::report {
