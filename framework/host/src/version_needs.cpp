@@ -100,9 +100,10 @@ void check_version_needs(const OpenFile& file) {
       if (other.starts_with(series) && ::strverscmp(other.c_str(), newest.c_str()) > 0)
         newest = other;
     }
-    throw PluginError("needs " + version + " of " + library + ", which here " +
-                      (newest.empty() ? "has no such version" : "goes up to " + newest) +
-                      "; build the plugin here, or with an older compiler");
+    std::string why = "needs ";
+    why.append(version).append(" of ").append(library).append(", which here ");
+    why.append(newest.empty() ? "has no such version" : "goes up to ").append(newest);
+    throw PluginError(why + "; build the plugin here, or with an older compiler");
   }
 }
 

@@ -239,7 +239,7 @@ class Reader {
     ++nodes_;
     const auto& raw = event.raw.data.scalar;
     check_properties(raw.anchor, raw.tag, mark);
-    const std::string key(reinterpret_cast<const char*>(raw.value), raw.length);
+    std::string key(reinterpret_cast<const char*>(raw.value), raw.length);
     if (const auto bad = find_bad_character(key)) {
       report(mark, "a key " + bad->what);
       return std::nullopt;

@@ -115,7 +115,8 @@ class Tables {
       Table table{
           .title = spoken(metric), .stub = "method", .columns = {}, .rows = {}, .cells = {}};
       const std::vector<std::string> labels = texts(levels, "labels", study_.study_file);
-      for (const std::string& label : labels) table.columns.push_back(level + " " + label);
+      for (const std::string& label : labels)
+        table.columns.push_back(std::string(level).append(" ").append(label));
       for (const Arm& arm : study_.arms) {
         const auto at = std::find(table.rows.begin(), table.rows.end(), arm.variant);
         const auto row = static_cast<std::size_t>(at - table.rows.begin());

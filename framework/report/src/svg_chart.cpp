@@ -326,12 +326,9 @@ class Drawing {
     if (!series.markers && points.size() > 1) {
       std::string path;
       for (std::size_t j = 0; j < points.size(); ++j) {
-        const std::string across = at(x_of(x, points[j].x)), up = at(y_of(y, points[j].y));
-        if (j == 0) {
-          path = "M" + across + " " + up;
-        } else {
-          path += series.stepped ? "H" + across + "V" + up : "L" + across + " " + up;
-        }
+        const bool is_step = j > 0 && series.stepped;
+        path.append(j == 0 ? "M" : is_step ? "H" : "L").append(at(x_of(x, points[j].x)));
+        path.append(is_step ? "V" : " ").append(at(y_of(y, points[j].y)));
       }
       body_ += "<path d=\"" + path + "\" fill=\"none\"" + stroke + " stroke-width=\"2\"" +
                dash(own, series.dashed) + "/>\n";
@@ -371,8 +368,8 @@ class Drawing {
     std::string above, below;
     for (std::size_t j = 0; j < series.bands.size(); ++j) {
       const std::string across = at(x_of(x, series.points[j].x)) + " ";
-      above += (j == 0 ? "M" : "L") + across + at(y_of(y, series.bands[j].high));
-      below = "L" + across + at(y_of(y, series.bands[j].low)) + below;
+      above.append(j == 0 ? "M" : "L").append(across).append(at(y_of(y, series.bands[j].high)));
+      below.insert(0, std::string("L").append(across).append(at(y_of(y, series.bands[j].low))));
     }
     return "<path d=\"" + above + below + "z\" fill=\"" + colour(own) +
            "\" fill-opacity=\"0.16\"/>\n";
