@@ -83,10 +83,12 @@ void read_input(std::string_view input) {
         "nobody signed an input");
   }
   fuzz::require(!privgrad::report::page(directory).empty(), "a record that is read has a page");
-  if (fs::exists(directory / "statement.json")) {
-    for (const char* form : {"text", "json", "registry"}) try {
-        privgrad::report::statement(directory, form);
-      } catch (const privgrad::ConfigError&) {  // nothing to register
-      }
+  if (!fs::exists(directory / "statement.json")) return;
+  privgrad::report::statement(directory, "text");
+  for (const char* form : {"json", "registry"}) {
+    try {
+      privgrad::report::statement(directory, form);
+    } catch (const privgrad::Error&) {  // of a record that does not verify
+    }
   }
 }
