@@ -118,7 +118,7 @@ TEST_CASE("a table for a paper has the best in bold where it can be told", "[abl
   const Outcome latex = work({"report", "s", "--table", "latex"});
   REQUIRE(latex.exit_code == 0);
   for (const char* part : {"\\begin{tabular}{lr}", "\\toprule", "arm & test loss", "slow\\_1 & ",
-                           "3 seeds", "Every arm has epsilon at most 1 at delta 1e-05"})
+                           "3 seeds", "Every arm with noise has epsilon at most 1 at delta 1e-05"})
     CHECK_THAT(latex.out, ContainsSubstring(part));
   const bool differs = arm(results, "fast").at("versus_baseline").at("test_loss").at("p") < 0.05;
   CHECK((latex.out.find("\\textbf{") != std::string::npos) == differs);

@@ -94,8 +94,8 @@ class Tables {
     std::string words = "Mean and 95 % interval over " + std::to_string(seeds) +
                         (seeds == 1 ? " seed" : " seeds") + ". ";
     if (study_.study.value("equal_privacy", Json()) == true) {
-      words += epsilon ? "Every arm has epsilon at most " + short_number(*epsilon, 6)
-                       : std::string("All arms of a level have one guarantee");
+      words += epsilon ? "Every arm with noise has epsilon at most " + short_number(*epsilon, 6)
+                       : std::string("All arms with noise have one guarantee at each level");
       if (delta) words += (epsilon ? " at delta " : ", at delta ") + short_number(*delta, 6);
       words += " (" + text(study_.study, "adjacency", study_.study_file).value_or("?") + ", per " +
                text(study_.study, "unit", study_.study_file).value_or("?") + ")";

@@ -40,7 +40,7 @@ std::vector<Installed> installed_plugins(const Catalog& catalog) {
   std::vector<std::string> names;
   for (const Installed& one : all) names.insert(names.end(), one.names.begin(), one.names.end());
   const std::string nearest = nearest_name(given, names);
-  throw UsageError("'" + given + "' is in no plugin of " + host::user_plugin_directory().string() +
+  throw UsageError("'" + given + "' is no KIND/NAME in " + host::user_plugin_directory().string() +
                    (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
 }
 
